@@ -1,0 +1,5 @@
+//! Records to features.
+
+mod vehicles;
+
+pub use vehicles::{Vehicle, VehicleTable};

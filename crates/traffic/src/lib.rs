@@ -1,0 +1,40 @@
+//! The vocabulary of fedtse: roads, signals and the quantities of traffic.
+//!
+//! 1. [`units`](crate::Metres): metres, seconds, veh/km/lane … as types.
+//! 2. [`Network`]: links and turns, with [`Signal`]s and [`LoopDetector`]s, read from a
+//!    [network file](parse_network), or made by [`corridor`] and [`grid`].
+//! 3. [`VehicleSample`] and [`LoopCount`]: what sensors report.
+//! 4. [`cut`] and [`Totals`]: Edie's definitions, from samples to [`LinkState`].
+//! 5. [`FundamentalDiagram`]: how density, flow and speed hang together.
+//!
+//! This crate knows nothing of files, tensors or networks of computers.
+
+mod corridor;
+mod diagram;
+mod edie;
+mod geometry;
+mod grid;
+mod network;
+mod network_file;
+mod observation;
+mod signal;
+mod state;
+mod units;
+
+pub use corridor::corridor;
+pub use diagram::{DiagramError, FundamentalDiagram};
+pub use edie::{Boxes, Motion, Totals, cut};
+pub use geometry::{LatLon, LocalPlane, Point, point_along, polyline_length};
+pub use grid::{GridError, GridPlan, grid};
+pub use network::{
+    LanePair, Link, LinkId, LoopDetector, MAX_LINKS, Movement, Network, NetworkError, NetworkPart,
+    NetworkParts, Turn, TurnId,
+};
+pub use network_file::{
+    FORMAT as NETWORK_FORMAT, NetworkFileError, network_hash, parse_network, spread_lanes,
+    write_network,
+};
+pub use observation::{LoopCount, Samples, VehicleClass, VehicleId, VehicleSample};
+pub use signal::{Aspect, Phase, Signal};
+pub use state::{LinkState, Step, StepClock};
+pub use units::{Metres, MetresPerSecond, Seconds, VehPerHour, VehPerKmLane, VehPerMinLane};

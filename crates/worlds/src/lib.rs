@@ -1,0 +1,5 @@
+//! Makes traffic.
+
+mod departure;
+
+pub use departure::{Departure, Stop};
