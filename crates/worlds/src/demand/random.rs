@@ -1,0 +1,68 @@
+//! Random numbers by counter: each is a hash of the seed, what it is for, and its index.
+//!
+//! So a draw never depends on how many others were made before it.
+
+/// What a number is drawn for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    FirstHeadway,
+    Headway,
+    Noise,
+    Class,
+    Route,
+    BlockageTime,
+    BlockageDuration,
+    BlockagePlace,
+}
+
+/// Uniform in [0, 1).
+pub(super) fn uniform(seed: u64, purpose: Purpose, stream: usize, index: u64) -> f64 {
+    (bits(seed, purpose, stream, index) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Normal with mean 0 and variance 1, by Box and Muller.
+pub(super) fn normal(seed: u64, purpose: Purpose, stream: usize, index: u64) -> f64 {
+    // 1 − u is never zero, so its logarithm is finite.
+    let radius = (-2.0 * (1.0 - uniform(seed, purpose, stream, 2 * index)).ln()).sqrt();
+    radius * (std::f64::consts::TAU * uniform(seed, purpose, stream, 2 * index + 1)).cos()
+}
+
+/// Exponential with mean 1.
+pub(super) fn exponential(seed: u64, purpose: Purpose, stream: usize, index: u64) -> f64 {
+    -(1.0 - uniform(seed, purpose, stream, index)).ln()
+}
+
+pub(super) fn bits(seed: u64, purpose: Purpose, stream: usize, index: u64) -> u64 {
+    mix(mix(mix(mix(seed) ^ purpose as u64) ^ stream as u64) ^ index)
+}
+
+/// The output function of SplitMix64 (Steele, Lea and Flood 2014), one step on.
+fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_those_of_the_distributions() {
+        let count = 100_000;
+        let mean = |draw: &dyn Fn(u64) -> f64| (0..count).map(draw).sum::<f64>() / count as f64;
+        // Five standard errors of a mean of 100,000 draws are 0.016 standard deviations.
+        let close = |found: f64, expected: f64, deviation: f64| {
+            assert!((found - expected).abs() < 0.016 * deviation, "{found} {expected}");
+        };
+        let u = |i| uniform(7, Purpose::Headway, 3, i);
+        let n = |i| normal(7, Purpose::Noise, 3, i);
+        let e = |i| exponential(7, Purpose::Headway, 4, i);
+        close(mean(&u), 0.5, 12_f64.sqrt().recip());
+        close(mean(&n), 0.0, 1.0);
+        close(mean(&|i| n(i) * n(i)), 1.0, 2_f64.sqrt());
+        close(mean(&|i| n(i) * n(i + 1)), 0.0, 1.0);
+        close(mean(&e), 1.0, 1.0);
+    }
+}
