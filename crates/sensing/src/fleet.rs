@@ -1,0 +1,209 @@
+//! Fleets: which vehicles a provider sees.
+//!
+//! Each vehicle draws one number in [0, 1) from the seed and its *name*, so the draw is the same
+//! in a file and in a live stream, in both worlds, and whatever order vehicles appear in. A fleet
+//! is an interval of that number: a penetration rate of 20 % is [0, 0.2), and 40 % contains it.
+
+use thiserror::Error;
+
+/// A provider's share of the vehicles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleet {
+    /// Its name, as in file names: `fleet-20`.
+    pub name: String,
+    /// The interval of the vehicles' draws that belongs to it.
+    pub from: f64,
+    /// Its open end.
+    pub to: f64,
+}
+
+impl Fleet {
+    /// The share of all vehicles that it expects to hold.
+    pub fn rate(&self) -> f64 {
+        self.to - self.from
+    }
+}
+
+/// The fleets of a study and the seed that deals out vehicles to them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleets {
+    seed: u64,
+    fleets: Vec<Fleet>,
+    /// Sorted borders of all fleets: vehicles between two neighbouring borders are in the same
+    /// fleets, so sums are kept for each such *band* and added up once a step.
+    borders: Vec<f64>,
+}
+
+/// A fleet that cannot be.
+#[derive(Debug, Error, PartialEq)]
+pub enum FleetError {
+    /// A rate outside 0–1.
+    #[error("penetration rate: found {0}, expected more than 0 and at most 1")]
+    Rate(f64),
+    /// Shares of a partition that exceed the whole.
+    #[error("fleet shares: found a sum of {0}, expected at most 1")]
+    Sum(f64),
+    /// Too many fleets for one pass.
+    #[error("fleets: found {0}, expected at most {MAX_FLEETS}")]
+    Count(usize),
+}
+
+/// The most fleets of one study.
+pub const MAX_FLEETS: usize = 64;
+
+/// Borders closer than this are one: shares that are added up differ from rates by rounding.
+const SAME_BORDER: f64 = 1e-12;
+
+impl Fleets {
+    /// One fleet for each rate, the smaller contained in the larger.
+    ///
+    /// ```
+    /// let fleets = sensing::Fleets::nested(&[0.2, 0.8], 1)?;
+    /// assert_eq!(fleets.all()[0].name, "fleet-20");
+    /// # Ok::<(), sensing::FleetError>(())
+    /// ```
+    pub fn nested(rates: &[f64], seed: u64) -> Result<Self, FleetError> {
+        let fleets = rates.iter().map(|&rate| {
+            check_rate(rate)?;
+            Ok(Fleet { name: format!("fleet-{}", percent(rate)), from: 0.0, to: rate })
+        });
+        Self::new(fleets.collect::<Result<_, _>>()?, seed)
+    }
+
+    /// Providers that share the vehicles among them: no vehicle belongs to two.
+    pub fn partition(shares: &[f64], seed: u64) -> Result<Self, FleetError> {
+        let sum: f64 = shares.iter().sum();
+        if sum > 1.0 + SAME_BORDER {
+            return Err(FleetError::Sum(sum));
+        }
+        let mut from = 0.0;
+        let mut fleets = Vec::with_capacity(shares.len());
+        for (index, &share) in shares.iter().enumerate() {
+            check_rate(share)?;
+            let to = (from + share).min(1.0);
+            fleets.push(Fleet { name: format!("guest-{}", index + 1), from, to });
+            from = to;
+        }
+        Self::new(fleets, seed)
+    }
+
+    fn new(fleets: Vec<Fleet>, seed: u64) -> Result<Self, FleetError> {
+        if fleets.len() > MAX_FLEETS {
+            return Err(FleetError::Count(fleets.len()));
+        }
+        let mut borders: Vec<f64> =
+            fleets.iter().flat_map(|fleet| [fleet.from, fleet.to]).collect();
+        borders.retain(|&border| border > SAME_BORDER && border < 1.0 - SAME_BORDER);
+        borders.sort_by(f64::total_cmp);
+        borders.dedup_by(|a, b| (*a - *b).abs() <= SAME_BORDER);
+        Ok(Self { seed, fleets, borders })
+    }
+
+    /// The fleets.
+    pub fn all(&self) -> &[Fleet] {
+        &self.fleets
+    }
+
+    /// The seed.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Number of bands.
+    pub(crate) fn bands(&self) -> usize {
+        self.borders.len() + 1
+    }
+
+    /// The band of a vehicle.
+    pub(crate) fn band_of(&self, name: &str) -> usize {
+        let draw = draw(self.seed, name);
+        self.borders.iter().take_while(|&&border| border <= draw).count()
+    }
+
+    /// Whether a fleet contains a band.
+    pub(crate) fn contains(&self, fleet: usize, band: usize) -> bool {
+        let from = if band == 0 { 0.0 } else { self.borders[band - 1] };
+        let fleet = &self.fleets[fleet];
+        from >= fleet.from - SAME_BORDER && from < fleet.to - SAME_BORDER
+    }
+}
+
+/// A vehicle's number in [0, 1): uniform over names, fixed for a seed.
+pub fn draw(seed: u64, name: &str) -> f64 {
+    // FNV-1a gathers the name, SplitMix64's finaliser spreads it: neighbouring names such as 17
+    // and 18 must give unrelated draws.
+    let gathered = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let mut z = gathered.wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    for _ in 0..2 {
+        z = z.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^= z >> 31;
+    }
+    (z >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn check_rate(rate: f64) -> Result<(), FleetError> {
+    if rate > 0.0 && rate <= 1.0 { Ok(()) } else { Err(FleetError::Rate(rate)) }
+}
+
+/// `0.2` → `20`, `0.125` → `12.5`.
+fn percent(rate: f64) -> String {
+    let text = format!("{:.3}", rate * 100.0);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_are_uniform_and_independent_of_the_seed() {
+        let n = 100_000;
+        for seed in [0, 1, 2023] {
+            let draws: Vec<f64> = (0..n).map(|v| draw(seed, &v.to_string())).collect();
+            let mean = draws.iter().sum::<f64>() / f64::from(n);
+            // Standard error of the mean is 0.29/√n = 0.0009: five of them.
+            assert!((mean - 0.5).abs() < 0.0046, "{mean}");
+            let lag: f64 =
+                draws.windows(2).map(|w| (w[0] - 0.5) * (w[1] - 0.5)).sum::<f64>() * 12.0;
+            // Correlation of neighbours: standard error 1/√n = 0.0032, five of them.
+            assert!((lag / f64::from(n)).abs() < 0.016, "{lag}");
+        }
+        let both = (0..n).filter(|v| {
+            let name = v.to_string();
+            draw(1, &name) < 0.2 && draw(2, &name) < 0.2
+        });
+        // Independent draws: 4 %, standard error 0.06 %.
+        assert!((both.count() as f64 / f64::from(n) - 0.04).abs() < 0.0031);
+    }
+
+    #[test]
+    fn nested_fleets_contain_each_other_and_partitions_do_not_overlap() {
+        let nested = Fleets::nested(&[0.2, 0.4, 0.8], 7).unwrap();
+        assert_eq!(nested.bands(), 4);
+        let contained = |fleets: &Fleets, fleet| -> Vec<usize> {
+            (0..fleets.bands()).filter(|&band| fleets.contains(fleet, band)).collect()
+        };
+        assert_eq!(contained(&nested, 0), [0]);
+        assert_eq!(contained(&nested, 2), [0, 1, 2]);
+        let shared = Fleets::partition(&[0.1, 0.2, 0.7], 7).unwrap();
+        assert_eq!(shared.bands(), 3);
+        assert_eq!([0, 1, 2].map(|fleet| contained(&shared, fleet)), [[0], [1], [2]]);
+        for vehicle in 0..1000 {
+            let name = vehicle.to_string();
+            let expected = [0.2, 0.4, 0.8].iter().filter(|&&b| b <= draw(7, &name)).count();
+            assert_eq!(nested.band_of(&name), expected);
+        }
+    }
+
+    #[test]
+    fn impossible_fleets_are_refused() {
+        assert_eq!(Fleets::nested(&[1.2], 0), Err(FleetError::Rate(1.2)));
+        assert!(matches!(Fleets::nested(&[f64::NAN], 0), Err(FleetError::Rate(_))));
+        assert!(matches!(Fleets::partition(&[0.6, 0.6], 0), Err(FleetError::Sum(_))));
+        assert_eq!(Fleets::nested(&[0.125], 0).unwrap().all()[0].name, "fleet-12.5");
+    }
+}

@@ -1,0 +1,237 @@
+//! From samples to motion: what a vehicle did between two sightings.
+//!
+//! Between two samples a vehicle is taken to move at constant speed along the shortest chain of
+//! links between them. Where that cannot be (a gap longer than the patience, no chain, an impossible
+//! speed, a jump backwards) the track is broken there, counted, and begins anew.
+
+use serde::Serialize;
+use thiserror::Error;
+use traffic::{LinkId, Motion, Network, Seconds, VehicleId, VehicleSample};
+
+/// How many turns a vehicle may make between two samples.
+const MAX_TURNS: usize = 4;
+/// No road vehicle is faster (250 km/h): such a jump is a teleport, not motion.
+const MAX_SPEED: f64 = 70.0;
+/// Positions may go back by this much through noise; the vehicle is taken to stand.
+const BACKWARD_NOISE: f32 = 5.0;
+/// Positions may lie past the end of a link by this much through rounding.
+const END_TOLERANCE: f32 = 1.0;
+
+/// A sample that cannot be true.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum SampleError {
+    /// Time is not a number.
+    #[error("time: found {0}, expected a number of seconds")]
+    Time(f64),
+    /// Time runs backwards.
+    #[error("time: found {found}, expected {last} or later")]
+    Backwards {
+        /// The time found.
+        found: f64,
+        /// The time before it.
+        last: f64,
+    },
+    /// A sample that is not of the moment it was given with.
+    #[error("time: found {found}, expected the moment's {moment}")]
+    OtherMoment {
+        /// The time found.
+        found: f64,
+        /// The time of the moment.
+        moment: f64,
+    },
+    /// A vehicle twice at the same moment.
+    #[error("vehicle {vehicle}: found twice at time {time}, expected once")]
+    Duplicate {
+        /// The vehicle's number.
+        vehicle: u32,
+        /// When.
+        time: f64,
+    },
+    /// A link that the network does not have.
+    #[error("link: found number {found}, expected less than {links}")]
+    Link {
+        /// The number found.
+        found: u32,
+        /// Links in the network.
+        links: usize,
+    },
+    /// A position off the link.
+    #[error("position: found {found} m, expected 0 to {length} m on link `{link}`")]
+    Position {
+        /// The position found.
+        found: f32,
+        /// Length of the link.
+        length: f64,
+        /// Name of the link.
+        link: String,
+    },
+    /// A speed that is negative or not a number.
+    #[error("speed: found {0} m/s, expected 0 or more")]
+    Speed(f32),
+}
+
+/// Checks one sample by itself against its network.
+pub fn check_sample(network: &Network, sample: &VehicleSample) -> Result<(), SampleError> {
+    if !sample.time.is_finite() {
+        return Err(SampleError::Time(sample.time));
+    }
+    let links = network.links();
+    let Some(link) = links.get(sample.link.index()) else {
+        return Err(SampleError::Link { found: sample.link.0, links: links.len() });
+    };
+    let length = link.length.get();
+    if !(sample.position >= 0.0 && sample.position <= length as f32 + END_TOLERANCE) {
+        return Err(SampleError::Position {
+            found: sample.position,
+            length,
+            link: link.name.clone(),
+        });
+    }
+    if !(sample.speed >= 0.0 && sample.speed.is_finite()) {
+        return Err(SampleError::Speed(sample.speed));
+    }
+    Ok(())
+}
+
+/// Where tracks were broken, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Breaks {
+    /// Not seen for longer than the patience, then seen again.
+    pub gaps: u64,
+    /// No chain of links between two samples.
+    pub unreachable: u64,
+    /// Faster than any vehicle.
+    pub too_fast: u64,
+    /// Back along the link by more than noise.
+    pub backwards: u64,
+}
+
+/// One vehicle's last sighting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sighting {
+    pub time: f64,
+    pub link: LinkId,
+    pub position: f32,
+    pub origin: LinkId,
+}
+
+/// What a new sample means for a vehicle under way.
+pub(crate) enum Progress {
+    /// It moved within its link.
+    Along(Motion),
+    /// It moved over one or more turns, from the link's end onwards: see [`over_turns`].
+    Over { path: Vec<LinkId>, metres: f64 },
+    /// Its track is broken here.
+    Broken(BreakReason),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum BreakReason {
+    Gap,
+    Unreachable,
+    TooFast,
+    Backwards,
+}
+
+impl Breaks {
+    pub(crate) fn count(&mut self, reason: BreakReason) {
+        match reason {
+            BreakReason::Gap => self.gaps += 1,
+            BreakReason::Unreachable => self.unreachable += 1,
+            BreakReason::TooFast => self.too_fast += 1,
+            BreakReason::Backwards => self.backwards += 1,
+        }
+    }
+}
+
+/// Compares a sighting with the next sample (already checked, and later).
+#[inline]
+pub(crate) fn progress(
+    network: &Network,
+    last: &Sighting,
+    sample: &VehicleSample,
+    patience: Seconds,
+) -> Progress {
+    let elapsed = sample.time - last.time;
+    if elapsed > patience.get() {
+        return Progress::Broken(BreakReason::Gap);
+    }
+    if sample.link == last.link {
+        if sample.position < last.position - BACKWARD_NOISE {
+            return Progress::Broken(BreakReason::Backwards);
+        }
+        let (x0, x1) = (f64::from(last.position), f64::from(sample.position.max(last.position)));
+        if x1 - x0 > MAX_SPEED * elapsed {
+            return Progress::Broken(BreakReason::TooFast);
+        }
+        return Progress::Along(Motion { t0: last.time, x0, t1: sample.time, x1 });
+    }
+    let Some(path) = path(network, last.link, sample.link) else {
+        return Progress::Broken(BreakReason::Unreachable);
+    };
+    let between: f64 = path[1..path.len() - 1].iter().map(|&l| network.link(l).length.get()).sum();
+    let left = network.link(last.link).length.get() - f64::from(last.position);
+    let metres = left.max(0.0) + between + f64::from(sample.position);
+    if metres > MAX_SPEED * elapsed {
+        return Progress::Broken(BreakReason::TooFast);
+    }
+    Progress::Over { path, metres }
+}
+
+fn path(network: &Network, from: LinkId, to: LinkId) -> Option<Vec<LinkId>> {
+    if network.turn_between(from, to).is_some() {
+        return Some(vec![from, to]);
+    }
+    network.path(from, to, MAX_TURNS)
+}
+
+/// Splits motion over turns into motion along each link of the path, at constant speed.
+pub(crate) fn over_turns(
+    network: &Network,
+    last: &Sighting,
+    sample: &VehicleSample,
+    path: &[LinkId],
+    metres: f64,
+    mut along: impl FnMut(LinkId, Motion),
+) {
+    let elapsed = sample.time - last.time;
+    let mut done = 0.0;
+    let mut t0 = last.time;
+    for (index, &id) in path.iter().enumerate() {
+        let is_last = index + 1 == path.len();
+        let length = network.link(id).length.get();
+        let x0 = if index == 0 { f64::from(last.position).min(length) } else { 0.0 };
+        let x1 = if is_last { f64::from(sample.position) } else { length };
+        done += x1 - x0;
+        // Standing on the border: all the time belongs to the link ahead.
+        let share = if metres > 0.0 { done / metres } else { 0.0 };
+        let t1 = if is_last { sample.time } else { last.time + elapsed * share };
+        if t1 > t0 || x1 > x0 {
+            along(id, Motion { t0, x0, t1, x1 });
+        }
+        t0 = t1;
+    }
+}
+
+/// Tells who was seen when, to refuse time running backwards and double sightings of one vehicle.
+#[derive(Clone, Debug, Default)]
+pub struct LastSeen {
+    times: Vec<f64>,
+}
+
+impl LastSeen {
+    /// Notes a sighting; an error if the vehicle was seen at that time or later before.
+    pub fn note(&mut self, vehicle: VehicleId, time: f64) -> Result<(), SampleError> {
+        if self.times.len() <= vehicle.index() {
+            self.times.resize(vehicle.index() + 1, f64::NEG_INFINITY);
+        }
+        let last = std::mem::replace(&mut self.times[vehicle.index()], time);
+        if time > last {
+            Ok(())
+        } else if time == last {
+            Err(SampleError::Duplicate { vehicle: vehicle.0, time })
+        } else {
+            Err(SampleError::Backwards { found: time, last })
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Parquet tables, column by column, in batches of bounded size.
+//!
+//! The files that fedtse writes and the files that users bring go through here. Decoding a file
+//! from elsewhere never brings the program down: what the decoder cannot take, by error or by
+//! panic, becomes a [`TableError`].
+
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+use thiserror::Error;
+
+mod read;
+mod write;
+
+pub use read::TableReader;
+pub use write::TableWriter;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// 32-bit integers.
+    I32,
+    /// 64-bit integers.
+    I64,
+    /// 32-bit floats.
+    F32,
+    /// 64-bit floats.
+    F64,
+    /// 64-bit floats, some missing.
+    OptionalF64,
+    /// Text. Integer columns are read as their decimal form.
+    Text,
+}
+
+/// A batch of one column's values.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// See [`Kind::I32`].
+    I32(Vec<i32>),
+    /// See [`Kind::I64`].
+    I64(Vec<i64>),
+    /// See [`Kind::F32`].
+    F32(Vec<f32>),
+    /// See [`Kind::F64`].
+    F64(Vec<f64>),
+    /// See [`Kind::OptionalF64`].
+    OptionalF64(Vec<Option<f64>>),
+    /// See [`Kind::Text`].
+    Text(Vec<String>),
+}
+
+/// Why a table could not be written or read.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// The file system said no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// The file is no Parquet file, or damaged.
+    #[error("{}: not a readable Parquet file: {problem}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The decoder's words.
+        problem: String,
+    },
+    /// A column is not there.
+    #[error("{}: column `{column}`: not found, expected one of: {found}", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+        /// The column that was asked for.
+        column: String,
+        /// The columns that are there.
+        found: String,
+    },
+    /// A column has another type.
+    #[error("{}: column `{column}`: found type {found}, expected {expected}", path.display())]
+    WrongType {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: String,
+        /// Its type.
+        found: String,
+        /// The type that was asked for.
+        expected: &'static str,
+    },
+    /// A missing value where none may be.
+    #[error("{}: row {row}, column `{column}`: found no value, expected one", path.display())]
+    Null {
+        /// The file.
+        path: PathBuf,
+        /// Row, from 1.
+        row: u64,
+        /// The column.
+        column: String,
+    },
+}
+
+impl Column {
+    /// An empty column of a kind.
+    pub fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::I32 => Self::I32(Vec::new()),
+            Kind::I64 => Self::I64(Vec::new()),
+            Kind::F32 => Self::F32(Vec::new()),
+            Kind::F64 => Self::F64(Vec::new()),
+            Kind::OptionalF64 => Self::OptionalF64(Vec::new()),
+            Kind::Text => Self::Text(Vec::new()),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::I32(_) => Kind::I32,
+            Self::I64(_) => Kind::I64,
+            Self::F32(_) => Kind::F32,
+            Self::F64(_) => Kind::F64,
+            Self::OptionalF64(_) => Kind::OptionalF64,
+            Self::Text(_) => Kind::Text,
+        }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::I32(values) => values.len(),
+            Self::I64(values) => values.len(),
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::OptionalF64(values) => values.len(),
+            Self::Text(values) => values.len(),
+        }
+    }
+
+    /// Whether it has no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+fn damaged(path: &Path, error: &ParquetError) -> TableError {
+    TableError::Damaged { path: path.to_owned(), problem: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

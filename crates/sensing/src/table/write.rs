@@ -1,0 +1,112 @@
+//! Writing tables.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+
+use super::{Column, Kind, TableError, damaged};
+
+/// Writes a table under a temporary name, and gives it its own when it is whole.
+pub struct TableWriter {
+    path: PathBuf,
+    unfinished: PathBuf,
+    kinds: Vec<Kind>,
+    writer: SerializedFileWriter<BufWriter<File>>,
+}
+
+impl TableWriter {
+    /// Starts a table with the given columns.
+    pub fn create(path: &Path, columns: &[(&str, Kind)]) -> Result<Self, TableError> {
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        let unfinished = PathBuf::from(unfinished);
+        let io = |source| TableError::Io { path: path.to_owned(), source };
+        let file = File::create(&unfinished).map_err(io)?;
+        let damaged = |error: ParquetError| damaged(path, &error);
+        let fields = columns.iter().map(|&(name, kind)| field(name, kind).map(Arc::new));
+        let schema = Type::group_type_builder("fedtse")
+            .with_fields(fields.collect::<Result<_, _>>().map_err(damaged)?)
+            .build()
+            .map_err(damaged)?;
+        let level = ZstdLevel::try_new(1).map_err(damaged)?;
+        let properties =
+            WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let writer =
+            SerializedFileWriter::new(BufWriter::new(file), Arc::new(schema), Arc::new(properties))
+                .map_err(damaged)?;
+        let kinds = columns.iter().map(|&(_, kind)| kind).collect();
+        Ok(Self { path: path.to_owned(), unfinished, kinds, writer })
+    }
+
+    /// Appends rows as one row group; a few hundred thousand rows at a time serve readers best.
+    pub fn write(&mut self, columns: &[Column]) -> Result<(), TableError> {
+        debug_assert_eq!(columns.iter().map(Column::kind).collect::<Vec<_>>(), self.kinds);
+        let failed = |error: ParquetError| damaged(&self.path, &error);
+        let mut group = self.writer.next_row_group().map_err(failed)?;
+        for column in columns {
+            write_column(&mut group, column).map_err(failed)?;
+        }
+        group.close().map_err(failed)?;
+        Ok(())
+    }
+
+    /// Completes the file.
+    pub fn finish(self) -> Result<(), TableError> {
+        let io = |source| TableError::Io { path: self.path.clone(), source };
+        let failed = |error: ParquetError| damaged(&self.path, &error);
+        let file = self.writer.into_inner().map_err(failed)?;
+        let file = file.into_inner().map_err(|error| io(error.into_error()))?;
+        file.sync_all().map_err(io)?;
+        std::fs::rename(&self.unfinished, &self.path).map_err(io)
+    }
+}
+
+fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
+    let (physical, repetition) = match kind {
+        Kind::I32 => (Physical::INT32, Repetition::REQUIRED),
+        Kind::I64 => (Physical::INT64, Repetition::REQUIRED),
+        Kind::F32 => (Physical::FLOAT, Repetition::REQUIRED),
+        Kind::F64 => (Physical::DOUBLE, Repetition::REQUIRED),
+        Kind::OptionalF64 => (Physical::DOUBLE, Repetition::OPTIONAL),
+        Kind::Text => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
+    };
+    let mut builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
+    if kind == Kind::Text {
+        builder = builder.with_logical_type(Some(parquet::basic::LogicalType::String));
+    }
+    builder.build()
+}
+
+fn write_column(
+    group: &mut SerializedRowGroupWriter<'_, BufWriter<File>>,
+    column: &Column,
+) -> Result<(), ParquetError> {
+    let Some(mut writer) = group.next_column()? else {
+        return Err(ParquetError::General("more columns than the schema has".into()));
+    };
+    match column {
+        Column::I32(values) => writer.typed::<Int32Type>().write_batch(values, None, None)?,
+        Column::I64(values) => writer.typed::<Int64Type>().write_batch(values, None, None)?,
+        Column::F32(values) => writer.typed::<FloatType>().write_batch(values, None, None)?,
+        Column::F64(values) => writer.typed::<DoubleType>().write_batch(values, None, None)?,
+        Column::OptionalF64(values) => {
+            let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+            let present: Vec<f64> = values.iter().flatten().copied().collect();
+            writer.typed::<DoubleType>().write_batch(&present, Some(&levels), None)?
+        }
+        Column::Text(values) => {
+            let bytes: Vec<ByteArray> =
+                values.iter().map(|text| ByteArray::from(text.as_bytes().to_vec())).collect();
+            writer.typed::<ByteArrayType>().write_batch(&bytes, None, None)?
+        }
+    };
+    writer.close()
+}
