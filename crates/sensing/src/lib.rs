@@ -1,16 +1,30 @@
 //! Records to features.
 
+mod dataset;
 mod extract;
+mod features;
 mod fleet;
 mod journey;
+mod recordings;
+mod scale_up;
 mod table;
 mod vehicles;
 
+pub use dataset::{
+    DATASET_FORMAT, Dataset, DatasetError, DatasetManifest, DatasetSamples, DatasetWriter,
+    Provenance, class_name, class_named, read_network,
+};
 pub use extract::{
     ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, FleetFeatures, StepFeatures,
 };
+pub use features::{
+    FEATURES_FORMAT, FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry,
+    LoopTable, ReportEntry, extract_dataset, make_features,
+};
 pub use fleet::{Fleet, FleetError, Fleets, draw};
 pub use journey::{Breaks, LastSeen, SampleError, check_sample};
+pub use recordings::{HeldSteps, Recording, RecordingWatch, Split, StepRange, split};
+pub use scale_up::{ScaleUpErrors, scale_up_errors};
 pub use table::{Column, Kind, TableError, TableReader, TableWriter};
 
 pub use vehicles::{Vehicle, VehicleTable};

@@ -1,0 +1,467 @@
+//! A dataset: a folder of trajectories and loop counts on a network.
+//!
+//! ```text
+//! DIR/manifest.json         what it is, where it comes from, network hash, recordings
+//! DIR/network.toml          the network
+//! DIR/trajectories.parquet  time (s), vehicle (number), link (number), position (m), lane, speed (m/s)
+//! DIR/vehicles.parquet      vehicle (number), name, class
+//! DIR/loops.parquet         loop (number), begin (s), end (s), count — only where sensors counted
+//! ```
+//!
+//! Numbers of links and loops are positions in the network file. Rows are ordered by time. The
+//! manifest is written last: a folder without one is a dataset that was never finished.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use traffic::{
+    LoopCount, Network, NetworkFileError, Seconds, VehicleClass, VehicleSample, network_hash,
+    parse_network, write_network,
+};
+
+use crate::recordings::{Recording, RecordingWatch};
+use crate::table::{Column, Kind, TableError, TableReader, TableWriter};
+use crate::vehicles::VehicleTable;
+
+mod samples;
+
+pub use samples::DatasetSamples;
+
+/// The format that this version writes and reads.
+pub const DATASET_FORMAT: &str = "fedtse-dataset/1";
+/// Rows to a row group.
+const GROUP_ROWS: usize = 1 << 18;
+
+/// `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatasetManifest {
+    /// [`DATASET_FORMAT`].
+    pub format: String,
+    /// The version of fedtse that wrote it.
+    pub software: String,
+    /// Hash of the network that links are numbered by.
+    pub network_hash: String,
+    /// What time zero means: `simulation start`, or a date and time.
+    pub epoch: String,
+    /// Where it comes from: world or importer, seeds, versions, options.
+    pub source: BTreeMap<String, String>,
+    /// When there were eyes on the road.
+    pub recordings: Vec<Recording>,
+    /// Number of rows of `trajectories.parquet`.
+    pub samples: u64,
+    /// Number of vehicles.
+    pub vehicles: u64,
+}
+
+/// Why a dataset could not be written or read.
+#[derive(Debug, Error)]
+pub enum DatasetError {
+    /// The file system said no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it said.
+        source: std::io::Error,
+    },
+    /// The folder has something in it already.
+    #[error("{}: folder is not empty, expected a new or empty one", .0.display())]
+    NotEmpty(PathBuf),
+    /// There is no manifest.
+    #[error("{}: not found; is it a finished dataset? (`fedtse simulate` and `fedtse import` make one)", .0.display())]
+    NoManifest(PathBuf),
+    /// The manifest cannot be read.
+    #[error("{}: {problem}", path.display())]
+    Manifest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The network file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Network {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: NetworkFileError,
+    },
+    /// The data were made on another network.
+    #[error("{}: network hash: found {found}, expected {expected}", path.display())]
+    WrongNetwork {
+        /// The file at fault.
+        path: PathBuf,
+        /// Hash of the network at hand.
+        found: String,
+        /// Hash in the manifest.
+        expected: String,
+    },
+    /// A table cannot be written or read.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A row that cannot be true.
+    #[error("{}: row {row}: {problem}", path.display())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// The row, from 1.
+        row: u64,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Where a dataset comes from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Provenance {
+    /// What time zero means.
+    pub epoch: String,
+    /// World or importer, seeds, versions, options.
+    pub source: BTreeMap<String, String>,
+}
+
+const TRAJECTORY_COLUMNS: [(&str, Kind); 6] = [
+    ("time", Kind::F64),
+    ("vehicle", Kind::I32),
+    ("link", Kind::I32),
+    ("position", Kind::F32),
+    ("lane", Kind::I32),
+    ("speed", Kind::F32),
+];
+
+/// Writes a dataset, moment by moment.
+pub struct DatasetWriter {
+    folder: PathBuf,
+    hash: String,
+    provenance: Provenance,
+    trajectories: TableWriter,
+    rows: Vec<VehicleSample>,
+    watch: RecordingWatch,
+    samples: u64,
+}
+
+impl DatasetWriter {
+    /// Starts a dataset in a new or empty folder. Moments further apart than `gap` are taken as
+    /// different recordings.
+    pub fn create(
+        folder: &Path,
+        network: &Network,
+        provenance: Provenance,
+        gap: Seconds,
+    ) -> Result<Self, DatasetError> {
+        let io = |source| DatasetError::Io { path: folder.to_owned(), source };
+        std::fs::create_dir_all(folder).map_err(io)?;
+        if std::fs::read_dir(folder).map_err(io)?.next().is_some() {
+            return Err(DatasetError::NotEmpty(folder.to_owned()));
+        }
+        write_text(&folder.join("network.toml"), &write_network(network))?;
+        Ok(Self {
+            trajectories: TableWriter::create(
+                &folder.join("trajectories.parquet"),
+                &TRAJECTORY_COLUMNS,
+            )?,
+            folder: folder.to_owned(),
+            hash: network_hash(network),
+            provenance,
+            rows: Vec::with_capacity(GROUP_ROWS),
+            watch: RecordingWatch::new(gap),
+            samples: 0,
+        })
+    }
+
+    /// Appends all samples of a moment, later than all before.
+    pub fn moment(&mut self, time: Seconds, samples: &[VehicleSample]) -> Result<(), DatasetError> {
+        self.watch.note(time);
+        self.samples += samples.len() as u64;
+        for &sample in samples {
+            self.rows.push(sample);
+            if self.rows.len() == GROUP_ROWS {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes something about the source that is known only now.
+    pub fn note(&mut self, key: &str, value: String) {
+        self.provenance.source.insert(key.into(), value);
+    }
+
+    /// Completes the dataset.
+    pub fn finish(
+        mut self,
+        vehicles: &VehicleTable,
+        loops: &[LoopCount],
+    ) -> Result<DatasetManifest, DatasetError> {
+        self.flush()?;
+        self.trajectories.finish()?;
+        write_vehicles(&self.folder.join("vehicles.parquet"), vehicles)?;
+        if !loops.is_empty() {
+            write_loops(&self.folder.join("loops.parquet"), loops)?;
+        }
+        let manifest = DatasetManifest {
+            format: DATASET_FORMAT.into(),
+            software: software(),
+            network_hash: self.hash,
+            epoch: self.provenance.epoch,
+            source: self.provenance.source,
+            recordings: self.watch.recordings().to_vec(),
+            samples: self.samples,
+            vehicles: vehicles.all().len() as u64,
+        };
+        write_json(&self.folder.join("manifest.json"), &manifest)?;
+        Ok(manifest)
+    }
+
+    fn flush(&mut self) -> Result<(), DatasetError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let rows = &self.rows;
+        self.trajectories.write(&[
+            Column::F64(rows.iter().map(|row| row.time).collect()),
+            Column::I32(rows.iter().map(|row| row.vehicle.0 as i32).collect()),
+            Column::I32(rows.iter().map(|row| row.link.0 as i32).collect()),
+            Column::F32(rows.iter().map(|row| row.position).collect()),
+            Column::I32(rows.iter().map(|row| i32::from(row.lane)).collect()),
+            Column::F32(rows.iter().map(|row| row.speed).collect()),
+        ])?;
+        self.rows.clear();
+        Ok(())
+    }
+}
+
+/// A finished dataset.
+#[derive(Debug)]
+pub struct Dataset {
+    folder: PathBuf,
+    manifest: DatasetManifest,
+    network: Network,
+    vehicles: VehicleTable,
+}
+
+impl Dataset {
+    /// Opens a dataset; trajectories are read later, by [`Dataset::samples`].
+    pub fn open(folder: &Path) -> Result<Self, DatasetError> {
+        let path = folder.join("manifest.json");
+        let manifest: DatasetManifest = read_json(&path)?;
+        if manifest.format != DATASET_FORMAT {
+            let problem =
+                format!("format: found \"{}\", expected \"{DATASET_FORMAT}\"", manifest.format);
+            return Err(DatasetError::Manifest { path, problem });
+        }
+        let path = folder.join("network.toml");
+        let network = read_network(&path)?;
+        let found = network_hash(&network);
+        if found != manifest.network_hash {
+            let expected = manifest.network_hash;
+            return Err(DatasetError::WrongNetwork { path, found, expected });
+        }
+        let vehicles = read_vehicles(&folder.join("vehicles.parquet"))?;
+        Ok(Self { folder: folder.to_owned(), manifest, network, vehicles })
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its manifest.
+    pub fn manifest(&self) -> &DatasetManifest {
+        &self.manifest
+    }
+
+    /// Its network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Its vehicles.
+    pub fn vehicles(&self) -> &VehicleTable {
+        &self.vehicles
+    }
+
+    /// Its trajectories, in order of time.
+    pub fn samples(&self) -> Result<DatasetSamples<'_>, DatasetError> {
+        DatasetSamples::open(self)
+    }
+
+    /// Counts of its loop sensors, if they counted.
+    pub fn loops(&self) -> Result<Option<Vec<LoopCount>>, DatasetError> {
+        let path = self.folder.join("loops.parquet");
+        if !path.exists() {
+            return Ok(None);
+        }
+        read_loops(&path, self.network.loops().len()).map(Some)
+    }
+}
+
+/// Reads a network file.
+pub fn read_network(path: &Path) -> Result<Network, DatasetError> {
+    let text = read_text(path)?;
+    parse_network(&text).map_err(|source| DatasetError::Network { path: path.to_owned(), source })
+}
+
+const VEHICLE_COLUMNS: [(&str, Kind); 3] =
+    [("vehicle", Kind::I32), ("name", Kind::Text), ("class", Kind::Text)];
+
+fn write_vehicles(path: &Path, vehicles: &VehicleTable) -> Result<(), DatasetError> {
+    let mut table = TableWriter::create(path, &VEHICLE_COLUMNS)?;
+    let all = vehicles.all();
+    table.write(&[
+        Column::I32((0..all.len() as i32).collect()),
+        Column::Text(all.iter().map(|vehicle| vehicle.name.to_string()).collect()),
+        Column::Text(all.iter().map(|vehicle| class_name(vehicle.class)).collect()),
+    ])?;
+    Ok(table.finish()?)
+}
+
+fn read_vehicles(path: &Path) -> Result<VehicleTable, DatasetError> {
+    let mut table = open_table(path, &VEHICLE_COLUMNS)?;
+    let (mut vehicles, mut columns) = (VehicleTable::default(), Vec::new());
+    loop {
+        let before = table.rows_read();
+        if table.next_batch(GROUP_ROWS, &mut columns)? == 0 {
+            return Ok(vehicles);
+        }
+        let [Column::I32(numbers), Column::Text(names), Column::Text(classes)] = &columns[..]
+        else {
+            continue;
+        };
+        for (at, ((&number, name), class)) in numbers.iter().zip(names).zip(classes).enumerate() {
+            let row = before + at as u64 + 1;
+            let fail = |problem| DatasetError::Row { path: path.to_owned(), row, problem };
+            let class = class_named(class).ok_or_else(|| {
+                fail(format!("class: found \"{class}\", expected a vehicle class"))
+            })?;
+            if number as u64 + 1 != row || vehicles.number(name, class).0 as u64 + 1 != row {
+                return Err(fail(format!(
+                    "vehicle: found number {number} and name \"{name}\", expected number {} and a new name",
+                    row - 1
+                )));
+            }
+        }
+    }
+}
+
+const LOOP_COLUMNS: [(&str, Kind); 4] =
+    [("loop", Kind::I32), ("begin", Kind::F64), ("end", Kind::F64), ("count", Kind::I32)];
+
+fn write_loops(path: &Path, loops: &[LoopCount]) -> Result<(), DatasetError> {
+    let mut table = TableWriter::create(path, &LOOP_COLUMNS)?;
+    table.write(&[
+        Column::I32(loops.iter().map(|count| count.detector as i32).collect()),
+        Column::F64(loops.iter().map(|count| count.begin.get()).collect()),
+        Column::F64(loops.iter().map(|count| count.end.get()).collect()),
+        Column::I32(loops.iter().map(|count| count.count as i32).collect()),
+    ])?;
+    Ok(table.finish()?)
+}
+
+fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>, DatasetError> {
+    let mut table = open_table(path, &LOOP_COLUMNS)?;
+    let (mut loops, mut columns) = (Vec::new(), Vec::new());
+    while table.next_batch(GROUP_ROWS, &mut columns)? > 0 {
+        let [Column::I32(numbers), Column::F64(begins), Column::F64(ends), Column::I32(counts)] =
+            &columns[..]
+        else {
+            continue;
+        };
+        for at in 0..numbers.len() {
+            let (number, begin, end, count) = (numbers[at], begins[at], ends[at], counts[at]);
+            let known = usize::try_from(number).is_ok_and(|number| number < detectors);
+            if !known || !(begin < end && begin.is_finite() && end.is_finite()) || count < 0 {
+                return Err(DatasetError::Row {
+                    path: path.to_owned(),
+                    row: loops.len() as u64 + 1,
+                    problem: format!(
+                        "found loop {number}, begin {begin}, end {end}, count {count}; expected a loop below {detectors}, begin before end, a count of 0 or more"
+                    ),
+                });
+            }
+            loops.push(LoopCount {
+                detector: number as usize,
+                begin: Seconds::new(begin),
+                end: Seconds::new(end),
+                count: count as u32,
+            });
+        }
+    }
+    Ok(loops)
+}
+
+fn open_table(path: &Path, columns: &[(&str, Kind)]) -> Result<TableReader, TableError> {
+    let mut table = TableReader::open(path)?;
+    for &(name, kind) in columns {
+        table.want(name, kind)?;
+    }
+    Ok(table)
+}
+
+/// The name of a class in files.
+pub fn class_name(class: VehicleClass) -> String {
+    match class {
+        VehicleClass::Car => "car",
+        VehicleClass::Taxi => "taxi",
+        VehicleClass::Motorcycle => "motorcycle",
+        VehicleClass::Bus => "bus",
+        VehicleClass::Medium => "medium",
+        VehicleClass::Heavy => "heavy",
+    }
+    .into()
+}
+
+/// The class of a name in files.
+pub fn class_named(name: &str) -> Option<VehicleClass> {
+    Some(match name {
+        "car" => VehicleClass::Car,
+        "taxi" => VehicleClass::Taxi,
+        "motorcycle" => VehicleClass::Motorcycle,
+        "bus" => VehicleClass::Bus,
+        "medium" => VehicleClass::Medium,
+        "heavy" => VehicleClass::Heavy,
+        _ => return None,
+    })
+}
+
+pub(crate) fn software() -> String {
+    concat!("fedtse ", env!("CARGO_PKG_VERSION")).into()
+}
+
+pub(crate) fn read_text(path: &Path) -> Result<String, DatasetError> {
+    std::fs::read_to_string(path)
+        .map_err(|source| DatasetError::Io { path: path.to_owned(), source })
+}
+
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), DatasetError> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    std::fs::write(&unfinished, text)
+        .and_then(|()| std::fs::rename(&unfinished, path))
+        .map_err(|source| DatasetError::Io { path: path.to_owned(), source })
+}
+
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), DatasetError> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| DatasetError::Manifest {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })?;
+    write_text(path, &(text + "\n"))
+}
+
+pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, DatasetError> {
+    if !path.exists() {
+        return Err(DatasetError::NoManifest(path.to_owned()));
+    }
+    serde_json::from_str(&read_text(path)?).map_err(|error| DatasetError::Manifest {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,374 @@
+//! Features on disk: a folder beside the trajectories that they were made from.
+//!
+//! ```text
+//! DIR/features/manifest.json      steps held, Δt, cells, fleets, seeds, network hash, totals
+//! DIR/features/all.parquet        all vehicles: the ground truth
+//! DIR/features/fleet-20.parquet   one fleet; the same columns
+//! DIR/features/targets.parquet    density and flow of all vehicles, raw and smooth
+//! DIR/features/loops.parquet      vehicles counted by each loop
+//! DIR/features/turns-*.parquet    turns made, per fleet (only where some were)
+//! DIR/features/trips-*.parquet    trips ended, per fleet, by origin and destination
+//! ```
+//!
+//! Columns of `all` and the fleets, one row per step and link, ordered by step, then link:
+//!
+//! | column | meaning |
+//! |---|---|
+//! | `step`, `link` | which box; links numbered as in the network file |
+//! | `travel_time_s`, `travel_distance_m` | Edie's totals of the box |
+//! | `speed_m_s` | distance over time; no value where no vehicle was |
+//! | `vehicles` | vehicles seen in the box |
+//! | `time_square_s2`, `distance_square_m2` | `all` only: Σ of each vehicle's own total squared |
+//! | `time_cIsJ`, `distance_cIsJ` | totals of cell I in sub-step J, from 0 |
+//!
+//! Only complete steps are stored: those that a recording covers from begin to end.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use traffic::{Network, Samples, Seconds, Step, network_hash};
+
+use crate::dataset::{Dataset, DatasetError, read_json, software, write_json};
+use crate::extract::{ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, StepFeatures};
+use crate::recordings::HeldSteps;
+
+mod loops;
+mod read;
+mod write;
+
+pub use read::{FeatureTable, LoopTable};
+use write::FeatureWriter;
+
+/// The format that this version writes and reads.
+pub const FEATURES_FORMAT: &str = "fedtse-features/1";
+
+/// `features/manifest.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeaturesManifest {
+    /// [`FEATURES_FORMAT`].
+    pub format: String,
+    /// The version of fedtse that wrote it.
+    pub software: String,
+    /// Hash of the network.
+    pub network_hash: String,
+    /// What time zero, the start of step 0, means.
+    pub epoch: String,
+    /// Length of a step.
+    pub step_s: Seconds,
+    /// Cells of a link.
+    pub cells: usize,
+    /// Sub-steps of a step.
+    pub sub_steps: usize,
+    /// How long a vehicle may go unseen.
+    pub patience_s: Seconds,
+    /// Length of the trailing mean of the smooth targets.
+    pub smooth_s: Seconds,
+    /// Seed that dealt vehicles to fleets.
+    pub fleet_seed: u64,
+    /// The fleets.
+    pub fleets: Vec<FleetEntry>,
+    /// Who counted at the loops: `sensors`, or `trajectories` (virtual loops).
+    pub loops: String,
+    /// The steps that are stored.
+    pub held: HeldSteps,
+    /// Totals and oddities.
+    pub report: ReportEntry,
+}
+
+/// A fleet in the manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FleetEntry {
+    /// Its name, as in its files' names.
+    pub name: String,
+    /// Its expected share of all vehicles.
+    pub rate: f64,
+}
+
+/// [`ExtractReport`] as it is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportEntry {
+    /// Samples read.
+    pub samples: u64,
+    /// Time of the trajectories themselves.
+    pub trajectory_time_s: f64,
+    /// Distance of the trajectories themselves.
+    pub trajectory_distance_m: f64,
+    /// Time over all boxes.
+    pub box_time_s: f64,
+    /// Distance over all boxes.
+    pub box_distance_m: f64,
+    /// Tracks broken: unseen too long.
+    pub gaps: u64,
+    /// Tracks broken: no way between two samples, too fast, or backwards.
+    pub jumps: u64,
+}
+
+impl From<&ExtractReport> for ReportEntry {
+    fn from(report: &ExtractReport) -> Self {
+        let breaks = report.breaks;
+        Self {
+            samples: report.samples,
+            trajectory_time_s: report.trajectory_time.get(),
+            trajectory_distance_m: report.trajectory_distance.get(),
+            box_time_s: report.box_time.get(),
+            box_distance_m: report.box_distance.get(),
+            gaps: breaks.gaps,
+            jumps: breaks.unreachable + breaks.too_fast + breaks.backwards,
+        }
+    }
+}
+
+/// Why features could not be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum FeaturesError {
+    /// The dataset.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// A table.
+    #[error(transparent)]
+    Table(#[from] crate::table::TableError),
+    /// The samples.
+    #[error("{}: {source}", path.display())]
+    Extract {
+        /// The dataset.
+        path: PathBuf,
+        /// What is wrong.
+        source: ExtractError,
+    },
+    /// A loop's counts do not fit the steps.
+    #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}", path.display())]
+    LoopInterval {
+        /// The dataset.
+        path: PathBuf,
+        /// The loop.
+        detector: String,
+        /// Begin of the interval.
+        begin: Seconds,
+        /// End of the interval.
+        end: Seconds,
+        /// Length of a step.
+        step: Seconds,
+    },
+    /// No step is complete.
+    #[error("{}: no complete step of {step} from {from} on; recordings: {recordings}", path.display())]
+    NoSteps {
+        /// The dataset.
+        path: PathBuf,
+        /// Length of a step.
+        step: Seconds,
+        /// Start of what was asked for.
+        from: Seconds,
+        /// The recordings there are.
+        recordings: String,
+    },
+    /// A fleet is not there.
+    #[error("{}: fleet `{found}`: not found, expected one of: {expected}", path.display())]
+    NoFleet {
+        /// The features.
+        path: PathBuf,
+        /// The name asked for.
+        found: String,
+        /// The names there are.
+        expected: String,
+    },
+    /// A table does not fit its manifest.
+    #[error("{}: {problem}", path.display())]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// Feeds a whole dataset to an extractor: what happens live, only faster.
+///
+/// `from` drops the warm-up. `progress` is told the rows done and the rows in all.
+pub fn extract_dataset(
+    dataset: &Dataset,
+    plan: FeaturePlan,
+    from: Seconds,
+    mut on_step: impl FnMut(&StepFeatures),
+    mut progress: impl FnMut(u64, u64),
+) -> Result<ExtractReport, FeaturesError> {
+    let failed = |source| FeaturesError::Extract { path: dataset.folder().to_owned(), source };
+    let mut extractor = FeatureExtractor::new(dataset.network(), plan).map_err(failed)?;
+    let mut samples = dataset.samples()?;
+    let mut recordings = dataset.manifest().recordings.iter().copied();
+    let mut current = None::<crate::Recording>;
+    let mut moment = Vec::new();
+    while let Some(time) = samples.next_moment(&mut moment)? {
+        if time < from {
+            continue;
+        }
+        while current.is_none_or(|recording| time > recording.end) {
+            if let Some(recording) = current {
+                extractor.end(recording.end, &mut on_step);
+            }
+            current = recordings.next();
+            match current {
+                Some(recording) if recording.end >= from => {
+                    extractor.begin(recording.begin.max(from), &mut on_step);
+                }
+                Some(_) => {}
+                None => {
+                    return Err(FeaturesError::Mismatch {
+                        path: dataset.folder().join("trajectories.parquet"),
+                        problem: format!(
+                            "row {}: time: found {time}, expected a time within the recordings of manifest.json",
+                            samples.rows_read()
+                        ),
+                    });
+                }
+            }
+        }
+        extractor.moment(time, &moment, dataset.vehicles(), &mut on_step).map_err(failed)?;
+        progress(samples.rows_read(), samples.rows());
+    }
+    // Recordings may end, or lie, after the last vehicle was seen.
+    if let Some(recording) = current {
+        extractor.end(recording.end, &mut on_step);
+    }
+    for recording in recordings.filter(|recording| recording.end >= from) {
+        extractor.begin(recording.begin.max(from), &mut on_step);
+        extractor.end(recording.end, &mut on_step);
+    }
+    Ok(*extractor.report())
+}
+
+/// Makes the features of a dataset and stores them in its `features` folder, in place of any
+/// that were there.
+pub fn make_features(
+    dataset: &Dataset,
+    plan: FeaturePlan,
+    from: Seconds,
+    progress: impl FnMut(u64, u64),
+) -> Result<FeaturesManifest, FeaturesError> {
+    let sensors = match dataset.loops()? {
+        Some(counts) => Some(loops::per_step(dataset, &counts, plan.clock)?),
+        None => None,
+    };
+    let folder = dataset.folder().join("features");
+    let mut writer = FeatureWriter::create(&folder, dataset.network(), &plan)?;
+    let mut held = HeldSteps::default();
+    let mut failure = None;
+    let counted_by = if sensors.is_some() { "sensors" } else { "trajectories" };
+    let report = extract_dataset(
+        dataset,
+        plan.clone(),
+        from,
+        |features| {
+            if features.complete && failure.is_none() {
+                held.push(features.step);
+                failure = writer.step(features, sensors.as_ref()).err();
+            }
+        },
+        progress,
+    )?;
+    if let Some(error) = failure {
+        return Err(error.into());
+    }
+    if held.is_empty() {
+        let recordings = dataset.manifest().recordings.iter();
+        let recordings: Vec<String> =
+            recordings.map(|r| format!("{} to {}", r.begin, r.end)).collect();
+        return Err(FeaturesError::NoSteps {
+            path: dataset.folder().to_owned(),
+            step: plan.clock.length,
+            from,
+            recordings: recordings.join(", "),
+        });
+    }
+    writer.finish()?;
+    let manifest = FeaturesManifest {
+        format: FEATURES_FORMAT.into(),
+        software: software(),
+        network_hash: network_hash(dataset.network()),
+        epoch: dataset.manifest().epoch.clone(),
+        step_s: plan.clock.length,
+        cells: plan.cells,
+        sub_steps: plan.sub_steps,
+        patience_s: plan.patience,
+        smooth_s: write::SMOOTH,
+        fleet_seed: plan.fleets.seed(),
+        fleets: fleet_entries(&plan),
+        loops: counted_by.into(),
+        held,
+        report: (&report).into(),
+    };
+    write_json(&folder.join("manifest.json"), &manifest)?;
+    Ok(manifest)
+}
+
+fn fleet_entries(plan: &FeaturePlan) -> Vec<FleetEntry> {
+    let fleets = plan.fleets.all().iter();
+    fleets.map(|fleet| FleetEntry { name: fleet.name.clone(), rate: fleet.rate() }).collect()
+}
+
+/// Stored features.
+#[derive(Debug)]
+pub struct Features {
+    folder: PathBuf,
+    manifest: FeaturesManifest,
+    links: usize,
+}
+
+impl Features {
+    /// Opens the features of a dataset's folder, and checks that they belong to its network.
+    pub fn open(dataset_folder: &Path, network: &Network) -> Result<Self, FeaturesError> {
+        let folder = dataset_folder.join("features");
+        let path = folder.join("manifest.json");
+        let manifest: FeaturesManifest = read_json(&path)?;
+        if manifest.format != FEATURES_FORMAT {
+            let problem =
+                format!("format: found \"{}\", expected \"{FEATURES_FORMAT}\"", manifest.format);
+            return Err(FeaturesError::Mismatch { path, problem });
+        }
+        let found = network_hash(network);
+        if found != manifest.network_hash {
+            let expected = manifest.network_hash;
+            return Err(DatasetError::WrongNetwork { path, found, expected }.into());
+        }
+        Ok(Self { folder, manifest, links: network.links().len() })
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &FeaturesManifest {
+        &self.manifest
+    }
+
+    /// The truth.
+    pub fn all(&self) -> Result<FeatureTable, FeaturesError> {
+        FeatureTable::read(self, "all")
+    }
+
+    /// A fleet's features.
+    pub fn fleet(&self, name: &str) -> Result<FeatureTable, FeaturesError> {
+        let fleets = &self.manifest.fleets;
+        if !fleets.iter().any(|fleet| fleet.name == name) {
+            let names: Vec<&str> = fleets.iter().map(|fleet| fleet.name.as_str()).collect();
+            return Err(FeaturesError::NoFleet {
+                path: self.folder.clone(),
+                found: name.into(),
+                expected: names.join(", "),
+            });
+        }
+        FeatureTable::read(self, name)
+    }
+
+    /// The loops' counts.
+    pub fn loops(&self, detectors: usize) -> Result<LoopTable, FeaturesError> {
+        LoopTable::read(self, detectors)
+    }
+
+    /// The stored steps in order.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        self.manifest.held.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests;

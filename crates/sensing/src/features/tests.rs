@@ -1,0 +1,246 @@
+use traffic::{LinkId, LoopCount, VehicleClass, VehicleSample, corridor};
+
+use super::*;
+use crate::dataset::{DatasetWriter, Provenance};
+use crate::fleet::Fleets;
+use crate::recordings::RecordingWatch;
+use crate::scale_up::scale_up_errors;
+use crate::vehicles::VehicleTable;
+
+type Moments = Vec<(f64, Vec<VehicleSample>)>;
+
+/// Vehicles enter E1 every 3 s and drive to E3 at speeds from 4 to 12 m/s; then all is dark for
+/// five minutes, and it begins again.
+fn traffic(network: &Network) -> (Moments, VehicleTable) {
+    let route = ["E1", "E2", "E3"].map(|name| network.link_named(name).unwrap());
+    let mut vehicles = VehicleTable::default();
+    let mut moments = Vec::new();
+    for second in (0..=300).chain(600..=900) {
+        let t = f64::from(second);
+        let mut samples = Vec::new();
+        for number in 0..300u32 {
+            let id = vehicles.number(&format!("v{number}"), VehicleClass::Car);
+            let speed = 4.0 + f64::from(number % 9);
+            let mut x = (t - 3.0 * f64::from(number)) * speed;
+            for &link in &route {
+                let length = network.link(link).length.get();
+                if (0.0..length).contains(&x) {
+                    samples.push(VehicleSample {
+                        time: t,
+                        vehicle: id,
+                        link,
+                        position: x as f32,
+                        lane: 0,
+                        speed: speed as f32,
+                    });
+                }
+                x -= length;
+            }
+        }
+        moments.push((t, samples));
+    }
+    (moments, vehicles)
+}
+
+fn dataset(folder: &Path, loops: &[LoopCount]) -> (Dataset, Moments) {
+    let network = corridor().unwrap();
+    let (moments, vehicles) = traffic(&network);
+    let gap = Seconds::new(60.0);
+    let mut writer = DatasetWriter::create(folder, &network, Provenance::default(), gap).unwrap();
+    for (time, samples) in &moments {
+        writer.moment(Seconds::new(*time), samples).unwrap();
+    }
+    writer.finish(&vehicles, loops).unwrap();
+    (Dataset::open(folder).unwrap(), moments)
+}
+
+fn plan() -> FeaturePlan {
+    FeaturePlan::paper(Fleets::nested(&[0.2, 0.5, 0.8], 3).unwrap())
+}
+
+/// The claim of the whole crate: a file and a live stream give identical numbers.
+#[test]
+fn file_and_live_stream_give_identical_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dataset, moments) = dataset(folder.path(), &[]);
+    let mut from_file = Vec::new();
+    let report = extract_dataset(
+        &dataset,
+        plan(),
+        Seconds::ZERO,
+        |step| from_file.push(step.clone()),
+        |_, _| {},
+    )
+    .unwrap();
+
+    // Live: names are numbered as they come, in another order than in the file.
+    let network = corridor().unwrap();
+    let mut extractor = FeatureExtractor::new(&network, plan()).unwrap();
+    let mut live_vehicles = VehicleTable::default();
+    let mut watch = RecordingWatch::new(Seconds::new(60.0));
+    let mut live = Vec::new();
+    let mut on_step = |step: &StepFeatures| live.push(step.clone());
+    for (time, samples) in &moments {
+        let time = Seconds::new(*time);
+        if watch.note(time) {
+            extractor.begin(time, &mut on_step);
+        }
+        let renumbered: Vec<VehicleSample> = samples
+            .iter()
+            .map(|sample| {
+                let name = &dataset.vehicles().get(sample.vehicle).unwrap().name;
+                VehicleSample { vehicle: live_vehicles.number(name, VehicleClass::Car), ..*sample }
+            })
+            .collect();
+        extractor.moment(time, &renumbered, &live_vehicles, &mut on_step).unwrap();
+    }
+    extractor.end(Seconds::new(moments.last().unwrap().0), &mut on_step);
+    assert_eq!(live.len(), from_file.len());
+    assert!(live.iter().filter(|step| step.complete).count() == 60);
+    assert_eq!(live, from_file);
+    // Rounding of sums over some hundred thousand pieces stays far below 1e-9.
+    let (own, boxed) = (report.trajectory_time.get(), report.box_time.get());
+    assert!(own > 10_000.0 && (own - boxed).abs() < 1e-9 * own);
+}
+
+#[test]
+fn stored_features_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dataset, _) = dataset(folder.path(), &[]);
+    let manifest = make_features(&dataset, plan(), Seconds::new(100.0), |_, _| {}).unwrap();
+    let held: Vec<(i64, i64)> =
+        manifest.held.ranges().iter().map(|r| (r.first.0, r.last.0)).collect();
+    assert_eq!(held, [(10, 29), (60, 89)]);
+
+    let mut steps = Vec::new();
+    let from = Seconds::new(100.0);
+    extract_dataset(&dataset, plan(), from, |s| steps.push(s.clone()), |_, _| {}).unwrap();
+    steps.retain(|step| step.complete);
+    let network = dataset.network();
+    let features = Features::open(folder.path(), network).unwrap();
+    assert_eq!(features.manifest(), &manifest);
+    let (all, fleet) = (features.all().unwrap(), features.fleet("fleet-50").unwrap());
+    for (at, step) in steps.iter().enumerate() {
+        for link in network.link_ids() {
+            let row = at * 17 + link.index();
+            assert_eq!(all.totals[row], step.all.link_totals(link));
+            assert_eq!(all.squares[row], step.squares[link.index()]);
+            assert_eq!(fleet.totals[row], step.fleets[1].link_totals(link));
+            let cells = &fleet.cells[row * 24..][..24];
+            let boxes = &step.fleets[1].boxes[link.index() * 12..][..12];
+            for at in 0..12 {
+                assert_eq!(cells[at], boxes[at].time.get() as f32);
+                assert_eq!(cells[12 + at], boxes[at].distance.get() as f32);
+            }
+        }
+    }
+    let loops = features.loops(2).unwrap();
+    let counted: f64 = loops.counts.iter().flatten().sum();
+    let expected: u32 = steps.iter().flat_map(|step| &step.loops).sum();
+    assert_eq!(counted, f64::from(expected));
+    assert!(expected > 50);
+    let unknown = features.fleet("fleet-30").unwrap_err().to_string();
+    assert!(unknown.contains("expected one of: fleet-20, fleet-50, fleet-80"), "{unknown}");
+}
+
+#[test]
+fn smooth_targets_are_trailing_means_that_grow_at_the_start_of_a_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dataset, _) = dataset(folder.path(), &[]);
+    make_features(&dataset, plan(), Seconds::ZERO, |_, _| {}).unwrap();
+    let features = Features::open(folder.path(), dataset.network()).unwrap();
+    let all = features.all().unwrap();
+    let step = Seconds::new(10.0);
+    let (raw, smooth) =
+        (all.states(dataset.network(), step), all.smooth_states(dataset.network(), step));
+    let mean = |from: usize, to: usize| {
+        let sum: f64 = (from..=to).map(|at| raw[at * 17].density.get()).sum();
+        sum / (to - from + 1) as f64
+    };
+    for (at, from) in [(0, 0), (3, 0), (5, 0), (6, 1), (29, 24), (30, 30), (32, 30), (40, 35)] {
+        // The two sums are over the same numbers in the same order.
+        assert_eq!(smooth[at * 17].density.get(), mean(from, at), "step {at}");
+    }
+}
+
+#[test]
+fn sensors_count_where_there_are_sensors_and_missing_is_not_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let count = |detector, begin: f64, end: f64, count| LoopCount {
+        detector,
+        begin: Seconds::new(begin),
+        end: Seconds::new(end),
+        count,
+    };
+    // Loop 0 reports steps 0 (in halves) and 2; loop 1 half of step 1 only.
+    let counts = [
+        count(0, 0.0, 5.0, 2),
+        count(0, 5.0, 10.0, 3),
+        count(0, 20.0, 30.0, 0),
+        count(1, 10.0, 15.0, 9),
+    ];
+    let (dataset, _) = dataset(folder.path(), &counts);
+    let manifest = make_features(&dataset, plan(), Seconds::ZERO, |_, _| {}).unwrap();
+    assert_eq!(manifest.loops, "sensors");
+    let features = Features::open(folder.path(), dataset.network()).unwrap();
+    let table = features.loops(2).unwrap();
+    assert_eq!(table.counts[..6], [Some(5.0), None, None, None, Some(0.0), None]);
+}
+
+#[test]
+fn counts_across_a_step_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let across =
+        LoopCount { detector: 1, begin: Seconds::new(5.0), end: Seconds::new(15.0), count: 1 };
+    let (dataset, _) = dataset(folder.path(), &[across]);
+    let error = make_features(&dataset, plan(), Seconds::ZERO, |_, _| {}).unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "loop `L5`: found a count for 5 s to 15 s, expected intervals that fit steps of 10 s"
+        ),
+        "{error}"
+    );
+}
+
+/// The error of scale-up, averaged over many draws of the fleet, is the binomial closed form.
+#[test]
+fn scale_up_errs_as_binomial_sampling_says() {
+    let network = corridor().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (dataset, _) = dataset(folder.path(), &[]);
+    let targets: Vec<LinkId> =
+        ["E1", "E2", "E3"].map(|name| network.link_named(name).unwrap()).to_vec();
+    let step = Seconds::new(10.0);
+    for rate in [0.2, 0.8] {
+        let draws = 300;
+        // Of each draw: measured over expected mean square error, of density and of flow.
+        let mut ratios = [Vec::new(), Vec::new()];
+        for seed in 0..draws {
+            let plan = FeaturePlan {
+                cells: 1,
+                sub_steps: 1,
+                ..FeaturePlan::paper(Fleets::nested(&[rate], seed).unwrap())
+            };
+            make_features(&dataset, plan, Seconds::ZERO, |_, _| {}).unwrap();
+            let features = Features::open(folder.path(), &network).unwrap();
+            let fleet = features.fleet(&features.manifest().fleets[0].name).unwrap();
+            let truth = features.all().unwrap();
+            let errors = scale_up_errors(&network, step, &truth, &fleet, rate, &targets);
+            ratios[0].push((errors.density_rmse / errors.density_expected).powi(2));
+            ratios[1].push((errors.flow_rmse / errors.flow_expected).powi(2));
+        }
+        for ratios in ratios {
+            let n = draws as f64;
+            let mean = ratios.iter().sum::<f64>() / n;
+            let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            let standard_error = (variance / n).sqrt();
+            // Four standard errors of the mean, and those small enough to see a wrong formula
+            // (without the factor 1 − p the ratio would be off by 20 % at least).
+            assert!(standard_error < 0.02, "{standard_error}");
+            assert!(
+                (mean - 1.0).abs() < 4.0 * standard_error,
+                "at {rate}: {mean} ± {standard_error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Writing features, step by step.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use traffic::{LinkState, Network, Seconds, Step, Totals, VehPerKmLane, VehPerMinLane};
+
+use super::loops::LoopSteps;
+use crate::dataset::DatasetError;
+use crate::extract::{FeaturePlan, FleetFeatures, StepFeatures};
+use crate::table::{Column, Kind, TableError, TableWriter};
+
+/// Length of the trailing mean of the smooth targets, as the paper's labels were averaged.
+pub(super) const SMOOTH: Seconds = Seconds::new(60.0);
+/// Rows to a row group.
+const GROUP_ROWS: usize = 1 << 17;
+
+/// A table whose rows are gathered until they make a row group.
+struct Rows {
+    table: TableWriter,
+    columns: Vec<Column>,
+}
+
+impl Rows {
+    fn create(path: &Path, columns: &[(&str, Kind)]) -> Result<Self, TableError> {
+        let table = TableWriter::create(path, columns)?;
+        Ok(Self { table, columns: columns.iter().map(|&(_, kind)| Column::new(kind)).collect() })
+    }
+
+    fn end_of_step(&mut self) -> Result<(), TableError> {
+        if self.columns[0].len() < GROUP_ROWS { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), TableError> {
+        if self.columns[0].is_empty() {
+            return Ok(());
+        }
+        self.table.write(&self.columns)?;
+        for column in &mut self.columns {
+            *column = Column::new(column.kind());
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), TableError> {
+        self.flush()?;
+        self.table.finish()
+    }
+
+    fn i64(&mut self, column: usize, value: i64) {
+        if let Column::I64(values) = &mut self.columns[column] {
+            values.push(value);
+        }
+    }
+
+    fn i32(&mut self, column: usize, value: u32) {
+        if let Column::I32(values) = &mut self.columns[column] {
+            values.push(value as i32);
+        }
+    }
+
+    fn f64(&mut self, column: usize, value: f64) {
+        match &mut self.columns[column] {
+            Column::F64(values) => values.push(value),
+            Column::F32(values) => values.push(value as f32),
+            _ => {}
+        }
+    }
+
+    fn optional(&mut self, column: usize, value: Option<f64>) {
+        if let Column::OptionalF64(values) = &mut self.columns[column] {
+            values.push(value);
+        }
+    }
+}
+
+/// The three tables of one fleet, or of all vehicles.
+struct FleetRows {
+    boxes: Rows,
+    turns: Rows,
+    trips: Rows,
+    with_squares: bool,
+}
+
+/// Names of the columns for cells and sub-steps.
+pub(super) fn cell_columns(cells: usize, sub_steps: usize) -> Vec<String> {
+    let mut names = Vec::new();
+    if cells * sub_steps > 1 {
+        for what in ["time", "distance"] {
+            for sub_step in 0..sub_steps {
+                for cell in 0..cells {
+                    names.push(format!("{what}_c{cell}s{sub_step}"));
+                }
+            }
+        }
+    }
+    names
+}
+
+impl FleetRows {
+    fn create(
+        folder: &Path,
+        name: &str,
+        plan: &FeaturePlan,
+        with_squares: bool,
+    ) -> Result<Self, TableError> {
+        let mut columns = vec![
+            ("step", Kind::I64),
+            ("link", Kind::I32),
+            ("travel_time_s", Kind::F64),
+            ("travel_distance_m", Kind::F64),
+            ("speed_m_s", Kind::OptionalF64),
+            ("vehicles", Kind::I32),
+        ];
+        if with_squares {
+            columns.extend([("time_square_s2", Kind::F64), ("distance_square_m2", Kind::F64)]);
+        }
+        let cells = cell_columns(plan.cells, plan.sub_steps);
+        columns.extend(cells.iter().map(|name| (name.as_str(), Kind::F32)));
+        let turns = [("step", Kind::I64), ("turn", Kind::I32), ("count", Kind::I32)];
+        let trips = [
+            ("step", Kind::I64),
+            ("origin", Kind::I32),
+            ("destination", Kind::I32),
+            ("count", Kind::I32),
+        ];
+        Ok(Self {
+            boxes: Rows::create(&folder.join(format!("{name}.parquet")), &columns)?,
+            turns: Rows::create(&folder.join(format!("turns-{name}.parquet")), &turns)?,
+            trips: Rows::create(&folder.join(format!("trips-{name}.parquet")), &trips)?,
+            with_squares,
+        })
+    }
+
+    fn step(
+        &mut self,
+        step: Step,
+        features: &FleetFeatures,
+        squares: &[[f64; 2]],
+    ) -> Result<(), TableError> {
+        let per_link = features.boxes.len() / features.vehicles.len().max(1);
+        for (link, boxes) in features.boxes.chunks(per_link.max(1)).enumerate() {
+            let mut totals = Totals::default();
+            boxes.iter().for_each(|&piece| totals += piece);
+            let rows = &mut self.boxes;
+            rows.i64(0, step.0);
+            rows.i32(1, link as u32);
+            rows.f64(2, totals.time.get());
+            rows.f64(3, totals.distance.get());
+            rows.optional(4, totals.speed().map(|speed| speed.get()));
+            rows.i32(5, features.vehicles[link]);
+            let mut column = 6;
+            if self.with_squares {
+                rows.f64(6, squares[link][0]);
+                rows.f64(7, squares[link][1]);
+                column = 8;
+            }
+            if per_link > 1 {
+                for (at, piece) in boxes.iter().enumerate() {
+                    rows.f64(column + at, piece.time.get());
+                    rows.f64(column + per_link + at, piece.distance.get());
+                }
+            }
+        }
+        self.boxes.end_of_step()?;
+        for (turn, &count) in features.turns.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            self.turns.i64(0, step.0);
+            self.turns.i32(1, turn as u32);
+            self.turns.i32(2, count);
+        }
+        self.turns.end_of_step()?;
+        for &(origin, destination, count) in &features.trips {
+            self.trips.i64(0, step.0);
+            self.trips.i32(1, origin.0);
+            self.trips.i32(2, destination.0);
+            self.trips.i32(3, count);
+        }
+        self.trips.end_of_step()
+    }
+
+    fn finish(self) -> Result<(), TableError> {
+        self.boxes.finish()?;
+        self.turns.finish()?;
+        self.trips.finish()
+    }
+}
+
+/// Writes all feature files of a dataset.
+pub(super) struct FeatureWriter<'n> {
+    network: &'n Network,
+    step: Seconds,
+    all: FleetRows,
+    fleets: Vec<FleetRows>,
+    loops: Rows,
+    targets: Rows,
+    /// The states of the steps before, for the trailing mean; empty at the start of a range.
+    recent: VecDeque<Vec<LinkState>>,
+    last_step: Option<Step>,
+}
+
+impl<'n> FeatureWriter<'n> {
+    pub(super) fn create(
+        folder: &Path,
+        network: &'n Network,
+        plan: &FeaturePlan,
+    ) -> Result<Self, DatasetError> {
+        let io = |source| DatasetError::Io { path: folder.to_owned(), source };
+        // The old manifest goes first: until the new one is written there are no features.
+        if folder.exists() {
+            std::fs::remove_dir_all(folder).map_err(io)?;
+        }
+        std::fs::create_dir_all(folder).map_err(io)?;
+        let fleets = plan.fleets.all().iter();
+        let fleets = fleets.map(|fleet| FleetRows::create(folder, &fleet.name, plan, false));
+        let loops = [("step", Kind::I64), ("loop", Kind::I32), ("count", Kind::OptionalF64)];
+        let targets = [
+            ("step", Kind::I64),
+            ("link", Kind::I32),
+            ("density", Kind::F64),
+            ("flow", Kind::F64),
+            ("density_smooth", Kind::F64),
+            ("flow_smooth", Kind::F64),
+        ];
+        Ok(Self {
+            network,
+            step: plan.clock.length,
+            all: FleetRows::create(folder, "all", plan, true)?,
+            fleets: fleets.collect::<Result<_, _>>()?,
+            loops: Rows::create(&folder.join("loops.parquet"), &loops)?,
+            targets: Rows::create(&folder.join("targets.parquet"), &targets)?,
+            recent: VecDeque::new(),
+            last_step: None,
+        })
+    }
+
+    pub(super) fn step(
+        &mut self,
+        features: &StepFeatures,
+        sensors: Option<&LoopSteps>,
+    ) -> Result<(), TableError> {
+        let step = features.step;
+        self.all.step(step, &features.all, &features.squares)?;
+        for (rows, fleet) in self.fleets.iter_mut().zip(&features.fleets) {
+            rows.step(step, fleet, &[])?;
+        }
+        for (detector, &counted) in features.loops.iter().enumerate() {
+            self.loops.i64(0, step.0);
+            self.loops.i32(1, detector as u32);
+            let count = match sensors {
+                Some(steps) => steps.get(&step).and_then(|counts| counts[detector]),
+                None => Some(counted),
+            };
+            self.loops.optional(2, count.map(f64::from));
+        }
+        self.loops.end_of_step()?;
+        self.write_targets(features)
+    }
+
+    fn write_targets(&mut self, features: &StepFeatures) -> Result<(), TableError> {
+        if self.last_step.is_none_or(|last| last.0 + 1 != features.step.0) {
+            self.recent.clear();
+        }
+        self.last_step = Some(features.step);
+        let states = self
+            .network
+            .link_ids()
+            .map(|id| features.all.link_totals(id).state(self.network.link(id), self.step));
+        self.recent.push_back(states.collect());
+        if self.recent.len() as f64 * self.step.get() > SMOOTH.get() {
+            self.recent.pop_front();
+        }
+        for link in 0..self.network.links().len() {
+            let mean = trailing_mean(self.recent.iter().map(|states| states[link]));
+            let raw = self.recent.back().map_or(LinkState::default(), |states| states[link]);
+            self.targets.i64(0, features.step.0);
+            self.targets.i32(1, link as u32);
+            self.targets.f64(2, raw.density.get());
+            self.targets.f64(3, raw.flow.get());
+            self.targets.f64(4, mean.density.get());
+            self.targets.f64(5, mean.flow.get());
+        }
+        self.targets.end_of_step()
+    }
+
+    pub(super) fn finish(self) -> Result<(), TableError> {
+        self.all.finish()?;
+        for fleet in self.fleets {
+            fleet.finish()?;
+        }
+        self.loops.finish()?;
+        self.targets.finish()
+    }
+}
+
+pub(super) fn trailing_mean(states: impl ExactSizeIterator<Item = LinkState>) -> LinkState {
+    let count = states.len().max(1) as f64;
+    let sum = states.fold(LinkState::default(), |sum, state| LinkState {
+        density: sum.density + state.density,
+        flow: sum.flow + state.flow,
+    });
+    LinkState {
+        density: VehPerKmLane::new(sum.density.get() / count),
+        flow: VehPerMinLane::new(sum.flow.get() / count),
+    }
+}

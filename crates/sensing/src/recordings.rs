@@ -1,0 +1,164 @@
+//! When there were eyes on the road: recordings, the steps they hold, windows over them.
+
+use serde::{Deserialize, Serialize};
+use traffic::{Seconds, Step};
+
+/// A span of time without blind gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recording {
+    /// First moment.
+    pub begin: Seconds,
+    /// Last moment.
+    pub end: Seconds,
+}
+
+/// Finds recordings in a sequence of moments: a pause longer than the gap begins a new one.
+#[derive(Clone, Debug)]
+pub struct RecordingWatch {
+    gap: Seconds,
+    recordings: Vec<Recording>,
+}
+
+impl RecordingWatch {
+    /// Moments further apart than `gap` belong to different recordings.
+    pub fn new(gap: Seconds) -> Self {
+        Self { gap, recordings: Vec::new() }
+    }
+
+    /// Notes a moment; true if a recording begins with it.
+    pub fn note(&mut self, time: Seconds) -> bool {
+        match self.recordings.last_mut() {
+            Some(last) if time - last.end <= self.gap => {
+                last.end = time;
+                false
+            }
+            _ => {
+                self.recordings.push(Recording { begin: time, end: time });
+                true
+            }
+        }
+    }
+
+    /// The recordings so far.
+    pub fn recordings(&self) -> &[Recording] {
+        &self.recordings
+    }
+}
+
+/// Steps in a row, all complete; both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepRange {
+    /// The first.
+    pub first: Step,
+    /// The last.
+    pub last: Step,
+}
+
+/// The complete steps that a party holds, as ranges in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HeldSteps(Vec<StepRange>);
+
+impl HeldSteps {
+    /// Adds a step later than all before.
+    pub fn push(&mut self, step: Step) {
+        match self.0.last_mut() {
+            Some(range) if range.last.0 + 1 == step.0 => range.last = step,
+            _ => self.0.push(StepRange { first: step, last: step }),
+        }
+    }
+
+    /// The ranges.
+    pub fn ranges(&self) -> &[StepRange] {
+        &self.0
+    }
+
+    /// Number of steps.
+    pub fn len(&self) -> usize {
+        self.0.iter().map(|range| (range.last.0 - range.first.0 + 1) as usize).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All steps in order.
+    pub fn iter(&self) -> impl Iterator<Item = Step> + '_ {
+        self.0.iter().flat_map(|range| (range.first.0..=range.last.0).map(Step))
+    }
+
+    /// The last step of every window of `length` steps that lies within one range: windows never
+    /// cross a gap.
+    ///
+    /// ```
+    /// use sensing::HeldSteps;
+    /// use traffic::Step;
+    /// let mut held = HeldSteps::default();
+    /// [0, 1, 2, 3, 7, 8, 9].map(Step).into_iter().for_each(|step| held.push(step));
+    /// assert_eq!(held.windows(3), [2, 3, 9].map(Step));
+    /// ```
+    pub fn windows(&self, length: usize) -> Vec<Step> {
+        let before = length.max(1) as i64 - 1;
+        self.0.iter().flat_map(|range| (range.first.0 + before..=range.last.0).map(Step)).collect()
+    }
+}
+
+/// Windows split in time: training first, then validation, the last part for the test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// First 70 %.
+    pub train: Vec<Step>,
+    /// Next 10 %.
+    pub validation: Vec<Step>,
+    /// Last 20 %.
+    pub test: Vec<Step>,
+}
+
+/// Splits windows 70/10/20 in time.
+pub fn split(windows: &[Step]) -> Split {
+    let (train, validation) = (windows.len() * 7 / 10, windows.len() * 8 / 10);
+    Split {
+        train: windows[..train].to_vec(),
+        validation: windows[train..validation].to_vec(),
+        test: windows[validation..].to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_begins_a_new_recording() {
+        let mut watch = RecordingWatch::new(Seconds::new(60.0));
+        let begins: Vec<bool> =
+            [0.0, 30.0, 90.0, 151.0, 152.0].map(|t| watch.note(Seconds::new(t))).to_vec();
+        assert_eq!(begins, [true, false, false, true, false]);
+        let ends: Vec<f64> = watch.recordings().iter().map(|r| r.end.get()).collect();
+        assert_eq!(ends, [90.0, 152.0]);
+    }
+
+    #[test]
+    fn the_paper_s_sample_gives_its_number_of_windows() {
+        // 800 minutes of 10 s steps, windows of 9: 4,792 samples.
+        let mut held = HeldSteps::default();
+        (60..4860).for_each(|step| held.push(Step(step)));
+        let windows = held.windows(9);
+        assert_eq!((held.len(), windows.len()), (4800, 4792));
+        let split = split(&windows);
+        assert_eq!((split.train.len(), split.validation.len(), split.test.len()), (3354, 479, 959));
+        assert!(split.train.last() < split.validation.first());
+        assert!(split.validation.last() < split.test.first());
+    }
+
+    #[test]
+    fn short_ranges_have_no_window() {
+        let mut held = HeldSteps::default();
+        [0, 1, 5].map(Step).into_iter().for_each(|step| held.push(step));
+        assert!(held.windows(3).is_empty());
+        assert_eq!(held.iter().count(), 3);
+    }
+}
