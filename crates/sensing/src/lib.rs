@@ -4,9 +4,12 @@ mod dataset;
 mod extract;
 mod features;
 mod fleet;
+mod import;
 mod journey;
+pub mod matching;
 mod recordings;
 mod scale_up;
+mod sort;
 mod table;
 mod vehicles;
 
@@ -22,9 +25,11 @@ pub use features::{
     LoopTable, ReportEntry, extract_dataset, make_features,
 };
 pub use fleet::{Fleet, FleetError, Fleets, draw};
+pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
 pub use journey::{Breaks, LastSeen, SampleError, check_sample};
 pub use recordings::{HeldSteps, Recording, RecordingWatch, Split, StepRange, split};
 pub use scale_up::{ScaleUpErrors, scale_up_errors};
+pub use sort::{Sortable, Sorted, Sorter};
 pub use table::{Column, Kind, TableError, TableReader, TableWriter};
 
 pub use vehicles::{Vehicle, VehicleTable};
