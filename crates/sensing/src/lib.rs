@@ -10,6 +10,7 @@ pub mod matching;
 mod recordings;
 mod scale_up;
 mod sort;
+pub mod sumo;
 mod table;
 mod vehicles;
 

@@ -1,0 +1,89 @@
+//! Signals from the traffic lights of a net.
+
+use rustc_hash::FxHashMap;
+use traffic::{Movement, Phase, Seconds, Signal, Turn};
+
+use super::super::names::OUTSIDE;
+use super::super::net::{SumoLight, SumoNet};
+use super::{ImportReport, Kept};
+
+/// The lights that govern at least one movement of the network.
+pub(super) fn signals(
+    net: &SumoNet,
+    kept: &Kept<'_>,
+    turns: &[Turn],
+    report: &mut ImportReport,
+) -> Vec<Signal> {
+    let mut heads: FxHashMap<&str, Vec<(Movement, usize)>> = FxHashMap::default();
+    for connection in &net.connections {
+        let Some((light, head)) = &connection.light else { continue };
+        let Some((from, _)) = kept.lane(&connection.from, connection.from_lane) else { continue };
+        let to = match kept.lane(&connection.to, connection.to_lane) {
+            Some((to, _)) if to != from => Some(to),
+            // Behind an exit with a signal we write a stub that is on no link.
+            None if connection.to.ends_with(OUTSIDE)
+                && turns.iter().all(|turn| turn.from != from) =>
+            {
+                None
+            }
+            _ => continue,
+        };
+        heads.entry(light.as_str()).or_default().push((Movement { from, to }, *head));
+    }
+    let mut signals = Vec::new();
+    for light in &net.lights {
+        let Some(heads) = heads.get(light.id.as_str()) else { continue };
+        // A light that never turns, or has no time to, governs nothing.
+        let phases: Vec<Phase> = light
+            .phases
+            .iter()
+            .filter(|(duration, _)| *duration > 0.0)
+            .map(|(duration, state)| phase(*duration, state, heads, report))
+            .collect();
+        if phases.iter().all(|phase| phase.green.is_empty() && phase.yellow.is_empty()) {
+            continue;
+        }
+        report.lights_made_fixed += usize::from(!light.fixed_time);
+        signals.push(signal(light, phases));
+    }
+    signals
+}
+
+fn signal(light: &SumoLight, phases: Vec<Phase>) -> Signal {
+    Signal { name: light.id.clone(), offset: Seconds::new(light.offset), phases }
+}
+
+/// A movement has green in a phase if any of its heads has, else yellow if any has.
+fn phase(
+    duration: f64,
+    state: &[u8],
+    heads: &[(Movement, usize)],
+    report: &mut ImportReport,
+) -> Phase {
+    let mut phase =
+        Phase { duration: Seconds::new(duration), green: Vec::new(), yellow: Vec::new() };
+    let mut mixed = false;
+    for &(movement, _) in heads {
+        if phase.green.contains(&movement) || phase.yellow.contains(&movement) {
+            continue;
+        }
+        let mut shown = heads
+            .iter()
+            .filter(|(other, _)| *other == movement)
+            .map(|&(_, head)| state.get(head).copied().unwrap_or(b'r'));
+        // `s` is green after a stop; `O` and `o` are a light that is off: drivers look and go.
+        let is_green = |head: u8| matches!(head, b'G' | b'g' | b's' | b'O' | b'o');
+        let is_yellow = |head: u8| matches!(head, b'y' | b'Y');
+        mixed |= {
+            let all: Vec<u8> = shown.clone().collect();
+            all.iter().any(|&head| is_green(head)) && !all.iter().all(|&head| is_green(head))
+        };
+        if shown.clone().any(is_green) {
+            phase.green.push(movement);
+        } else if shown.any(is_yellow) {
+            phase.yellow.push(movement);
+        }
+    }
+    report.mixed_phases += usize::from(mixed);
+    phase
+}

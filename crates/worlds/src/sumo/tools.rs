@@ -1,0 +1,106 @@
+//! Finding SUMO's programs.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::SumoError;
+
+/// The programs of a SUMO installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SumoTools {
+    netconvert: PathBuf,
+    sumo: PathBuf,
+}
+
+/// Where `make sumo` installs it, from the project's folder.
+const OWN: &str = ".venv-sumo/bin";
+
+impl SumoTools {
+    /// Looks in the folder given (of the programs, or with `bin` in it), and only there; else in
+    /// `$SUMO_HOME/bin`, in `.venv-sumo/bin` of this folder or one above it, and on the `PATH`.
+    pub fn find(folder: Option<&Path>) -> Result<Self, SumoError> {
+        let folders = match folder {
+            Some(folder) => vec![folder.to_owned(), folder.join("bin")],
+            None => usual_folders(),
+        };
+        folders.iter().find_map(|folder| Self::within(folder)).ok_or_else(|| {
+            let looked = folders.iter().map(|folder| folder.display().to_string());
+            SumoError::NotFound { looked: looked.collect::<Vec<_>>().join(", ") }
+        })
+    }
+
+    /// Such as `1.28.0`.
+    pub fn version(&self) -> Result<String, SumoError> {
+        let output = Command::new(&self.sumo)
+            .arg("--version")
+            .output()
+            .map_err(|error| SumoError::Start { program: self.sumo.clone(), error })?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let words = text.split_whitespace();
+        let number = words
+            .map(|word| word.trim_start_matches('v'))
+            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
+        Ok(number.unwrap_or("unknown").to_owned())
+    }
+
+    /// The program that makes networks.
+    pub fn netconvert(&self) -> &Path {
+        &self.netconvert
+    }
+
+    /// The simulator.
+    pub fn sumo(&self) -> &Path {
+        &self.sumo
+    }
+
+    fn within(folder: &Path) -> Option<Self> {
+        let program = |name: &str| {
+            let path = folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
+            path.is_file().then_some(path)
+        };
+        Some(Self { netconvert: program("netconvert")?, sumo: program("sumo")? })
+    }
+}
+
+fn usual_folders() -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    let set = |name| env::var_os(name).filter(|value: &OsString| !value.is_empty());
+    if let Some(home) = set("SUMO_HOME") {
+        folders.push(PathBuf::from(home).join("bin"));
+    }
+    if let Ok(here) = env::current_dir() {
+        folders.extend(here.ancestors().map(|folder| folder.join(OWN)).filter(|own| own.is_dir()));
+    }
+    if let Some(path) = set("PATH") {
+        folders.extend(env::split_paths(&path));
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_sumo_says_how_to_get_it() {
+        let empty = tempfile::tempdir().unwrap();
+        let error = SumoTools::find(Some(empty.path())).unwrap_err().to_string();
+        assert!(error.contains("make sumo"), "{error}");
+        assert!(error.contains(&empty.path().display().to_string()), "{error}");
+    }
+
+    #[test]
+    fn both_programs_must_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let bin = folder.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        let file = |name: &str| bin.join(format!("{name}{}", env::consts::EXE_SUFFIX));
+        std::fs::write(file("sumo"), "").unwrap();
+        assert!(SumoTools::find(Some(folder.path())).is_err());
+        std::fs::write(file("netconvert"), "").unwrap();
+        let tools = SumoTools::find(Some(folder.path())).unwrap();
+        assert_eq!(tools.sumo(), file("sumo"));
+    }
+}
