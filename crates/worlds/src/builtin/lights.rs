@@ -1,0 +1,80 @@
+//! What every movement's signal shows in the current step.
+
+use std::collections::HashMap;
+
+use traffic::{Aspect, LinkId, Movement, Network, Seconds, Signal, TurnId};
+
+/// The aspects of all movements; those without a signal are always green.
+#[derive(Clone, Debug)]
+pub(super) struct Lights {
+    signals: Vec<Light>,
+    of_turn: Vec<Aspect>,
+    of_exit: Vec<Aspect>,
+}
+
+#[derive(Clone, Debug)]
+struct Light {
+    signal: Signal,
+    governs: Vec<(Movement, Head)>,
+    phase: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    Turn(TurnId),
+    Exit(LinkId),
+}
+
+impl Lights {
+    pub fn new(network: &Network) -> Self {
+        let turns: HashMap<_, _> = network
+            .turns()
+            .iter()
+            .enumerate()
+            .map(|(index, turn)| ((turn.from, turn.to), TurnId(index as u32)))
+            .collect();
+        let head = |movement: Movement| match movement.to {
+            Some(to) => turns.get(&(movement.from, to)).map(|&turn| Head::Turn(turn)),
+            None => Some(Head::Exit(movement.from)),
+        };
+        let light = |signal: &Signal| Light {
+            governs: signal.movements().into_iter().filter_map(|m| Some((m, head(m)?))).collect(),
+            signal: signal.clone(),
+            phase: None,
+        };
+        Self {
+            signals: network.signals().iter().map(light).collect(),
+            of_turn: vec![Aspect::Green; network.turns().len()],
+            of_exit: vec![Aspect::Green; network.links().len()],
+        }
+    }
+
+    /// Sets all aspects to those of a time.
+    pub fn show(&mut self, time: f64) {
+        let time = Seconds::new(time);
+        for light in &mut self.signals {
+            let phase = light.signal.phase_at(time);
+            if light.phase == Some(phase) {
+                continue;
+            }
+            light.phase = Some(phase);
+            for &(movement, head) in &light.governs {
+                let aspect = light.signal.aspect(movement, time);
+                match head {
+                    Head::Turn(turn) => self.of_turn[turn.index()] = aspect,
+                    Head::Exit(link) => self.of_exit[link.index()] = aspect,
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub fn turn(&self, turn: TurnId) -> Aspect {
+        self.of_turn[turn.index()]
+    }
+
+    #[inline]
+    pub fn exit(&self, link: u32) -> Aspect {
+        self.of_exit[link as usize]
+    }
+}
