@@ -7,6 +7,8 @@ mod fleet;
 mod import;
 mod journey;
 pub mod matching;
+pub mod osm;
+pub mod pneuma;
 mod recordings;
 mod scale_up;
 mod sort;
