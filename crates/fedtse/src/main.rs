@@ -1,1 +1,60 @@
-fn main() {}
+//! fedtse: cities and fleets estimate the traffic on every street together.
+
+mod demo;
+mod export;
+mod features;
+mod import;
+mod inspect;
+mod link_table;
+mod network;
+mod plot;
+mod progress;
+mod simulate;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Cities and fleets estimate the traffic on every street together, without showing each other
+/// their data.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Print results as JSON, for machines
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::DemoArguments),
+    Network(network::NetworkArguments),
+    Simulate(simulate::SimulateArguments),
+    Import(import::ImportArguments),
+    Export(export::ExportArguments),
+    Features(features::FeaturesArguments),
+    Inspect(inspect::InspectArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let json = arguments.json;
+    let result = match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments, json),
+        Command::Network(arguments) => network::run(&arguments, json),
+        Command::Simulate(arguments) => simulate::run(&arguments, json),
+        Command::Import(arguments) => import::run(&arguments, json),
+        Command::Export(arguments) => export::run(&arguments, json),
+        Command::Features(arguments) => features::run(&arguments, json),
+        Command::Inspect(arguments) => inspect::run(&arguments, json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

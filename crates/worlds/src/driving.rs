@@ -11,6 +11,9 @@ pub const DECELERATION: f64 = 4.5;
 /// Everyone's reaction time in seconds. A simulation's step may not be longer.
 pub const REACTION_TIME: f64 = 1.1;
 
+/// The length of the longest vehicle in metres.
+pub(crate) const LONGEST: f64 = Driving::of(VehicleClass::Bus).length;
+
 /// What a class of vehicle can do and how it is driven. Plain numbers in SI units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Driving {
@@ -57,6 +60,14 @@ impl Driving {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_vehicle_is_longer_than_the_longest() {
+        use VehicleClass::{Bus, Car, Heavy, Medium, Motorcycle, Taxi};
+        for class in [Car, Taxi, Motorcycle, Bus, Medium, Heavy] {
+            assert!(Driving::of(class).length <= LONGEST, "{class:?}");
+        }
+    }
 
     #[test]
     fn speed_factors_have_the_stated_mean_and_deviation() {

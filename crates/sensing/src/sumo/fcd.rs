@@ -33,7 +33,7 @@ enum Format {
 }
 
 /// Rows that are on no link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct SkippedRows {
     /// Of vehicles on lanes that the net has but the network does not.
     pub outside: u64,

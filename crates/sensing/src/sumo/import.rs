@@ -49,7 +49,7 @@ pub struct ImportedNet {
 }
 
 /// What an import kept and what it left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct ImportReport {
     /// Roads in the net.
     pub edges: usize,

@@ -14,7 +14,7 @@ const AT_LINE: (f64, f64) = (5.0, 0.1);
 const ENDURANCE: f64 = 10.0;
 
 /// What happened in all steps so far that is worth counting.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Incidents {
     /// Turns made from a lane that does not serve them, after long waiting at the stop line for a
     /// gap to change lanes.

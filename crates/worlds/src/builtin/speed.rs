@@ -5,6 +5,7 @@ use traffic::Aspect;
 use super::road::Road;
 use super::streets::LaneId;
 use super::vehicle::{Onward, Vehicle};
+use crate::driving::LONGEST;
 
 /// How far before a closed stop line drivers come to rest, in metres.
 const LINE_MARGIN: f64 = 1.0;
@@ -74,7 +75,24 @@ impl Road {
         let me = choice.me;
         let (mut lane, mut leg, mut onward) = (lane, me.leg as usize, me.onward);
         let mut distance = self.streets.lane(lane).length - me.position;
-        while distance < choice.reach {
+        // Who is leaving a lane may still stick out into it by its whole length.
+        while distance < choice.reach + LONGEST {
+            for (_, other) in self.leaving(lane) {
+                self.follow(choice, distance + other.tail(), other);
+            }
+            let entered = match onward {
+                Onward::Into(target) => self.last(target).map(|last| (target, last)),
+                _ => None,
+            };
+            // Where lanes merge, who may follow whom is decided by grants.
+            if let Some((target, last)) = entered
+                && self.streets.lane(target).merge.is_none()
+            {
+                self.follow(choice, distance + last.tail(), last);
+            }
+            if distance >= choice.reach {
+                return;
+            }
             let own_line = leg == me.leg as usize;
             let closed = if own_line {
                 self.line_is_closed(me, lane, distance)
@@ -87,15 +105,12 @@ impl Road {
                 self.stop_within(choice, distance - LINE_MARGIN);
                 return;
             }
-            for (_, other) in self.leaving(lane) {
-                self.follow(choice, distance + other.tail(), other);
-            }
             let Onward::Into(target) = onward else {
                 return;
             };
             let ahead = self.streets.lane(target);
             self.slow_down_to(choice, distance, ahead.limit * me.speed_factor);
-            if let Some(last) = self.last(target) {
+            if let Some((_, last)) = entered {
                 self.follow(choice, distance + last.tail(), last);
             }
             leg += 1;

@@ -5,7 +5,7 @@ use std::path::Path;
 use sensing::sumo::{SumoFileError, XmlFile};
 
 /// What the statistic output tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct SumoStatistics {
     /// Vehicles read from the route file.
     pub loaded: u64,

@@ -1,0 +1,165 @@
+//! `fedtse import`: other people's data become datasets and networks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
+use clap::{Args, Subcommand};
+use sensing::matching::{MatchParameters, MatchReport};
+use sensing::{
+    DatasetManifest, DatasetWriter, FileKind, Provenance, TrajectoryImport, read_loop_counts,
+};
+use serde::Serialize;
+use serde_json::json;
+use traffic::{Metres, Network, Seconds};
+
+use crate::{network, progress};
+
+mod osm;
+mod pneuma;
+mod sumo;
+
+/// Import trajectories, loop counts and networks
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  fedtse import osm athens.osm --out athens.toml\n  fedtse import pneuma 20181024_d1_0830_0900.csv --network athens.toml --out data/athens\n  fedtse import csv fleet.csv --network athens.toml --out data/fleet\n  fedtse import sumo --net city.net.xml --fcd fcd.xml --out data/city"
+)]
+pub struct ImportArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Pneuma(pneuma::PneumaArguments),
+    Sumo(sumo::SumoArguments),
+    /// Trajectories from CSV (columns: vehicle, time, link, position or lat, lon; lane, speed, class)
+    Csv(GenericArguments),
+    /// Trajectories from Parquet, with the same columns as CSV
+    Parquet(GenericArguments),
+    Osm(osm::OsmArguments),
+}
+
+#[derive(Args)]
+struct GenericArguments {
+    /// The trajectory files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// A file of loop counts of the same kind (columns: loop, begin, end, count)
+    #[arg(long)]
+    loops: Option<PathBuf>,
+    #[command(flatten)]
+    target: Target,
+}
+
+/// What every import of trajectories needs.
+#[derive(Args)]
+struct Target {
+    /// The network file; the corridor if absent
+    #[arg(long)]
+    network: Option<PathBuf>,
+    /// Where to put the dataset: a new or empty folder
+    #[arg(long)]
+    out: PathBuf,
+    /// What time zero is, for people: a date and time
+    #[arg(long, default_value = "time zero of the source")]
+    epoch: String,
+    /// A pause longer than this many seconds begins a new recording
+    #[arg(long, default_value_t = 60.0)]
+    gap: f64,
+    /// Standard deviation of positions in metres, for map matching
+    #[arg(long, default_value_t = 4.0)]
+    sigma: f64,
+}
+
+impl Target {
+    fn writer(&self, network: &Network, source: &[(&str, String)]) -> Result<DatasetWriter> {
+        ensure!(self.gap > 0.0, "--gap: found {}, expected more than 0 s", self.gap);
+        let source = source.iter().map(|(key, value)| (key.to_string(), value.clone()));
+        let provenance =
+            Provenance { epoch: self.epoch.clone(), source: BTreeMap::from_iter(source) };
+        Ok(DatasetWriter::create(&self.out, network, provenance, Seconds::new(self.gap))?)
+    }
+
+    fn matching(&self) -> MatchParameters {
+        MatchParameters::with_sigma(Metres::new(self.sigma))
+    }
+}
+
+pub fn run(arguments: &ImportArguments, json: bool) -> Result<()> {
+    match &arguments.what {
+        What::Pneuma(arguments) => pneuma::run(arguments, json),
+        What::Sumo(arguments) => sumo::run(arguments, json),
+        What::Csv(arguments) => generic(arguments, FileKind::Csv, json),
+        What::Parquet(arguments) => generic(arguments, FileKind::Parquet, json),
+        What::Osm(arguments) => osm::run(arguments, json),
+    }
+}
+
+fn generic(arguments: &GenericArguments, kind: FileKind, json: bool) -> Result<()> {
+    let target = &arguments.target;
+    let network = network::load(target.network.as_deref())?;
+    let mut import = TrajectoryImport::new(&network);
+    let spinner = progress::spinner("reading rows");
+    let mut before = 0;
+    for file in &arguments.files {
+        before += import.read(file, kind, &mut |rows| spinner.set_position(before + rows))?;
+    }
+    let loops = match &arguments.loops {
+        Some(file) => read_loop_counts(file, kind, &network)?,
+        None => Vec::new(),
+    };
+    // The folder is made only now: input that is refused leaves nothing behind.
+    let mut writer = target.writer(&network, &[("import", file_names(&arguments.files))])?;
+    let (vehicles, report) = import.write(&mut writer, target.matching())?;
+    let manifest = writer.finish(&vehicles, &loops)?;
+    spinner.finish_and_clear();
+    tell(&target.out, &manifest, report.as_ref(), json)
+}
+
+fn file_names(files: &[PathBuf]) -> String {
+    let names = files.iter().map(|file| {
+        file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// A report's fields that are not nothing, as one line.
+pub fn counts(report: &impl Serialize) -> Result<String> {
+    let serde_json::Value::Object(fields) = serde_json::to_value(report)? else {
+        return Ok(String::new());
+    };
+    let counts =
+        fields.iter().filter(|(_, value)| value.as_f64() != Some(0.0)).map(|(key, value)| {
+            let key = key.replace('_', " ");
+            match value.as_f64() {
+                Some(number) if number.fract() != 0.0 => format!("{key} {number:.1}"),
+                _ => format!("{key} {value}"),
+            }
+        });
+    Ok(counts.collect::<Vec<_>>().join(", "))
+}
+
+/// Says what was imported, and why the rest was not matched.
+fn tell(
+    out: &Path,
+    manifest: &DatasetManifest,
+    report: Option<&MatchReport>,
+    json: bool,
+) -> Result<()> {
+    if json {
+        println!("{}", json!({ "dataset": manifest, "matching": report }));
+        return Ok(());
+    }
+    println!(
+        "{}: {} vehicles, {} positions, {} recording(s)",
+        out.display(),
+        manifest.vehicles,
+        manifest.samples,
+        manifest.recordings.len()
+    );
+    if let Some(report) = report {
+        println!("{report}");
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! `fedtse import sumo`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use sensing::DatasetWriter;
+use sensing::sumo::{FcdReader, ImportOptions, LoopReader, import_net};
+use traffic::{LoopCount, Samples, Seconds};
+
+use super::{counts, tell};
+use crate::{network, progress};
+
+/// A SUMO net as a network, and with --fcd its vehicles as a dataset
+///
+/// Junction interiors (SUMO's internal edges) belong to the link that they lead into: a link runs
+/// from stop line to stop line.
+#[derive(Args)]
+pub struct SumoArguments {
+    /// The net (.net.xml)
+    #[arg(long)]
+    net: PathBuf,
+    /// Additional files with induction loops
+    #[arg(long)]
+    additional: Vec<PathBuf>,
+    /// Positions of vehicles (--fcd-output of sumo, XML or CSV, .gz or not)
+    #[arg(long)]
+    fcd: Option<PathBuf>,
+    /// Counts of the induction loops
+    #[arg(long, requires = "fcd")]
+    detectors: Option<PathBuf>,
+    /// Keep the largest part of a net that does not hang together
+    #[arg(long)]
+    largest_part: bool,
+    /// Where to put the result: a network file (.toml), or with --fcd a new or empty folder
+    #[arg(long)]
+    out: PathBuf,
+}
+
+pub fn run(arguments: &SumoArguments, json: bool) -> Result<()> {
+    let options = ImportOptions {
+        largest_component: arguments.largest_part,
+        detectors: arguments.additional.clone(),
+    };
+    let net = import_net(&arguments.net, &options)?;
+    let Some(fcd) = &arguments.fcd else {
+        network::write(&net.network, Some(&arguments.out), json)?;
+        if !json {
+            println!("{}", counts(&net.report)?);
+        }
+        return Ok(());
+    };
+    let mut reader = FcdReader::open(fcd, net.edges)?;
+    let provenance = sensing::Provenance {
+        epoch: "simulation start".into(),
+        source: [("import".to_string(), super::file_names(&[arguments.net.clone(), fcd.clone()]))]
+            .into(),
+    };
+    let mut writer =
+        DatasetWriter::create(&arguments.out, &net.network, provenance, Seconds::new(60.0))?;
+    let spinner = progress::spinner("reading seconds");
+    let mut samples = Vec::new();
+    while let Some(time) = reader.next_moment(&mut samples)? {
+        writer.moment(time, &samples)?;
+        spinner.set_position(time.get().max(0.0) as u64);
+    }
+    let loops: Vec<LoopCount> = match &arguments.detectors {
+        None => Vec::new(),
+        Some(path) => LoopReader::open(path, net.loops)?.collect::<Result<_, _>>()?,
+    };
+    spinner.finish_and_clear();
+    let skipped = reader.skipped();
+    let manifest = writer.finish(&reader.into_vehicles(), &loops)?;
+    tell(&arguments.out, &manifest, None, json)?;
+    if !json {
+        println!("{}\n{}", counts(&net.report)?, counts(&skipped)?);
+    }
+    Ok(())
+}

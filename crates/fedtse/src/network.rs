@@ -1,0 +1,124 @@
+//! `fedtse network`: makes and checks network files.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use serde_json::json;
+use traffic::{GridPlan, Metres, Network, corridor, grid, network_hash, write_network};
+
+/// Make or check a network file
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse network grid --rows 10 --columns 10 --out city.toml\n  fedtse network check city.toml"
+)]
+pub struct NetworkArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The corridor of the paper: 17 links, 7 signals
+    Corridor {
+        /// Where to write it; the standard output if absent
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// A grid city of any size
+    Grid {
+        /// Junctions from south to north
+        #[arg(long, default_value_t = 5)]
+        rows: usize,
+        /// Junctions from west to east
+        #[arg(long, default_value_t = 5)]
+        columns: usize,
+        /// Metres between junctions
+        #[arg(long, default_value_t = 150.0)]
+        block: f64,
+        /// Lanes of each direction
+        #[arg(long, default_value_t = 2)]
+        lanes: u8,
+        /// A loop on every n-th link, 0 for none
+        #[arg(long, default_value_t = 5)]
+        loop_every: usize,
+        /// Where to write it; the standard output if absent
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Read a network file and say what is in it
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+pub fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
+    match &arguments.what {
+        What::Corridor { out } => write(&corridor()?, out.as_deref(), json),
+        What::Grid { rows, columns, block, lanes, loop_every, out } => {
+            let plan = GridPlan {
+                rows: *rows,
+                columns: *columns,
+                block: Metres::new(*block),
+                lanes: *lanes,
+                loop_every: *loop_every,
+            };
+            write(&grid(plan)?, out.as_deref(), json)
+        }
+        What::Check { file } => {
+            describe(&sensing::read_network(file)?, json);
+            Ok(())
+        }
+    }
+}
+
+/// The network of a file, or the corridor.
+pub fn load(file: Option<&Path>) -> Result<Network> {
+    match file {
+        Some(file) => Ok(sensing::read_network(file)?),
+        None => Ok(corridor()?),
+    }
+}
+
+/// Writes a network file, or prints it.
+pub fn write(network: &Network, out: Option<&Path>, json: bool) -> Result<()> {
+    match out {
+        None => print!("{}", write_network(network)),
+        Some(path) => {
+            std::fs::write(path, write_network(network))
+                .with_context(|| format!("{}", path.display()))?;
+            describe(network, json);
+        }
+    }
+    Ok(())
+}
+
+fn describe(network: &Network, json: bool) {
+    let kilometres: f64 = network.links().iter().map(|link| link.length.get() / 1000.0).sum();
+    let (entries, exits) = (network.entries().count(), network.exits().count());
+    let hash = network_hash(network);
+    if json {
+        let summary = json!({
+            "name": network.name(),
+            "links": network.links().len(),
+            "turns": network.turns().len(),
+            "signals": network.signals().len(),
+            "loops": network.loops().len(),
+            "entries": entries,
+            "exits": exits,
+            "kilometres": kilometres,
+            "hash": hash,
+        });
+        println!("{summary}");
+        return;
+    }
+    println!("{}", network.name());
+    println!(
+        "  {} links ({kilometres:.1} km), {} turns, {entries} entries, {exits} exits",
+        network.links().len(),
+        network.turns().len(),
+    );
+    println!("  {} signals, {} loops", network.signals().len(), network.loops().len());
+    println!("  {hash}");
+}

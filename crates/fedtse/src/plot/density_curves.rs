@@ -1,0 +1,67 @@
+//! Density over time, a panel for each target link.
+
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use plotters::prelude::*;
+use sensing::FeatureTable;
+use traffic::{Network, Seconds};
+
+use super::drawn;
+
+/// Panels of one picture: more would not be legible.
+const MOST_PANELS: usize = 12;
+const PANEL_HEIGHT: u32 = 110;
+
+pub fn draw(path: &Path, network: &Network, step: Seconds, truth: &FeatureTable) -> Result<()> {
+    let steps: Vec<i64> = truth.held.iter().map(|step| step.0).collect();
+    ensure!(!steps.is_empty(), "nothing to draw: no steps");
+    let minute = |at: usize| steps[at] as f64 * step.get() / 60.0;
+    let smooth = truth.smooth_states(network, step);
+    let mut links = network.targets();
+    links.truncate(MOST_PANELS);
+    let highest = links
+        .iter()
+        .flat_map(|link| smooth.iter().skip(link.index()).step_by(truth.links))
+        .map(|state| state.density.get())
+        .fold(10.0, f64::max);
+
+    let height = PANEL_HEIGHT * links.len() as u32 + 60;
+    let root = SVGBackend::new(path, (1200, height)).into_drawing_area();
+    drawn(path, root.fill(&WHITE))?;
+    let title = format!("Density on {}, veh/km/lane, 60 s mean", network.name());
+    let panels =
+        drawn(path, root.titled(&title, ("sans-serif", 22)))?.split_evenly((links.len(), 1));
+    for (panel, &link) in panels.iter().zip(&links) {
+        let mut chart = drawn(
+            path,
+            ChartBuilder::on(panel)
+                .margin_right(20)
+                .x_label_area_size(22)
+                .y_label_area_size(90)
+                .build_cartesian_2d(minute(0)..minute(steps.len() - 1) + 1e-6, 0.0..highest),
+        )?;
+        drawn(
+            path,
+            chart
+                .configure_mesh()
+                .light_line_style(TRANSPARENT)
+                .bold_line_style(BLACK.mix(0.12))
+                .y_labels(3)
+                .x_labels(14)
+                .y_desc(network.link(link).name.clone())
+                .label_style(("sans-serif", 12))
+                .draw(),
+        )?;
+        // A line for each recording: never across a gap.
+        let mut at = 0;
+        for range in truth.held.ranges() {
+            let length = (range.last.0 - range.first.0 + 1) as usize;
+            let points = (at..at + length)
+                .map(|at| (minute(at), smooth[at * truth.links + link.index()].density.get()));
+            drawn(path, chart.draw_series(LineSeries::new(points, RGBColor(30, 90, 140))))?;
+            at += length;
+        }
+    }
+    drawn(path, root.present())
+}
