@@ -1,6 +1,8 @@
 //! One row of FCD, whatever the file's form: checked, and placed on a link.
 
-use traffic::{VehicleClass, VehicleSample};
+use std::borrow::Cow;
+
+use traffic::{VehicleClass, VehicleId, VehicleSample};
 
 use super::super::edges::{EdgeMap, LanePlace};
 use super::super::number::parse_magnitude;
@@ -17,6 +19,8 @@ pub(super) struct Row<'a> {
     pub(super) pos: Option<&'a [u8]>,
     pub(super) speed: Option<&'a [u8]>,
     pub(super) kind: Option<&'a [u8]>,
+    /// Whether `&amp;` stands for `&`.
+    pub(super) escaped: bool,
 }
 
 /// Turns rows into samples.
@@ -91,7 +95,7 @@ impl Placing {
             let found = format!("{position} m on lane {}", quoted(lane));
             return Err(Fault::new("vehicle pos", found, format!("at most {} m", on.length)));
         }
-        let vehicle = self.vehicle(name, row.kind)?;
+        let vehicle = self.vehicle(name, row)?;
         Ok(Some(VehicleSample {
             time: self.time,
             vehicle,
@@ -102,8 +106,8 @@ impl Placing {
         }))
     }
 
-    fn vehicle(&mut self, name: &[u8], kind: Option<&[u8]>) -> Result<traffic::VehicleId, Fault> {
-        let class = match kind {
+    fn vehicle(&mut self, name: &[u8], row: Row<'_>) -> Result<VehicleId, Fault> {
+        let class = match row.kind {
             None => VehicleClass::Car,
             Some(kind) if kind == self.last_kind.0 => self.last_kind.1,
             Some(kind) => {
@@ -111,7 +115,11 @@ impl Placing {
                 self.last_kind.1
             }
         };
-        let text = unescaped(name);
+        let text = if row.escaped {
+            unescaped(name)
+        } else {
+            std::str::from_utf8(name).ok().map(Cow::from)
+        };
         let text = text.ok_or_else(|| Fault::new("vehicle id", quoted(name), "text in UTF-8"))?;
         let vehicle = self.vehicles.number(&text, class);
         if vehicle.index() >= self.seen.len() {

@@ -81,7 +81,7 @@ fn vehicle(
     if !in_step {
         return Err(Fault::new("vehicle", "one outside a timestep", "all within timesteps"));
     }
-    let mut row = Row::default();
+    let mut row = Row { escaped: true, ..Row::default() };
     for attribute in element.attributes() {
         let (name, value) = attribute?;
         match name {
