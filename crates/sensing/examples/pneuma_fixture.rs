@@ -15,7 +15,7 @@ use std::path::Path;
 
 use sensing::pneuma::{Film, PositionNoise, Variant, write_header, write_track};
 use traffic::{
-    GridPlan, LinkId, Network, VehicleClass, VehicleId, VehicleSample, corridor, grid,
+    GridPlan, LinkId, Network, Seconds, VehicleClass, VehicleId, VehicleSample, corridor, grid,
     write_network,
 };
 
@@ -43,7 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut random = Random(u64::from(number) << 32);
         let samples = drive(&network, VehicleId(number), &mut random);
         let film = Film::of(&network, &samples, PositionNoise::default(), random.0)?;
-        write_track(&mut tracks, Variant::Seconds, number, VehicleClass::Car, &film, 0.0)?;
+        let start = Seconds::ZERO;
+        write_track(&mut tracks, Variant::Seconds, number, VehicleClass::Car, &film, start)?;
         for real in film.truth.iter().filter(|real| (real.time * 25.0).round() as i64 % 5 == 0) {
             let link = &network.link(real.link).name;
             writeln!(truth, "{number},{:.2},{link},{:.3}", real.time, real.position)?;

@@ -10,7 +10,8 @@
 //!
 //! 1. [`PneumaReader`] reads both published [`Variant`]s, one track at a time.
 //! 2. [`Film`] shows a simulated vehicle as a drone would, and [`write_header`] and
-//!    [`write_track`] put it into the same form: the real data may not be passed on.
+//!    [`write_track`] put it into the same form, [`PneumaWriter`] a whole simulation: the real data
+//!    may not be passed on.
 //! 3. [`Session`] is what a file's name says of the day and time.
 
 mod fields;
@@ -26,7 +27,7 @@ pub use noise::PositionNoise;
 pub use reader::{PneumaError, PneumaReader, ReadOptions, open_pneuma};
 pub use session::{Session, SessionError};
 pub use variant::Variant;
-pub use writer::{write_header, write_track};
+pub use writer::{PneumaWriteError, PneumaWriter, write_header, write_track};
 
 /// Seconds between two frames of the film.
 pub const FRAME: f64 = 0.04;

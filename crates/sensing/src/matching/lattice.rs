@@ -123,7 +123,9 @@ impl Lattice {
             }
             if let Some(&last) = self.layers.last() {
                 let before = &decisions[last.decision];
-                let extended = if decision.time - before.time > parameters.max_gap.get() {
+                // Only places with no link nearby make a gap: a vehicle may stand for long.
+                let off_since = &decisions[last.decision + 1];
+                let extended = if decision.time - off_since.time > parameters.max_gap.get() {
                     Err(Unmatched::NoLinkNearby)
                 } else {
                     self.extend(model, routes, last, before.place.distance(decision.place))

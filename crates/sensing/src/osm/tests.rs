@@ -26,8 +26,11 @@ fn link_names(network: &Network) -> Vec<&str> {
     network.links().iter().map(|link| link.name.as_str()).collect()
 }
 
+/// Number, nodes and tags of a way.
+type TestWay<'a> = (i64, &'a [i64], &'a [(&'a str, &'a str)]);
+
 /// A map of nodes (metres north and east of 50° N 8° E) and ways (nodes, tags).
-fn map(nodes: &[(i64, f64, f64)], ways: &[(i64, &[i64], &[(&str, &str)])]) -> String {
+fn map(nodes: &[(i64, f64, f64)], ways: &[TestWay<'_>]) -> String {
     let mut text = String::from("<osm>\n");
     for (id, north, east) in nodes {
         // 111,195 m to a degree of latitude, 71,475 m to one of longitude there.
@@ -306,7 +309,7 @@ proptest! {
         }
         streets.extend((0..columns).map(|column| (0..rows).map(|row| id(row, column)).collect()));
         let tags = [("highway", "primary"), ("oneway", if one_way { "yes" } else { "no" })];
-        let ways: Vec<(i64, &[i64], &[(&str, &str)])> =
+        let ways: Vec<TestWay<'_>> =
             streets.iter().enumerate().map(|(i, nodes)| (i as i64, &nodes[..], &tags[..])).collect();
         let network = import(&map(&nodes, &ways)).unwrap().network;
         // Corners are no junctions: where only two pieces of like roads meet, they are joined.

@@ -32,7 +32,7 @@ impl<R: BufRead> Fields<R> {
 
     /// Goes to the next field; `None` at the end of the file.
     ///
-    /// A field longer than [`MAX_FIELD`] is cut there, which no number or name of ours survives.
+    /// Of a field longer than [`MAX_FIELD`] only the beginning is kept, for the message.
     pub fn advance(&mut self) -> io::Result<Option<After>> {
         if self.row_ended {
             self.row_ended = false;
@@ -70,9 +70,16 @@ impl<R: BufRead> Fields<R> {
         }
     }
 
-    /// The field's text without blanks at its ends; empty if it is not UTF-8.
+    /// The field's text without blanks at its ends; empty if it is too long or not UTF-8, which no
+    /// field may be.
     pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.bytes).unwrap_or("").trim()
+        let whole = self.bytes.len() <= MAX_FIELD;
+        std::str::from_utf8(&self.bytes).ok().filter(|_| whole).unwrap_or_default().trim()
+    }
+
+    /// Whether nothing is in the field.
+    pub fn is_blank(&self) -> bool {
+        self.bytes.trim_ascii().is_empty()
     }
 
     /// The field's text as it can be shown in a message.

@@ -209,3 +209,6 @@ impl Drive {
         (point(at), (ahead.y - behind.y).atan2(ahead.x - behind.x))
     }
 }
+
+#[cfg(test)]
+mod tests;

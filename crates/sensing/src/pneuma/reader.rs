@@ -155,7 +155,7 @@ impl<R: BufRead> PneumaReader<R> {
                     return Err(PneumaError::Empty { file: self.file.clone(), missing: "tracks" });
                 }
                 None => return Ok(None),
-                Some(After::RowEnd) if self.fields.text().is_empty() => {}
+                Some(After::RowEnd) if self.fields.is_blank() => {}
                 Some(after) => break after,
             }
         };
@@ -187,7 +187,7 @@ impl<R: BufRead> PneumaReader<R> {
         let mut before: Option<f64> = None;
         for group in 1.. {
             let after = self.advance()?.unwrap_or(After::RowEnd);
-            if after == After::RowEnd && self.fields.text().is_empty() {
+            if after == After::RowEnd && self.fields.is_blank() {
                 if group == 1 {
                     return Err(self.row_ends_early(4, Some(1)));
                 }
@@ -231,7 +231,7 @@ impl<R: BufRead> PneumaReader<R> {
                     return Err(self.row_ends_early(column, Some(group)));
                 }
                 after = self.advance()?.unwrap_or(After::RowEnd);
-                if after == After::RowEnd && self.fields.text().is_empty() {
+                if after == After::RowEnd && self.fields.is_blank() {
                     return Err(self.row_ends_early(column, Some(group)));
                 }
             }
@@ -252,7 +252,7 @@ impl<R: BufRead> PneumaReader<R> {
 
     fn track_name(&mut self) -> Result<Box<str>, PneumaError> {
         let name: Box<str> = self.fields.text().into();
-        if name.is_empty() || name.len() > MAX_FIELD {
+        if name.is_empty() {
             return Err(self.wrong(0, None, format!("a number or name of 1 to {MAX_FIELD} bytes")));
         }
         if !self.seen.insert(name.clone()) {
