@@ -1,15 +1,15 @@
 //! `fedtse export`: simulated vehicles in the form of real recordings.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use sensing::Dataset;
-use sensing::pneuma::{Film, PositionNoise, Variant, write_header, write_track};
+use sensing::pneuma::{PneumaWriter, PositionNoise, Variant};
 use serde_json::json;
-use traffic::{Metres, Samples, VehicleSample};
+use traffic::{Metres, Network, Samples, Seconds, VehicleClass, VehicleId, VehicleSample};
 
 /// Film a dataset as a drone would: the pNEUMA format, with position noise
 ///
@@ -53,72 +53,87 @@ pub fn run(arguments: &ExportArguments, json: bool) -> Result<()> {
         arguments.minutes
     );
     ensure!(arguments.noise >= 0.0, "--noise: found {}, expected 0 m or more", arguments.noise);
-    let begin = dataset.manifest().recordings.first().map_or(0.0, |first| first.begin.get())
-        + arguments.from_minute * 60.0;
-    let end = begin + arguments.minutes * 60.0;
-    let tracks = tracks(&dataset, begin, end)?;
-    let noise = PositionNoise {
-        white: Metres::new(arguments.noise),
-        ..if arguments.noise > 0.0 { PositionNoise::default() } else { PositionNoise::NONE }
+    let first = dataset.manifest().recordings.first().map_or(0.0, |first| first.begin.get());
+    let begin = Seconds::new(first + arguments.from_minute * 60.0);
+    let end = begin + Seconds::new(arguments.minutes * 60.0);
+    let noise = if arguments.noise > 0.0 {
+        PositionNoise { white: Metres::new(arguments.noise), ..PositionNoise::default() }
+    } else {
+        PositionNoise::NONE
     };
     let variant = if arguments.milliseconds { Variant::Milliseconds } else { Variant::Seconds };
-    let mut out = create(&arguments.out)?;
-    let mut truth = arguments.truth.as_ref().map(create).transpose()?;
-    if let Some(truth) = &mut truth {
-        writeln!(truth, "vehicle,time,link,position")?;
-    }
-    write_header(&mut out, variant)?;
-    let mut filmed = 0;
-    for track in &tracks {
-        if track.len() < 2 {
-            continue;
+    let network = dataset.network();
+    let out = create(&arguments.out)?;
+    let mut film = PneumaWriter::new(network, out, variant, noise, arguments.seed, begin)
+        .with_context(|| format!("{}", arguments.out.display()))?;
+    let mut truth = Truth::create(arguments.truth.as_deref(), network, begin)?;
+    let class = |id: VehicleId| {
+        dataset.vehicles().get(id).map_or(VehicleClass::Car, |vehicle| vehicle.class)
+    };
+    let (mut samples, mut moment) = (dataset.samples()?, Vec::new());
+    while let Some(time) = samples.next_moment(&mut moment)? {
+        if time > end {
+            break;
         }
-        filmed += 1;
-        let id = track[0].vehicle;
-        let film = Film::of(dataset.network(), track, noise, arguments.seed ^ u64::from(id.0))?;
-        let class = dataset.vehicles().get(id).map_or_else(Default::default, |v| v.class);
-        write_track(&mut out, variant, filmed, class, &film, begin)?;
-        if let Some(truth) = &mut truth {
-            for sample in film.truth.iter().filter(|s| (s.time - begin).rem_euclid(1.0) < 1e-6) {
-                let link = &dataset.network().link(sample.link).name;
-                writeln!(
-                    truth,
-                    "{filmed},{:.2},{link},{:.3}",
-                    sample.time - begin,
-                    sample.position
-                )?;
-            }
-        }
+        film.moment(&moment, class, |track| truth.add(track))?;
     }
-    out.flush().with_context(|| format!("{}", arguments.out.display()))?;
-    if let Some(truth) = &mut truth {
-        truth.flush()?;
-    }
+    film.finish(|track| truth.add(track))?;
+    let tracks = truth.finish()?;
     if json {
-        println!("{}", json!({ "tracks": filmed, "out": arguments.out }));
+        println!("{}", json!({ "tracks": tracks, "out": arguments.out }));
     } else {
-        println!("{}: {filmed} tracks over {} minutes", arguments.out.display(), arguments.minutes);
+        println!("{}: {tracks} tracks over {} minutes", arguments.out.display(), arguments.minutes);
     }
     Ok(())
 }
 
-/// The samples between two times, one list per vehicle, in order of first sight.
-fn tracks(dataset: &Dataset, begin: f64, end: f64) -> Result<Vec<Vec<VehicleSample>>> {
-    let mut by_vehicle: std::collections::BTreeMap<u32, Vec<VehicleSample>> = Default::default();
-    let (mut samples, mut moment) = (dataset.samples()?, Vec::new());
-    while let Some(time) = samples.next_moment(&mut moment)? {
-        if time.get() > end {
-            break;
-        }
-        if time.get() >= begin {
-            for &sample in &moment {
-                by_vehicle.entry(sample.vehicle.0).or_default().push(sample);
-            }
-        }
-    }
-    Ok(by_vehicle.into_values().collect())
+/// Where vehicles really were, once a second.
+struct Truth<'n> {
+    network: &'n Network,
+    begin: Seconds,
+    out: Option<csv::Writer<BufWriter<File>>>,
+    tracks: u64,
+    failure: Option<csv::Error>,
 }
 
-fn create(path: &PathBuf) -> Result<BufWriter<File>> {
+impl<'n> Truth<'n> {
+    fn create(path: Option<&Path>, network: &'n Network, begin: Seconds) -> Result<Self> {
+        let mut out = path.map(create).transpose()?.map(csv::Writer::from_writer);
+        if let Some(out) = &mut out {
+            out.write_record(["vehicle", "time", "link", "position"])?;
+        }
+        Ok(Self { network, begin, out, tracks: 0, failure: None })
+    }
+
+    fn add(&mut self, track: &[VehicleSample]) {
+        self.tracks += u64::from(!track.is_empty());
+        let Some(out) = &mut self.out else { return };
+        for sample in track {
+            let time = sample.time - self.begin.get();
+            if (time - time.round()).abs() > 1e-6 || self.failure.is_some() {
+                continue;
+            }
+            let row = [
+                sample.vehicle.0.to_string(),
+                format!("{time:.0}"),
+                self.network.link(sample.link).name.clone(),
+                format!("{:.3}", sample.position),
+            ];
+            self.failure = out.write_record(row).err();
+        }
+    }
+
+    fn finish(self) -> Result<u64> {
+        if let Some(failure) = self.failure {
+            return Err(failure).context("--truth");
+        }
+        if let Some(mut out) = self.out {
+            out.flush().context("--truth")?;
+        }
+        Ok(self.tracks)
+    }
+}
+
+fn create(path: &Path) -> Result<BufWriter<File>> {
     Ok(BufWriter::new(File::create(path).with_context(|| format!("{}", path.display()))?))
 }

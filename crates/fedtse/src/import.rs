@@ -125,7 +125,7 @@ fn file_names(files: &[PathBuf]) -> String {
 }
 
 /// A report's fields that are not nothing, as one line.
-pub fn counts(report: &impl Serialize) -> Result<String> {
+fn counts(report: &impl Serialize) -> Result<String> {
     let serde_json::Value::Object(fields) = serde_json::to_value(report)? else {
         return Ok(String::new());
     };

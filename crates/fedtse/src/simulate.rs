@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use traffic::{LoopCount, Network, Samples, Seconds, VehPerHour};
 use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo};
 
-use crate::import::counts;
 use crate::{network, progress};
 
 /// Simulate traffic and store it as a dataset
@@ -101,7 +100,11 @@ pub fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
         arguments.minutes - arguments.warm_up,
         arguments.minutes * 60.0 / seconds
     );
-    println!("{}", counts(&outcome.world)?);
+    if let Value::Object(fields) = &outcome.world {
+        // Zeros are shown too: that nobody was teleported is worth knowing.
+        let fields = fields.iter().map(|(key, value)| format!("{} {value}", key.replace('_', " ")));
+        println!("{}", fields.collect::<Vec<_>>().join(", "));
+    }
     Ok(())
 }
 

@@ -36,9 +36,10 @@ pub fn draw(path: &Path, network: &Network, step: Seconds, truth: &FeatureTable)
         let mut chart = drawn(
             path,
             ChartBuilder::on(panel)
+                .margin_left(20)
                 .margin_right(20)
                 .x_label_area_size(22)
-                .y_label_area_size(90)
+                .y_label_area_size(80)
                 .build_cartesian_2d(minute(0)..minute(steps.len() - 1) + 1e-6, 0.0..highest),
         )?;
         drawn(
@@ -50,6 +51,8 @@ pub fn draw(path: &Path, network: &Network, step: Seconds, truth: &FeatureTable)
                 .y_labels(3)
                 .x_labels(14)
                 .y_desc(network.link(link).name.clone())
+                .x_label_formatter(&|minute| format!("{minute:.0} min"))
+                .y_label_formatter(&|density| format!("{density:.0}"))
                 .label_style(("sans-serif", 12))
                 .draw(),
         )?;

@@ -58,6 +58,7 @@ pub fn draw(
             .configure_mesh()
             .disable_mesh()
             .x_desc("minutes")
+            .x_label_formatter(&|minute| format!("{minute:.0}"))
             .y_labels(0)
             .label_style(("sans-serif", 14))
             .draw(),

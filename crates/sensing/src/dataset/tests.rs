@@ -1,4 +1,4 @@
-use traffic::{LinkId, Samples, VehicleId, corridor};
+use traffic::{LinkId, Samples, VehicleClass, VehicleId, corridor};
 
 use super::*;
 

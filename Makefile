@@ -1,0 +1,59 @@
+# `make test` is the whole check of the project, and what CI runs.
+# What it needs beyond cargo and python3 it installs itself, into .venv-sumo.
+
+SUMO_VENV := .venv-sumo
+PEERS_VENV := .venv-peers
+FUZZ_SECONDS ?= 5
+# Tests that need SUMO must find it here: a test that skips itself proves nothing.
+TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
+
+.PHONY: test fmt clippy unit doc licences lengths fuzz readme sumo peers bench clean-venvs
+
+test: fmt lengths clippy unit doc licences readme fuzz
+	@echo "make test: all checks passed"
+
+fmt:
+	cargo fmt --all --check
+
+lengths:
+	python3 scripts/check_lengths.py
+
+clippy:
+	cargo clippy --workspace --all-targets -- -D warnings
+
+unit: sumo
+	$(TEST_ENV) cargo test --workspace
+
+doc:
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+licences:
+	python3 scripts/check_licences.py
+
+readme:
+	cargo build --release
+	python3 scripts/check_readme.py
+
+fuzz:
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+# SUMO, pinned: results differ between versions.
+sumo: $(SUMO_VENV)/installed
+$(SUMO_VENV)/installed: scripts/sumo.txt
+	python3 -m venv $(SUMO_VENV)
+	$(SUMO_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/sumo.txt
+	touch $@
+
+# The peers that benchmarks and reference tables run against.
+peers: $(PEERS_VENV)/installed
+$(PEERS_VENV)/installed: scripts/peers.txt
+	python3 -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/peers.txt
+	touch $@
+
+bench: sumo peers
+	cargo build --release --workspace --examples --bins
+	$(PEERS_VENV)/bin/python scripts/bench.py
+
+clean-venvs:
+	rm -rf $(SUMO_VENV) $(PEERS_VENV)

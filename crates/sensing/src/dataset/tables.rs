@@ -1,0 +1,123 @@
+//! The small tables of a dataset: its vehicles and its loops' counts.
+
+use std::path::Path;
+
+use traffic::{LoopCount, Seconds, VehicleClass};
+
+use super::{DatasetError, GROUP_ROWS, open_table};
+use crate::table::{Column, Kind, TableWriter};
+use crate::vehicles::VehicleTable;
+
+const VEHICLE_COLUMNS: [(&str, Kind); 3] =
+    [("vehicle", Kind::I32), ("name", Kind::Text), ("class", Kind::Text)];
+
+pub(super) fn write_vehicles(path: &Path, vehicles: &VehicleTable) -> Result<(), DatasetError> {
+    let mut table = TableWriter::create(path, &VEHICLE_COLUMNS)?;
+    let all = vehicles.all();
+    table.write(&[
+        Column::I32((0..all.len() as i32).collect()),
+        Column::Text(all.iter().map(|vehicle| vehicle.name.to_string()).collect()),
+        Column::Text(all.iter().map(|vehicle| class_name(vehicle.class)).collect()),
+    ])?;
+    Ok(table.finish()?)
+}
+
+pub(super) fn read_vehicles(path: &Path) -> Result<VehicleTable, DatasetError> {
+    let mut table = open_table(path, &VEHICLE_COLUMNS)?;
+    let (mut vehicles, mut columns) = (VehicleTable::default(), Vec::new());
+    loop {
+        let before = table.rows_read();
+        if table.next_batch(GROUP_ROWS, &mut columns)? == 0 {
+            return Ok(vehicles);
+        }
+        let [Column::I32(numbers), Column::Text(names), Column::Text(classes)] = &columns[..]
+        else {
+            continue;
+        };
+        for (at, ((&number, name), class)) in numbers.iter().zip(names).zip(classes).enumerate() {
+            let row = before + at as u64 + 1;
+            let fail = |problem| DatasetError::Row { path: path.to_owned(), row, problem };
+            let class = class_named(class).ok_or_else(|| {
+                fail(format!("class: found \"{class}\", expected a vehicle class"))
+            })?;
+            if number as u64 + 1 != row || vehicles.number(name, class).0 as u64 + 1 != row {
+                return Err(fail(format!(
+                    "vehicle: found number {number} and name \"{name}\", expected number {} and a new name",
+                    row - 1
+                )));
+            }
+        }
+    }
+}
+
+const LOOP_COLUMNS: [(&str, Kind); 4] =
+    [("loop", Kind::I32), ("begin", Kind::F64), ("end", Kind::F64), ("count", Kind::I32)];
+
+pub(super) fn write_loops(path: &Path, loops: &[LoopCount]) -> Result<(), DatasetError> {
+    let mut table = TableWriter::create(path, &LOOP_COLUMNS)?;
+    table.write(&[
+        Column::I32(loops.iter().map(|count| count.detector as i32).collect()),
+        Column::F64(loops.iter().map(|count| count.begin.get()).collect()),
+        Column::F64(loops.iter().map(|count| count.end.get()).collect()),
+        Column::I32(loops.iter().map(|count| count.count as i32).collect()),
+    ])?;
+    Ok(table.finish()?)
+}
+
+pub(super) fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>, DatasetError> {
+    let mut table = open_table(path, &LOOP_COLUMNS)?;
+    let (mut loops, mut columns) = (Vec::new(), Vec::new());
+    while table.next_batch(GROUP_ROWS, &mut columns)? > 0 {
+        let [Column::I32(numbers), Column::F64(begins), Column::F64(ends), Column::I32(counts)] =
+            &columns[..]
+        else {
+            continue;
+        };
+        for at in 0..numbers.len() {
+            let (number, begin, end, count) = (numbers[at], begins[at], ends[at], counts[at]);
+            let known = usize::try_from(number).is_ok_and(|number| number < detectors);
+            if !known || !(begin < end && begin.is_finite() && end.is_finite()) || count < 0 {
+                return Err(DatasetError::Row {
+                    path: path.to_owned(),
+                    row: loops.len() as u64 + 1,
+                    problem: format!(
+                        "found loop {number}, begin {begin}, end {end}, count {count}; expected a loop below {detectors}, begin before end, a count of 0 or more"
+                    ),
+                });
+            }
+            loops.push(LoopCount {
+                detector: number as usize,
+                begin: Seconds::new(begin),
+                end: Seconds::new(end),
+                count: count as u32,
+            });
+        }
+    }
+    Ok(loops)
+}
+
+/// The name of a class in files.
+pub fn class_name(class: VehicleClass) -> String {
+    match class {
+        VehicleClass::Car => "car",
+        VehicleClass::Taxi => "taxi",
+        VehicleClass::Motorcycle => "motorcycle",
+        VehicleClass::Bus => "bus",
+        VehicleClass::Medium => "medium",
+        VehicleClass::Heavy => "heavy",
+    }
+    .into()
+}
+
+/// The class of a name in files.
+pub fn class_named(name: &str) -> Option<VehicleClass> {
+    Some(match name {
+        "car" => VehicleClass::Car,
+        "taxi" => VehicleClass::Taxi,
+        "motorcycle" => VehicleClass::Motorcycle,
+        "bus" => VehicleClass::Bus,
+        "medium" => VehicleClass::Medium,
+        "heavy" => VehicleClass::Heavy,
+        _ => return None,
+    })
+}
