@@ -64,15 +64,12 @@ struct State {
 pub(super) struct Model<'a> {
     pub map: &'a RoadMap,
     pub parameters: &'a MatchParameters,
-    /// Metres from the centre line of each link to the middle of its outermost lane.
-    pub lane_reach: &'a [f64],
 }
 
 impl Model<'_> {
     /// −½ (distance / σ)², where a place within the lanes is at no distance.
     fn emission(&self, candidate: &Candidate) -> f64 {
-        let beyond = candidate.distance - self.lane_reach[candidate.link.index()];
-        let deviation = beyond.max(0.0) / self.parameters.sigma.get();
+        let deviation = candidate.beyond / self.parameters.sigma.get();
         -0.5 * deviation * deviation
     }
 

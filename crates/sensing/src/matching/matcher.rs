@@ -25,7 +25,6 @@ pub struct Matcher<'n> {
     plane: LocalPlane,
     map: RoadMap,
     parameters: MatchParameters,
-    lane_reach: Vec<f64>,
 }
 
 /// Memory that is used again from track to track. Belongs to one thread and one [`Matcher`].
@@ -79,12 +78,8 @@ impl<'n> Matcher<'n> {
     pub fn new(network: &'n Network, parameters: MatchParameters) -> Result<Self, MatcherError> {
         parameters.check()?;
         let plane = network.plane().ok_or_else(|| MatcherError::NoOrigin(network.name().into()))?;
-        let lane_reach = network
-            .links()
-            .iter()
-            .map(|link| f64::from(link.lanes.saturating_sub(1)) / 2.0 * parameters.lane_width.get())
-            .collect();
-        Ok(Self { network, plane, map: RoadMap::new(network), parameters, lane_reach })
+        let map = RoadMap::new(network, parameters.lane_width);
+        Ok(Self { network, plane, map, parameters })
     }
 
     /// Matches one track; its samples get the vehicle's number. The same for the same track,
@@ -143,8 +138,7 @@ impl<'n> Matcher<'n> {
         matched: &mut MatchedTrack,
     ) {
         self.decide_where(track, stretch.clone(), scratch);
-        let model =
-            Model { map: &self.map, parameters: &self.parameters, lane_reach: &self.lane_reach };
+        let model = Model { map: &self.map, parameters: &self.parameters };
         let chains = scratch.lattice.chains(
             &model,
             &mut scratch.routes,

@@ -1,7 +1,9 @@
 //! The drawn network, ready to be searched: which links pass near a point, and which follow which.
 
+use std::cmp::Ordering;
+
 use rstar::{AABB, PointDistance, RTree, RTreeObject};
-use traffic::{LinkId, Network, Point};
+use traffic::{LinkId, Metres, Network, Point};
 
 /// A link near a place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,6 +13,18 @@ pub(super) struct Candidate {
     pub at: f64,
     /// Metres from the place to that point.
     pub distance: f64,
+    /// Metres from the place to the lanes of the link.
+    pub beyond: f64,
+}
+
+impl Candidate {
+    fn order(&self, other: &Self) -> Ordering {
+        self.beyond.total_cmp(&other.beyond).then(self.distance.total_cmp(&other.distance))
+    }
+
+    fn is_nearer(&self, other: &Self) -> bool {
+        self.order(other) == Ordering::Less
+    }
 }
 
 /// A straight piece of a drawn link.
@@ -33,6 +47,18 @@ impl Segment {
         let (dx, dy) = (self.to.x - self.from.x, self.to.y - self.from.y);
         let along = (place.x - self.from.x) * dx + (place.y - self.from.y) * dy;
         (along / (self.length * self.length)).clamp(least, most)
+    }
+
+    /// Metres from a place to the lanes beside a share of the segment, which reach so far from its
+    /// centre line: before or behind it all metres count, to its side only those beyond the lanes.
+    pub fn beyond(&self, place: Point, share: f64, reach: f64) -> f64 {
+        if self.length <= 0.0 {
+            return self.from.distance(place);
+        }
+        let (dx, dy) = (self.to.x - self.from.x, self.to.y - self.from.y);
+        let along = (place.x - self.from.x) * dx + (place.y - self.from.y) * dy;
+        let ahead = along / self.length - share * self.length;
+        ahead.hypot((self.left(place).abs() - reach).max(0.0))
     }
 
     /// Metres to the left of the segment's line.
@@ -69,6 +95,8 @@ pub(super) struct RoadMap {
     /// Where each link's segments begin; one more entry than links.
     first_segment: Vec<u32>,
     drawn: Vec<f64>,
+    /// From the centre line of each link to the middle of its outermost lane.
+    lane_reach: Vec<f64>,
     /// Where each link's followers begin; one more entry than links.
     first_follower: Vec<u32>,
     /// The links that follow, and the metres from the end of one drawing to the start of the other.
@@ -77,7 +105,7 @@ pub(super) struct RoadMap {
 }
 
 impl RoadMap {
-    pub fn new(network: &Network) -> Self {
+    pub fn new(network: &Network, lane_width: Metres) -> Self {
         let mut segments = Vec::new();
         let mut first_segment = Vec::with_capacity(network.links().len() + 1);
         let mut drawn = Vec::with_capacity(network.links().len());
@@ -106,8 +134,10 @@ impl RoadMap {
             }
         }
         first_follower.push(followers.len() as u32);
+        let reach = |lanes: u8| f64::from(lanes.saturating_sub(1)) / 2.0 * lane_width.get();
+        let lane_reach = network.links().iter().map(|link| reach(link.lanes)).collect();
         let tree = RTree::bulk_load(segments.clone());
-        Self { segments, first_segment, drawn, first_follower, followers, tree }
+        Self { segments, first_segment, drawn, lane_reach, first_follower, followers, tree }
     }
 
     pub fn link_count(&self) -> usize {
@@ -117,6 +147,11 @@ impl RoadMap {
     /// Metres of the drawn link.
     pub fn drawn(&self, link: LinkId) -> f64 {
         self.drawn[link.index()]
+    }
+
+    /// Metres from the centre line to the middle of the outermost lane.
+    pub fn lane_reach(&self, link: LinkId) -> f64 {
+        self.lane_reach[link.index()]
     }
 
     pub fn segments(&self, link: LinkId) -> &[Segment] {
@@ -144,15 +179,15 @@ impl RoadMap {
                 link: segment.link,
                 at: segment.begin + share * segment.length,
                 distance: segment.from.towards(segment.to, share).distance(place),
+                beyond: segment.beyond(place, share, self.lane_reach(segment.link)),
             };
             match out[begin..].iter_mut().find(|known| known.link == found.link) {
-                Some(known) if found.distance < known.distance => *known = found,
+                Some(known) if found.is_nearer(known) => *known = found,
                 Some(_) => {}
                 None => out.push(found),
             }
         }
-        out[begin..]
-            .sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.link.cmp(&b.link)));
+        out[begin..].sort_unstable_by(|a, b| a.order(b).then(a.link.cmp(&b.link)));
         out.truncate(begin + most);
     }
 }

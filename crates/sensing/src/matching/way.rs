@@ -68,9 +68,11 @@ impl Way {
         }
     }
 
-    /// The nearest point of the way to a place, between two distances along it.
+    /// The nearest point of the way to a place, between two distances along it. A place within the
+    /// lanes of two links is on the first: who waits beside the corner has not turned yet.
     pub fn project(&self, map: &RoadMap, place: Point, from: f64, to: f64) -> Projection {
         let mut best = Projection { at: from.max(0.0), distance: f64::INFINITY, left: 0.0 };
+        let mut least_beyond = f64::INFINITY;
         let first = self.links.partition_point(|&(_, begin)| begin <= from).saturating_sub(1);
         for &(link, begin) in self.links[first..].iter().take_while(|&&(_, begin)| begin <= to) {
             for segment in map.segments(link) {
@@ -87,8 +89,10 @@ impl Way {
                     }
                 };
                 let share = segment.nearest_share(place, share_of(least), share_of(most));
-                let distance = segment.from.towards(segment.to, share).distance(place);
-                if distance < best.distance {
+                let beyond = segment.beyond(place, share, map.lane_reach(link));
+                if beyond < least_beyond {
+                    least_beyond = beyond;
+                    let distance = segment.from.towards(segment.to, share).distance(place);
                     let at = start + share * segment.length;
                     best = Projection { at, distance, left: segment.left(place) };
                 }
