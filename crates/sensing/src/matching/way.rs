@@ -8,8 +8,11 @@ use super::routes::Routes;
 
 /// Metres per second. What moves slower is waiting.
 const WALKING_PACE: f64 = 1.0;
-/// Metres: enough to be on the link upstream whatever the rounding.
+/// Metres: enough to be before the end of a link whatever the rounding.
 const BEFORE_STOP_LINE: f64 = 0.01;
+
+/// Metres: distances that differ by less are equal.
+const ROUNDING: f64 = 1e-6;
 
 /// Links one after the other, with distances in drawn metres from the start of the first.
 #[derive(Default)]
@@ -69,10 +72,12 @@ impl Way {
     }
 
     /// The nearest point of the way to a place, between two distances along it. A place within the
-    /// lanes of two links is on the first: who waits beside the corner has not turned yet.
+    /// lanes of two links is on the first, unless at its very end: who waits beside the corner has
+    /// not turned yet.
     pub fn project(&self, map: &RoadMap, place: Point, from: f64, to: f64) -> Projection {
         let mut best = Projection { at: from.max(0.0), distance: f64::INFINITY, left: 0.0 };
         let mut least_beyond = f64::INFINITY;
+        let mut at_end = false;
         let first = self.links.partition_point(|&(_, begin)| begin <= from).saturating_sub(1);
         for &(link, begin) in self.links[first..].iter().take_while(|&&(_, begin)| begin <= to) {
             for segment in map.segments(link) {
@@ -90,8 +95,10 @@ impl Way {
                 };
                 let share = segment.nearest_share(place, share_of(least), share_of(most));
                 let beyond = segment.beyond(place, share, map.lane_reach(link));
-                if beyond < least_beyond {
+                let margin = if at_end { -ROUNDING } else { ROUNDING };
+                if beyond < least_beyond - margin {
                     least_beyond = beyond;
+                    at_end = segment.length * (1.0 - share) < BEFORE_STOP_LINE;
                     let distance = segment.from.towards(segment.to, share).distance(place);
                     let at = start + share * segment.length;
                     best = Projection { at, distance, left: segment.left(place) };
