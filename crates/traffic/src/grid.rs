@@ -132,7 +132,7 @@ pub fn grid(plan: GridPlan) -> Result<Network, GridError> {
             signals.push(four_phases(here, groups));
         }
     }
-    let loops = if plan.loop_every == 0 { 0 } else { links.len() / plan.loop_every };
+    let loops = links.len().checked_div(plan.loop_every).unwrap_or(0);
     let loops = (0..loops).map(|index| LoopDetector {
         name: format!("L{index}"),
         link: LinkId((index * plan.loop_every) as u32),
