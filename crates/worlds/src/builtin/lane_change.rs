@@ -89,7 +89,7 @@ impl Road {
         me.tail() >= 0.0
             && self.streets.street_of(lane).lanes > 1
             && !me.parked()
-            && self.krauss.can_stop(me.speed, (distance - me.min_gap).max(0.0))
+            && self.krauss.can_follow(me.speed, distance - me.min_gap, 0.0)
     }
 
     #[expect(clippy::too_many_arguments, reason = "one driver's view of one neighbouring lane")]
@@ -190,9 +190,8 @@ impl Road {
             let length = self.streets.lane(source).length;
             for other in self.vehicles(source) {
                 let distance = length - other.position + from_lane;
-                if self.krauss.can_stop(other.speed, (distance - other.min_gap).max(0.0))
-                    && tail >= 0.0
-                {
+                let halts = self.krauss.can_follow(other.speed, distance - other.min_gap, 0.0);
+                if halts && tail >= 0.0 {
                     // So can all behind it.
                     return true;
                 }

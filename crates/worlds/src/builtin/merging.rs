@@ -65,7 +65,8 @@ impl Road {
         };
         let can_follow = |follower: &Candidate, (tail, speed): (f64, f64)| {
             let gap = follower.distance - tail - follower.min_gap;
-            self.krauss.can_follow(follower.speed, gap, speed)
+            // Who is still level with its leader has to let it pass first.
+            gap >= 0.0 && self.krauss.can_follow(follower.speed, gap, speed)
         };
         let mut open = true;
         for (index, candidate) in candidates.iter().enumerate() {

@@ -187,6 +187,8 @@ pub struct Simulation<D: Iterator<Item = Departure>> {
     entered: Vec<Entered>,
     left: Vec<VehicleSample>,
     scratch: Scratch,
+    /// From how many vehicles on the work is shared between threads.
+    worth_sharing: usize,
 }
 
 /// Space that is used again in every step, one of each per lane.
@@ -224,6 +226,7 @@ impl<D: Iterator<Item = Departure>> Simulation<D> {
             entered: Vec::new(),
             left: Vec::new(),
             scratch: Scratch { wishes: vec![Vec::new(); lanes], speeds: vec![Vec::new(); lanes] },
+            worth_sharing: WORTH_SHARING,
         })
     }
 
@@ -249,7 +252,7 @@ impl<D: Iterator<Item = Departure>> Simulation<D> {
     /// Drives from the last moment to `time`.
     fn drive(&mut self, time: f64) {
         self.road.lights.show(self.time_of(self.moment - 1));
-        let shared = self.counts.present >= WORTH_SHARING && rayon::current_num_threads() > 1;
+        let shared = self.counts.present >= self.worth_sharing && rayon::current_num_threads() > 1;
         self.change_lanes(shared);
         self.grant_merges(shared);
         self.choose_speeds(shared);
@@ -376,7 +379,8 @@ impl<D: Iterator<Item = Departure>> Simulation<D> {
         let mut parking = None;
         if let Some(stop) = departure.stop {
             let Some(leg) = departure.route.iter().position(|&link| link == stop.link) else {
-                return fail(format!("stop: link number {} is not on the route", stop.link.0));
+                let link = network.links().get(stop.link.index()).map_or("?", |link| &link.name);
+                return fail(format!("stop: link `{link}` is not on the route"));
             };
             let link = network.link(stop.link);
             let (position, left) = (stop.position.get(), stop.duration.get());

@@ -60,7 +60,6 @@ pub(super) fn advance(
                 parking.left -= step;
             } else if parking.position - vehicle.position < AT_STOP.0 && speed < AT_STOP.1 {
                 parking.parked = true;
-                vehicle.speed = 0.0;
                 incidents.stops_in_other_lane += u64::from(parking.lane != lane_number);
             }
         }
@@ -104,7 +103,10 @@ impl Road {
     ) {
         while vehicle.position > self.streets.lane(lane).length {
             let street = self.streets.lane(lane);
-            incidents.missed_stops += u64::from(vehicle.parks_here());
+            if vehicle.parks_here() {
+                vehicle.parking = None;
+                incidents.missed_stops += 1;
+            }
             match vehicle.onward {
                 Onward::Into(target) => {
                     vehicle.position -= street.length;
@@ -153,7 +155,7 @@ impl Road {
             return;
         };
         let at_line = street.length - first.position < AT_LINE.0 && first.speed < AT_LINE.1;
-        if !at_line || self.lights.turn(turn) != Aspect::Green {
+        if !at_line || first.parks_here() || self.lights.turn(turn) != Aspect::Green {
             return;
         }
         first.missed_green += step;
