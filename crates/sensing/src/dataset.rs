@@ -21,7 +21,7 @@ use traffic::{
     write_network,
 };
 
-use crate::recordings::{Recording, RecordingWatch};
+use crate::recordings::{self, Recording, RecordingWatch};
 use crate::table::{Column, Kind, TableError, TableReader, TableWriter};
 use crate::vehicles::VehicleTable;
 
@@ -135,15 +135,17 @@ const TRAJECTORY_COLUMNS: [(&str, Kind); 6] = [
     ("speed", Kind::F32),
 ];
 
-/// Writes a dataset, moment by moment.
+/// Writes a dataset, moment by moment. Dropped before it is finished, it takes away what it wrote:
+/// half a dataset is none.
 pub struct DatasetWriter {
     folder: PathBuf,
     hash: String,
     provenance: Provenance,
-    trajectories: TableWriter,
+    trajectories: Option<TableWriter>,
     rows: Vec<VehicleSample>,
     watch: RecordingWatch,
     samples: u64,
+    finished: bool,
 }
 
 impl DatasetWriter {
@@ -162,16 +164,17 @@ impl DatasetWriter {
         }
         write_text(&folder.join("network.toml"), &write_network(network))?;
         Ok(Self {
-            trajectories: TableWriter::create(
+            trajectories: Some(TableWriter::create(
                 &folder.join("trajectories.parquet"),
                 &TRAJECTORY_COLUMNS,
-            )?,
+            )?),
             folder: folder.to_owned(),
             hash: network_hash(network),
             provenance,
             rows: Vec::with_capacity(GROUP_ROWS),
             watch: RecordingWatch::new(gap),
             samples: 0,
+            finished: false,
         })
     }
 
@@ -200,7 +203,9 @@ impl DatasetWriter {
         loops: &[LoopCount],
     ) -> Result<DatasetManifest, DatasetError> {
         self.flush()?;
-        self.trajectories.finish()?;
+        if let Some(trajectories) = self.trajectories.take() {
+            trajectories.finish()?;
+        }
         write_vehicles(&self.folder.join("vehicles.parquet"), vehicles)?;
         if !loops.is_empty() {
             write_loops(&self.folder.join("loops.parquet"), loops)?;
@@ -208,14 +213,15 @@ impl DatasetWriter {
         let manifest = DatasetManifest {
             format: DATASET_FORMAT.into(),
             software: software(),
-            network_hash: self.hash,
-            epoch: self.provenance.epoch,
-            source: self.provenance.source,
+            network_hash: self.hash.clone(),
+            epoch: self.provenance.epoch.clone(),
+            source: self.provenance.source.clone(),
             recordings: self.watch.recordings().to_vec(),
             samples: self.samples,
             vehicles: vehicles.all().len() as u64,
         };
         write_json(&self.folder.join("manifest.json"), &manifest)?;
+        self.finished = true;
         Ok(manifest)
     }
 
@@ -223,8 +229,10 @@ impl DatasetWriter {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let rows = &self.rows;
-        self.trajectories.write(&[
+        let (rows, Some(trajectories)) = (&self.rows, &mut self.trajectories) else {
+            return Ok(());
+        };
+        trajectories.write(&[
             Column::F64(rows.iter().map(|row| row.time).collect()),
             Column::I32(rows.iter().map(|row| row.vehicle.0 as i32).collect()),
             Column::I32(rows.iter().map(|row| row.link.0 as i32).collect()),
@@ -234,6 +242,26 @@ impl DatasetWriter {
         ])?;
         self.rows.clear();
         Ok(())
+    }
+}
+
+impl Drop for DatasetWriter {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        // Nothing can be done about files that will not go; without a manifest they are harmless.
+        for name in [
+            "network.toml",
+            "trajectories.parquet",
+            "trajectories.parquet.unfinished",
+            "vehicles.parquet",
+            "loops.parquet",
+        ] {
+            let _ = std::fs::remove_file(self.folder.join(name));
+        }
+        // Goes only if it is empty.
+        let _ = std::fs::remove_dir(&self.folder);
     }
 }
 
@@ -254,6 +282,9 @@ impl Dataset {
         if manifest.format != DATASET_FORMAT {
             let problem =
                 format!("format: found \"{}\", expected \"{DATASET_FORMAT}\"", manifest.format);
+            return Err(DatasetError::Manifest { path, problem });
+        }
+        if let Some(problem) = recordings::problem(&manifest.recordings) {
             return Err(DatasetError::Manifest { path, problem });
         }
         let path = folder.join("network.toml");

@@ -21,7 +21,8 @@ use traffic::{
 
 use crate::fleet::Fleets;
 use crate::journey::{
-    BreakReason, Breaks, Progress, SampleError, Sighting, check_sample, over_turns, progress,
+    BreakReason, Breaks, Progress, SampleError, Sighting, check_sample, is_time, over_turns,
+    progress,
 };
 use crate::vehicles::VehicleTable;
 
@@ -194,7 +195,7 @@ impl<'n> FeatureExtractor<'n> {
         on_step: &mut impl FnMut(&StepFeatures),
     ) -> Result<(), ExtractError> {
         let t = time.get();
-        if !t.is_finite() {
+        if !is_time(t) {
             return Err(ExtractError::Moment(SampleError::Time(t)));
         }
         if self.recording.is_none() {
@@ -458,14 +459,16 @@ impl OpenStep {
     }
 }
 
+/// Shorter steps could not be counted through all of time.
+const MIN_STEP: Seconds = Seconds::new(0.001);
 /// The most cells or sub-steps: more is a mistake, and would fill the memory.
 const MAX_PARTS: usize = 100;
 
 fn check_plan(plan: &FeaturePlan) -> Result<(), ExtractError> {
     let positive = |value: f64| value > 0.0 && value.is_finite();
     let fail = |field, found: String, expected| Err(ExtractError::Plan { field, found, expected });
-    if !positive(plan.clock.length.get()) {
-        return fail("step", plan.clock.length.to_string(), "more than 0 s");
+    if !(positive(plan.clock.length.get()) && plan.clock.length >= MIN_STEP) {
+        return fail("step", plan.clock.length.to_string(), "0.001 s or more");
     }
     if !positive(plan.patience.get()) {
         return fail("patience", plan.patience.to_string(), "more than 0 s");

@@ -42,6 +42,10 @@ use write::FeatureWriter;
 /// The format that this version writes and reads.
 pub const FEATURES_FORMAT: &str = "fedtse-features/1";
 
+/// The most steps of a dataset, thirty years of 10 s: more is a mistake in a time or in the step,
+/// and would not end.
+const MAX_STEPS: f64 = 1e8;
+
 /// `features/manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,6 +168,16 @@ pub enum FeaturesError {
         /// The recordings there are.
         recordings: String,
     },
+    /// More steps than anyone could want.
+    #[error("{}: recordings: found {steps:.0} steps of {step}, expected at most {MAX_STEPS:.0}", path.display())]
+    TooManySteps {
+        /// The dataset.
+        path: PathBuf,
+        /// Steps that the recordings span.
+        steps: f64,
+        /// Length of a step.
+        step: Seconds,
+    },
     /// A fleet is not there.
     #[error("{}: fleet `{found}`: not found, expected one of: {expected}", path.display())]
     NoFleet {
@@ -195,7 +209,13 @@ pub fn extract_dataset(
     mut progress: impl FnMut(u64, u64),
 ) -> Result<ExtractReport, FeaturesError> {
     let failed = |source| FeaturesError::Extract { path: dataset.folder().to_owned(), source };
+    let step = plan.clock.length;
     let mut extractor = FeatureExtractor::new(dataset.network(), plan).map_err(failed)?;
+    let spans = dataset.manifest().recordings.iter().map(|span| span.end - span.begin.max(from));
+    let steps: f64 = spans.map(|span| (span / step).max(0.0)).sum();
+    if steps > MAX_STEPS {
+        return Err(FeaturesError::TooManySteps { path: dataset.folder().to_owned(), steps, step });
+    }
     let mut samples = dataset.samples()?;
     let mut recordings = dataset.manifest().recordings.iter().copied();
     let mut current = None::<crate::Recording>;

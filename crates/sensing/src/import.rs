@@ -26,7 +26,7 @@ use traffic::{
 };
 
 use crate::dataset::{DatasetError, DatasetWriter, class_named};
-use crate::journey::{LastSeen, check_sample};
+use crate::journey::{LastSeen, SampleError, check_sample, is_time};
 use crate::matching::{
     MatchParameters, MatchReport, MatchScratch, Matcher, MatcherError, Track, TrackPoint,
 };
@@ -173,8 +173,8 @@ impl<'n> TrajectoryImport<'n> {
                 )
             })?,
         };
-        if !row.time.is_finite() {
-            return Err(format!("time: found {}, expected a number of seconds", row.time));
+        if !is_time(row.time) {
+            return Err(SampleError::Time(row.time).to_string());
         }
         if let Some(speed) = row.speed
             && !(speed >= 0.0 && speed.is_finite())

@@ -17,11 +17,15 @@ const BACKWARD_NOISE: f32 = 5.0;
 /// Positions may lie past the end of a link by this much through rounding.
 const END_TOLERANCE: f32 = 1.0;
 
+/// Times are at most this far from the epoch, three thousand years: beyond it numbers no longer
+/// tell milliseconds, and steps could not be counted through.
+pub const MAX_TIME: f64 = 1e11;
+
 /// A sample that cannot be true.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SampleError {
     /// Time is not a number.
-    #[error("time: found {0}, expected a number of seconds")]
+    #[error("time: found {0}, expected a number of seconds within ±1e11")]
     Time(f64),
     /// Time runs backwards.
     #[error("time: found {found}, expected {last} or later")]
@@ -70,9 +74,14 @@ pub enum SampleError {
     Speed(f32),
 }
 
+/// Whether it is a number that can be a time.
+pub(crate) fn is_time(seconds: f64) -> bool {
+    seconds.abs() <= MAX_TIME
+}
+
 /// Checks one sample by itself against its network.
 pub fn check_sample(network: &Network, sample: &VehicleSample) -> Result<(), SampleError> {
-    if !sample.time.is_finite() {
+    if !is_time(sample.time) {
         return Err(SampleError::Time(sample.time));
     }
     let links = network.links();

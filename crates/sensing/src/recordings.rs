@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use traffic::{Seconds, Step};
 
+use crate::journey::is_time;
+
 /// A span of time without blind gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -11,6 +13,22 @@ pub struct Recording {
     pub begin: Seconds,
     /// Last moment.
     pub end: Seconds,
+}
+
+/// What is wrong with recordings that a file claims, if anything: they are spans of time in order.
+pub(crate) fn problem(recordings: &[Recording]) -> Option<String> {
+    let mut last = f64::NEG_INFINITY;
+    for (index, recording) in recordings.iter().enumerate() {
+        let (begin, end) = (recording.begin.get(), recording.end.get());
+        if !(is_time(begin) && is_time(end) && begin > last && begin <= end) {
+            return Some(format!(
+                "recording {}: found {begin} to {end} s, expected times within ±1e11 s, in order and apart",
+                index + 1
+            ));
+        }
+        last = end;
+    }
+    None
 }
 
 /// Finds recordings in a sequence of moments: a pause longer than the gap begins a new one.
@@ -30,7 +48,7 @@ impl RecordingWatch {
     pub fn note(&mut self, time: Seconds) -> bool {
         match self.recordings.last_mut() {
             Some(last) if time - last.end <= self.gap => {
-                last.end = time;
+                last.end = last.end.max(time);
                 false
             }
             _ => {
@@ -139,6 +157,27 @@ mod tests {
         assert_eq!(begins, [true, false, false, true, false]);
         let ends: Vec<f64> = watch.recordings().iter().map(|r| r.end.get()).collect();
         assert_eq!(ends, [90.0, 152.0]);
+    }
+
+    #[test]
+    fn recordings_that_cannot_be_are_named() {
+        let recordings = |spans: &[(f64, f64)]| {
+            let span = |&(begin, end): &(f64, f64)| Recording {
+                begin: Seconds::new(begin),
+                end: Seconds::new(end),
+            };
+            problem(&spans.iter().map(span).collect::<Vec<_>>())
+        };
+        assert_eq!(recordings(&[(0.0, 10.0), (20.0, 20.0)]), None);
+        for spans in [
+            [(0.0, 1e300), (2e300, 3e300)],
+            [(0.0, 10.0), (f64::NAN, 20.0)],
+            [(20.0, 30.0), (0.0, 10.0)],
+            [(0.0, 10.0), (10.0, 20.0)],
+            [(10.0, 0.0), (20.0, 30.0)],
+        ] {
+            assert!(recordings(&spans).is_some_and(|problem| problem.contains("recording ")));
+        }
     }
 
     #[test]

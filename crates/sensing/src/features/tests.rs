@@ -204,6 +204,23 @@ fn counts_across_a_step_are_refused() {
 
 /// The error of scale-up, averaged over many draws of the fleet, is the binomial closed form.
 #[test]
+fn a_recording_without_end_is_refused() {
+    // Found by fuzzing: a manifest that claims ages of recording kept `features` busy for ever.
+    let folder = tempfile::tempdir().unwrap();
+    dataset(folder.path(), &[]);
+    let path = folder.path().join("manifest.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    for (end, expected) in [("1e10", "found 999999970 steps of 10"), ("1e18", "within ±1e11 s")] {
+        std::fs::write(&path, text.replace("\"end\": 900.0", &format!("\"end\": {end}"))).unwrap();
+        let made = Dataset::open(folder.path()).map_err(FeaturesError::from).and_then(|dataset| {
+            extract_dataset(&dataset, plan(), Seconds::ZERO, |_| {}, |_, _| {})
+        });
+        let error = made.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
 fn scale_up_errs_as_binomial_sampling_says() {
     let network = corridor().unwrap();
     let folder = tempfile::tempdir().unwrap();
