@@ -62,6 +62,19 @@ fn a_dataset_reads_back_as_written() {
 }
 
 #[test]
+fn a_writer_that_is_dropped_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let network = corridor().unwrap();
+    let gap = Seconds::new(60.0);
+    let mut writer = DatasetWriter::create(&data, &network, Provenance::default(), gap).unwrap();
+    writer.moment(Seconds::ZERO, &[sample(0.0, 0, 1.0)]).unwrap();
+    assert!(data.join("network.toml").exists());
+    drop(writer);
+    assert!(!data.exists());
+}
+
+#[test]
 fn a_folder_in_use_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     written(folder.path(), &moments());
@@ -114,7 +127,7 @@ fn rows_that_cannot_be_true_are_named() {
             "row 2: vehicle: found number 0 after 0 at the same time",
         ),
         (
-            vec![(2.0, vec![sample(2.0, 0, 0.0)]), (1.0, vec![sample(1.0, 0, 1.0)])],
+            vec![(2.0, vec![sample(2.0, 0, 0.0), sample(1.0, 0, 1.0)])],
             "row 2: time: found 1, expected later than 2",
         ),
     ] {

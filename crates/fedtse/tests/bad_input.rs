@@ -1,0 +1,245 @@
+//! Bad input gets a clear error that names the file, the line and the field; nothing panics and
+//! nothing is left behind.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{ok, refused, text};
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Imports a file that must be refused; no dataset may appear.
+    fn refuse_import(&self, kind: &str, file: &Path) -> String {
+        let out = self.path("out");
+        let error = refused(&["import", kind, text(file), "--out", text(&out)]);
+        assert!(!out.exists(), "a refused import left a folder behind");
+        error
+    }
+}
+
+fn dataset(folder: &Folder) -> PathBuf {
+    let out = folder.path("data");
+    ok(&["simulate", "--minutes", "4", "--warm-up", "1", "--out", text(&out)]);
+    out
+}
+
+#[test]
+fn trajectory_csv() {
+    let folder = Folder::new();
+    let header = "vehicle,time,link,position,speed\n";
+    for (rows, expected) in [
+        ("a,0,E1,5,1\na,1,E1", "line 3: found 3 fields, expected 5"),
+        ("a,0,E1,5,NaN\n", "line 2: speed: found NaN, expected 0 m/s or more"),
+        ("a,0,E1,5,-3\n", "line 2: speed: found -3, expected 0 m/s or more"),
+        ("a,-inf,E1,5,3\n", "line 2: time: found -inf, expected a number of seconds"),
+        ("a,5,E1,5,3\na,4,E1,6,3\n", "line 3: vehicle \"a\": time: found 4, expected 5 or later"),
+        ("a,5,Stadiou,5,3\n", "line 2: link: found \"Stadiou\", expected a link of network"),
+        ("a,5,E1,5,3\na,5,E1,6,3\n", "line 3: vehicle \"a\": vehicle 0: found twice at time 5"),
+        ("", "found no rows"),
+    ] {
+        let file = folder.write("fleet.csv", format!("{header}{rows}"));
+        let error = folder.refuse_import("csv", &file);
+        assert!(error.contains("fleet.csv") && error.contains(expected), "{error}");
+    }
+    let empty = folder.write("empty.csv", "");
+    assert!(folder.refuse_import("csv", &empty).contains("empty.csv: columns: found none"));
+    let missing = folder.refuse_import("csv", &folder.path("missing.csv"));
+    assert!(missing.contains("missing.csv: No such file"), "{missing}");
+}
+
+#[test]
+fn parquet_that_is_cut_off() {
+    let folder = Folder::new();
+    let data = dataset(&folder);
+    let whole = std::fs::read(data.join("trajectories.parquet")).unwrap();
+    let cut = folder.write("cut.parquet", &whole[..whole.len() / 2]);
+    let error = folder.refuse_import("parquet", &cut);
+    assert!(error.contains("cut.parquet: not a readable Parquet file"), "{error}");
+    let error = folder.refuse_import("parquet", &folder.write("empty.parquet", ""));
+    assert!(error.contains("empty.parquet: not a readable Parquet file"), "{error}");
+}
+
+#[test]
+fn datasets_that_were_tampered_with() {
+    let folder = Folder::new();
+    let data = dataset(&folder);
+    let trajectories = data.join("trajectories.parquet");
+    let whole = std::fs::read(&trajectories).unwrap();
+    std::fs::write(&trajectories, &whole[..whole.len() - 100]).unwrap();
+    let error = refused(&["features", text(&data)]);
+    assert!(error.contains("trajectories.parquet: not a readable Parquet file"), "{error}");
+    std::fs::write(&trajectories, whole).unwrap();
+
+    let network = data.join("network.toml");
+    let original = std::fs::read_to_string(&network).unwrap();
+    std::fs::write(&network, original.replace("lanes = 5", "lanes = 6")).unwrap();
+    let error = refused(&["features", text(&data)]);
+    assert!(
+        error.contains("network.toml: network hash: found sha256:")
+            && error.contains("expected sha256:"),
+        "{error}"
+    );
+    std::fs::write(&network, original).unwrap();
+    ok(&["features", text(&data)]);
+
+    let error = refused(&["features", text(&folder.path("nowhere"))]);
+    assert!(error.contains("manifest.json: not found; is it a finished dataset?"), "{error}");
+    // A second simulation does not overwrite the first.
+    let error = refused(&["simulate", "--minutes", "12", "--out", text(&data)]);
+    assert!(error.contains("folder is not empty, expected a new or empty one"), "{error}");
+}
+
+#[test]
+fn network_files() {
+    let folder = Folder::new();
+    let corridor = ok(&["network", "corridor"]);
+    let refuse = |content: String| {
+        let file = folder.write("roads.toml", content);
+        let error = refused(&["network", "check", text(&file)]);
+        assert!(error.contains("roads.toml: "), "{error}");
+        error
+    };
+    let error = refuse(corridor.replace("green = [\"E2>E3\"]", "green = [\"E2>E5\"]"));
+    assert!(
+        error.contains("signal `J2`: gives green to `E2>E5`, but there is no such turn"),
+        "{error}"
+    );
+    let turn = "[[turn]]\nfrom = \"E6\"\nto = \"E7\"";
+    let apart: String = corridor
+        .split("\n\n")
+        .filter(|part| {
+            !(part.starts_with("[[turn]]") && part.contains("to = \"E7\""))
+                && !part.starts_with("[[signal]]")
+        })
+        .map(|part| format!("{part}\n\n"))
+        .collect();
+    assert!(corridor.contains(turn) && !apart.contains(turn));
+    let error = refuse(apart);
+    assert!(error.contains("line 1: network: is disconnected: 16 of 17 links"), "{error}");
+    let error = refuse(corridor.replacen("length = 150.0", "length = -150.0", 1));
+    assert!(error.contains("link `E1`: length: found -150 m, expected more than 0 m"), "{error}");
+    let error = refuse(corridor[..corridor.len() / 2].to_string());
+    assert!(error.contains("TOML parse error at line"), "{error}");
+    assert!(refuse(String::new()).contains("missing field `format`"));
+}
+
+#[test]
+fn pneuma_files() {
+    let folder = Folder::new();
+    let header = "track_id; type; traveled_d; avg_speed; lat; lon; speed; lon_acc; lat_acc; time\n";
+    let row = |speed: &str, times: [&str; 2]| {
+        format!(
+            "{header}1; Car; 48.85; 9.77; 37.9757; 23.7341; {speed}; 0.05; -0.03; {}; 37.9757; 23.7341; 4.9; 0.05; -0.03; {}; \n",
+            times[0], times[1]
+        )
+    };
+    for (content, expected) in [
+        (String::new(), "found no header"),
+        (header.to_string(), "found no tracks"),
+        ("a; b; c\n".to_string(), "line 1: header: found `a; b; c`"),
+        (row("NaN", ["0.000000", "0.040000"]), "line 2, column 7 (speed"),
+        (row("-4.0", ["0.000000", "0.040000"]), "line 2, column 7 (speed"),
+        (row("4.0", ["0.040000", "0.000000"]), "line 2, column 16 (time"),
+        (row("4.0", ["0.000000", "0.040000"]).replace("; 0.040000; ", ""), "line 2"),
+    ] {
+        let file = folder.write("film.csv", &content);
+        let error = folder.refuse_import("pneuma", &file);
+        assert!(error.contains("film.csv: ") && error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn sumo_files() {
+    let folder = Folder::new();
+    let net = concat!(env!("CARGO_MANIFEST_DIR"), "/../sensing/tests/data/corridor.net.xml");
+    let fcd = |vehicles: &str| {
+        format!("<fcd-export>\n<timestep time=\"0.00\">\n{vehicles}\n</timestep>\n</fcd-export>\n")
+    };
+    let vehicle = |id: &str, lane: &str, position: &str, speed: &str| {
+        format!("<vehicle id=\"{id}\" lane=\"{lane}\" pos=\"{position}\" speed=\"{speed}\"/>")
+    };
+    let good = vehicle("1", "E1_0", "5.0", "3.0");
+    for (content, expected) in [
+        (fcd(&good)[..60].to_string(), "line 3"),
+        (fcd(&vehicle("1", "E1_0", "5.0", "NaN")), "line 3: vehicle speed: found"),
+        (fcd(&vehicle("1", "E1_0", "5.0", "-3.0")), "line 3: vehicle speed: found"),
+        (fcd(&vehicle("1", "Z9_0", "5.0", "3.0")), "line 3: vehicle lane: found `Z9_0`"),
+        (fcd(&format!("{good}\n{good}")), "line 4"),
+        (
+            fcd(&good)
+                .replace("</timestep>", "</timestep>\n<timestep time=\"-1.00\">\n</timestep>"),
+            "line 5: time",
+        ),
+        (String::new(), "fcd.xml"),
+    ] {
+        let file = folder.write("fcd.xml", &content);
+        let out = folder.path("out");
+        let error =
+            refused(&["import", "sumo", "--net", net, "--fcd", text(&file), "--out", text(&out)]);
+        assert!(error.contains("fcd.xml") && error.contains(expected), "{expected}: {error}");
+        assert!(!out.exists(), "a refused import left a folder behind");
+    }
+    let cut = std::fs::read_to_string(net).unwrap();
+    let cut = folder.write("cut.net.xml", &cut[..cut.len() / 2]);
+    let out = folder.path("net.toml");
+    let error = refused(&["import", "sumo", "--net", text(&cut), "--out", text(&out)]);
+    assert!(error.contains("cut.net.xml: line "), "{error}");
+}
+
+#[test]
+fn osm_files() {
+    let folder = Folder::new();
+    let out = folder.path("roads.toml");
+    for (content, expected) in [
+        ("", "map.osm"),
+        ("<osm><node id=\"1\" lat=\"x\" lon=\"2\"/></osm>", "line 1"),
+        ("<osm>\n<node id=\"1\"", "line 2"),
+    ] {
+        let file = folder.write("map.osm", content);
+        let error = refused(&["import", "osm", text(&file), "--out", text(&out)]);
+        assert!(error.contains("map.osm") && error.contains(expected), "{expected}: {error}");
+        assert!(!out.exists());
+    }
+}
+
+#[test]
+fn arguments_out_of_range() {
+    let folder = Folder::new();
+    let data = dataset(&folder);
+    for (arguments, expected) in [
+        (vec!["features", text(&data), "--rates", "120"], "penetration rate: found 1.2"),
+        (vec!["features", text(&data), "--guests", "60,60"], "fleet shares: found a sum of 1.2"),
+        (
+            vec!["features", text(&data), "--step", "0"],
+            "data: features: step: found 0 s, expected 0.001 s or more\n",
+        ),
+        (vec!["features", text(&data), "--cells", "0"], "cells: found 0, expected 1 to 100"),
+        (vec!["features", text(&data), "--from", "1e9"], "no complete step of 10 s"),
+        (
+            vec!["inspect", text(&data), "--plot", text(&folder.0.path()), "--along", "E1,X"],
+            "--along: found \"X\"",
+        ),
+        (vec!["simulate", "--minutes", "5", "--out", "never"], "--warm-up: found 10"),
+        (vec!["simulate", "--step", "3", "--out", "never"], "step: found 3 s"),
+    ] {
+        let error = refused(&arguments);
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+    assert!(!Path::new("never").exists());
+}

@@ -1,0 +1,192 @@
+//! The commands end to end, on short simulations.
+
+mod common;
+
+use std::path::Path;
+
+use common::{ok, ok_json, text};
+use serde_json::Value;
+
+fn simulate(out: &Path, world: &str, minutes: &str) -> Value {
+    ok_json(&[
+        "simulate",
+        "--world",
+        world,
+        "--minutes",
+        minutes,
+        "--warm-up",
+        "2",
+        "--seed",
+        "5",
+        "--out",
+        text(out),
+    ])
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("expected a number, found {value}"))
+}
+
+/// Total time and distance over all boxes equal the trajectories' own to 1e-9 relative.
+fn nothing_was_lost(features: &Value) {
+    let report = &features["features"]["report"];
+    for (own, boxes) in
+        [("trajectory_time_s", "box_time_s"), ("trajectory_distance_m", "box_distance_m")]
+    {
+        let (own, boxes) = (number(&report[own]), number(&report[boxes]));
+        assert!(own > 1000.0 && (own - boxes).abs() <= 1e-9 * own, "{own} {boxes}");
+    }
+    assert_eq!(number(&report["jumps"]), 0.0);
+}
+
+#[test]
+fn from_the_built_in_world_to_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let made = simulate(&data, "builtin", "17");
+    assert!(number(&made["dataset"]["vehicles"]) > 300.0);
+    let recordings = &made["dataset"]["recordings"];
+    assert_eq!(recordings[0]["begin"], 120.0);
+    assert_eq!(recordings[0]["end"], 1020.0);
+
+    let features = ok_json(&["features", text(&data), "--rates", "25,75", "--seed", "2"]);
+    nothing_was_lost(&features);
+    let held = &features["features"]["held"];
+    assert_eq!((&held[0]["first"], &held[0]["last"]), (&12.into(), &101.into()));
+    assert_eq!(features["scale_up"].as_array().unwrap().len(), 2);
+
+    let pictures = folder.path().join("pictures");
+    let shown = ok(&["inspect", text(&data), "--plot", text(&pictures)]);
+    for expected in ["E7*", "off_R4", "fleet-25", "coverage", "scale-up"] {
+        assert!(shown.contains(expected), "{expected} is not in:\n{shown}");
+    }
+    for picture in ["time-space.svg", "density.svg"] {
+        let svg = std::fs::read_to_string(pictures.join(picture)).unwrap();
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        assert!(svg.contains("E1"), "{picture} names its links");
+    }
+    let inspected = ok_json(&["inspect", text(&data)]);
+    assert_eq!(inspected["links"].as_array().unwrap().len(), 17);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |name: &str| {
+        let data = folder.path().join(name);
+        simulate(&data, "builtin", "5");
+        std::fs::read(data.join("trajectories.parquet")).unwrap()
+    };
+    assert_eq!(read("a"), read("b"));
+}
+
+#[test]
+fn a_film_of_a_simulation_is_matched_back_onto_its_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    simulate(&path("data"), "builtin", "6");
+    for (film, extra) in [("20181024_d1_0830_0900.csv", None), ("old.csv", Some("--milliseconds"))]
+    {
+        let (film, truth) = (path(film), path("truth.csv"));
+        let mut export = vec![
+            "export",
+            text(&path("data")),
+            "--minutes",
+            "2",
+            "--out",
+            text(&film),
+            "--truth",
+            text(&truth),
+        ]
+        .into_iter()
+        .map(String::from)
+        .collect::<Vec<_>>();
+        export.extend(extra.map(String::from));
+        ok(&export.iter().map(String::as_str).collect::<Vec<_>>());
+        let out = film.with_extension("matched");
+        let imported = ok_json(&["import", "pneuma", text(&film), "--out", text(&out)]);
+        let matching = &imported["matching"];
+        let share = number(&matching["matched"]["metres"]) / number(&matching["total"]["metres"]);
+        // Noise of 1 m against streets tens of metres apart: only stubs of tracks at the film's
+        // ends are too short to be matched.
+        assert!(share > 0.98, "{share}: {matching}");
+        let features = ok_json(&["features", text(&out)]);
+        nothing_was_lost(&features);
+    }
+}
+
+#[test]
+fn a_grid_city_of_ones_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (city, data) = (folder.path().join("city.toml"), folder.path().join("data"));
+    let made = ok_json(&["network", "grid", "--rows", "3", "--columns", "4", "--out", text(&city)]);
+    assert_eq!(made["links"], 62);
+    let simulated = ok_json(&[
+        "simulate",
+        "--network",
+        text(&city),
+        "--flow",
+        "200",
+        "--minutes",
+        "12",
+        "--out",
+        text(&data),
+    ]);
+    assert!(number(&simulated["dataset"]["vehicles"]) > 100.0);
+    nothing_was_lost(&ok_json(&["features", text(&data), "--guests", "30,30"]));
+    let shown = ok(&["inspect", text(&data)]);
+    assert!(shown.contains("guest-2"), "{shown}");
+}
+
+#[test]
+fn a_dataset_goes_through_csv_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("rows.csv");
+    let mut rows = String::from("vehicle,time,link,position\n");
+    for second in 0..40 {
+        rows += &format!("a,{second},E1,{}\n", 3 * second);
+        rows += &format!("b,{second},E5,{}\n", 2 * second);
+    }
+    std::fs::write(&csv, rows).unwrap();
+    let loops = folder.path().join("loops.csv");
+    std::fs::write(&loops, "loop,begin,end,count\nL1,0,10,3\nL5,0,10,1\n").unwrap();
+    let out = folder.path().join("data");
+    ok(&["import", "csv", text(&csv), "--loops", text(&loops), "--out", text(&out)]);
+    let features = ok_json(&["features", text(&out)]);
+    assert_eq!(features["features"]["loops"], "sensors");
+    // 39 s each, the last step (30 to 40 s) cut off by the end of the recording.
+    assert_eq!(number(&features["features"]["report"]["trajectory_time_s"]), 78.0);
+    assert_eq!(features["features"]["held"][0]["last"], 2);
+    assert_eq!(number(&features["features"]["report"]["trajectory_distance_m"]), 39.0 * 5.0);
+}
+
+/// Both worlds drive the same vehicles; needs SUMO (`make sumo`).
+#[test]
+fn both_worlds_side_by_side() {
+    if worlds::SumoTools::find(None).is_err() {
+        assert!(
+            std::env::var_os("FEDTSE_REQUIRE_SUMO").is_none(),
+            "SUMO is required and was not found: run `make sumo`"
+        );
+        eprintln!("skipped: SUMO was not found; `make sumo` installs it");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (builtin, sumo) = (folder.path().join("builtin"), folder.path().join("sumo"));
+    let a = simulate(&builtin, "builtin", "32");
+    let b = simulate(&sumo, "sumo", "32");
+    assert_eq!(a["dataset"]["vehicles"], b["dataset"]["vehicles"]);
+    assert_eq!(a["dataset"]["recordings"], b["dataset"]["recordings"]);
+    for data in [&builtin, &sumo] {
+        nothing_was_lost(&ok_json(&["features", text(data)]));
+    }
+    let rows = ok_json(&["inspect", text(&builtin), "--beside", text(&sumo)]);
+    let flow = |world: &str| -> f64 {
+        rows[world].as_array().unwrap().iter().map(|row| number(&row["flow"]["mean"])).sum()
+    };
+    // The same vehicles on the same routes: flows differ only by who is still under way at the
+    // ends of the half hour, a few per cent of all.
+    assert!((flow("first") / flow("second") - 1.0).abs() < 0.08);
+    let table = ok(&["inspect", text(&builtin), "--beside", text(&sumo)]);
+    assert!(table.contains("builtin") && table.contains("sumo"), "{table}");
+}
