@@ -1,6 +1,12 @@
 //! The SUMO world end to end. Needs SUMO: with `FEDTSE_REQUIRE_SUMO=1` its absence is a failure,
 //! else these tests say so and pass.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy does not know for tests here"
+)]
+
 use std::collections::HashMap;
 use std::path::Path;
 

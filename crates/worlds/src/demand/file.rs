@@ -230,8 +230,9 @@ impl Reader<'_> {
             (VehicleClass::Heavy, heavy),
         ];
         let sum: f64 = shares.iter().map(|(_, share)| share).sum();
-        let sound = shares.iter().all(|&(_, share)| share >= 0.0);
-        if !sound || !((sum - 1.0).abs() <= SHARE_TOLERANCE) {
+        // Not a number is not within the tolerance either.
+        let sums_to_one = (sum - 1.0).abs() <= SHARE_TOLERANCE;
+        if !sums_to_one || shares.iter().any(|&(_, share)| share < 0.0) {
             let found = format!("shares that sum to {sum:.3}");
             return Err(self.wrong_value(classes, "classes", found, "0 or more each, sum 1"));
         }

@@ -60,7 +60,7 @@ impl Ends {
         }
         let mut number = vec![None; 2 * count];
         let mut sums: Vec<(f64, f64, f64)> = Vec::new();
-        let mut node_of = vec![0; 2 * count];
+        let mut node_of = Vec::with_capacity(2 * count);
         for side in 0..2 * count {
             let shape = &network.links()[side % count].shape;
             let point = if side < count { shape.first() } else { shape.last() };
@@ -73,7 +73,7 @@ impl Ends {
                 let sum = &mut sums[node];
                 *sum = (sum.0 + point.x, sum.1 + point.y, sum.2 + 1.0);
             }
-            node_of[side] = node;
+            node_of.push(node);
         }
         let end = node_of.split_off(count);
         let places = sums.into_iter().map(|(x, y, n)| Point { x: x / n, y: y / n }).collect();
