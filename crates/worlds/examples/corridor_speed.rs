@@ -105,7 +105,7 @@ fn route(network: &Network, start: LinkId, draw: &mut u64) -> Arc<[LinkId]> {
             draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let turns = network.outgoing(here);
         let any = turns[(*draw >> 33) as usize % turns.len()];
-        let turn = if (*draw >> 40) % 5 == 0 { any } else { *widest };
+        let turn = if (*draw >> 40).is_multiple_of(5) { any } else { *widest };
         here = network.turn(turn).to;
         route.push(here);
     }

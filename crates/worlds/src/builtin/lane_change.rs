@@ -51,6 +51,11 @@ impl Road {
         }
         let leader = index.checked_sub(1).map(|ahead| &vehicles[ahead]);
         let promised = self.promised_speed(me, lane, leader);
+        let number = usize::from(self.streets.lane(lane).number);
+        let free = self.streets.lane(lane).limit * me.speed_factor;
+        if me.lane_costs[number] == 0 && free - promised <= WORTHWHILE {
+            return None;
+        }
         let mut best: Option<(Urge, Wish)> = None;
         for side in [-1, 1] {
             let Some(beside) = self.streets.beside(lane, side) else {

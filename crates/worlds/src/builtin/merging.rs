@@ -92,13 +92,16 @@ impl Road {
     fn find_candidates(&self, source: LaneId, target: LaneId, candidates: &mut Vec<Candidate>) {
         let street = self.streets.lane(source);
         // Behind a queue that goes elsewhere: claiming a place now would only hold up the others.
-        let mut held =
-            self.leaving(source).any(|(into, other)| into != target && other.speed < SLOW);
-        for vehicle in self.vehicles(source) {
+        let mut held = false;
+        for (index, vehicle) in self.vehicles(source).iter().enumerate() {
             let distance = street.length - vehicle.position;
             let free = vehicle.free_speed(street.limit, &self.krauss);
             if distance >= self.krauss.space_for(free) + vehicle.min_gap {
                 break;
+            }
+            if index == 0 {
+                held =
+                    self.leaving(source).any(|(into, other)| into != target && other.speed < SLOW);
             }
             let committed = !self.krauss.can_stop(vehicle.speed, distance);
             if vehicle.onward != Onward::Into(target) {

@@ -9,12 +9,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use traffic::{
-    Aspect, LanePair, Link, LinkId, Metres, MetresPerSecond, Movement, NetworkParts, Phase, Point,
-    Signal, Turn,
+    Aspect, LanePair, Link, LinkId, Metres, MetresPerSecond, Movement, Network, NetworkParts,
+    Phase, Point, Samples, Seconds, Signal, Turn, VehicleClass, VehicleId, VehicleSample,
 };
 
+use super::krauss::Krauss;
+use super::random::uniform;
+use super::streets::LaneId;
 use super::*;
-use crate::Stop;
+use crate::driving::{DECELERATION, REACTION_TIME};
+use crate::{Departure, Stop};
 
 /// Straight links in a row, joined lane by lane; lanes in excess end.
 fn row(links: &[(f64, u8, f64)]) -> NetworkParts {
