@@ -300,10 +300,11 @@ impl<'n> Matcher<'n> {
             let point = &track.points[index];
             let (link, position) = scratch.way.locate(&self.map, self.network, at);
             let speed = point.speed.unwrap_or_else(|| {
-                // Over both neighbours, of which at least one is there: a run extends in space.
                 let (before, after) = (index.max(run.start + 1) - 1, (index + 1).min(run.end - 1));
                 let metres = along[after - run.start] - along[before - run.start];
-                (metres / (track.points[after].time - track.points[before].time)) as f32
+                let seconds = track.points[after].time - track.points[before].time;
+                // A run of a single place has no neighbours to tell a speed from.
+                if seconds > 0.0 { (metres / seconds) as f32 } else { 0.0 }
             });
             let left = scratch.projections[index - chain_start].left;
             VehicleSample {

@@ -425,6 +425,16 @@ fn speed_comes_from_the_way_where_the_source_has_none() {
 }
 
 #[test]
+fn a_single_place_stands_if_it_is_wanted_at_all() {
+    let city = city();
+    let parameters = MatchParameters { min_extent: Metres::ZERO, ..MatchParameters::default() };
+    let matcher = Matcher::new(&city, parameters).unwrap();
+    let track = track_of(&city, [(5.0, Point { x: 70.0, y: 150.0 })]);
+    let matched = matcher.match_track(&track, VEHICLE, &mut MatchScratch::default());
+    assert_eq!(only_part(&matched)[0].speed, 0.0);
+}
+
+#[test]
 fn bad_parameters_and_networks_without_a_place_are_refused() {
     let city = city();
     let refuse = |parameters| Matcher::new(&city, parameters).err().unwrap().to_string();
