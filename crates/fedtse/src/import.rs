@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
-use sensing::matching::{MatchParameters, MatchReport};
+use sensing::matching::{Accuracy, MatchParameters, MatchReport};
 use sensing::{
     DatasetManifest, DatasetWriter, FileKind, Provenance, TrajectoryImport, read_loop_counts,
 };
@@ -34,8 +34,14 @@ enum What {
     Pneuma(pneuma::PneumaArguments),
     Sumo(sumo::SumoArguments),
     /// Trajectories from CSV (columns: vehicle, time, link, position or lat, lon; lane, speed, class)
+    #[command(
+        after_help = "Example:\n  fedtse import csv fleet.csv --loops loops.csv --network city.toml --out data/fleet"
+    )]
     Csv(GenericArguments),
     /// Trajectories from Parquet, with the same columns as CSV
+    #[command(
+        after_help = "Example:\n  fedtse import parquet fleet.parquet --network city.toml --out data/fleet"
+    )]
     Parquet(GenericArguments),
     Osm(osm::OsmArguments),
 }
@@ -114,7 +120,7 @@ fn generic(arguments: &GenericArguments, kind: FileKind, json: bool) -> Result<(
     let (vehicles, report) = import.write(&mut writer, target.matching())?;
     let manifest = writer.finish(&vehicles, &loops)?;
     spinner.finish_and_clear();
-    tell(&target.out, &manifest, report.as_ref(), json)
+    tell(&target.out, &manifest, report.as_ref(), None, json)
 }
 
 fn file_names(files: &[PathBuf]) -> String {
@@ -145,10 +151,12 @@ fn tell(
     out: &Path,
     manifest: &DatasetManifest,
     report: Option<&MatchReport>,
+    measured: Option<&Accuracy>,
     json: bool,
 ) -> Result<()> {
     if json {
-        println!("{}", json!({ "dataset": manifest, "matching": report }));
+        let value = json!({ "dataset": manifest, "matching": report, "accuracy": measured });
+        println!("{value}");
         return Ok(());
     }
     println!(
@@ -160,6 +168,15 @@ fn tell(
     );
     if let Some(report) = report {
         println!("{report}");
+    }
+    if let Some(measured) = measured {
+        println!(
+            "against the truth: {:.2} % of {} positions on the right link, error {:.1} in the median, {:.1} at 95 %",
+            100.0 * measured.right_link,
+            measured.points,
+            measured.median_error,
+            measured.error_95
+        );
     }
     Ok(())
 }

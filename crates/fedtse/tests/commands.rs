@@ -24,7 +24,7 @@ fn simulate(out: &Path, world: &str, minutes: &str) -> Value {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("expected a number, found {value}"))
+    value.as_f64().expect("a number")
 }
 
 /// Total time and distance over all boxes equal the trajectories' own to 1e-9 relative.
@@ -113,6 +113,25 @@ fn a_film_of_a_simulation_is_matched_back_onto_its_links() {
         let features = ok_json(&["features", text(&out)]);
         nothing_was_lost(&features);
     }
+}
+
+#[test]
+fn the_shipped_film_is_matched_as_its_truth_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let film =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/pneuma/20181024_d1_0830_0900.csv.gz");
+    let truth = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/pneuma/truth.csv");
+    let out = folder.path().join("matched");
+    let imported = ok_json(&["import", "pneuma", film, "--truth", truth, "--out", text(&out)]);
+    let accuracy = &imported["accuracy"];
+    assert_eq!(number(&accuracy["points"]), 2226.0);
+    // Wrong are the stubs at the film's ends (1.4 % of the time) and positions within the noise of
+    // a stop line, about a tenth of the links' length times the chance to be on the other side.
+    assert!(number(&accuracy["right_link"]) > 0.93, "{accuracy}");
+    // The noise is 1 m white plus about 1 m of bias in each direction: along the road its median
+    // is 0.67·√2 m, and 95 % lie within 2·√2 m.
+    assert!(number(&accuracy["median_error"]) < 1.2, "{accuracy}");
+    assert!(number(&accuracy["error_95"]) < 4.0, "{accuracy}");
 }
 
 #[test]

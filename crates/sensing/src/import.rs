@@ -101,6 +101,9 @@ pub(crate) enum Place<'r> {
     OnEarth(LatLon),
 }
 
+/// Takes a row of a loop file: loop, begin, end, count.
+type OnLoopRow<'f> = dyn FnMut(&str, f64, f64, f64) -> Result<(), String> + 'f;
+
 const EXPECTED_COLUMNS: &str = "`vehicle`, `time` and either `link`, `position` or `lat`, `lon` (optional: `lane`, `speed`, `class`)";
 const EXPECTED_LOOP_COLUMNS: &str = "`loop`, `begin`, `end` and `count`";
 

@@ -11,6 +11,7 @@ use crate::network;
 
 /// A network from OpenStreetMap data (.osm XML)
 #[derive(Args)]
+#[command(after_help = "Example:\n  fedtse import osm athens.osm --out athens.toml")]
 pub struct OsmArguments {
     /// The file, as exported from OpenStreetMap; may be compressed with gzip
     file: PathBuf,

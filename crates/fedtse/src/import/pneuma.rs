@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rayon::prelude::*;
-use sensing::matching::{MatchReport, MatchScratch, Matcher, Track};
+use sensing::matching::{MatchReport, MatchScratch, Matcher, Track, accuracy};
 use sensing::pneuma::{ReadOptions, Session, open_pneuma};
 use sensing::{Sorter, VehicleTable, write_sorted};
-use traffic::{Seconds, VehicleSample};
+use traffic::{Network, Seconds, VehicleClass, VehicleSample};
 
 use super::{Target, tell};
 use crate::{network, progress};
@@ -23,6 +23,9 @@ const SECONDS_A_DAY: f64 = 86_400.0;
 /// clock that starts at midnight of the first day; several files become one dataset with a
 /// recording each.
 #[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse import pneuma 20181024_d1_0830_0900.csv --network athens.toml --out data/athens"
+)]
 pub struct PneumaArguments {
     /// The files
     #[arg(required = true)]
@@ -30,6 +33,10 @@ pub struct PneumaArguments {
     /// Keep one position in this many seconds
     #[arg(long, default_value_t = 1.0)]
     interval: f64,
+    /// Where the vehicles really were (CSV: vehicle, time, link, position), to measure the matching;
+    /// for a single file, as `fedtse export --truth` writes it
+    #[arg(long)]
+    truth: Option<PathBuf>,
     #[command(flatten)]
     target: Target,
 }
@@ -55,6 +62,12 @@ pub fn run(arguments: &PneumaArguments, json: bool) -> Result<()> {
     let mut vehicles = VehicleTable::default();
     let mut samples: Sorter<VehicleSample> = Sorter::default();
     let mut report = MatchReport::default();
+    let mut to_measure = Vec::new();
+    ensure!(
+        arguments.truth.is_none() || films.len() == 1,
+        "--truth: found {} files, expected one",
+        films.len()
+    );
     let spinner = progress::spinner("matching tracks");
     for film in &films {
         let options =
@@ -83,6 +96,9 @@ pub fn run(arguments: &PneumaArguments, json: bool) -> Result<()> {
                 report.add(&track.report);
                 for &sample in track.parts.iter().flatten() {
                     samples.push(sample).context("sorting in the temporary folder")?;
+                    if arguments.truth.is_some() {
+                        to_measure.push(sample);
+                    }
                 }
             }
             spinner.inc(chunk.len() as u64);
@@ -97,7 +113,40 @@ pub fn run(arguments: &PneumaArguments, json: bool) -> Result<()> {
     write_sorted(samples, &mut writer)?;
     let manifest = writer.finish(&vehicles, &[])?;
     spinner.finish_and_clear();
-    tell(&target.out, &manifest, Some(&report), json)
+    let measured = match &arguments.truth {
+        Some(path) => {
+            let truth = read_truth(path, &network, &films[0], &mut vehicles)?;
+            accuracy(&network, &truth, &to_measure)
+        }
+        None => None,
+    };
+    tell(&target.out, &manifest, Some(&report), measured.as_ref(), json)
+}
+
+fn read_truth(
+    path: &Path,
+    network: &Network,
+    film: &Film<'_>,
+    vehicles: &mut VehicleTable,
+) -> Result<Vec<VehicleSample>> {
+    let mut reader = csv::Reader::from_path(path).with_context(|| format!("{}", path.display()))?;
+    let mut truth = Vec::new();
+    for row in reader.deserialize() {
+        let (vehicle, time, link, position): (String, f64, String, f32) =
+            row.with_context(|| format!("{}", path.display()))?;
+        let link = network.link_named(&link).with_context(|| {
+            format!("{}: link: found \"{link}\", expected a link of the network", path.display())
+        })?;
+        truth.push(VehicleSample {
+            time: time + film.start.get(),
+            vehicle: vehicles.number(&format!("{}{vehicle}", film.prefix), VehicleClass::Car),
+            link,
+            position,
+            lane: 0,
+            speed: 0.0,
+        });
+    }
+    Ok(truth)
 }
 
 /// Puts the files on one clock by their names. A single file may have any name.

@@ -16,6 +16,9 @@ use crate::{network, progress};
 /// Junction interiors (SUMO's internal edges) belong to the link that they lead into: a link runs
 /// from stop line to stop line.
 #[derive(Args)]
+#[command(
+    after_help = "Examples:\n  fedtse import sumo --net city.net.xml --out city.toml\n  fedtse import sumo --net city.net.xml --fcd fcd.xml.gz --out data/city"
+)]
 pub struct SumoArguments {
     /// The net (.net.xml)
     #[arg(long)]
@@ -71,7 +74,7 @@ pub fn run(arguments: &SumoArguments, json: bool) -> Result<()> {
     spinner.finish_and_clear();
     let skipped = reader.skipped();
     let manifest = writer.finish(&reader.into_vehicles(), &loops)?;
-    tell(&arguments.out, &manifest, None, json)?;
+    tell(&arguments.out, &manifest, None, None, json)?;
     if !json {
         println!("{}\n{}", counts(&net.report)?, counts(&skipped)?);
     }

@@ -22,7 +22,7 @@ pub fn ok(arguments: &[&str]) -> String {
 #[allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
 pub fn ok_json(arguments: &[&str]) -> Value {
     let text = ok(&[arguments, &["--json"]].concat());
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    serde_json::from_str(&text).expect("the output is JSON")
 }
 
 /// Runs a command that must be refused: exit code 1, no panic, one clear line.

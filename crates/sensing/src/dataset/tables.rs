@@ -76,7 +76,8 @@ pub(super) fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>
         for at in 0..numbers.len() {
             let (number, begin, end, count) = (numbers[at], begins[at], ends[at], counts[at]);
             let known = usize::try_from(number).is_ok_and(|number| number < detectors);
-            if !known || !(begin < end && begin.is_finite() && end.is_finite()) || count < 0 {
+            let sound = begin < end && begin.is_finite() && end.is_finite() && count >= 0;
+            if !(known && sound) {
                 return Err(DatasetError::Row {
                     path: path.to_owned(),
                     row: loops.len() as u64 + 1,

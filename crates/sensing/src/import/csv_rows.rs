@@ -8,7 +8,7 @@ use csv::{ByteRecord, Reader, ReaderBuilder};
 use flate2::read::MultiGzDecoder;
 use traffic::LatLon;
 
-use super::{EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, Place, Row};
+use super::{EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, OnLoopRow, Place, Row};
 
 type Input = Reader<Box<dyn Read>>;
 
@@ -53,10 +53,7 @@ pub(super) fn trajectories(
 }
 
 /// Hands each row of a loop file to `on_row` as loop, begin, end, count.
-pub(super) fn loops(
-    path: &Path,
-    on_row: &mut dyn FnMut(&str, f64, f64, f64) -> Result<(), String>,
-) -> Result<(), ImportError> {
+pub(super) fn loops(path: &Path, on_row: &mut OnLoopRow<'_>) -> Result<(), ImportError> {
     let mut reader = open(path)?;
     let columns = Columns::of(path, &mut reader)?;
     let [Some(name), Some(begin), Some(end), Some(count)] =

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use traffic::LatLon;
 
-use super::{EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, Place, Row};
+use super::{EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, OnLoopRow, Place, Row};
 use crate::table::{Column, Kind, TableReader};
 
 const BATCH_ROWS: usize = 1 << 15;
@@ -76,10 +76,7 @@ pub(super) fn trajectories(
 }
 
 /// Hands each row of a loop file to `on_row` as loop, begin, end, count.
-pub(super) fn loops(
-    path: &Path,
-    on_row: &mut dyn FnMut(&str, f64, f64, f64) -> Result<(), String>,
-) -> Result<(), ImportError> {
+pub(super) fn loops(path: &Path, on_row: &mut OnLoopRow<'_>) -> Result<(), ImportError> {
     let mut table = TableReader::open(path)?;
     let names = table.columns();
     let wanted =
