@@ -11,7 +11,7 @@ struct Folder(tempfile::TempDir);
 
 impl Folder {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(tempfile::tempdir().expect("a temporary folder"))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -20,7 +20,7 @@ impl Folder {
 
     fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
-        std::fs::write(&path, content).unwrap();
+        std::fs::write(&path, content).expect("a file can be written");
         path
     }
 
@@ -124,8 +124,8 @@ fn network_files() {
     let apart: String = corridor
         .split("\n\n")
         .filter(|part| {
-            !(part.starts_with("[[turn]]") && part.contains("to = \"E7\""))
-                && !part.starts_with("[[signal]]")
+            let leads_to_e7 = part.starts_with("[[turn]]") && part.contains("to = \"E7\"");
+            !(leads_to_e7 || part.starts_with("[[signal]]"))
         })
         .map(|part| format!("{part}\n\n"))
         .collect();
@@ -232,7 +232,7 @@ fn arguments_out_of_range() {
         (vec!["features", text(&data), "--cells", "0"], "cells: found 0, expected 1 to 100"),
         (vec!["features", text(&data), "--from", "1e9"], "no complete step of 10 s"),
         (
-            vec!["inspect", text(&data), "--plot", text(&folder.0.path()), "--along", "E1,X"],
+            vec!["inspect", text(&data), "--plot", text(folder.0.path()), "--along", "E1,X"],
             "--along: found \"X\"",
         ),
         (vec!["simulate", "--minutes", "5", "--out", "never"], "--warm-up: found 10"),
