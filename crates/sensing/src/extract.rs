@@ -9,26 +9,28 @@
 //! 2. [`traffic::cut`] divides the motion exactly at cells and sub-steps.
 //! 3. Pieces are added up per band of fleets; a step's fleets are sums of bands.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 use thiserror::Error;
 use traffic::{
-    Boxes, LinkId, Metres, Motion, Network, Seconds, Step, StepClock, Totals, TurnId,
+    Boxes, LinkId, Metres, Motion, Network, Seconds, Step, StepClock, Totals, TurnId, VehicleId,
     VehicleSample, cut,
 };
 
 use crate::fleet::Fleets;
 use crate::journey::{
-    BreakReason, Breaks, Progress, SampleError, Sighting, check_sample, is_time, over_turns,
-    progress,
+    BreakReason, Breaks, Progress, SampleError, check_sample, is_time, over_turns, progress,
 };
 use crate::vehicles::VehicleTable;
 
+mod open_step;
 mod step_features;
+mod under_way;
 
+use open_step::OpenStep;
 pub use step_features::{FleetFeatures, StepFeatures};
+use under_way::{Traffic, UnderWay};
 
 /// What to extract.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,40 +105,14 @@ pub struct ExtractReport {
     pub breaks: Breaks,
 }
 
-/// A vehicle under way.
-struct UnderWay {
-    seen: Sighting,
-    band: u8,
-    /// The box of link × step that it is in, with its own totals there.
-    in_box: (i64, LinkId),
-    own: Totals,
-}
-
-/// Sums of one open step.
-struct OpenStep {
-    /// `[band][link][sub-step][cell]`
-    boxes: Vec<Totals>,
-    /// `[band][link]`: vehicles that were in the box.
-    vehicles: Vec<u32>,
-    /// `[link]`: Σ over vehicles of their own time² and distance² in the box.
-    squares: Vec<[f64; 2]>,
-    /// `[band][turn]`
-    turns: Vec<u32>,
-    /// `[band]`: trips that ended, by origin and destination.
-    trips: Vec<BTreeMap<(LinkId, LinkId), u32>>,
-    /// `[loop]`
-    loops: Vec<u32>,
-}
-
 /// See the [module](self).
 pub struct FeatureExtractor<'n> {
     network: &'n Network,
     plan: FeaturePlan,
     cuts: Vec<Boxes>,
     loops_on: Vec<Vec<(usize, f64)>>,
-    under_way: FxHashMap<u32, UnderWay>,
-    /// `[vehicle]`, to tell a return from a first sight.
-    seen_before: Vec<bool>,
+    traffic: Traffic,
+    sub_step: SubStep,
     open: VecDeque<OpenStep>,
     spare: Vec<OpenStep>,
     first_open: i64,
@@ -164,8 +140,8 @@ impl<'n> FeatureExtractor<'n> {
             plan,
             cuts,
             loops_on,
-            under_way: FxHashMap::default(),
-            seen_before: Vec::new(),
+            traffic: Traffic::default(),
+            sub_step: SubStep::default(),
             open: VecDeque::new(),
             spare: Vec::new(),
             first_open: 0,
@@ -236,7 +212,7 @@ impl<'n> FeatureExtractor<'n> {
             self.close_first(complete, on_step);
         }
         // Trips that are still under way have no known destination.
-        self.under_way.clear();
+        self.traffic.clear();
         self.recording = None;
     }
 
@@ -252,18 +228,15 @@ impl<'n> FeatureExtractor<'n> {
         }
         let length = self.network.link(sample.link).length.get() as f32;
         let sample = VehicleSample { position: sample.position.min(length), ..*sample };
-        let Some(mut vehicle) = self.under_way.remove(&sample.vehicle.0) else {
+        let Some(place) = self.traffic.find(sample.vehicle) else {
             let name = vehicles.get(sample.vehicle).map_or("", |vehicle| &vehicle.name);
             let band = self.plan.fleets.band_of(name) as u8;
-            if self.seen_before.len() <= sample.vehicle.index() {
-                self.seen_before.resize(sample.vehicle.index() + 1, false);
-            }
-            if std::mem::replace(&mut self.seen_before[sample.vehicle.index()], true) {
+            if self.traffic.add(UnderWay::new(&sample, band)) {
                 self.report.breaks.count(BreakReason::Gap);
             }
-            self.under_way.insert(sample.vehicle.0, set_out(&sample, band));
             return Ok(());
         };
+        let mut vehicle = *self.traffic.get(place);
         if sample.time <= vehicle.seen.time {
             return Err(SampleError::Duplicate { vehicle: sample.vehicle.0, time: sample.time });
         }
@@ -295,35 +268,38 @@ impl<'n> FeatureExtractor<'n> {
                     self.arrive(&vehicle);
                 }
                 let origin = vehicle.seen.origin;
-                vehicle = set_out(&sample, vehicle.band);
+                vehicle = UnderWay::new(&sample, vehicle.band);
                 if !matches!(reason, BreakReason::Gap) {
                     vehicle.seen.origin = origin;
                 }
             }
         }
         vehicle.seen.time = sample.time;
-        self.under_way.insert(sample.vehicle.0, vehicle);
+        self.traffic.set(place, vehicle);
         Ok(())
     }
 
     /// Adds a motion along one link to the boxes, and counts the loops it crosses.
+    #[inline]
     fn add(&mut self, vehicle: &mut UnderWay, link: LinkId, motion: Motion) {
         self.report.trajectory_time += Seconds::new(motion.t1 - motion.t0);
         self.report.trajectory_distance += Metres::new(motion.x1 - motion.x0);
-        let sub_steps = self.plan.sub_steps as i64;
         let per_link = self.plan.cells * self.plan.sub_steps;
         let row =
             (usize::from(vehicle.band) * self.network.links().len() + link.index()) * per_link;
         let cells = self.plan.cells;
         cut(motion, self.cuts[link.index()], |sub_step, cell, seconds, metres| {
-            let step = sub_step.div_euclid(sub_steps);
+            if sub_step != self.sub_step.number {
+                self.sub_step = SubStep::new(sub_step, self.plan.sub_steps);
+            }
+            let SubStep { step, within, .. } = self.sub_step;
             if (step, link) != vehicle.in_box {
                 self.leave_box(vehicle);
                 vehicle.in_box = (step, link);
             }
             let piece = Totals { time: Seconds::new(seconds), distance: Metres::new(metres) };
             vehicle.own += piece;
-            let index = row + sub_step.rem_euclid(sub_steps) as usize * cells + cell;
+            let index = row + within * cells + cell;
             self.step(step).boxes[index] += piece;
         });
         for at in 0..self.loops_on[link.index()].len() {
@@ -385,23 +361,25 @@ impl<'n> FeatureExtractor<'n> {
         let step = self.first_open;
         let end = (step + 1) as f64 * self.plan.clock.length.get();
         let patience = self.plan.patience.get();
-        // Vehicles leave in order of number, so that sums do not depend on a hash table's order.
-        let mut leaving: Vec<u32> = self
-            .under_way
+        // Vehicles leave in order of number, whatever order they are kept in.
+        let mut leaving: Vec<VehicleId> = self
+            .traffic
             .iter()
-            .filter(|(_, vehicle)| vehicle.in_box.0 <= step || vehicle.seen.time < end)
-            .map(|(&id, _)| id)
+            .filter(|vehicle| vehicle.in_box.0 <= step || vehicle.seen.time < end)
+            .map(|vehicle| vehicle.vehicle)
             .collect();
         leaving.sort_unstable();
         for id in leaving {
-            let Some(mut vehicle) = self.under_way.remove(&id) else { continue };
+            let Some(place) = self.traffic.find(id) else { continue };
+            let mut vehicle = *self.traffic.get(place);
             if vehicle.in_box.0 <= step {
                 self.leave_box(&mut vehicle);
             }
             if vehicle.seen.time < end && self.now - vehicle.seen.time > patience {
                 self.arrive(&vehicle);
+                self.traffic.remove(id);
             } else {
-                self.under_way.insert(id, vehicle);
+                self.traffic.set(place, vehicle);
             }
         }
         self.step(step);
@@ -422,47 +400,27 @@ impl<'n> FeatureExtractor<'n> {
     }
 }
 
-fn set_out(sample: &VehicleSample, band: u8) -> UnderWay {
-    UnderWay {
-        seen: Sighting {
-            time: sample.time,
-            link: sample.link,
-            position: sample.position,
-            origin: sample.link,
-        },
-        band,
-        in_box: (i64::MAX, sample.link),
-        own: Totals::default(),
-    }
+/// A sub-step and its place in its step. The last one is kept: nearly all pieces of a moment lie in
+/// the same.
+#[derive(Clone, Copy, Default)]
+struct SubStep {
+    number: i64,
+    step: i64,
+    within: usize,
 }
 
-impl OpenStep {
-    fn new(network: &Network, plan: &FeaturePlan) -> Self {
-        let (links, bands) = (network.links().len(), plan.fleets.bands());
-        Self {
-            boxes: vec![Totals::default(); bands * links * plan.cells * plan.sub_steps],
-            vehicles: vec![0; bands * links],
-            squares: vec![[0.0; 2]; links],
-            turns: vec![0; bands * network.turns().len()],
-            trips: vec![BTreeMap::new(); bands],
-            loops: vec![0; network.loops().len()],
-        }
-    }
-
-    fn clear(&mut self) {
-        self.boxes.fill(Totals::default());
-        self.vehicles.fill(0);
-        self.squares.fill([0.0; 2]);
-        self.turns.fill(0);
-        self.trips.iter_mut().for_each(BTreeMap::clear);
-        self.loops.fill(0);
+impl SubStep {
+    fn new(number: i64, per_step: usize) -> Self {
+        let per_step = per_step as i64;
+        let (step, within) = (number.div_euclid(per_step), number.rem_euclid(per_step) as usize);
+        Self { number, step, within }
     }
 }
 
 /// Shorter steps could not be counted through all of time.
 const MIN_STEP: Seconds = Seconds::new(0.001);
 /// The most cells or sub-steps: more is a mistake, and would fill the memory.
-const MAX_PARTS: usize = 100;
+pub(crate) const MAX_PARTS: usize = 100;
 
 fn check_plan(plan: &FeaturePlan) -> Result<(), ExtractError> {
     let positive = |value: f64| value > 0.0 && value.is_finite();

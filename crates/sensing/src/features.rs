@@ -29,8 +29,10 @@ use serde::{Deserialize, Serialize};
 use traffic::{Network, Samples, Seconds, Step, network_hash};
 
 use crate::dataset::{Dataset, DatasetError, read_json, software, write_json};
-use crate::extract::{ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, StepFeatures};
-use crate::recordings::HeldSteps;
+use crate::extract::{
+    ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, MAX_PARTS, StepFeatures,
+};
+use crate::recordings::{HeldSteps, MAX_STEPS};
 
 mod loops;
 mod read;
@@ -41,10 +43,6 @@ use write::FeatureWriter;
 
 /// The format that this version writes and reads.
 pub const FEATURES_FORMAT: &str = "fedtse-features/1";
-
-/// The most steps of a dataset, thirty years of 10 s: more is a mistake in a time or in the step,
-/// and would not end.
-const MAX_STEPS: f64 = 1e8;
 
 /// `features/manifest.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -169,7 +167,7 @@ pub enum FeaturesError {
         recordings: String,
     },
     /// More steps than anyone could want.
-    #[error("{}: recordings: found {steps:.0} steps of {step}, expected at most {MAX_STEPS:.0}", path.display())]
+    #[error("{}: recordings: found {steps:.0} steps of {step}, expected at most {MAX_STEPS}", path.display())]
     TooManySteps {
         /// The dataset.
         path: PathBuf,
@@ -213,7 +211,7 @@ pub fn extract_dataset(
     let mut extractor = FeatureExtractor::new(dataset.network(), plan).map_err(failed)?;
     let spans = dataset.manifest().recordings.iter().map(|span| span.end - span.begin.max(from));
     let steps: f64 = spans.map(|span| (span / step).max(0.0)).sum();
-    if steps > MAX_STEPS {
+    if steps > MAX_STEPS as f64 {
         return Err(FeaturesError::TooManySteps { path: dataset.folder().to_owned(), steps, step });
     }
     let mut samples = dataset.samples()?;
@@ -351,6 +349,14 @@ impl Features {
         if found != manifest.network_hash {
             let expected = manifest.network_hash;
             return Err(DatasetError::WrongNetwork { path, found, expected }.into());
+        }
+        let parts = 1..=MAX_PARTS;
+        if !(parts.contains(&manifest.cells) && parts.contains(&manifest.sub_steps)) {
+            let problem = format!(
+                "cells, sub_steps: found {}, {}, expected 1 to {MAX_PARTS}",
+                manifest.cells, manifest.sub_steps
+            );
+            return Err(FeaturesError::Mismatch { path, problem });
         }
         Ok(Self { folder, manifest, links: network.links().len() })
     }

@@ -76,8 +76,38 @@ pub struct StepRange {
 
 /// The complete steps that a party holds, as ranges in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Vec<StepRange>")]
 pub struct HeldSteps(Vec<StepRange>);
+
+/// The most steps of a dataset, thirty years of 10 s: more is a mistake in a time or in the step,
+/// and would not end.
+pub(crate) const MAX_STEPS: i64 = 100_000_000;
+/// No step has a larger number: the shortest steps to the end of time.
+const MAX_STEP: i64 = 100_000_000_000_000;
+
+impl TryFrom<Vec<StepRange>> for HeldSteps {
+    type Error = String;
+
+    fn try_from(ranges: Vec<StepRange>) -> Result<Self, String> {
+        let (mut last, mut steps) = (-MAX_STEP - 1, 0);
+        for range in &ranges {
+            let (first, end) = (range.first.0, range.last.0);
+            if !(last < first && first <= end && end <= MAX_STEP) {
+                return Err(format!(
+                    "steps held: found {first} to {end}, expected ranges within ±{MAX_STEP}, in order and apart"
+                ));
+            }
+            last = end;
+            steps += end - first + 1;
+            if steps > MAX_STEPS {
+                return Err(format!(
+                    "steps held: found {steps} or more, expected at most {MAX_STEPS}"
+                ));
+            }
+        }
+        Ok(Self(ranges))
+    }
+}
 
 impl HeldSteps {
     /// Adds a step later than all before.
@@ -191,6 +221,24 @@ mod tests {
         assert_eq!((split.train.len(), split.validation.len(), split.test.len()), (3354, 479, 959));
         assert!(split.train.last() < split.validation.first());
         assert!(split.validation.last() < split.test.first());
+    }
+
+    #[test]
+    fn steps_that_cannot_be_held_are_refused() {
+        // Found by fuzzing: a manifest's steps were counted without looking at them.
+        let read = |text: &str| serde_json::from_str::<HeldSteps>(text);
+        let held = read(r#"[{"first": -2, "last": 3}, {"first": 5, "last": 5}]"#).unwrap();
+        assert_eq!(held.len(), 7);
+        assert_eq!(serde_json::to_string(&held).unwrap().matches("first").count(), 2);
+        for wrong in [
+            r#"[{"first": 3, "last": 2}]"#,
+            r#"[{"first": 0, "last": 5}, {"first": 5, "last": 6}]"#,
+            r#"[{"first": 0, "last": 9223372036854775807}]"#,
+            r#"[{"first": -9223372036854775808, "last": 0}]"#,
+            r#"[{"first": 0, "last": 200000000}]"#,
+        ] {
+            assert!(read(wrong).unwrap_err().to_string().contains("steps held: found"), "{wrong}");
+        }
     }
 
     #[test]

@@ -10,9 +10,11 @@ use parquet::errors::ParquetError;
 use thiserror::Error;
 
 mod read;
+mod read_ahead;
 mod write;
 
 pub use read::TableReader;
+pub(crate) use read_ahead::ReadAhead;
 pub use write::TableWriter;
 
 /// What a column holds.

@@ -221,6 +221,22 @@ fn a_recording_without_end_is_refused() {
 }
 
 #[test]
+fn features_with_too_many_cells_are_refused() {
+    // Found with the help of fuzzing: names of columns were made for as many cells as were claimed.
+    let folder = tempfile::tempdir().unwrap();
+    let (dataset, _) = dataset(folder.path(), &[]);
+    make_features(&dataset, plan(), Seconds::ZERO, |_, _| {}).unwrap();
+    let path = folder.path().join("features/manifest.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"cells\": 6", "\"cells\": 18446744073709551615")).unwrap();
+    let error = Features::open(folder.path(), dataset.network()).unwrap_err().to_string();
+    assert!(
+        error.contains("manifest.json: cells, sub_steps: found 18446744073709551615, 2"),
+        "{error}"
+    );
+}
+
+#[test]
 fn scale_up_errs_as_binomial_sampling_says() {
     let network = corridor().unwrap();
     let folder = tempfile::tempdir().unwrap();

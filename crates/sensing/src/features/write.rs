@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use rayon::prelude::*;
 use traffic::{LinkState, Network, Seconds, Step, Totals, VehPerKmLane, VehPerMinLane};
 
 use super::loops::LoopSteps;
@@ -178,10 +179,8 @@ impl FleetRows {
         self.trips.end_of_step()
     }
 
-    fn finish(self) -> Result<(), TableError> {
-        self.boxes.finish()?;
-        self.turns.finish()?;
-        self.trips.finish()
+    fn into_tables(self) -> [Rows; 3] {
+        [self.boxes, self.turns, self.trips]
     }
 }
 
@@ -282,13 +281,12 @@ impl<'n> FeatureWriter<'n> {
         self.targets.end_of_step()
     }
 
+    /// Completes all tables, each by itself: most rows of a dataset of hours are encoded here.
     pub(super) fn finish(self) -> Result<(), TableError> {
-        self.all.finish()?;
-        for fleet in self.fleets {
-            fleet.finish()?;
-        }
-        self.loops.finish()?;
-        self.targets.finish()
+        let fleets = self.fleets.into_iter().chain([self.all]);
+        let mut tables: Vec<Rows> = fleets.flat_map(FleetRows::into_tables).collect();
+        tables.extend([self.targets, self.loops]);
+        tables.into_par_iter().try_for_each(Rows::finish)
     }
 }
 

@@ -10,7 +10,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int32T
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
+use parquet::schema::types::{ColumnPath, Type};
 
 use super::{Column, Kind, TableError, damaged};
 
@@ -37,8 +37,12 @@ impl TableWriter {
             .build()
             .map_err(damaged)?;
         let level = ZstdLevel::try_new(1).map_err(damaged)?;
-        let properties =
-            WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(level));
+        for &(name, _) in columns.iter().filter(|&&(_, kind)| kind == Kind::F32) {
+            // Hardly two are alike: a dictionary of them costs time and space.
+            properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), false);
+        }
+        let properties = properties.build();
         let writer =
             SerializedFileWriter::new(BufWriter::new(file), Arc::new(schema), Arc::new(properties))
                 .map_err(damaged)?;
