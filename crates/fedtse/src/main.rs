@@ -10,6 +10,7 @@ mod network;
 mod plot;
 mod progress;
 mod simulate;
+mod train;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ enum Command {
     Export(export::ExportArguments),
     Features(features::FeaturesArguments),
     Inspect(inspect::InspectArguments),
+    Train(train::TrainArguments),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments, json),
         Command::Features(arguments) => features::run(&arguments, json),
         Command::Inspect(arguments) => inspect::run(&arguments, json),
+        Command::Train(arguments) => train::run(&arguments, json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

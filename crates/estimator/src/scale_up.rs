@@ -1,0 +1,31 @@
+//! The plainest reference: the fleet's totals divided by its rate.
+
+use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
+
+use crate::metrics::Estimates;
+use crate::study::{Study, TargetKind};
+
+/// Estimates windows by scale-up; smooth targets by the mean over the last 60 s of the window.
+pub fn scale_up(study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates {
+    let steps = match kind {
+        TargetKind::Raw => 1,
+        TargetKind::Smooth => ((60.0 / study.step().get()).round() as i64).max(1),
+    };
+    let mut estimates = Vec::with_capacity(windows.len() * study.targets().len());
+    for &last in windows {
+        for &link in study.targets() {
+            let (mut density, mut flow) = (0.0, 0.0);
+            for step in last.0 + 1 - steps..=last.0 {
+                let state = study.scaled_up(Step(step), link);
+                density += state.density.get();
+                flow += state.flow.get();
+            }
+            let count = steps as f64;
+            estimates.push(LinkState {
+                density: VehPerKmLane::new(density / count),
+                flow: VehPerMinLane::new(flow / count),
+            });
+        }
+    }
+    estimates
+}

@@ -1,0 +1,77 @@
+//! The references on simulated traffic, against what must hold.
+
+use std::path::Path;
+
+use estimator::{Party, Ridge, Study, TargetKind, scale_up, score};
+use sensing::{
+    Dataset, DatasetWriter, FeaturePlan, Fleets, Provenance, VehicleTable, make_features,
+};
+use traffic::{Samples, Seconds, corridor};
+use worlds::{Simulation, SimulationPlan, corridor_demand};
+
+/// Four hours of the corridor in the built-in world, with fleets of 20 % and of everyone.
+fn simulated(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let network = corridor()?;
+    let demand = corridor_demand(&network)?;
+    let until = Seconds::new(240.0 * 60.0);
+    let mut vehicles = VehicleTable::default();
+    for departure in demand.departures(&network, 1, until) {
+        vehicles.number(&departure.vehicle.0.to_string(), departure.class);
+    }
+    let plan = SimulationPlan { until, ..SimulationPlan::default() };
+    let mut world = Simulation::new(&network, plan, demand.departures(&network, 1, until))?;
+    let gap = Seconds::new(60.0);
+    let mut writer = DatasetWriter::create(folder, &network, Provenance::default(), gap)?;
+    let mut samples = Vec::new();
+    while let Some(time) = world.next_moment(&mut samples)? {
+        writer.moment(time, &samples)?;
+    }
+    writer.finish(&vehicles, &[])?;
+    let plan = FeaturePlan {
+        cells: 1,
+        sub_steps: 1,
+        ..FeaturePlan::paper(Fleets::nested(&[0.2, 1.0], 1)?)
+    };
+    make_features(&Dataset::open(folder)?, plan, Seconds::new(600.0), |_, _| {})?;
+    Ok(())
+}
+
+#[test]
+fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    simulated(&data).unwrap();
+    for kind in [TargetKind::Raw, TargetKind::Smooth] {
+        // A fleet of everyone: the target is a feature, or the mean of six of them.
+        let study = Study::open(&data, "fleet-100").unwrap();
+        let test = &study.split().test;
+        let exact = score(&study, kind, test, &scale_up(&study, kind, test));
+        // The same sums in another order: rounding only.
+        assert!(exact.density.rmse < 1e-9 && exact.flow.rmse < 1e-9, "{exact:?}");
+        let ridge = Ridge::fit(&study, kind, Party::Both).unwrap();
+        let fitted = score(&study, kind, test, &ridge.estimate(&study, test).unwrap());
+        // Regularisation of 1e-5 leaves a bias of that order of the spread (about 30).
+        assert!(fitted.density.rmse < 0.3 && fitted.flow.rmse < 0.1, "{fitted:?}");
+
+        // A fleet of 20 %: more features help, and the regression beats its own input.
+        let study = Study::open(&data, "fleet-20").unwrap();
+        let with = |party| {
+            let ridge = Ridge::fit(&study, kind, party).unwrap();
+            score(&study, kind, test, &ridge.estimate(&study, test).unwrap()).density.rmse
+        };
+        let plain = score(&study, kind, test, &scale_up(&study, kind, test)).density.rmse;
+        let (host, both) = (with(Party::Host), with(Party::Both));
+        assert!(both < host && both < plain, "{both} {host} {plain}");
+    }
+}
+
+#[test]
+fn a_dataset_too_short_to_split_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    simulated(&data).unwrap();
+    let plan = FeaturePlan::paper(Fleets::nested(&[0.2], 1).unwrap());
+    make_features(&Dataset::open(&data).unwrap(), plan, Seconds::new(14_300.0), |_, _| {}).unwrap();
+    let error = Study::open(&data, "fleet-20").err().unwrap().to_string();
+    assert!(error.contains("found no windows of 9 steps"), "{error}");
+}
