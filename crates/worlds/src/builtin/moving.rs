@@ -2,14 +2,16 @@
 
 use traffic::{Aspect, LinkId, VehicleId, VehicleSample};
 
-use super::road::Road;
+use super::road::{Road, SLOW};
 use super::streets::LaneId;
 use super::vehicle::{Onward, Vehicle};
 
 /// How near to its planned place a vehicle counts as arrived for its stop: metres and m/s.
 const AT_STOP: (f64, f64) = (1.0, 0.5);
-/// How near to the stop line and how slow a vehicle in a wrong lane is stuck: metres and m/s.
-const AT_LINE: (f64, f64) = (5.0, 0.1);
+/// Slower than this is standing, in m/s.
+const STANDING: f64 = 0.1;
+/// How near to the stop line a standing vehicle in a wrong lane is stuck, in metres.
+const AT_LINE: f64 = 5.0;
 /// After missing this much green at the stop line in a wrong lane, a driver turns from there.
 const ENDURANCE: f64 = 10.0;
 
@@ -53,6 +55,11 @@ pub(super) fn advance(
         }
         vehicle.speed = speed;
         vehicle.position += speed * step;
+        if speed < STANDING {
+            vehicle.standing += step;
+        } else if speed > SLOW {
+            vehicle.standing = 0.0;
+        }
         if let Some(parking) = &mut vehicle.parking
             && parking.leg == vehicle.leg
         {
@@ -154,7 +161,7 @@ impl Road {
         let (Onward::Nowhere, Some(turn)) = (first.onward, first.turn()) else {
             return;
         };
-        let at_line = street.length - first.position < AT_LINE.0 && first.speed < AT_LINE.1;
+        let at_line = street.length - first.position < AT_LINE && first.speed < STANDING;
         if !at_line || first.parks_here() || self.lights.turn(turn) != Aspect::Green {
             return;
         }

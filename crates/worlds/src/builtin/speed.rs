@@ -11,6 +11,9 @@ use crate::driving::LONGEST;
 const LINE_MARGIN: f64 = 1.0;
 /// How hard drivers brake to let others in or to fall behind them, in m/s².
 const COURTESY: f64 = 2.0;
+/// After standing this long drivers forget their courtesy, in seconds: else a few who wait for each
+/// other behind a double-parked vehicle could hold up all lanes.
+const PATIENCE: f64 = 10.0;
 /// From how far before the stop line on a needed lane change makes others yield, in metres.
 const URGENT: f64 = 80.0;
 
@@ -163,29 +166,35 @@ impl Road {
         }
     }
 
-    /// Lets in who must change into this lane, and falls behind those of the lane where it must go.
+    /// Lets in who must change into this lane or is stuck behind a double-parked vehicle, and falls
+    /// behind those of the lane where it must go itself.
     ///
     /// Everyone yields only to vehicles ahead, so nobody waits for each other in a circle.
     fn yield_to_changers(&self, choice: &mut Choice, lane: LaneId) {
         let me = choice.me;
+        if me.standing > PATIENCE {
+            return;
+        }
         let own_need = me.must_change(&self.streets, lane);
         let length = self.streets.lane(lane).length;
         for side in [-1, 1] {
             let Some(beside) = self.streets.beside(lane, side) else {
                 continue;
             };
-            let ahead = self.count_ahead(beside, me.position);
-            let Some(other) = ahead.checked_sub(1).map(|index| &self.vehicles(beside)[index])
-            else {
-                continue;
+            let vehicles = self.vehicles(beside);
+            let (ahead, other) = match vehicles[..self.count_ahead(beside, me.position)] {
+                [.., ref ahead, ref other] => (Some(ahead), other),
+                [ref other] => (None, other),
+                [] => continue,
             };
             let gap = other.tail() - me.position - me.min_gap;
             if gap >= choice.reach || other.parked() {
                 continue;
             }
-            let lets_in = gap >= 0.0
-                && length - other.position < URGENT
+            let stuck = ahead.is_some_and(Vehicle::parked);
+            let must_change = length - other.position < URGENT
                 && other.must_change(&self.streets, beside) * side < 0;
+            let lets_in = gap >= 0.0 && (stuck || must_change);
             let falls_behind = own_need * side > 0 && length - me.position < URGENT;
             if lets_in || falls_behind {
                 let courteous = me.speed - COURTESY * self.krauss.step;

@@ -57,6 +57,8 @@ pub(super) struct Vehicle {
     pub parking: Option<Parking>,
     /// The step of its last change of lane.
     pub changed_at: u64,
+    /// Seconds that it has been standing.
+    pub standing: f64,
     /// Seconds of green that it missed at the stop line for being in a wrong lane.
     pub missed_green: f64,
 }
@@ -90,6 +92,7 @@ impl Vehicle {
             turns,
             parking,
             changed_at: 0,
+            standing: 0.0,
             missed_green: 0.0,
         }
     }

@@ -208,6 +208,10 @@ impl<'a> Inspector<'a> {
             ahead += self.network.link(pair[0]).length.get();
             self.check_light(Movement { from: pair[0], to: Some(pair[1]) }, before, ahead, &krauss);
         }
+        if leaves {
+            ahead += self.network.link(now.link).length.get();
+            self.check_light(Movement { from: now.link, to: None }, before, ahead, &krauss);
+        }
         0
     }
 
