@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Gradient boosting on a dataset's features: how hard the estimation problem is.
 
-A peer, not part of fedtse: scikit-learn's HistGradientBoostingRegressor, one model per target link
-and quantity, on windows of 9 steps.
+A peer, not part of fedtse: scikit-learn's HistGradientBoostingRegressor with its default settings,
+one model per target link and quantity, on windows of 9 steps.
 
   TSE-n    host only: loop counts
   Oracle   host and fleet in one place: loop counts, travel time and distance on all links
@@ -114,9 +114,7 @@ class Dataset:
         truth = self.truth(quantity)
         errors = []
         for link in self.targets:
-            model = HistGradientBoostingRegressor(
-                max_iter=200, learning_rate=0.06, max_leaf_nodes=15, random_state=0
-            )
+            model = HistGradientBoostingRegressor(random_state=0)
             model.fit(x_train, truth[train, link])
             errors.append(model.predict(x_test) - truth[test, link])
         errors = np.array(errors)
