@@ -1,0 +1,101 @@
+use super::*;
+use crate::check::{check_layer, passes};
+
+fn ring(nodes: usize) -> Sparse {
+    let edges: Vec<_> =
+        (0..nodes).flat_map(|n| [(n, (n + 1) % nodes, 1.0), (n, (n + 2) % nodes, 0.5)]).collect();
+    scaled_laplacian(&Sparse::new(nodes, &edges).unwrap(), 1.5)
+}
+
+/// The formula of the module, for one sample.
+fn formula(s: ChebShape, l: &Sparse, residual: bool, w: &[f64], x: &[f64]) -> Vec<f64> {
+    let nodes = l.nodes();
+    let (theta, bias) = w.split_at(s.inputs * s.orders * s.outputs);
+    let mut dense = vec![vec![0.0; nodes]; nodes];
+    for (row, column, value) in l.entries() {
+        dense[row][column] = f64::from(value);
+    }
+    let identity: Vec<Vec<f64>> =
+        (0..nodes).map(|n| (0..nodes).map(|m| f64::from(n == m)).collect()).collect();
+    let mut polynomials = vec![identity, dense.clone()];
+    for k in 2..s.orders {
+        let next = (0..nodes).map(|n| {
+            let term = |m: usize| -> f64 {
+                (0..nodes).map(|j| 2.0 * dense[n][j] * polynomials[k - 1][j][m]).sum::<f64>()
+                    - polynomials[k - 2][n][m]
+            };
+            (0..nodes).map(term).collect()
+        });
+        let next = next.collect();
+        polynomials.push(next);
+    }
+    let mut y = Vec::new();
+    for x in x.chunks_exact(nodes * s.inputs) {
+        for n in 0..nodes {
+            for j in 0..s.outputs {
+                let mut sum = bias[j];
+                if residual && j < s.inputs {
+                    sum += x[n * s.inputs + j];
+                }
+                for k in 0..s.orders {
+                    for m in 0..nodes {
+                        for i in 0..s.inputs {
+                            sum += polynomials[k][n][m]
+                                * x[m * s.inputs + i]
+                                * theta[(i * s.orders + k) * s.outputs + j];
+                        }
+                    }
+                }
+                y.push(sum.max(0.0));
+            }
+        }
+    }
+    y
+}
+
+#[test]
+fn values_and_gradients_are_those_of_the_formula() {
+    let laplacian = ring(5);
+    for orders in 1..=4 {
+        for (inputs, outputs, residual) in [(3, 3, true), (2, 4, true), (4, 2, false)] {
+            let shape = ChebShape { orders, slices: 2, inputs, outputs };
+            for dense in [true, false] {
+                let layer = ChebConv::build(shape, &laplacian, Activation::Relu, residual, dense);
+                check_layer(&layer, 2, 3, |w, x| formula(shape, &laplacian, residual, w, x));
+            }
+        }
+    }
+}
+
+/// Above the dense limit, where the recurrence is used by itself, it still agrees with matrices.
+#[test]
+fn recurrence_equals_matrices_on_a_larger_graph() {
+    let laplacian = ring(DENSE_NODES + 8);
+    let shape = ChebShape { orders: 3, slices: 2, inputs: 16, outputs: 16 };
+    let mut draw = crate::Draw::new(1);
+    let sparse = ChebConv::new(shape, &laplacian, Activation::Identity, true);
+    assert!(matches!(sparse.graph, Graph::Sparse(_)));
+    let dense = ChebConv::build(shape, &laplacian, Activation::Identity, true, true);
+    let mut some = |len: usize| -> Vec<f32> { (0..len).map(|_| draw.uniform(-1.0, 1.0)).collect() };
+    let (w, x) = (some(sparse.layout().len()), some(sparse.input_len()));
+    let dy = some(sparse.output_len());
+    let a = passes(&sparse, 1, &w, &x, &dy);
+    let b = passes(&dense, 1, &w, &x, &dy);
+    for (a, b) in [(a.0, b.0), (a.1, b.1), (a.2, b.2)] {
+        let scale = b.iter().fold(1.0f32, |scale, value| scale.max(value.abs()));
+        for (a, b) in a.iter().zip(&b) {
+            // Both are sums of about a hundred roundings at 6e-8 of the largest term.
+            assert!((a - b).abs() < 1e-5 * scale, "{a} {b}");
+        }
+    }
+}
+
+/// E1→E2, E1→off: successors exist for E1 only, so L[E1, E1] = 1 and the rest of L is 0 or the
+/// bare weight, as the paper's code computes it.
+#[test]
+fn laplacian_of_a_diverge() {
+    let weights = Sparse::new(3, &[(0, 1, 0.9), (0, 2, 0.9)]).unwrap();
+    let laplacian = scaled_laplacian(&weights, 1.0);
+    let entries: Vec<_> = laplacian.entries().collect();
+    assert_eq!(entries, [(0, 0, 1.0), (0, 1, -1.8), (0, 2, -1.8), (1, 1, -1.0), (2, 2, -1.0)]);
+}

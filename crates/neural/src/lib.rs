@@ -1,0 +1,51 @@
+//! Layers with explicit forward and backward, and what is needed to train them.
+//!
+//! 1. [`Layer`]: what a layer or model does with a chunk of samples. One file for each:
+//!    [`Linear`], [`TemporalConv`], [`ChebConv`], [`LayerNorm`], [`Activate`].
+//! 2. [`Chain`], [`Fusion`]: layers after and beside each other. [`stgcn()`] and [`head()`]: the
+//!    paper's models.
+//! 3. [`Learner`]: runs a model over a batch, chunk by chunk, on all threads, with the same bits
+//!    whatever their number.
+//! 4. [`Squared`] and [`Huber`] losses, [`Adam`] and [`Sgd`].
+//!
+//! All activations are f32, `[sample, time, node, channel]`; parameters and gradients are flat
+//! vectors with a [`Layout`]. All dense layers share one matrix [`Product`]. This crate knows
+//! nothing of traffic, nor of networks of computers.
+
+mod activation;
+mod chain;
+mod chebyshev;
+#[cfg(test)]
+mod check;
+mod fusion;
+mod gemm;
+mod kernel;
+mod layer;
+mod layout;
+mod learner;
+mod linear;
+mod loss;
+mod norm;
+mod optimiser;
+mod random;
+mod sparse;
+mod stgcn;
+mod temporal;
+mod vector;
+
+pub use activation::{Activate, Activation};
+pub use chain::Chain;
+pub use chebyshev::{ChebConv, ChebShape, DENSE_NODES, scaled_laplacian};
+pub use fusion::Fusion;
+pub use gemm::{Product, Start};
+pub use layer::{Given, Layer, Memory, Noise, Pass, carve};
+pub use layout::{Layout, Parameter};
+pub use learner::{Learner, ParametersError, Plan};
+pub use linear::Linear;
+pub use loss::{Huber, Loss, Squared};
+pub use norm::LayerNorm;
+pub use optimiser::{Adam, Decay, Optimiser, Sgd, clip_norm};
+pub use random::{Draw, hash, unit};
+pub use sparse::{Sparse, SparseError};
+pub use stgcn::{StgcnError, StgcnShape, head, stgcn};
+pub use temporal::{TemporalConv, TemporalShape};

@@ -1,0 +1,64 @@
+//! Randomness that is a function of counters, never of the order of calls.
+//!
+//! ```
+//! use neural::{Draw, hash};
+//! assert_eq!(hash([7, 1]), hash([7, 1]));
+//! assert_ne!(hash([7, 1]), hash([1, 7]));
+//! let x = Draw::new(42).uniform(-1.0, 1.0);
+//! assert!((-1.0..1.0).contains(&x));
+//! ```
+
+/// SplitMix64's finaliser: a bijection of 64 bits that mixes them well.
+#[inline]
+fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// A 64-bit hash of some counters.
+#[inline]
+pub fn hash<const N: usize>(counters: [u64; N]) -> u64 {
+    counters.into_iter().fold(0x9e37_79b9_7f4a_7c15, |state, counter| {
+        mix(state ^ counter.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_add(state.rotate_left(17))
+    })
+}
+
+/// The upper 24 bits of a hash as a number in [0, 1).
+#[inline]
+pub fn unit(hash: u64) -> f32 {
+    (hash >> 40) as f32 * (1.0 / (1 << 24) as f32)
+}
+
+/// A stream of draws from a seed, for first parameters.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    seed: u64,
+    drawn: u64,
+}
+
+impl Draw {
+    /// The stream of this seed.
+    pub fn new(seed: u64) -> Self {
+        Draw { seed, drawn: 0 }
+    }
+
+    /// The next number, uniform in `[low, high)`.
+    pub fn uniform(&mut self, low: f32, high: f32) -> f32 {
+        self.drawn += 1;
+        low + (high - low) * unit(hash([self.seed, self.drawn]))
+    }
+
+    /// Fills a slice with numbers uniform in `±bound`.
+    pub fn fill(&mut self, values: &mut [f32], bound: f32) {
+        for value in values {
+            *value = self.uniform(-bound, bound);
+        }
+    }
+
+    /// The next number, normal with mean 0 and standard deviation 1 (Box–Muller).
+    pub fn normal(&mut self) -> f32 {
+        let radius = (-2.0 * (1.0 - self.uniform(0.0, 1.0)).ln()).sqrt();
+        radius * (std::f32::consts::TAU * self.uniform(0.0, 1.0)).cos()
+    }
+}

@@ -1,0 +1,265 @@
+//! A sparse square matrix over the nodes of a graph, with its transpose (CSR).
+//!
+//! ```
+//! use neural::Sparse;
+//! // Node 0 feeds node 1, with weight 2.
+//! let matrix = Sparse::new(2, &[(1, 0, 2.0)]).unwrap();
+//! let (x, mut y) = ([3.0, 4.0], [0.0; 2]);
+//! matrix.multiply(1, &x, &mut y);
+//! assert_eq!(y, [0.0, 6.0]);
+//! matrix.multiply_transposed(1, &x, &mut y);
+//! assert_eq!(y, [8.0, 0.0]);
+//! ```
+
+use crate::kernel::{Vectorised, fma, vectorise};
+
+/// Why entries do not make a matrix.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SparseError {
+    /// An entry lies outside.
+    #[error("entry ({row}, {column}) lies outside a graph of {nodes} nodes")]
+    Outside {
+        /// Row of the entry.
+        row: usize,
+        /// Column of the entry.
+        column: usize,
+        /// Nodes of the graph.
+        nodes: usize,
+    },
+    /// An entry is not a number, or infinite.
+    #[error("entry ({row}, {column}) is not finite")]
+    NotFinite {
+        /// Row of the entry.
+        row: usize,
+        /// Column of the entry.
+        column: usize,
+    },
+}
+
+/// The matrix, see the [module](self).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sparse {
+    nodes: usize,
+    forward: Rows,
+    transposed: Rows,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Rows {
+    /// Where each row starts in `entries`, and where the last one ends.
+    starts: Vec<u32>,
+    entries: Vec<(u32, f32)>,
+}
+
+impl Sparse {
+    /// From entries (row, column, value) in any order; entries of the same place add up.
+    pub fn new(nodes: usize, entries: &[(usize, usize, f32)]) -> Result<Self, SparseError> {
+        for &(row, column, value) in entries {
+            if row >= nodes || column >= nodes {
+                return Err(SparseError::Outside { row, column, nodes });
+            }
+            if !value.is_finite() {
+                return Err(SparseError::NotFinite { row, column });
+            }
+        }
+        let mut sorted = entries.to_vec();
+        sorted.sort_by_key(|&(row, column, _)| (row, column));
+        sorted.dedup_by(|next, kept| {
+            let same = (next.0, next.1) == (kept.0, kept.1);
+            if same {
+                kept.2 += next.2;
+            }
+            same
+        });
+        let forward = Rows::new(nodes, &sorted);
+        let mut turned: Vec<_> = sorted.iter().map(|&(row, column, v)| (column, row, v)).collect();
+        turned.sort_by_key(|&(row, column, _)| (row, column));
+        Ok(Sparse { nodes, forward, transposed: Rows::new(nodes, &turned) })
+    }
+
+    /// The matrix whose row n is the mean over the neighbours m of n, for edges (n, m). Nodes
+    /// without neighbours get zeros.
+    pub fn mean_over(nodes: usize, edges: &[(usize, usize)]) -> Result<Self, SparseError> {
+        let mut degree = vec![0usize; nodes];
+        for &(row, column) in edges {
+            let outside = SparseError::Outside { row, column, nodes };
+            *degree.get_mut(row).ok_or(outside)? += 1;
+        }
+        let entries: Vec<_> =
+            edges.iter().map(|&(row, column)| (row, column, 1.0 / degree[row] as f32)).collect();
+        Sparse::new(nodes, &entries)
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// All entries (row, column, value), by rows.
+    pub fn entries(&self) -> impl Iterator<Item = (usize, usize, f32)> + '_ {
+        (0..self.nodes).flat_map(|row| {
+            self.forward.row(row).iter().map(move |&(column, v)| (row, column as usize, v))
+        })
+    }
+
+    /// `y = M·x` for slices `x`, `y`: `[slice, node, channels]`.
+    pub fn multiply(&self, channels: usize, x: &[f32], y: &mut [f32]) {
+        self.apply(&self.forward, Strided::plain(channels), x, 1.0, y, Put::Write);
+    }
+
+    /// `y = Mᵀ·x`.
+    pub fn multiply_transposed(&self, channels: usize, x: &[f32], y: &mut [f32]) {
+        self.apply(&self.transposed, Strided::plain(channels), x, 1.0, y, Put::Write);
+    }
+
+    /// `y += factor·M·x`, with rows of x and y that may be parts of longer rows.
+    pub(crate) fn add(&self, at: Strided, x: &[f32], factor: f32, y: &mut [f32]) {
+        self.apply(&self.forward, at, x, factor, y, Put::Add);
+    }
+
+    /// `y += factor·Mᵀ·x`, as [`add`](Self::add).
+    pub(crate) fn add_transposed(&self, at: Strided, x: &[f32], factor: f32, y: &mut [f32]) {
+        self.apply(&self.transposed, at, x, factor, y, Put::Add);
+    }
+
+    fn apply(&self, rows: &Rows, at: Strided, x: &[f32], factor: f32, y: &mut [f32], put: Put) {
+        let (x_slice, y_slice) = (self.nodes * at.x_row, self.nodes * at.y_row);
+        if x_slice == 0 || y_slice == 0 {
+            return;
+        }
+        for (x, y) in x.chunks(x_slice).zip(y.chunks_mut(y_slice)) {
+            vectorise(OneSlice { rows, nodes: self.nodes, at, x, factor, y, put });
+        }
+    }
+}
+
+impl Rows {
+    fn new(nodes: usize, sorted: &[(usize, usize, f32)]) -> Self {
+        let mut starts = vec![0u32; nodes + 1];
+        for &(row, ..) in sorted {
+            starts[row + 1] += 1;
+        }
+        for row in 0..nodes {
+            starts[row + 1] += starts[row];
+        }
+        Rows { starts, entries: sorted.iter().map(|&(_, c, v)| (c as u32, v)).collect() }
+    }
+
+    #[inline(always)]
+    fn row(&self, row: usize) -> &[(u32, f32)] {
+        &self.entries[self.starts[row] as usize..self.starts[row + 1] as usize]
+    }
+}
+
+/// How the rows of x and y lie: their distance and how many values count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strided {
+    pub channels: usize,
+    pub x_row: usize,
+    pub y_row: usize,
+}
+
+impl Strided {
+    pub(crate) fn plain(channels: usize) -> Self {
+        Strided { channels, x_row: channels, y_row: channels }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Put {
+    Write,
+    Add,
+}
+
+struct OneSlice<'a> {
+    rows: &'a Rows,
+    nodes: usize,
+    at: Strided,
+    x: &'a [f32],
+    factor: f32,
+    y: &'a mut [f32],
+    put: Put,
+}
+
+impl Vectorised for OneSlice<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let Strided { channels, x_row, y_row } = self.at;
+        let whole = channels / 16 * 16;
+        for node in 0..self.nodes {
+            let entries = self.rows.row(node);
+            let y = &mut self.y[node * y_row..][..channels];
+            for first in (0..whole).step_by(16) {
+                let mut lanes = [0.0f32; 16];
+                for &(from, value) in entries {
+                    let x = &self.x[from as usize * x_row + first..][..16];
+                    for l in 0..16 {
+                        lanes[l] = fma::<FUSED>(value, x[l], lanes[l]);
+                    }
+                }
+                put::<FUSED>(self.put, self.factor, &lanes, &mut y[first..first + 16]);
+            }
+            for (channel, y) in y.iter_mut().enumerate().skip(whole) {
+                let sum = entries.iter().fold(0.0, |sum, &(from, value)| {
+                    fma::<FUSED>(value, self.x[from as usize * x_row + channel], sum)
+                });
+                put::<FUSED>(self.put, self.factor, &[sum], std::slice::from_mut(y));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn put<const FUSED: bool>(how: Put, factor: f32, from: &[f32], to: &mut [f32]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = fma::<FUSED>(factor, *from, if how == Put::Add { *to } else { 0.0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_of_one_place_add_up_and_bad_ones_are_refused() {
+        let matrix = Sparse::new(2, &[(0, 1, 1.0), (0, 1, 2.0)]).unwrap();
+        assert_eq!(matrix.entries().collect::<Vec<_>>(), [(0, 1, 3.0)]);
+        let outside = SparseError::Outside { row: 0, column: 2, nodes: 2 };
+        assert_eq!(Sparse::new(2, &[(0, 2, 1.0)]), Err(outside));
+        let bad = SparseError::NotFinite { row: 1, column: 0 };
+        assert_eq!(Sparse::new(2, &[(1, 0, f32::NAN)]), Err(bad));
+    }
+
+    #[test]
+    fn the_mean_is_over_the_neighbours_there_are() {
+        let matrix = Sparse::mean_over(3, &[(0, 1), (0, 2), (1, 2)]).unwrap();
+        let mut y = [9.0; 3];
+        matrix.multiply(1, &[1.0, 10.0, 100.0], &mut y);
+        assert_eq!(y, [55.0, 100.0, 0.0]);
+    }
+
+    /// Small integers, so that sums are exact in any order.
+    #[test]
+    fn products_equal_the_dense_ones_for_every_width_and_slice() {
+        let entries = [(0, 0, 1.0), (0, 2, 2.0), (1, 0, 3.0), (2, 1, 4.0), (2, 2, 5.0)];
+        let matrix = Sparse::new(3, &entries).unwrap();
+        for channels in [1, 16, 19] {
+            let x: Vec<f32> = (0..2 * 3 * channels).map(|i| i as f32).collect();
+            let (mut y, mut z) = (vec![9.0; x.len()], vec![9.0; x.len()]);
+            matrix.multiply(channels, &x, &mut y);
+            matrix.multiply_transposed(channels, &x, &mut z);
+            let (mut ey, mut ez) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+            for slice in 0..2 {
+                for (row, column, value) in entries {
+                    for c in 0..channels {
+                        let at = |node: usize| (slice * 3 + node) * channels + c;
+                        ey[at(row)] += value * x[at(column)];
+                        ez[at(column)] += value * x[at(row)];
+                    }
+                }
+            }
+            assert_eq!((y, z), (ey, ez));
+        }
+    }
+}
