@@ -5,7 +5,7 @@ use traffic::Aspect;
 use super::krauss::Krauss;
 use super::lights::Lights;
 use super::merging::Merge;
-use super::streets::{LaneId, Streets};
+use super::streets::{LaneId, NOWHERE, Streets};
 use super::vehicle::{Onward, Vehicle};
 
 /// Slower than this, a vehicle ahead counts as a queue, in m/s.
@@ -17,6 +17,8 @@ pub(super) struct Road {
     pub krauss: Krauss,
     /// The vehicles of each lane, the foremost first.
     pub lanes: Vec<Vec<Vehicle>>,
+    /// For each lane, whether someone who left it still sticks out into it.
+    pub stuck_out: Vec<bool>,
     pub lights: Lights,
     /// Who may enter each merging lane in this step, in order.
     pub merges: Vec<Merge>,
@@ -42,11 +44,26 @@ impl Road {
     /// The vehicles that have left a lane but still stick out into it behind.
     #[inline]
     pub fn leaving(&self, lane: LaneId) -> impl Iterator<Item = (LaneId, &Vehicle)> {
-        let downstream = &self.streets.street_of(lane).downstream;
+        let downstream: &[LaneId] = match self.stuck_out[lane as usize] {
+            true => &self.streets.street_of(lane).downstream,
+            false => &[],
+        };
         downstream.iter().filter_map(move |&next| {
             let last = self.last(next)?;
             (last.came_from == lane && last.tail() < 0.0).then_some((next, last))
         })
+    }
+
+    /// Finds out which lanes vehicles that left them still stick out into.
+    ///
+    /// That changes only where vehicles move: who changes lanes is wholly on its link.
+    pub fn note_leaving(&mut self) {
+        self.stuck_out.fill(false);
+        for last in self.lanes.iter().filter_map(|vehicles| vehicles.last()) {
+            if last.tail() < 0.0 && last.came_from != NOWHERE {
+                self.stuck_out[last.came_from as usize] = true;
+            }
+        }
     }
 
     /// What a vehicle's signal at the end of its lane's link shows.

@@ -112,6 +112,7 @@ impl<D: Iterator<Item = Departure>> Simulation<D> {
             road: Road {
                 krauss: Krauss::new(plan.step.get(), REACTION_TIME, DECELERATION),
                 lanes: vec![Vec::new(); lanes],
+                stuck_out: vec![false; lanes],
                 lights: Lights::new(network),
                 merges: vec![Merge::default(); merges],
                 streets,
@@ -156,6 +157,7 @@ impl<D: Iterator<Item = Departure>> Simulation<D> {
         self.choose_speeds(shared);
         self.advance(shared);
         let incidents = self.road.hand_on(time, &mut self.left);
+        self.road.note_leaving();
         self.incidents.add(incidents);
         self.counts.left += self.left.len() as u64;
         self.counts.present -= self.left.len();

@@ -55,9 +55,8 @@ fn fork() -> NetworkParts {
     parts
 }
 
-#[test]
-fn everyone_gets_into_the_lane_of_its_turn() {
-    // A link before the fork whose lanes are entered without regard to the turn after it.
+/// The fork behind an entry (link 3) that crosses the lanes over, so that all have to change back.
+fn crossed_fork() -> NetworkParts {
     let mut parts = fork();
     let mut entry = parts.links[0].clone();
     entry.name = "entry".into();
@@ -69,14 +68,36 @@ fn everyone_gets_into_the_lane_of_its_turn() {
         to: LinkId(0),
         lanes: (0..3).map(|l| LanePair { from: l, to: 2 - l }).collect(),
     });
+    parts
+}
+
+/// A third turns off, two thirds go straight on.
+fn crossing_trips(count: u32, headway: f64) -> Vec<Departure> {
+    (0..count).map(|i| departure(i, headway * f64::from(i), [3, 0, 1 + (i % 3).min(1)])).collect()
+}
+
+#[test]
+fn everyone_gets_into_the_lane_of_its_turn() {
+    let mut parts = crossed_fork();
     parts.signals = vec![signal(0, Some(2), 30.0, 30.0)];
     let network = Network::new(parts).unwrap();
-    let departures: Vec<Departure> =
-        (0..600).map(|i| departure(i, 2.4 * f64::from(i), [3, 0, 1 + i % 3 / 2])).collect();
-    let record = run(&network, plan(2400.0), departures);
+    let record = run(&network, plan(2400.0), crossing_trips(600, 2.4));
     assert_eq!(record.counts.left, 600);
     // The last resort is for emergencies, not for one in a hundred.
     assert!(record.incidents.turns_from_wrong_lane <= 6, "{:?}", record.incidents);
+}
+
+#[test]
+fn double_parking_among_crossing_turns_blocks_one_lane_only() {
+    let network = Network::new(crossed_fork()).unwrap();
+    let left = |parked: bool| {
+        let mut departures = crossing_trips(1000, 0.9);
+        departures[31].stop = stop(0, 1, 150.0, 600.0).filter(|_| parked);
+        run(&network, plan(600.0), departures).counts.left as f64
+    };
+    let (free, blocked) = (left(false), left(true));
+    // One of three lanes is closed, and all who weave must pass one place: half is left at least.
+    assert!(blocked > 0.5 * free && blocked < free, "{blocked} of {free}");
 }
 
 #[test]
