@@ -6,13 +6,15 @@
 //!    paper's models.
 //! 3. [`Learner`]: runs a model over a batch, chunk by chunk, on all threads, with the same bits
 //!    whatever their number.
-//! 4. [`Squared`] and [`Huber`] losses, [`Adam`] and [`Sgd`].
+//! 4. [`Squared`] and [`Huber`] losses; [`Adam`] and [`Sgd`] with a [`Schedule`], [`clip_norm`] and
+//!    an [`Average`] of the weights.
 //!
 //! All activations are f32, `[sample, time, node, channel]`; parameters and gradients are flat
 //! vectors with a [`Layout`]. All dense layers share one matrix [`Product`]. This crate knows
 //! nothing of traffic, nor of networks of computers.
 
 mod activation;
+mod average;
 mod chain;
 mod chebyshev;
 #[cfg(test)]
@@ -28,12 +30,14 @@ mod loss;
 mod norm;
 mod optimiser;
 mod random;
+mod schedule;
 mod sparse;
 mod stgcn;
 mod temporal;
 mod vector;
 
 pub use activation::{Activate, Activation};
+pub use average::Average;
 pub use chain::Chain;
 pub use chebyshev::{ChebConv, ChebShape, DENSE_NODES, scaled_laplacian};
 pub use fusion::Fusion;
@@ -46,6 +50,7 @@ pub use loss::{Huber, Loss, Squared};
 pub use norm::LayerNorm;
 pub use optimiser::{Adam, Decay, Optimiser, Sgd, clip_norm};
 pub use random::{Draw, hash, unit};
+pub use schedule::Schedule;
 pub use sparse::{Sparse, SparseError};
 pub use stgcn::{StgcnError, StgcnShape, head, stgcn};
 pub use temporal::{TemporalConv, TemporalShape};
