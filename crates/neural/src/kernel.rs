@@ -107,6 +107,7 @@ pub(crate) fn multiply(
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use std::arch::asm;
     use std::arch::x86_64::*;
 
     use super::{Product, Start, Vectorised};
@@ -236,6 +237,16 @@ mod x86 {
         (0..tiles).map(move |i| (i * height + i.min(higher), height + usize::from(i < higher)))
     }
 
+    /// The same number, of which the compiler no longer knows where it comes from.
+    #[inline(always)]
+    fn opaque(mut value: usize) -> usize {
+        // SAFETY: an empty program that keeps its operand.
+        unsafe {
+            asm!("/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags));
+        }
+        value
+    }
+
     /// Sixteen lanes of f32.
     trait Lanes<Edge>: Copy {
         fn zero() -> Self;
@@ -276,16 +287,20 @@ mod x86 {
             let mut sums = [[L::zero(); V]; R];
             for s in 0..product.segments {
                 let mut b = b.wrapping_add(s * product.b_segment);
-                // Every third row has a pointer of its own; the two after it are reached by
-                // scaled addressing (stride and twice the stride), which saves registers.
+                // Every third row has a pointer of its own; the two after it are reached by an
+                // offset. Left to itself the compiler makes one row's address from the last one's,
+                // a chain of additions as long as the multiplications.
+                let (one, two) = (opaque(product.a_row), opaque(2 * product.a_row));
+                let offsets = [0, one, two];
                 let mut bases = [a; 4];
                 for (q, base) in bases.iter_mut().enumerate() {
-                    *base = a.wrapping_add(s * product.a_segment + 3 * q * product.a_row);
+                    let offset = s * product.a_segment + 3 * q * product.a_row;
+                    *base = a.wrapping_add(opaque(offset));
                 }
                 for _ in 0..product.depth {
                     let columns = read(b);
                     for r in 0..R {
-                        let value = L::splat(bases[r / 3].wrapping_add((r % 3) * product.a_row));
+                        let value = L::splat(bases[r / 3].wrapping_add(offsets[r % 3]));
                         for v in 0..V {
                             sums[r][v] = value.fma(columns[v], sums[r][v]);
                         }

@@ -138,27 +138,36 @@ impl Vectorised for Backward<'_> {
             // One pass over the group: parameter gradients, and both means by lanes.
             let mut sums = [0.0f32; 16];
             let mut products = [0.0f32; 16];
-            let mut add = |first: usize, count: usize| {
-                let parts = first..first + count;
-                let x = &x[parts.clone()];
-                let dy = &dy[parts.clone()];
-                let scale = &self.scale[parts.clone()];
-                let d_scale = &mut self.d_scale[parts.clone()];
-                let d_shift = &mut self.d_shift[parts];
-                for l in 0..count {
+            let ((x16, x_rest), (dy16, dy_rest)) = (x.as_chunks::<16>(), dy.as_chunks::<16>());
+            let (scale16, scale_rest) = self.scale.as_chunks::<16>();
+            let (d_scale16, d_scale_rest) = self.d_scale.as_chunks_mut::<16>();
+            let (d_shift16, d_shift_rest) = self.d_shift.as_chunks_mut::<16>();
+            let given = x16.iter().zip(dy16).zip(scale16);
+            for ((d_scale, d_shift), ((x, dy), scale)) in
+                d_scale16.iter_mut().zip(d_shift16).zip(given)
+            {
+                // Copied before they are written: so the compiler sees that nothing overlaps.
+                let (mut to_scale, mut to_shift) = (*d_scale, *d_shift);
+                for l in 0..16 {
                     let normal = (x[l] - mean) * reciprocal;
-                    d_scale[l] = fma::<FUSED>(dy[l], normal, d_scale[l]);
-                    d_shift[l] += dy[l];
+                    to_scale[l] = fma::<FUSED>(dy[l], normal, to_scale[l]);
+                    to_shift[l] += dy[l];
                     let g = dy[l] * scale[l];
                     sums[l] += g;
                     products[l] = fma::<FUSED>(g, normal, products[l]);
                 }
-            };
-            let whole = width / 16 * 16;
-            for first in (0..whole).step_by(16) {
-                add(first, 16);
+                (*d_scale, *d_shift) = (to_scale, to_shift);
             }
-            add(whole, width - whole);
+            let given = x_rest.iter().zip(dy_rest).zip(scale_rest).enumerate();
+            for ((d_scale, d_shift), (l, ((x, dy), scale))) in
+                d_scale_rest.iter_mut().zip(d_shift_rest).zip(given)
+            {
+                let normal = (x - mean) * reciprocal;
+                *d_scale = fma::<FUSED>(*dy, normal, *d_scale);
+                *d_shift += dy;
+                sums[l] += dy * scale;
+                products[l] = fma::<FUSED>(dy * scale, normal, products[l]);
+            }
             let Some(dx) = self.dx.as_deref_mut() else { continue };
             let sum = across(sums) / width as f32;
             let product = across(products) / width as f32;

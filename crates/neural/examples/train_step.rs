@@ -1,0 +1,82 @@
+//! Times the paper's model (two sub-models, head, Adam; 17 nodes, 9 steps) for
+//! `scripts/bench_train.py`, which sends commands on standard input:
+//!
+//! - `train BATCH COUNT`: that many training steps; prints the milliseconds of each;
+//! - `infer BATCH COUNT`: that many estimates; prints the milliseconds of each;
+//! - `memory`: prints the peak resident memory in MiB.
+//!
+//! With a first argument `links=N`, a ring of N nodes instead of 17, to see the cost grow.
+
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+use neural::{
+    Adam, Decay, Draw, Fusion, Learner, Plan, Sparse, Squared, StgcnShape, head, scaled_laplacian,
+    stgcn,
+};
+
+fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let nodes = match std::env::args().nth(1).as_deref().and_then(|a| a.strip_prefix("links=")) {
+        Some(number) => number.parse()?,
+        None => 17,
+    };
+    // All work runs inside the pool, so that the calling thread is one of its threads.
+    rayon::ThreadPoolBuilder::new().build()?.install(|| serve(nodes))
+}
+
+fn serve(nodes: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let turns: Vec<_> =
+        (0..nodes).flat_map(|n| [(n, (n + 1) % nodes, 0.9), (n, (n + 5) % nodes, 0.9)]).collect();
+    let laplacian = scaled_laplacian(&Sparse::new(nodes, &turns)?, 2.0);
+    let embedding = 9;
+    let host = stgcn(&StgcnShape::paper(1), &laplacian)?;
+    let guest = stgcn(&StgcnShape::paper(2), &laplacian)?;
+    let joint =
+        Fusion::new(head(2 * embedding, 272, 2 * nodes)).with("host", host).with("guest", guest);
+    // On large graphs one sample fills the cache.
+    let chunk = (8 * 17 / nodes).max(1);
+    let mut learner = Learner::new(joint, 1, Plan { chunk, ..Plan::default() });
+    let mut adam = Adam::new(learner.parameters().len(), Decay::InGradient(1e-3));
+    let weights = vec![1.0 / nodes as f32; 2 * nodes];
+
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut times = Vec::new();
+        match words.as_slice() {
+            [what, batch, count] => {
+                let (batch, count): (usize, usize) = (batch.parse()?, count.parse()?);
+                let some = |seed: u64, len: usize| {
+                    let mut values = vec![0.0; len];
+                    Draw::new(seed).fill(&mut values, 1.0);
+                    values
+                };
+                let x = some(2, batch * 9 * nodes * 3);
+                let mut y = some(3, batch * 2 * nodes);
+                for _ in 0..count {
+                    let start = Instant::now();
+                    if *what == "train" {
+                        learner.train(&x, &Squared::new(&y, &weights), None);
+                        learner.step(&mut adam, 3e-4);
+                    } else {
+                        learner.infer(&x, &mut y);
+                    }
+                    times.push(format!("{:.5}", start.elapsed().as_secs_f64() * 1e3));
+                }
+            }
+            ["memory"] => times.push(format!("{:.1}", peak_memory()?)),
+            _ => return Err(format!("unknown command {line:?}").into()),
+        }
+        println!("{}", times.join(" "));
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+/// Peak resident memory of this process in MiB.
+fn peak_memory() -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM")?;
+    Ok(kib.parse::<f64>()? / 1024.0)
+}
