@@ -105,12 +105,17 @@ fn make_dataset(folder: &Path) {
     ));
 }
 
-/// Opens a dataset and makes its features in memory, as far as its content allows.
+/// Opens a dataset and makes its features in memory, as far as its content allows. Not of more than
+/// a day: long recordings may take long.
 pub fn open_and_extract(folder: &Path) {
     if let Ok(dataset) = Dataset::open(folder) {
         let _ = dataset.loops();
-        let from = Seconds::new(f64::NEG_INFINITY);
-        let _ = extract_dataset(&dataset, plan(), from, |_| {}, |_, _| {});
+        let recordings = dataset.manifest().recordings.iter();
+        let seconds: f64 = recordings.map(|span| (span.end - span.begin).get()).sum();
+        if seconds < 86_400.0 {
+            let from = Seconds::new(f64::NEG_INFINITY);
+            let _ = extract_dataset(&dataset, plan(), from, |_| {}, |_, _| {});
+        }
     }
 }
 

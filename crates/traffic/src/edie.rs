@@ -87,19 +87,47 @@ pub struct Boxes {
 /// cut(Motion { t0: 4.0, x0: 15.0, t1: 6.0, x1: 35.0 }, boxes, |s, c, t, x| pieces.push((s, c, t, x)));
 /// assert_eq!(pieces, [(0, 0, 0.5, 5.0), (0, 1, 0.5, 5.0), (1, 1, 1.0, 10.0)]);
 /// ```
-#[inline]
+#[inline(always)]
 pub fn cut(motion: Motion, boxes: Boxes, mut piece: impl FnMut(i64, usize, f64, f64)) {
     let Motion { t0, x0, t1, x1 } = motion;
-    let last_cell = boxes.cells - 1;
-    let mut cell = ((x0 / boxes.cell) as usize).min(last_cell);
-    let mut sub_step = floor(t0 / boxes.sub_step);
-    let mut next_x = if cell == last_cell { f64::INFINITY } else { (cell + 1) as f64 * boxes.cell };
-    let mut next_t = (sub_step + 1) as f64 * boxes.sub_step;
-    // Most pieces of a dense trajectory lie in one box: no division needed.
-    if x1 <= next_x && t1 <= next_t {
-        piece(sub_step, cell, t1 - t0, x1 - x0);
-        return;
+    let here = Place::at(t0, x0, boxes);
+    // Most pieces of a dense trajectory lie in one box: no division of the motion is needed.
+    if x1 <= here.next_x && t1 <= here.next_t {
+        piece(here.sub_step, here.cell, t1 - t0, x1 - x0);
+    } else {
+        cut_across(motion, boxes, here, &mut piece);
     }
+}
+
+/// A box of cell and sub-step, and its borders ahead.
+struct Place {
+    cell: usize,
+    sub_step: i64,
+    next_x: f64,
+    next_t: f64,
+}
+
+impl Place {
+    #[inline(always)]
+    fn at(t: f64, x: f64, boxes: Boxes) -> Self {
+        let last_cell = boxes.cells - 1;
+        // Through i64, which processors convert to at once.
+        let cell = (((x / boxes.cell) as i64).max(0) as usize).min(last_cell);
+        let sub_step = floor(t / boxes.sub_step);
+        let next_x = if cell == last_cell { f64::INFINITY } else { (cell + 1) as f64 * boxes.cell };
+        Self { cell, sub_step, next_x, next_t: (sub_step + 1) as f64 * boxes.sub_step }
+    }
+}
+
+fn cut_across(
+    motion: Motion,
+    boxes: Boxes,
+    from: Place,
+    piece: &mut impl FnMut(i64, usize, f64, f64),
+) {
+    let Motion { t0, x0, t1, x1 } = motion;
+    let Place { mut cell, mut sub_step, mut next_x, mut next_t } = from;
+    let last_cell = boxes.cells - 1;
     let (duration, length) = (t1 - t0, x1 - x0);
     let (mut t, mut x) = (t0, x0);
     loop {

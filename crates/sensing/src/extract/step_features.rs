@@ -2,7 +2,8 @@
 
 use traffic::{LinkId, Network, Seconds, Step, Totals};
 
-use super::{FeaturePlan, OpenStep};
+use super::FeaturePlan;
+use super::sums::OpenStep;
 
 /// The features of one closed step.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use traffic::{VehicleClass, VehicleId, corridor};
+use traffic::{LinkId, VehicleClass, VehicleId, corridor};
 
 use super::*;
 

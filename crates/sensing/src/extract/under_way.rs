@@ -5,7 +5,6 @@ use traffic::{LinkId, Totals, VehicleId, VehicleSample};
 use crate::journey::Sighting;
 
 /// A vehicle under way.
-#[derive(Clone, Copy)]
 pub(super) struct UnderWay {
     pub vehicle: VehicleId,
     pub seen: Sighting,
@@ -46,19 +45,12 @@ enum Place {
 }
 
 impl Traffic {
-    pub fn find(&self, vehicle: VehicleId) -> Option<usize> {
+    #[inline]
+    pub fn find(&mut self, vehicle: VehicleId) -> Option<&mut UnderWay> {
         match self.places.get(vehicle.index()) {
-            Some(&Place::At(place)) => Some(place as usize),
+            Some(&Place::At(place)) => self.all.get_mut(place as usize),
             _ => None,
         }
-    }
-
-    pub fn get(&self, place: usize) -> &UnderWay {
-        &self.all[place]
-    }
-
-    pub fn set(&mut self, place: usize, vehicle: UnderWay) {
-        self.all[place] = vehicle;
     }
 
     /// Adds a vehicle that is not under way; true if it was before.
@@ -73,11 +65,11 @@ impl Traffic {
     }
 
     pub fn remove(&mut self, vehicle: VehicleId) {
-        let Some(place) = self.find(vehicle) else { return };
-        self.all.swap_remove(place);
+        let Some(&Place::At(place)) = self.places.get(vehicle.index()) else { return };
+        self.all.swap_remove(place as usize);
         self.places[vehicle.index()] = Place::Gone;
-        if let Some(moved) = self.all.get(place) {
-            self.places[moved.vehicle.index()] = Place::At(place as u32);
+        if let Some(moved) = self.all.get(place as usize) {
+            self.places[moved.vehicle.index()] = Place::At(place);
         }
     }
 
