@@ -2,16 +2,30 @@
 //!
 //! 1. [`Study`]: the features of a dataset as windows of numbers, with targets, split in time.
 //! 2. References that every estimator must beat: [`scale_up`] and [`Ridge`] regression.
-//! 3. [`Score`]: errors over the target links, as the paper reports them.
+//! 3. The neural estimator: a [`NeuralPlan`] on a [`NeuralStudy`] becomes, by a [`Trainer`], a
+//!    [`NeuralEstimator`]. Its models ([`ModelShape`]) are made of `neural`'s layers and of
+//!    [`layers`].
+//! 4. [`Score`]: errors over the target links, as the paper reports them.
 //!
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
+mod architecture;
+mod inputs;
+pub mod layers;
 mod metrics;
+mod neural_estimator;
+mod recipe;
 mod ridge;
 mod scale_up;
 mod study;
+mod trainer;
 
+pub use architecture::{Architecture, ModelError, ModelShape, parameter_count};
+pub use inputs::{Arrangement, InputScales, Inputs, InputsError, Scale};
 pub use metrics::{Errors, Estimates, Score, score};
+pub use neural_estimator::{ModelCard, NeuralError, NeuralEstimator, NeuralPlan, NeuralStudy};
+pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};
 pub use scale_up::scale_up;
 pub use study::{Party, Study, StudyError, TargetKind, WINDOW};
+pub use trainer::{Epoch, Examples, TrainError, Trainer};

@@ -12,13 +12,13 @@ use sensing::{
     Dataset, DatasetError, FeatureTable, Features, FeaturesError, LoopTable, Split, split,
 };
 use thiserror::Error;
-use traffic::{LinkId, LinkState, Network, Seconds, Step};
+use traffic::{LinkId, LinkState, MetresPerSecond, Network, Seconds, Step};
 
 /// Steps of a window (h of the paper): one cycle of the corridor's signals.
 pub const WINDOW: usize = 9;
 
 /// Which targets are estimated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
     /// Edie's density and flow of the step itself.
@@ -28,7 +28,8 @@ pub enum TargetKind {
 }
 
 /// Whose features an estimator sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Party {
     /// Loop counts only.
     Host,
@@ -36,6 +37,8 @@ pub enum Party {
     HostAndSpeeds,
     /// Loop counts and the fleet's totals.
     Both,
+    /// The same, and the fleet's totals in each cell and sub-step.
+    BothAndCells,
 }
 
 /// A dataset ready for learning.
@@ -50,7 +53,10 @@ pub struct Study {
     /// Position of each stored step in the tables.
     first_rows: Vec<(Step, usize)>,
     targets: Vec<LinkId>,
+    windows: Vec<Step>,
     split: Split,
+    cell_shape: [usize; 2],
+    network_hash: String,
 }
 
 /// Why a dataset cannot be studied.
@@ -77,8 +83,26 @@ pub enum StudyError {
 }
 
 impl Study {
-    /// Opens a dataset with one fleet's features.
+    /// Opens a dataset with one fleet's features, to learn from it.
     pub fn open(folder: &Path, fleet: &str) -> Result<Self, StudyError> {
+        let study = Self::read(folder, fleet)?;
+        let split = &study.split;
+        for (part, windows) in
+            [("train", &split.train), ("validation", &split.validation), ("test", &split.test)]
+        {
+            if windows.is_empty() {
+                return Err(StudyError::EmptySplit {
+                    folder: folder.display().to_string(),
+                    part,
+                    steps: study.fleet.held.len(),
+                });
+            }
+        }
+        Ok(study)
+    }
+
+    /// Opens a dataset with one fleet's features, to estimate its windows, however few.
+    pub fn read(folder: &Path, fleet: &str) -> Result<Self, StudyError> {
         let dataset = Dataset::open(folder)?;
         let network = dataset.network().clone();
         let features = Features::open(folder, &network)?;
@@ -87,18 +111,7 @@ impl Study {
         let table = features.fleet(fleet)?;
         let rate = manifest.fleets.iter().find(|f| f.name == fleet).map_or(1.0, |f| f.rate);
         let truth = features.all()?;
-        let split = split(&manifest.held.windows(WINDOW));
-        for (part, windows) in
-            [("train", &split.train), ("validation", &split.validation), ("test", &split.test)]
-        {
-            if windows.is_empty() {
-                return Err(StudyError::EmptySplit {
-                    folder: folder.display().to_string(),
-                    part,
-                    steps: manifest.held.len(),
-                });
-            }
-        }
+        let windows = manifest.held.windows(WINDOW);
         let mut row = 0;
         let mut first_rows = Vec::new();
         for range in manifest.held.ranges() {
@@ -114,7 +127,10 @@ impl Study {
             smooth: truth.smooth_states(&network, step),
             first_rows,
             targets: network.targets(),
-            split,
+            split: split(&windows),
+            windows,
+            cell_shape: [manifest.cells, manifest.sub_steps],
+            network_hash: manifest.network_hash.clone(),
             network,
         })
     }
@@ -129,9 +145,29 @@ impl Study {
         self.step
     }
 
+    /// Hash of the network.
+    pub fn network_hash(&self) -> &str {
+        &self.network_hash
+    }
+
+    /// Cells of a link and sub-steps of a step, as the features were made.
+    pub fn cell_shape(&self) -> [usize; 2] {
+        self.cell_shape
+    }
+
     /// The fleet's penetration rate.
     pub fn rate(&self) -> f64 {
         self.rate
+    }
+
+    /// All windows, by their last step.
+    pub fn windows(&self) -> &[Step] {
+        &self.windows
+    }
+
+    /// All steps held, in order.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        self.fleet.held.iter()
     }
 
     /// The windows of each part, by their last step.
@@ -161,28 +197,52 @@ impl Study {
         LinkState { density: state.density / self.rate, flow: state.flow / self.rate }
     }
 
+    /// What each loop counted in a step; none where it did not report.
+    pub fn loop_counts(&self, step: Step) -> &[Option<f64>] {
+        let detectors = self.loops.detectors;
+        &self.loops.counts[self.row(step) * detectors..][..detectors]
+    }
+
+    /// Mean speed of the fleet on a link in a step; none where it had no vehicle.
+    pub fn fleet_speed(&self, step: Step, link: LinkId) -> Option<MetresPerSecond> {
+        self.fleet.totals[self.row(step) * self.network.links().len() + link.index()].speed()
+    }
+
+    /// The fleet's totals in the cells and sub-steps of a link in a step, in scale-up units: all
+    /// densities, then all flows.
+    pub fn scaled_up_cells(&self, step: Step, link: LinkId) -> impl Iterator<Item = f64> + '_ {
+        let count = self.fleet.cell_count;
+        let at = (self.row(step) * self.network.links().len() + link.index()) * 2 * count;
+        let boxes = self.network.link(link).lane_length().get() * self.step.get() / count as f64;
+        let cells = &self.fleet.cells[at..at + 2 * count];
+        cells.iter().enumerate().map(move |(i, &total)| {
+            let unit = if i < count { 1000.0 } else { 60.0 };
+            f64::from(total) * unit / (boxes * self.rate)
+        })
+    }
+
     /// Appends the features of a window that ends with `last`, oldest step first.
     ///
     /// Per step: of each loop its count and whether it reported; then, as the party goes, of each
-    /// link the fleet's scaled-up density and flow, or its speed and whether it has one.
+    /// link the fleet's scaled-up density and flow (then those of its cells), or its speed and
+    /// whether it has one.
     pub fn window(&self, party: Party, last: Step, out: &mut Vec<f64>) {
         for step in (last.0 + 1 - WINDOW as i64..=last.0).map(Step) {
-            let row = self.row(step);
-            let detectors = self.loops.detectors;
-            for count in &self.loops.counts[row * detectors..][..detectors] {
+            for count in self.loop_counts(step) {
                 out.extend([count.unwrap_or(0.0), f64::from(u8::from(count.is_some()))]);
             }
             for link in self.network.link_ids() {
                 match party {
                     Party::Host => {}
-                    Party::Both => {
+                    Party::Both | Party::BothAndCells => {
                         let state = self.scaled_up(step, link);
                         out.extend([state.density.get(), state.flow.get()]);
+                        if party == Party::BothAndCells {
+                            out.extend(self.scaled_up_cells(step, link));
+                        }
                     }
                     Party::HostAndSpeeds => {
-                        let totals =
-                            self.fleet.totals[row * self.network.links().len() + link.index()];
-                        let speed = totals.speed().map(|speed| speed.get());
+                        let speed = self.fleet_speed(step, link).map(|speed| speed.get());
                         out.extend([speed.unwrap_or(0.0), f64::from(u8::from(speed.is_some()))]);
                     }
                 }

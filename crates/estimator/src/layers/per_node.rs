@@ -1,0 +1,127 @@
+//! A linear map of its own for each node.
+//!
+//! ```text
+//! y_n = x_n·W_n + b_n      x: [sample, node, input]   W: [node, input, output]
+//! ```
+
+use std::ops::Range;
+
+use neural::{Draw, Given, Layer, Layout, Memory, Pass, Product, Start};
+
+/// The layer, see the [module](self).
+#[derive(Clone, Debug)]
+pub struct PerNode {
+    nodes: usize,
+    inputs: usize,
+    outputs: usize,
+    /// (input, output) of weights that start at 1; all others start at 0.
+    chosen: Vec<(usize, usize)>,
+}
+
+impl PerNode {
+    /// Starts at zero, apart from weights of 1 between the chosen (input, output).
+    pub fn new(nodes: usize, inputs: usize, outputs: usize, chosen: &[(usize, usize)]) -> Self {
+        PerNode { nodes, inputs, outputs, chosen: chosen.to_vec() }
+    }
+
+    fn weights(&self) -> usize {
+        self.inputs * self.outputs
+    }
+
+    fn weight(&self, node: usize) -> Range<usize> {
+        node * self.weights()..(node + 1) * self.weights()
+    }
+
+    fn bias(&self, node: usize) -> Range<usize> {
+        let from = self.nodes * self.weights() + node * self.outputs;
+        from..from + self.outputs
+    }
+}
+
+impl Layer for PerNode {
+    fn layout(&self) -> Layout {
+        let mut layout = Layout::default();
+        layout.add("weight", &[self.nodes, self.inputs, self.outputs]);
+        layout.add("bias", &[self.nodes, self.outputs]);
+        layout
+    }
+    fn input_len(&self) -> usize {
+        self.nodes * self.inputs
+    }
+    fn output_len(&self) -> usize {
+        self.nodes * self.outputs
+    }
+    /// The transposed weights.
+    fn prepared_len(&self) -> usize {
+        self.nodes * self.weights()
+    }
+
+    fn initialise(&self, _draw: &mut Draw, parameters: &mut [f32]) {
+        parameters.fill(0.0);
+        for node in 0..self.nodes {
+            let weight = &mut parameters[self.weight(node)];
+            for &(input, output) in &self.chosen {
+                weight[input * self.outputs + output] = 1.0;
+            }
+        }
+    }
+
+    fn prepare(&self, parameters: &[f32], prepared: &mut [f32]) {
+        for node in 0..self.nodes {
+            let to = &mut prepared[self.weight(node)];
+            for (i, row) in parameters[self.weight(node)].chunks_exact(self.outputs).enumerate() {
+                for (j, value) in row.iter().enumerate() {
+                    to[j * self.inputs + i] = *value;
+                }
+            }
+        }
+    }
+
+    fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], _memory: Memory<'_>) {
+        let product = Product {
+            a_row: self.input_len(),
+            c_row: self.output_len(),
+            ..Product::dense(pass.samples, self.inputs, self.outputs)
+        };
+        for node in 0..self.nodes {
+            let (x, y) = (&x[node * self.inputs..], &mut y[node * self.outputs..]);
+            let bias = Start::Row(&pass.parameters[self.bias(node)]);
+            product.run(x, &pass.parameters[self.weight(node)], bias, y);
+        }
+    }
+
+    fn backward(
+        &self,
+        pass: &Pass<'_>,
+        given: Given<'_>,
+        dy: &mut [f32],
+        mut dx: Option<&mut [f32]>,
+        gradient: &mut [f32],
+        _memory: Memory<'_>,
+    ) {
+        let samples = pass.samples;
+        let weight = Product {
+            a_depth: self.input_len(),
+            b_row: self.output_len(),
+            ..Product::transposed(samples, self.inputs, self.outputs)
+        };
+        let input = Product {
+            a_row: self.output_len(),
+            c_row: self.input_len(),
+            ..Product::dense(samples, self.outputs, self.inputs)
+        };
+        for node in 0..self.nodes {
+            let d_node = &dy[node * self.outputs..];
+            let x = &given.x[node * self.inputs..];
+            weight.run(x, d_node, Start::Keep, &mut gradient[self.weight(node)]);
+            for sample in dy.chunks_exact(self.output_len()) {
+                let d_node = &sample[node * self.outputs..][..self.outputs];
+                super::add(&mut gradient[self.bias(node)], d_node);
+            }
+            if let Some(dx) = dx.as_deref_mut() {
+                let dx = &mut dx[node * self.inputs..];
+                input.run(d_node, &pass.prepared[self.weight(node)], Start::Zero, dx);
+            }
+        }
+    }
+}

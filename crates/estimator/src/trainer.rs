@@ -1,0 +1,244 @@
+//! Training, one epoch at a time.
+//!
+//! The loss is the paper's equation (312) on scaled targets:
+//!
+//! ```text
+//! L = 1/N Σ_v (k_v − k̂_v)² + α/N Σ_v (q_v − q̂_v)²
+//! ```
+//!
+//! over all links; the validation loss is the same over the scored links alone. The weights of the
+//! best epoch are kept. Everything random is a hash of seed, epoch and step, so that a run depends
+//! neither on threads nor on interruptions.
+
+use neural::{
+    Adam, Average, Fusion, Layer, Learner, Noise, Optimiser, Schedule, Squared, clip_norm, hash,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use traffic::Step;
+
+use crate::recipe::Recipe;
+
+/// Windows that are estimated together outside training.
+const BLOCK: usize = 512;
+
+/// The samples of a training run.
+pub trait Examples: Sync {
+    /// Numbers of an input.
+    fn inputs(&self) -> usize;
+    /// Numbers of a target.
+    fn outputs(&self) -> usize;
+    /// Writes the input of a window.
+    fn write_input(&self, last: Step, to: &mut [f32]);
+    /// Writes the scaled target of a window.
+    fn write_target(&self, last: Step, to: &mut [f32]);
+    /// Weights of the outputs in the loss.
+    fn weights(&self) -> &[f32];
+    /// Weights of the outputs in the validation loss.
+    fn judged(&self) -> &[f32];
+    /// Windows to learn from.
+    fn train(&self) -> &[Step];
+    /// Windows to judge by.
+    fn validation(&self) -> &[Step];
+}
+
+/// How an epoch went.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Mean loss of its steps.
+    pub train: f64,
+    /// Loss of the validation part after it.
+    pub validation: f64,
+}
+
+/// Why training failed.
+#[derive(Debug, Error, PartialEq)]
+pub enum TrainError {
+    /// The loss is not a number any more.
+    #[error(
+        "training diverged in epoch {epoch}, step {step}: the loss is {loss}; try a smaller learning rate"
+    )]
+    Diverged {
+        /// The epoch.
+        epoch: usize,
+        /// The step of the whole run.
+        step: u64,
+        /// Its loss.
+        loss: f64,
+    },
+}
+
+/// A training run, between two epochs.
+pub struct Trainer {
+    pub(crate) learner: Learner<Fusion>,
+    pub(crate) adam: Adam,
+    pub(crate) average: Option<Average>,
+    pub(crate) best: Vec<f32>,
+    pub(crate) history: Vec<Epoch>,
+    recipe: Recipe,
+    schedule: Schedule,
+    seed: u64,
+    x: Vec<f32>,
+    y: Vec<f32>,
+}
+
+impl Trainer {
+    /// Before the first epoch.
+    pub fn new(learner: Learner<Fusion>, recipe: Recipe, seed: u64, samples: usize) -> Self {
+        let parameters = learner.parameters();
+        Self {
+            adam: Adam::new(parameters.len(), recipe.weight_decay()),
+            average: recipe.average.map(|decay| Average::new(parameters, decay)),
+            best: parameters.to_vec(),
+            history: Vec::new(),
+            schedule: recipe.schedule(samples.div_ceil(recipe.batch.max(1))),
+            recipe,
+            seed,
+            x: Vec::new(),
+            y: Vec::new(),
+            learner,
+        }
+    }
+
+    /// The epochs so far.
+    pub fn history(&self) -> &[Epoch] {
+        &self.history
+    }
+
+    /// The epoch with the least validation loss so far.
+    pub fn best_epoch(&self) -> Option<Epoch> {
+        let mut best: Option<Epoch> = None;
+        for &epoch in &self.history {
+            if best.is_none_or(|best| epoch.validation < best.validation) {
+                best = Some(epoch);
+            }
+        }
+        best
+    }
+
+    /// Whether nothing more is to be gained: all epochs done, or no better one for long.
+    pub fn is_done(&self) -> bool {
+        let best = self.best_epoch().map_or(0, |epoch| epoch.number);
+        let done = self.history.len();
+        done >= self.recipe.epochs || done - best >= self.recipe.patience.max(1)
+    }
+
+    /// One pass over the training part, then the validation part.
+    pub fn epoch(&mut self, examples: &impl Examples) -> Result<Epoch, TrainError> {
+        let number = self.history.len() + 1;
+        let mut order = examples.train().to_vec();
+        if self.recipe.shuffle {
+            shuffle(&mut order, hash([self.seed, number as u64]));
+        }
+        let (mut total, mut steps) = (0.0, 0);
+        for batch in order.chunks(self.recipe.batch.max(1)) {
+            let step = self.adam.steps();
+            let loss = self.step(examples, batch, step);
+            if !loss.is_finite() {
+                return Err(TrainError::Diverged { epoch: number, step, loss });
+            }
+            total += loss;
+            steps += 1;
+        }
+        let validation = self.validate(examples);
+        if !validation.is_finite() {
+            let step = self.adam.steps();
+            return Err(TrainError::Diverged { epoch: number, step, loss: validation });
+        }
+        let epoch = Epoch { number, train: total / f64::from(steps.max(1)), validation };
+        if self.best_epoch().is_none_or(|best| validation < best.validation) {
+            self.best = self.judged_weights().to_vec();
+        }
+        self.history.push(epoch);
+        Ok(epoch)
+    }
+
+    fn step(&mut self, examples: &impl Examples, batch: &[Step], step: u64) -> f64 {
+        let (inputs, outputs) = (examples.inputs(), examples.outputs());
+        self.x.resize(batch.len() * inputs, 0.0);
+        self.y.resize(batch.len() * outputs, 0.0);
+        let places = self.x.chunks_exact_mut(inputs).zip(self.y.chunks_exact_mut(outputs));
+        for (&last, (x, y)) in batch.iter().zip(places) {
+            examples.write_input(last, x);
+            examples.write_target(last, y);
+        }
+        let noise = Noise { seed: self.seed, step, first_sample: 0 };
+        let loss = Squared::new(&self.y, examples.weights());
+        let loss = self.learner.train(&self.x, &loss, Some(noise));
+        if let Some(longest) = self.recipe.clip {
+            clip_norm(self.learner.gradient_mut(), longest);
+        }
+        self.learner.step(&mut self.adam, self.schedule.rate(step));
+        if let Some(average) = &mut self.average {
+            average.update(self.learner.parameters());
+        }
+        loss
+    }
+
+    /// The weights that are judged and kept.
+    fn judged_weights(&self) -> &[f32] {
+        self.average.as_ref().map_or(self.learner.parameters(), Average::weights)
+    }
+
+    fn validate(&mut self, examples: &impl Examples) -> f64 {
+        let weights = self.judged_weights().to_vec();
+        let current = self.learner.parameters().to_vec();
+        self.learner.update(|parameters, _| parameters.copy_from_slice(&weights));
+        let windows = examples.validation();
+        let mut target = vec![0.0; examples.outputs()];
+        let mut total = 0.0;
+        estimate_windows(
+            &self.learner,
+            windows,
+            |last, x| examples.write_input(last, x),
+            |last, estimate| {
+                examples.write_target(last, &mut target);
+                for ((y, t), w) in estimate.iter().zip(&target).zip(examples.judged()) {
+                    total += f64::from(*w) * f64::from(y - t).powi(2);
+                }
+            },
+        );
+        self.learner.update(|parameters, _| parameters.copy_from_slice(&current));
+        total / windows.len().max(1) as f64
+    }
+
+    /// The model with the weights of the best epoch.
+    pub fn finish(mut self) -> Learner<Fusion> {
+        let best = self.best;
+        self.learner.update(|parameters, _| parameters.copy_from_slice(&best));
+        self.learner
+    }
+}
+
+/// Runs a model over windows, block by block, and hands each window's output on.
+pub(crate) fn estimate_windows(
+    learner: &Learner<Fusion>,
+    windows: &[Step],
+    write_input: impl Fn(Step, &mut [f32]),
+    mut take: impl FnMut(Step, &[f32]),
+) {
+    let (inputs, outputs) = (learner.model().input_len(), learner.model().output_len());
+    let mut x = vec![0.0; BLOCK.min(windows.len()) * inputs];
+    let mut y = vec![0.0; BLOCK.min(windows.len()) * outputs];
+    for block in windows.chunks(BLOCK) {
+        let (x, y) = (&mut x[..block.len() * inputs], &mut y[..block.len() * outputs]);
+        for (&last, x) in block.iter().zip(x.chunks_exact_mut(inputs)) {
+            write_input(last, x);
+        }
+        learner.infer(x, y);
+        for (&last, y) in block.iter().zip(y.chunks_exact(outputs)) {
+            take(last, y);
+        }
+    }
+}
+
+/// Fisher–Yates by a hash.
+fn shuffle(steps: &mut [Step], key: u64) {
+    for i in (1..steps.len()).rev() {
+        let j = hash([key, i as u64]) % (i as u64 + 1);
+        steps.swap(i, j as usize);
+    }
+}
