@@ -102,7 +102,7 @@ def fcd(folder, rounds):
     simulate("sumo", MINUTES["fcd"], folder / "for-fcd", "--keep", kept)
     run([*sumo_command(MINUTES["fcd"]), "--fcd-output", "positions.xml", "--fcd-output.attributes", "id,lane,pos,speed"], kept)
     path = kept / "positions.xml"
-    own = [EXAMPLES / "read_fcd", NETWORK, kept / "net.xml", path]
+    own = [EXAMPLES / "read_fcd", folder / "for-fcd" / "network.toml", kept / "net.xml", path]
     peer = [sys.executable, ROOT / "scripts/peer_iterparse.py", path]
     ours, theirs = run_json(own), run_json([*peer, "--check", kept / "net.xml"])
     same = ours["rows"] == theirs["rows"] and ours["on_links"] == theirs["on_links"]

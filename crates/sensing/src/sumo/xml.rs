@@ -222,7 +222,7 @@ impl<'a> Element<'a> {
     /// An attribute's text, if it is there.
     pub fn find(&self, name: &str) -> Result<Option<Cow<'a, str>>, SumoFileError> {
         for attribute in self.attributes() {
-            let (key, value) = attribute.map_err(|fault| self.locate(fault))?;
+            let (key, value) = attribute.map_err(|fault| self.locate(fault.into()))?;
             if key == name.as_bytes() {
                 return match unescaped(value) {
                     Some(text) => Ok(Some(text)),
@@ -275,23 +275,39 @@ pub(super) struct Attributes<'a> {
     rest: &'a [u8],
 }
 
+/// What was found where an attribute should be.
+pub(super) struct Malformed<'a>(&'a [u8]);
+
+impl From<Malformed<'_>> for Fault {
+    #[cold]
+    fn from(found: Malformed<'_>) -> Self {
+        Fault::new("attributes", quoted(found.0), "name=\"value\"")
+    }
+}
+
 impl<'a> Iterator for Attributes<'a> {
-    type Item = Result<(&'a [u8], &'a [u8]), Fault>;
+    // The error is small, for the sake of the millions that are none.
+    type Item = Result<(&'a [u8], &'a [u8]), Malformed<'a>>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let text = self.rest.trim_ascii_start();
+        let text = match self.rest {
+            [b' ', rest @ ..] if rest.first().is_some_and(|byte| !byte.is_ascii_whitespace()) => {
+                rest
+            }
+            rest => rest.trim_ascii_start(),
+        };
         if text.is_empty() {
             return None;
         }
         self.rest = &[];
-        let malformed = || Some(Err(Fault::new("attributes", quoted(text), "name=\"value\"")));
-        let Some(equals) = text.iter().position(|&byte| byte == b'=') else { return malformed() };
+        let malformed = Some(Err(Malformed(text)));
+        let Some(equals) = text.iter().position(|&byte| byte == b'=') else { return malformed };
         let Some(&quote) = text.get(equals + 1).filter(|byte| matches!(byte, b'"' | b'\'')) else {
-            return malformed();
+            return malformed;
         };
         let value = &text[equals + 2..];
-        let Some(end) = value.iter().position(|&byte| byte == quote) else { return malformed() };
+        let Some(end) = value.iter().position(|&byte| byte == quote) else { return malformed };
         self.rest = &value[end + 1..];
         Some(Ok((&text[..equals], &value[..end])))
     }
