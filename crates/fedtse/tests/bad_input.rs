@@ -132,8 +132,8 @@ fn network_files() {
     assert!(corridor.contains(turn) && !apart.contains(turn));
     let error = refuse(apart);
     assert!(error.contains("line 1: network: is disconnected: 16 of 17 links"), "{error}");
-    let error = refuse(corridor.replacen("length = 150.0", "length = -150.0", 1));
-    assert!(error.contains("link `E1`: length: found -150 m, expected more than 0 m"), "{error}");
+    let error = refuse(corridor.replacen("length = 115.0", "length = -115.0", 1));
+    assert!(error.contains("link `E1`: length: found -115 m, expected more than 0 m"), "{error}");
     let error = refuse(corridor[..corridor.len() / 2].to_string());
     assert!(error.contains("TOML parse error at line"), "{error}");
     assert!(refuse(String::new()).contains("missing field `format`"));

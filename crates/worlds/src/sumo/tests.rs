@@ -165,6 +165,6 @@ fn every_lane_of_a_loop_has_a_detector() {
     let xml = String::from_utf8(written).unwrap();
     let detectors = rows(&xml, "additional", "inductionLoop", ["id", "lane", "pos", "period"]);
     assert_eq!(detectors.len(), 5 + 4);
-    assert_eq!(detectors[0], ["L1_0", "E1_0", "130.00", "10"]);
-    assert_eq!(detectors[8], ["L5_3", "E5_3", "95.00", "10"]);
+    assert_eq!(detectors[0], ["L1_0", "E1_0", "95.00", "10"]);
+    assert_eq!(detectors[8], ["L5_3", "E5_3", "60.00", "10"]);
 }
