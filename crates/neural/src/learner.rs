@@ -211,6 +211,7 @@ impl<L: Layer> Learner<L> {
         if chunks <= 1 {
             lanes.iter_mut().enumerate().for_each(each);
         } else {
+            self.reserve_work(chunks.min(count));
             lanes.par_iter_mut().enumerate().with_max_len(1).for_each(each);
         }
         self.lanes = lanes;
@@ -238,6 +239,7 @@ impl<L: Layer> Learner<L> {
             }
             return;
         }
+        self.reserve_work(samples.div_ceil(self.plan.chunk));
         let length = self.plan.chunk * self.model.output_len();
         y.par_chunks_mut(length).enumerate().for_each(|(chunk, y)| each(chunk, y));
     }
@@ -252,7 +254,7 @@ impl<L: Layer> Learner<L> {
         assert_eq!(y.len(), samples * self.model.output_len(), "outputs of {samples} samples");
         let mut kept = std::mem::take(&mut self.kept);
         while kept.len() < samples.div_ceil(self.plan.chunk) {
-            kept.push(self.borrow_work());
+            kept.push(Work::new(&self.model, self.plan.chunk));
         }
         let length = self.plan.chunk * self.model.output_len();
         let chunks = y.par_chunks_mut(length.max(1)).zip(&mut kept).enumerate();
@@ -383,6 +385,16 @@ impl<L: Layer> Learner<L> {
             parameters: &self.parameters,
             prepared: &self.prepared,
             noise: noise.map(|n| Noise { first_sample: n.first_sample + first as u64, ..n }),
+        }
+    }
+
+    /// Makes sure that every thread that may take part finds memory: not one that happens to come
+    /// late allocates in the middle of training.
+    fn reserve_work(&self, tasks: usize) {
+        let most = tasks.min(rayon::current_num_threads());
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while idle.len() < most {
+            idle.push(Work::new(&self.model, self.plan.chunk));
         }
     }
 

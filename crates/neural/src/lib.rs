@@ -1,13 +1,15 @@
 //! Layers with explicit forward and backward, and what is needed to train them.
 //!
 //! 1. [`Layer`]: what a layer or model does with a chunk of samples. One file for each:
-//!    [`Linear`], [`TemporalConv`], [`ChebConv`], [`LayerNorm`], [`Activate`].
-//! 2. [`Chain`], [`Fusion`]: layers after and beside each other. [`stgcn()`] and [`head()`]: the
+//!    [`Linear`], [`TemporalConv`], [`ChebConv`], [`MessagePassing`], [`NodeEmbedding`],
+//!    [`LayerNorm`], [`Activate`], [`Dropout`], [`PartyDropout`].
+//! 2. [`Chain`], [`Residual`], [`Fusion`]: layers after, around and beside each other. [`stgcn()`] and [`head()`]: the
 //!    paper's models.
 //! 3. [`Learner`]: runs a model over a batch, chunk by chunk, on all threads, with the same bits
 //!    whatever their number.
 //! 4. [`Squared`] and [`Huber`] losses; [`Adam`] and [`Sgd`] with a [`Schedule`], [`clip_norm`] and
 //!    an [`Average`] of the weights.
+//! 5. [`Checkpoint`]: weights, optimiser state and scalers as safetensors.
 //!
 //! All activations are f32, `[sample, time, node, channel]`; parameters and gradients are flat
 //! vectors with a [`Layout`]. All dense layers share one matrix [`Product`]. This crate knows
@@ -19,6 +21,8 @@ mod chain;
 mod chebyshev;
 #[cfg(test)]
 mod check;
+mod dropout;
+mod embedding;
 mod fusion;
 mod gemm;
 mod kernel;
@@ -27,12 +31,16 @@ mod layout;
 mod learner;
 mod linear;
 mod loss;
+mod messages;
 mod norm;
 mod optimiser;
+mod party;
 mod random;
+mod residual;
 mod schedule;
 mod sparse;
 mod stgcn;
+mod store;
 mod temporal;
 mod vector;
 
@@ -40,6 +48,8 @@ pub use activation::{Activate, Activation};
 pub use average::Average;
 pub use chain::Chain;
 pub use chebyshev::{ChebConv, ChebShape, DENSE_NODES, scaled_laplacian};
+pub use dropout::Dropout;
+pub use embedding::NodeEmbedding;
 pub use fusion::Fusion;
 pub use gemm::{Product, Start};
 pub use layer::{Given, Layer, Memory, Noise, Pass, carve};
@@ -47,10 +57,14 @@ pub use layout::{Layout, Parameter};
 pub use learner::{Learner, ParametersError, Plan};
 pub use linear::Linear;
 pub use loss::{Huber, Loss, Squared};
+pub use messages::{MessagePassing, MessageShape};
 pub use norm::LayerNorm;
 pub use optimiser::{Adam, Decay, Optimiser, Sgd, clip_norm};
+pub use party::PartyDropout;
 pub use random::{Draw, hash, unit};
+pub use residual::Residual;
 pub use schedule::Schedule;
 pub use sparse::{Sparse, SparseError};
 pub use stgcn::{StgcnError, StgcnShape, head, stgcn};
+pub use store::{Checkpoint, CheckpointError};
 pub use temporal::{TemporalConv, TemporalShape};

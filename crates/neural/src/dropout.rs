@@ -1,0 +1,128 @@
+//! Dropout: in training each value is zero with probability p, else divided by 1 − p.
+//!
+//! What is dropped is a hash of the seed, the training step, the layer's number, the sample and
+//! the place: the same for any chunk size and number of threads, and the same in backward, which
+//! therefore needs no memory. Estimates drop nothing.
+//!
+//! ```
+//! use neural::{Dropout, Learner, Noise, Plan};
+//! let mut layer = Learner::new(Dropout::new(0.5, 1, 0), 0, Plan::default());
+//! let (x, mut y) = ([1.0; 1000], [0.0; 1000]);
+//! layer.infer(&x, &mut y);
+//! assert_eq!(y, x);
+//! layer.forward(&x, &mut y, Some(Noise { seed: 1, step: 0, first_sample: 0 }));
+//! assert!(y.iter().all(|&y| y == 0.0 || y == 2.0));
+//! // Mean 1, standard deviation 1/√1000 = 0.03.
+//! assert!((y.iter().sum::<f32>() / 1000.0 - 1.0).abs() < 0.1);
+//! ```
+
+use crate::layer::{Given, Layer, Memory, Noise, Pass};
+use crate::layout::Layout;
+use crate::random::hash;
+
+/// The layer, see the [module](self).
+#[derive(Clone, Copy, Debug)]
+pub struct Dropout {
+    /// A value is dropped if 16 bits of its hash are below this.
+    threshold: u32,
+    keep: f32,
+    len: usize,
+    number: u64,
+}
+
+impl Dropout {
+    /// For samples of `len` values. `number` tells the dropout layers of a model apart.
+    ///
+    /// # Panics
+    /// If the probability is not in [0, 1).
+    pub fn new(probability: f32, len: usize, number: u64) -> Self {
+        assert!((0.0..1.0).contains(&probability), "probability {probability} is not in [0, 1)");
+        // Rounded to 16 bits; the scale follows the rounded value, so the mean is exact.
+        let threshold = (probability * 65_536.0).round().min(65_535.0) as u32;
+        Dropout { threshold, keep: 65_536.0 / (65_536 - threshold) as f32, len, number }
+    }
+
+    fn apply(&self, noise: Noise, values: &mut [f32]) {
+        for (sample, values) in values.chunks_exact_mut(self.len.max(1)).enumerate() {
+            let sample = noise.first_sample + sample as u64;
+            let key = hash([noise.seed, noise.step, self.number, sample]);
+            // Four decisions in each hash.
+            for (block, values) in values.chunks_mut(4).enumerate() {
+                let bits = hash([key, block as u64]);
+                for (i, value) in values.iter_mut().enumerate() {
+                    let dropped = ((bits >> (16 * i)) as u32 & 0xffff) < self.threshold;
+                    *value = if dropped { 0.0 } else { *value * self.keep };
+                }
+            }
+        }
+    }
+}
+
+impl Layer for Dropout {
+    fn layout(&self) -> Layout {
+        Layout::default()
+    }
+    fn input_len(&self) -> usize {
+        self.len
+    }
+    fn output_len(&self) -> usize {
+        self.len
+    }
+
+    fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], _memory: Memory<'_>) {
+        y.copy_from_slice(x);
+        if let Some(noise) = pass.noise {
+            self.apply(noise, y);
+        }
+    }
+
+    fn backward(
+        &self,
+        pass: &Pass<'_>,
+        _given: Given<'_>,
+        dy: &mut [f32],
+        dx: Option<&mut [f32]>,
+        _gradient: &mut [f32],
+        _memory: Memory<'_>,
+    ) {
+        let Some(dx) = dx else { return };
+        dx.copy_from_slice(dy);
+        if let Some(noise) = pass.noise {
+            self.apply(noise, dx);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{NOISE, check_layer_by_sample};
+
+    fn mask(layer: &Dropout, sample: usize) -> Vec<f64> {
+        let mut ones = vec![1.0; layer.len];
+        layer.apply(Noise { first_sample: sample as u64, ..NOISE }, &mut ones);
+        ones.iter().map(|&value| f64::from(value)).collect()
+    }
+
+    #[test]
+    fn values_and_gradients_have_the_same_mask_in_any_chunk() {
+        let layer = Dropout::new(0.3, 13, 2);
+        check_layer_by_sample(&layer, 3, 1, |_, sample, x| {
+            x.iter().zip(mask(&layer, sample)).map(|(x, mask)| x * mask).collect()
+        });
+    }
+
+    #[test]
+    fn masks_differ_by_sample_layer_and_step_and_keep_the_mean() {
+        let layer = Dropout::new(0.25, 10_000, 0);
+        let first = mask(&layer, 0);
+        let share = first.iter().filter(|&&value| value == 0.0).count() as f64 / 1e4;
+        // Standard deviation √(0.25·0.75/10⁴) = 0.0043: four of them.
+        assert!((share - 0.25).abs() < 0.018, "{share}");
+        assert_ne!(first, mask(&layer, 1));
+        assert_ne!(first, mask(&Dropout::new(0.25, 10_000, 1), 0));
+        let mut later = vec![1.0; 10_000];
+        layer.apply(Noise { step: 7, ..NOISE }, &mut later);
+        assert!(later.iter().zip(&first).any(|(a, b)| f64::from(*a) != *b));
+    }
+}
