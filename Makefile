@@ -53,7 +53,7 @@ $(PEERS_VENV)/installed: scripts/peers.txt
 
 bench: sumo peers
 	cargo build --release --workspace --examples --bins
-	$(PEERS_VENV)/bin/python scripts/bench.py
+	$(PEERS_VENV)/bin/python scripts/bench.py $(BENCH)
 
 clean-venvs:
 	rm -rf $(SUMO_VENV) $(PEERS_VENV)

@@ -56,6 +56,8 @@ impl SumoTools {
     }
 
     fn within(folder: &Path) -> Option<Self> {
+        // The programs are run from other folders: their own must not be relative to this one.
+        let folder = std::path::absolute(folder).ok()?;
         let program = |name: &str| {
             let path = folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
             path.is_file().then_some(path)
@@ -102,5 +104,11 @@ mod tests {
         std::fs::write(file("netconvert"), "").unwrap();
         let tools = SumoTools::find(Some(folder.path())).unwrap();
         assert_eq!(tools.sumo(), file("sumo"));
+        let here = tempfile::tempdir_in(".").unwrap();
+        for name in ["sumo", "netconvert"] {
+            std::fs::copy(file(name), here.path().join(file(name).file_name().unwrap())).unwrap();
+        }
+        let relative = PathBuf::from(here.path().file_name().unwrap());
+        assert!(SumoTools::find(Some(&relative)).unwrap().sumo().is_absolute());
     }
 }
