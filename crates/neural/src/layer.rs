@@ -11,7 +11,7 @@ use crate::{Draw, Layout};
 
 /// A differentiable function of a chunk of samples, with parameters.
 ///
-/// A model is a layer too: see [`Chain`](crate::Chain), [`Stgcn`](crate::Stgcn),
+/// A model is a layer too: see [`Chain`](crate::Chain), [`stgcn`](crate::stgcn()),
 /// [`Fusion`](crate::Fusion). To train one, give it to a [`Learner`](crate::Learner).
 pub trait Layer: Send + Sync {
     /// Names, shapes and places of the parameters.
@@ -56,6 +56,50 @@ pub trait Layer: Send + Sync {
     /// Completes the gradient after all chunks have been added up. For parameters whose gradient
     /// is a copy of another's.
     fn finish_gradient(&self, _gradient: &mut [f32]) {}
+}
+
+impl<T: Layer + ?Sized> Layer for Box<T> {
+    fn layout(&self) -> Layout {
+        (**self).layout()
+    }
+    fn input_len(&self) -> usize {
+        (**self).input_len()
+    }
+    fn output_len(&self) -> usize {
+        (**self).output_len()
+    }
+    fn prepared_len(&self) -> usize {
+        (**self).prepared_len()
+    }
+    fn saved_len(&self, samples: usize) -> usize {
+        (**self).saved_len(samples)
+    }
+    fn scratch_len(&self, samples: usize) -> usize {
+        (**self).scratch_len(samples)
+    }
+    fn initialise(&self, draw: &mut Draw, parameters: &mut [f32]) {
+        (**self).initialise(draw, parameters);
+    }
+    fn prepare(&self, parameters: &[f32], prepared: &mut [f32]) {
+        (**self).prepare(parameters, prepared);
+    }
+    fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], memory: Memory<'_>) {
+        (**self).forward(pass, x, y, memory);
+    }
+    fn backward(
+        &self,
+        pass: &Pass<'_>,
+        given: Given<'_>,
+        dy: &mut [f32],
+        dx: Option<&mut [f32]>,
+        gradient: &mut [f32],
+        memory: Memory<'_>,
+    ) {
+        (**self).backward(pass, given, dy, dx, gradient, memory);
+    }
+    fn finish_gradient(&self, gradient: &mut [f32]) {
+        (**self).finish_gradient(gradient);
+    }
 }
 
 /// What one pass works with, the same for forward and backward.
