@@ -14,6 +14,8 @@ mod scale_up;
 mod sort;
 pub mod sumo;
 mod table;
+#[cfg(test)]
+mod test_roads;
 mod vehicles;
 
 pub use dataset::{

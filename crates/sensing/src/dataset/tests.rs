@@ -1,6 +1,7 @@
-use traffic::{LinkId, Samples, VehicleClass, VehicleId, corridor};
+use traffic::{LinkId, Samples, VehicleClass, VehicleId};
 
 use super::*;
+use crate::test_roads::corridor;
 
 fn sample(time: f64, vehicle: u32, position: f32) -> VehicleSample {
     VehicleSample {

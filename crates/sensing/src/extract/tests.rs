@@ -1,7 +1,8 @@
 use proptest::prelude::*;
-use traffic::{LinkId, VehicleClass, VehicleId, corridor};
+use traffic::{LinkId, VehicleClass, VehicleId};
 
 use super::*;
+use crate::test_roads::corridor;
 
 fn plan(rates: &[f64]) -> FeaturePlan {
     FeaturePlan::paper(Fleets::nested(rates, 1).unwrap())

@@ -1,10 +1,11 @@
-use traffic::{LinkId, LoopCount, VehicleClass, VehicleSample, corridor};
+use traffic::{LinkId, LoopCount, VehicleClass, VehicleSample};
 
 use super::*;
 use crate::dataset::{DatasetWriter, Provenance};
 use crate::fleet::Fleets;
 use crate::recordings::RecordingWatch;
 use crate::scale_up::scale_up_errors;
+use crate::test_roads::corridor;
 use crate::vehicles::VehicleTable;
 
 type Moments = Vec<(f64, Vec<VehicleSample>)>;

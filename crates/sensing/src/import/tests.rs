@@ -1,9 +1,10 @@
 use proptest::prelude::*;
-use traffic::{Samples, corridor};
+use traffic::Samples;
 
 use super::*;
 use crate::dataset::{Dataset, Provenance};
 use crate::table::{Column, Kind, TableWriter};
+use crate::test_roads::corridor;
 
 fn import(path: &Path, kind: FileKind) -> Result<Vec<VehicleSample>, ImportError> {
     let network = corridor().unwrap();

@@ -1,8 +1,9 @@
-use traffic::{Seconds, VehicleClass, VehicleId, corridor};
+use traffic::{Seconds, VehicleClass, VehicleId};
 
 use super::*;
 use crate::matching::Track;
 use crate::pneuma::{PneumaReader, PneumaWriter, ReadOptions, Variant, write_header, write_track};
+use crate::test_roads::corridor;
 
 /// From the end of E1 over the line to E2, at 10 m/s, changing from lane 0 to lane 1.
 fn samples(network: &Network) -> Vec<VehicleSample> {
