@@ -120,10 +120,9 @@ def totals_by_pandas(rows, lengths):
 
 
 def explode(pieces, touched):
-    pieces = pieces.assign(touched=touched)
-    pieces = pieces.loc[pieces.index.repeat(touched)] if pieces.index.is_unique else pieces.iloc[
-        np.repeat(np.arange(len(pieces)), touched)
-    ]
+    """Repeats each row as often as it touches boxes, and numbers the repetitions."""
+    rows = np.repeat(np.arange(len(pieces)), touched)
+    pieces = pieces.assign(touched=touched).iloc[rows]
     counts = touched.to_numpy()
     starts = np.repeat(np.cumsum(counts) - counts, counts)
     return pieces.assign(number=np.arange(len(pieces)) - starts)
