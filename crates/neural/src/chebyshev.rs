@@ -163,7 +163,7 @@ impl ChebConv {
         }
     }
 
-    /// `y += Σ_{k ≥ 1} T_k·z_k`; overwrites `z`.
+    /// `y ← f(y + Σ_{k ≥ 1} T_k·z_k)`; overwrites `z`.
     fn gather(&self, z: &mut [f32], y: &mut [f32]) {
         let (orders, outputs) = (self.shape.orders, self.shape.outputs);
         match &self.graph {
@@ -179,7 +179,11 @@ impl ChebConv {
                 };
                 let slices = z.chunks_exact(self.nodes * above * outputs);
                 for (z, y) in slices.zip(y.chunks_exact_mut(self.nodes * outputs)) {
-                    product.run(polynomials, z, Start::Keep, y);
+                    let relu = self.activation == Activation::Relu;
+                    product.run_relu(polynomials, z, Start::Keep, relu, y);
+                }
+                if self.activation == Activation::Relu {
+                    return;
                 }
             }
             Graph::Sparse(laplacian) => {
@@ -201,6 +205,7 @@ impl ChebConv {
                 }
             }
         }
+        self.activation.apply(y);
     }
 
     /// The gradients `dz_k = T_kᵀ·dy` of the orders above 0.
@@ -294,8 +299,9 @@ impl Layer for ChebConv {
             let [z] = carve(memory.scratch, [self.above_len(pass.samples)]);
             self.project(rows, x, weight, z);
             self.gather(z, y);
+        } else {
+            self.activation.apply(y);
         }
-        self.activation.apply(y);
     }
 
     fn backward(

@@ -16,6 +16,7 @@
 //! assert!((y.iter().sum::<f32>() / 1000.0 - 1.0).abs() < 0.1);
 //! ```
 
+use crate::kernel::{Vectorised, vectorise};
 use crate::layer::{Given, Layer, Memory, Noise, Pass};
 use crate::layout::Layout;
 use crate::random::hash;
@@ -46,14 +47,32 @@ impl Dropout {
         for (sample, values) in values.chunks_exact_mut(self.len.max(1)).enumerate() {
             let sample = noise.first_sample + sample as u64;
             let key = hash([noise.seed, noise.step, self.number, sample]);
-            // Four decisions in each hash.
-            for (block, values) in values.chunks_mut(4).enumerate() {
-                let bits = hash([key, block as u64]);
-                for (i, value) in values.iter_mut().enumerate() {
-                    let dropped = ((bits >> (16 * i)) as u32 & 0xffff) < self.threshold;
-                    *value = if dropped { 0.0 } else { *value * self.keep };
-                }
-            }
+            vectorise(Mask { values, key, threshold: self.threshold, keep: self.keep });
+        }
+    }
+}
+
+/// Drops values of one sample.
+struct Mask<'a> {
+    values: &'a mut [f32],
+    key: u64,
+    threshold: u32,
+    keep: f32,
+}
+
+impl Vectorised for Mask<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<const FUSED: bool>(self) {
+        let (low, high) = (self.key as u32, (self.key >> 32) as u32);
+        for (place, value) in self.values.iter_mut().enumerate() {
+            // A 32-bit mixer of the place and both halves of the key: vectors have no fast 64-bit
+            // multiplication.
+            let bits = (place as u32).wrapping_mul(0x9e37_79b9) ^ low;
+            let bits = (bits ^ (bits >> 16)).wrapping_mul(0x7feb_352d) ^ high;
+            let bits = (bits ^ (bits >> 15)).wrapping_mul(0x846c_a68b);
+            let bits = (bits ^ (bits >> 16)) & 0xffff;
+            *value = if bits < self.threshold { 0.0 } else { *value * self.keep };
         }
     }
 }

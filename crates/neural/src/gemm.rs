@@ -55,6 +55,13 @@ pub enum Start<'a> {
     Row(&'a [f32]),
 }
 
+/// What happens to each sum before it is stored.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends<'a> {
+    pub start: Start<'a>,
+    pub relu: bool,
+}
+
 impl Product {
     /// A plain product of row-major matrices: `A[rows, depth] · B[depth, columns]`.
     pub fn dense(rows: usize, depth: usize, columns: usize) -> Self {
@@ -83,23 +90,29 @@ impl Product {
     /// If an operand is shorter than its strides require, or the rows of C overlap.
     #[inline]
     pub fn run(&self, a: &[f32], b: &[f32], start: Start<'_>, c: &mut [f32]) {
-        self.run_at(kernel::level(), a, b, start, c);
+        self.run_at(kernel::level(), a, b, Ends { start, relu: false }, c);
     }
 
-    pub(crate) fn run_at(
+    /// The same, followed by `max(0, c)` if `relu`: cheaper than a second pass over `c`.
+    #[inline]
+    pub(crate) fn run_relu(
         &self,
-        level: Level,
         a: &[f32],
         b: &[f32],
         start: Start<'_>,
+        relu: bool,
         c: &mut [f32],
     ) {
+        self.run_at(kernel::level(), a, b, Ends { start, relu }, c);
+    }
+
+    pub(crate) fn run_at(&self, level: Level, a: &[f32], b: &[f32], ends: Ends<'_>, c: &mut [f32]) {
         if self.rows == 0 || self.columns == 0 {
             return;
         }
-        self.check(a, b, start, c);
-        if !kernel::multiply(level, self, a, b, start, c) {
-            self.portable(a, b, start, c);
+        self.check(a, b, ends.start, c);
+        if !kernel::multiply(level, self, a, b, ends, c) {
+            self.portable(a, b, ends, c);
         }
     }
 
@@ -139,7 +152,7 @@ impl Product {
     }
 
     /// The same sums in the same order, without fused multiply-add.
-    fn portable(&self, a: &[f32], b: &[f32], start: Start<'_>, c: &mut [f32]) {
+    fn portable(&self, a: &[f32], b: &[f32], ends: Ends<'_>, c: &mut [f32]) {
         for row in 0..self.rows {
             for first in (0..self.columns).step_by(16) {
                 let width = (self.columns - first).min(16);
@@ -155,7 +168,7 @@ impl Product {
                 }
                 let to = row * self.c_row + first;
                 let c = &mut c[to..to + width];
-                match start {
+                match ends.start {
                     Start::Zero => c.copy_from_slice(&sums[..width]),
                     Start::Keep => c.iter_mut().zip(&sums).for_each(|(c, sum)| *c += sum),
                     Start::Row(bias) => {
@@ -163,6 +176,9 @@ impl Product {
                             *c = sum + bias;
                         }
                     }
+                }
+                if ends.relu {
+                    c.iter_mut().for_each(|c| *c = if *c < 0.0 { 0.0 } else { *c });
                 }
             }
         }

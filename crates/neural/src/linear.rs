@@ -81,11 +81,14 @@ impl Layer for Linear {
     fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], memory: Memory<'_>) {
         let product = Product::dense(pass.samples * self.rows, self.inputs, self.outputs);
         let (weight, bias) = (&pass.parameters[self.weight.clone()], self.bias.clone());
-        product.run(x, weight, Start::Row(&pass.parameters[bias]), y);
+        let relu = self.activation == Activation::Relu;
+        product.run_relu(x, weight, Start::Row(&pass.parameters[bias]), relu, y);
         if self.activation.needs_input() {
             memory.saved[..y.len()].copy_from_slice(y);
         }
-        self.activation.apply(y);
+        if !relu {
+            self.activation.apply(y);
+        }
     }
 
     fn backward(

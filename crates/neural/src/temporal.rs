@@ -129,8 +129,9 @@ impl TemporalConv {
         let bias = Start::Row(&rest[..self.width()]);
         let product = self.product();
         let c_len = self.time_after() * self.shape.nodes * self.width();
+        let relu = self.activation == Activation::Relu;
         for (x, c) in x.chunks_exact(self.input_len()).zip(c.chunks_exact_mut(c_len)) {
-            product.run(x, weight, bias, c);
+            product.run_relu(x, weight, bias, relu, c);
         }
     }
 
@@ -246,7 +247,9 @@ impl Layer for TemporalConv {
             vectorise(Gate { halves, y, channels: self.shape.outputs });
         } else {
             self.multiply(pass.prepared, x, y);
-            self.activation.apply(y);
+            if self.activation != Activation::Relu {
+                self.activation.apply(y);
+            }
         }
     }
 

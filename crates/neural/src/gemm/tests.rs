@@ -50,6 +50,7 @@ proptest! {
         gaps in (0usize..3, 0usize..3, 0usize..5),
         transposed: bool,
         start in 0usize..3,
+        relu: bool,
         seed: u64,
     ) {
         let (rows, columns, depth, segments) = sizes;
@@ -74,11 +75,16 @@ proptest! {
         let c = some((rows - 1) * product.c_row + columns);
         let bias = some(columns);
         let start = [Start::Zero, Start::Keep, Start::Row(&bias)][start];
-        let expected = oracle(&product, &a, &b, start, &c);
+        let mut expected = oracle(&product, &a, &b, start, &c);
+        if relu {
+            for row in expected.chunks_mut(product.c_row) {
+                row.iter_mut().take(columns).for_each(|value| *value = value.max(0.0));
+            }
+        }
         let mut fused = Vec::new();
         for level in levels() {
             let mut result = c.clone();
-            product.run_at(level, &a, &b, start, &mut result);
+            product.run_at(level, &a, &b, Ends { start, relu }, &mut result);
             for (found, expected) in result.iter().zip(&expected) {
                 // At most 60 terms of random signs below 1: 60 roundings of sums of about 10.
                 prop_assert!((f64::from(*found) - expected).abs() < 4e-5, "{level:?} {product:?}");
@@ -103,4 +109,14 @@ fn a_matrix_that_is_too_short_is_refused() {
 fn overlapping_rows_are_refused() {
     let product = Product { c_row: 1, ..Product::dense(2, 1, 2) };
     product.run(&[0.0; 2], &[0.0; 2], Start::Zero, &mut [0.0; 4]);
+}
+
+#[test]
+fn relu_keeps_numbers_that_are_none() {
+    for level in levels() {
+        let mut c = [0.0; 2];
+        let ends = Ends { start: Start::Row(&[f32::NAN, -1.0]), relu: true };
+        Product::dense(1, 1, 2).run_at(level, &[1.0], &[0.0, 0.0], ends, &mut c);
+        assert!(c[0].is_nan() && c[1] == 0.0, "{level:?} {c:?}");
+    }
 }
