@@ -15,17 +15,16 @@
 //! Only the guest's output crosses between parties: `d` numbers per link, or 9 in all.
 
 use neural::{
-    Activate, Activation, Chain, Fusion, Layer, Linear, Sparse, SparseError, StgcnError,
-    StgcnShape, head, scaled_laplacian, stgcn,
+    Activate, Activation, Chain, Dropout, Fusion, Layer, Linear, MessagePassing, MessageShape,
+    NodeEmbedding, Residual, Sparse, SparseError, StgcnError, StgcnShape, head, scaled_laplacian,
+    stgcn,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::Network;
 
 use crate::inputs::Arrangement;
-use crate::layers::{
-    Dropout, Embedding, Gated, Interleave, Neighbours, PerNode, Residual, Spread, Sum,
-};
+use crate::layers::{Gated, Interleave, PerNode, Spread, Sum};
 use crate::study::WINDOW;
 
 /// Weight of a turn in the paper's graph: exp(−(1/10)²/0.1).
@@ -69,18 +68,32 @@ pub struct ModelShape {
     pub guest: usize,
     /// Whether the guest's numbers are density, flow and mask of each step, to be passed on.
     pub direct: bool,
-    /// Numbers per link that cross from guest to host (`link` only).
+    /// Sizes of the `link` model.
+    pub sizes: Sizes,
+}
+
+/// Sizes of the `link` model that one may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sizes {
+    /// Numbers per link that cross from guest to host.
     pub crossing: usize,
-    /// Units of a link (`link` only).
+    /// Units of a link.
     pub units: usize,
-    /// Numbers that are learned for each link (`link` only).
+    /// Numbers that are learned for each link.
     pub embedding: usize,
-    /// Rounds of message passing in the guest's part (`link` only).
+    /// Rounds of message passing in the guest's part.
     pub guest_rounds: usize,
-    /// Rounds of message passing in the head (`link` only).
+    /// Rounds of message passing in the head.
     pub head_rounds: usize,
-    /// Share of units dropped in training (`link` only).
+    /// Share of units dropped in training.
     pub dropout: f32,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { crossing: 4, units: 64, embedding: 8, guest_rounds: 2, head_rounds: 1, dropout: 0.1 }
+    }
 }
 
 /// Why there is no such model.
@@ -113,24 +126,24 @@ impl ModelShape {
     fn build_link(&self, network: &Network) -> Result<Fusion, ModelError> {
         let roads = Roads::new(network)?;
         let nodes = roads.nodes;
-        if self.guest > 0 && self.crossing < 2 {
-            return Err(ModelError::Crossing { found: self.crossing });
+        if self.guest > 0 && self.sizes.crossing < 2 {
+            return Err(ModelError::Crossing { found: self.sizes.crossing });
         }
-        let context = self.units / 2;
+        let context = self.sizes.units / 2;
         let host_width = if self.shared > 0 { context + self.host } else { self.host };
-        let crossing = if self.guest > 0 { self.crossing } else { 0 };
+        let crossing = if self.guest > 0 { self.sizes.crossing } else { 0 };
 
         let mut parts = vec![Spread::PerNode(host_width)];
         parts.extend((self.guest > 0).then_some(Spread::PerNode(crossing)));
         let width = host_width + crossing;
         let body = Chain::new()
-            .then("embedding", Embedding::new(nodes, width, self.embedding))
-            .then("hidden", self.dense(nodes, width + self.embedding))
-            .then("drop", Dropout::new(nodes * self.units, self.dropout, 100));
+            .then("embedding", NodeEmbedding::new(1, nodes, width, self.sizes.embedding))
+            .then("hidden", self.dense(nodes, width + self.sizes.embedding))
+            .then("drop", Dropout::new(self.sizes.dropout, nodes * self.sizes.units, 100));
         let body = self
-            .rounds(body, &roads, self.head_rounds, 200)
-            .then("second", self.dense(nodes, self.units))
-            .then("out", Linear::new(nodes, self.units, 4));
+            .rounds(body, &roads, self.sizes.head_rounds, 200)
+            .then("second", self.dense(nodes, self.sizes.units))
+            .then("out", Linear::new(nodes, self.sizes.units, 4));
         let chosen: &[_] = if self.direct { &[(host_width, 0), (host_width + 1, 1)] } else { &[] };
         let head = Chain::new()
             .then("beside", Interleave::new(nodes, &parts))
@@ -153,31 +166,34 @@ impl ModelShape {
     fn guest_part(&self, roads: &Roads) -> Sum {
         let nodes = roads.nodes;
         let body = Chain::new()
-            .then("embedding", Embedding::new(nodes, self.guest, self.embedding))
-            .then("hidden", self.dense(nodes, self.guest + self.embedding))
-            .then("drop", Dropout::new(nodes * self.units, self.dropout, 300));
+            .then("embedding", NodeEmbedding::new(1, nodes, self.guest, self.sizes.embedding))
+            .then("hidden", self.dense(nodes, self.guest + self.sizes.embedding))
+            .then("drop", Dropout::new(self.sizes.dropout, nodes * self.sizes.units, 300));
         let body = self
-            .rounds(body, roads, self.guest_rounds, 400)
-            .then("out", Linear::new(nodes, self.units, self.crossing));
+            .rounds(body, roads, self.sizes.guest_rounds, 400)
+            .then("out", Linear::new(nodes, self.sizes.units, self.sizes.crossing));
         // The last step's density and flow are where the direct path starts.
         let last = 3 * (WINDOW - 1);
         let chosen: &[_] = if self.direct { &[(last, 0), (last + 1, 1)] } else { &[] };
-        let direct = PerNode::new(nodes, self.guest, self.crossing, chosen);
+        let direct = PerNode::new(nodes, self.guest, self.sizes.crossing, chosen);
         Sum::new(("body", body), ("direct", direct))
     }
 
     fn dense(&self, nodes: usize, inputs: usize) -> Linear {
-        Linear::new(nodes, inputs, self.units).then(Activation::Silu)
+        Linear::new(nodes, inputs, self.sizes.units).then(Activation::Silu)
     }
 
     fn rounds(&self, mut chain: Chain, roads: &Roads, rounds: usize, salt: u64) -> Chain {
-        let (nodes, units) = (roads.nodes, self.units);
+        let (nodes, units) = (roads.nodes, self.sizes.units);
         for round in 0..rounds {
+            let shape = MessageShape { slices: 1, inputs: units, outputs: units };
+            let mix =
+                MessagePassing::new(shape, &roads.upstream, &roads.downstream, Activation::Silu);
             let message = Chain::new()
-                .then("gather", Neighbours::new(&roads.upstream, &roads.downstream, units))
-                .then("mix", self.dense(nodes, 3 * units))
-                .then("drop", Dropout::new(nodes * units, self.dropout, salt + round as u64));
-            chain = chain.then(&format!("round{}", round + 1), Residual::new(message));
+                .then("mix", mix)
+                .then("drop", Dropout::new(self.sizes.dropout, nodes * units, salt + round as u64));
+            let round_name = format!("round{}", round + 1);
+            chain = chain.then(&round_name, Residual::new(nodes, units, units, message));
         }
         chain
     }
@@ -246,3 +262,6 @@ fn has_cycle(network: &Network) -> bool {
 pub fn parameter_count(model: &Fusion) -> usize {
     model.layout().len()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 
-use crate::architecture::{Architecture, ModelError, ModelShape};
-use crate::inputs::{InputScales, Inputs, InputsError, Scale};
+use crate::architecture::{Architecture, ModelError, ModelShape, Sizes};
+use crate::inputs::{Inputs, InputsError};
 use crate::metrics::Estimates;
 use crate::recipe::Recipe;
+use crate::scales::{InputScales, Scale};
 use crate::study::{Party, Study, TargetKind, WINDOW};
 use crate::trainer::{Examples, Trainer, estimate_windows};
 
@@ -28,8 +29,8 @@ pub struct NeuralPlan {
     pub target: TargetKind,
     /// Seed of first weights, order and dropout.
     pub seed: u64,
-    /// Numbers per link that cross from guest to host (`link` only).
-    pub crossing: usize,
+    /// Sizes of the `link` model.
+    pub sizes: Sizes,
     /// How it is trained.
     pub recipe: Recipe,
 }
@@ -48,7 +49,9 @@ pub struct ModelCard {
     pub step_s: f64,
     /// Steps of a window.
     pub window: usize,
-    /// The fleet's penetration rate.
+    /// Name of the fleet.
+    pub fleet: String,
+    /// Its penetration rate.
     pub rate: f64,
     /// Cells of a link and sub-steps of a step, of models that see cells.
     pub cells: Option<[usize; 2]>,
@@ -104,7 +107,7 @@ impl NeuralPlan {
     /// The default for an architecture.
     pub fn new(party: Party, architecture: Architecture, target: TargetKind, seed: u64) -> Self {
         let recipe = Recipe::of(architecture);
-        Self { party, architecture, target, seed, crossing: 4, recipe }
+        Self { party, architecture, target, seed, sizes: Sizes::default(), recipe }
     }
 }
 
@@ -121,18 +124,14 @@ impl<'a> NeuralStudy<'a> {
             host: inputs.host_channels(),
             guest: inputs.guest_channels(),
             direct: matches!(plan.party, Party::Both | Party::BothAndCells),
-            crossing: plan.crossing,
-            units: 64,
-            embedding: 8,
-            guest_rounds: 2,
-            head_rounds: 1,
-            dropout: 0.1,
+            sizes: plan.sizes,
         };
         let card = ModelCard {
             shape,
             network_hash: study.network_hash().to_owned(),
             step_s: study.step().get(),
             window: WINDOW,
+            fleet: study.fleet_name().to_owned(),
             rate: study.rate(),
             cells: with_cells.then(|| study.cell_shape()),
             inputs: scales,
@@ -180,7 +179,8 @@ impl<'a> NeuralStudy<'a> {
     }
 }
 
-fn new_learner(study: &Study, card: &ModelCard) -> Result<Learner<Fusion>, NeuralError> {
+/// The model of a card, with first weights.
+pub(crate) fn new_learner(study: &Study, card: &ModelCard) -> Result<Learner<Fusion>, NeuralError> {
     let model = card.shape.build(study.network())?;
     Ok(Learner::new(model, card.plan.seed, Plan::default()))
 }
@@ -245,11 +245,15 @@ impl Examples for NeuralStudy<'_> {
 
 /// A trained model.
 pub struct NeuralEstimator {
-    pub(crate) card: ModelCard,
-    pub(crate) learner: Learner<Fusion>,
+    card: ModelCard,
+    learner: Learner<Fusion>,
 }
 
 impl NeuralEstimator {
+    pub(crate) fn new(card: ModelCard, learner: Learner<Fusion>) -> Self {
+        Self { card, learner }
+    }
+
     /// What it assumes.
     pub fn card(&self) -> &ModelCard {
         &self.card
@@ -262,7 +266,7 @@ impl NeuralEstimator {
 
     /// Estimates all links of windows, given by their last steps: `[window][link]`.
     pub fn estimate_all(&self, study: &Study, steps: &[Step]) -> Result<Estimates, NeuralError> {
-        self.check(study)?;
+        self.card.check(study)?;
         let plan = &self.card.plan;
         let arrangement = plan.architecture.arrangement();
         let inputs = Inputs::new(study, plan.party, arrangement, &self.card.inputs)?;
@@ -292,10 +296,12 @@ impl NeuralEstimator {
         };
         Ok(all.chunks(self.card.outputs.len()).flat_map(of_window).collect())
     }
+}
 
+impl ModelCard {
     /// Refuses data that the model was not made for.
-    fn check(&self, study: &Study) -> Result<(), NeuralError> {
-        let card = &self.card;
+    pub(crate) fn check(&self, study: &Study) -> Result<(), NeuralError> {
+        let card = self;
         let cells = card.cells.map(|_| study.cell_shape());
         let pairs = [
             ("network hash", study.network_hash().to_owned(), card.network_hash.clone()),

@@ -46,6 +46,7 @@ pub struct Study {
     network: Network,
     step: Seconds,
     rate: f64,
+    fleet_name: String,
     fleet: FeatureTable,
     loops: LoopTable,
     raw: Vec<LinkState>,
@@ -121,6 +122,7 @@ impl Study {
         Ok(Self {
             step,
             rate,
+            fleet_name: fleet.to_owned(),
             fleet: table,
             loops: features.loops(network.loops().len())?,
             raw: truth.states(&network, step),
@@ -153,6 +155,11 @@ impl Study {
     /// Cells of a link and sub-steps of a step, as the features were made.
     pub fn cell_shape(&self) -> [usize; 2] {
         self.cell_shape
+    }
+
+    /// The fleet's name.
+    pub fn fleet_name(&self) -> &str {
+        &self.fleet_name
     }
 
     /// The fleet's penetration rate.

@@ -242,3 +242,6 @@ fn shuffle(steps: &mut [Step], key: u64) {
         steps.swap(i, j as usize);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,46 +1,17 @@
 //! The references on simulated traffic, against what must hold.
 
-use std::path::Path;
+mod simulated;
 
 use estimator::{Party, Ridge, Study, TargetKind, scale_up, score};
-use sensing::{
-    Dataset, DatasetWriter, FeaturePlan, Fleets, Provenance, VehicleTable, make_features,
-};
-use traffic::{Samples, Seconds, corridor};
-use worlds::{Simulation, SimulationPlan, corridor_demand};
-
-/// Four hours of the corridor in the built-in world, with fleets of 20 % and of everyone.
-fn simulated(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let network = corridor()?;
-    let demand = corridor_demand(&network)?;
-    let until = Seconds::new(240.0 * 60.0);
-    let mut vehicles = VehicleTable::default();
-    for departure in demand.departures(&network, 1, until) {
-        vehicles.number(&departure.vehicle.0.to_string(), departure.class);
-    }
-    let plan = SimulationPlan { until, ..SimulationPlan::default() };
-    let mut world = Simulation::new(&network, plan, demand.departures(&network, 1, until))?;
-    let gap = Seconds::new(60.0);
-    let mut writer = DatasetWriter::create(folder, &network, Provenance::default(), gap)?;
-    let mut samples = Vec::new();
-    while let Some(time) = world.next_moment(&mut samples)? {
-        writer.moment(time, &samples)?;
-    }
-    writer.finish(&vehicles, &[])?;
-    let plan = FeaturePlan {
-        cells: 1,
-        sub_steps: 1,
-        ..FeaturePlan::paper(Fleets::nested(&[0.2, 1.0], 1)?)
-    };
-    make_features(&Dataset::open(folder)?, plan, Seconds::new(600.0), |_, _| {})?;
-    Ok(())
-}
+use sensing::{Dataset, FeaturePlan, Fleets, make_features};
+use simulated::simulated;
+use traffic::Seconds;
 
 #[test]
 fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    simulated(&data).unwrap();
+    simulated(&data, 240.0).unwrap();
     for kind in [TargetKind::Raw, TargetKind::Smooth] {
         // A fleet of everyone: the target is a feature, or the mean of six of them.
         let study = Study::open(&data, "fleet-100").unwrap();
@@ -69,7 +40,7 @@ fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
 fn a_dataset_too_short_to_split_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    simulated(&data).unwrap();
+    simulated(&data, 240.0).unwrap();
     let plan = FeaturePlan::paper(Fleets::nested(&[0.2], 1).unwrap());
     make_features(&Dataset::open(&data).unwrap(), plan, Seconds::new(14_300.0), |_, _| {}).unwrap();
     let error = Study::open(&data, "fleet-20").err().unwrap().to_string();

@@ -1,8 +1,6 @@
 //! Each layer: values by hand, gradients against central differences.
 
-use neural::{
-    Activation, Chain, Draw, Given, Layer, Learner, Linear, Memory, Noise, Pass, Plan, Sparse,
-};
+use neural::{Activation, Chain, Draw, Given, Layer, Learner, Linear, Memory, Noise, Pass, Plan};
 
 use super::*;
 
@@ -73,24 +71,6 @@ fn infer(layer: impl Layer, parameters: &[f32], x: &[f32]) -> Vec<f32> {
 }
 
 #[test]
-fn an_embedding_stands_beside_the_channels_of_its_node() {
-    let y = infer(Embedding::new(2, 1, 2), &[10.0, 11.0, 20.0, 21.0], &[1.0, 2.0, 3.0, 4.0]);
-    let expected = [1.0, 10.0, 11.0, 2.0, 20.0, 21.0, 3.0, 10.0, 11.0, 4.0, 20.0, 21.0];
-    assert_eq!(y, expected);
-    check_gradients(&Embedding::new(3, 2, 4));
-}
-
-#[test]
-fn neighbours_are_averaged_by_kind() {
-    // 0 → 2, 1 → 2.
-    let upstream = Sparse::mean_over(3, &[(2, 0), (2, 1)]).unwrap();
-    let downstream = Sparse::mean_over(3, &[(0, 2), (1, 2)]).unwrap();
-    let y = infer(Neighbours::new(&upstream, &downstream, 1), &[], &[1.0, 3.0, 10.0]);
-    assert_eq!(y, [1.0, 0.0, 10.0, 3.0, 0.0, 10.0, 10.0, 2.0, 0.0]);
-    check_gradients(&Neighbours::new(&upstream, &downstream, 5));
-}
-
-#[test]
 fn each_node_has_a_map_of_its_own() {
     let layer = PerNode::new(2, 2, 1, &[(1, 0)]);
     // Weights of both nodes, then biases; two samples.
@@ -116,29 +96,10 @@ fn shared_parts_are_repeated_at_each_node() {
 fn combined_layers_have_the_gradients_of_their_formulas() {
     let dense = |inputs, outputs| Linear::new(3, inputs, outputs).then(Activation::Tanh);
     let chain = Chain::new().then("a", dense(2, 4)).then("b", Linear::new(3, 4, 2));
-    check_gradients(&Residual::new(chain));
+    check_gradients(&Sum::new(("chain", chain), ("own", PerNode::new(3, 2, 2, &[]))));
     check_gradients(&Sum::new(("a", dense(2, 3)), ("b", PerNode::new(3, 2, 3, &[]))));
     check_gradients(&Gated::new(dense(3, 4), PerNode::new(3, 3, 2, &[]), 2));
-    // 1 + 2·x, and correction 5, gate σ(0) = ½, direct 3·x.
-    let double = Linear::new(1, 1, 1);
-    assert_eq!(infer(Residual::new(double), &[2.0, 1.0], &[4.0]), [13.0]);
+    // Correction 5, gate σ(0) = ½, direct 3·x.
     let gated = Gated::new(Linear::new(1, 1, 2), PerNode::new(1, 1, 1, &[]), 1);
     assert_eq!(infer(gated, &[0.0, 0.0, 5.0, 0.0, 3.0, 0.0], &[4.0]), [11.0]);
-}
-
-#[test]
-fn dropout_keeps_the_mean_and_is_off_without_noise() {
-    let layer = Dropout::new(20_000, 0.25, 1);
-    let x = vec![1.0; 20_000];
-    let (y, dx, _) = passes(&layer, &[], &x, &x);
-    assert_eq!(y, dx);
-    let dropped = y.iter().filter(|&&value| value == 0.0).count() as f64 / 20_000.0;
-    // Five standard deviations of a share of 20,000 draws.
-    assert!((dropped - 0.25).abs() < 5.0 * (0.25f64 * 0.75 / 20_000.0).sqrt(), "{dropped}");
-    let kept = y.iter().copied().fold(0.0, f32::max);
-    assert!((kept - 1.0 / 0.75).abs() < 1e-4);
-    assert_eq!(infer(layer, &[], &x), x);
-    // Another salt is another draw.
-    let (other, ..) = passes(&Dropout::new(20_000, 0.25, 2), &[], &x, &x);
-    assert_ne!(other, y);
 }

@@ -1,0 +1,134 @@
+//! The whole model: its gradient against differences, and what it must not depend on.
+
+use neural::{Learner, Noise, Plan, Squared, hash, unit};
+use traffic::corridor;
+
+use super::*;
+
+fn shape(guest: usize) -> ModelShape {
+    ModelShape {
+        architecture: Architecture::Link,
+        shared: 5,
+        host: 2,
+        guest,
+        direct: guest > 0,
+        sizes: Sizes {
+            crossing: 3,
+            units: 6,
+            embedding: 2,
+            guest_rounds: 2,
+            head_rounds: 1,
+            dropout: 0.2,
+        },
+    }
+}
+
+fn some(len: usize, key: u64) -> Vec<f32> {
+    (0..len).map(|i| 2.0 * unit(hash([key, i as u64])) - 1.0).collect()
+}
+
+/// The slope of the loss along a random direction within each parameter, one after the other.
+#[test]
+fn the_gradient_of_the_whole_model_is_the_slope_of_its_loss() {
+    let network = corridor().unwrap();
+    for guest in [0, 3 * WINDOW] {
+        let mut learner = Learner::new(shape(guest).build(&network).unwrap(), 3, Plan::default());
+        let samples = 5;
+        let x = some(samples * learner.model().input_len(), 1);
+        let y = some(samples * learner.model().output_len(), 2);
+        let weights = vec![1.0 / 17.0; learner.model().output_len()];
+        let noise = Some(Noise { seed: 1, step: 2, first_sample: 0 });
+        // Away from the start, where direct paths are zero and would hide others.
+        let start: Vec<f32> = learner.parameters().to_vec();
+        let start: Vec<f32> =
+            start.iter().zip(some(start.len(), 3)).map(|(p, r)| p + 0.2 * r).collect();
+        learner.set_parameters(&start).unwrap();
+        let loss = Squared::new(&y, &weights);
+        learner.train(&x, &loss, noise);
+        let gradient = learner.gradient().to_vec();
+        let layout = learner.layout().clone();
+        for parameter in layout.parameters() {
+            let range = parameter.range.clone();
+            let direction = some(range.len(), 4);
+            let step = 0.01;
+            let mut at = |by: f32| {
+                let mut moved = start.clone();
+                for (value, d) in moved[range.clone()].iter_mut().zip(&direction) {
+                    *value += by * d;
+                }
+                learner.set_parameters(&moved).unwrap();
+                learner.train(&x, &loss, noise)
+            };
+            let expected = (at(step) - at(-step)) / f64::from(2.0 * step);
+            let slope = gradient[range.clone()].iter().zip(&direction);
+            let found: f64 = slope.map(|(g, d)| f64::from(*g) * f64::from(*d)).sum();
+            // f32 outputs round at 1e-7 of a loss near 1: 1e-5 after division by the step; the
+            // step's square as truncation: 1e-4 of the slope's scale.
+            let scale = gradient[range].iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
+            let error = (found - expected).abs();
+            assert!(
+                error < 2e-4 + 5e-3 * scale,
+                "{}: found {found}, expected {expected}, scale {scale}",
+                parameter.name
+            );
+        }
+    }
+}
+
+/// Nothing before training tells links with equal windows apart but their place in the network,
+/// and a guest's link is heard two rounds away plus one in the head, no farther.
+#[test]
+fn a_window_is_heard_three_turns_away_and_no_farther() {
+    let network = corridor().unwrap();
+    let shape = shape(3 * WINDOW);
+    let learner = Learner::new(shape.build(&network).unwrap(), 3, Plan::default());
+    let links = network.links().len();
+    let mut x = vec![0.0; learner.model().input_len()];
+    let mut before = vec![0.0; 2 * links];
+    learner.infer(&x, &mut before);
+    let source = network.link_named("E1").unwrap();
+    let guest = x.len() - links * 3 * WINDOW;
+    x[guest + source.index() * 3 * WINDOW] = 5.0;
+    let mut after = vec![0.0; 2 * links];
+    learner.infer(&x, &mut after);
+    for link in network.link_ids() {
+        let changed = before[2 * link.index()] != after[2 * link.index()];
+        let near = turns_between(&network, source, link) <= 3;
+        assert_eq!(changed, near, "{}", network.link(link).name);
+    }
+}
+
+/// Turns from one link to another, driven forwards or backwards.
+fn turns_between(network: &Network, from: traffic::LinkId, to: traffic::LinkId) -> usize {
+    let mut distance = vec![usize::MAX; network.links().len()];
+    distance[from.index()] = 0;
+    for _ in 0..network.links().len() {
+        for turn in network.turns() {
+            let (a, b) = (turn.from.index(), turn.to.index());
+            distance[a] = distance[a].min(distance[b].saturating_add(1));
+            distance[b] = distance[b].min(distance[a].saturating_add(1));
+        }
+    }
+    distance[to.index()]
+}
+
+#[test]
+fn the_paper_has_its_parameters() {
+    let network = corridor().unwrap();
+    let paper =
+        |guest| ModelShape { architecture: Architecture::Paper, host: 1, guest, ..shape(0) };
+    let count = |guest| parameter_count(&paper(guest).build(&network).unwrap());
+    // STGCN with one and with two channels, head of 18 → 272 → 34.
+    assert_eq!(count(2), 35_181 + 35_277 + 14_450);
+    // Without a guest the head takes 9 numbers fewer.
+    assert_eq!(count(0), 35_181 + 14_450 - 9 * 272);
+    assert!(!has_cycle(&network));
+}
+
+#[test]
+fn fewer_than_two_numbers_cannot_carry_density_and_flow() {
+    let mut shape = shape(27);
+    shape.sizes.crossing = 1;
+    let error = shape.build(&corridor().unwrap()).err();
+    assert_eq!(error, Some(ModelError::Crossing { found: 1 }));
+}

@@ -1,0 +1,175 @@
+//! The neural estimator on simulated traffic: it learns, is kept, continued, and refuses what
+//! does not fit.
+
+mod simulated;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use estimator::{
+    Architecture, InputsError, ModelFolderError, NeuralError, NeuralEstimator, NeuralPlan,
+    NeuralStudy, Party, Study, TargetKind, Trainer, score,
+};
+use sensing::{Column, Kind, TableWriter};
+
+/// Two and a half hours, made once for all tests.
+fn data() -> &'static Path {
+    static DATA: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = DATA.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("data");
+        simulated::simulated(&path, 150.0).expect("a simulation");
+        (folder, path)
+    });
+    path
+}
+
+fn study() -> Study {
+    Study::open(data(), "fleet-20").expect("a dataset with features")
+}
+
+fn plan(party: Party, epochs: usize) -> NeuralPlan {
+    let mut plan = NeuralPlan::new(party, Architecture::Link, TargetKind::Raw, 5);
+    plan.recipe.epochs = epochs;
+    plan.sizes.units = 32;
+    plan
+}
+
+fn run(data: &NeuralStudy<'_>, mut trainer: Trainer) -> Trainer {
+    while !trainer.is_done() {
+        trainer.epoch(data).expect("a finite loss");
+    }
+    trainer
+}
+
+fn test_error(study: &Study, plan: NeuralPlan) -> f64 {
+    let data = NeuralStudy::new(study, plan).expect("sound features");
+    let trainer = run(&data, data.trainer().expect("a model"));
+    let estimator = data.finish(trainer);
+    let test = &study.split().test;
+    let kind = estimator.card().plan.target;
+    let estimates = estimator.estimate(study, test).expect("the same data");
+    score(study, kind, test, &estimates).density.rmse
+}
+
+#[test]
+fn who_sees_the_fleet_errs_less() {
+    let study = study();
+    let (host, both) =
+        (test_error(&study, plan(Party::Host, 20)), test_error(&study, plan(Party::Both, 20)));
+    // On this corridor the fleet's totals save a third of the error and more; a model that cannot
+    // use them saves nothing.
+    assert!(both < 0.85 * host, "{both} {host}");
+}
+
+#[test]
+fn the_papers_model_learns_too() {
+    let study = study();
+    let with = |epochs| {
+        let mut plan = NeuralPlan::new(Party::Both, Architecture::Paper, TargetKind::Smooth, 5);
+        plan.recipe.epochs = epochs;
+        plan.recipe.rate = 3e-3; // ten times the paper's, for few epochs
+        test_error(&study, plan)
+    };
+    let (little, more) = (with(1), with(8));
+    assert!(more < 0.95 * little, "{more} {little}");
+}
+
+#[test]
+fn a_killed_run_continues_to_the_same_weights() {
+    let study = study();
+    let data = NeuralStudy::new(&study, plan(Party::Both, 4)).unwrap();
+    let whole = run(&data, data.trainer().unwrap());
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = data.resume(folder.path()).unwrap();
+    for _ in 0..2 {
+        first.epoch(&data).unwrap();
+        data.keep(&first, folder.path()).unwrap();
+    }
+    first.epoch(&data).unwrap(); // killed before this epoch was kept
+    drop(first);
+    let second = data.resume(folder.path()).unwrap();
+    assert_eq!(second.history().len(), 2);
+    let second = run(&data, second);
+    assert_eq!(second.history(), whole.history());
+    assert_eq!(second.finish().parameters(), whole.finish().parameters());
+
+    // Not with other settings.
+    let other = NeuralStudy::new(&study, plan(Party::Both, 5)).unwrap();
+    let error = other.resume(folder.path()).err().unwrap();
+    assert!(matches!(error, ModelFolderError::OtherRun { .. }), "{error}");
+}
+
+#[test]
+fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
+    let study = study();
+    let data = NeuralStudy::new(&study, plan(Party::Both, 1)).unwrap();
+    let trainer = run(&data, data.trainer().unwrap());
+    let history = trainer.history().to_vec();
+    let estimator = data.finish(trainer);
+    let folder = tempfile::tempdir().unwrap();
+    estimator.save(folder.path(), &history).unwrap();
+    let read = NeuralEstimator::load(folder.path(), &study).unwrap();
+    let windows = &study.windows()[..50];
+    assert_eq!(
+        read.estimate_all(&study, windows).unwrap(),
+        estimator.estimate_all(&study, windows).unwrap()
+    );
+
+    let everyone = Study::open(crate::data(), "fleet-100").unwrap();
+    let error = NeuralEstimator::load(folder.path(), &everyone).err().unwrap().to_string();
+    assert!(error.contains("penetration rate: found 1, expected 0.2"), "{error}");
+    let error = estimator.estimate(&everyone, windows).err().unwrap();
+    assert!(matches!(error, NeuralError::Mismatch { .. }), "{error}");
+
+    let weights = folder.path().join("weights.safetensors");
+    let bytes = std::fs::read(&weights).unwrap();
+    std::fs::write(&weights, &bytes[..bytes.len() / 2]).unwrap();
+    let error = NeuralEstimator::load(folder.path(), &study).err().unwrap().to_string();
+    assert!(error.contains("weights.safetensors"), "{error}");
+    let nowhere = NeuralEstimator::load(&folder.path().join("none"), &study).err().unwrap();
+    assert!(matches!(nowhere, ModelFolderError::Io { .. }), "{nowhere}");
+}
+
+#[test]
+fn counts_that_are_no_numbers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("data");
+    for part in ["", "features"] {
+        std::fs::create_dir_all(copy.join(part)).unwrap();
+        for file in std::fs::read_dir(data().join(part)).unwrap().map(Result::unwrap) {
+            if file.path().is_file() {
+                std::fs::copy(file.path(), copy.join(part).join(file.file_name())).unwrap();
+            }
+        }
+    }
+    let study = study();
+    let (steps, loops) = (study.steps().count(), study.network().loops().len());
+    let columns = [("step", Kind::I64), ("loop", Kind::I32), ("count", Kind::OptionalF64)];
+    let with = |count: fn(usize) -> Option<f64>| {
+        let path = copy.join("features").join("loops.parquet");
+        let mut table = TableWriter::create(&path, &columns).unwrap();
+        let rows = steps * loops;
+        let numbers = [
+            Column::I64((0..rows).map(|row| (row / loops) as i64).collect()),
+            Column::I32((0..rows).map(|row| (row % loops) as i32).collect()),
+            Column::OptionalF64((0..rows).map(count).collect()),
+        ];
+        table.write(&numbers).unwrap();
+        table.finish().unwrap();
+        let study = Study::open(&copy, "fleet-20").unwrap();
+        NeuralStudy::new(&study, plan(Party::Host, 1)).err().unwrap().to_string()
+    };
+    let error = with(|row| Some(if row == 7 { f64::NAN } else { 1.0 }));
+    assert!(error.contains("loop counts: found NaN, expected a finite number"), "{error}");
+    let error = with(|_| None);
+    assert!(error.contains("found no count in the training part"), "{error}");
+}
+
+#[test]
+fn cells_that_were_not_made_are_missed() {
+    let study = study();
+    let error = NeuralStudy::new(&study, plan(Party::BothAndCells, 1)).err().unwrap();
+    assert_eq!(error, NeuralError::Inputs(InputsError::NoCells));
+}
