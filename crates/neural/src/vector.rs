@@ -113,39 +113,29 @@ pub(crate) fn add_rows(sums: &mut [f32], matrix: &[f32]) {
         #[inline(always)]
         fn run<const FUSED: bool>(self) {
             let AddRows(sums, matrix) = self;
-            // Whole rows of up to 64 columns stay in registers.
+            let width = sums.len();
             let mut first = 0;
-            while sums.len() - first >= 64 {
-                columns::<4>(sums, matrix, first);
-                first += 64;
-            }
-            while sums.len() - first >= 16 {
-                columns::<1>(sums, matrix, first);
+            // Sixteen columns at a time stay in a register over all rows. (More of them would not:
+            // the compiler keeps larger arrays in memory.)
+            while first + 16 <= width {
+                let mut lanes = [0.0f32; 16];
+                for row in matrix.chunks_exact(width) {
+                    for (lane, value) in lanes.iter_mut().zip(&row[first..first + 16]) {
+                        *lane += value;
+                    }
+                }
+                for (sum, lane) in sums[first..first + 16].iter_mut().zip(lanes) {
+                    *sum += lane;
+                }
                 first += 16;
             }
-            if first < sums.len() {
-                for row in matrix.chunks_exact(sums.len()) {
+            if first < width {
+                for row in matrix.chunks_exact(width) {
                     for (sum, value) in sums[first..].iter_mut().zip(&row[first..]) {
                         *sum += value;
                     }
                 }
             }
-        }
-    }
-    /// Adds up `16·V` columns from `first` on.
-    #[inline(always)]
-    fn columns<const V: usize>(sums: &mut [f32], matrix: &[f32], first: usize) {
-        let mut lanes = [[0.0f32; 16]; V];
-        for row in matrix.chunks_exact(sums.len()) {
-            let (blocks, _) = row[first..first + 16 * V].as_chunks::<16>();
-            for (lanes, block) in lanes.iter_mut().zip(blocks) {
-                for (lane, value) in lanes.iter_mut().zip(block) {
-                    *lane += value;
-                }
-            }
-        }
-        for (sum, lane) in sums[first..].iter_mut().zip(lanes.as_flattened()) {
-            *sum += lane;
         }
     }
     if !sums.is_empty() {
