@@ -19,19 +19,19 @@ lengths:
 	python3 scripts/check_lengths.py
 
 clippy:
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 unit: sumo
-	$(TEST_ENV) cargo test --workspace
+	$(TEST_ENV) cargo test --locked --workspace
 
 doc:
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 
 licences:
 	python3 scripts/check_licences.py
 
 readme:
-	cargo build --release
+	cargo build --locked --release
 	python3 scripts/check_readme.py
 
 fuzz:

@@ -15,8 +15,8 @@ BLOCK = re.compile(r"(<!-- demo output:[^\n]*-->\n```text\n)(.*?)(```)", re.S)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 # One unit always passes: small counts and speeds.
 ABSOLUTE = 1.0
-# A third: the largest of 4,800 values moves more than a mean.
-RELATIVE = 0.35
+# A fifth: the largest of 4,800 values moves more than a mean.
+RELATIVE = 0.20
 
 
 def differs(expected: str, found: str) -> bool:

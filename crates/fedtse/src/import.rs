@@ -68,10 +68,10 @@ struct Target {
     #[arg(long)]
     out: PathBuf,
     /// What time zero is, for people: a date and time
-    #[arg(long, default_value = "time zero of the source")]
-    epoch: String,
-    /// A pause longer than this many seconds begins a new recording
-    #[arg(long, default_value_t = 60.0)]
+    #[arg(long)]
+    epoch: Option<String>,
+    /// A silence longer than this many seconds is a blind gap, not an empty road: it ends a recording
+    #[arg(long, default_value_t = 10.0)]
     gap: f64,
     /// Standard deviation of positions in metres, for map matching
     #[arg(long, default_value_t = 4.0)]
@@ -79,11 +79,19 @@ struct Target {
 }
 
 impl Target {
-    fn writer(&self, network: &Network, source: &[(&str, String)]) -> Result<DatasetWriter> {
+    fn writer(
+        &self,
+        network: &Network,
+        epoch: Option<String>,
+        source: &[(&str, String)],
+    ) -> Result<DatasetWriter> {
         ensure!(self.gap > 0.0, "--gap: found {}, expected more than 0 s", self.gap);
         let source = source.iter().map(|(key, value)| (key.to_string(), value.clone()));
-        let provenance =
-            Provenance { epoch: self.epoch.clone(), source: BTreeMap::from_iter(source) };
+        let epoch = self.epoch.clone().or(epoch);
+        let provenance = Provenance {
+            epoch: epoch.unwrap_or_else(|| "time zero of the source".into()),
+            source: BTreeMap::from_iter(source),
+        };
         Ok(DatasetWriter::create(&self.out, network, provenance, Seconds::new(self.gap))?)
     }
 
@@ -116,7 +124,7 @@ fn generic(arguments: &GenericArguments, kind: FileKind, json: bool) -> Result<(
         None => Vec::new(),
     };
     // The folder is made only now: input that is refused leaves nothing behind.
-    let mut writer = target.writer(&network, &[("import", file_names(&arguments.files))])?;
+    let mut writer = target.writer(&network, None, &[("import", file_names(&arguments.files))])?;
     let (vehicles, report) = import.write(&mut writer, target.matching())?;
     let manifest = writer.finish(&vehicles, &loops)?;
     spinner.finish_and_clear();

@@ -1,6 +1,7 @@
 //! fedtse: cities and fleets estimate the traffic on every street together.
 
 mod demo;
+mod estimate;
 mod export;
 mod features;
 mod import;
@@ -38,9 +39,11 @@ enum Command {
     Features(features::FeaturesArguments),
     Inspect(inspect::InspectArguments),
     Train(train::TrainArguments),
+    Estimate(estimate::EstimateArguments),
 }
 
 fn main() -> ExitCode {
+    end_quietly_with_the_reader();
     let arguments = Arguments::parse();
     let json = arguments.json;
     let result = match arguments.command {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Features(arguments) => features::run(&arguments, json),
         Command::Inspect(arguments) => inspect::run(&arguments, json),
         Command::Train(arguments) => train::run(&arguments, json),
+        Command::Estimate(arguments) => estimate::run(&arguments, json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,6 +64,18 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `fedtse inspect DIR | head` closes our output early: that is no reason to panic.
+fn end_quietly_with_the_reader() {
+    let otherwise = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(0);
+        }
+        otherwise(panic);
+    }));
 }
 
 /// An error with its causes, each said once: many of ours quote their cause already.

@@ -57,6 +57,9 @@ pub struct SimulateArguments {
     keep: Option<PathBuf>,
 }
 
+/// No entry of any road takes in more, in veh/h.
+const MOST_FLOW: f64 = 50_000.0;
+
 /// The simulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum World {
@@ -67,17 +70,7 @@ pub enum World {
 }
 
 pub fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
-    for (name, value, least) in
-        [("--minutes", arguments.minutes, 0.0), ("--warm-up", arguments.warm_up, -f64::EPSILON)]
-    {
-        ensure!(value > least && value.is_finite(), "{name}: found {value}, expected more than 0");
-    }
-    ensure!(
-        arguments.warm_up < arguments.minutes,
-        "--warm-up: found {}, expected less than --minutes {}",
-        arguments.warm_up,
-        arguments.minutes
-    );
+    check_times(arguments.minutes, arguments.warm_up)?;
     let network = network::load(arguments.network.as_deref())?;
     let demand = demand(arguments, &network)?;
     let begun = Instant::now();
@@ -108,6 +101,21 @@ pub fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
     Ok(())
 }
 
+/// A year: more is a mistake.
+const MOST_MINUTES: f64 = 525_600.0;
+
+fn check_times(minutes: f64, warm_up: f64) -> Result<()> {
+    ensure!(
+        minutes > 0.0 && minutes <= MOST_MINUTES,
+        "--minutes: found {minutes}, expected more than 0 and at most {MOST_MINUTES}"
+    );
+    ensure!(
+        warm_up >= 0.0 && warm_up < minutes,
+        "--warm-up: found {warm_up}, expected 0 or more and less than --minutes {minutes}"
+    );
+    Ok(())
+}
+
 struct Outcome {
     manifest: DatasetManifest,
     /// What the world says of itself: counts of vehicles and of oddities.
@@ -120,7 +128,10 @@ fn demand(arguments: &SimulateArguments, network: &Network) -> Result<Demand> {
         return Demand::parse(&text, network).with_context(|| format!("{}", path.display()));
     }
     if let Some(flow) = arguments.flow {
-        ensure!(flow > 0.0 && flow.is_finite(), "--flow: found {flow}, expected more than 0 veh/h");
+        ensure!(
+            flow > 0.0 && flow <= MOST_FLOW,
+            "--flow: found {flow}, expected more than 0 and at most {MOST_FLOW} veh/h"
+        );
         return Ok(Demand::uniform(network, VehPerHour::new(flow)));
     }
     ensure!(
@@ -255,15 +266,19 @@ where
     Ok(())
 }
 
+/// Minutes.
+const DEMO_WARM_UP: f64 = 10.0;
+
 /// Simulates the corridor with the built-in world, without asking for anything.
 pub fn corridor(out: &Path, minutes: f64, seed: u64) -> Result<()> {
+    check_times(minutes, DEMO_WARM_UP)?;
     let arguments = SimulateArguments {
         world: World::Builtin,
         network: None,
         demand: None,
         flow: None,
         minutes,
-        warm_up: 10.0,
+        warm_up: DEMO_WARM_UP,
         step: 1.0,
         seed,
         out: out.to_owned(),

@@ -47,10 +47,11 @@ fn trajectory_csv() {
         ("a,0,E1,5,1\na,1,E1", "line 3: found 3 fields, expected 5"),
         ("a,0,E1,5,NaN\n", "line 2: speed: found NaN, expected 0 m/s or more"),
         ("a,0,E1,5,-3\n", "line 2: speed: found -3, expected 0 m/s or more"),
-        ("a,-inf,E1,5,3\n", "line 2: time: found -inf, expected a number of seconds"),
+        ("a,-inf,E1,5,3\n", "line 2: time: found -inf, expected 0 s to 1e11 s"),
+        ("a,-1,E1,5,3\n", "line 2: time: found -1, expected 0 s to 1e11 s"),
         ("a,5,E1,5,3\na,4,E1,6,3\n", "line 3: vehicle \"a\": time: found 4, expected 5 or later"),
         ("a,5,Stadiou,5,3\n", "line 2: link: found \"Stadiou\", expected a link of network"),
-        ("a,5,E1,5,3\na,5,E1,6,3\n", "line 3: vehicle \"a\": vehicle 0: found twice at time 5"),
+        ("a,5,E1,5,3\na,5,E1,6,3\n", "line 3: vehicle \"a\": found twice at time 5"),
         ("", "found no rows"),
     ] {
         let file = folder.write("fleet.csv", format!("{header}{rows}"));

@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use common::{ok, ok_json, text};
 use serde_json::Value;
+use traffic::{Samples, VehicleSample};
 
 fn simulate(out: &Path, world: &str, minutes: &str) -> Value {
     ok_json(&[
@@ -39,6 +41,39 @@ fn nothing_was_lost(features: &Value) {
     assert_eq!(number(&report["jumps"]), 0.0);
 }
 
+/// Total time and distance of a dataset, added up from its samples vehicle by vehicle: from the
+/// first sight to the last, along the links passed. Knows nothing of steps, cells or features.
+fn own_totals(folder: &Path) -> (f64, f64) {
+    let dataset = sensing::Dataset::open(folder).expect("a dataset");
+    let network = dataset.network();
+    let mut samples = dataset.samples().expect("samples");
+    let mut moment = Vec::new();
+    // Per vehicle: when it was first seen, and its last sample.
+    let mut seen: HashMap<u32, (f64, VehicleSample)> = HashMap::new();
+    let mut metres = 0.0;
+    while samples.next_moment(&mut moment).expect("a moment").is_some() {
+        for sample in &moment {
+            let entry = seen.entry(sample.vehicle.0).or_insert((sample.time, *sample));
+            let before = std::mem::replace(&mut entry.1, *sample);
+            if before.link != sample.link {
+                metres += network.link(before.link).length.get();
+            }
+            metres += f64::from(sample.position) - f64::from(before.position);
+        }
+    }
+    (seen.values().map(|(first, last)| last.time - first).sum(), metres)
+}
+
+/// The boxes hold what the samples say, to 1e-9: sums of some hundred thousand numbers, rounded.
+fn boxes_hold_the_samples(folder: &Path, features: &Value) {
+    let (seconds, metres) = own_totals(folder);
+    let report = &features["features"]["report"];
+    for (own, boxes) in [(seconds, "box_time_s"), (metres, "box_distance_m")] {
+        let boxes = number(&report[boxes]);
+        assert!(own > 1000.0 && (own - boxes).abs() <= 1e-9 * own, "{own} {boxes}");
+    }
+}
+
 #[test]
 fn from_the_built_in_world_to_pictures() {
     let folder = tempfile::tempdir().unwrap();
@@ -51,6 +86,7 @@ fn from_the_built_in_world_to_pictures() {
 
     let features = ok_json(&["features", text(&data), "--rates", "25,75", "--seed", "2"]);
     nothing_was_lost(&features);
+    boxes_hold_the_samples(&data, &features);
     let held = &features["features"]["held"];
     assert_eq!((&held[0]["first"], &held[0]["last"]), (&12.into(), &101.into()));
     assert_eq!(features["scale_up"].as_array().unwrap().len(), 2);
@@ -121,8 +157,19 @@ fn the_shipped_film_is_matched_as_its_truth_says() {
     let film =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/pneuma/20181024_d1_0830_0900.csv.gz");
     let truth = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/pneuma/truth.csv");
+    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/pneuma/network.toml");
     let out = folder.path().join("matched");
-    let imported = ok_json(&["import", "pneuma", film, "--truth", truth, "--out", text(&out)]);
+    let imported = ok_json(&[
+        "import",
+        "pneuma",
+        film,
+        "--network",
+        network,
+        "--truth",
+        truth,
+        "--out",
+        text(&out),
+    ]);
     let accuracy = &imported["accuracy"];
     assert_eq!(number(&accuracy["points"]), 2226.0);
     // Wrong are the stubs at the film's ends (1.4 % of the time) and positions within the noise of
@@ -163,8 +210,8 @@ fn a_dataset_goes_through_csv_and_comes_back() {
     let csv = folder.path().join("rows.csv");
     let mut rows = String::from("vehicle,time,link,position\n");
     for second in 0..40 {
-        rows += &format!("a,{second},E1,{}\n", 3 * second);
-        rows += &format!("b,{second},E5,{}\n", 2 * second);
+        rows += &format!("a,{second},E1,{}\n", 2 * second);
+        rows += &format!("b,{second},E5,{second}\n");
     }
     std::fs::write(&csv, rows).unwrap();
     let loops = folder.path().join("loops.csv");
@@ -176,7 +223,7 @@ fn a_dataset_goes_through_csv_and_comes_back() {
     // 39 s each, the last step (30 to 40 s) cut off by the end of the recording.
     assert_eq!(number(&features["features"]["report"]["trajectory_time_s"]), 78.0);
     assert_eq!(features["features"]["held"][0]["last"], 2);
-    assert_eq!(number(&features["features"]["report"]["trajectory_distance_m"]), 39.0 * 5.0);
+    assert_eq!(number(&features["features"]["report"]["trajectory_distance_m"]), 39.0 * 3.0);
 }
 
 /// Both worlds drive the same vehicles; needs SUMO (`make sumo`).
@@ -197,7 +244,9 @@ fn both_worlds_side_by_side() {
     assert_eq!(a["dataset"]["vehicles"], b["dataset"]["vehicles"]);
     assert_eq!(a["dataset"]["recordings"], b["dataset"]["recordings"]);
     for data in [&builtin, &sumo] {
-        nothing_was_lost(&ok_json(&["features", text(data)]));
+        let features = ok_json(&["features", text(data)]);
+        nothing_was_lost(&features);
+        boxes_hold_the_samples(data, &features);
     }
     let rows = ok_json(&["inspect", text(&builtin), "--beside", text(&sumo)]);
     let flow = |world: &str| -> f64 {

@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{
-    LoopCount, Network, NetworkFileError, Seconds, VehicleSample, network_hash, parse_network,
-    write_network,
+    LoopCount, Network, NetworkFileError, Seconds, VehicleSample, network_file_hash, network_hash,
+    parse_network, write_network,
 };
 
+use crate::journey::is_time;
 use crate::recordings::{self, Recording, RecordingWatch};
 use crate::table::{Column, Kind, TableError, TableReader, TableWriter};
 use crate::vehicles::VehicleTable;
@@ -47,6 +48,8 @@ pub struct DatasetManifest {
     pub software: String,
     /// Hash of the network that links are numbered by.
     pub network_hash: String,
+    /// Hash of the whole network file, by which loops are numbered too.
+    pub network_file_hash: String,
     /// What time zero means: `simulation start`, or a date and time.
     pub epoch: String,
     /// Where it comes from: world or importer, seeds, versions, options.
@@ -140,6 +143,7 @@ const TRAJECTORY_COLUMNS: [(&str, Kind); 6] = [
 pub struct DatasetWriter {
     folder: PathBuf,
     hash: String,
+    file_hash: String,
     provenance: Provenance,
     trajectories: Option<TableWriter>,
     rows: Vec<VehicleSample>,
@@ -170,6 +174,7 @@ impl DatasetWriter {
             )?),
             folder: folder.to_owned(),
             hash: network_hash(network),
+            file_hash: network_file_hash(network),
             provenance,
             rows: Vec::with_capacity(GROUP_ROWS),
             watch: RecordingWatch::new(gap),
@@ -180,6 +185,13 @@ impl DatasetWriter {
 
     /// Appends all samples of a moment, later than all before.
     pub fn moment(&mut self, time: Seconds, samples: &[VehicleSample]) -> Result<(), DatasetError> {
+        if !is_time(time.get()) {
+            return Err(DatasetError::Row {
+                path: self.folder.join("trajectories.parquet"),
+                row: self.samples + 1,
+                problem: crate::SampleError::Time(time.get()).to_string(),
+            });
+        }
         self.watch.note(time);
         self.samples += samples.len() as u64;
         for &sample in samples {
@@ -214,6 +226,7 @@ impl DatasetWriter {
             format: DATASET_FORMAT.into(),
             software: software(),
             network_hash: self.hash.clone(),
+            network_file_hash: self.file_hash.clone(),
             epoch: self.provenance.epoch.clone(),
             source: self.provenance.source.clone(),
             recordings: self.watch.recordings().to_vec(),
@@ -289,10 +302,14 @@ impl Dataset {
         }
         let path = folder.join("network.toml");
         let network = read_network(&path)?;
-        let found = network_hash(&network);
-        if found != manifest.network_hash {
-            let expected = manifest.network_hash;
-            return Err(DatasetError::WrongNetwork { path, found, expected });
+        for (found, expected) in [
+            (network_hash(&network), &manifest.network_hash),
+            (network_file_hash(&network), &manifest.network_file_hash),
+        ] {
+            if found != *expected {
+                let expected = expected.clone();
+                return Err(DatasetError::WrongNetwork { path, found, expected });
+            }
         }
         let vehicles = read_vehicles(&folder.join("vehicles.parquet"))?;
         Ok(Self { folder: folder.to_owned(), manifest, network, vehicles })

@@ -209,7 +209,7 @@ impl<'n> FeatureExtractor<'n> {
             return Ok(());
         };
         if sample.time <= vehicle.seen.time {
-            return Err(SampleError::Duplicate { vehicle: sample.vehicle.0, time: sample.time });
+            return Err(SampleError::Duplicate { time: sample.time });
         }
         let sums = &mut self.sums;
         match progress(self.network, &vehicle.seen, &sample, self.plan.patience) {

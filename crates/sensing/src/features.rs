@@ -154,6 +154,14 @@ pub enum FeaturesError {
         /// Length of a step.
         step: Seconds,
     },
+    /// Vehicles are seen too seldom to know what they did in between.
+    #[error("{}: no vehicle is seen twice within the patience of {patience}; if positions come less often, use a longer one (`--patience`)", path.display())]
+    NoMotion {
+        /// The dataset.
+        path: PathBuf,
+        /// How long a vehicle may go unseen.
+        patience: Seconds,
+    },
     /// No step is complete.
     #[error("{}: no complete step of {step} from {from} on; recordings: {recordings}", path.display())]
     NoSteps {
@@ -269,8 +277,9 @@ pub fn make_features(
         Some(counts) => Some(loops::per_step(dataset, &counts, plan.clock)?),
         None => None,
     };
-    let folder = dataset.folder().join("features");
-    let mut writer = FeatureWriter::create(&folder, dataset.network(), &plan)?;
+    // Features that were there stay until the new ones are whole.
+    let unfinished = Unfinished(dataset.folder().join("features.unfinished"));
+    let mut writer = FeatureWriter::create(&unfinished.0, dataset.network(), &plan)?;
     let mut held = HeldSteps::default();
     let mut failure = None;
     let counted_by = if sensors.is_some() { "sensors" } else { "trajectories" };
@@ -300,6 +309,10 @@ pub fn make_features(
             recordings: recordings.join(", "),
         });
     }
+    if report.samples > 0 && report.trajectory_time == Seconds::ZERO {
+        let patience = plan.patience;
+        return Err(FeaturesError::NoMotion { path: dataset.folder().to_owned(), patience });
+    }
     writer.finish()?;
     let manifest = FeaturesManifest {
         format: FEATURES_FORMAT.into(),
@@ -317,8 +330,30 @@ pub fn make_features(
         held,
         report: (&report).into(),
     };
-    write_json(&folder.join("manifest.json"), &manifest)?;
+    write_json(&unfinished.0.join("manifest.json"), &manifest)?;
+    unfinished.replace(&dataset.folder().join("features"))?;
     Ok(manifest)
+}
+
+/// A folder of features in the making; goes away if it is not finished.
+struct Unfinished(PathBuf);
+
+impl Unfinished {
+    /// Puts the finished folder in the place of an older one.
+    fn replace(&self, folder: &Path) -> Result<(), DatasetError> {
+        let io = |source| DatasetError::Io { path: folder.to_owned(), source };
+        if folder.exists() {
+            std::fs::remove_dir_all(folder).map_err(io)?;
+        }
+        std::fs::rename(&self.0, folder).map_err(io)
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Not there any more if all went well; if it will not go, the next run takes it away.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 fn fleet_entries(plan: &FeaturePlan) -> Vec<FleetEntry> {

@@ -43,6 +43,9 @@ pub enum FleetError {
     /// Shares of a partition that exceed the whole.
     #[error("fleet shares: found a sum of {0}, expected at most 1")]
     Sum(f64),
+    /// Two fleets of the same name.
+    #[error("fleet `{0}`: found twice, expected rates that differ by 0.001 % or more")]
+    Twice(String),
     /// Too many fleets for one pass.
     #[error("fleets: found {0}, expected at most {MAX_FLEETS}")]
     Count(usize),
@@ -90,6 +93,11 @@ impl Fleets {
     fn new(fleets: Vec<Fleet>, seed: u64) -> Result<Self, FleetError> {
         if fleets.len() > MAX_FLEETS {
             return Err(FleetError::Count(fleets.len()));
+        }
+        for (index, fleet) in fleets.iter().enumerate() {
+            if fleets[..index].iter().any(|other| other.name == fleet.name) {
+                return Err(FleetError::Twice(fleet.name.clone()));
+            }
         }
         let mut borders: Vec<f64> =
             fleets.iter().flat_map(|fleet| [fleet.from, fleet.to]).collect();
@@ -204,6 +212,7 @@ mod tests {
         assert_eq!(Fleets::nested(&[1.2], 0), Err(FleetError::Rate(1.2)));
         assert!(matches!(Fleets::nested(&[f64::NAN], 0), Err(FleetError::Rate(_))));
         assert!(matches!(Fleets::partition(&[0.6, 0.6], 0), Err(FleetError::Sum(_))));
+        assert_eq!(Fleets::nested(&[0.2, 0.2], 0), Err(FleetError::Twice("fleet-20".into())));
         assert_eq!(Fleets::nested(&[0.125], 0).unwrap().all()[0].name, "fleet-12.5");
     }
 }

@@ -14,8 +14,9 @@
 //! | `speed` | m/s | optional; from the positions where it is not given |
 //! | `class` | – | optional: car, taxi, motorcycle, bus, medium, heavy |
 //!
-//! Rows may be ordered by time, by vehicle, or not at all: they are sorted on the way, on disk if
-//! they are many. A loop file has the columns `loop` (name), `begin` (s), `end` (s) and `count`.
+//! Rows may be ordered by time or by vehicle, or mixed, as long as each vehicle's rows are in the
+//! order of time: they are sorted on the way, on disk if they are many. A loop file has the columns
+//! `loop` (name), `begin` (s), `end` (s) and `count`, each loop's rows in the order of time.
 
 use std::path::{Path, PathBuf};
 
@@ -65,11 +66,11 @@ pub enum ImportError {
         expected: &'static str,
     },
     /// A row that cannot be true.
-    #[error("{}: line {line}: {problem}", path.display())]
+    #[error("{}: {}: {problem}", path.display(), place(path, *line))]
     Row {
         /// The file.
         path: PathBuf,
-        /// The line of a CSV file (the header is line 1), or the row of a Parquet file.
+        /// The line of a CSV file (the header is line 1), or the row of a Parquet file (from 1).
         line: u64,
         /// The field, what was found and what was expected.
         problem: String,
@@ -83,6 +84,12 @@ pub enum ImportError {
     /// Places cannot be matched onto this network.
     #[error(transparent)]
     Matching(#[from] MatcherError),
+}
+
+/// Parquet files have rows, text files have lines.
+fn place(path: &Path, line: u64) -> String {
+    let parquet = path.extension().is_some_and(|ending| ending == "parquet");
+    format!("{} {line}", if parquet { "row" } else { "line" })
 }
 
 /// One row of a trajectory file.
@@ -309,8 +316,8 @@ pub fn write_sorted(
                 Some(before) => before.speed,
                 None => 0.0,
             };
-            last.insert(sample.vehicle, sample);
         }
+        last.insert(sample.vehicle, sample);
         if let Some(first) = moment.first()
             && first.time != sample.time
         {
@@ -332,6 +339,7 @@ pub fn read_loop_counts(
     network: &Network,
 ) -> Result<Vec<LoopCount>, ImportError> {
     let mut counts = Vec::new();
+    let mut covered: FxHashMap<usize, f64> = FxHashMap::default();
     let on_row = &mut |name: &str, begin: f64, end: f64, count: f64| {
         let Some(detector) = network.loops().iter().position(|detector| detector.name == name)
         else {
@@ -340,9 +348,22 @@ pub fn read_loop_counts(
         if !(begin.is_finite() && end.is_finite() && begin < end) {
             return Err(format!("begin, end: found {begin}, {end}, expected begin before end"));
         }
-        if !(count >= 0.0 && count <= f64::from(u32::MAX) && count.fract() == 0.0) {
-            return Err(format!("count: found {count}, expected a whole number of 0 or more"));
+        if !(count >= 0.0 && count <= f64::from(i32::MAX) && count.fract() == 0.0) {
+            return Err(format!(
+                "count: found {count}, expected a whole number of 0 to {}",
+                i32::MAX
+            ));
         }
+        if !(is_time(begin) && is_time(end)) {
+            return Err(format!("begin, end: found {begin}, {end}, expected 0 s to 1e11 s"));
+        }
+        let until = covered.entry(detector).or_insert(f64::NEG_INFINITY);
+        if begin < *until {
+            return Err(format!(
+                "begin: found {begin}, expected {until} or later: this loop's count up to then is given already"
+            ));
+        }
+        *until = end;
         let (begin, end) = (Seconds::new(begin), Seconds::new(end));
         counts.push(LoopCount { detector, begin, end, count: count as u32 });
         Ok(())

@@ -25,7 +25,7 @@ pub const MAX_TIME: f64 = 1e11;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum SampleError {
     /// Time is not a number.
-    #[error("time: found {0}, expected a number of seconds within ±1e11")]
+    #[error("time: found {0}, expected 0 s to 1e11 s")]
     Time(f64),
     /// Time runs backwards.
     #[error("time: found {found}, expected {last} or later")]
@@ -44,10 +44,8 @@ pub enum SampleError {
         moment: f64,
     },
     /// A vehicle twice at the same moment.
-    #[error("vehicle {vehicle}: found twice at time {time}, expected once")]
+    #[error("found twice at time {time}, expected once")]
     Duplicate {
-        /// The vehicle's number.
-        vehicle: u32,
         /// When.
         time: f64,
     },
@@ -74,9 +72,9 @@ pub enum SampleError {
     Speed(f32),
 }
 
-/// Whether it is a number that can be a time.
+/// Whether it is a number that can be a time: nothing happens before the epoch.
 pub(crate) fn is_time(seconds: f64) -> bool {
-    seconds.abs() <= MAX_TIME
+    (0.0..=MAX_TIME).contains(&seconds)
 }
 
 /// Checks one sample by itself against its network.
@@ -238,7 +236,7 @@ impl LastSeen {
         if time > last {
             Ok(())
         } else if time == last {
-            Err(SampleError::Duplicate { vehicle: vehicle.0, time })
+            Err(SampleError::Duplicate { time })
         } else {
             Err(SampleError::Backwards { found: time, last })
         }

@@ -22,7 +22,7 @@ pub(crate) fn problem(recordings: &[Recording]) -> Option<String> {
         let (begin, end) = (recording.begin.get(), recording.end.get());
         if !(is_time(begin) && is_time(end) && begin > last && begin <= end) {
             return Some(format!(
-                "recording {}: found {begin} to {end} s, expected times within ±1e11 s, in order and apart",
+                "recording {}: found {begin} to {end} s, expected times from 0 to 1e11 s, in order and apart",
                 index + 1
             ));
         }

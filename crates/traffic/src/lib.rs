@@ -16,6 +16,7 @@ mod geometry;
 mod grid;
 mod network;
 mod network_file;
+mod network_hash;
 mod observation;
 mod signal;
 mod state;
@@ -31,9 +32,9 @@ pub use network::{
     NetworkParts, Turn, TurnId,
 };
 pub use network_file::{
-    FORMAT as NETWORK_FORMAT, NetworkFileError, network_hash, parse_network, spread_lanes,
-    write_network,
+    FORMAT as NETWORK_FORMAT, NetworkFileError, parse_network, spread_lanes, write_network,
 };
+pub use network_hash::{network_file_hash, network_hash};
 pub use observation::{LoopCount, Samples, VehicleClass, VehicleId, VehicleSample};
 pub use signal::{Aspect, Phase, Signal};
 pub use state::{LinkState, Step, StepClock};

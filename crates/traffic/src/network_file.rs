@@ -49,14 +49,13 @@
 //! # Ok::<(), traffic::NetworkFileError>(())
 //! ```
 //!
-//! **The hash** ([`network_hash`]) covers what all parties must agree on: the links with their
+//! **The hash** ([`network_hash`](crate::network_hash)) covers what all parties must agree on: the links with their
 //! lengths, lanes, speeds and shapes, and the turns. Comments, layout and the title do not change
 //! it. Signals, loops and targets are the host's own and may stay with it, so they do not either.
 
 use std::fmt::Write as _;
 
 use serde::Deserialize;
-use sha2::{Digest, Sha256};
 use thiserror::Error;
 use toml::Spanned;
 
@@ -346,51 +345,6 @@ pub fn write_network(network: &Network) -> String {
         );
     }
     text
-}
-
-/// The content hash that parties compare: `sha256:` and 64 hexadecimal digits.
-pub fn network_hash(network: &Network) -> String {
-    // Every number is hashed by its bits and every text by its length and bytes: no two different
-    // networks can give the same stream.
-    let mut hasher = Sha256::new();
-    let text = |hasher: &mut Sha256, text: &str| {
-        hasher.update((text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    };
-    let number =
-        |hasher: &mut Sha256, number: f64| hasher.update((number + 0.0).to_bits().to_le_bytes());
-    text(&mut hasher, FORMAT);
-    if let Some(origin) = network.parts().origin {
-        number(&mut hasher, origin.lat);
-        number(&mut hasher, origin.lon);
-    }
-    number(&mut hasher, network.links().len() as f64);
-    for link in network.links() {
-        text(&mut hasher, &link.name);
-        number(&mut hasher, link.length.get());
-        number(&mut hasher, link.junction.get());
-        number(&mut hasher, f64::from(link.lanes));
-        number(&mut hasher, link.speed.get());
-        number(&mut hasher, link.shape.len() as f64);
-        for point in &link.shape {
-            number(&mut hasher, point.x);
-            number(&mut hasher, point.y);
-        }
-    }
-    number(&mut hasher, network.turns().len() as f64);
-    for turn in network.turns() {
-        number(&mut hasher, f64::from(turn.from.0));
-        number(&mut hasher, f64::from(turn.to.0));
-        number(&mut hasher, turn.lanes.len() as f64);
-        for pair in &turn.lanes {
-            hasher.update([pair.from, pair.to]);
-        }
-    }
-    let digest = hasher.finalize();
-    digest.iter().fold(String::from("sha256:"), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
 }
 
 fn quoted(text: &str) -> String {

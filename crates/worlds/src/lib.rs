@@ -19,4 +19,6 @@ pub use demand::{
 };
 pub use departure::{Departure, Stop};
 pub use driving::{DECELERATION, Driving, REACTION_TIME};
-pub use sumo::{FcdFormat, SumoError, SumoOptions, SumoRun, SumoStatistics, SumoTools, simulate_sumo};
+pub use sumo::{
+    FcdFormat, SumoError, SumoOptions, SumoRun, SumoStatistics, SumoTools, simulate_sumo,
+};

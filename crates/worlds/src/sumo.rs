@@ -102,7 +102,7 @@ pub enum SumoError {
     /// No SUMO on this machine.
     #[error(
         "SUMO's programs `sumo` and `netconvert` were not found (looked in: {looked}). Install \
-         SUMO with `make sumo` in the project's folder, or with `pip install eclipse-sumo`, or set \
+         SUMO with `make sumo` in the project's folder, or with `pip install eclipse-sumo==1.28.0`, or set \
          SUMO_HOME to where it is"
     )]
     NotFound {

@@ -106,10 +106,7 @@ pub fn run(arguments: &PneumaArguments, json: bool) -> Result<()> {
     }
     let mut source = vec![("import", super::file_names(&arguments.files))];
     source.push(("interval", arguments.interval.to_string()));
-    if let Some(epoch) = &epoch {
-        source.push(("clock", format!("seconds since {epoch}")));
-    }
-    let mut writer = target.writer(&network, &source)?;
+    let mut writer = target.writer(&network, epoch, &source)?;
     write_sorted(samples, &mut writer)?;
     let manifest = writer.finish(&vehicles, &[])?;
     spinner.finish_and_clear();

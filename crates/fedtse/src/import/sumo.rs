@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use sensing::DatasetWriter;
 use sensing::sumo::{FcdReader, ImportOptions, LoopReader, import_net};
@@ -29,6 +29,15 @@ pub struct SumoArguments {
     /// Positions of vehicles (--fcd-output of sumo, XML or CSV, .gz or not)
     #[arg(long)]
     fcd: Option<PathBuf>,
+    /// SUMO's step length in seconds: it labels a step's positions with the time before the step
+    #[arg(long, default_value_t = 1.0)]
+    step: f64,
+    /// What time zero is, for people: a date and time
+    #[arg(long, default_value = "simulation start")]
+    epoch: String,
+    /// A silence longer than this many seconds is a blind gap, not an empty road
+    #[arg(long, default_value_t = 10.0)]
+    gap: f64,
     /// Counts of the induction loops
     #[arg(long, requires = "fcd")]
     detectors: Option<PathBuf>,
@@ -53,14 +62,21 @@ pub fn run(arguments: &SumoArguments, json: bool) -> Result<()> {
         }
         return Ok(());
     };
-    let mut reader = FcdReader::open(fcd, net.edges)?;
+    for (name, value) in [("--step", arguments.step), ("--gap", arguments.gap)] {
+        ensure!(value > 0.0 && value.is_finite(), "{name}: found {value}, expected more than 0 s");
+    }
+    let mut reader = FcdReader::open(fcd, net.edges)?.shifted(Seconds::new(arguments.step));
     let provenance = sensing::Provenance {
-        epoch: "simulation start".into(),
+        epoch: arguments.epoch.clone(),
         source: [("import".to_string(), super::file_names(&[arguments.net.clone(), fcd.clone()]))]
             .into(),
     };
-    let mut writer =
-        DatasetWriter::create(&arguments.out, &net.network, provenance, Seconds::new(60.0))?;
+    let mut writer = DatasetWriter::create(
+        &arguments.out,
+        &net.network,
+        provenance,
+        Seconds::new(arguments.gap),
+    )?;
     let spinner = progress::spinner("reading seconds");
     let mut samples = Vec::new();
     while let Some(time) = reader.next_moment(&mut samples)? {

@@ -67,6 +67,7 @@ pub(super) fn write_loops(path: &Path, loops: &[LoopCount]) -> Result<(), Datase
 pub(super) fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>, DatasetError> {
     let mut table = open_table(path, &LOOP_COLUMNS)?;
     let (mut loops, mut columns) = (Vec::new(), Vec::new());
+    let mut covered = vec![f64::NEG_INFINITY; detectors];
     while table.next_batch(GROUP_ROWS, &mut columns)? > 0 {
         let [Column::I32(numbers), Column::F64(begins), Column::F64(ends), Column::I32(counts)] =
             &columns[..]
@@ -86,6 +87,17 @@ pub(super) fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>
                     ),
                 });
             }
+            let until = &mut covered[number as usize];
+            if begin < *until {
+                return Err(DatasetError::Row {
+                    path: path.to_owned(),
+                    row: loops.len() as u64 + 1,
+                    problem: format!(
+                        "begin: found {begin}, expected {until} or later for loop {number}"
+                    ),
+                });
+            }
+            *until = end;
             loops.push(LoopCount {
                 detector: number as usize,
                 begin: Seconds::new(begin),

@@ -176,7 +176,7 @@ fn impossible_samples_are_refused_by_name() {
     );
     assert_eq!(
         refuse(&[sample(0.0, 1, e1, 0.0), sample(0.0, 1, e1, 1.0)]),
-        "vehicle `1` at 0 s: vehicle 1: found twice at time 0, expected once"
+        "vehicle `1` at 0 s: found twice at time 0, expected once"
     );
     let mut extractor = FeatureExtractor::new(&network, plan(&[])).unwrap();
     let vehicles = named(1);

@@ -36,7 +36,7 @@ pub(super) fn per_step(
         }
         let entry = covered.entry((step, count.detector)).or_default();
         entry.0 += (count.end - count.begin).get();
-        entry.1 += count.count;
+        entry.1 = entry.1.saturating_add(count.count);
     }
     let mut steps = LoopSteps::new();
     for ((step, detector), (seconds, count)) in covered {

@@ -2,7 +2,7 @@
 
 use traffic::{LinkState, Metres, Network, Seconds, Step, Totals};
 
-use super::write::{SMOOTH, cell_columns, trailing_mean};
+use super::write::{cell_columns, smooth_steps, trailing_mean};
 use super::{Features, FeaturesError};
 use crate::recordings::HeldSteps;
 use crate::table::{Column, Kind, TableReader};
@@ -131,7 +131,7 @@ impl FeatureTable {
     /// steps over as many as there are.
     pub fn smooth_states(&self, network: &Network, step: Seconds) -> Vec<LinkState> {
         let raw = self.states(network, step);
-        let window = ((SMOOTH / step).floor() as usize).max(1);
+        let window = smooth_steps(step);
         let mut smooth = Vec::with_capacity(raw.len());
         let mut start = 0;
         for range in self.held.ranges() {

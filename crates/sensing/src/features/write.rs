@@ -265,7 +265,7 @@ impl<'n> FeatureWriter<'n> {
             .link_ids()
             .map(|id| features.all.link_totals(id).state(self.network.link(id), self.step));
         self.recent.push_back(states.collect());
-        if self.recent.len() as f64 * self.step.get() > SMOOTH.get() {
+        if self.recent.len() > smooth_steps(self.step) {
             self.recent.pop_front();
         }
         for link in 0..self.network.links().len() {
@@ -288,6 +288,11 @@ impl<'n> FeatureWriter<'n> {
         tables.extend([self.targets, self.loops]);
         tables.into_par_iter().try_for_each(Rows::finish)
     }
+}
+
+/// Steps of the trailing mean; a step longer than that is its own mean.
+pub(super) fn smooth_steps(step: Seconds) -> usize {
+    ((SMOOTH / step).floor() as usize).max(1)
 }
 
 pub(super) fn trailing_mean(states: impl ExactSizeIterator<Item = LinkState>) -> LinkState {

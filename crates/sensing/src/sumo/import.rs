@@ -61,6 +61,8 @@ pub struct ImportReport {
     pub links_apart: usize,
     /// Lights that are not fixed-time, taken with the durations given.
     pub lights_made_fixed: usize,
+    /// Movements that never have green in their light's program; taken as without a signal.
+    pub movements_never_green: usize,
     /// Programs of lights after the first.
     pub further_programs: usize,
     /// Signal phases in which the lanes of a turn differ.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{GridPlan, corridor, grid};
+use crate::{GridPlan, corridor, grid, network_file_hash, network_hash};
 
 const SMALL: &str = r#"format = "fedtse-network/1"
 [[link]]
@@ -47,7 +47,10 @@ fn the_hash_is_of_the_roads_alone() {
     let host = format!(
         "# a comment\n{SMALL}[[loop]]\nname = \"L\"\nlink = \"a\"\nposition = 50.0\n[[signal]]\nname = \"J\"\n[[signal.phase]]\nduration = 90.0\ngreen = [\"a>b\"]\n"
     );
-    assert_eq!(network_hash(&parse_network(&host).unwrap()), plain);
+    let host = parse_network(&host).unwrap();
+    assert_eq!(network_hash(&host), plain);
+    // The hash of the whole file does change.
+    assert_ne!(network_file_hash(&host), network_file_hash(&parse_network(SMALL).unwrap()));
     let longer = SMALL.replacen("100.0", "100.5", 1);
     assert_ne!(network_hash(&parse_network(&longer).unwrap()), plain);
     assert!(plain.starts_with("sha256:") && plain.len() == 7 + 64);

@@ -44,6 +44,20 @@ pub(super) fn signals(
             continue;
         }
         report.lights_made_fixed += usize::from(!light.fixed_time);
+        // A phase names who may go; who never may is named nowhere, and so counts as ungoverned.
+        let named = |movement: &Movement| {
+            phases
+                .iter()
+                .any(|phase| phase.green.contains(movement) || phase.yellow.contains(movement))
+        };
+        let mut never: Vec<Movement> = heads
+            .iter()
+            .map(|&(movement, _)| movement)
+            .filter(|movement| !named(movement))
+            .collect();
+        never.sort_unstable();
+        never.dedup();
+        report.movements_never_green += never.len();
         signals.push(signal(light, phases));
     }
     signals
