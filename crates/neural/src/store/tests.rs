@@ -122,3 +122,22 @@ fn a_folder_that_is_not_there_is_named() {
     let error = example().1.save(Path::new("/nowhere/at/all")).unwrap_err();
     assert!(error.to_string().starts_with("/nowhere/at/all: "), "{error}");
 }
+
+proptest::proptest! {
+    /// Whatever happens to the bytes: an error or a checkpoint, never a panic.
+    #[test]
+    fn damaged_files_are_refused_or_read(
+        damage in proptest::collection::vec((0usize..4096, 0u8..=255), 1..6),
+    ) {
+        let mut bytes = bytes_of(&example().1);
+        let len = bytes.len();
+        for (place, value) in damage {
+            bytes[place % len] = value;
+        }
+        if let Ok(read) = parse(&bytes, "test") {
+            proptest::prop_assert!(read.tensors.values().all(|(shape, values)| {
+                shape.iter().product::<usize>() == values.len()
+            }));
+        }
+    }
+}
