@@ -135,9 +135,9 @@ proptest::proptest! {
             bytes[place % len] = value;
         }
         if let Ok(read) = parse(&bytes, "test") {
-            proptest::prop_assert!(read.tensors.values().all(|(shape, values)| {
-                shape.iter().product::<usize>() == values.len()
-            }));
+            for (shape, values) in read.tensors.values() {
+                proptest::prop_assert_eq!(shape.iter().product::<usize>(), values.len());
+            }
         }
     }
 }
