@@ -4,7 +4,7 @@
 //! 2. [`NeuralStudy`] holds a dataset as the model reads it; [`NeuralStudy::trainer`] starts a run.
 //! 3. [`NeuralEstimator`] is the result: a model with its weights and everything it assumes.
 
-use neural::{Fusion, Learner, Plan};
+use neural::{Fusion, Layer, Learner, Plan};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
@@ -49,6 +49,8 @@ pub struct ModelCard {
     pub step_s: f64,
     /// Steps of a window.
     pub window: usize,
+    /// Names of the host's loops.
+    pub loops: Vec<String>,
     /// Name of the fleet.
     pub fleet: String,
     /// Its penetration rate.
@@ -131,6 +133,7 @@ impl<'a> NeuralStudy<'a> {
             network_hash: study.network_hash().to_owned(),
             step_s: study.step().get(),
             window: WINDOW,
+            loops: loop_names(study),
             fleet: study.fleet_name().to_owned(),
             rate: study.rate(),
             cells: with_cells.then(|| study.cell_shape()),
@@ -206,6 +209,10 @@ fn output_scales(study: &Study, kind: TargetKind) -> Result<Vec<[Scale; 2]>, Neu
     Ok(vec![[density, flow]; links])
 }
 
+fn loop_names(study: &Study) -> Vec<String> {
+    study.network().loops().iter().map(|detector| detector.name.clone()).collect()
+}
+
 /// Weights of density and flow of each link, such that those of density add up to 1.
 fn loss_weights(study: &Study, flow: f32, others: f32) -> Vec<f32> {
     let each = study.network().link_ids();
@@ -270,6 +277,12 @@ impl NeuralEstimator {
         let plan = &self.card.plan;
         let arrangement = plan.architecture.arrangement();
         let inputs = Inputs::new(study, plan.party, arrangement, &self.card.inputs)?;
+        // A network whose signals came or went has the same hash, but another clock.
+        let (found, expected) = (inputs.len(), self.learner.model().input_len());
+        if found != expected {
+            let (found, expected) = (found.to_string(), expected.to_string());
+            return Err(NeuralError::Mismatch { what: "features of a window", found, expected });
+        }
         let mut states = Vec::with_capacity(steps.len() * self.card.outputs.len());
         estimate_windows(
             &self.learner,
@@ -307,6 +320,7 @@ impl ModelCard {
             ("network hash", study.network_hash().to_owned(), card.network_hash.clone()),
             ("length of a step, s", study.step().get().to_string(), card.step_s.to_string()),
             ("steps of a window", WINDOW.to_string(), card.window.to_string()),
+            ("loops", loop_names(study).join(", "), card.loops.join(", ")),
             ("penetration rate", study.rate().to_string(), card.rate.to_string()),
             ("cells and sub-steps", format!("{cells:?}"), format!("{:?}", card.cells)),
         ];

@@ -38,7 +38,7 @@ impl Recipe {
     pub fn of(architecture: Architecture) -> Self {
         match architecture {
             Architecture::Link => Recipe {
-                epochs: 60,
+                epochs: 100,
                 batch: 128,
                 rate: 3e-3,
                 one_cycle: true,
@@ -51,7 +51,7 @@ impl Recipe {
                 shuffle: true,
             },
             Architecture::Paper => Recipe {
-                epochs: 60,
+                epochs: 200,
                 batch: 128,
                 rate: 3e-4,
                 one_cycle: false,

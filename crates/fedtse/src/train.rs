@@ -42,9 +42,9 @@ pub struct TrainArguments {
     /// Seed of the neural estimators: first weights, order of samples, dropout
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Epochs of the neural estimators, at most
-    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    epochs: u64,
+    /// Epochs of the neural estimators, at most; 100 for `link`, 200 for `paper` unless given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    epochs: Option<u64>,
     /// Folder for the trained model: one neural estimator, one rate, one target
     ///
     /// A run that was interrupted continues where it stood and ends with the same weights.
@@ -188,7 +188,9 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
             };
             architecture = Some(chosen);
             let mut plan = NeuralPlan::new(party, chosen, target, arguments.seed);
-            plan.recipe.epochs = arguments.epochs as usize;
+            if let Some(epochs) = arguments.epochs {
+                plan.recipe.epochs = epochs as usize;
+            }
             let (estimator, epoch) = train(study, plan, arguments.out.as_deref())?;
             best_epoch = epoch;
             estimator.estimate(study, windows)?

@@ -2,10 +2,10 @@
 //!
 //! All take and give `[sample, node, channel]`, and know nothing of traffic.
 
-mod gated;
-mod interleave;
-mod per_node;
-mod sum;
+pub mod gated;
+pub mod interleave;
+pub mod per_node;
+pub mod sum;
 
 pub use gated::Gated;
 pub use interleave::{Interleave, Spread};
