@@ -129,7 +129,10 @@ proptest::proptest! {
     fn damaged_files_are_refused_or_read(
         damage in proptest::collection::vec((0usize..4096, 0u8..=255), 1..6),
     ) {
-        let mut bytes = bytes_of(&example().1);
+        // Written once: flushing a file to disk for each case takes seconds.
+        static WHOLE: std::sync::LazyLock<Vec<u8>> =
+            std::sync::LazyLock::new(|| bytes_of(&example().1));
+        let mut bytes = WHOLE.clone();
         let len = bytes.len();
         for (place, value) in damage {
             bytes[place % len] = value;
