@@ -23,40 +23,28 @@ impl XmlRows {
     ) -> Result<Option<f64>, SumoFileError> {
         let mut time = None;
         loop {
-            let fault = match self.file.next_tag()? {
-                None => return Ok(time),
-                Some(Tag::End(b"timestep")) => return Ok(time),
+            let (element, is_empty) = match self.file.next_tag()? {
+                None | Some(Tag::End(b"timestep")) => return Ok(time),
                 Some(Tag::End(_)) => continue,
-                Some(Tag::Empty(element)) if element.name() == b"timestep" => {
-                    match begin(placing, element) {
-                        Ok(time) => return Ok(Some(time)),
-                        Err(fault) => fault,
-                    }
-                }
-                Some(Tag::Start(element) | Tag::Empty(element)) => match element.name() {
-                    b"vehicle" => match vehicle(placing, element, time.is_some()) {
-                        Ok(None) => continue,
-                        Ok(Some(sample)) => {
-                            out.push(sample);
-                            continue;
-                        }
-                        Err(fault) => fault,
-                    },
-                    b"timestep" => match begin(placing, element) {
-                        Ok(begun) => {
-                            time = Some(begun);
-                            continue;
-                        }
-                        Err(fault) => fault,
-                    },
-                    b"person" | b"container" => {
-                        placing.skipped.not_vehicles += 1;
-                        continue;
-                    }
-                    _ => continue,
-                },
+                Some(Tag::Start(element)) => (element, false),
+                Some(Tag::Empty(element)) => (element, true),
             };
-            return Err(self.file.locate(fault));
+            let placed = match element.name() {
+                b"vehicle" => vehicle(placing, element, time.is_some()).map(|row| out.extend(row)),
+                b"timestep" => begin(placing, element).map(|begun| time = Some(begun)),
+                b"person" | b"container" => {
+                    placing.skipped.not_vehicles += 1;
+                    Ok(())
+                }
+                _ => Ok(()),
+            };
+            let ends_moment = is_empty && element.name() == b"timestep";
+            if let Err(fault) = placed {
+                return Err(self.file.locate(fault));
+            }
+            if ends_moment {
+                return Ok(time);
+            }
         }
     }
 }
@@ -84,12 +72,13 @@ fn vehicle(
     let mut row = Row { escaped: true, ..Row::default() };
     for attribute in element.attributes() {
         let (name, value) = attribute?;
+        // Byte by byte: comparing such short names by a call costs more than reading them.
         match name {
-            b"id" => row.id = Some(value),
-            b"lane" => row.lane = Some(value),
-            b"pos" => row.pos = Some(value),
-            b"speed" => row.speed = Some(value),
-            b"type" => row.kind = Some(value),
+            [b'i', b'd'] => row.id = Some(value),
+            [b'l', b'a', b'n', b'e'] => row.lane = Some(value),
+            [b'p', b'o', b's'] => row.pos = Some(value),
+            [b's', b'p', b'e', b'e', b'd'] => row.speed = Some(value),
+            [b't', b'y', b'p', b'e'] => row.kind = Some(value),
             _ => {}
         }
     }
