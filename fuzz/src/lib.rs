@@ -119,7 +119,8 @@ pub fn open_and_extract(folder: &Path) {
     }
 }
 
-/// Ends the run if the seeds of manifests no longer fit the network: they would find nothing.
+/// Ends the run if the seeds of manifests are out of date, as they would find nothing: then run
+/// `fuzz/make_seeds.sh`.
 pub fn check_manifest_seeds() {
     let seed = include_bytes!("../seeds/dataset_manifest/manifest.json");
     sound(Dataset::open(&dataset_with("manifest.json", seed)));
