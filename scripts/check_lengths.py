@@ -6,7 +6,7 @@ Run by `make lengths`. Tests may be longer: a list of cases does not get clearer
 import subprocess
 import sys
 
-MOST_LINES = 400
+MOST_LINES = 440
 
 
 def main() -> int:

@@ -100,7 +100,7 @@ pub struct ExtractReport {
     pub breaks: Breaks,
 }
 
-/// See the [module](self).
+/// Turns moments into steps: see the file's head for how.
 pub struct FeatureExtractor<'n> {
     network: &'n Network,
     plan: FeaturePlan,

@@ -25,7 +25,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use traffic::{Network, Samples, Seconds, Step, network_hash};
 
 use crate::dataset::{Dataset, DatasetError, read_json, software, write_json};
@@ -35,93 +34,16 @@ use crate::extract::{
 use crate::recordings::{HeldSteps, MAX_STEPS};
 
 mod loops;
+mod manifest;
 mod read;
 mod write;
 
+pub use manifest::{FeaturesManifest, FleetEntry, ReportEntry};
 pub use read::{FeatureTable, LoopTable};
 use write::FeatureWriter;
 
 /// The format that this version writes and reads.
 pub const FEATURES_FORMAT: &str = "fedtse-features/1";
-
-/// `features/manifest.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FeaturesManifest {
-    /// [`FEATURES_FORMAT`].
-    pub format: String,
-    /// The version of fedtse that wrote it.
-    pub software: String,
-    /// Hash of the network.
-    pub network_hash: String,
-    /// What time zero, the start of step 0, means.
-    pub epoch: String,
-    /// Length of a step.
-    pub step_s: Seconds,
-    /// Cells of a link.
-    pub cells: usize,
-    /// Sub-steps of a step.
-    pub sub_steps: usize,
-    /// How long a vehicle may go unseen.
-    pub patience_s: Seconds,
-    /// Length of the trailing mean of the smooth targets.
-    pub smooth_s: Seconds,
-    /// Seed that dealt vehicles to fleets.
-    pub fleet_seed: u64,
-    /// The fleets.
-    pub fleets: Vec<FleetEntry>,
-    /// Who counted at the loops: `sensors`, or `trajectories` (virtual loops).
-    pub loops: String,
-    /// The steps that are stored.
-    pub held: HeldSteps,
-    /// Totals and oddities.
-    pub report: ReportEntry,
-}
-
-/// A fleet in the manifest.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FleetEntry {
-    /// Its name, as in its files' names.
-    pub name: String,
-    /// Its expected share of all vehicles.
-    pub rate: f64,
-}
-
-/// [`ExtractReport`] as it is stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ReportEntry {
-    /// Samples read.
-    pub samples: u64,
-    /// Time of the trajectories themselves.
-    pub trajectory_time_s: f64,
-    /// Distance of the trajectories themselves.
-    pub trajectory_distance_m: f64,
-    /// Time over all boxes.
-    pub box_time_s: f64,
-    /// Distance over all boxes.
-    pub box_distance_m: f64,
-    /// Tracks broken: unseen too long.
-    pub gaps: u64,
-    /// Tracks broken: no way between two samples, too fast, or backwards.
-    pub jumps: u64,
-}
-
-impl From<&ExtractReport> for ReportEntry {
-    fn from(report: &ExtractReport) -> Self {
-        let breaks = report.breaks;
-        Self {
-            samples: report.samples,
-            trajectory_time_s: report.trajectory_time.get(),
-            trajectory_distance_m: report.trajectory_distance.get(),
-            box_time_s: report.box_time.get(),
-            box_distance_m: report.box_distance.get(),
-            gaps: breaks.gaps,
-            jumps: breaks.unreachable + breaks.too_fast + breaks.backwards,
-        }
-    }
-}
 
 /// Why features could not be made or read.
 #[derive(Debug, thiserror::Error)]

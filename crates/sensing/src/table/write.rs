@@ -74,8 +74,7 @@ impl TableWriter {
         let failed = |error: ParquetError| damaged(&self.path, &error);
         let file = self.writer.into_inner().map_err(failed)?;
         let file = file.into_inner().map_err(|error| io(error.into_error()))?;
-        // Not synced to disk: what a power failure tears is told by its footer and can be made again,
-        // and waiting for the disk took twice as long as making features.
+        // Not synced to disk: what a power failure tears is told by its footer, and can be made again.
         drop(file);
         std::fs::rename(&self.unfinished, &self.path).map_err(io)
     }
