@@ -18,7 +18,7 @@ pub struct NetworkError {
     pub problem: String,
 }
 
-/// A part of a network that can be at fault; the number is its index in [`NetworkParts`].
+/// A part of a network that can be at fault; the number is its index in [`NetworkParts`](super::NetworkParts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkPart {
     /// The network as a whole.
