@@ -5,7 +5,8 @@
 //! - `infer BATCH COUNT`: that many estimates; prints the milliseconds of each;
 //! - `memory`: prints the peak resident memory in MiB.
 //!
-//! With a first argument `links=N`, a ring of N nodes instead of 17, to see the cost grow.
+//! Arguments: `links=N`, a ring of N nodes instead of 17, to see the cost grow; `chunk=N`, samples
+//! that go through the layers together.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;
@@ -16,15 +17,18 @@ use neural::{
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let nodes = match std::env::args().nth(1).as_deref().and_then(|a| a.strip_prefix("links=")) {
-        Some(number) => number.parse()?,
-        None => 17,
+    let argument = |name: &str| {
+        let value = std::env::args().find_map(|a| a.strip_prefix(name).map(str::to_owned));
+        value.map(|value| value.parse::<usize>()).transpose()
     };
+    let nodes = argument("links=")?.unwrap_or(17);
+    // On large graphs one sample fills the cache.
+    let chunk = argument("chunk=")?.unwrap_or((8 * 17 / nodes.max(1)).max(1));
     // All work runs inside the pool, so that the calling thread is one of its threads.
-    rayon::ThreadPoolBuilder::new().build()?.install(|| serve(nodes))
+    rayon::ThreadPoolBuilder::new().build()?.install(|| serve(nodes, chunk))
 }
 
-fn serve(nodes: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn serve(nodes: usize, chunk: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let turns: Vec<_> =
         (0..nodes).flat_map(|n| [(n, (n + 1) % nodes, 0.9), (n, (n + 5) % nodes, 0.9)]).collect();
     let laplacian = scaled_laplacian(&Sparse::new(nodes, &turns)?, 2.0);
@@ -33,8 +37,6 @@ fn serve(nodes: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let guest = stgcn(&StgcnShape::paper(2), &laplacian)?;
     let joint =
         Fusion::new(head(2 * embedding, 272, 2 * nodes)).with("host", host).with("guest", guest);
-    // On large graphs one sample fills the cache.
-    let chunk = (8 * 17 / nodes).max(1);
     let mut learner = Learner::new(joint, 1, Plan { chunk, ..Plan::default() });
     let mut adam = Adam::new(learner.parameters().len(), Decay::InGradient(1e-3));
     let weights = vec![1.0 / nodes as f32; 2 * nodes];
