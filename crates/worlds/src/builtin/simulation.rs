@@ -69,7 +69,7 @@ pub struct Entered {
 /// while let Some(_time) = world.next_moment(&mut samples)? {
 ///     seen += samples.len();
 /// }
-/// assert!(seen > 20 && world.counts().left == 1);
+/// assert!(seen > 10 && world.counts().left == 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Simulation<D: Iterator<Item = Departure>> {

@@ -189,7 +189,7 @@ fn an_undrivable_departure_is_an_error_that_names_it() {
     too_far.stop = stop(link("E2"), 5, 50.0, 10.0);
     assert_eq!(
         fails(vec![too_far]),
-        "vehicle 5: stop: found lane 5 at 50 m for 10 s, expected a lane below 5 at most 110 m along `E2` for 0 s or more"
+        "vehicle 5: stop: found lane 5 at 50 m for 10 s, expected a lane below 5 at most 90 m along `E2` for 0 s or more"
     );
     let unordered = vec![departure(0, 3.0, [link("E7")]), departure(1, 2.0, [link("E7")])];
     assert_eq!(
