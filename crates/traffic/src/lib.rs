@@ -14,6 +14,7 @@ mod diagram;
 mod edie;
 mod geometry;
 mod grid;
+mod groups;
 mod network;
 mod network_file;
 mod network_hash;
@@ -27,6 +28,7 @@ pub use diagram::{DiagramError, FundamentalDiagram};
 pub use edie::{Boxes, Motion, Totals, cut};
 pub use geometry::{LatLon, LocalPlane, Point, point_along, polyline_length};
 pub use grid::{GridError, GridPlan, grid};
+pub use groups::Groups;
 pub use network::{
     LanePair, Link, LinkId, LoopDetector, MAX_LINKS, Movement, Network, NetworkError, NetworkPart,
     NetworkParts, Turn, TurnId,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use traffic::{Link, LinkId, Metres, Network, NetworkParts, Turn, polyline_length, spread_lanes};
+use traffic::{
+    Groups, Link, LinkId, Metres, Network, NetworkParts, Turn, polyline_length, spread_lanes,
+};
 
 use super::parse::{RawMap, Restriction, Rule};
 use super::pieces::Pieces;
@@ -172,21 +174,15 @@ fn keep_largest(
     mut report: OsmReport,
     file: &str,
 ) -> Result<OsmImport, OsmError> {
-    let mut group: Vec<usize> = (0..drafts.len()).collect();
+    let mut groups = Groups::new(drafts.len());
     for &(from, to) in &turns {
-        let (a, b) = (root(&mut group, from), root(&mut group, to));
-        group[a.max(b)] = a.min(b);
+        groups.join(from, to);
     }
-    let mut sizes = vec![0usize; drafts.len()];
-    for index in 0..drafts.len() {
-        sizes[root(&mut group, index)] += 1;
-    }
-    // Of equals the first, so that the result is always the same.
-    let largest = (0..sizes.len()).rev().max_by_key(|&index| sizes[index]).unwrap_or_default();
+    let largest = groups.largest();
     let mut new_index: Vec<Option<u32>> = vec![None; drafts.len()];
     let (mut links, mut streets) = (Vec::new(), Vec::new());
     for (index, draft) in drafts.into_iter().enumerate() {
-        if root(&mut group, index) == largest {
+        if Some(groups.of(index)) == largest {
             new_index[index] = Some(links.len() as u32);
             links.push(draft.link);
             streets.push(draft.street);
@@ -214,12 +210,4 @@ fn keep_largest(
     let network =
         Network::new(parts).map_err(|error| OsmError::Network { file: file.into(), error })?;
     Ok(OsmImport { network, streets, report })
-}
-
-fn root(group: &mut [usize], mut index: usize) -> usize {
-    while group[index] != index {
-        group[index] = group[group[index]];
-        index = group[index];
-    }
-    index
 }

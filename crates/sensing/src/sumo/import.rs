@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 use traffic::{
-    LanePair, LatLon, Link, LinkId, LocalPlane, Metres, MetresPerSecond, Network, NetworkParts,
-    Point, Turn,
+    Groups, LanePair, LatLon, Link, LinkId, LocalPlane, Metres, MetresPerSecond, Network,
+    NetworkParts, Point, Turn,
 };
 
 use super::edges::{EdgeMap, crossings};
@@ -168,28 +168,14 @@ impl<'a> Kept<'a> {
 
     fn largest_component(&mut self, net: &SumoNet, report: &mut ImportReport) {
         let turns = self.turns(net);
-        let mut parent: Vec<usize> = (0..self.edges.len()).collect();
-        fn root(parent: &mut [usize], mut at: usize) -> usize {
-            while parent[at] != at {
-                parent[at] = parent[parent[at]];
-                at = parent[at];
-            }
-            at
-        }
+        let mut groups = Groups::new(self.edges.len());
         for turn in &turns {
-            let (a, b) = (root(&mut parent, turn.from.index()), root(&mut parent, turn.to.index()));
-            parent[a.max(b)] = a.min(b);
+            groups.join(turn.from.index(), turn.to.index());
         }
-        let roots: Vec<usize> = (0..parent.len()).map(|link| root(&mut parent, link)).collect();
-        let mut sizes = vec![0_usize; parent.len()];
-        for &root in &roots {
-            sizes[root] += 1;
-        }
-        // The first of the largest, so that ties do not depend on chance.
-        let largest = (0..sizes.len()).rev().max_by_key(|&root| sizes[root]);
-        let edges: Vec<&SumoEdge> = (self.edges.iter().zip(&roots))
-            .filter(|&(_, &root)| Some(root) == largest)
-            .map(|(&edge, _)| edge)
+        let largest = groups.largest();
+        let edges: Vec<&SumoEdge> = (self.edges.iter().enumerate())
+            .filter(|&(link, _)| Some(groups.of(link)) == largest)
+            .map(|(_, &edge)| edge)
             .collect();
         report.links_apart = self.edges.len() - edges.len();
         *self = Self::index(edges);

@@ -12,7 +12,7 @@
 use std::fmt::Write as _;
 
 use sensing::sumo::{OUTSIDE, edge_names, signal_names};
-use traffic::{LinkId, Movement, Network, Phase, Point, Signal};
+use traffic::{Groups, LinkId, Movement, Network, Phase, Point, Signal};
 
 use super::SumoError;
 
@@ -52,11 +52,9 @@ impl Ends {
     fn of(network: &Network) -> Self {
         let count = network.links().len();
         // Union-find over the links' starts (0..count) and ends (count..).
-        let mut parent: Vec<usize> = (0..2 * count).collect();
+        let mut groups = Groups::new(2 * count);
         for turn in network.turns() {
-            let a = root(&mut parent, count + turn.from.index());
-            let b = root(&mut parent, turn.to.index());
-            parent[a.max(b)] = a.min(b);
+            groups.join(count + turn.from.index(), turn.to.index());
         }
         let mut number = vec![None; 2 * count];
         let mut sums: Vec<(f64, f64, f64)> = Vec::new();
@@ -64,7 +62,7 @@ impl Ends {
         for side in 0..2 * count {
             let shape = &network.links()[side % count].shape;
             let point = if side < count { shape.first() } else { shape.last() };
-            let at = root(&mut parent, side);
+            let at = groups.of(side);
             let node = *number[at].get_or_insert_with(|| {
                 sums.push((0.0, 0.0, 0.0));
                 sums.len() - 1
@@ -79,14 +77,6 @@ impl Ends {
         let places = sums.into_iter().map(|(x, y, n)| Point { x: x / n, y: y / n }).collect();
         Self { start: node_of, end, places }
     }
-}
-
-fn root(parent: &mut [usize], mut at: usize) -> usize {
-    while parent[at] != at {
-        parent[at] = parent[parent[at]];
-        at = parent[at];
-    }
-    at
 }
 
 fn light_of_each_node(network: &Network, ends: &Ends) -> Result<Vec<Option<usize>>, SumoError> {
