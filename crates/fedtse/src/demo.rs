@@ -42,8 +42,9 @@ pub fn run(arguments: &DemoArguments, json: bool) -> Result<()> {
     features::make(&dataset, FeaturePlan::paper(fleets), Seconds::new(f64::NEG_INFINITY))?;
     let network = dataset.network();
     let stored = Features::open(&folder, network)?;
-    let rows = link_rows(network, stored.manifest().step_s, &stored.all()?);
-    let errors = features::scale_up(&folder, network)?;
+    let truth = stored.all()?;
+    let rows = link_rows(network, stored.manifest().step_s, &truth);
+    let errors = features::scale_up(&stored, network, &truth)?;
 
     if json {
         println!("{}", json!({ "links": rows, "scale_up": errors }));

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Args;
 use sensing::{
-    Dataset, FeaturePlan, Features, FeaturesManifest, Fleets, ScaleUpErrors, make_features,
-    scale_up_errors,
+    Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets, ScaleUpErrors,
+    make_features, scale_up_errors,
 };
 use serde_json::json;
 use traffic::{Network, Seconds, StepClock};
@@ -68,7 +68,8 @@ pub fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
         fleets,
     };
     let manifest = make(&dataset, plan, Seconds::new(arguments.from))?;
-    let errors = scale_up(&arguments.folder, dataset.network())?;
+    let stored = Features::open(&arguments.folder, dataset.network())?;
+    let errors = scale_up(&stored, dataset.network(), &stored.all()?)?;
     if json {
         println!("{}", json!({ "features": manifest, "scale_up": errors }));
     } else {
@@ -91,14 +92,16 @@ pub fn make(dataset: &Dataset, plan: FeaturePlan, from: Seconds) -> Result<Featu
 }
 
 /// Errors of scale-up for every fleet.
-pub fn scale_up(folder: &Path, network: &Network) -> Result<Vec<ScaleUpErrors>> {
-    let features = Features::open(folder, network)?;
-    let truth = features.all()?;
+pub fn scale_up(
+    features: &Features,
+    network: &Network,
+    truth: &FeatureTable,
+) -> Result<Vec<ScaleUpErrors>> {
     let step = features.manifest().step_s;
     let targets = network.targets();
     let fleets = features.manifest().fleets.iter().map(|fleet| {
         let table = features.fleet(&fleet.name)?;
-        Ok(scale_up_errors(network, step, &truth, &table, fleet.rate, &targets))
+        Ok(scale_up_errors(network, step, truth, &table, fleet.rate, &targets))
     });
     fleets.collect()
 }

@@ -108,7 +108,7 @@ impl View {
         for fleet in &stored.manifest().fleets {
             coverage.push(cover(&fleet.name, fleet.rate, &truth, &stored.fleet(&fleet.name)?));
         }
-        let scale_up = features::scale_up(folder, dataset.network())?;
+        let scale_up = features::scale_up(&stored, dataset.network(), &truth)?;
         Ok(Self { dataset, step, truth, rows, coverage, scale_up })
     }
 
