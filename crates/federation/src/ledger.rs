@@ -1,0 +1,132 @@
+//! The ledger: what has left a party.
+//!
+//! One JSON object per line, one line per message, written *before* the message can be sent:
+//!
+//! ```text
+//! {"sequence":1,"time_ms":1700000000250,"to":"host","kind":"embedding","round":7,"shape":[128,68],
+//!  "bytes":34845,"digest":"<SHA-256 of the content>","previous":"<SHA-256 of the line before>"}
+//! ```
+//!
+//! Each line holds the hash of the one before, so none can be changed, removed or put in later
+//! without breaking the chain; the first holds the hash of the party's name. Lines cut off the end
+//! leave a whole chain: compare [`Audit::head`] with one noted earlier, or with the peer's count.
+//!
+//! A line that a crash tore apart is removed when the ledger is opened again: its message was never
+//! released. Lines reach the operating system at once and the disk at each checkpoint.
+
+mod audit;
+mod file;
+mod line;
+mod released;
+
+use std::io;
+use std::path::PathBuf;
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::party::{Now, PartyId, Round};
+
+pub use audit::{Audit, Tally, audit, audit_file};
+pub use file::{MemorySink, Sink};
+pub use line::Line;
+pub use released::Released;
+
+/// What the ledger writes down of a message.
+pub trait Recorded {
+    /// What kind of message it is.
+    fn kind(&self) -> &'static str;
+    /// The round it belongs to, if any.
+    fn round(&self) -> Option<Round>;
+    /// The shape of its numbers, `[sample, width]`; empty if it has none.
+    fn shape(&self) -> Vec<usize>;
+    /// All of it, as bytes.
+    fn content(&self) -> Vec<u8>;
+}
+
+/// Why a ledger cannot be used.
+#[derive(Debug, Error)]
+pub enum LedgerError {
+    /// Reading or writing.
+    #[error("ledger {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process writes to it.
+    #[error("ledger {}: in use by another process", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A line that does not belong there.
+    #[error("ledger {}, line {line}: {problem}", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// What was found and expected.
+        problem: String,
+    },
+}
+
+/// A party's ledger, see the [module](self).
+pub struct Ledger {
+    path: PathBuf,
+    sink: Box<dyn Sink>,
+    sequence: u64,
+    head: [u8; 32],
+}
+
+impl Ledger {
+    /// Records a message, and so makes it sendable.
+    pub fn release<M: Recorded>(
+        &mut self,
+        now: Now,
+        to: &PartyId,
+        message: M,
+    ) -> Result<Released<M>, LedgerError> {
+        let content = message.content();
+        let line = Line {
+            sequence: self.sequence + 1,
+            time_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX),
+            to: to.clone(),
+            kind: message.kind().to_owned(),
+            round: message.round(),
+            shape: message.shape(),
+            bytes: content.len() as u64,
+            digest: line::hexadecimal(&Sha256::digest(&content)),
+            previous: line::hexadecimal(&self.head),
+        };
+        let text = line.to_text();
+        self.sink.append(text.as_bytes()).map_err(|source| self.io(source))?;
+        self.sequence += 1;
+        self.head = line::hash(text.trim_end().as_bytes());
+        Ok(Released::new(message))
+    }
+
+    /// Makes sure that all lines have reached the disk.
+    pub fn sync(&mut self) -> Result<(), LedgerError> {
+        self.sink.sync().map_err(|source| self.io(source))
+    }
+
+    /// Lines so far.
+    pub fn len(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Whether nothing has left yet.
+    pub fn is_empty(&self) -> bool {
+        self.sequence == 0
+    }
+
+    fn io(&self, source: io::Error) -> LedgerError {
+        LedgerError::Io { path: self.path.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests;

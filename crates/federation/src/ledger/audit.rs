@@ -1,0 +1,136 @@
+//! Reads a ledger: is it whole, and what does it say?
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::LedgerError;
+use super::line::{self, Line, MAX_LINE};
+use crate::party::{PartyId, Round};
+
+/// What a whole ledger says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Audit {
+    /// Lines.
+    pub messages: u64,
+    /// Content of all messages.
+    pub bytes: u64,
+    /// First and last round that anything was sent in.
+    pub rounds: Option<(Round, Round)>,
+    /// By receiver and kind.
+    pub tallies: BTreeMap<(PartyId, String), Tally>,
+    /// Hash of the last line.
+    pub head: String,
+    /// Bytes of a last line that was torn apart: never released, and cut off when the party starts.
+    pub torn: u64,
+    #[serde(skip)]
+    pub(super) end: u64,
+    #[serde(skip)]
+    pub(super) head_bytes: [u8; 32],
+}
+
+/// Messages of one kind to one receiver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// How many.
+    pub messages: u64,
+    /// Their content.
+    pub bytes: u64,
+    /// Numbers of embeddings or gradients among it.
+    pub numbers: u64,
+}
+
+/// Verifies and sums up the ledger of a party.
+pub fn audit_file(path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
+    let file =
+        File::open(path).map_err(|source| LedgerError::Io { path: path.to_owned(), source })?;
+    audit(BufReader::new(file), path, party)
+}
+
+/// The same from any reader; `path` is for messages.
+pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
+    let head = line::beginning(party);
+    let mut audit = Audit {
+        messages: 0,
+        bytes: 0,
+        rounds: None,
+        tallies: BTreeMap::new(),
+        head: String::new(),
+        torn: 0,
+        end: 0,
+        head_bytes: head,
+    };
+    let mut text = Vec::new();
+    loop {
+        text.clear();
+        let found = read_line(&mut reader, &mut text)
+            .map_err(|source| LedgerError::Io { path: path.to_owned(), source })?;
+        if found == 0 {
+            break;
+        }
+        if text.last() != Some(&b'\n') && found <= MAX_LINE {
+            audit.torn = found as u64;
+            break;
+        }
+        let broken = |problem: String| LedgerError::Broken {
+            path: path.to_owned(),
+            line: audit.messages + 1,
+            problem,
+        };
+        if found > MAX_LINE {
+            return Err(broken(format!("found more than {MAX_LINE} bytes, expected fewer")));
+        }
+        text.pop();
+        let line: Line =
+            serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
+        // The hash covers the text, the sums use its meaning: they must not differ.
+        if line.to_text().trim_end().as_bytes() != text {
+            return Err(broken("found another spelling than the one ledgers use".to_owned()));
+        }
+        if line.sequence != audit.messages + 1 {
+            return Err(broken(format!(
+                "sequence: found {}, expected {}",
+                line.sequence,
+                audit.messages + 1
+            )));
+        }
+        let expected = line::hexadecimal(&audit.head_bytes);
+        if line.previous != expected {
+            let problem = format!(
+                "hash of the line before: found {}, expected {expected}; a line was changed, removed or put in, or this is the ledger of another party than `{party}`",
+                line.previous
+            );
+            return Err(broken(problem));
+        }
+        audit.head_bytes = line::hash(&text);
+        audit.end += found as u64;
+        audit.add(&line);
+    }
+    audit.head = line::hexadecimal(&audit.head_bytes);
+    Ok(audit)
+}
+
+impl Audit {
+    fn add(&mut self, line: &Line) {
+        self.messages += 1;
+        self.bytes = self.bytes.saturating_add(line.bytes);
+        if let Some(round) = line.round {
+            let (first, last) = self.rounds.unwrap_or((round, round));
+            self.rounds = Some((first.min(round), last.max(round)));
+        }
+        let tally = self.tallies.entry((line.to.clone(), line.kind.clone())).or_default();
+        tally.messages += 1;
+        tally.bytes = tally.bytes.saturating_add(line.bytes);
+        let numbers = line.shape.iter().fold(1u64, |n, &side| n.saturating_mul(side as u64));
+        let numbers = if line.shape.is_empty() { 0 } else { numbers };
+        tally.numbers = tally.numbers.saturating_add(numbers);
+    }
+}
+
+/// One line with its end, or a bit more than the longest that is allowed.
+fn read_line(reader: &mut impl BufRead, to: &mut Vec<u8>) -> io::Result<usize> {
+    reader.take(MAX_LINE as u64 + 1).read_until(b'\n', to)
+}

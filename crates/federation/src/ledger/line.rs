@@ -1,0 +1,64 @@
+//! One line of a ledger.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::party::{PartyId, Round};
+
+/// Longest line, in bytes, that a reader accepts.
+pub(super) const MAX_LINE: usize = 4096;
+
+/// One message that left, see the [module](super).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// From 1.
+    pub sequence: u64,
+    /// When, in milliseconds since the epoch, by the party's own clock.
+    pub time_ms: u64,
+    /// To whom.
+    pub to: PartyId,
+    /// What kind of message.
+    pub kind: String,
+    /// Its round, if it belongs to one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub round: Option<Round>,
+    /// Shape of its numbers; empty if it has none.
+    pub shape: Vec<usize>,
+    /// Bytes of its content.
+    pub bytes: u64,
+    /// SHA-256 of its content.
+    pub digest: String,
+    /// SHA-256 of the line before.
+    pub previous: String,
+}
+
+impl Line {
+    /// As it stands in the file, with its end.
+    pub(super) fn to_text(&self) -> String {
+        // No map with keys that are not text, no number that JSON lacks: this cannot fail.
+        let mut text = serde_json::to_string(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+}
+
+/// The hash that the next line holds.
+pub(super) fn hash(line: &[u8]) -> [u8; 32] {
+    Sha256::digest(line).into()
+}
+
+/// What the first line holds as the hash of the one before.
+pub(super) fn beginning(party: &PartyId) -> [u8; 32] {
+    hash(format!("fedtse-ledger/1 {party}").as_bytes())
+}
+
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

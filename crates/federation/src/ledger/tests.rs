@@ -1,0 +1,124 @@
+use std::io::Write as _;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::message::parts::{Embedding, Values};
+use crate::message::{Exchange, Purpose, ToHost};
+use crate::party::{Attempt, RunId};
+
+fn guest() -> PartyId {
+    PartyId::new("fleet-a").expect("a name")
+}
+
+fn host() -> PartyId {
+    PartyId::new("host").expect("a name")
+}
+
+fn embedding(round: u64, samples: usize) -> ToHost {
+    let values = Values::new(2, vec![round as f32; 2 * samples]).expect("finite");
+    ToHost::Embedding {
+        exchange: Exchange { run: RunId(1), attempt: Attempt(1), round: Round(round) },
+        purpose: Purpose::Train,
+        embedding: Embedding(values),
+    }
+}
+
+fn written(messages: usize) -> Vec<u8> {
+    let sink = MemorySink::default();
+    let mut ledger = Ledger::in_memory(&sink, &guest()).expect("an empty ledger");
+    for round in 0..messages {
+        ledger.release(Now::default(), &host(), embedding(round as u64, 3)).expect("memory");
+    }
+    sink.bytes()
+}
+
+fn check(bytes: &[u8]) -> Result<Audit, LedgerError> {
+    audit(bytes, std::path::Path::new("test"), &guest())
+}
+
+#[test]
+fn an_audit_counts_what_left() {
+    let audit = check(&written(5)).unwrap();
+    assert_eq!((audit.messages, audit.rounds), (5, Some((Round(0), Round(4)))));
+    let tally = audit.tallies[&(host(), "embedding".to_owned())];
+    assert_eq!((tally.messages, tally.numbers), (5, 5 * 6));
+    // 6 numbers of 4 bytes, and the exchange as text.
+    assert!(tally.bytes > 5 * 24, "{tally:?}");
+    assert_eq!(check(b"").unwrap().messages, 0);
+}
+
+#[test]
+fn the_ledger_of_another_party_is_refused() {
+    let error = audit(written(1).as_slice(), std::path::Path::new("x"), &host()).unwrap_err();
+    assert!(matches!(error, LedgerError::Broken { line: 1, .. }), "{error}");
+}
+
+#[test]
+fn a_file_goes_on_after_a_torn_line_and_keeps_others_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger.jsonl");
+    let mut ledger = Ledger::open(&path, &guest()).unwrap();
+    ledger.release(Now::default(), &host(), embedding(1, 1)).unwrap();
+    assert!(matches!(Ledger::open(&path, &guest()), Err(LedgerError::InUse { .. })));
+    drop(ledger);
+    let whole = std::fs::read(&path).unwrap();
+    let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(br#"{"sequence":2,"time"#).unwrap();
+    assert_eq!(audit_file(&path, &guest()).unwrap().torn, 19);
+    let mut ledger = Ledger::open(&path, &guest()).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), whole);
+    ledger.release(Now::default(), &host(), embedding(2, 1)).unwrap();
+    assert_eq!(ledger.len(), 2);
+    drop(ledger);
+    assert_eq!(audit_file(&path, &guest()).unwrap().messages, 2);
+}
+
+proptest! {
+    /// Any change of any byte but in a torn end is found.
+    #[test]
+    fn a_changed_byte_is_found(place in 0usize..10_000, change in 1u8..=255) {
+        let mut bytes = written(4);
+        let whole = check(&bytes).unwrap();
+        let place = place % bytes.len();
+        bytes[place] ^= change;
+        let last_line = 1 + bytes[..bytes.len() - 1].iter().rposition(|&b| b == b'\n').unwrap_or(0);
+        match check(&bytes) {
+            Err(_) => {}
+            // The end of the last line: a torn line, which is said. The last line itself: no later
+            // line vouches for it, but the head does.
+            Ok(audit) => prop_assert!(place >= last_line && audit.head != whole.head),
+        }
+    }
+
+    /// A line that is removed, doubled or moved is found.
+    #[test]
+    fn lines_in_another_order_are_found(from in 0usize..6, to in 0usize..6, how in 0..3) {
+        let bytes = written(6);
+        let mut lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
+        let line = lines[from];
+        match how {
+            0 if from < 5 => { lines.remove(from); }
+            1 => lines.insert(to, line),
+            2 if from != to => { lines.remove(from); lines.insert(to, line); }
+            _ => return Ok(()),
+        }
+        prop_assert!(check(&lines.concat()).is_err());
+    }
+
+    /// After a crash at any byte the ledger goes on, whole.
+    #[test]
+    fn a_ledger_torn_anywhere_can_be_continued(length in 0usize..10_000) {
+        let mut bytes = written(4);
+        bytes.truncate(length % (bytes.len() + 1));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.jsonl");
+        std::fs::write(&path, &bytes).unwrap();
+        let lines = bytes.iter().filter(|&&b| b == b'\n').count() as u64;
+        let mut ledger = Ledger::open(&path, &guest()).unwrap();
+        prop_assert_eq!(ledger.len(), lines);
+        ledger.release(Now::default(), &host(), embedding(9, 1)).unwrap();
+        drop(ledger);
+        prop_assert_eq!(audit_file(&path, &guest()).unwrap().messages, lines + 1);
+    }
+}

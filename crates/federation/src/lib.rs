@@ -1,0 +1,24 @@
+//! The round between host and guests, without I/O.
+//!
+//! 1. [`message`]: what the parties say to each other; [`PartyId`], [`Round`]: of whom and when;
+//!    [`Plan`]: how they train.
+//! 2. [`ledger`]: every message is recorded before it can be sent. Transports take nothing but
+//!    [`Released`] ones.
+//! 3. [`Store`]: each party's own checkpoints, in a folder or in memory.
+//!
+//! Nothing here reads a clock, a socket or a file of traffic data. Peers are not trusted: every
+//! size, shape, number and round is checked before use, and an error says whose fault it is.
+
+pub mod ledger;
+pub mod message;
+pub mod model;
+pub mod party;
+pub mod plan;
+pub mod store;
+
+pub use ledger::{Ledger, LedgerError, Released};
+pub use message::{Exchange, Purpose, ToGuest, ToHost};
+pub use model::{GuestModel, HostModel, ModelFailure};
+pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
+pub use plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
+pub use store::{FolderStore, MemoryStore, Store, StoreError};

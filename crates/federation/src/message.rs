@@ -1,0 +1,243 @@
+//! What host and guests say to each other.
+//!
+//! ```text
+//!  guest                                     host
+//!    │ ◄──────────────────────────── Call      who is there?
+//!    │ Hello ───────────────────────────►      name, network, steps held, where it stands
+//!    │ ◄───────────────────────── Welcome      the plan, and the round to go on from
+//!    │ ◄───────────────────────────── Ask ┐    round, purpose, steps
+//!    │ Embedding ───────────────────────► │    one exchange
+//!    │ ◄──────────── Gradient │ Settled ──┘    training │ validation and estimates
+//!    │ ◄────────────────────────── Finish      the summary
+//!    │ Leave ───────────────────────────►      it has kept its model
+//! ```
+//!
+//! Every message of an exchange names run, attempt and round; who sent it the transport knows.
+//! Parts are checked when they are made (see [`parts`]), so a message that exists is within bounds;
+//! whether it fits the moment is for [`Host`](crate::Host) and [`Guest`](crate::Guest) to judge.
+
+mod content;
+pub mod parts;
+
+use serde::{Deserialize, Serialize};
+
+use crate::party::{Attempt, PartyId, Round, RunId};
+use crate::plan::{Plan, Summary};
+use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
+
+/// Version of these messages. Parties of different versions refuse each other.
+pub const PROTOCOL: u32 = 1;
+
+/// From a guest to the host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToHost {
+    /// I am here.
+    Hello(Box<Hello>),
+    /// What I make of the steps you asked for.
+    Embedding {
+        /// Which exchange.
+        exchange: Exchange,
+        /// What for, as asked.
+        purpose: Purpose,
+        /// `[step, width]`.
+        embedding: Embedding,
+    },
+    /// I am still here.
+    Heartbeat,
+    /// I take part no longer.
+    Leave(Departure),
+}
+
+/// From the host to a guest.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToGuest {
+    /// Say who you are and where you stand.
+    Call,
+    /// You take part.
+    Welcome(Box<Welcome>),
+    /// Embed these steps.
+    Ask {
+        /// Which exchange.
+        exchange: Exchange,
+        /// What for.
+        purpose: Purpose,
+        /// The last steps of the windows.
+        batch: Batch,
+    },
+    /// How the loss depends on your embedding: closes an exchange for training.
+    Gradient {
+        /// Which exchange.
+        exchange: Exchange,
+        /// `[step, width]`, as the embedding.
+        gradient: EmbeddingGradient,
+    },
+    /// Closes any other exchange.
+    Settled {
+        /// Which exchange.
+        exchange: Exchange,
+        /// These weights are the best so far: remember them.
+        best: bool,
+        /// Training has ended: from here on the best weights are used.
+        trained: bool,
+    },
+    /// All is done.
+    Finish {
+        /// In which run.
+        run: RunId,
+        /// In which attempt.
+        attempt: Attempt,
+        /// How it went.
+        summary: Summary,
+    },
+    /// You do not take part, or nobody does any longer.
+    Refuse {
+        /// Why.
+        reason: Text,
+    },
+    /// I am still here.
+    Heartbeat,
+}
+
+/// Which exchange a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exchange {
+    /// In which run.
+    pub run: RunId,
+    /// In which attempt.
+    pub attempt: Attempt,
+    /// Its number.
+    pub round: Round,
+}
+
+/// What an embedding is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// To learn from: weights as they are, with dropout.
+    Train,
+    /// To judge the weights that would be kept.
+    Validate,
+    /// To estimate with the best weights.
+    Estimate,
+}
+
+/// How a guest introduces itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// Version of its software, for logs.
+    pub software: Text,
+    /// Its name.
+    pub party: PartyId,
+    /// Drawn anew whenever the guest starts.
+    pub session: u64,
+    /// Counts the greetings of a session: an older one than the last is stale.
+    pub greeting: u64,
+    /// What all parties must agree on.
+    pub terms: Terms,
+    /// What it can embed.
+    pub held: HeldSteps,
+    /// Numbers of an embedding, per sample.
+    pub width: u32,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+/// What all parties must agree on before they train together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// Hash of links and turns.
+    pub network_hash: Text,
+    /// Length of a step.
+    pub step_s: f64,
+    /// The time at which step 0 begins, in seconds since the epoch.
+    pub origin_s: f64,
+    /// Steps of a window.
+    pub window: u32,
+}
+
+/// Where a guest stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Standing {
+    /// The run that it has checkpoints of.
+    pub run: Option<RunId>,
+    /// Rounds after which it has a checkpoint, besides round 0; at most [`parts::MAX_KEPT`].
+    pub kept: Vec<Round>,
+    /// The attempt and the last finished round that it has in memory.
+    pub live: Option<(Attempt, Round)>,
+}
+
+/// The host's answer to a [`Hello`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Welcome {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// Version of the host's software, for logs.
+    pub software: Text,
+    /// The run.
+    pub run: RunId,
+    /// The attempt.
+    pub attempt: Attempt,
+    /// What all parties must agree on.
+    pub terms: Terms,
+    /// How the parties train.
+    pub plan: Plan,
+    /// Where to go on.
+    pub resume: Resume,
+}
+
+/// Where a guest goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resume {
+    /// With the weights it had after this round, from memory or from a checkpoint.
+    Exactly(Round),
+    /// With the newest weights it has, as if this round had just finished.
+    AsYouAre(Round),
+}
+
+/// Why a guest leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Departure {
+    /// The run has finished and its model is kept.
+    Finished,
+    /// It was told to stop, and may come back.
+    Stopped,
+    /// It cannot go on.
+    Failed(Text),
+}
+
+impl ToHost {
+    /// The kind, as ledgers and logs name it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ToHost::Hello(_) => "hello",
+            ToHost::Embedding { .. } => "embedding",
+            ToHost::Heartbeat => "heartbeat",
+            ToHost::Leave(_) => "leave",
+        }
+    }
+}
+
+impl ToGuest {
+    /// The kind, as ledgers and logs name it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ToGuest::Call => "call",
+            ToGuest::Welcome(_) => "welcome",
+            ToGuest::Ask { .. } => "ask",
+            ToGuest::Gradient { .. } => "gradient",
+            ToGuest::Settled { .. } => "settled",
+            ToGuest::Finish { .. } => "finish",
+            ToGuest::Refuse { .. } => "refuse",
+            ToGuest::Heartbeat => "heartbeat",
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What the round needs of a party's model and data.
+//!
+//! A host or guest drives one of these and knows nothing of what is inside. Samples are named by
+//! the last step of their windows; embeddings are `[sample, width]`.
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use traffic::Step;
+
+use crate::message::parts::{Embedding, EmbeddingGradient};
+use crate::party::PartyId;
+
+/// A model could not do what it was asked.
+#[derive(Debug, Error)]
+#[error("model: {0}")]
+pub struct ModelFailure(pub String);
+
+/// The embeddings of one exchange; none of a guest that is absent.
+pub type Embeddings = BTreeMap<PartyId, Option<Embedding>>;
+
+/// A guest's private sub-model, with its data.
+pub trait GuestModel: Send {
+    /// Numbers of an embedding, per sample.
+    fn width(&self) -> usize;
+
+    /// Embeds training samples with the weights as they are and with dropout, and remembers what
+    /// [`learn`](Self::learn) needs.
+    fn embed(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure>;
+
+    /// All updates of an exchange, from the gradient of the last [`embed`](Self::embed).
+    fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure>;
+
+    /// Embeds samples with the weights that would be kept, without dropout.
+    fn judge(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure>;
+
+    /// The weights that would be kept are the best so far: remember them.
+    fn keep_best(&mut self);
+
+    /// Embeds samples with the best weights, without dropout.
+    fn estimate(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure>;
+
+    /// All that changes in training, as bytes.
+    fn save(&self) -> Result<Vec<u8>, ModelFailure>;
+
+    /// Goes back to what was saved.
+    fn restore(&mut self, saved: &[u8]) -> Result<(), ModelFailure>;
+}
+
+/// What the host learns from an exchange.
+#[derive(Debug)]
+pub struct Learned {
+    /// The loss before the update.
+    pub loss: f64,
+    /// For each guest that answered, the gradient of its embedding, before the update.
+    pub gradients: BTreeMap<PartyId, EmbeddingGradient>,
+}
+
+/// The host's sub-model and head, with its data and labels.
+pub trait HostModel: Send {
+    /// Numbers of each guest's embedding, per sample.
+    fn widths(&self) -> BTreeMap<PartyId, usize>;
+
+    /// Fuses, computes the loss, updates.
+    fn learn(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<Learned, ModelFailure>;
+
+    /// Sum of the validation losses of some samples, with the weights that would be kept.
+    fn judge(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<f64, ModelFailure>;
+
+    /// The weights that would be kept are the best so far: remember them.
+    fn keep_best(&mut self);
+
+    /// Estimates samples with the best weights and takes note of the result.
+    fn estimate(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<(), ModelFailure>;
+
+    /// All that changes in training, as bytes.
+    fn save(&self) -> Result<Vec<u8>, ModelFailure>;
+
+    /// Goes back to what was saved.
+    fn restore(&mut self, saved: &[u8]) -> Result<(), ModelFailure>;
+}

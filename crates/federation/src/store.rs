@@ -1,0 +1,226 @@
+//! A party's own checkpoints.
+//!
+//! ```text
+//! DIR/run.json              which run, attempt and plan they belong to
+//! DIR/round-00000120.state  the party after round 120: SHA-256 of the rest, then the rest
+//! DIR/round-00000240.state  the two newest are kept
+//! ```
+//!
+//! Files are written under another name, flushed to disk and renamed, so that a crash leaves the old
+//! file or the new one. A checkpoint whose hash is wrong counts as absent.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::party::Round;
+
+/// Checkpoints kept. Parties are never more than one round apart, so two always have one in common.
+pub const GENERATIONS: usize = 2;
+
+/// A store that does not work.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Reading or writing.
+    #[error("checkpoints {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is no whole checkpoint of a round.
+    #[error("checkpoints {}: found none of round {round}", path.display())]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+        /// The round.
+        round: Round,
+    },
+    /// A file that says something else than it should.
+    #[error("{}: {problem}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What was found and expected.
+        problem: String,
+    },
+}
+
+/// Keeps a party's checkpoints.
+pub trait Store: Send {
+    /// Keeps the state after a round, whole or not at all; the two newest stay.
+    fn put(&mut self, round: Round, state: &[u8]) -> Result<(), StoreError>;
+    /// The state after a round.
+    fn get(&self, round: Round) -> Result<Vec<u8>, StoreError>;
+    /// The rounds that are kept whole, in order.
+    fn rounds(&self) -> Result<Vec<Round>, StoreError>;
+    /// Forgets the rounds after this one: the parties have gone back to it.
+    fn forget_after(&mut self, round: Round) -> Result<(), StoreError>;
+    /// Keeps the card that says what the checkpoints belong to.
+    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError>;
+    /// The card, if there is one.
+    fn card(&self) -> Result<Option<Vec<u8>>, StoreError>;
+}
+
+/// Checkpoints in a folder.
+#[derive(Debug)]
+pub struct FolderStore {
+    folder: PathBuf,
+}
+
+impl FolderStore {
+    /// Opens a folder, which is made if need be.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(folder).map_err(|source| io_error(folder, source))?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    fn file(&self, round: Round) -> PathBuf {
+        self.folder.join(format!("round-{:08}.state", round.0))
+    }
+
+    fn write(&self, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
+        let written = || -> io::Result<()> {
+            let mut temporary = tempfile::NamedTempFile::new_in(&self.folder)?;
+            parts.iter().try_for_each(|part| temporary.write_all(part))?;
+            temporary.as_file().sync_all()?;
+            temporary.persist(path).map_err(|error| error.error)?;
+            // The rename itself must reach the disk too.
+            fs::File::open(&self.folder)?.sync_all()
+        };
+        written().map_err(|source| io_error(path, source))
+    }
+
+    /// Rounds by their file names, whole or not.
+    fn files(&self) -> Result<Vec<Round>, StoreError> {
+        let io = |source| io_error(&self.folder, source);
+        let mut rounds = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(io)? {
+            let name = entry.map_err(io)?.file_name();
+            let number = name.to_str().and_then(|name| {
+                name.strip_prefix("round-")?.strip_suffix(".state")?.parse::<u64>().ok()
+            });
+            rounds.extend(number.map(Round));
+        }
+        rounds.sort_unstable();
+        Ok(rounds)
+    }
+
+    fn remove(&self, round: Round) -> Result<(), StoreError> {
+        let path = self.file(round);
+        fs::remove_file(&path).map_err(|source| io_error(&path, source))
+    }
+
+    fn read_whole(&self, round: Round) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.file(round);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(io_error(&path, source)),
+        };
+        Ok(match bytes.split_at_checked(32) {
+            Some((hash, state)) if Sha256::digest(state).as_slice() == hash => Some(state.to_vec()),
+            _ => None,
+        })
+    }
+}
+
+impl Store for FolderStore {
+    fn put(&mut self, round: Round, state: &[u8]) -> Result<(), StoreError> {
+        self.write(&self.file(round), &[&Sha256::digest(state), state])?;
+        let rounds = self.files()?;
+        let old = rounds.len().saturating_sub(GENERATIONS);
+        rounds[..old].iter().try_for_each(|&round| self.remove(round))
+    }
+
+    fn get(&self, round: Round) -> Result<Vec<u8>, StoreError> {
+        let missing = || StoreError::Missing { path: self.folder.clone(), round };
+        self.read_whole(round)?.ok_or_else(missing)
+    }
+
+    fn rounds(&self) -> Result<Vec<Round>, StoreError> {
+        let mut rounds = Vec::new();
+        for round in self.files()? {
+            if self.read_whole(round)?.is_some() {
+                rounds.push(round);
+            }
+        }
+        Ok(rounds)
+    }
+
+    fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
+        let later = self.files()?.into_iter().filter(|&kept| kept > round);
+        later.into_iter().try_for_each(|round| self.remove(round))
+    }
+
+    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
+        self.write(&self.folder.join("run.json"), &[card])
+    }
+
+    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.folder.join("run.json");
+        match fs::read(&path) {
+            Ok(card) => Ok(Some(card)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(io_error(&path, source)),
+        }
+    }
+}
+
+fn io_error(path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { path: path.to_owned(), source }
+}
+
+/// Checkpoints in memory; clones share them, so they outlive a party as a disk does.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore(Arc<Mutex<Shelf>>);
+
+#[derive(Debug, Default)]
+struct Shelf {
+    states: BTreeMap<Round, Vec<u8>>,
+    card: Option<Vec<u8>>,
+}
+
+impl MemoryStore {
+    fn shelf(&self) -> std::sync::MutexGuard<'_, Shelf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store for MemoryStore {
+    fn put(&mut self, round: Round, state: &[u8]) -> Result<(), StoreError> {
+        let mut shelf = self.shelf();
+        shelf.states.insert(round, state.to_vec());
+        while shelf.states.len() > GENERATIONS {
+            shelf.states.pop_first();
+        }
+        Ok(())
+    }
+    fn get(&self, round: Round) -> Result<Vec<u8>, StoreError> {
+        let missing = || StoreError::Missing { path: PathBuf::from("(memory)"), round };
+        self.shelf().states.get(&round).cloned().ok_or_else(missing)
+    }
+    fn rounds(&self) -> Result<Vec<Round>, StoreError> {
+        Ok(self.shelf().states.keys().copied().collect())
+    }
+    fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
+        self.shelf().states.retain(|&kept, _| kept <= round);
+        Ok(())
+    }
+    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
+        self.shelf().card = Some(card.to_vec());
+        Ok(())
+    }
+    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.shelf().card.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests;

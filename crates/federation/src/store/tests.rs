@@ -1,0 +1,45 @@
+use super::*;
+
+/// The same contract for both, and what only a disk can suffer.
+fn keeps_two_generations(mut store: impl Store) {
+    assert_eq!(store.rounds().unwrap(), []);
+    assert_eq!(store.card().unwrap(), None);
+    for round in [10, 20, 30] {
+        store.put(Round(round), format!("state {round}").as_bytes()).unwrap();
+    }
+    assert_eq!(store.rounds().unwrap(), [Round(20), Round(30)]);
+    assert_eq!(store.get(Round(30)).unwrap(), b"state 30");
+    assert!(matches!(store.get(Round(10)), Err(StoreError::Missing { round: Round(10), .. })));
+    store.put(Round(30), b"again").unwrap();
+    assert_eq!(store.get(Round(30)).unwrap(), b"again");
+    store.forget_after(Round(20)).unwrap();
+    assert_eq!(store.rounds().unwrap(), [Round(20)]);
+    store.put_card(b"card").unwrap();
+    assert_eq!(store.card().unwrap().unwrap(), b"card");
+}
+
+#[test]
+fn two_generations_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    keeps_two_generations(FolderStore::open(folder.path()).unwrap());
+    keeps_two_generations(MemoryStore::default());
+}
+
+#[test]
+fn a_damaged_checkpoint_counts_as_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = FolderStore::open(folder.path()).unwrap();
+    store.put(Round(1), b"one").unwrap();
+    store.put(Round(2), b"two").unwrap();
+    let path = folder.path().join("round-00000002.state");
+    let mut bytes = fs::read(&path).unwrap();
+    for length in 0..bytes.len() {
+        fs::write(&path, &bytes[..length]).unwrap();
+        assert_eq!(store.rounds().unwrap(), [Round(1)], "cut to {length} bytes");
+    }
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    assert_eq!(store.rounds().unwrap(), [Round(1)]);
+    assert!(matches!(store.get(Round(2)), Err(StoreError::Missing { .. })));
+    assert_eq!(store.get(Round(1)).unwrap(), b"one");
+}
