@@ -1,4 +1,4 @@
-//! The joint models: the host's part, the guest's part and the host's head.
+//! The joint models: the host's part, the guests' parts and the host's head.
 //!
 //! `link`, the default: one set of weights for all links.
 //!
@@ -6,33 +6,45 @@
 //! guest   [window, embedding] → 64 → 2 × (x + f(x, mean upstream, mean downstream)) → d per link
 //!         + a linear map of each link's own window → d per link
 //! host    [loops, signal clock] → 32 for all links; green shares per link
-//! head    [host | guest | embedding] → 64 → 1 × message passing → 64 → correction and gate
+//! head    [host | guests | embedding] → 64 → 1 × message passing → 64 → correction and gate
 //!         density, flow = correction + gate · (a linear map of each link's own inputs)
 //! ```
 //!
 //! `paper`: an STGCN for each party, embeddings of 9 numbers, a head of one hidden layer.
 //!
-//! Only the guest's output crosses between parties: `d` numbers per link, or 9 in all.
+//! Only a guest's output crosses between parties: `d` numbers per link, or 9 in all. At the head
+//! each guest has a [seat](PartyDropout), which puts a learned vector and a flag in the place of a
+//! guest that does not answer.
+//!
+//! The same parts are built in two ways: all in one, for training with all data in one place
+//! ([`ModelShape`]); or each where its data are ([`HostShape`],
+//! [`GuestShape`](crate::GuestShape)). Each party draws its first weights from a seed of its own,
+//! so that both start, and stay, alike.
+
+use std::ops::Range;
 
 use neural::{
-    Activate, Activation, Chain, Dropout, Fusion, Layer, Linear, MessagePassing, MessageShape,
-    NodeEmbedding, Residual, Sparse, SparseError, StgcnError, StgcnShape, head, scaled_laplacian,
-    stgcn,
+    Activate, Activation, Chain, Draw, Dropout, Fusion, Layer, Learner, Linear, NodeEmbedding,
+    PartyDropout, Plan, SparseError, StgcnError, StgcnShape, head, stgcn,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::Network;
 
-use crate::inputs::Arrangement;
-use crate::layers::{Gated, Interleave, PerNode, Spread, Sum};
-use crate::study::WINDOW;
+use crate::layers::{Gated, Interleave, PerNode, Spread};
+use crate::parts::{Crossing, GuestShape, Roads, SubModelKind, laplacian, name_key, party_seed};
 
-/// Weight of a turn in the paper's graph: exp(−(1/10)²/0.1).
-const TURN_WEIGHT: f32 = 0.904_837_4;
-/// Width of the paper's embeddings.
+/// Numbers of an embedding of the paper.
 const PAPER_EMBEDDING: usize = 9;
 /// Hidden units of the paper's head.
 const PAPER_HIDDEN: usize = 272;
+/// Most guests of a host.
+const MOST_GUESTS: usize = 256;
+/// Most units, numbers per link or rounds of message passing.
+const LARGEST: usize = 4096;
+/// Names of the host's own parts.
+const HOST: &str = "host";
+const HEAD: &str = "head";
 
 /// Which model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,44 +57,32 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// How it wants its features.
-    pub fn arrangement(self) -> Arrangement {
+    /// The sub-model that belongs to it: the host's, and a guest's unless it chooses another.
+    pub fn sub_model(self) -> SubModelKind {
         match self {
-            Architecture::Link => Arrangement::ByLink,
-            Architecture::Paper => Arrangement::ByStep,
+            Architecture::Link => SubModelKind::Link,
+            Architecture::Paper => SubModelKind::Stgcn,
         }
     }
-}
 
-/// Sizes of a joint model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelShape {
-    /// Which model.
-    pub architecture: Architecture,
-    /// Numbers that the host has for the whole network.
-    pub shared: usize,
-    /// Numbers that the host has for each link.
-    pub host: usize,
-    /// Numbers that the guest has for each link; 0 without a guest.
-    pub guest: usize,
-    /// Whether the guest's numbers are density, flow and mask of each step, to be passed on.
-    pub direct: bool,
-    /// Sizes of the `link` model.
-    pub sizes: Sizes,
+    /// What a guest gives unless it is said otherwise.
+    pub fn crossing(self) -> Crossing {
+        match self {
+            Architecture::Link => Crossing::PerLink(4),
+            Architecture::Paper => Crossing::Whole(PAPER_EMBEDDING),
+        }
+    }
 }
 
 /// Sizes of the `link` model that one may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sizes {
-    /// Numbers per link that cross from guest to host.
-    pub crossing: usize,
     /// Units of a link.
     pub units: usize,
     /// Numbers that are learned for each link.
     pub embedding: usize,
-    /// Rounds of message passing in the guest's part.
+    /// Rounds of message passing in a guest's part.
     pub guest_rounds: usize,
     /// Rounds of message passing in the head.
     pub head_rounds: usize,
@@ -92,8 +92,75 @@ pub struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { crossing: 4, units: 64, embedding: 8, guest_rounds: 2, head_rounds: 1, dropout: 0.1 }
+        Self { units: 64, embedding: 8, guest_rounds: 2, head_rounds: 1, dropout: 0.1 }
     }
+}
+
+impl Sizes {
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
+        let sizes = [
+            ("units", self.units, 2),
+            ("embedding", self.embedding, 1),
+            ("guest_rounds", self.guest_rounds, 0),
+            ("head_rounds", self.head_rounds, 0),
+        ];
+        for (what, found, least) in sizes {
+            if !(least..=LARGEST).contains(&found) {
+                return Err(ModelError::Size { what, found, least });
+            }
+        }
+        if !(0.0..1.0).contains(&self.dropout) {
+            return Err(ModelError::Probability { what: "dropout", found: self.dropout });
+        }
+        Ok(())
+    }
+}
+
+/// What a host knows of a guest's part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seat {
+    /// The guest's name.
+    pub name: String,
+    /// What it gives.
+    pub crossing: Crossing,
+    /// Whether the first numbers of each link start as density and flow.
+    pub direct: bool,
+}
+
+impl Seat {
+    /// For a guest.
+    pub fn of(guest: &GuestShape) -> Self {
+        Self { name: guest.name.clone(), crossing: guest.crossing, direct: guest.direct() }
+    }
+}
+
+/// The host's part and head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostShape {
+    /// Which model.
+    pub architecture: Architecture,
+    /// Numbers that the host has for the whole network, in one sample.
+    pub shared: usize,
+    /// Numbers that the host has for each link in one sample; `paper`: in one step.
+    pub channels: usize,
+    /// Its guests.
+    pub seats: Vec<Seat>,
+    /// How often, in training, a guest counts as absent for a sample.
+    pub party_dropout: f32,
+    /// Sizes of the `link` model.
+    pub sizes: Sizes,
+}
+
+/// All parts of a joint model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelShape {
+    /// The host's part and head, with a seat for each guest.
+    pub host: HostShape,
+    /// The guests' parts, in the order of the seats.
+    pub guests: Vec<GuestShape>,
 }
 
 /// Why there is no such model.
@@ -105,157 +172,227 @@ pub enum ModelError {
     /// The STGCN.
     #[error(transparent)]
     Stgcn(#[from] StgcnError),
-    /// Too few numbers cross.
-    #[error("numbers per link that cross: found {found}, expected at least 2")]
+    /// Too few or too many numbers cross.
+    #[error("guest `{guest}`: numbers that cross: found {found}, expected 1 to {most}")]
     Crossing {
+        /// The guest.
+        guest: String,
         /// Asked for.
         found: usize,
+        /// Most allowed.
+        most: usize,
+    },
+    /// Numbers for the whole network where those of links are expected.
+    #[error(
+        "guest `{guest}`: found numbers for the whole network, expected some for each link (model `link`)"
+    )]
+    NotPerLink {
+        /// The guest.
+        guest: String,
+    },
+    /// A guest without features.
+    #[error("guest `{guest}`: found no features, expected at least one number for each link")]
+    NoChannels {
+        /// The guest.
+        guest: String,
+    },
+    /// A name that is taken.
+    #[error(
+        "guest `{found}`: expected names that differ from each other, from `{HOST}`, from `{HEAD}` and from nothing"
+    )]
+    Name {
+        /// The name.
+        found: String,
+    },
+    /// Too many guests.
+    #[error("found {found} guests, expected at most {MOST_GUESTS}")]
+    Guests {
+        /// How many.
+        found: usize,
+    },
+    /// Seats and guests differ.
+    #[error("guest `{guest}`: found no seat at its place among the host's, expected its own")]
+    Seats {
+        /// The guest.
+        guest: String,
+    },
+    /// A size out of bounds.
+    #[error("{what}: found {found}, expected {least} to {LARGEST}")]
+    Size {
+        /// Which one.
+        what: &'static str,
+        /// Asked for.
+        found: usize,
+        /// Least allowed.
+        least: usize,
+    },
+    /// Not a probability.
+    #[error("{what}: found {found}, expected at least 0 and below 1")]
+    Probability {
+        /// Which one.
+        what: &'static str,
+        /// Asked for.
+        found: f32,
     },
 }
 
-impl ModelShape {
-    /// The joint model over a network. Inputs and outputs as [`Inputs`](crate::Inputs) writes
-    /// them: the host's, then the guest's; density and flow of each link.
+impl HostShape {
+    /// The host's whole model where guests are elsewhere. A sample of its input: the host's
+    /// numbers, then for each guest a flag (1 if it answered) and what it gave.
     pub fn build(&self, network: &Network) -> Result<Fusion, ModelError> {
-        match self.architecture {
-            Architecture::Link => self.build_link(network),
-            Architecture::Paper => self.build_paper(network),
+        let mut fusion = Fusion::new(self.head(network)?).with(HOST, self.own_part(network)?);
+        for seat in &self.seats {
+            fusion = fusion.with(&seat.name, self.seat(seat, network).flagged());
         }
+        Ok(fusion)
     }
 
-    fn build_link(&self, network: &Network) -> Result<Fusion, ModelError> {
-        let roads = Roads::new(network)?;
-        let nodes = roads.nodes;
-        if self.guest > 0 && self.sizes.crossing < 2 {
-            return Err(ModelError::Crossing { found: self.sizes.crossing });
+    /// The host's model, drawn from a seed of its own.
+    pub fn learner(&self, network: &Network, seed: u64) -> Result<Learner<Fusion>, ModelError> {
+        Ok(Learner::new(self.build(network)?, party_seed(seed, HOST), Plan::default()))
+    }
+
+    fn check(&self) -> Result<(), ModelError> {
+        self.sizes.check()?;
+        if self.seats.len() > MOST_GUESTS {
+            return Err(ModelError::Guests { found: self.seats.len() });
         }
-        let context = self.sizes.units / 2;
-        let host_width = if self.shared > 0 { context + self.host } else { self.host };
-        let crossing = if self.guest > 0 { self.sizes.crossing } else { 0 };
-
-        let mut parts = vec![Spread::PerNode(host_width)];
-        parts.extend((self.guest > 0).then_some(Spread::PerNode(crossing)));
-        let width = host_width + crossing;
-        let body = Chain::new()
-            .then("embedding", NodeEmbedding::new(1, nodes, width, self.sizes.embedding))
-            .then("hidden", self.dense(nodes, width + self.sizes.embedding))
-            .then("drop", Dropout::new(self.sizes.dropout, nodes * self.sizes.units, 100));
-        let body = self
-            .rounds(body, &roads, self.sizes.head_rounds, 200)
-            .then("second", self.dense(nodes, self.sizes.units))
-            .then("out", Linear::new(nodes, self.sizes.units, 4));
-        let chosen: &[_] = if self.direct { &[(host_width, 0), (host_width + 1, 1)] } else { &[] };
-        let head = Chain::new()
-            .then("beside", Interleave::new(nodes, &parts))
-            .then("estimate", Gated::new(body, PerNode::new(nodes, width, 2, chosen), 2));
-
-        let local = Activate::new(Activation::Identity, nodes * self.host);
-        let fusion = if self.shared > 0 {
-            let beside =
-                Interleave::new(nodes, &[Spread::Shared(context), Spread::PerNode(self.host)]);
-            let shared = Linear::new(1, self.shared, context).then(Activation::Silu);
-            let host = Fusion::new(beside).with("context", shared).with("local", local);
-            Fusion::new(head).with("host", host)
-        } else {
-            Fusion::new(head).with("host", local)
-        };
-        Ok(if self.guest > 0 { fusion.with("guest", self.guest_part(&roads)) } else { fusion })
-    }
-
-    /// The guest's sub-model: its links' windows to what crosses.
-    fn guest_part(&self, roads: &Roads) -> Sum {
-        let nodes = roads.nodes;
-        let body = Chain::new()
-            .then("embedding", NodeEmbedding::new(1, nodes, self.guest, self.sizes.embedding))
-            .then("hidden", self.dense(nodes, self.guest + self.sizes.embedding))
-            .then("drop", Dropout::new(self.sizes.dropout, nodes * self.sizes.units, 300));
-        let body = self
-            .rounds(body, roads, self.sizes.guest_rounds, 400)
-            .then("out", Linear::new(nodes, self.sizes.units, self.sizes.crossing));
-        // The last step's density and flow are where the direct path starts.
-        let last = 3 * (WINDOW - 1);
-        let chosen: &[_] = if self.direct { &[(last, 0), (last + 1, 1)] } else { &[] };
-        let direct = PerNode::new(nodes, self.guest, self.sizes.crossing, chosen);
-        Sum::new(("body", body), ("direct", direct))
-    }
-
-    fn dense(&self, nodes: usize, inputs: usize) -> Linear {
-        Linear::new(nodes, inputs, self.sizes.units).then(Activation::Silu)
-    }
-
-    fn rounds(&self, mut chain: Chain, roads: &Roads, rounds: usize, salt: u64) -> Chain {
-        let (nodes, units) = (roads.nodes, self.sizes.units);
-        for round in 0..rounds {
-            let shape = MessageShape { slices: 1, inputs: units, outputs: units };
-            let mix =
-                MessagePassing::new(shape, &roads.upstream, &roads.downstream, Activation::Silu);
-            let message = Chain::new()
-                .then("mix", mix)
-                .then("drop", Dropout::new(self.sizes.dropout, nodes * units, salt + round as u64));
-            let round_name = format!("round{}", round + 1);
-            chain = chain.then(&round_name, Residual::new(nodes, units, units, message));
-        }
-        chain
-    }
-
-    fn build_paper(&self, network: &Network) -> Result<Fusion, ModelError> {
-        let nodes = network.links().len();
-        let turns: Vec<_> = network
-            .turns()
-            .iter()
-            .map(|turn| (turn.from.index(), turn.to.index(), TURN_WEIGHT))
-            .collect();
-        let largest = if has_cycle(network) { 2.0 } else { 1.0 };
-        let laplacian = scaled_laplacian(&Sparse::new(nodes, &turns)?, largest);
-        let parties = if self.guest > 0 { 2 } else { 1 };
-        let fusion = Fusion::new(head(parties * PAPER_EMBEDDING, PAPER_HIDDEN, 2 * nodes))
-            .with("host", stgcn(&StgcnShape::paper(self.host), &laplacian)?);
-        Ok(if self.guest > 0 {
-            fusion.with("guest", stgcn(&StgcnShape::paper(self.guest), &laplacian)?)
-        } else {
-            fusion
-        })
-    }
-}
-
-/// The means over neighbours.
-struct Roads {
-    nodes: usize,
-    upstream: Sparse,
-    downstream: Sparse,
-}
-
-impl Roads {
-    fn new(network: &Network) -> Result<Self, SparseError> {
-        let nodes = network.links().len();
-        let turns: Vec<_> =
-            network.turns().iter().map(|turn| (turn.from.index(), turn.to.index())).collect();
-        let back: Vec<_> = turns.iter().map(|&(from, to)| (to, from)).collect();
-        Ok(Self {
-            nodes,
-            upstream: Sparse::mean_over(nodes, &back)?,
-            downstream: Sparse::mean_over(nodes, &turns)?,
-        })
-    }
-}
-
-/// Whether one can drive in a circle: links are taken away from the entries on, and some stay.
-fn has_cycle(network: &Network) -> bool {
-    let mut waiting: Vec<usize> =
-        network.link_ids().map(|link| network.incoming(link).len()).collect();
-    let mut free: Vec<_> = network.entries().collect();
-    let mut taken = 0;
-    while let Some(link) = free.pop() {
-        taken += 1;
-        for &turn in network.outgoing(link) {
-            let next = network.turn(turn).to;
-            waiting[next.index()] -= 1;
-            if waiting[next.index()] == 0 {
-                free.push(next);
+        for (at, seat) in self.seats.iter().enumerate() {
+            seat.crossing.check(&seat.name)?;
+            let others = self.seats[..at].iter().map(|other| other.name.as_str());
+            if others.chain(["", HOST, HEAD]).any(|name| name == seat.name) {
+                return Err(ModelError::Name { found: seat.name.clone() });
             }
         }
+        if !(0.0..1.0).contains(&self.party_dropout) {
+            let found = self.party_dropout;
+            return Err(ModelError::Probability { what: "party_dropout", found });
+        }
+        Ok(())
     }
-    taken < network.links().len()
+
+    /// The paper's head knows no flags: its embeddings are never negative, and what stands for an
+    /// absent one may be.
+    fn seat(&self, seat: &Seat, network: &Network) -> PartyDropout {
+        let length = seat.crossing.len(network.links().len());
+        let dropout = PartyDropout::new(self.party_dropout, length, name_key(&seat.name));
+        match self.architecture {
+            Architecture::Link => dropout,
+            Architecture::Paper => dropout.silent(),
+        }
+    }
+
+    fn own_part(&self, network: &Network) -> Result<Box<dyn Layer>, ModelError> {
+        let nodes = network.links().len();
+        if self.architecture == Architecture::Paper {
+            return Ok(Box::new(stgcn(&StgcnShape::paper(self.channels), &laplacian(network)?)?));
+        }
+        let local = Activate::new(Activation::Identity, nodes * self.channels);
+        if self.shared == 0 {
+            return Ok(Box::new(local));
+        }
+        let context = self.context();
+        let beside =
+            Interleave::new(nodes, &[Spread::Shared(context), Spread::PerNode(self.channels)]);
+        let shared = Linear::new(1, self.shared, context).then(Activation::Silu);
+        Ok(Box::new(Fusion::new(beside).with("context", shared).with("local", local)))
+    }
+
+    /// Numbers that say for all links how the whole network is.
+    fn context(&self) -> usize {
+        if self.shared > 0 { self.sizes.units / 2 } else { 0 }
+    }
+
+    /// Takes the host's embedding, then what the seats give.
+    fn head(&self, network: &Network) -> Result<Chain, ModelError> {
+        self.check()?;
+        let nodes = network.links().len();
+        if self.architecture == Architecture::Paper {
+            let guests: usize = self.seats.iter().map(|seat| seat.crossing.len(nodes)).sum();
+            return Ok(head(PAPER_EMBEDDING + guests, PAPER_HIDDEN, 2 * nodes));
+        }
+        let mut parts = vec![Spread::PerNode(self.context() + self.channels)];
+        let mut width = self.context() + self.channels;
+        let direct = self.seats.iter().filter(|seat| seat.direct).count().max(1);
+        let mut chosen = Vec::new();
+        for seat in &self.seats {
+            let Crossing::PerLink(each) = seat.crossing else {
+                return Err(ModelError::NotPerLink { guest: seat.name.clone() });
+            };
+            let starts = if seat.direct { each.min(2) } else { 0 };
+            chosen.extend((0..starts).map(|i| (width + i, i, 1.0 / direct as f32)));
+            parts.extend([Spread::PerNode(each), Spread::Shared(1)]);
+            width += each + 1;
+        }
+        let sizes = &self.sizes;
+        let body = Chain::new()
+            .then("embedding", NodeEmbedding::new(1, nodes, width, sizes.embedding))
+            .then("hidden", sizes.dense(nodes, width + sizes.embedding))
+            .then("drop", Dropout::new(sizes.dropout, nodes * sizes.units, 100));
+        let body = sizes
+            .rounds(body, &Roads::new(network)?, sizes.head_rounds, 200)
+            .then("second", sizes.dense(nodes, sizes.units))
+            .then("out", Linear::new(nodes, sizes.units, 4));
+        Ok(Chain::new()
+            .then("beside", Interleave::new(nodes, &parts))
+            .then("estimate", Gated::new(body, PerNode::new(nodes, width, 2, &chosen), 2)))
+    }
+}
+
+impl ModelShape {
+    /// The joint model over a network. A sample of its input: the host's numbers, then each
+    /// guest's; of its output: density and flow of each link.
+    pub fn build(&self, network: &Network) -> Result<Fusion, ModelError> {
+        let own = self.host.own_part(network)?;
+        let mut seated = Fusion::new(self.host.head(network)?)
+            .with(HOST, Activate::new(Activation::Identity, own.output_len()));
+        for (at, guest) in self.guests.iter().enumerate() {
+            let seat = self.host.seats.get(at).filter(|seat| **seat == Seat::of(guest));
+            let seat = seat.ok_or_else(|| ModelError::Seats { guest: guest.name.clone() })?;
+            seated = seated.with(&guest.name, self.host.seat(seat, network));
+        }
+        let mut joint = Fusion::new(seated).with(HOST, own);
+        for guest in &self.guests {
+            joint = joint.with(&guest.name, guest.build(network)?);
+        }
+        Ok(joint)
+    }
+
+    /// The joint model; each party's parameters are drawn from that party's seed.
+    pub fn learner(&self, network: &Network, seed: u64) -> Result<Learner<Fusion>, ModelError> {
+        let mut learner = Learner::new(self.build(network)?, seed, Plan::default());
+        let host = self.host.build(network)?;
+        let mut first: Vec<Vec<f32>> = vec![drawn(&host, party_seed(seed, HOST))];
+        for guest in &self.guests {
+            first.push(drawn(&guest.build(network)?, party_seed(seed, &guest.name)));
+        }
+        let blocks = self.blocks(learner.model());
+        learner.update(|parameters, _| {
+            for (ranges, values) in blocks.into_iter().zip(first) {
+                let mut from = 0;
+                for range in ranges {
+                    let to = from + range.len();
+                    parameters[range].copy_from_slice(&values[from..to]);
+                    from = to;
+                }
+            }
+        });
+        Ok(learner)
+    }
+
+    /// Where the parameters of each party are in a joint model: the host's part and head, then
+    /// each guest's part.
+    pub fn blocks(&self, joint: &Fusion) -> Vec<Vec<Range<usize>>> {
+        let of = |name| joint.parameters_of(name).unwrap_or_default();
+        let guests = self.guests.iter().map(|guest| vec![of(&guest.name)]);
+        [vec![of(HOST), of(HEAD)]].into_iter().chain(guests).collect()
+    }
+}
+
+fn drawn(layer: &impl Layer, seed: u64) -> Vec<f32> {
+    let mut parameters = vec![0.0; layer.layout().len()];
+    layer.initialise(&mut Draw::new(seed), &mut parameters);
+    parameters
 }
 
 /// Number of parameters, all parts together.

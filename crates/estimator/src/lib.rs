@@ -15,18 +15,24 @@ pub mod layers;
 mod metrics;
 mod model_folder;
 mod neural_estimator;
+mod parts;
 mod recipe;
 mod ridge;
 mod scale_up;
 mod scales;
 mod study;
+#[cfg(test)]
+mod test_models;
 mod trainer;
 
-pub use architecture::{Architecture, ModelError, ModelShape, Sizes, parameter_count};
+pub use architecture::{
+    Architecture, HostShape, ModelError, ModelShape, Seat, Sizes, parameter_count,
+};
 pub use inputs::{Arrangement, Inputs, InputsError};
 pub use metrics::{Errors, Estimates, Score, score};
 pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
 pub use neural_estimator::{ModelCard, NeuralError, NeuralEstimator, NeuralPlan, NeuralStudy};
+pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};
 pub use scale_up::scale_up;

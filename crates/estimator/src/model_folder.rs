@@ -20,7 +20,7 @@ use crate::study::Study;
 use crate::trainer::{Epoch, Trainer};
 
 /// The format that this version writes and reads.
-pub const MODEL_FORMAT: &str = "fedtse-model/1";
+pub const MODEL_FORMAT: &str = "fedtse-model/2";
 const WEIGHTS: &str = "fedtse-model";
 const RUN: &str = "fedtse-run";
 

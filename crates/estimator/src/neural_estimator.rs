@@ -4,14 +4,15 @@
 //! 2. [`NeuralStudy`] holds a dataset as the model reads it; [`NeuralStudy::trainer`] starts a run.
 //! 3. [`NeuralEstimator`] is the result: a model with its weights and everything it assumes.
 
-use neural::{Fusion, Layer, Learner, Plan};
+use neural::{Fusion, Layer, Learner};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 
-use crate::architecture::{Architecture, ModelError, ModelShape, Sizes};
+use crate::architecture::{Architecture, HostShape, ModelError, ModelShape, Seat, Sizes};
 use crate::inputs::{Inputs, InputsError};
 use crate::metrics::Estimates;
+use crate::parts::GuestShape;
 use crate::recipe::Recipe;
 use crate::scales::{InputScales, Scale};
 use crate::study::{Party, Study, TargetKind, WINDOW};
@@ -117,17 +118,27 @@ impl<'a> NeuralStudy<'a> {
     /// Reads a study, with scales from its training part.
     pub fn new(study: &'a Study, plan: NeuralPlan) -> Result<Self, NeuralError> {
         let scales = InputScales::fit(study, plan.party)?;
-        let arrangement = plan.architecture.arrangement();
+        let arrangement = plan.architecture.sub_model().arrangement();
         let inputs = Inputs::new(study, plan.party, arrangement, &scales)?;
         let with_cells = plan.party == Party::BothAndCells;
-        let shape = ModelShape {
-            architecture: plan.architecture,
-            shared: inputs.shared(),
-            host: inputs.host_channels(),
-            guest: inputs.guest_channels(),
-            direct: matches!(plan.party, Party::Both | Party::BothAndCells),
+        let guest = GuestShape {
+            name: "guest".into(),
+            sub_model: plan.architecture.sub_model(),
+            channels: inputs.guest_channels(),
+            totals: matches!(plan.party, Party::Both | Party::BothAndCells),
+            crossing: plan.architecture.crossing(),
             sizes: plan.sizes,
         };
+        let guests: Vec<_> = (guest.channels > 0).then_some(guest).into_iter().collect();
+        let host = HostShape {
+            architecture: plan.architecture,
+            shared: inputs.shared(),
+            channels: inputs.host_channels(),
+            seats: guests.iter().map(Seat::of).collect(),
+            party_dropout: 0.0,
+            sizes: plan.sizes,
+        };
+        let shape = ModelShape { host, guests };
         let card = ModelCard {
             shape,
             network_hash: study.network_hash().to_owned(),
@@ -168,7 +179,8 @@ impl<'a> NeuralStudy<'a> {
     pub fn trainer(&self) -> Result<Trainer, NeuralError> {
         let learner = new_learner(self.study, &self.card)?;
         let plan = &self.card.plan;
-        Ok(Trainer::new(learner, plan.recipe, plan.seed, self.train().len()))
+        let blocks = self.card.shape.blocks(learner.model());
+        Ok(Trainer::new(learner, blocks, plan.recipe, plan.seed, self.train().len()))
     }
 
     /// The estimator that a run has led to.
@@ -184,8 +196,7 @@ impl<'a> NeuralStudy<'a> {
 
 /// The model of a card, with first weights.
 pub(crate) fn new_learner(study: &Study, card: &ModelCard) -> Result<Learner<Fusion>, NeuralError> {
-    let model = card.shape.build(study.network())?;
-    Ok(Learner::new(model, card.plan.seed, Plan::default()))
+    Ok(card.shape.learner(study.network(), card.plan.seed)?)
 }
 
 /// One scale for each quantity, pooled over links and repeated for each: a large error counts
@@ -275,7 +286,7 @@ impl NeuralEstimator {
     pub fn estimate_all(&self, study: &Study, steps: &[Step]) -> Result<Estimates, NeuralError> {
         self.card.check(study)?;
         let plan = &self.card.plan;
-        let arrangement = plan.architecture.arrangement();
+        let arrangement = plan.architecture.sub_model().arrangement();
         let inputs = Inputs::new(study, plan.party, arrangement, &self.card.inputs)?;
         // A network whose signals came or went has the same hash, but another clock.
         let (found, expected) = (inputs.len(), self.learner.model().input_len());

@@ -19,7 +19,7 @@ pub struct Recipe {
     pub one_cycle: bool,
     /// Weight decay: apart from the gradient with one cycle, in the gradient without.
     pub decay: f32,
-    /// Longest gradient; longer ones are scaled down to it.
+    /// Longest gradient of one party; longer ones are scaled down to it.
     pub clip: Option<f32>,
     /// Decay of the moving average of the weights, which then is what is judged and kept.
     pub average: Option<f32>,

@@ -10,6 +10,8 @@
 //! best epoch are kept. Everything random is a hash of seed, epoch and step, so that a run depends
 //! neither on threads nor on interruptions.
 
+use std::ops::Range;
+
 use neural::{
     Adam, Average, Fusion, Layer, Learner, Noise, Optimiser, Schedule, Squared, clip_norm, hash,
 };
@@ -78,6 +80,8 @@ pub struct Trainer {
     pub(crate) average: Option<Average>,
     pub(crate) best: Vec<f32>,
     pub(crate) history: Vec<Epoch>,
+    /// The parameters of each party.
+    blocks: Vec<Vec<Range<usize>>>,
     recipe: Recipe,
     schedule: Schedule,
     seed: u64,
@@ -86,8 +90,14 @@ pub struct Trainer {
 }
 
 impl Trainer {
-    /// Before the first epoch.
-    pub fn new(learner: Learner<Fusion>, recipe: Recipe, seed: u64, samples: usize) -> Self {
+    /// Before the first epoch. `blocks`: where each party's parameters are.
+    pub fn new(
+        learner: Learner<Fusion>,
+        blocks: Vec<Vec<Range<usize>>>,
+        recipe: Recipe,
+        seed: u64,
+        samples: usize,
+    ) -> Self {
         let parameters = learner.parameters();
         Self {
             adam: Adam::new(parameters.len(), recipe.weight_decay()),
@@ -95,6 +105,7 @@ impl Trainer {
             best: parameters.to_vec(),
             history: Vec::new(),
             schedule: recipe.schedule(samples.div_ceil(recipe.batch.max(1))),
+            blocks,
             recipe,
             seed,
             x: Vec::new(),
@@ -169,7 +180,9 @@ impl Trainer {
         let loss = Squared::new(&self.y, examples.weights());
         let loss = self.learner.train(&self.x, &loss, Some(noise));
         if let Some(longest) = self.recipe.clip {
-            clip_norm(self.learner.gradient_mut(), longest);
+            for block in &self.blocks {
+                clip_block(self.learner.gradient_mut(), block, longest);
+            }
         }
         self.learner.step(&mut self.adam, self.schedule.rate(step));
         if let Some(average) = &mut self.average {
@@ -232,6 +245,20 @@ pub(crate) fn estimate_windows(
         for (&last, y) in block.iter().zip(y.chunks_exact(outputs)) {
             take(last, y);
         }
+    }
+}
+
+/// Clips the gradient of one party, as that party would by itself: in a federation nobody knows
+/// the length of the whole.
+fn clip_block(gradient: &mut [f32], ranges: &[Range<usize>], longest: f32) {
+    let own = ranges.iter().flat_map(|range| &gradient[range.clone()]);
+    let mut own: Vec<f32> = own.copied().collect();
+    clip_norm(&mut own, longest);
+    let mut from = own.as_slice();
+    for range in ranges {
+        let (part, rest) = from.split_at(range.len());
+        gradient[range.clone()].copy_from_slice(part);
+        from = rest;
     }
 }
 

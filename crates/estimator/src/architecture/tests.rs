@@ -1,38 +1,26 @@
 //! The whole model: its gradient against differences, and what it must not depend on.
 
-use neural::{Learner, Noise, Plan, Squared, hash, unit};
+use neural::{Noise, Squared};
 use traffic::corridor;
 
 use super::*;
+use crate::parts::has_cycle;
+use crate::study::WINDOW;
+use crate::test_models::{guest, guests_of, joint, some};
 
-fn shape(guest: usize) -> ModelShape {
-    ModelShape {
-        architecture: Architecture::Link,
-        shared: 5,
-        host: 2,
-        guest,
-        direct: guest > 0,
-        sizes: Sizes {
-            crossing: 3,
-            units: 6,
-            embedding: 2,
-            guest_rounds: 2,
-            head_rounds: 1,
-            dropout: 0.2,
-        },
-    }
-}
-
-fn some(len: usize, key: u64) -> Vec<f32> {
-    (0..len).map(|i| 2.0 * unit(hash([key, i as u64])) - 1.0).collect()
+fn shape(guests: usize) -> ModelShape {
+    let sizes = Sizes { units: 6, embedding: 2, guest_rounds: 2, head_rounds: 1, dropout: 0.2 };
+    let mut shape = guests_of(sizes, guests);
+    shape.host.party_dropout = 0.3;
+    shape
 }
 
 /// The slope of the loss along a random direction within each parameter, one after the other.
 #[test]
 fn the_gradient_of_the_whole_model_is_the_slope_of_its_loss() {
     let network = corridor().unwrap();
-    for guest in [0, 3 * WINDOW] {
-        let mut learner = Learner::new(shape(guest).build(&network).unwrap(), 3, Plan::default());
+    for guests in 0..=2 {
+        let mut learner = shape(guests).learner(&network, 3).unwrap();
         let samples = 5;
         let x = some(samples * learner.model().input_len(), 1);
         let y = some(samples * learner.model().output_len(), 2);
@@ -80,8 +68,7 @@ fn the_gradient_of_the_whole_model_is_the_slope_of_its_loss() {
 #[test]
 fn a_window_is_heard_three_turns_away_and_no_farther() {
     let network = corridor().unwrap();
-    let shape = shape(3 * WINDOW);
-    let learner = Learner::new(shape.build(&network).unwrap(), 3, Plan::default());
+    let learner = shape(1).learner(&network, 3).unwrap();
     let links = network.links().len();
     let mut x = vec![0.0; learner.model().input_len()];
     let mut before = vec![0.0; 2 * links];
@@ -115,20 +102,58 @@ fn turns_between(network: &Network, from: traffic::LinkId, to: traffic::LinkId) 
 #[test]
 fn the_paper_has_its_parameters() {
     let network = corridor().unwrap();
-    let paper =
-        |guest| ModelShape { architecture: Architecture::Paper, host: 1, guest, ..shape(0) };
-    let count = |guest| parameter_count(&paper(guest).build(&network).unwrap());
-    // STGCN with one and with two channels, head of 18 → 272 → 34.
-    assert_eq!(count(2), 35_181 + 35_277 + 14_450);
+    let count = |guests: usize| {
+        let guest = GuestShape {
+            sub_model: SubModelKind::Stgcn,
+            channels: 2,
+            crossing: Architecture::Paper.crossing(),
+            ..guest("guest", Sizes::default(), 0)
+        };
+        let mut shape = joint(Sizes::default(), vec![guest; guests]);
+        shape.host.architecture = Architecture::Paper;
+        shape.host.channels = 1;
+        parameter_count(&shape.build(&network).unwrap())
+    };
+    // STGCN with one and with two channels, head of 18 → 272 → 34; ours, not the paper's: what
+    // stands for an absent guest.
+    assert_eq!(count(1), 35_181 + 35_277 + 14_450 + 9);
     // Without a guest the head takes 9 numbers fewer.
     assert_eq!(count(0), 35_181 + 14_450 - 9 * 272);
     assert!(!has_cycle(&network));
 }
 
 #[test]
-fn fewer_than_two_numbers_cannot_carry_density_and_flow() {
-    let mut shape = shape(27);
-    shape.sizes.crossing = 1;
-    let error = shape.build(&corridor().unwrap()).err();
-    assert_eq!(error, Some(ModelError::Crossing { found: 1 }));
+fn shapes_that_make_no_model_are_refused() {
+    let network = corridor().unwrap();
+    let refused = |change: fn(&mut ModelShape)| {
+        let mut shape = shape(2);
+        change(&mut shape);
+        shape.host.seats = shape.guests.iter().map(Seat::of).collect();
+        shape.build(&network).err().unwrap().to_string()
+    };
+    for (change, expected) in [
+        (
+            (|shape| shape.guests[0].crossing = Crossing::PerLink(0)) as fn(&mut ModelShape),
+            "guest `totals`: numbers that cross: found 0, expected 1 to 256",
+        ),
+        (
+            |shape| shape.guests[1].crossing = Crossing::Whole(9),
+            "guest `speeds`: found numbers for the whole network",
+        ),
+        (|shape| shape.guests[1].channels = 0, "guest `speeds`: found no features"),
+        (
+            |shape| shape.guests[1].name = "totals".into(),
+            "guest `totals`: expected names that differ",
+        ),
+        (|shape| shape.guests[1].name = "host".into(), "guest `host`: expected names that differ"),
+        (|shape| shape.host.party_dropout = 1.0, "party_dropout: found 1, expected"),
+        (|shape| shape.host.sizes.units = 0, "units: found 0, expected 2 to 4096"),
+    ] {
+        let found = refused(change);
+        assert!(found.contains(expected), "{found}");
+    }
+    let mut seats = shape(2);
+    seats.host.seats.swap(0, 1);
+    let error = seats.build(&network).err();
+    assert_eq!(error, Some(ModelError::Seats { guest: "totals".into() }));
 }

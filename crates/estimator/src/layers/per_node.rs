@@ -14,13 +14,18 @@ pub struct PerNode {
     nodes: usize,
     inputs: usize,
     outputs: usize,
-    /// (input, output) of weights that start at 1; all others start at 0.
-    chosen: Vec<(usize, usize)>,
+    /// (input, output, weight) of those that do not start at 0.
+    chosen: Vec<(usize, usize, f32)>,
 }
 
 impl PerNode {
-    /// Starts at zero, apart from weights of 1 between the chosen (input, output).
-    pub fn new(nodes: usize, inputs: usize, outputs: usize, chosen: &[(usize, usize)]) -> Self {
+    /// Starts at zero, apart from the chosen weights: (input, output, weight).
+    pub fn new(
+        nodes: usize,
+        inputs: usize,
+        outputs: usize,
+        chosen: &[(usize, usize, f32)],
+    ) -> Self {
         PerNode { nodes, inputs, outputs, chosen: chosen.to_vec() }
     }
 
@@ -60,8 +65,8 @@ impl Layer for PerNode {
         parameters.fill(0.0);
         for node in 0..self.nodes {
             let weight = &mut parameters[self.weight(node)];
-            for &(input, output) in &self.chosen {
-                weight[input * self.outputs + output] = 1.0;
+            for &(input, output, start) in &self.chosen {
+                weight[input * self.outputs + output] = start;
             }
         }
     }

@@ -72,14 +72,14 @@ fn infer(layer: impl Layer, parameters: &[f32], x: &[f32]) -> Vec<f32> {
 
 #[test]
 fn each_node_has_a_map_of_its_own() {
-    let layer = PerNode::new(2, 2, 1, &[(1, 0)]);
+    let layer = PerNode::new(2, 2, 1, &[(1, 0, 1.0)]);
     // Weights of both nodes, then biases; two samples.
     let y =
         infer(layer, &[1.0, 2.0, 3.0, 4.0, 0.5, -0.5], &[1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 2.0, 0.0]);
     assert_eq!(y, [3.5, 6.5, 2.5, 5.5]);
     check_gradients(&PerNode::new(3, 5, 2, &[]));
     // Starts as the choice of an input.
-    let learner = Learner::new(PerNode::new(2, 2, 1, &[(1, 0)]), 3, Plan::default());
+    let learner = Learner::new(PerNode::new(2, 2, 1, &[(1, 0, 1.0)]), 3, Plan::default());
     let mut y = [0.0; 2];
     learner.infer(&[7.0, 8.0, 9.0, 10.0], &mut y);
     assert_eq!(y, [8.0, 10.0]);

@@ -5,7 +5,7 @@ use traffic::corridor;
 
 use super::*;
 use crate::architecture::{Architecture, ModelShape, Sizes};
-use crate::study::WINDOW;
+use crate::test_models::one_guest;
 
 /// Samples by their number; targets by any function of the input.
 struct Table {
@@ -79,7 +79,8 @@ fn a_linear_model_reaches_the_closed_form_error() {
         ..Recipe::of(Architecture::Link)
     };
     let learner = Learner::new(model, 1, Plan::default());
-    let mut trainer = Trainer::new(learner, recipe, 1, data.steps.len());
+    let whole = vec![vec![0..learner.parameters().len()]];
+    let mut trainer = Trainer::new(learner, whole, recipe, 1, data.steps.len());
     while !trainer.is_done() {
         trainer.epoch(&data).unwrap();
     }
@@ -88,17 +89,10 @@ fn a_linear_model_reaches_the_closed_form_error() {
     assert!(reached >= least - 1e-6 && reached < 1.001 * least, "{reached}, least {least}");
 }
 
-fn small_model() -> (Fusion, Table) {
-    let network = corridor().unwrap();
-    let shape = ModelShape {
-        architecture: Architecture::Link,
-        shared: 4,
-        host: 2,
-        guest: 3 * WINDOW,
-        direct: true,
-        sizes: Sizes { units: 16, ..Sizes::default() },
-    };
-    let model = shape.build(&network).unwrap();
+fn small_model() -> (ModelShape, Learner<Fusion>, Table) {
+    let shape = one_guest(Sizes { units: 16, ..Sizes::default() }, 4);
+    let learner = shape.learner(&corridor().unwrap(), 4).unwrap();
+    let model = learner.model();
     let data = Table {
         steps: (0..200).map(Step).collect(),
         inputs: model.input_len(),
@@ -106,16 +100,20 @@ fn small_model() -> (Fusion, Table) {
         input: |sample, i| 2.0 * unit(hash([1, sample, i as u64])) - 1.0,
         target: |sample, i| unit(hash([2, sample, i as u64])),
     };
-    (model, data)
+    (shape, learner, data)
+}
+
+fn trainer(recipe: Recipe) -> (Trainer, Table) {
+    let (shape, learner, data) = small_model();
+    let blocks = shape.blocks(learner.model());
+    (Trainer::new(learner, blocks, recipe, 4, 200), data)
 }
 
 fn trained(threads: usize) -> Vec<f32> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
-        let (model, data) = small_model();
         let recipe = Recipe { epochs: 2, ..Recipe::of(Architecture::Link) };
-        let learner = Learner::new(model, 4, Plan::default());
-        let mut trainer = Trainer::new(learner, recipe, 4, data.steps.len());
+        let (mut trainer, data) = trainer(recipe);
         while !trainer.is_done() {
             trainer.epoch(&data).unwrap();
         }
@@ -130,10 +128,8 @@ fn weights_are_the_same_bits_on_any_number_of_threads() {
 
 #[test]
 fn a_loss_that_is_not_a_number_ends_training() {
-    let (model, mut data) = small_model();
+    let (mut trainer, mut data) = trainer(Recipe::of(Architecture::Link));
     data.target = |sample, _| if sample == 77 { f32::INFINITY } else { 0.0 };
-    let recipe = Recipe::of(Architecture::Link);
-    let mut trainer = Trainer::new(Learner::new(model, 4, Plan::default()), recipe, 4, 200);
     let error = trainer.epoch(&data).unwrap_err();
     let TrainError::Diverged { epoch, loss, .. } = error;
     assert!(epoch == 1 && !loss.is_finite(), "{error}");
@@ -141,7 +137,6 @@ fn a_loss_that_is_not_a_number_ends_training() {
 
 #[test]
 fn training_stops_when_nothing_gets_better() {
-    let (model, data) = small_model();
     // The average of equal weights differs in the last bit; the weights themselves do not.
     let recipe = Recipe {
         epochs: 50,
@@ -150,10 +145,20 @@ fn training_stops_when_nothing_gets_better() {
         average: None,
         ..Recipe::of(Architecture::Link)
     };
-    let mut trainer = Trainer::new(Learner::new(model, 4, Plan::default()), recipe, 4, 200);
+    let (mut trainer, data) = trainer(recipe);
     while !trainer.is_done() {
         trainer.epoch(&data).unwrap();
     }
     // The first epoch is the best of equals; two more bring nothing.
     assert_eq!((trainer.history().len(), trainer.best_epoch().unwrap().number), (3, 1));
+}
+
+/// Each party's gradient is clipped by its own length: a long one at the host does not shorten
+/// the guest's.
+#[test]
+fn each_party_clips_its_own_gradient() {
+    let mut gradient = [3.0, 0.3, 0.4, 4.0];
+    clip_block(&mut gradient, &[0..1, 3..4], 1.0);
+    clip_block(&mut gradient, &[1..3], 1.0);
+    assert_eq!(gradient, [0.6, 0.3, 0.4, 0.8]);
 }
