@@ -237,6 +237,9 @@ pub enum ModelError {
 }
 
 impl HostShape {
+    /// Name of the host among the parties that draw their first weights.
+    pub const PART: &str = HOST;
+
     /// The host's whole model where guests are elsewhere. A sample of its input: the host's
     /// numbers, then for each guest a flag (1 if it answered) and what it gave.
     pub fn build(&self, network: &Network) -> Result<Fusion, ModelError> {
@@ -245,11 +248,6 @@ impl HostShape {
             fusion = fusion.with(&seat.name, self.seat(seat, network).flagged());
         }
         Ok(fusion)
-    }
-
-    /// The host's model, drawn from a seed of its own.
-    pub fn learner(&self, network: &Network, seed: u64) -> Result<Learner<Fusion>, ModelError> {
-        Ok(Learner::new(self.build(network)?, party_seed(seed, HOST), Plan::default()))
     }
 
     fn check(&self) -> Result<(), ModelError> {

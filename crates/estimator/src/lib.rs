@@ -10,17 +10,20 @@
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
 mod architecture;
+mod host_model;
 mod inputs;
 pub mod layers;
 mod metrics;
 mod model_folder;
 mod neural_estimator;
 mod parts;
+mod party_block;
 mod recipe;
 mod ridge;
 mod scale_up;
 mod scales;
 mod study;
+mod sub_model;
 #[cfg(test)]
 mod test_models;
 mod trainer;
@@ -28,14 +31,17 @@ mod trainer;
 pub use architecture::{
     Architecture, HostShape, ModelError, ModelShape, Seat, Sizes, parameter_count,
 };
+pub use host_model::{Embeddings, HostModel};
 pub use inputs::{Arrangement, Inputs, InputsError};
 pub use metrics::{Errors, Estimates, Score, score};
 pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
 pub use neural_estimator::{ModelCard, NeuralError, NeuralEstimator, NeuralPlan, NeuralStudy};
 pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
+pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};
 pub use scale_up::scale_up;
 pub use scales::{InputScales, Scale};
 pub use study::{Party, Study, StudyError, TargetKind, WINDOW};
+pub use sub_model::{LayerSubModel, PassError, SubModel};
 pub use trainer::{Epoch, Examples, TrainError, Trainer};

@@ -7,6 +7,8 @@
 //! Activations are `[sample, time, node, channel]`, channels adjacent. Samples never mix, so a
 //! batch may be cut into chunks at will.
 
+use std::sync::Arc;
+
 use crate::{Draw, Layout};
 
 /// A differentiable function of a chunk of samples, with parameters.
@@ -58,49 +60,56 @@ pub trait Layer: Send + Sync {
     fn finish_gradient(&self, _gradient: &mut [f32]) {}
 }
 
-impl<T: Layer + ?Sized> Layer for Box<T> {
-    fn layout(&self) -> Layout {
-        (**self).layout()
-    }
-    fn input_len(&self) -> usize {
-        (**self).input_len()
-    }
-    fn output_len(&self) -> usize {
-        (**self).output_len()
-    }
-    fn prepared_len(&self) -> usize {
-        (**self).prepared_len()
-    }
-    fn saved_len(&self, samples: usize) -> usize {
-        (**self).saved_len(samples)
-    }
-    fn scratch_len(&self, samples: usize) -> usize {
-        (**self).scratch_len(samples)
-    }
-    fn initialise(&self, draw: &mut Draw, parameters: &mut [f32]) {
-        (**self).initialise(draw, parameters);
-    }
-    fn prepare(&self, parameters: &[f32], prepared: &mut [f32]) {
-        (**self).prepare(parameters, prepared);
-    }
-    fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], memory: Memory<'_>) {
-        (**self).forward(pass, x, y, memory);
-    }
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
-        (**self).backward(pass, given, dy, dx, gradient, memory);
-    }
-    fn finish_gradient(&self, gradient: &mut [f32]) {
-        (**self).finish_gradient(gradient);
-    }
+/// A layer behind a pointer is the same layer.
+macro_rules! layer_behind {
+    ($($pointer:ty),*) => {$(
+        impl<T: Layer + ?Sized> Layer for $pointer {
+            fn layout(&self) -> Layout {
+                (**self).layout()
+            }
+            fn input_len(&self) -> usize {
+                (**self).input_len()
+            }
+            fn output_len(&self) -> usize {
+                (**self).output_len()
+            }
+            fn prepared_len(&self) -> usize {
+                (**self).prepared_len()
+            }
+            fn saved_len(&self, samples: usize) -> usize {
+                (**self).saved_len(samples)
+            }
+            fn scratch_len(&self, samples: usize) -> usize {
+                (**self).scratch_len(samples)
+            }
+            fn initialise(&self, draw: &mut Draw, parameters: &mut [f32]) {
+                (**self).initialise(draw, parameters);
+            }
+            fn prepare(&self, parameters: &[f32], prepared: &mut [f32]) {
+                (**self).prepare(parameters, prepared);
+            }
+            fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], memory: Memory<'_>) {
+                (**self).forward(pass, x, y, memory);
+            }
+            fn backward(
+                &self,
+                pass: &Pass<'_>,
+                given: Given<'_>,
+                dy: &mut [f32],
+                dx: Option<&mut [f32]>,
+                gradient: &mut [f32],
+                memory: Memory<'_>,
+            ) {
+                (**self).backward(pass, given, dy, dx, gradient, memory);
+            }
+            fn finish_gradient(&self, gradient: &mut [f32]) {
+                (**self).finish_gradient(gradient);
+            }
+        }
+    )*};
 }
+
+layer_behind!(Box<T>, Arc<T>);
 
 /// What one pass works with, the same for forward and backward.
 #[derive(Clone, Copy, Debug)]

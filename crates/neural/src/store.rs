@@ -240,9 +240,8 @@ impl Checkpoint {
         })
     }
 
-    /// Writes the file, whole or not at all.
-    pub fn save(&self, path: &Path) -> Result<(), CheckpointError> {
-        let io = |source| CheckpointError::Io { path: path.to_owned(), source };
+    /// The bytes of its file, as [`parse`](Self::parse) reads them; `path` is for messages.
+    pub fn to_bytes(&self, path: &Path) -> Result<Vec<u8>, CheckpointError> {
         self.check_finite(path)?;
         let bytes: Vec<(&str, &[usize], Vec<u8>)> = self
             .tensors
@@ -265,8 +264,13 @@ impl Checkpoint {
             .map_err(broken)?;
         let entries = Value::Object(self.entries.clone()).to_string();
         let metadata = HashMap::from([(KEY.to_owned(), entries)]);
-        let file = safetensors::serialize(views, Some(metadata)).map_err(broken)?;
+        safetensors::serialize(views, Some(metadata)).map_err(broken)
+    }
 
+    /// Writes the file, whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), CheckpointError> {
+        let io = |source| CheckpointError::Io { path: path.to_owned(), source };
+        let file = self.to_bytes(path)?;
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
