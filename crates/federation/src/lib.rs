@@ -4,21 +4,34 @@
 //!    [`Plan`]: how they train.
 //! 2. [`ledger`]: every message is recorded before it can be sent. Transports take nothing but
 //!    [`Released`] ones.
-//! 3. [`Store`]: each party's own checkpoints, in a folder or in memory.
+//! 3. [`GuestModel`], [`HostModel`]: what the round needs of a party's model and data.
+//! 4. [`Guest`] and [`Host`]: state machines that take a message or the time and return messages.
+//!    The host's [`Course`] says which samples each exchange takes.
+//! 5. [`Store`]: each party's own checkpoints, in a folder or in memory.
 //!
 //! Nothing here reads a clock, a socket or a file of traffic data. Peers are not trusted: every
 //! size, shape, number and round is checked before use, and an error says whose fault it is.
 
+mod course;
+mod error;
+pub mod guest;
+pub mod host;
 pub mod ledger;
 pub mod message;
 pub mod model;
 pub mod party;
 pub mod plan;
 pub mod store;
+mod timing;
 
+pub use course::{Course, EpochLosses, Samples};
+pub use error::PartyError;
+pub use guest::{Guest, GuestEnd, GuestSettings};
+pub use host::{Absent, Event, Host, HostEnd, HostSettings};
 pub use ledger::{Ledger, LedgerError, Released};
 pub use message::{Exchange, Purpose, ToGuest, ToHost};
 pub use model::{GuestModel, HostModel, ModelFailure};
 pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
 pub use plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
 pub use store::{FolderStore, MemoryStore, Store, StoreError};
+pub use timing::Timing;

@@ -8,6 +8,7 @@
 //!    │ ◄───────────────────────────── Ask ┐    round, purpose, steps
 //!    │ Embedding ───────────────────────► │    one exchange
 //!    │ ◄──────────── Gradient │ Settled ──┘    training │ validation and estimates
+//!    │ Kept ────────────────────────────►      after some rounds: it has a checkpoint
 //!    │ ◄────────────────────────── Finish      the summary
 //!    │ Leave ───────────────────────────►      it has kept its model
 //! ```
@@ -42,10 +43,20 @@ pub enum ToHost {
         /// `[step, width]`.
         embedding: Embedding,
     },
+    /// I have kept the state after this exchange.
+    Kept {
+        /// Which exchange.
+        exchange: Exchange,
+    },
     /// I am still here.
     Heartbeat,
     /// I take part no longer.
-    Leave(Departure),
+    Leave {
+        /// The session that ends.
+        session: u64,
+        /// Why.
+        departure: Departure,
+    },
 }
 
 /// From the host to a guest.
@@ -91,6 +102,8 @@ pub enum ToGuest {
     },
     /// You do not take part, or nobody does any longer.
     Refuse {
+        /// The session that is meant; 0 means any.
+        session: u64,
         /// Why.
         reason: Text,
     },
@@ -132,7 +145,7 @@ pub struct Hello {
     pub software: Text,
     /// Its name.
     pub party: PartyId,
-    /// Drawn anew whenever the guest starts.
+    /// Drawn anew whenever the guest starts; not 0.
     pub session: u64,
     /// Counts the greetings of a session: an older one than the last is stale.
     pub greeting: u64,
@@ -180,6 +193,8 @@ pub struct Welcome {
     pub protocol: u32,
     /// Version of the host's software, for logs.
     pub software: Text,
+    /// Of the [`Hello`] that it answers.
+    pub session: u64,
     /// The run.
     pub run: RunId,
     /// The attempt.
@@ -220,8 +235,9 @@ impl ToHost {
         match self {
             ToHost::Hello(_) => "hello",
             ToHost::Embedding { .. } => "embedding",
+            ToHost::Kept { .. } => "kept",
             ToHost::Heartbeat => "heartbeat",
-            ToHost::Leave(_) => "leave",
+            ToHost::Leave { .. } => "leave",
         }
     }
 }

@@ -64,8 +64,14 @@ pub trait HostModel: Send {
     /// Fuses, computes the loss, updates.
     fn learn(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<Learned, ModelFailure>;
 
-    /// Sum of the validation losses of some samples, with the weights that would be kept.
-    fn judge(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<f64, ModelFailure>;
+    /// Adds the validation losses of some samples to a total, one after the other, with the weights
+    /// that would be kept.
+    fn judge(
+        &mut self,
+        steps: &[Step],
+        embeddings: &Embeddings,
+        total: f64,
+    ) -> Result<f64, ModelFailure>;
 
     /// The weights that would be kept are the best so far: remember them.
     fn keep_best(&mut self);

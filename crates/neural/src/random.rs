@@ -30,6 +30,23 @@ pub fn unit(hash: u64) -> f32 {
     (hash >> 40) as f32 * (1.0 / (1 << 24) as f32)
 }
 
+/// An order that is a function of a key (Fisher–Yates).
+///
+/// ```
+/// let (mut a, mut b) = ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]);
+/// neural::random::shuffle(&mut a, 7);
+/// neural::random::shuffle(&mut b, 7);
+/// assert_eq!(a, b);
+/// a.sort();
+/// assert!(a == [1, 2, 3, 4, 5, 6] && a != b);
+/// ```
+pub fn shuffle<T>(values: &mut [T], key: u64) {
+    for i in (1..values.len()).rev() {
+        let j = hash([key, i as u64]) % (i as u64 + 1);
+        values.swap(i, j as usize);
+    }
+}
+
 /// A stream of draws from a seed, for first parameters.
 #[derive(Clone, Debug)]
 pub struct Draw {

@@ -14,15 +14,15 @@ impl Recorded for ToHost {
 
     fn round(&self) -> Option<Round> {
         match self {
-            ToHost::Embedding { exchange, .. } => Some(exchange.round),
-            ToHost::Hello(_) | ToHost::Heartbeat | ToHost::Leave(_) => None,
+            ToHost::Embedding { exchange, .. } | ToHost::Kept { exchange } => Some(exchange.round),
+            ToHost::Hello(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
     }
 
     fn shape(&self) -> Vec<usize> {
         match self {
             ToHost::Embedding { embedding, .. } => embedding.0.shape(),
-            ToHost::Hello(_) | ToHost::Heartbeat | ToHost::Leave(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
@@ -32,8 +32,9 @@ impl Recorded for ToHost {
             ToHost::Embedding { exchange, purpose, embedding } => {
                 numbers(&json(&(exchange, purpose)), &embedding.0)
             }
+            ToHost::Kept { exchange } => json(exchange),
             ToHost::Heartbeat => Vec::new(),
-            ToHost::Leave(departure) => json(departure),
+            ToHost::Leave { session, departure } => json(&(session, departure)),
         }
     }
 }
@@ -65,7 +66,7 @@ impl Recorded for ToGuest {
             ToGuest::Gradient { exchange, gradient } => numbers(&json(exchange), &gradient.0),
             ToGuest::Settled { exchange, best, trained } => json(&(exchange, best, trained)),
             ToGuest::Finish { run, attempt, summary } => json(&(run, attempt, summary)),
-            ToGuest::Refuse { reason } => json(reason),
+            ToGuest::Refuse { session, reason } => json(&(session, reason)),
         }
     }
 }

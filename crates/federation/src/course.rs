@@ -1,0 +1,238 @@
+//! The course of a run: which samples each exchange takes, and what is known so far.
+//!
+//! ```text
+//! epoch:  training batches, in an order drawn from seed and epoch ► validation blocks ► verdict
+//! then:   blocks of samples to be estimated with the best weights
+//! ```
+//!
+//! Everything follows from the settings and the progress, so a run that goes on after a break takes
+//! the same samples as one that had none.
+
+use neural::{hash, random::shuffle};
+use serde::{Deserialize, Serialize};
+use traffic::Step;
+
+use crate::message::Purpose;
+
+/// The samples of a run, by the last step of their windows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// To learn from.
+    pub train: Vec<Step>,
+    /// To judge by.
+    pub validation: Vec<Step>,
+    /// To be estimated at the end.
+    pub estimate: Vec<Step>,
+}
+
+impl Samples {
+    /// Those that a condition holds for.
+    pub fn filter(&self, held: impl Fn(Step) -> bool) -> Samples {
+        let those = |steps: &[Step]| steps.iter().copied().filter(|&step| held(step)).collect();
+        Samples {
+            train: those(&self.train),
+            validation: those(&self.validation),
+            estimate: those(&self.estimate),
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = Step> + '_ {
+        self.train.iter().chain(&self.validation).chain(&self.estimate).copied()
+    }
+}
+
+/// How the samples are taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Order {
+    /// Seed of the order.
+    pub seed: u64,
+    /// Whether the training part is shuffled in each epoch.
+    pub shuffle: bool,
+    /// Samples of a training batch.
+    pub batch: usize,
+    /// Samples of a block that is validated or estimated together.
+    pub block: usize,
+    /// Passes over the training part, at most.
+    pub epochs: u32,
+    /// Epochs without a better validation loss after which training stops.
+    pub patience: u32,
+}
+
+/// How an epoch went.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EpochLosses {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Mean loss of its batches.
+    pub train: f64,
+    /// Loss of the validation part after it.
+    pub validation: f64,
+}
+
+/// How far a run has come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Progress {
+    part: Purpose,
+    /// Samples of the part that are done.
+    position: usize,
+    batches: u32,
+    train_total: f64,
+    validation_total: f64,
+    history: Vec<EpochLosses>,
+}
+
+/// The course, see the [module](self).
+#[derive(Clone, Debug)]
+pub struct Course {
+    samples: Samples,
+    order: Order,
+    /// The training part in the order of the current epoch.
+    current: Vec<Step>,
+    progress: Progress,
+}
+
+/// What an exchange has led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// An epoch ended, with weights that are the best so far.
+    pub best: bool,
+    /// Training has ended.
+    pub trained: bool,
+    /// An epoch ended.
+    pub epoch: bool,
+}
+
+impl Course {
+    /// Before the first exchange.
+    pub fn new(samples: Samples, order: Order) -> Self {
+        let progress = Progress {
+            part: Purpose::Train,
+            position: 0,
+            batches: 0,
+            train_total: 0.0,
+            validation_total: 0.0,
+            history: Vec::new(),
+        };
+        let mut course = Self { samples, order, current: Vec::new(), progress };
+        course.draw();
+        course
+    }
+
+    /// Goes to some progress of the same run.
+    pub fn restore(&mut self, progress: Progress) {
+        self.progress = progress;
+        self.draw();
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The epochs so far.
+    pub fn history(&self) -> &[EpochLosses] {
+        &self.progress.history
+    }
+
+    /// The epoch with the least validation loss so far; the first of equals.
+    pub fn best(&self) -> Option<EpochLosses> {
+        let mut best: Option<EpochLosses> = None;
+        for &epoch in &self.progress.history {
+            if best.is_none_or(|best| epoch.validation < best.validation) {
+                best = Some(epoch);
+            }
+        }
+        best
+    }
+
+    /// Sum of the validation losses of this epoch's blocks so far.
+    pub fn validation_total(&self) -> f64 {
+        self.progress.validation_total
+    }
+
+    /// What the next exchange takes; none if all is done.
+    pub fn next(&self) -> Option<(Purpose, &[Step])> {
+        let part = self.progress.part;
+        let rest = self.part().get(self.progress.position..).unwrap_or_default();
+        let most = match part {
+            Purpose::Train => self.order.batch,
+            Purpose::Validate | Purpose::Estimate => self.order.block,
+        };
+        let taken = &rest[..rest.len().min(most.max(1))];
+        (!taken.is_empty()).then_some((part, taken))
+    }
+
+    /// A training exchange is done.
+    pub fn learned(&mut self, loss: f64) {
+        self.progress.batches += 1;
+        self.progress.train_total += loss;
+        self.advance();
+        if self.next().is_none() {
+            self.enter(Purpose::Validate);
+        }
+    }
+
+    /// A validation exchange is done, with this sum of losses in the epoch so far.
+    pub fn judged(&mut self, total: f64) -> Verdict {
+        self.progress.validation_total = total;
+        self.advance();
+        if self.next().is_some() {
+            return Verdict::default();
+        }
+        let epoch = EpochLosses {
+            number: self.progress.history.len() as u32 + 1,
+            train: self.progress.train_total / f64::from(self.progress.batches.max(1)),
+            validation: total / self.samples.validation.len().max(1) as f64,
+        };
+        let best = self.best().is_none_or(|best| epoch.validation < best.validation);
+        self.progress.history.push(epoch);
+        self.progress.batches = 0;
+        self.progress.train_total = 0.0;
+        self.progress.validation_total = 0.0;
+        let best_epoch = self.best().map_or(0, |best| best.number);
+        let trained = epoch.number >= self.order.epochs
+            || epoch.number - best_epoch >= self.order.patience.max(1);
+        self.enter(if trained { Purpose::Estimate } else { Purpose::Train });
+        Verdict { best, trained, epoch: true }
+    }
+
+    /// An exchange with estimates is done.
+    pub fn estimated(&mut self) {
+        self.advance();
+    }
+
+    fn part(&self) -> &[Step] {
+        match self.progress.part {
+            Purpose::Train => &self.current,
+            Purpose::Validate => &self.samples.validation,
+            Purpose::Estimate => &self.samples.estimate,
+        }
+    }
+
+    fn advance(&mut self) {
+        self.progress.position += self.next().map_or(0, |(_, steps)| steps.len());
+    }
+
+    fn enter(&mut self, part: Purpose) {
+        self.progress.part = part;
+        self.progress.position = 0;
+        self.draw();
+    }
+
+    /// The order of the current epoch.
+    fn draw(&mut self) {
+        if self.progress.part == Purpose::Train {
+            self.current.clone_from(&self.samples.train);
+            if self.order.shuffle {
+                let epoch = self.progress.history.len() as u64 + 1;
+                shuffle(&mut self.current, hash([self.order.seed, epoch]));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Why a party stops, and whose fault it is.
+
+use thiserror::Error;
+
+use crate::ledger::LedgerError;
+use crate::message::Terms;
+use crate::message::parts::{PartError, Text};
+use crate::model::ModelFailure;
+use crate::party::{PartyId, Round};
+use crate::store::StoreError;
+
+/// Why a party stops.
+#[derive(Debug, Error)]
+pub enum PartyError {
+    /// A peer broke the rules.
+    #[error("`{party}` misbehaved: {what}")]
+    PeerMisbehaved {
+        /// Who.
+        party: PartyId,
+        /// What it did.
+        what: String,
+    },
+    /// A peer is honest, but cannot take part.
+    #[error("`{party}` cannot take part: {what}: found {found}, expected {expected}")]
+    PeerIncompatible {
+        /// Who.
+        party: PartyId,
+        /// Which property.
+        what: &'static str,
+        /// The peer's.
+        found: String,
+        /// Ours.
+        expected: String,
+    },
+    /// This party was set up wrongly.
+    #[error("{what}: found {found}, expected {expected}")]
+    Misuse {
+        /// Which setting.
+        what: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        expected: String,
+    },
+    /// A guest stays away.
+    #[error("guest `{party}` has been away for {seconds:.0} s{}", because(.reason))]
+    Absent {
+        /// Who.
+        party: PartyId,
+        /// For how long.
+        seconds: f64,
+        /// What it said last, or why it was refused.
+        reason: Option<Text>,
+    },
+    /// The host does not answer.
+    #[error("no word from the host for {seconds:.0} s")]
+    HostSilent {
+        /// For how long.
+        seconds: f64,
+    },
+    /// The host refused this guest, or has stopped.
+    #[error("the host has stopped: {reason}")]
+    HostStopped {
+        /// Its words.
+        reason: Text,
+    },
+    /// Someone asked this party to stop.
+    #[error("stopped: {reason}")]
+    Stopped {
+        /// Who or what.
+        reason: Text,
+    },
+    /// The loss is not a number any more.
+    #[error("training diverged in round {round}: the loss is {loss}; try a smaller learning rate")]
+    Diverged {
+        /// The round.
+        round: Round,
+        /// Its loss.
+        loss: f64,
+    },
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The checkpoints.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The model.
+    #[error(transparent)]
+    Model(#[from] ModelFailure),
+}
+
+fn because(reason: &Option<Text>) -> String {
+    reason.as_ref().map_or(String::new(), |reason| format!("; last: {reason}"))
+}
+
+impl PartyError {
+    /// A peer broke the rules.
+    pub(crate) fn misbehaved(party: &PartyId, what: impl Into<String>) -> Self {
+        Self::PeerMisbehaved { party: party.clone(), what: what.into() }
+    }
+
+    /// A setting of our own.
+    pub(crate) fn misuse(error: PartError) -> Self {
+        Self::Misuse { what: error.field, found: error.found, expected: error.expected }
+    }
+}
+
+/// Refuses a peer that speaks another language or of another network.
+pub(crate) fn agree(
+    peer: &PartyId,
+    protocol: (u32, u32),
+    theirs: &Terms,
+    ours: &Terms,
+) -> Result<(), PartyError> {
+    let pairs = [
+        ("version of the messages", protocol.0.to_string(), protocol.1.to_string()),
+        ("network hash", theirs.network_hash.to_string(), ours.network_hash.to_string()),
+        ("length of a step, s", theirs.step_s.to_string(), ours.step_s.to_string()),
+        ("beginning of step 0, s", theirs.origin_s.to_string(), ours.origin_s.to_string()),
+        ("steps of a window", theirs.window.to_string(), ours.window.to_string()),
+    ];
+    for (what, found, expected) in pairs {
+        if found != expected {
+            return Err(PartyError::PeerIncompatible {
+                party: peer.clone(),
+                what,
+                found,
+                expected,
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,306 @@
+//! A guest: embeds what it is asked for and learns from the gradients that come back.
+//!
+//! ```text
+//! Joining ──Welcome──► Training ──Finish──► Finished
+//!    └───────────────────┴── an error, a refusal, silence ──► Stopped
+//! ```
+//!
+//! It takes messages and the time, and returns messages. An exchange that was answered before is
+//! answered with the same bytes again; one that is over is ignored; so lost, doubled, late and
+//! reordered messages change nothing.
+
+mod exchange;
+mod joining;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::PartyError;
+use crate::ledger::{Ledger, Released};
+use crate::message::parts::{Batch, HeldSteps, Text};
+use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost};
+use crate::model::{GuestModel, ModelFailure};
+use crate::party::{Attempt, Now, PartyId, Round, RunId};
+use crate::plan::{Plan, Summary};
+use crate::store::{Store, StoreError};
+use crate::timing::{Timing, lasted};
+
+/// What a guest is told by those who run it.
+#[derive(Clone, Debug)]
+pub struct GuestSettings {
+    /// Its name.
+    pub party: PartyId,
+    /// The host's.
+    pub host: PartyId,
+    /// Version of its software, for logs.
+    pub software: Text,
+    /// Drawn anew at each start; not 0.
+    pub session: u64,
+    /// What all parties must agree on.
+    pub terms: Terms,
+    /// What it can embed.
+    pub held: HeldSteps,
+    /// Numbers of its embeddings, per sample.
+    pub width: u32,
+    /// How long it waits.
+    pub timing: Timing,
+}
+
+/// Makes the guest's model once the plan is known.
+pub type MakeGuestModel<M> = Box<dyn FnMut(&Plan) -> Result<M, ModelFailure> + Send>;
+
+/// Messages to the host.
+pub type ToHostOutbox = Vec<Released<ToHost>>;
+
+/// A guest, see the [module](self).
+pub struct Guest<M, S> {
+    settings: GuestSettings,
+    make: MakeGuestModel<M>,
+    store: S,
+    ledger: Ledger,
+    card: Option<Card>,
+    running: Option<Running<M>>,
+    stage: Stage,
+    greeting: u64,
+    heard: Duration,
+    said: Duration,
+}
+
+/// Where a guest stands.
+#[derive(Debug)]
+enum Stage {
+    Joining,
+    Training,
+    Finished(Summary),
+    Stopped(PartyError),
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug)]
+pub enum GuestEnd<'a> {
+    /// The run has finished; the model has the best weights.
+    Finished(&'a Summary),
+    /// It cannot go on.
+    Stopped(&'a PartyError),
+}
+
+/// What the checkpoints belong to; kept beside them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Card {
+    run: RunId,
+    plan: Plan,
+    finished: Option<Summary>,
+}
+
+/// A run that the guest has in memory.
+struct Running<M> {
+    run: RunId,
+    attempt: Attempt,
+    plan: Plan,
+    model: M,
+    initial: Vec<u8>,
+    /// The last finished round.
+    done: Round,
+    /// The exchange that waits for its end.
+    open: Option<Open>,
+    /// What was asked too early: the end of the exchange before it is still on its way.
+    early: Option<(Exchange, Purpose, Batch)>,
+}
+
+struct Open {
+    exchange: Exchange,
+    purpose: Purpose,
+    batch: Batch,
+    answer: ToHost,
+    answered: Duration,
+}
+
+impl<M: GuestModel, S: Store> Guest<M, S> {
+    /// A guest that is about to join, or to go on after a restart: [`tick`](Self::tick) makes it
+    /// speak.
+    pub fn new(
+        settings: GuestSettings,
+        mut make: MakeGuestModel<M>,
+        store: S,
+        ledger: Ledger,
+        now: Now,
+    ) -> Result<Self, PartyError> {
+        let card: Option<Card> = read_card(&store)?;
+        let mut stage = Stage::Joining;
+        let mut running = None;
+        if let Some(Card { run, plan, finished: Some(summary) }) = &card {
+            let mut model = make(plan)?;
+            if let Some(&newest) = store.rounds()?.last() {
+                model.restore(&store.get(newest)?)?;
+            }
+            let (run, plan) = (*run, plan.clone());
+            running = Some(Running::new(run, Attempt::default(), plan, model)?);
+            stage = Stage::Finished(summary.clone());
+        }
+        let (heard, greeting) = (now.monotonic, 0);
+        let said = now.monotonic.saturating_sub(settings.timing.resend);
+        Ok(Self { settings, make, store, ledger, card, running, stage, greeting, heard, said })
+    }
+
+    /// Takes a message of the host.
+    pub fn handle(&mut self, now: Now, message: ToGuest) -> ToHostOutbox {
+        let mut out = Vec::new();
+        if matches!(self.stage, Stage::Stopped(_)) {
+            return out;
+        }
+        self.heard = now.monotonic;
+        let handled = match message {
+            ToGuest::Call => self.greet(now, &mut out),
+            ToGuest::Welcome(welcome) => self.welcome(now, *welcome, &mut out),
+            ToGuest::Ask { exchange, purpose, batch } => {
+                self.ask(now, exchange, purpose, batch, &mut out)
+            }
+            ToGuest::Gradient { exchange, gradient } => {
+                self.gradient(now, exchange, &gradient, &mut out)
+            }
+            ToGuest::Settled { exchange, best, trained } => {
+                self.settled(now, exchange, best, trained, &mut out)
+            }
+            ToGuest::Finish { run, attempt, summary } => {
+                self.finish(now, run, attempt, summary, &mut out)
+            }
+            ToGuest::Refuse { session, reason } => self.refused(session, reason),
+            ToGuest::Heartbeat => Ok(()),
+        };
+        self.stop_on_error(now, handled, &mut out);
+        out
+    }
+
+    /// Lets time pass: what was not answered is said again, and nothing is waited for for ever.
+    pub fn tick(&mut self, now: Now) -> ToHostOutbox {
+        let mut out = Vec::new();
+        let ticked = self.wait(now, &mut out);
+        self.stop_on_error(now, ticked, &mut out);
+        out
+    }
+
+    fn wait(&mut self, now: Now, out: &mut ToHostOutbox) -> Result<(), PartyError> {
+        if self.ended().is_some() {
+            return Ok(());
+        }
+        let timing = self.settings.timing;
+        if lasted(self.heard, now.monotonic, timing.limit) {
+            let seconds = now.monotonic.saturating_sub(self.heard).as_secs_f64();
+            return Err(PartyError::HostSilent { seconds });
+        }
+        if matches!(self.stage, Stage::Joining) {
+            if lasted(self.said, now.monotonic, timing.resend) {
+                self.greet(now, out)?;
+            }
+            return Ok(());
+        }
+        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
+        match open {
+            Some(open) if lasted(open.answered, now.monotonic, timing.resend) => {
+                open.answered = now.monotonic;
+                let answer = open.answer.clone();
+                self.say(now, answer, out)
+            }
+            _ if lasted(self.said, now.monotonic, timing.heartbeat) => {
+                self.say(now, ToHost::Heartbeat, out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes part no longer, because someone says so. It can come back later.
+    pub fn stop(&mut self, now: Now, reason: Text) -> ToHostOutbox {
+        let mut out = Vec::new();
+        if self.ended().is_none() {
+            // Whether or not the host hears of it, this guest stops.
+            let _ = self.goodbye(now, Departure::Stopped, &mut out);
+            self.stage = Stage::Stopped(PartyError::Stopped { reason });
+        }
+        out
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<GuestEnd<'_>> {
+        match &self.stage {
+            Stage::Joining | Stage::Training => None,
+            Stage::Finished(summary) => Some(GuestEnd::Finished(summary)),
+            Stage::Stopped(error) => Some(GuestEnd::Stopped(error)),
+        }
+    }
+
+    /// Its model, once a run has begun.
+    pub fn model(&self) -> Option<&M> {
+        self.running.as_ref().map(|running| &running.model)
+    }
+
+    /// The same, to be taken apart.
+    pub fn into_model(self) -> Option<M> {
+        self.running.map(|running| running.model)
+    }
+
+    /// The last round it has finished.
+    pub fn round(&self) -> Round {
+        self.running.as_ref().map_or(Round::START, |running| running.done)
+    }
+
+    /// Messages that have left it.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn say(&mut self, now: Now, message: ToHost, out: &mut ToHostOutbox) -> Result<(), PartyError> {
+        out.push(self.ledger.release(now, &self.settings.host, message)?);
+        self.said = now.monotonic;
+        Ok(())
+    }
+
+    fn goodbye(
+        &mut self,
+        now: Now,
+        departure: Departure,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let session = self.settings.session;
+        self.say(now, ToHost::Leave { session, departure }, out)
+    }
+
+    fn stop_on_error(&mut self, now: Now, done: Result<(), PartyError>, out: &mut ToHostOutbox) {
+        let Err(error) = done else { return };
+        if !matches!(error, PartyError::HostStopped { .. }) {
+            // A ledger that cannot be written lets nothing out, not even this: the host will notice
+            // the silence.
+            let _ = self.goodbye(now, Departure::Failed(Text::of(&error)), out);
+        }
+        self.stage = Stage::Stopped(error);
+    }
+}
+
+impl<M: GuestModel> Running<M> {
+    fn new(run: RunId, attempt: Attempt, plan: Plan, model: M) -> Result<Self, ModelFailure> {
+        let initial = model.save()?;
+        Ok(Self { run, attempt, plan, model, initial, done: Round::START, open: None, early: None })
+    }
+}
+
+/// The card beside some checkpoints.
+pub(crate) fn read_card<C: serde::de::DeserializeOwned>(
+    store: &impl Store,
+) -> Result<Option<C>, StoreError> {
+    let Some(bytes) = store.card()? else { return Ok(None) };
+    let card = serde_json::from_slice(&bytes).map_err(|error| StoreError::Content {
+        path: "run.json".into(),
+        problem: error.to_string(),
+    })?;
+    Ok(Some(card))
+}
+
+/// Writes the card beside some checkpoints.
+pub(crate) fn write_card(store: &mut impl Store, card: &impl Serialize) -> Result<(), StoreError> {
+    let bytes = serde_json::to_vec(card).map_err(|error| StoreError::Content {
+        path: "run.json".into(),
+        problem: error.to_string(),
+    })?;
+    store.put_card(&bytes)
+}

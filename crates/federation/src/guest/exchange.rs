@@ -1,0 +1,164 @@
+//! One exchange, as a guest sees it: asked, answered, ended.
+
+use super::{Guest, Open, Running, Stage, ToHostOutbox};
+use crate::error::PartyError;
+use crate::message::parts::{Batch, Embedding, EmbeddingGradient, Values};
+use crate::message::{Exchange, Purpose, ToHost};
+use crate::model::GuestModel;
+use crate::party::Now;
+use crate::store::Store;
+
+impl<M: GuestModel, S: Store> Guest<M, S> {
+    /// The run, if a message belongs to it.
+    fn current(&mut self, exchange: Exchange) -> Option<&mut Running<M>> {
+        let training = matches!(self.stage, Stage::Training);
+        let running = self.running.as_mut().filter(|_| training)?;
+        ((running.run, running.attempt) == (exchange.run, exchange.attempt)).then_some(running)
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        purpose: Purpose,
+        batch: Batch,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let Some(running) = self.current(exchange) else { return Ok(()) };
+        match &mut running.open {
+            Some(open) if open.exchange == exchange => {
+                if (open.purpose, &open.batch) != (purpose, &batch) {
+                    let what = format!("it asked for round {} twice, differently", exchange.round);
+                    return Err(PartyError::misbehaved(&self.settings.host, what));
+                }
+                open.answered = now.monotonic;
+                let answer = open.answer.clone();
+                self.say(now, answer, out)
+            }
+            Some(open) if open.exchange.round.precedes(exchange.round) => {
+                // The end of our exchange got lost or is late: the answer again brings it.
+                open.answered = now.monotonic;
+                let answer = open.answer.clone();
+                running.early = Some((exchange, purpose, batch));
+                self.say(now, answer, out)
+            }
+            None if running.done.precedes(exchange.round) => {
+                self.answer(now, exchange, purpose, batch, out)
+            }
+            // Long over, or from a time that this guest has not reached.
+            _ => Ok(()),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        purpose: Purpose,
+        batch: Batch,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let (host, held) = (&self.settings.host, &self.settings.held);
+        if let Some(step) = batch.steps().iter().find(|step| !held.contains(**step)) {
+            let what = format!("it asked for step {}, which was not announced", step.0);
+            return Err(PartyError::misbehaved(host, what));
+        }
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let model = &mut running.model;
+        let numbers = match purpose {
+            Purpose::Train => model.embed(batch.steps()),
+            Purpose::Validate => model.judge(batch.steps()),
+            Purpose::Estimate => model.estimate(batch.steps()),
+        }?;
+        let values = Values::new(model.width(), numbers).map_err(PartyError::misuse)?;
+        let answer = ToHost::Embedding { exchange, purpose, embedding: Embedding(values) };
+        let open =
+            Open { exchange, purpose, batch, answer: answer.clone(), answered: now.monotonic };
+        running.open = Some(open);
+        self.say(now, answer, out)
+    }
+
+    pub(super) fn gradient(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        gradient: &EmbeddingGradient,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let host = self.settings.host.clone();
+        let Some(running) = self.current(exchange) else { return Ok(()) };
+        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
+            return Ok(());
+        };
+        if open.purpose != Purpose::Train {
+            let what =
+                format!("it sent a gradient in round {}, which trains nothing", exchange.round);
+            return Err(PartyError::misbehaved(&host, what));
+        }
+        let expected = [open.batch.steps().len(), running.model.width()];
+        let found = [gradient.0.samples(), gradient.0.width()];
+        if found != expected {
+            let what = format!(
+                "gradient of round {}: found {found:?}, expected {expected:?}",
+                exchange.round
+            );
+            return Err(PartyError::misbehaved(&host, what));
+        }
+        running.model.learn(gradient)?;
+        self.close(now, exchange, false, out)
+    }
+
+    pub(super) fn settled(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        best: bool,
+        trained: bool,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let host = self.settings.host.clone();
+        let Some(running) = self.current(exchange) else { return Ok(()) };
+        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
+            // It may ask again because our word that the state is kept got lost.
+            if exchange.round == running.done && self.store.rounds()?.contains(&exchange.round) {
+                return self.say(now, ToHost::Kept { exchange }, out);
+            }
+            return Ok(());
+        };
+        if open.purpose == Purpose::Train {
+            let what = format!("it ended round {} without a gradient", exchange.round);
+            return Err(PartyError::misbehaved(&host, what));
+        }
+        if best {
+            running.model.keep_best();
+        }
+        let last = trained && open.purpose == Purpose::Validate;
+        self.close(now, exchange, last, out)
+    }
+
+    /// The exchange is over. A checkpoint that is due is written before anything else leaves.
+    fn close(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        last: bool,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let purpose = running.open.take().map(|open| open.purpose);
+        running.done = exchange.round;
+        let estimates = purpose == Some(Purpose::Estimate);
+        if last || running.plan.keeps(exchange.round) && !estimates {
+            self.store.put(exchange.round, &running.model.save()?)?;
+            self.ledger.sync()?;
+            self.say(now, ToHost::Kept { exchange }, out)?;
+        }
+        let early = self.running.as_mut().and_then(|running| running.early.take());
+        match early {
+            Some((next, purpose, batch)) if exchange.round.precedes(next.round) => {
+                self.answer(now, next, purpose, batch, out)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! How a guest joins, goes on after a break, and ends.
+
+use super::{Card, Guest, Running, Stage, ToHostOutbox, write_card};
+use crate::error::{PartyError, agree};
+use crate::message::parts::Text;
+use crate::message::{Departure, Hello, PROTOCOL, Resume, Standing, ToHost, Welcome};
+use crate::model::GuestModel;
+use crate::party::{Attempt, Now, Round, RunId};
+use crate::plan::Summary;
+use crate::store::Store;
+
+impl<M: GuestModel, S: Store> Guest<M, S> {
+    pub(super) fn greet(&mut self, now: Now, out: &mut ToHostOutbox) -> Result<(), PartyError> {
+        if matches!(self.stage, Stage::Finished(_)) {
+            return self.goodbye(now, Departure::Finished, out);
+        }
+        self.greeting += 1;
+        let settings = &self.settings;
+        let live = match self.stage {
+            Stage::Training => self.running.as_ref().map(|run| (run.attempt, run.done)),
+            _ => None,
+        };
+        let hello = Hello {
+            protocol: PROTOCOL,
+            software: settings.software.clone(),
+            party: settings.party.clone(),
+            session: settings.session,
+            greeting: self.greeting,
+            terms: settings.terms.clone(),
+            held: settings.held.clone(),
+            width: settings.width,
+            standing: Standing {
+                run: self.card.as_ref().map(|card| card.run),
+                kept: self.store.rounds()?,
+                live,
+            },
+        };
+        self.say(now, ToHost::Hello(Box::new(hello)), out)
+    }
+
+    pub(super) fn welcome(
+        &mut self,
+        now: Now,
+        welcome: Welcome,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let settings = &self.settings;
+        // An answer to an earlier start of this guest, or to one that is over.
+        if welcome.session != settings.session || matches!(self.stage, Stage::Finished(_)) {
+            return Ok(());
+        }
+        let host = &settings.host;
+        agree(host, (welcome.protocol, PROTOCOL), &welcome.terms, &settings.terms)?;
+        welcome.plan.check().map_err(|error| {
+            PartyError::misbehaved(host, format!("its plan is out of bounds: {error}"))
+        })?;
+        self.same_run(&welcome)?;
+        let current = self.running.as_ref().filter(|_| matches!(self.stage, Stage::Training));
+        match current.map(|running| running.attempt) {
+            Some(attempt) if welcome.attempt < attempt => Ok(()),
+            Some(attempt) if welcome.attempt == attempt => {
+                self.skip_to(welcome.resume);
+                Ok(())
+            }
+            _ => self.begin(now, welcome, out),
+        }
+    }
+
+    /// Checkpoints of one run are never overwritten by another's.
+    fn same_run(&self, welcome: &Welcome) -> Result<(), PartyError> {
+        let Some(card) = &self.card else { return Ok(()) };
+        let incompatible = |what, found: String, expected: String| PartyError::PeerIncompatible {
+            party: self.settings.host.clone(),
+            what,
+            found,
+            expected,
+        };
+        if card.run != welcome.run {
+            let expected = format!("{}, whose checkpoints are here; or a new folder", card.run);
+            return Err(incompatible("run", welcome.run.to_string(), expected));
+        }
+        if card.plan != welcome.plan {
+            let found = "another one than when the run began".to_owned();
+            return Err(incompatible("plan", found, "the same".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// The same attempt goes on; under the policy `skip` perhaps some rounds later.
+    fn skip_to(&mut self, resume: Resume) {
+        let Some(running) = &mut self.running else { return };
+        if let Resume::AsYouAre(round) = resume
+            && round > running.done
+        {
+            running.done = round;
+            running.open = None;
+            running.early = None;
+        }
+    }
+
+    /// A new attempt.
+    fn begin(
+        &mut self,
+        now: Now,
+        welcome: Welcome,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let Welcome { run, attempt, plan, resume, .. } = welcome;
+        if self.card.is_none() {
+            let card = Card { run, plan: plan.clone(), finished: None };
+            write_card(&mut self.store, &card)?;
+            self.card = Some(card);
+        }
+        let kept = self.store.rounds()?;
+        let fresh = self.running.is_none();
+        let running = match &mut self.running {
+            Some(running) => running,
+            none => {
+                let model = (self.make)(&plan)?;
+                let (found, expected) = (model.width(), self.settings.width as usize);
+                if found != expected {
+                    let what = "numbers of an embedding";
+                    let (found, expected) = (found.to_string(), expected.to_string());
+                    return Err(PartyError::Misuse { what, found, expected });
+                }
+                none.insert(Running::new(run, attempt, plan, model)?)
+            }
+        };
+        let done = match resume {
+            Resume::Exactly(Round::START) => {
+                running.model.restore(&running.initial)?;
+                Round::START
+            }
+            Resume::Exactly(round) if kept.contains(&round) => {
+                running.model.restore(&self.store.get(round)?)?;
+                round
+            }
+            // It was taken for someone with another past: say again where this one stands.
+            Resume::Exactly(_) => return self.greet(now, out),
+            Resume::AsYouAre(round) => {
+                if let Some(&newest) = kept.last().filter(|_| fresh) {
+                    running.model.restore(&self.store.get(newest)?)?;
+                }
+                round
+            }
+        };
+        if let Resume::Exactly(round) = resume {
+            self.store.forget_after(round)?;
+        }
+        running.attempt = attempt;
+        running.done = done;
+        running.open = None;
+        running.early = None;
+        self.stage = Stage::Training;
+        Ok(())
+    }
+
+    pub(super) fn finish(
+        &mut self,
+        now: Now,
+        run: RunId,
+        attempt: Attempt,
+        summary: Summary,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        if !matches!(self.stage, Stage::Finished(_)) {
+            let ours = self.running.as_ref().filter(|_| matches!(self.stage, Stage::Training));
+            if ours.is_none_or(|running| (running.run, running.attempt) != (run, attempt)) {
+                return Ok(());
+            }
+            if let Some(card) = &mut self.card {
+                card.finished = Some(summary.clone());
+                write_card(&mut self.store, card)?;
+            }
+            self.ledger.sync()?;
+            self.stage = Stage::Finished(summary);
+        }
+        self.goodbye(now, Departure::Finished, out)
+    }
+
+    pub(super) fn refused(&mut self, session: u64, reason: Text) -> Result<(), PartyError> {
+        let meant = session == 0 || session == self.settings.session;
+        if meant && !matches!(self.stage, Stage::Finished(_)) {
+            return Err(PartyError::HostStopped { reason });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,372 @@
+//! The host: asks the guests, fuses what they answer, learns, and sends each its gradient.
+//!
+//! ```text
+//! Gathering ──all are here──► Training ──all rounds──► Closing ──all have kept──► Finishing ──► Finished
+//!     ▲                          │ a guest has lost its memory: back to the last common round
+//!     └──────────────────────────┘
+//! any ── an error, a guest away too long ──► Stopped, and every guest is told
+//! ```
+//!
+//! It takes messages and the time, and returns messages. All parties are at the same round or one
+//! apart: the host ends a round only when every guest has answered, and a guest answers only when
+//! it has finished (and, where due, kept) the round before. So two generations of checkpoints at
+//! each party always have a round in common.
+
+mod ending;
+mod exchange;
+mod gathering;
+mod seat;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::course::{Course, EpochLosses, Order, Progress, Samples};
+use crate::error::PartyError;
+use crate::guest::{read_card, write_card};
+use crate::ledger::{Ledger, Released};
+use crate::message::parts::{HeldSteps, MAX_STEPS, MAX_VALUES, PartError, Text};
+use crate::message::{Departure, Terms, ToGuest, ToHost};
+use crate::model::{HostModel, ModelFailure};
+use crate::party::{Attempt, Now, PartyId, Round, RunId};
+use crate::plan::{Plan, Summary};
+use crate::store::Store;
+use crate::timing::Timing;
+
+use exchange::{OpenRound, Settlement};
+use seat::Seat;
+
+/// What the host is told by those who run it.
+#[derive(Clone, Debug)]
+pub struct HostSettings {
+    /// Its name.
+    pub party: PartyId,
+    /// The guests that must take part, with the numbers of their embeddings per sample.
+    pub guests: BTreeMap<PartyId, u32>,
+    /// Version of its software, for logs.
+    pub software: Text,
+    /// A number drawn for a new run; one that goes on keeps its own.
+    pub run: RunId,
+    /// What all parties must agree on.
+    pub terms: Terms,
+    /// How the parties train. `exchanges` follows from the samples that all hold.
+    pub plan: Plan,
+    /// The host's own samples; those that a guest lacks are left out.
+    pub samples: Samples,
+    /// Whether the training part is shuffled in each epoch.
+    pub shuffle: bool,
+    /// Epochs without a better validation loss after which training stops.
+    pub patience: u32,
+    /// What to do without a guest.
+    pub absent: Absent,
+    /// How long it waits.
+    pub timing: Timing,
+}
+
+/// What to do without a guest that should be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Absent {
+    /// Wait for it, up to the limit; then stop. The weights are those of an undisturbed run.
+    Wait,
+    /// Go on with the learned absent embedding in its place until it is back.
+    Skip,
+    /// Stop as soon as it is missed.
+    Stop,
+}
+
+/// Makes the host's model once the plan is known.
+pub type MakeHostModel<M> = Box<dyn FnMut(&Plan) -> Result<M, ModelFailure> + Send>;
+
+/// Messages to guests.
+pub type ToGuestOutbox = Vec<(PartyId, Released<ToGuest>)>;
+
+/// Something worth telling the people who run the host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A guest has joined.
+    Joined(PartyId),
+    /// A guest was refused.
+    Refused(PartyId, Text),
+    /// A guest is missed.
+    Missed(PartyId),
+    /// A guest has said goodbye.
+    Left(PartyId, Departure),
+    /// All go on from this round.
+    Begun(Attempt, Round),
+    /// A round is done.
+    Round(Round),
+    /// An epoch is done.
+    Epoch(EpochLosses),
+    /// The host has kept its state.
+    Kept(Round),
+}
+
+/// The host, see the [module](self).
+pub struct Host<M, S> {
+    settings: HostSettings,
+    make: MakeHostModel<M>,
+    store: S,
+    ledger: Ledger,
+    card: Option<Card>,
+    running: Option<Running<M>>,
+    seats: BTreeMap<PartyId, Seat>,
+    stage: Stage,
+    events: Vec<Event>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Since when.
+    Gathering(Duration),
+    Training,
+    /// All rounds are done; the guests must keep the last trained state.
+    Closing(Duration),
+    /// The guests are told.
+    Finishing(Duration),
+    Finished,
+    Stopped(PartyError),
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug)]
+pub enum HostEnd<'a> {
+    /// The run has finished; the model has the best weights.
+    Finished(&'a Summary),
+    /// It cannot go on.
+    Stopped(&'a PartyError),
+}
+
+/// What the checkpoints belong to; kept beside them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Card {
+    run: RunId,
+    attempt: Attempt,
+    plan: Plan,
+    terms: Terms,
+    /// The samples that all hold.
+    aligned: HeldSteps,
+    finished: Option<Summary>,
+}
+
+/// A run that the host has in memory.
+struct Running<M> {
+    model: M,
+    initial: Vec<u8>,
+    course: Course,
+    beginning: Progress,
+    /// The last finished round.
+    done: Round,
+    /// The round after which training had ended.
+    trained: Option<Round>,
+    open: Option<OpenRound>,
+    settled: Option<Settlement>,
+}
+
+/// What a checkpoint holds besides the model.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    progress: Progress,
+    trained: Option<Round>,
+}
+
+impl<M: HostModel, S: Store> Host<M, S> {
+    /// A host that waits for its guests, or goes on after a restart: [`tick`](Self::tick) makes it
+    /// speak.
+    pub fn new(
+        settings: HostSettings,
+        make: MakeHostModel<M>,
+        store: S,
+        ledger: Ledger,
+        now: Now,
+    ) -> Result<Self, PartyError> {
+        settings.check()?;
+        let card: Option<Card> = read_card(&store)?;
+        let seats = settings.guests.keys();
+        let seats = seats.map(|party| (party.clone(), Seat::new(now.monotonic))).collect();
+        let stage = Stage::Gathering(now.monotonic);
+        let (running, events) = (None, Vec::new());
+        let mut host = Self { settings, make, store, ledger, card, running, seats, stage, events };
+        host.continue_run(now)?;
+        Ok(host)
+    }
+
+    /// Takes a message of a guest, as the transport knows it.
+    pub fn handle(&mut self, now: Now, from: &PartyId, message: ToHost) -> ToGuestOutbox {
+        let mut out = Vec::new();
+        if self.ended().is_some() {
+            return out;
+        }
+        let Some(seat) = self.seats.get_mut(from) else {
+            let reason = Text::of(format!("`{from}` is not among the guests"));
+            let told = self.say(now, from, ToGuest::Refuse { session: 0, reason }, &mut out);
+            self.stop_on_error(now, told, &mut out);
+            return out;
+        };
+        seat.heard = now.monotonic;
+        let handled = match message {
+            ToHost::Hello(hello) => self.hello(now, from, *hello, &mut out),
+            ToHost::Embedding { exchange, purpose, embedding } => {
+                self.embedding(now, from, exchange, purpose, embedding, &mut out)
+            }
+            ToHost::Kept { exchange } => self.kept(now, from, exchange, &mut out),
+            ToHost::Heartbeat => self.call_stranger(now, from, &mut out),
+            ToHost::Leave { session, departure } => {
+                self.leave(now, from, session, departure, &mut out)
+            }
+        };
+        self.stop_on_error(now, handled, &mut out);
+        out
+    }
+
+    /// Lets time pass: what was not answered is said again, and nobody is waited for for ever.
+    pub fn tick(&mut self, now: Now) -> ToGuestOutbox {
+        let mut out = Vec::new();
+        let ticked = match self.stage {
+            Stage::Gathering(since) => self.gather_on(now, since, &mut out),
+            Stage::Training => self.wait_for_answers(now, &mut out),
+            Stage::Closing(since) => self.close_on(now, since, &mut out),
+            Stage::Finishing(since) => self.finish_on(now, since, &mut out),
+            Stage::Finished | Stage::Stopped(_) => Ok(()),
+        };
+        let ticked = ticked.and_then(|()| self.heartbeats(now, &mut out));
+        self.stop_on_error(now, ticked, &mut out);
+        out
+    }
+
+    /// Ends the run because someone says so. It can go on later.
+    pub fn stop(&mut self, now: Now, reason: Text) -> ToGuestOutbox {
+        let mut out = Vec::new();
+        if self.ended().is_none() {
+            self.stop_on_error(now, Err(PartyError::Stopped { reason }), &mut out);
+        }
+        out
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&self) -> Option<HostEnd<'_>> {
+        match &self.stage {
+            Stage::Finished => self.summary().map(HostEnd::Finished),
+            Stage::Stopped(error) => Some(HostEnd::Stopped(error)),
+            _ => None,
+        }
+    }
+
+    /// Guests that have not said that they are done.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = &PartyId> {
+        self.seats.iter().filter(|(_, seat)| !seat.finished).map(|(party, _)| party)
+    }
+
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Its model, once a run has begun.
+    pub fn model(&self) -> Option<&M> {
+        self.running.as_ref().map(|running| &running.model)
+    }
+
+    /// The same, to be taken apart.
+    pub fn into_model(self) -> Option<M> {
+        self.running.map(|running| running.model)
+    }
+
+    /// The epochs so far.
+    pub fn history(&self) -> &[EpochLosses] {
+        self.running.as_ref().map_or(&[], |running| running.course.history())
+    }
+
+    /// The last round it has finished.
+    pub fn round(&self) -> Round {
+        self.running.as_ref().map_or(Round::START, |running| running.done)
+    }
+
+    /// The guests that are there.
+    pub fn present(&self) -> impl Iterator<Item = &PartyId> {
+        self.seats.iter().filter(|(_, seat)| seat.present).map(|(party, _)| party)
+    }
+
+    /// Messages that have left it.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn summary(&self) -> Option<&Summary> {
+        self.card.as_ref().and_then(|card| card.finished.as_ref())
+    }
+
+    fn say(
+        &mut self,
+        now: Now,
+        to: &PartyId,
+        message: ToGuest,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        out.push((to.clone(), self.ledger.release(now, to, message)?));
+        if let Some(seat) = self.seats.get_mut(to) {
+            seat.told = now.monotonic;
+        }
+        Ok(())
+    }
+
+    /// A guest's fault is the guest's affair; anything else ends the run, and everyone is told.
+    fn stop_on_error(&mut self, now: Now, done: Result<(), PartyError>, out: &mut ToGuestOutbox) {
+        let mut result = done;
+        if let Err(
+            error @ (PartyError::PeerMisbehaved { .. } | PartyError::PeerIncompatible { .. }),
+        ) = result
+        {
+            result = self.refuse(now, &error, out);
+        }
+        let Err(error) = result else { return };
+        let reason = Text::of(&error);
+        let parties: Vec<PartyId> = self.seats.keys().cloned().collect();
+        for party in parties {
+            // A ledger that cannot be written lets nothing out, not even this: the guests will
+            // notice the silence.
+            let refuse = ToGuest::Refuse { session: 0, reason: reason.clone() };
+            let _ = self.say(now, &party, refuse, out);
+        }
+        self.stage = Stage::Stopped(error);
+    }
+}
+
+impl HostSettings {
+    fn check(&self) -> Result<(), PartyError> {
+        let plan = Plan { exchanges: 1, ..self.plan.clone() };
+        plan.check().map_err(PartyError::misuse)?;
+        let wrong = |what, found: String, expected: &str| {
+            Err(PartyError::misuse(PartError::new(what, found, expected)))
+        };
+        if self.guests.is_empty() {
+            return wrong("guests", "none".to_owned(), "at least one");
+        }
+        for (party, &width) in &self.guests {
+            if width == 0 || self.plan.batch as usize * width as usize > MAX_VALUES {
+                let found =
+                    format!("{} samples of {width} numbers from `{party}`", self.plan.batch);
+                return wrong("batch", found, &format!("1 to {MAX_VALUES} numbers in all"));
+            }
+        }
+        Ok(())
+    }
+
+    fn order(&self) -> Order {
+        let widest = self.guests.values().copied().max().unwrap_or(1).max(1) as usize;
+        Order {
+            seed: self.plan.seed,
+            shuffle: self.shuffle,
+            batch: self.plan.batch as usize,
+            block: (MAX_VALUES / widest).clamp(1, BLOCK.min(MAX_STEPS)),
+            epochs: self.plan.epochs,
+            patience: self.patience,
+        }
+    }
+}
+
+/// Samples that are validated or estimated together.
+const BLOCK: usize = 512;

@@ -1,0 +1,333 @@
+//! One exchange, as the host sees it: asked, answered by all, ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use traffic::Step;
+
+use super::{Absent, Event, Host, Kept, Stage, ToGuestOutbox};
+use crate::error::PartyError;
+use crate::message::parts::{Batch, Embedding};
+use crate::message::{Exchange, Purpose, Resume, ToGuest};
+use crate::model::{Embeddings, HostModel};
+use crate::party::{Attempt, Now, PartyId, Round};
+use crate::store::Store;
+use crate::timing::lasted;
+
+/// An exchange that waits for answers.
+pub(super) struct OpenRound {
+    exchange: Exchange,
+    purpose: Purpose,
+    batch: Batch,
+    answers: BTreeMap<PartyId, Embedding>,
+    since: Duration,
+}
+
+/// How the last exchange ended, for those who did not hear of it.
+pub(super) struct Settlement {
+    pub round: Round,
+    pub messages: BTreeMap<PartyId, ToGuest>,
+}
+
+impl<M: HostModel, S: Store> Host<M, S> {
+    /// Asks for the next samples of the course.
+    pub(super) fn open_next(
+        &mut self,
+        now: Now,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let (Some(card), Some(running)) = (&self.card, &mut self.running) else { return Ok(()) };
+        let Some((purpose, steps)) = running.course.next() else { return self.close(now, out) };
+        let steps: Vec<Step> = steps.to_vec();
+        let exchange =
+            Exchange { run: card.run, attempt: card.attempt, round: running.done.next() };
+        let batch = Batch::new(steps).map_err(PartyError::misuse)?;
+        let (answers, since) = (BTreeMap::new(), now.monotonic);
+        running.open = Some(OpenRound { exchange, purpose, batch, answers, since });
+        let everyone: Vec<PartyId> = self.seats.keys().cloned().collect();
+        for party in everyone {
+            if self.seats.get(&party).is_some_and(|seat| seat.present) {
+                self.ask(now, &party, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a guest that has not answered yet.
+    pub(super) fn ask(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let open = self.running.as_ref().and_then(|running| running.open.as_ref());
+        let Some(open) = open.filter(|open| !open.answers.contains_key(party)) else {
+            return Ok(());
+        };
+        let (exchange, purpose, batch) = (open.exchange, open.purpose, open.batch.clone());
+        if let Some(seat) = self.seats.get_mut(party) {
+            seat.asked = now.monotonic;
+        }
+        self.say(now, party, ToGuest::Ask { exchange, purpose, batch }, out)
+    }
+
+    pub(super) fn embedding(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        exchange: Exchange,
+        purpose: Purpose,
+        embedding: Embedding,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if !self.seated(now, from, exchange, out)? {
+            return Ok(());
+        }
+        let Some(running) = &mut self.running else { return Ok(()) };
+        if let Some(settled) = running.settled.as_ref().filter(|s| s.round == exchange.round) {
+            // It did not hear how that round ended.
+            return match settled.messages.get(from).cloned() {
+                Some(message) => self.say(now, from, message, out),
+                None => Ok(()),
+            };
+        }
+        let Some(open) = &mut running.open else { return Ok(()) };
+        if exchange.round < open.exchange.round {
+            return Ok(());
+        }
+        let width = self.settings.guests.get(from).copied().unwrap_or(0) as usize;
+        let found = (exchange.round, purpose, embedding.0.samples(), embedding.0.width());
+        let expected = (open.exchange.round, open.purpose, open.batch.steps().len(), width);
+        if found != expected {
+            let what = format!(
+                "embedding (round, purpose, samples, width): found {found:?}, expected {expected:?}"
+            );
+            return Err(PartyError::misbehaved(from, what));
+        }
+        open.answers.entry(from.clone()).or_insert(embedding);
+        self.settle_if_answered(now, out)
+    }
+
+    /// Whether a message about an exchange comes from a guest that takes part in this attempt.
+    pub(super) fn seated(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        exchange: Exchange,
+        out: &mut ToGuestOutbox,
+    ) -> Result<bool, PartyError> {
+        let current = self.card.as_ref().map(|card| (card.run, card.attempt));
+        let gathering = matches!(self.stage, Stage::Gathering(_));
+        let Some(seat) = self.seats.get_mut(from) else { return Ok(false) };
+        if gathering || current != Some((exchange.run, exchange.attempt)) {
+            return Ok(false);
+        }
+        if !seat.present && self.settings.absent == Absent::Skip {
+            self.call_stranger(now, from, out)?;
+            return Ok(false);
+        }
+        seat.present = true;
+        seat.spoke = true;
+        Ok(true)
+    }
+
+    /// Ends the round once all that are expected to answer have.
+    pub(super) fn settle_if_answered(
+        &mut self,
+        now: Now,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let open = self.running.as_ref().and_then(|running| running.open.as_ref());
+        let Some(open) = open.filter(|_| matches!(self.stage, Stage::Training)) else {
+            return Ok(());
+        };
+        let skip = self.settings.absent == Absent::Skip;
+        let expected = |seat: &super::Seat| seat.present || !skip;
+        let mut seats = self.seats.iter();
+        let missing =
+            seats.any(|(party, seat)| expected(seat) && !open.answers.contains_key(party));
+        // Without any guest there is nothing to learn: wait for one.
+        if missing || open.answers.is_empty() {
+            return Ok(());
+        }
+        self.settle(now, out)
+    }
+
+    fn settle(&mut self, now: Now, out: &mut ToGuestOutbox) -> Result<(), PartyError> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let Some(OpenRound { exchange, purpose, batch, mut answers, .. }) = running.open.take()
+        else {
+            return Ok(());
+        };
+        let answered: Vec<PartyId> = answers.keys().cloned().collect();
+        let parties = self.seats.keys();
+        let embeddings: Embeddings =
+            parties.map(|party| (party.clone(), answers.remove(party))).collect();
+        let (steps, round) = (batch.steps(), exchange.round);
+        let finite = |loss: f64| {
+            if loss.is_finite() { Ok(loss) } else { Err(PartyError::Diverged { round, loss }) }
+        };
+        let (mut best, mut trained) = (false, running.trained.is_some());
+        let mut gradients = BTreeMap::new();
+        match purpose {
+            Purpose::Train => {
+                let learned = running.model.learn(steps, &embeddings)?;
+                running.course.learned(finite(learned.loss)?);
+                gradients = learned.gradients;
+            }
+            Purpose::Validate => {
+                let before = running.course.validation_total();
+                let total = finite(running.model.judge(steps, &embeddings, before)?)?;
+                let verdict = running.course.judged(total);
+                (best, trained) = (verdict.best, verdict.trained);
+                if best {
+                    running.model.keep_best();
+                }
+                if let Some(epoch) = running.course.history().last().filter(|_| verdict.epoch) {
+                    self.events.push(Event::Epoch(*epoch));
+                }
+            }
+            Purpose::Estimate => {
+                running.model.estimate(steps, &embeddings)?;
+                running.course.estimated();
+            }
+        }
+        running.done = round;
+        let just_trained = trained && running.trained.is_none();
+        if just_trained {
+            running.trained = Some(round);
+        }
+        let mut messages = BTreeMap::new();
+        for party in answered {
+            let message = match (purpose, gradients.remove(&party)) {
+                (Purpose::Train, Some(gradient)) => ToGuest::Gradient { exchange, gradient },
+                (Purpose::Train, None) => {
+                    let reason = format!("no gradient for `{party}` in round {round}");
+                    return Err(PartyError::Model(crate::model::ModelFailure(reason)));
+                }
+                _ => ToGuest::Settled { exchange, best, trained },
+            };
+            messages.insert(party, message);
+        }
+        running.settled = Some(Settlement { round, messages: messages.clone() });
+        self.events.push(Event::Round(round));
+        let over = running.course.next().is_none();
+        let due = self.card.as_ref().is_some_and(|card| card.plan.keeps(round));
+        if just_trained || over || due && purpose != Purpose::Estimate {
+            self.keep(round)?;
+        }
+        for (party, message) in messages {
+            self.say(now, &party, message, out)?;
+        }
+        self.open_next(now, out)
+    }
+
+    fn keep(&mut self, round: Round) -> Result<(), PartyError> {
+        let Some(running) = &self.running else { return Ok(()) };
+        let kept = Kept { progress: running.course.progress().clone(), trained: running.trained };
+        self.store.put(round, &kept.write(&running.model.save()?)?)?;
+        self.ledger.sync()?;
+        self.events.push(Event::Kept(round));
+        Ok(())
+    }
+
+    /// A guest greets in the middle of training.
+    pub(super) fn rejoin(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        live: Option<(Attempt, Round)>,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let (Some(card), Some(running)) = (&self.card, &self.running) else { return Ok(()) };
+        let (attempt, done) = (card.attempt, running.done);
+        if self.settings.absent == Absent::Skip {
+            self.welcome(now, party, Resume::AsYouAre(done), out)?;
+            return self.ask(now, party, out);
+        }
+        let last =
+            running.settled.as_ref().and_then(|settled| settled.messages.get(party)).cloned();
+        let Some(seat) = self.seats.get(party) else { return Ok(()) };
+        let waiting = Some((seat.greeting.0, attempt, Resume::Exactly(done)));
+        match live {
+            Some((its, round)) if its == attempt && round == done => {
+                self.welcome(now, party, Resume::Exactly(done), out)?;
+                self.ask(now, party, out)
+            }
+            Some((its, round)) if its == attempt && round.precedes(done) && last.is_some() => {
+                self.welcome(now, party, Resume::Exactly(round), out)?;
+                if let Some(message) = last {
+                    self.say(now, party, message, out)?;
+                }
+                self.ask(now, party, out)
+            }
+            // The welcome got lost.
+            None if seat.welcome == waiting && !seat.spoke => {
+                self.welcome(now, party, Resume::Exactly(done), out)?;
+                self.ask(now, party, out)
+            }
+            _ => self.gather_again(now, party, out),
+        }
+    }
+
+    /// Asks again those who are slow, and does what the policy says without those who are away.
+    pub(super) fn wait_for_answers(
+        &mut self,
+        now: Now,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let timing = self.settings.timing;
+        let Some(open) = self.running.as_ref().and_then(|running| running.open.as_ref()) else {
+            return Ok(());
+        };
+        let since = open.since;
+        let waiting: Vec<PartyId> =
+            self.seats.keys().filter(|party| !open.answers.contains_key(party)).cloned().collect();
+        for party in waiting {
+            let Some(seat) = self.seats.get_mut(&party) else { continue };
+            let slow = lasted(since, now.monotonic, timing.limit);
+            let silent = lasted(seat.heard, now.monotonic, timing.silence);
+            let late = lasted(since, now.monotonic, timing.silence);
+            let skips = self.settings.absent == Absent::Skip;
+            if seat.present && (silent || late && skips) {
+                seat.present = false;
+                self.events.push(Event::Missed(party.clone()));
+                self.without(now, &party, out)?;
+            } else if slow {
+                return Err(self.away(now, &party, since));
+            } else if lasted(seat.asked, now.monotonic, timing.resend) && (seat.present || !skips) {
+                if let (false, Some((session, _, resume))) = (seat.spoke, seat.welcome)
+                    && session == seat.greeting.0
+                {
+                    self.welcome(now, &party, resume, out)?;
+                }
+                self.ask(now, &party, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the policy says without a guest.
+    pub(super) fn without(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let begun = !matches!(self.stage, Stage::Gathering(_) | Stage::Finishing(_));
+        match self.settings.absent {
+            Absent::Stop if begun => {
+                let heard = self.seats.get(party).map_or(now.monotonic, |seat| seat.heard);
+                Err(self.away(now, party, heard))
+            }
+            Absent::Skip => self.settle_if_answered(now, out),
+            Absent::Wait | Absent::Stop => Ok(()),
+        }
+    }
+
+    pub(super) fn away(&self, now: Now, party: &PartyId, since: Duration) -> PartyError {
+        let seconds = now.monotonic.saturating_sub(since).as_secs_f64();
+        let reason = self.seats.get(party).and_then(|seat| seat.reason.clone());
+        PartyError::Absent { party: party.clone(), seconds, reason }
+    }
+}

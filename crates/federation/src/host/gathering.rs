@@ -1,0 +1,340 @@
+//! How the host gathers its guests, and from where they go on.
+
+use super::{Absent, Card, Event, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
+use crate::course::{Course, Samples};
+use crate::error::{PartyError, agree};
+use crate::message::parts::{HeldSteps, MAX_KEPT, PartError};
+use crate::message::{Hello, PROTOCOL, Resume, ToGuest, Welcome};
+use crate::model::HostModel;
+use crate::party::{Attempt, Now, PartyId, Round};
+use crate::plan::Plan;
+use crate::store::{Store, StoreError};
+use crate::timing::lasted;
+
+impl<M: HostModel, S: Store> Host<M, S> {
+    /// After a start: what the checkpoints belong to must be what was asked for.
+    pub(super) fn continue_run(&mut self, now: Now) -> Result<(), PartyError> {
+        let Some(card) = self.card.clone() else { return Ok(()) };
+        let plan = Plan { exchanges: card.plan.exchanges, ..self.settings.plan.clone() };
+        if (&plan, &self.settings.terms) != (&card.plan, &card.terms) {
+            let found = "a run with another plan, network or clock";
+            let error = PartError::new("checkpoints", found, "the same, or a new folder");
+            return Err(PartyError::misuse(error));
+        }
+        if card.finished.is_some() {
+            self.running = Some(self.build(&card)?);
+            if let Some(&newest) = self.store.rounds()?.last() {
+                self.load(newest)?;
+            }
+            self.stage = Stage::Finishing(now.monotonic);
+        }
+        Ok(())
+    }
+
+    pub(super) fn hello(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        hello: Hello,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if self.seats.get(from).is_none_or(|seat| seat.is_stale(&hello)) {
+            return Ok(());
+        }
+        self.check_hello(from, &hello)?;
+        let standing = hello.standing.clone();
+        if let Some(seat) = self.seats.get_mut(from) {
+            seat.greet(hello);
+        }
+        self.events.push(Event::Joined(from.clone()));
+        match self.stage {
+            Stage::Gathering(_) => {
+                if self.seats.values().all(|seat| seat.hello.is_some()) {
+                    return self.begin(now, out);
+                }
+                Ok(())
+            }
+            Stage::Training => self.rejoin(now, from, standing.live, out),
+            Stage::Closing(_) | Stage::Finishing(_) => self.rejoin_late(now, from, &standing, out),
+            Stage::Finished | Stage::Stopped(_) => Ok(()),
+        }
+    }
+
+    fn check_hello(&self, from: &PartyId, hello: &Hello) -> Result<(), PartyError> {
+        if hello.party != *from {
+            let what = format!("it calls itself `{}`", hello.party);
+            return Err(PartyError::misbehaved(from, what));
+        }
+        if hello.session == 0 || hello.standing.kept.len() > MAX_KEPT {
+            return Err(PartyError::misbehaved(from, "its greeting is out of bounds"));
+        }
+        agree(from, (hello.protocol, PROTOCOL), &hello.terms, &self.settings.terms)?;
+        let incompatible = |what, found: String, expected: String| {
+            Err(PartyError::PeerIncompatible { party: from.clone(), what, found, expected })
+        };
+        let width = self.settings.guests.get(from).copied().unwrap_or(0);
+        if hello.width != width {
+            let what = "numbers of an embedding";
+            return incompatible(what, hello.width.to_string(), width.to_string());
+        }
+        let Some(card) = &self.card else {
+            return match hello.standing.run {
+                Some(run) => {
+                    let found = format!("checkpoints of run {run}");
+                    incompatible("run", found, "a new folder for a new run".to_owned())
+                }
+                None => Ok(()),
+            };
+        };
+        if let Some(run) = hello.standing.run.filter(|run| *run != card.run) {
+            return incompatible("run", run.to_string(), card.run.to_string());
+        }
+        let samples = self.settings.samples.filter(|step| card.aligned.contains(step));
+        match samples.all().find(|step| !hello.held.contains(*step)) {
+            Some(step) => incompatible(
+                "steps held",
+                format!("no step {}", step.0),
+                "all that the run began with".to_owned(),
+            ),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn gather_on(
+        &mut self,
+        now: Now,
+        since: std::time::Duration,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let timing = self.settings.timing;
+        let missing = |seat: &super::Seat| seat.hello.is_none();
+        if lasted(since, now.monotonic, timing.limit) {
+            let anyone = self.seats.values().any(|seat| seat.hello.is_some());
+            if self.settings.absent == Absent::Skip && anyone {
+                return self.begin(now, out);
+            }
+            if let Some((party, seat)) = self.seats.iter().find(|(_, seat)| missing(seat)) {
+                let seconds = now.monotonic.saturating_sub(since).as_secs_f64();
+                let (party, reason) = (party.clone(), seat.reason.clone());
+                return Err(PartyError::Absent { party, seconds, reason });
+            }
+        }
+        let due: Vec<PartyId> = self
+            .seats
+            .iter()
+            .filter(|(_, seat)| missing(seat) && lasted(seat.asked, now.monotonic, timing.resend))
+            .map(|(party, _)| party.clone())
+            .collect();
+        due.iter().try_for_each(|party| self.call(now, party, out))
+    }
+
+    fn call(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if let Some(seat) = self.seats.get_mut(party) {
+            seat.asked = now.monotonic;
+        }
+        self.say(now, party, ToGuest::Call, out)
+    }
+
+    /// Someone has lost its memory: all must say where they stand, to find a common round.
+    pub(super) fn gather_again(
+        &mut self,
+        now: Now,
+        newcomer: &PartyId,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        self.stage = Stage::Gathering(now.monotonic);
+        if let Some(running) = &mut self.running {
+            running.open = None;
+            running.settled = None;
+        }
+        let mut others = Vec::new();
+        for (party, seat) in &mut self.seats {
+            if party != newcomer {
+                seat.hello = None;
+                others.push(party.clone());
+            }
+        }
+        if others.is_empty() {
+            return self.begin(now, out);
+        }
+        others.iter().try_for_each(|party| self.call(now, party, out))
+    }
+
+    /// All that will come are here: a new attempt, from the last round that all have kept.
+    pub(super) fn begin(&mut self, now: Now, out: &mut ToGuestOutbox) -> Result<(), PartyError> {
+        let mut card = match self.card.take() {
+            Some(card) => card,
+            None => self.align()?,
+        };
+        card.attempt = card.attempt.next();
+        write_card(&mut self.store, &card)?;
+        let attempt = card.attempt;
+        let live = self.running.is_some();
+        if !live {
+            self.running = Some(self.build(&card)?);
+        }
+        self.card = Some(card);
+        let resume = if self.settings.absent == Absent::Skip {
+            if let Some(&newest) = self.store.rounds()?.last().filter(|_| !live) {
+                self.load(newest)?;
+            }
+            Resume::AsYouAre(self.round())
+        } else {
+            let round = self.common_round()?;
+            self.load(round)?;
+            self.store.forget_after(round)?;
+            Resume::Exactly(round)
+        };
+        self.stage = Stage::Training;
+        self.events.push(Event::Begun(attempt, self.round()));
+        let here: Vec<PartyId> = self
+            .seats
+            .iter()
+            .filter(|(_, seat)| seat.hello.is_some())
+            .map(|(p, _)| p.clone())
+            .collect();
+        for party in here {
+            self.welcome(now, &party, resume, out)?;
+        }
+        self.open_next(now, out)
+    }
+
+    /// The last round that the host and all guests have kept; round 0 nobody can lose.
+    fn common_round(&self) -> Result<Round, PartyError> {
+        let mut common = self.store.rounds()?;
+        for seat in self.seats.values() {
+            let kept = seat.hello.as_ref().map(|hello| hello.standing.kept.as_slice());
+            let kept = kept.unwrap_or_default();
+            common.retain(|round| kept.contains(round));
+        }
+        Ok(common.last().copied().unwrap_or(Round::START))
+    }
+
+    /// A new run: the samples that all hold.
+    fn align(&self) -> Result<Card, PartyError> {
+        let held: Vec<_> = self.seats.values().filter_map(|seat| seat.hello.as_ref()).collect();
+        let samples =
+            self.settings.samples.filter(|step| held.iter().all(|hello| hello.held.contains(step)));
+        for (what, steps) in [("train", &samples.train), ("validation", &samples.validation)] {
+            if steps.is_empty() {
+                let found = format!("no {what} sample that all parties hold");
+                let error = PartError::new("samples", found, "at least one");
+                return Err(PartyError::misuse(error));
+            }
+        }
+        let mut all: Vec<_> = samples.all().collect();
+        all.sort_unstable();
+        all.dedup();
+        let aligned = HeldSteps::of(all).map_err(PartyError::misuse)?;
+        let exchanges = samples.train.len().div_ceil(self.settings.plan.batch as usize);
+        Ok(Card {
+            run: self.settings.run,
+            attempt: Attempt::default(),
+            plan: Plan { exchanges: exchanges as u32, ..self.settings.plan.clone() },
+            terms: self.settings.terms.clone(),
+            aligned,
+            finished: None,
+        })
+    }
+
+    fn build(&mut self, card: &Card) -> Result<Running<M>, PartyError> {
+        let model = (self.make)(&card.plan)?;
+        let widths = model.widths();
+        for (party, &width) in &self.settings.guests {
+            let found = widths.get(party).copied();
+            if found != Some(width as usize) {
+                let found = format!("{found:?} for `{party}` in the model");
+                let error = PartError::new("numbers of an embedding", found, width);
+                return Err(PartyError::misuse(error));
+            }
+        }
+        let samples: Samples = self.settings.samples.filter(|step| card.aligned.contains(step));
+        let course = Course::new(samples, self.settings.order());
+        Ok(Running {
+            initial: model.save()?,
+            beginning: course.progress().clone(),
+            model,
+            course,
+            done: Round::START,
+            trained: None,
+            open: None,
+            settled: None,
+        })
+    }
+
+    /// Goes to the state after a round.
+    fn load(&mut self, round: Round) -> Result<(), PartyError> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        if round == Round::START {
+            running.model.restore(&running.initial)?;
+            running.course.restore(running.beginning.clone());
+            running.trained = None;
+        } else {
+            let bytes = self.store.get(round)?;
+            let (kept, model) = Kept::parse(&bytes)?;
+            running.model.restore(model)?;
+            running.course.restore(kept.progress);
+            running.trained = kept.trained;
+        }
+        running.done = round;
+        running.open = None;
+        running.settled = None;
+        Ok(())
+    }
+
+    pub(super) fn welcome(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        resume: Resume,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let (Some(card), Some(seat)) = (&self.card, self.seats.get_mut(party)) else {
+            return Ok(());
+        };
+        let session = seat.greeting.0;
+        seat.welcome = Some((session, card.attempt, resume));
+        seat.spoke = false;
+        seat.kept = None;
+        let welcome = Welcome {
+            protocol: PROTOCOL,
+            software: self.settings.software.clone(),
+            session,
+            run: card.run,
+            attempt: card.attempt,
+            terms: card.terms.clone(),
+            plan: card.plan.clone(),
+            resume,
+        };
+        self.say(now, party, ToGuest::Welcome(Box::new(welcome)), out)
+    }
+}
+
+impl Kept {
+    /// Length of the text, the text, the model.
+    pub(super) fn write(&self, model: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let text = serde_json::to_vec(self).map_err(|error| content(error.to_string()))?;
+        let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&text);
+        bytes.extend_from_slice(model);
+        Ok(bytes)
+    }
+
+    fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), StoreError> {
+        let cut = || content("found less than a whole checkpoint".to_owned());
+        let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
+        let (text, model) = rest.split_at_checked(length).ok_or_else(cut)?;
+        let kept = serde_json::from_slice(text).map_err(|error| content(error.to_string()))?;
+        Ok((kept, model))
+    }
+}
+
+fn content(problem: String) -> StoreError {
+    StoreError::Content { path: "the host's checkpoint".into(), problem }
+}

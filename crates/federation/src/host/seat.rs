@@ -1,0 +1,145 @@
+//! A guest's seat: what the host knows of it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Event, Host, ToGuestOutbox};
+use crate::error::PartyError;
+use crate::message::parts::Text;
+use crate::message::{Hello, Resume, ToGuest};
+use crate::model::HostModel;
+use crate::party::{Attempt, Now, PartyId, Round};
+use crate::store::Store;
+use crate::timing::lasted;
+
+/// Earlier sessions that are remembered, to tell late greetings from new ones.
+const SESSIONS: usize = 16;
+
+/// What the host knows of a guest.
+pub(super) struct Seat {
+    /// Whether it is expected to answer.
+    pub present: bool,
+    /// Its last greeting, if that still says where it stands.
+    pub hello: Option<Hello>,
+    /// Session and number of its last greeting.
+    pub greeting: (u64, u64),
+    past: VecDeque<u64>,
+    /// The welcome it was sent last (its session, attempt, resumption), and whether it has spoken of
+    /// a round since.
+    pub welcome: Option<(u64, Attempt, Resume)>,
+    pub spoke: bool,
+    /// When it was heard, told anything, and asked last.
+    pub heard: Duration,
+    pub told: Duration,
+    pub asked: Duration,
+    /// The last round of this attempt that it is known to have kept.
+    pub kept: Option<Round>,
+    /// It has said that it is done.
+    pub finished: bool,
+    /// Why it is not here.
+    pub reason: Option<Text>,
+}
+
+impl Seat {
+    pub fn new(now: Duration) -> Self {
+        Self {
+            present: false,
+            hello: None,
+            greeting: (0, 0),
+            past: VecDeque::new(),
+            welcome: None,
+            spoke: false,
+            heard: now,
+            told: now,
+            asked: now,
+            kept: None,
+            finished: false,
+            reason: None,
+        }
+    }
+
+    /// Whether a greeting is older than what is known.
+    pub fn is_stale(&self, hello: &Hello) -> bool {
+        let (session, number) = self.greeting;
+        if hello.session == session {
+            hello.greeting <= number
+        } else {
+            self.past.contains(&hello.session)
+        }
+    }
+
+    /// Takes note of a greeting.
+    pub fn greet(&mut self, hello: Hello) {
+        let (session, _) = self.greeting;
+        if hello.session != session && session != 0 {
+            self.past.push_front(session);
+            self.past.truncate(SESSIONS);
+        }
+        self.greeting = (hello.session, hello.greeting);
+        self.hello = Some(hello);
+        self.present = true;
+        self.reason = None;
+    }
+}
+
+impl<M: HostModel, S: Store> Host<M, S> {
+    /// Refuses a guest for what it did.
+    pub(super) fn refuse(
+        &mut self,
+        now: Now,
+        error: &PartyError,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let (PartyError::PeerMisbehaved { party, .. } | PartyError::PeerIncompatible { party, .. }) =
+            error
+        else {
+            return Ok(());
+        };
+        let reason = Text::of(error);
+        let mut session = 0;
+        if let Some(seat) = self.seats.get_mut(party) {
+            session = seat.greeting.0;
+            seat.present = false;
+            seat.hello = None;
+            seat.reason = Some(reason.clone());
+        }
+        self.events.push(Event::Refused(party.clone(), reason.clone()));
+        self.say(now, party, ToGuest::Refuse { session, reason }, out)?;
+        self.without(now, party, out)
+    }
+
+    /// A guest that speaks but is not seated is asked who it is.
+    pub(super) fn call_stranger(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let Some(seat) = self.seats.get_mut(party) else { return Ok(()) };
+        let lately = !lasted(seat.asked, now.monotonic, self.settings.timing.resend);
+        if seat.present || lately {
+            return Ok(());
+        }
+        seat.asked = now.monotonic;
+        self.say(now, party, ToGuest::Call, out)
+    }
+
+    /// Guests to whom nothing was said for a while hear that the host is still there.
+    pub(super) fn heartbeats(
+        &mut self,
+        now: Now,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if self.ended().is_some() {
+            return Ok(());
+        }
+        let due = self.settings.timing.heartbeat;
+        let quiet: Vec<PartyId> = self
+            .seats
+            .iter()
+            .filter(|(_, seat)| !seat.finished && lasted(seat.told, now.monotonic, due))
+            .map(|(party, _)| party.clone())
+            .collect();
+        quiet.iter().try_for_each(|party| self.say(now, party, ToGuest::Heartbeat, out))
+    }
+}
