@@ -12,9 +12,11 @@ Usage:
   fedtse features DIR
   python scripts/peer_gbm.py DIR [DIR ...] --part validation
 
-Targets are density (veh/km/lane) and flow (veh/min/lane), Edie, one step, on the target links.
-Windows are split 70/10/20 in time; models are fitted on the first part alone. Look at the test part
-once, after all choices were made on the validation part.
+Targets are density (veh/km/lane) and flow (veh/min/lane), Edie, one step or (--target smooth) their
+trailing mean over 60 s, on the target links. Windows are split 70/10/20 in time; models are fitted on
+the first part alone. Look at the test part once, after all choices were made on the validation part.
+
+`fedtse reproduce` runs this script for its rows of gradient boosting.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import sklearn
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 WINDOW = 9
@@ -36,25 +39,33 @@ def main():
     parser.add_argument("dataset", nargs="+", type=Path, help="folders with features")
     parser.add_argument("--part", choices=["validation", "test"], default="validation")
     parser.add_argument("--rates", default="20,40,60,80", help="fleets, in per cent")
+    parser.add_argument("--without-tse-n", action="store_true", help="the fleets alone")
+    parser.add_argument("--target", choices=["raw", "smooth"], default="raw")
+    parser.add_argument(
+        "--samples", type=int, help="windows before the test part: 7 in 8 train; all unless given"
+    )
     parser.add_argument("--quantity", choices=["density", "flow", "both"], default="both")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     options = parser.parse_args()
     rates = [int(rate) for rate in options.rates.split(",") if rate]
     quantities = ["density", "flow"] if options.quantity == "both" else [options.quantity]
+    cases = [] if options.without_tse_n else [("TSE-n", None)]
+    cases += [("Oracle", rate) for rate in rates]
     for folder in options.dataset:
-        data = Dataset(folder)
+        data = Dataset(folder, options.target, options.samples)
         if not options.json:
             print(f"{folder}: {options.part} part, {len(data.part(options.part))} windows")
         for quantity in quantities:
-            for method, rate in [("TSE-n", None)] + [("Oracle", rate) for rate in rates]:
+            for method, rate in cases:
                 rmse, mae = data.score(quantity, rate, options.part)
                 report(options, folder, quantity, method, rate, rmse, mae)
 
 
 def report(options, folder, quantity, method, rate, rmse, mae):
     if options.json:
-        row = dict(dataset=str(folder), part=options.part, quantity=quantity, method=method)
-        print(json.dumps(row | dict(rate=rate, rmse=rmse, mae=mae)), flush=True)
+        row = dict(dataset=str(folder), part=options.part, target=options.target)
+        row |= dict(quantity=quantity, method=method, rate=rate, rmse=rmse, mae=mae)
+        print(json.dumps(row | dict(peer=f"scikit-learn {sklearn.__version__}")), flush=True)
     else:
         name = method if rate is None else f"{method} {rate} %"
         print(f"  {quantity:8} {name:12} RMSE {rmse:6.2f}  MAE {mae:6.2f}", flush=True)
@@ -63,16 +74,15 @@ def report(options, folder, quantity, method, rate, rmse, mae):
 class Dataset:
     """The features of a folder as arrays over steps."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, target, samples):
         self.folder = folder
+        self.target = target
+        self.samples = samples
         network = tomllib.loads((folder / "network.toml").read_text())
         links = network["link"]
         names = [link["name"] for link in links]
         self.targets = [names.index(name) for name in network.get("targets", names)]
-        self.lane_metres = np.array([link["length"] * link["lanes"] for link in links])
-        manifest = json.loads((folder / "features" / "manifest.json").read_text())
-        self.step_seconds = manifest["step_s"]
-        self.steps, self.all = self.totals("all")
+        self.steps, _ = self.totals("all")
         counts = pq.read_table(folder / "features" / "loops.parquet")
         self.loops = np.array(counts["count"], dtype=float).reshape(len(self.steps), -1)
         # A window must not cross a gap between recordings.
@@ -89,6 +99,14 @@ class Dataset:
 
     def part(self, part):
         count = len(self.windows)
+        if self.samples is not None and part != "test":
+            before = self.windows[: count * 8 // 10]
+            most = len(before)
+            if not 8 <= self.samples <= most:
+                raise SystemExit(f"--samples: found {self.samples}, expected 8 to {most}")
+            kept = before[most - self.samples :]
+            border = self.samples - self.samples // 8
+            return kept[:border] if part == "train" else kept[border:]
         bounds = {"train": (0, 7), "validation": (7, 8), "test": (8, 10)}[part]
         return self.windows[count * bounds[0] // 10 : count * bounds[1] // 10]
 
@@ -102,10 +120,9 @@ class Dataset:
         return np.concatenate([series[windows - lag] for lag in range(WINDOW)], axis=1)
 
     def truth(self, quantity):
-        box = self.lane_metres * self.step_seconds
-        if quantity == "density":
-            return self.all[:, :, 0] / box * 1000
-        return self.all[:, :, 1] / box * 60
+        column = quantity if self.target == "raw" else f"{quantity}_smooth"
+        table = pq.read_table(self.folder / "features" / "targets.parquet", columns=[column])
+        return np.array(table[column]).reshape(len(self.steps), -1)
 
     def score(self, quantity, rate, part):
         """RMSE and MAE over all target links."""

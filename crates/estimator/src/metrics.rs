@@ -1,6 +1,6 @@
 //! Errors as the paper reports them: RMSE and MAE of density and flow over the target links.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use traffic::{LinkState, Step};
 
 use crate::study::{Study, TargetKind};
@@ -9,7 +9,8 @@ use crate::study::{Study, TargetKind};
 pub type Estimates = Vec<LinkState>;
 
 /// Root mean square and mean absolute error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Errors {
     /// Root mean square error.
     pub rmse: f64,
@@ -18,7 +19,8 @@ pub struct Errors {
 }
 
 /// Errors of density (veh/km/lane) and flow (veh/min/lane).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Score {
     /// Of density.
     pub density: Errors,

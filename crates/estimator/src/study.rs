@@ -81,7 +81,18 @@ pub enum StudyError {
         /// Steps held.
         steps: usize,
     },
+    /// More or fewer samples than can be learned from.
+    #[error("samples: found {found}, expected {LEAST_SAMPLES} to {most}, all before the test part")]
+    Samples {
+        /// Asked for.
+        found: usize,
+        /// Windows before the test part.
+        most: usize,
+    },
 }
+
+/// One window in eight judges: with fewer none would.
+const LEAST_SAMPLES: usize = 8;
 
 impl Study {
     /// Opens a dataset with one fleet's features, to learn from it.
@@ -135,6 +146,20 @@ impl Study {
             network_hash: manifest.network_hash.clone(),
             network,
         })
+    }
+
+    /// Learns from fewer samples: the last ones before the test part, seven in eight to train and
+    /// one in eight, the latest, to validate. The test part stays.
+    pub fn with_samples(mut self, samples: usize) -> Result<Self, StudyError> {
+        let before: Vec<Step> = [&self.split.train[..], &self.split.validation[..]].concat();
+        if !(LEAST_SAMPLES..=before.len()).contains(&samples) {
+            return Err(StudyError::Samples { found: samples, most: before.len() });
+        }
+        let kept = &before[before.len() - samples..];
+        let (train, validation) = kept.split_at(samples - samples / 8);
+        self.split.train = train.to_vec();
+        self.split.validation = validation.to_vec();
+        Ok(self)
     }
 
     /// The network.

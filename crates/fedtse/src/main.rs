@@ -10,6 +10,7 @@ mod link_table;
 mod network;
 mod plot;
 mod progress;
+mod reproduce;
 mod simulate;
 mod train;
 
@@ -40,6 +41,7 @@ enum Command {
     Inspect(inspect::InspectArguments),
     Train(train::TrainArguments),
     Estimate(estimate::EstimateArguments),
+    Reproduce(reproduce::ReproduceArguments),
 }
 
 fn main() -> ExitCode {
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments, json),
         Command::Train(arguments) => train::run(&arguments, json),
         Command::Estimate(arguments) => estimate::run(&arguments, json),
+        Command::Reproduce(arguments) => reproduce::run(&arguments, json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,7 +82,7 @@ fn end_quietly_with_the_reader() {
 }
 
 /// An error with its causes, each said once: many of ours quote their cause already.
-fn told(error: &anyhow::Error) -> String {
+pub fn told(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
         if text.is_empty() {
             cause

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use sensing::{DatasetManifest, DatasetWriter, Provenance, VehicleTable};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use traffic::{LoopCount, Network, Samples, Seconds, VehPerHour};
 use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo};
@@ -38,10 +39,10 @@ pub struct SimulateArguments {
     #[arg(long, default_value_t = 810.0)]
     minutes: f64,
     /// Minutes at the start that are not stored
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = WARM_UP)]
     warm_up: f64,
     /// Seconds between positions
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = STEP)]
     step: f64,
     /// Seed of the demand and of the drivers
     #[arg(long, default_value_t = 1)]
@@ -61,7 +62,8 @@ pub struct SimulateArguments {
 const MOST_FLOW: f64 = 50_000.0;
 
 /// The simulators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum World {
     /// The built-in microsimulator: needs nothing
     Builtin,
@@ -74,10 +76,7 @@ pub fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
     let network = network::load(arguments.network.as_deref())?;
     let demand = demand(arguments, &network)?;
     let begun = Instant::now();
-    let outcome = match arguments.world {
-        World::Builtin => builtin(arguments, &network, &demand)?,
-        World::Sumo => sumo(arguments, &network, &demand)?,
-    };
+    let outcome = simulate(arguments, &network, &demand)?;
     let seconds = begun.elapsed().as_secs_f64();
     let manifest = &outcome.manifest;
     if json {
@@ -167,6 +166,13 @@ fn provenance(arguments: &SimulateArguments, demand: &Demand, world: &str) -> Pr
     Provenance {
         epoch: "simulation start".into(),
         source: BTreeMap::from(source.map(|(key, value)| (key.to_string(), value))),
+    }
+}
+
+fn simulate(arguments: &SimulateArguments, network: &Network, demand: &Demand) -> Result<Outcome> {
+    match arguments.world {
+        World::Builtin => builtin(arguments, network, demand),
+        World::Sumo => sumo(arguments, network, demand),
     }
 }
 
@@ -267,19 +273,21 @@ where
 }
 
 /// Minutes.
-const DEMO_WARM_UP: f64 = 10.0;
+pub const WARM_UP: f64 = 10.0;
+/// Seconds between positions.
+pub const STEP: f64 = 1.0;
 
-/// Simulates the corridor with the built-in world, without asking for anything.
-pub fn corridor(out: &Path, minutes: f64, seed: u64) -> Result<()> {
-    check_times(minutes, DEMO_WARM_UP)?;
+/// Simulates the corridor with its own demand, without asking for anything.
+pub fn corridor(world: World, out: &Path, minutes: f64, seed: u64) -> Result<()> {
+    check_times(minutes, WARM_UP)?;
     let arguments = SimulateArguments {
-        world: World::Builtin,
+        world,
         network: None,
         demand: None,
         flow: None,
         minutes,
-        warm_up: DEMO_WARM_UP,
-        step: 1.0,
+        warm_up: WARM_UP,
+        step: STEP,
         seed,
         out: out.to_owned(),
         sumo: None,
@@ -287,6 +295,6 @@ pub fn corridor(out: &Path, minutes: f64, seed: u64) -> Result<()> {
     };
     let network = traffic::corridor()?;
     let demand = demand(&arguments, &network)?;
-    builtin(&arguments, &network, &demand)?;
+    simulate(&arguments, &network, &demand)?;
     Ok(())
 }

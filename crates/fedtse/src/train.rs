@@ -1,19 +1,20 @@
 //! `fedtse train`: fits an estimator and scores it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{
-    Architecture, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Ridge, Score, Study, TargetKind,
-    scale_up, score,
-};
+use estimator::{Architecture, Score, Study, TargetKind, score};
+use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::progress;
 
 mod curves;
+mod fit;
+
+pub use fit::{Method, Task};
 
 /// Fit an estimator on a dataset's features and score it
 ///
@@ -55,35 +56,22 @@ pub struct TrainArguments {
     part: Part,
 }
 
-/// The estimators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// Fleet totals divided by the penetration rate
-    ScaleUp,
-    /// Ridge regression on loop counts alone
-    RidgeN,
-    /// Ridge regression on loop counts and the fleet's speeds
-    RidgeP,
-    /// Ridge regression on loop counts and the fleet's totals
-    Ridge,
-    /// Neural, on loop counts alone
-    TseN,
-    /// Neural, on loop counts and the fleet's speeds
-    TseP,
-    /// Neural, on loop counts and the fleet's totals
-    Oracle,
-    /// Neural, on loop counts and the fleet's totals in cells and sub-steps
-    OracleCell,
-}
-
 /// What is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Target {
+pub enum Target {
     /// The step itself
     Raw,
     /// Trailing mean over 60 s
     Smooth,
+}
+
+impl From<Target> for TargetKind {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Raw => TargetKind::Raw,
+            Target::Smooth => TargetKind::Smooth,
+        }
+    }
 }
 
 /// Models of the neural estimators.
@@ -117,31 +105,10 @@ struct Row {
     best_epoch: Option<usize>,
 }
 
-enum Fit {
-    ScaleUp,
-    Ridge(Party),
-    Neural(Party),
-}
-
-impl Method {
-    fn fit(self) -> Fit {
-        match self {
-            Method::ScaleUp => Fit::ScaleUp,
-            Method::RidgeN => Fit::Ridge(Party::Host),
-            Method::RidgeP => Fit::Ridge(Party::HostAndSpeeds),
-            Method::Ridge => Fit::Ridge(Party::Both),
-            Method::TseN => Fit::Neural(Party::Host),
-            Method::TseP => Fit::Neural(Party::HostAndSpeeds),
-            Method::Oracle => Fit::Neural(Party::Both),
-            Method::OracleCell => Fit::Neural(Party::BothAndCells),
-        }
-    }
-}
-
 pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
     if let Some(out) = &arguments.out {
         ensure!(
-            matches!(arguments.method.fit(), Fit::Neural(_))
+            arguments.method.is_neural()
                 && arguments.rate.len() == 1
                 && arguments.target.len() == 1,
             "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell) with one --rate and one --target"
@@ -156,12 +123,8 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
     let mut rows = Vec::new();
     for &rate in &arguments.rate {
         let study = Study::open(&arguments.data, &format!("fleet-{rate}"))?;
-        for target in &arguments.target {
-            let kind = match target {
-                Target::Raw => TargetKind::Raw,
-                Target::Smooth => TargetKind::Smooth,
-            };
-            rows.push(fit(arguments, &study, rate, kind)?);
+        for &target in &arguments.target {
+            rows.push(fit(arguments, &study, rate, target.into())?);
         }
     }
     if json {
@@ -177,61 +140,22 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         Part::Validation => &study.split().validation,
         Part::Test => &study.split().test,
     };
-    let (mut architecture, mut best_epoch) = (None, None);
-    let estimates = match arguments.method.fit() {
-        Fit::ScaleUp => scale_up(study, target, windows),
-        Fit::Ridge(party) => Ridge::fit(study, target, party)?.estimate(study, windows)?,
-        Fit::Neural(party) => {
-            let chosen = match arguments.arch {
-                Arch::Link => Architecture::Link,
-                Arch::Paper => Architecture::Paper,
-            };
-            architecture = Some(chosen);
-            let mut plan = NeuralPlan::new(party, chosen, target, arguments.seed);
-            if let Some(epochs) = arguments.epochs {
-                plan.recipe.epochs = epochs as usize;
-            }
-            let (estimator, epoch) = train(study, plan, arguments.out.as_deref())?;
-            best_epoch = epoch;
-            estimator.estimate(study, windows)?
-        }
+    let architecture = match arguments.arch {
+        Arch::Link => Architecture::Link,
+        Arch::Paper => Architecture::Paper,
     };
-    let score = score(study, target, windows, &estimates);
-    let (method, part) = (arguments.method, arguments.part);
-    Ok(Row { method, architecture, rate, target, part, score, best_epoch })
-}
-
-/// Trains, keeping each epoch and at the end the model if a folder is given.
-fn train(
-    study: &Study,
-    plan: NeuralPlan,
-    out: Option<&Path>,
-) -> Result<(NeuralEstimator, Option<usize>)> {
-    let bar = progress::bar("training", plan.recipe.epochs as u64);
-    let data = NeuralStudy::new(study, plan)?;
-    let mut trainer = match out {
-        Some(folder) => data.resume(folder)?,
-        None => data.trainer()?,
+    let (method, seed) = (arguments.method, arguments.seed);
+    let epochs = arguments.epochs.map(|epochs| epochs as usize);
+    let task = Task { method, architecture, target, seed, epochs };
+    let bar = match task.most_epochs() {
+        Some(epochs) => progress::bar("training", epochs as u64),
+        None => ProgressBar::hidden(),
     };
-    bar.set_position(trainer.history().len() as u64);
-    while !trainer.is_done() {
-        let epoch = trainer.epoch(&data)?;
-        if let Some(folder) = out {
-            data.keep(&trainer, folder)?;
-        }
-        bar.inc(1);
-        let losses = format!("loss {:.4}, validation {:.4}", epoch.train, epoch.validation);
-        bar.set_message(format!("epoch {:>3}: {losses}", epoch.number));
-    }
-    bar.finish_and_clear();
-    let best_epoch = trainer.best_epoch().map(|epoch| epoch.number);
-    let history = trainer.history().to_vec();
-    let estimator = data.finish(trainer);
-    if let Some(folder) = out {
-        curves::draw(&folder.join("curves.svg"), &history)?;
-        estimator.save(folder, &history)?;
-    }
-    Ok((estimator, best_epoch))
+    let fitted = task.fit(study, windows, arguments.out.as_deref(), &bar)?;
+    let score = score(study, target, windows, &fitted.estimates);
+    let architecture = method.is_neural().then_some(architecture);
+    let best_epoch = fitted.training.and_then(|training| training.best_epoch);
+    Ok(Row { method, architecture, rate, target, part: arguments.part, score, best_epoch })
 }
 
 fn print(rows: &[Row], part: Part) {

@@ -1,0 +1,169 @@
+//! The datasets that jobs are fitted to: simulated once, then found again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use sensing::{Dataset, DatasetManifest, FeaturePlan, Features, FeaturesManifest, Fleets};
+use serde::{Deserialize, Serialize};
+use traffic::{Network, Seconds, network_file_hash};
+
+use super::job::Settings;
+use super::program::sha256;
+use crate::simulate::{self, World};
+use crate::{features, progress};
+
+/// Fleets that every dataset has, in percent: the paper's.
+const USUAL_RATES: [u32; 4] = [20, 40, 60, 80];
+
+/// A dataset with the features of all fleets.
+pub struct Prepared {
+    pub folder: PathBuf,
+    pub facts: Facts,
+}
+
+/// What results say of their dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    pub demand_seed: u64,
+    pub source: BTreeMap<String, String>,
+    pub network_file_hash: String,
+    pub vehicles: u64,
+    pub steps: usize,
+    /// Hash of the manifests: of where the data come from, and of their totals to the last digit.
+    pub fingerprint: String,
+}
+
+/// Finds or makes the dataset of a demand seed.
+pub fn prepare(root: &Path, settings: &Settings, seed: u64, rates: &[u32]) -> Result<Prepared> {
+    let world = match settings.world {
+        World::Builtin => "builtin",
+        World::Sumo => "sumo",
+    };
+    let folder = root.join(format!("{world}-{}-seed-{seed}", settings.minutes));
+    if !folder.exists() {
+        // In a folder of another name until it is whole: an interrupted simulation is none.
+        let unfinished = root.join(format!("{world}-{}-seed-{seed}.unfinished", settings.minutes));
+        if unfinished.exists() {
+            std::fs::remove_dir_all(&unfinished)
+                .with_context(|| unfinished.display().to_string())?;
+        }
+        simulate::corridor(settings.world, &unfinished, settings.minutes, seed)?;
+        std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
+    }
+    let dataset = Dataset::open(&folder)?;
+    check(&folder, dataset.manifest(), settings, world, seed)?;
+    let manifest = featured(&dataset, settings, rates)?;
+    let facts = Facts {
+        demand_seed: seed,
+        source: dataset.manifest().source.clone(),
+        network_file_hash: dataset.manifest().network_file_hash.clone(),
+        vehicles: dataset.manifest().vehicles,
+        steps: manifest.held.len(),
+        fingerprint: fingerprint(dataset.manifest(), &manifest)?,
+    };
+    Ok(Prepared { folder, facts })
+}
+
+/// Refuses a dataset that this program would make otherwise.
+fn check(
+    folder: &Path,
+    manifest: &DatasetManifest,
+    settings: &Settings,
+    world: &str,
+    seed: u64,
+) -> Result<()> {
+    let network = traffic::corridor()?;
+    let demand = worlds::corridor_demand(&network)?;
+    let until = Seconds::new(settings.minutes * 60.0);
+    let vehicles = simulate::vehicle_table(&demand, &network, seed, until).all().len();
+    let source = |key: &str| manifest.source.get(key).cloned().unwrap_or_default();
+    let pairs = [
+        ("world", source("world"), world.to_owned()),
+        ("demand", source("demand"), demand.name().to_owned()),
+        ("seed", source("seed"), seed.to_string()),
+        ("minutes", source("minutes"), settings.minutes.to_string()),
+        ("warm-up", source("warm-up"), simulate::WARM_UP.to_string()),
+        ("step", source("step"), simulate::STEP.to_string()),
+        ("network", manifest.network_file_hash.clone(), network_file_hash(&network)),
+        // The demand file has no hash of its own, but hardly another one sends as many out.
+        ("vehicles", manifest.vehicles.to_string(), vehicles.to_string()),
+    ];
+    for (what, found, expected) in pairs {
+        ensure!(
+            found == expected,
+            "{}: {what}: found {found}, expected {expected}; delete the folder to simulate again, or choose another --data",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+/// The features of all fleets, made unless they are there.
+fn featured(dataset: &Dataset, settings: &Settings, rates: &[u32]) -> Result<FeaturesManifest> {
+    let network: &Network = dataset.network();
+    let mut all = USUAL_RATES.to_vec();
+    all.extend(rates);
+    all.sort_unstable();
+    all.dedup();
+    let shares: Vec<f64> = all.iter().map(|&rate| f64::from(rate) / 100.0).collect();
+    let plan = FeaturePlan::paper(Fleets::nested(&shares, settings.fleet_seed)?);
+    if let Ok(found) = Features::open(dataset.folder(), network) {
+        let manifest = found.manifest();
+        let has = |name: &str| manifest.fleets.iter().any(|fleet| fleet.name == name);
+        if manifest.step_s == plan.clock.length
+            && manifest.cells == plan.cells
+            && manifest.sub_steps == plan.sub_steps
+            && manifest.patience_s == plan.patience
+            && manifest.fleet_seed == settings.fleet_seed
+            && manifest.held.len() as f64 >= recorded_steps(dataset.manifest(), plan.clock.length)
+            && plan.fleets.all().iter().all(|fleet| has(&fleet.name))
+        {
+            return Ok(manifest.clone());
+        }
+    }
+    features::make(dataset, plan, Seconds::new(f64::NEG_INFINITY))
+}
+
+/// Whole steps that the recordings hold, at least.
+fn recorded_steps(manifest: &DatasetManifest, step: Seconds) -> f64 {
+    let lengths = manifest.recordings.iter().map(|one| (one.end - one.begin).get());
+    lengths.map(|length| (length / step.get() - 1.0).floor().max(0.0)).sum()
+}
+
+/// The same whichever fleets there are: a fleet is drawn from rate and seed.
+fn fingerprint(dataset: &DatasetManifest, features: &FeaturesManifest) -> Result<String> {
+    let features = FeaturesManifest { fleets: Vec::new(), ..features.clone() };
+    let (dataset, features) = (serde_json::to_vec(dataset)?, serde_json::to_vec(&features)?);
+    Ok(sha256(&[&dataset, &features]))
+}
+
+/// Finds or makes the datasets of all demand seeds.
+pub fn prepare_all(
+    root: &Path,
+    settings: &Settings,
+    seeds: &[u64],
+    rates: &[u32],
+) -> Result<BTreeMap<u64, Prepared>> {
+    std::fs::create_dir_all(root).with_context(|| root.display().to_string())?;
+    let bar = progress::bar("datasets", seeds.len() as u64);
+    let mut prepared: BTreeMap<u64, Prepared> = BTreeMap::new();
+    for &seed in seeds {
+        let dataset = prepare(root, settings, seed, rates)?;
+        if let Some((_, first)) = prepared.first_key_value() {
+            let version = |facts: &Facts| facts.source.get("sumo").cloned().unwrap_or_default();
+            let (found, expected) = (version(&dataset.facts), version(&first.facts));
+            ensure!(
+                found == expected,
+                "{}: SUMO's version: found {found}, expected {expected} as in {}; delete one of them",
+                dataset.folder.display(),
+                first.folder.display()
+            );
+        }
+        prepared.insert(seed, dataset);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(prepared)
+}

@@ -1,0 +1,235 @@
+//! One number of a table is made of jobs: one estimator fitted to one dataset, and scored.
+//!
+//! A finished job is a file of its own, written whole or not at all, that says all that its numbers
+//! depend on. Files of other settings, other data or another program are refused, never mixed in.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+use estimator::{Architecture, Score, TargetKind};
+use serde::{Deserialize, Serialize};
+
+use super::datasets::Facts;
+use super::peer::Boosting;
+use super::program::Program;
+use crate::simulate::World;
+use crate::train::Method;
+
+const JOB_FORMAT: &str = "fedtse-job/1";
+
+/// Who estimates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Estimator {
+    /// An estimator of this program.
+    Own(Method),
+    /// Gradient boosting, by a peer.
+    Peer(Boosting),
+}
+
+/// One fit and its score.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    pub demand_seed: u64,
+    pub estimator: Estimator,
+    /// Of the neural estimators.
+    pub architecture: Option<Architecture>,
+    /// Of the neural estimators.
+    pub training_seed: Option<u64>,
+    /// Penetration rate in percent, of estimators that see a fleet.
+    pub rate: Option<u32>,
+    pub target: TargetKind,
+    /// Windows for training and validation, the last before the test part; all if none.
+    pub samples: Option<usize>,
+}
+
+/// What all jobs of a run have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    pub world: World,
+    pub minutes: f64,
+    /// Seed that deals vehicles to fleets.
+    pub fleet_seed: u64,
+    /// Most epochs of the neural estimators, where it is not the architecture's own number.
+    pub epochs: Option<usize>,
+}
+
+/// A finished job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    pub format: String,
+    pub job: Job,
+    pub settings: Settings,
+    pub dataset: Facts,
+    pub program: Program,
+    /// What made it, where that was not the program itself.
+    pub peer: Option<String>,
+    pub command: String,
+    pub score: Score,
+    pub best_epoch: Option<usize>,
+    pub epochs: Option<usize>,
+    pub seconds: f64,
+}
+
+impl Estimator {
+    /// Finds an estimator by the name it has on the command line.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let own = Method::from_str(name, false).map(Estimator::Own);
+        own.or_else(|_| Boosting::from_str(name, false).map(Estimator::Peer)).map_err(|_| {
+            let own = Method::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let peer = Boosting::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let names: Vec<String> = own.chain(peer).map(|value| value.get_name().into()).collect();
+            format!("expected one of {}", names.join(", "))
+        })
+    }
+
+    pub fn sees_fleet(self) -> bool {
+        use Estimator::{Own, Peer};
+        !matches!(self, Own(Method::TseN | Method::RidgeN) | Peer(Boosting::BoostingN))
+    }
+
+    pub fn is_neural(self) -> bool {
+        matches!(self, Estimator::Own(method) if method.is_neural())
+    }
+
+    pub fn name(self) -> String {
+        let value = match self {
+            Estimator::Own(method) => method.to_possible_value(),
+            Estimator::Peer(peer) => peer.to_possible_value(),
+        };
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl Job {
+    /// The name of its file, without ending.
+    pub fn name(&self) -> String {
+        let mut name = format!("seed-{}.{}", self.demand_seed, self.estimator.name());
+        let mut add = |part: String| name += &format!(".{part}");
+        match self.architecture {
+            Some(Architecture::Link) => add("link".into()),
+            Some(Architecture::Paper) => add("paper".into()),
+            None => {}
+        }
+        if let Some(rate) = self.rate {
+            add(format!("fleet-{rate}"));
+        }
+        add(format!("{:?}", self.target).to_lowercase());
+        if let Some(seed) = self.training_seed {
+            add(format!("training-{seed}"));
+        }
+        if let Some(samples) = self.samples {
+            add(format!("samples-{samples}"));
+        }
+        name
+    }
+
+    /// About how long it takes beside others: seconds of one core, on 4,800 steps.
+    pub fn weight(&self) -> u64 {
+        match (self.estimator, self.architecture) {
+            (Estimator::Own(_), Some(Architecture::Link)) => 24,
+            (Estimator::Own(_), Some(Architecture::Paper)) => 105,
+            (Estimator::Own(Method::ScaleUp), None) => 1,
+            (Estimator::Own(_), None) => 4,
+            (Estimator::Peer(_), _) => 40,
+        }
+    }
+}
+
+/// The folder of finished jobs.
+pub struct JobFolder {
+    folder: PathBuf,
+}
+
+impl JobFolder {
+    pub fn open(out: &Path) -> Result<Self> {
+        let folder = out.join("jobs");
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Self { folder })
+    }
+
+    fn path(&self, job: &Job) -> PathBuf {
+        self.folder.join(job.name() + ".json")
+    }
+
+    /// The record of a job, if it is finished.
+    pub fn read(&self, job: &Job) -> Result<Option<Record>> {
+        let path = self.path(job);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        let record: Record = serde_json::from_str(&text).with_context(|| {
+            format!("{}: not a finished job; delete it to run it again", path.display())
+        })?;
+        ensure!(
+            record.format == JOB_FORMAT,
+            "{}: format: found \"{}\", expected \"{JOB_FORMAT}\"",
+            path.display(),
+            record.format
+        );
+        ensure!(record.job == *job, "{}: holds another job than its name says", path.display());
+        let errors = [record.score.density, record.score.flow];
+        ensure!(
+            errors.iter().flat_map(|e| [e.rmse, e.mae]).all(|e| e.is_finite() && e >= 0.0),
+            "{}: score: expected finite numbers of 0 or more",
+            path.display()
+        );
+        Ok(Some(record))
+    }
+
+    /// Writes a finished job.
+    pub fn write(&self, record: &Record) -> Result<()> {
+        write_whole(&self.path(&record.job), &(serde_json::to_string_pretty(record)? + "\n"))
+    }
+
+    /// Refuses a record of other settings or other data.
+    pub fn check(&self, record: &Record, settings: &Settings, dataset: &Facts) -> Result<()> {
+        let text = |value: &Settings| serde_json::to_string(value).unwrap_or_default();
+        let pairs = [
+            ("settings", text(&record.settings), text(settings)),
+            ("dataset", record.dataset.fingerprint.clone(), dataset.fingerprint.clone()),
+        ];
+        for (what, found, expected) in pairs {
+            ensure!(
+                found == expected,
+                "{}: {what}: found {found}, expected {expected}; choose another --out, or delete the job to run it again",
+                self.path(&record.job).display()
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Record {
+    /// A new record in the present format.
+    pub fn new(job: Job, settings: Settings, dataset: Facts, program: Program) -> Self {
+        Self {
+            format: JOB_FORMAT.into(),
+            job,
+            settings,
+            dataset,
+            program,
+            peer: None,
+            command: String::new(),
+            score: Score::default(),
+            best_epoch: None,
+            epochs: None,
+            seconds: 0.0,
+        }
+    }
+}
+
+/// Writes a file whole or not at all.
+pub fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    std::fs::write(&unfinished, text).with_context(|| unfinished.display().to_string())?;
+    std::fs::rename(&unfinished, path).with_context(|| path.display().to_string())
+}

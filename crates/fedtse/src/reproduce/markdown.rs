@@ -1,0 +1,196 @@
+//! A table as Markdown that is also readable on a terminal.
+
+use std::fmt::Write;
+
+use estimator::TargetKind;
+
+use super::cells::{Cell, Quantity};
+use super::table::{Compared, QUANTITIES, Row, Table};
+
+/// The whole text.
+pub fn render(table: &Table) -> String {
+    let mut text = format!("# {}\n\n", table.title);
+    if table.quick {
+        text += "**Quick version: it shows that the program works. Its numbers mean nothing.**\n\n";
+    }
+    text += &made(table);
+    for (at, &target) in table.targets.iter().enumerate() {
+        let what = match target {
+            TargetKind::Raw => "Raw targets: states of single steps of 10 s",
+            TargetKind::Smooth => "Smooth targets: trailing means over 60 s",
+        };
+        let _ = write!(text, "\n## {what}\n");
+        for (place, quantity) in QUANTITIES.into_iter().enumerate() {
+            let unit = match quantity {
+                Quantity::Density => "density, veh/km/lane",
+                Quantity::Flow => "flow, veh/min/lane",
+            };
+            let _ = write!(text, "\nRMSE of {unit}:\n\n");
+            text += &errors(table, at, quantity, place);
+        }
+        text += &gains(table, target);
+    }
+    text += "\n## Notes\n\n";
+    for note in &table.notes {
+        let _ = writeln!(text, "- {note}");
+    }
+    text
+}
+
+fn made(table: &Table) -> String {
+    let made = &table.made;
+    let list = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let commits: Vec<String> = made.programs.iter().map(|one| one.commit.clone()).collect();
+    let mut text = format!(
+        "Made on {} by `{}`, commit {}; demand seeds {}, training seeds {}",
+        made.date,
+        made.command,
+        commits.join(", "),
+        list(&table.demand_seeds),
+        list(&table.training_seeds)
+    );
+    if let Some(version) = table.datasets.first().and_then(|facts| facts.source.get("sumo")) {
+        let _ = write!(text, "; SUMO {version}");
+    }
+    for peer in &made.peers {
+        let _ = write!(text, "; {}", peer.split(',').next().unwrap_or(peer));
+    }
+    text += ".\nErrors on the test part (last 20 % of the time) over the target links: mean ± standard\n";
+    text += "deviation over demand seeds, each the mean over training seeds. Best of a column in bold.\n";
+    if !table.unfinished.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n**{} jobs have not been run: the table is not complete.** A number in brackets says how\nmany demand seeds a value has, where it is not all {}.",
+            table.unfinished.len(),
+            table.demand_seeds.len()
+        );
+    }
+    text
+}
+
+fn errors(table: &Table, at: usize, quantity: Quantity, place: usize) -> String {
+    let mut grid = vec![header(table, "")];
+    let best: Vec<f64> = (0..table.columns.len())
+        .map(|column| {
+            let means = table.rows.iter().filter_map(|row| mean_of(row, at, column, quantity));
+            means.fold(f64::INFINITY, f64::min)
+        })
+        .collect();
+    for row in &table.rows {
+        let cells = row.cells[at].iter().zip(&best).map(|(cell, best)| match cell {
+            Some(cell) => shown(cell, quantity, *best, table),
+            None => "–".to_owned(),
+        });
+        grid.push([row.label.to_owned()].into_iter().chain(cells).collect());
+    }
+    for row in &table.paper {
+        let cells = row.rmse[place].iter();
+        let cells =
+            cells.map(|value| value.map_or("–".to_owned(), |value| format!("{value:.2}")));
+        grid.push([format!("*paper: {}*", row.label)].into_iter().chain(cells).collect());
+    }
+    aligned(&grid)
+}
+
+fn mean_of(row: &Row, at: usize, column: usize, quantity: Quantity) -> Option<f64> {
+    Some(row.cells[at].get(column)?.as_ref()?.rmse(quantity).mean)
+}
+
+fn shown(cell: &Cell, quantity: Quantity, best: f64, table: &Table) -> String {
+    let spread = cell.rmse(quantity);
+    let mut text = format!("{:.2}", spread.mean);
+    if spread.mean <= best {
+        text = format!("**{text}**");
+    }
+    if let Some(deviation) = spread.deviation {
+        let _ = write!(text, " ± {deviation:.2}");
+    }
+    if cell.demand_seeds.len() < table.demand_seeds.len() {
+        let _ = write!(text, " ({})", cell.demand_seeds.len());
+    }
+    text
+}
+
+/// How much lower the errors are than others'; nothing if there is nothing to compare.
+fn gains(table: &Table, target: TargetKind) -> String {
+    let rows: Vec<&Compared> = table.comparisons.iter().filter(|c| c.target == target).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut grid = vec![header(table, "")];
+    for row in rows {
+        let quantity = match row.quantity {
+            Quantity::Density => "density",
+            Quantity::Flow => "flow",
+        };
+        let cells = row.gains.iter().enumerate().map(|(column, gain)| {
+            let mut text = match gain {
+                Some(gain) => format!("{:+.0} %", gain.percent),
+                None => "–".to_owned(),
+            };
+            if let Some(Some(paper)) = row.paper.as_ref().and_then(|paper| paper.get(column)) {
+                let _ = write!(text, " *(paper {paper:+.0} %)*");
+            }
+            text
+        });
+        let label = format!("{}, than {}: {quantity}", row.ours, row.than);
+        grid.push([label].into_iter().chain(cells).collect());
+    }
+    format!(
+        "\nBy how much the RMSE is lower than that of others (negative: higher):\n\n{}",
+        aligned(&grid)
+    )
+}
+
+fn header(table: &Table, first: &str) -> Vec<String> {
+    [first.to_owned()].into_iter().chain(table.columns.iter().cloned()).collect()
+}
+
+/// A Markdown table whose columns are as wide as their widest place.
+fn aligned(grid: &[Vec<String>]) -> String {
+    let columns = grid.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        grid.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max()
+    };
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0).max(3)).collect();
+    let line = |row: &[String]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (text, &width))| {
+            if column == 0 { format!("{text:<width$}") } else { format!("{text:>width$}") }
+        });
+        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+    };
+    let rule: Vec<String> = widths
+        .iter()
+        .enumerate()
+        .map(
+            |(column, &width)| {
+                if column == 0 { "-".repeat(width) } else { "-".repeat(width - 1) + ":" }
+            },
+        )
+        .collect();
+    let mut text = String::new();
+    for (at, row) in grid.iter().enumerate() {
+        text += &line(row);
+        if at == 0 {
+            text += &line(&rule);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let row = |cells: [&str; 2]| cells.map(String::from).to_vec();
+        let text = aligned(&[row(["", "20 %"]), row(["TSE-n", "1.00 ± 0.10"])]);
+        let expected = "\
+|       |        20 % |
+| ----- | ----------: |
+| TSE-n | 1.00 ± 0.10 |
+";
+        assert_eq!(text, expected);
+    }
+}

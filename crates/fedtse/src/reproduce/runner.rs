@@ -1,0 +1,117 @@
+//! Runs jobs, several at a time, each with its share of the cores.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use estimator::{Architecture, Study, score};
+use indicatif::ProgressBar;
+
+use super::datasets::Prepared;
+use super::job::{Estimator, Job, JobFolder, Record, Settings};
+use super::peer::Peer;
+use super::program::Program;
+use crate::progress;
+use crate::train::Task;
+
+/// What jobs need to run.
+pub struct Workshop<'a> {
+    pub settings: &'a Settings,
+    pub datasets: &'a BTreeMap<u64, Prepared>,
+    pub program: &'a Program,
+    pub peer: Option<&'a Peer>,
+    pub command: &'a str,
+    pub folder: &'a JobFolder,
+}
+
+/// A job that could not be done.
+pub struct Failure {
+    pub job: Job,
+    pub error: anyhow::Error,
+}
+
+impl Workshop<'_> {
+    /// Runs all jobs, `at_once` at a time, in order; returns those that failed. Each job's file is
+    /// there as soon as it is done.
+    pub fn run_all(&self, jobs: &[Job], at_once: usize, cores: usize) -> Result<Vec<Failure>> {
+        let bar = progress::bar("jobs", jobs.iter().map(Job::weight).sum());
+        let threads = (cores / at_once).max(1);
+        let next = AtomicUsize::new(0);
+        let failures = Mutex::new(Vec::new());
+        let pools = (0..at_once.min(jobs.len()))
+            .map(|_| rayon::ThreadPoolBuilder::new().num_threads(threads).build());
+        let pools = pools.collect::<Result<Vec<_>, _>>().context("threads")?;
+        std::thread::scope(|scope| {
+            for pool in &pools {
+                scope.spawn(|| {
+                    while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let number = next.load(Ordering::Relaxed).min(jobs.len());
+                        bar.set_message(format!("{number}/{} {}", jobs.len(), job.name()));
+                        if let Err(error) = pool.install(|| self.run(job, threads)) {
+                            let mut failures =
+                                failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                            failures.push(Failure { job: *job, error });
+                        }
+                        bar.inc(job.weight());
+                    }
+                });
+            }
+        });
+        bar.finish_and_clear();
+        Ok(failures.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    fn run(&self, job: &Job, threads: usize) -> Result<()> {
+        let begun = Instant::now();
+        let dataset = self
+            .datasets
+            .get(&job.demand_seed)
+            .with_context(|| format!("demand seed {}: no dataset", job.demand_seed))?;
+        let (settings, program) = (self.settings.clone(), self.program.clone());
+        let mut record = Record::new(*job, settings, dataset.facts.clone(), program);
+        record.command = self.command.to_owned();
+        match job.estimator {
+            Estimator::Own(method) => {
+                let task = Task {
+                    method,
+                    architecture: job.architecture.unwrap_or(Architecture::Link),
+                    target: job.target,
+                    seed: job.training_seed.unwrap_or(0),
+                    epochs: self.settings.epochs,
+                };
+                fit(&task, &study(&dataset.folder, job)?, &mut record)?;
+            }
+            Estimator::Peer(boosting) => {
+                let peer = self.peer.context("gradient boosting is not installed")?;
+                let (score, made_by) = peer.run(boosting, job, &dataset.folder, threads)?;
+                record.score = score;
+                record.peer = Some(made_by);
+            }
+        }
+        record.seconds = begun.elapsed().as_secs_f64();
+        self.folder.write(&record)
+    }
+}
+
+/// The windows of a job. Those who see no fleet open any: they do not read it.
+fn study(folder: &Path, job: &Job) -> Result<Study> {
+    let study = Study::open(folder, &format!("fleet-{}", job.rate.unwrap_or(20)))?;
+    match job.samples {
+        Some(samples) => Ok(study.with_samples(samples)?),
+        None => Ok(study),
+    }
+}
+
+fn fit(task: &Task, study: &Study, record: &mut Record) -> Result<()> {
+    let windows = &study.split().test;
+    let fitted = task.fit(study, windows, None, &ProgressBar::hidden())?;
+    record.score = score(study, task.target, windows, &fitted.estimates);
+    if let Some(training) = fitted.training {
+        record.best_epoch = training.best_epoch;
+        record.epochs = Some(training.epochs);
+    }
+    Ok(())
+}

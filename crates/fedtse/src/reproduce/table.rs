@@ -1,0 +1,267 @@
+//! A table made of finished jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use estimator::{Architecture, TargetKind};
+use serde::Serialize;
+
+use super::cells::{Cell, PaperErrors, Quantity, mean};
+use super::datasets::Facts;
+use super::job::{Record, Settings};
+use super::plan::{Comparison, Range, TablePlan};
+use super::program::Program;
+
+pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
+
+/// A table with all that it depends on.
+#[derive(Serialize)]
+pub struct Table {
+    pub table: &'static str,
+    pub title: &'static str,
+    /// A small version, to see that the program works: its numbers mean nothing.
+    pub quick: bool,
+    pub made: Made,
+    pub settings: Settings,
+    pub demand_seeds: Vec<u64>,
+    pub training_seeds: Vec<u64>,
+    pub datasets: Vec<Facts>,
+    pub targets: Vec<TargetKind>,
+    pub columns: Vec<String>,
+    pub rows: Vec<Row>,
+    pub paper: Vec<Published>,
+    pub comparisons: Vec<Compared>,
+    /// Jobs that are not in the table because they have not been run.
+    pub unfinished: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+/// By what a table was made.
+#[derive(Serialize)]
+pub struct Made {
+    pub command: String,
+    pub programs: Vec<Program>,
+    pub peers: Vec<String>,
+    /// The day, UTC.
+    pub date: String,
+}
+
+/// An estimator's errors.
+#[derive(Serialize)]
+pub struct Row {
+    pub label: &'static str,
+    pub estimator: String,
+    pub architecture: Option<Architecture>,
+    /// `[target][column]`, none where no job is finished.
+    pub cells: Vec<Vec<Option<Cell>>>,
+}
+
+/// A row of the paper, in the columns of ours.
+#[derive(Serialize)]
+pub struct Published {
+    pub label: &'static str,
+    /// For all of the paper's columns.
+    pub errors: PaperErrors,
+    /// Density and flow in our columns, none where the paper has no such column.
+    pub rmse: [Vec<Option<f64>>; 2],
+}
+
+/// A row against others.
+#[derive(Serialize)]
+pub struct Compared {
+    pub ours: &'static str,
+    pub than: &'static str,
+    pub target: TargetKind,
+    pub quantity: Quantity,
+    /// For each column.
+    pub gains: Vec<Option<Gain>>,
+    /// The same comparison of the paper's numbers, in percent.
+    pub paper: Option<Vec<Option<f64>>>,
+}
+
+/// By how much the RMSE is lower, in percent.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Gain {
+    pub percent: f64,
+    /// The best of the others.
+    pub best: &'static str,
+    /// Of each demand seed that both have.
+    pub by_seed: Vec<f64>,
+}
+
+impl Table {
+    /// Puts finished jobs into their places.
+    pub fn new(
+        plan: &TablePlan,
+        range: &Range,
+        settings: &Settings,
+        records: &BTreeMap<String, Record>,
+        made: (String, String),
+        quick: bool,
+    ) -> Self {
+        let rows = rows(plan, range, records);
+        let paper = published(plan);
+        let mut comparisons = Vec::new();
+        for comparison in &plan.comparisons {
+            for (at, &target) in range.targets.iter().enumerate() {
+                for quantity in QUANTITIES {
+                    let row = compared(comparison, &rows, (at, target), quantity, &paper);
+                    comparisons.extend(row);
+                }
+            }
+        }
+        let distinct = |texts: &mut dyn Iterator<Item = String>| -> Vec<String> {
+            texts.collect::<BTreeSet<_>>().into_iter().collect()
+        };
+        let datasets: BTreeMap<u64, Facts> =
+            records.values().map(|one| (one.job.demand_seed, one.dataset.clone())).collect();
+        let jobs = plan.jobs(range).into_iter().map(|job| job.name());
+        let programs: BTreeSet<Program> = records.values().map(|one| one.program.clone()).collect();
+        Self {
+            table: plan.name,
+            title: plan.title,
+            quick,
+            made: Made {
+                command: made.0,
+                programs: programs.into_iter().collect(),
+                peers: distinct(&mut records.values().filter_map(|one| one.peer.clone())),
+                date: made.1,
+            },
+            settings: settings.clone(),
+            demand_seeds: range.seeds.clone(),
+            training_seeds: range.training_seeds.clone(),
+            datasets: datasets.into_values().collect(),
+            targets: range.targets.clone(),
+            columns: plan.columns.iter().map(|column| column.label.clone()).collect(),
+            rows,
+            paper,
+            comparisons,
+            unfinished: jobs.filter(|name| !records.contains_key(name)).collect(),
+            notes: plan.notes.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// The rows that have at least one finished job.
+fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for row in &plan.rows {
+        let of_target = |&target: &TargetKind| {
+            let cells = plan.columns.iter().map(|column| {
+                let found = row.jobs(column, target, range);
+                let found = found
+                    .filter_map(|job| Some((job.demand_seed, records.get(&job.name())?.score)));
+                Cell::of(&found.collect::<Vec<_>>())
+            });
+            cells.collect::<Vec<_>>()
+        };
+        let cells: Vec<Vec<Option<Cell>>> = range.targets.iter().map(of_target).collect();
+        if cells.iter().flatten().any(Option::is_some) {
+            let (estimator, architecture) = (row.estimator.name(), row.architecture);
+            rows.push(Row { label: row.label, estimator, architecture, cells });
+        }
+    }
+    rows
+}
+
+fn published(plan: &TablePlan) -> Vec<Published> {
+    let in_columns = |errors: &PaperErrors, quantity| {
+        let columns = plan.columns.iter();
+        columns.map(|column| errors.rmse(quantity, column.paper?)).collect::<Vec<_>>()
+    };
+    let rows = plan.paper.iter().map(|row| Published {
+        label: row.label,
+        errors: row.errors.clone(),
+        rmse: QUANTITIES.map(|quantity| in_columns(&row.errors, quantity)),
+    });
+    rows.collect()
+}
+
+/// None if there is nothing to compare.
+fn compared(
+    comparison: &Comparison,
+    rows: &[Row],
+    (at, target): (usize, TargetKind),
+    quantity: Quantity,
+    paper: &[Published],
+) -> Option<Compared> {
+    let cells = |label: &str| rows.iter().find(|row| row.label == label).map(|row| &row.cells[at]);
+    let ours = cells(comparison.ours)?;
+    let gains = ours.iter().enumerate().map(|(column, cell)| {
+        let others = comparison
+            .others
+            .iter()
+            .filter_map(|&label| Some((label, cells(label)?.get(column)?.as_ref()?)));
+        gain(cell.as_ref()?, &others.collect::<Vec<_>>(), quantity)
+    });
+    let gains: Vec<Option<Gain>> = gains.collect();
+    gains.iter().any(Option::is_some).then(|| Compared {
+        ours: comparison.ours,
+        than: comparison.what,
+        target,
+        quantity,
+        gains,
+        paper: comparison.paper.and_then(|labels| published_gains(labels, quantity, paper)),
+    })
+}
+
+/// Against the one of the others that is best on average over the seeds that it shares with ours.
+fn gain(ours: &Cell, others: &[(&'static str, &Cell)], quantity: Quantity) -> Option<Gain> {
+    let mut best: Option<(f64, Gain)> = None;
+    for &(label, other) in others {
+        let pairs = ours.demand_seeds.iter().filter_map(|&seed| {
+            Some((ours.rmse_of(quantity, seed)?, other.rmse_of(quantity, seed)?))
+        });
+        let pairs: Vec<(f64, f64)> = pairs.collect();
+        let (mine, theirs) = (mean(pairs.iter().map(|p| p.0)), mean(pairs.iter().map(|p| p.1)));
+        if pairs.is_empty() || best.as_ref().is_some_and(|(least, _)| theirs >= *least) {
+            continue;
+        }
+        let by_seed = pairs.iter().map(|(mine, theirs)| percent(*mine, *theirs)).collect();
+        best = Some((theirs, Gain { percent: percent(mine, theirs), best: label, by_seed }));
+    }
+    best.map(|(_, gain)| gain)
+}
+
+fn percent(ours: f64, theirs: f64) -> f64 {
+    100.0 * (1.0 - ours / theirs)
+}
+
+fn published_gains(
+    [ours, other]: [&str; 2],
+    quantity: Quantity,
+    paper: &[Published],
+) -> Option<Vec<Option<f64>>> {
+    let row = |label: &str| {
+        let row = paper.iter().find(|row| row.label == label)?;
+        Some(&row.rmse[QUANTITIES.iter().position(|&one| one == quantity)?])
+    };
+    let pairs = row(ours)?.iter().zip(row(other)?);
+    Some(pairs.map(|(ours, other)| Some(percent((*ours)?, (*other)?))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use estimator::{Errors, Score};
+
+    use super::*;
+
+    fn cell(values: &[(u64, f64)]) -> Cell {
+        let score = |rmse| Score { density: Errors { rmse, mae: 0.0 }, ..Score::default() };
+        Cell::of(&values.iter().map(|&(seed, v)| (seed, score(v))).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn gains_are_over_the_best_other_on_seeds_that_both_have() {
+        let ours = cell(&[(1, 3.0), (2, 5.0)]);
+        let good = cell(&[(1, 4.0), (2, 6.0), (3, 1000.0)]);
+        let bad = cell(&[(1, 8.0), (2, 8.0)]);
+        let found = gain(&ours, &[("bad", &bad), ("good", &good)], Quantity::Density).unwrap();
+        // 1 − 8/10; 1 − 3/4 and 1 − 5/6.
+        assert_eq!(found.best, "good");
+        assert!((found.percent - 20.0).abs() < 1e-9);
+        assert!((found.by_seed[0] - 25.0).abs() < 1e-9);
+        assert!((found.by_seed[1] - 100.0 / 6.0).abs() < 1e-9);
+        let elsewhere = cell(&[(9, 1.0)]);
+        assert!(gain(&ours, &[("elsewhere", &elsewhere)], Quantity::Density).is_none());
+    }
+}

@@ -1,0 +1,162 @@
+//! The estimators by name, and how each is fitted: what `fedtse train` and the tables share.
+
+use std::path::Path;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use estimator::{
+    Architecture, Estimates, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Ridge, Study,
+    TargetKind, scale_up,
+};
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+use traffic::Step;
+
+use super::curves;
+
+/// The estimators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Fleet totals divided by the penetration rate
+    ScaleUp,
+    /// Ridge regression on loop counts alone
+    RidgeN,
+    /// Ridge regression on loop counts and the fleet's speeds
+    RidgeP,
+    /// Ridge regression on loop counts and the fleet's totals
+    Ridge,
+    /// Neural, on loop counts alone
+    TseN,
+    /// Neural, on loop counts and the fleet's speeds
+    TseP,
+    /// Neural, on loop counts and the fleet's totals
+    Oracle,
+    /// Neural, on loop counts and the fleet's totals in cells and sub-steps
+    OracleCell,
+}
+
+/// What kind of estimator a method is, and whose features it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    ScaleUp,
+    Ridge(Party),
+    Neural(Party),
+}
+
+/// What is to be fitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    pub method: Method,
+    /// Of the neural estimators.
+    pub architecture: Architecture,
+    pub target: TargetKind,
+    /// Of the neural estimators.
+    pub seed: u64,
+    /// Most epochs of the neural estimators; the architecture's own if none.
+    pub epochs: Option<usize>,
+}
+
+/// A fit's estimates, and of a neural estimator how it was trained.
+pub struct Fitted {
+    pub estimates: Estimates,
+    pub training: Option<Training>,
+}
+
+pub struct Training {
+    /// The epoch whose weights were kept.
+    pub best_epoch: Option<usize>,
+    pub epochs: usize,
+}
+
+impl Method {
+    pub fn kind(self) -> Kind {
+        match self {
+            Method::ScaleUp => Kind::ScaleUp,
+            Method::RidgeN => Kind::Ridge(Party::Host),
+            Method::RidgeP => Kind::Ridge(Party::HostAndSpeeds),
+            Method::Ridge => Kind::Ridge(Party::Both),
+            Method::TseN => Kind::Neural(Party::Host),
+            Method::TseP => Kind::Neural(Party::HostAndSpeeds),
+            Method::Oracle => Kind::Neural(Party::Both),
+            Method::OracleCell => Kind::Neural(Party::BothAndCells),
+        }
+    }
+
+    pub fn is_neural(self) -> bool {
+        matches!(self.kind(), Kind::Neural(_))
+    }
+}
+
+impl Task {
+    /// Epochs that training takes at most; none for what is not trained in epochs.
+    pub fn most_epochs(&self) -> Option<usize> {
+        match self.method.kind() {
+            Kind::Neural(party) => Some(self.plan(party).recipe.epochs),
+            Kind::ScaleUp | Kind::Ridge(_) => None,
+        }
+    }
+
+    fn plan(&self, party: Party) -> NeuralPlan {
+        let mut plan = NeuralPlan::new(party, self.architecture, self.target, self.seed);
+        if let Some(epochs) = self.epochs {
+            plan.recipe.epochs = epochs;
+        }
+        plan
+    }
+
+    /// Fits on the training part and estimates some windows; a neural estimator is kept in the
+    /// folder, if one is given. The bar goes one further with each epoch.
+    pub fn fit(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        keep: Option<&Path>,
+        bar: &ProgressBar,
+    ) -> Result<Fitted> {
+        let (estimates, training) = match self.method.kind() {
+            Kind::ScaleUp => (scale_up(study, self.target, windows), None),
+            Kind::Ridge(party) => {
+                (Ridge::fit(study, self.target, party)?.estimate(study, windows)?, None)
+            }
+            Kind::Neural(party) => {
+                let (estimator, training) = train(study, self.plan(party), keep, bar)?;
+                (estimator.estimate(study, windows)?, Some(training))
+            }
+        };
+        Ok(Fitted { estimates, training })
+    }
+}
+
+/// Trains, keeping each epoch and at the end the model if a folder is given.
+fn train(
+    study: &Study,
+    plan: NeuralPlan,
+    keep: Option<&Path>,
+    bar: &ProgressBar,
+) -> Result<(NeuralEstimator, Training)> {
+    let data = NeuralStudy::new(study, plan)?;
+    let mut trainer = match keep {
+        Some(folder) => data.resume(folder)?,
+        None => data.trainer()?,
+    };
+    bar.set_position(trainer.history().len() as u64);
+    while !trainer.is_done() {
+        let epoch = trainer.epoch(&data)?;
+        if let Some(folder) = keep {
+            data.keep(&trainer, folder)?;
+        }
+        bar.inc(1);
+        let losses = format!("loss {:.4}, validation {:.4}", epoch.train, epoch.validation);
+        bar.set_message(format!("epoch {:>3}: {losses}", epoch.number));
+    }
+    bar.finish_and_clear();
+    let best_epoch = trainer.best_epoch().map(|epoch| epoch.number);
+    let history = trainer.history().to_vec();
+    let estimator = data.finish(trainer);
+    if let Some(folder) = keep {
+        curves::draw(&folder.join("curves.svg"), &history)?;
+        estimator.save(folder, &history)?;
+    }
+    Ok((estimator, Training { best_epoch, epochs: history.len() }))
+}
