@@ -2,15 +2,20 @@
 //!
 //! The files that fedtse writes and the files that users bring go through here. Decoding a file
 //! from elsewhere never brings the program down: what the decoder cannot take, by error or by
-//! panic, becomes a [`TableError`].
+//! panic, becomes a [`TableError`], and what a file claims of its own size is checked before memory
+//! is given to it.
 
 use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use thiserror::Error;
 
+mod claims;
+mod forms;
+mod pages;
 mod read;
 mod read_ahead;
+mod thrift;
 mod write;
 
 pub use read::TableReader;
@@ -69,6 +74,18 @@ pub enum TableError {
         path: PathBuf,
         /// The decoder's words.
         problem: String,
+    },
+    /// The file claims of itself what cannot be, or what would need more memory than it should.
+    #[error("{}: {field}: found {found}, expected {expected}", path.display())]
+    Claim {
+        /// The file.
+        path: PathBuf,
+        /// The part of the file.
+        field: String,
+        /// What it claims.
+        found: String,
+        /// What it may claim.
+        expected: String,
     },
     /// A column is not there.
     #[error("{}: column `{column}`: not found, expected one of: {found}", path.display())]

@@ -5,16 +5,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use parquet::basic::Type as Physical;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::DataType;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
+use super::claims::Claims;
+use super::pages::CheckedPages;
 use super::{Column, Kind, TableError, damaged};
+
+/// Bytes of a text: a dictionary may repeat a long one in every row.
+const MAX_TEXT: usize = 1024;
 
 /// Reads chosen columns of a table, batch by batch.
 pub struct TableReader {
     path: PathBuf,
+    claims: Claims,
     file: SerializedFileReader<File>,
     wanted: Vec<Wanted>,
     next_group: usize,
@@ -35,9 +41,12 @@ impl TableReader {
     pub fn open(path: &Path) -> Result<Self, TableError> {
         let io = |source| TableError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(io)?;
+        let claims = Claims::of_footer(path, &file)?;
         let file = guarded(path, || SerializedFileReader::new(file))?;
+        claims.rows(file.metadata())?;
         Ok(Self {
             path: path.to_owned(),
+            claims,
             file,
             wanted: Vec::new(),
             next_group: 0,
@@ -109,7 +118,11 @@ impl TableReader {
         for ((wanted, reader), column) in
             self.wanted.iter().zip(&mut self.readers).zip(columns.iter_mut())
         {
-            let found = guarded(&self.path, || read_column(reader, wanted, rows, column))?;
+            let found = guarded(&self.path, || {
+                read_column(reader, wanted, rows, column).map_err(|error| {
+                    ParquetError::General(format!("column `{}`: {error}", wanted.name))
+                })
+            })?;
             if let Some(row) = found.missing {
                 return Err(TableError::Null {
                     path: self.path.clone(),
@@ -136,11 +149,17 @@ impl TableReader {
 
     fn open_group(&mut self) -> Result<(), TableError> {
         let (file, group_index, wanted) = (&self.file, self.next_group, &self.wanted);
+        let claimed = file.metadata().row_group(group_index);
+        self.claims.pages(claimed, wanted.iter().map(|wanted| wanted.index))?;
         let (rows, readers) = guarded(&self.path, || {
             let group = file.get_row_group(group_index)?;
             let rows = group.metadata().num_rows();
-            let readers = wanted.iter().map(|wanted| group.get_column_reader(wanted.index));
-            Ok((rows, readers.collect::<Result<Vec<_>, _>>()?))
+            let readers = wanted.iter().map(|&Wanted { index, optional, .. }| {
+                let pages = group.get_column_page_reader(index)?;
+                let column = group.metadata().column(index).column_descr_ptr();
+                Ok(get_column_reader(column, Box::new(CheckedPages { pages, optional })))
+            });
+            Ok((rows, readers.collect::<Result<Vec<_>, ParquetError>>()?))
         })?;
         self.left_in_group = usize::try_from(rows).unwrap_or(0);
         self.readers = readers;
@@ -240,6 +259,10 @@ impl Value<'_> {
         match *self {
             Self::Integer(value) => Ok(value.to_string()),
             Self::Number(value) => Ok(value.to_string()),
+            Self::Text(bytes) if bytes.len() > MAX_TEXT => Err(ParquetError::General(format!(
+                "found a text of {} bytes, expected at most {MAX_TEXT}",
+                bytes.len()
+            ))),
             Self::Text(bytes) => std::str::from_utf8(bytes)
                 .map(str::to_owned)
                 .map_err(|_| ParquetError::General("text that is not UTF-8".into())),
