@@ -10,7 +10,9 @@
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
 mod architecture;
+mod card;
 mod host_model;
+mod host_study;
 mod inputs;
 pub mod layers;
 mod metrics;
@@ -18,30 +20,38 @@ mod model_folder;
 mod neural_estimator;
 mod parts;
 mod party_block;
+mod plan;
 mod recipe;
 mod ridge;
 mod scale_up;
 mod scales;
+mod sources;
 mod study;
 mod sub_model;
 #[cfg(test)]
 mod test_models;
+mod timeline;
 mod trainer;
 
 pub use architecture::{
     Architecture, HostShape, ModelError, ModelShape, Seat, Sizes, parameter_count,
 };
+pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
 pub use host_model::{Embeddings, HostModel};
-pub use inputs::{Arrangement, Inputs, InputsError};
+pub use host_study::HostStudy;
+pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 pub use metrics::{Errors, Estimates, Score, score};
 pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
-pub use neural_estimator::{ModelCard, NeuralError, NeuralEstimator, NeuralPlan, NeuralStudy};
+pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy};
 pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
 pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
+pub use plan::{GuestPlan, NeuralPlan};
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};
 pub use scale_up::scale_up;
-pub use scales::{InputScales, Scale};
-pub use study::{Party, Study, StudyError, TargetKind, WINDOW};
+pub use scales::{GuestScales, HostScales, Scale};
+pub use sources::{FleetData, LoopData};
+pub use study::{GuestFeatures, Party, Study, StudyError, TargetKind, WINDOW, train_span};
 pub use sub_model::{LayerSubModel, PassError, SubModel};
+pub use timeline::Timeline;
 pub use trainer::{Epoch, Examples, TrainError, Trainer};

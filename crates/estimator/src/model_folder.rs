@@ -15,8 +15,9 @@ use neural::{Average, Checkpoint, CheckpointError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::neural_estimator::{ModelCard, NeuralError, NeuralEstimator, NeuralStudy, new_learner};
-use crate::study::Study;
+use crate::card::ModelCard;
+use crate::neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, new_learner};
+use crate::sources::{FleetData, LoopData};
 use crate::trainer::{Epoch, Trainer};
 
 /// The format that this version writes and reads.
@@ -77,7 +78,7 @@ fn run_file(folder: &Path) -> PathBuf {
     folder.join("run.safetensors")
 }
 
-impl NeuralStudy<'_> {
+impl NeuralStudy {
     /// Continues the run that a folder holds; a new run if it holds none.
     pub fn resume(&self, folder: &Path) -> Result<Trainer, ModelFolderError> {
         let mut trainer = self.trainer()?;
@@ -162,10 +163,14 @@ impl NeuralEstimator {
     }
 
     /// Reads the model of a folder, to be used on some data.
-    pub fn load(folder: &Path, study: &Study) -> Result<Self, ModelFolderError> {
+    pub fn load(
+        folder: &Path,
+        loops: &LoopData,
+        fleets: &[FleetData],
+    ) -> Result<Self, ModelFolderError> {
         let file = ModelFile::read(folder)?;
-        file.card.check(study)?;
-        let mut learner = new_learner(study, &file.card)?;
+        file.card.check(loops, fleets)?;
+        let mut learner = new_learner(loops.timeline().network(), &file.card)?;
         let path = folder.join("weights.safetensors");
         let weights = Checkpoint::load(&path, WEIGHTS)?.parameters("weights", learner.layout())?;
         learner.set_parameters(&weights).map_err(|error| content(&path, &error))?;

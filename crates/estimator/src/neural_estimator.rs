@@ -1,68 +1,23 @@
 //! The neural estimator, all data in one place: what a federation is measured against.
 //!
-//! 1. [`NeuralPlan`] says who sees what, which model and how it is trained.
+//! 1. [`NeuralPlan`](crate::NeuralPlan) says who sees what, which model and how it is trained.
 //! 2. [`NeuralStudy`] holds a dataset as the model reads it; [`NeuralStudy::trainer`] starts a run.
 //! 3. [`NeuralEstimator`] is the result: a model with its weights and everything it assumes.
 
 use neural::{Fusion, Layer, Learner};
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
+use traffic::{LinkState, Network, Step};
 
-use crate::architecture::{Architecture, HostShape, ModelError, ModelShape, Seat, Sizes};
-use crate::inputs::{Inputs, InputsError};
+use crate::architecture::{ModelError, ModelShape, Seat};
+use crate::card::{CommonCard, GuestCard, ModelCard};
+use crate::host_study::HostStudy;
+use crate::inputs::{GuestInputs, HostInputs, InputsError};
 use crate::metrics::Estimates;
-use crate::parts::GuestShape;
-use crate::recipe::Recipe;
-use crate::scales::{InputScales, Scale};
-use crate::study::{Party, Study, TargetKind, WINDOW};
+use crate::plan::{GuestPlan, NeuralPlan};
+use crate::scales::GuestScales;
+use crate::sources::{FleetData, LoopData};
+use crate::study::{GuestFeatures, Study};
 use crate::trainer::{Examples, Trainer, estimate_windows};
-
-/// What is to be trained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NeuralPlan {
-    /// Whose features it sees.
-    pub party: Party,
-    /// Which model.
-    pub architecture: Architecture,
-    /// What it estimates.
-    pub target: TargetKind,
-    /// Seed of first weights, order and dropout.
-    pub seed: u64,
-    /// Sizes of the `link` model.
-    pub sizes: Sizes,
-    /// How it is trained.
-    pub recipe: Recipe,
-}
-
-/// What a model assumes about its data, besides its weights.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ModelCard {
-    /// What was trained.
-    pub plan: NeuralPlan,
-    /// Sizes.
-    pub shape: ModelShape,
-    /// Hash of the network.
-    pub network_hash: String,
-    /// Length of a step.
-    pub step_s: f64,
-    /// Steps of a window.
-    pub window: usize,
-    /// Names of the host's loops.
-    pub loops: Vec<String>,
-    /// Name of the fleet.
-    pub fleet: String,
-    /// Its penetration rate.
-    pub rate: f64,
-    /// Cells of a link and sub-steps of a step, of models that see cells.
-    pub cells: Option<[usize; 2]>,
-    /// Scales of the inputs.
-    pub inputs: InputScales,
-    /// Scales of density and flow of each link.
-    pub outputs: Vec<[Scale; 2]>,
-}
 
 /// Why a model cannot be trained or used on some data.
 #[derive(Debug, Error, PartialEq)]
@@ -94,92 +49,36 @@ pub enum NeuralError {
 }
 
 /// A dataset as a model reads it.
-pub struct NeuralStudy<'a> {
-    study: &'a Study,
+pub struct NeuralStudy {
+    host: HostStudy,
+    guests: Vec<GuestInputs>,
     card: ModelCard,
-    inputs: Inputs,
-    /// `[window of the study, link, (density, flow)]`, scaled, for all steps by their row.
-    targets: Vec<f32>,
-    first_step: i64,
-    rows: Vec<u32>,
-    weights: Vec<f32>,
-    judged: Vec<f32>,
 }
 
-impl NeuralPlan {
-    /// The default for an architecture.
-    pub fn new(party: Party, architecture: Architecture, target: TargetKind, seed: u64) -> Self {
-        let recipe = Recipe::of(architecture);
-        Self { party, architecture, target, seed, sizes: Sizes::default(), recipe }
-    }
-}
-
-impl<'a> NeuralStudy<'a> {
-    /// Reads a study, with scales from its training part.
-    pub fn new(study: &'a Study, plan: NeuralPlan) -> Result<Self, NeuralError> {
-        let scales = InputScales::fit(study, plan.party)?;
-        let arrangement = plan.architecture.sub_model().arrangement();
-        let inputs = Inputs::new(study, plan.party, arrangement, &scales)?;
-        let with_cells = plan.party == Party::BothAndCells;
-        let guest = GuestShape {
-            name: "guest".into(),
-            sub_model: plan.architecture.sub_model(),
-            channels: inputs.guest_channels(),
-            totals: matches!(plan.party, Party::Both | Party::BothAndCells),
-            crossing: plan.architecture.crossing(),
-            sizes: plan.sizes,
-        };
-        let guests: Vec<_> = (guest.channels > 0).then_some(guest).into_iter().collect();
-        let host = HostShape {
-            architecture: plan.architecture,
-            shared: inputs.shared(),
-            channels: inputs.host_channels(),
-            seats: guests.iter().map(Seat::of).collect(),
-            party_dropout: 0.0,
-            sizes: plan.sizes,
-        };
-        let shape = ModelShape { host, guests };
-        let card = ModelCard {
-            shape,
-            network_hash: study.network_hash().to_owned(),
-            step_s: study.step().get(),
-            window: WINDOW,
-            loops: loop_names(study),
-            fleet: study.fleet_name().to_owned(),
-            rate: study.rate(),
-            cells: with_cells.then(|| study.cell_shape()),
-            inputs: scales,
-            outputs: output_scales(study, plan.target)?,
-            plan,
-        };
-        Self::with_card(study, card, inputs)
-    }
-
-    fn with_card(study: &'a Study, card: ModelCard, inputs: Inputs) -> Result<Self, NeuralError> {
-        let windows = study.split().train.iter().chain(&study.split().validation);
-        let first_step = windows.clone().next().map_or(0, |step| step.0);
-        let span = windows.clone().last().map_or(0, |step| step.0 - first_step + 1);
-        let mut rows = vec![0; span.max(0) as usize];
-        let mut targets = Vec::new();
-        for (row, &step) in windows.enumerate() {
-            rows[(step.0 - first_step) as usize] = row as u32;
-            for (link, scales) in study.network().link_ids().zip(&card.outputs) {
-                let state = study.target(card.plan.target, step, link);
-                let pair = [state.density.get(), state.flow.get()];
-                targets.extend(pair.iter().zip(scales).map(|(value, scale)| scale.apply(*value)));
-            }
+impl NeuralStudy {
+    /// Reads a study, with scales from its training part. Guests and fleets go together in their
+    /// order; without guests, fleets are not looked at.
+    pub fn new(study: &Study, plan: NeuralPlan) -> Result<Self, NeuralError> {
+        let host = HostStudy::new(study, &plan)?;
+        let (mut guests, mut shapes, mut cards) = (Vec::new(), Vec::new(), Vec::new());
+        check_fleets(&plan, study.fleets().len())?;
+        for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
+            let (inputs, card) = guest.read(fleet, &study.train_span())?;
+            shapes.push(guest.shape(&inputs, plan.sizes));
+            guests.push(inputs);
+            cards.push(card);
         }
-        let recipe = &card.plan.recipe;
-        let weights = loss_weights(study, recipe.flow_weight, recipe.other_links);
-        let judged = loss_weights(study, recipe.flow_weight, 0.0);
-        Ok(Self { study, inputs, targets, first_step, rows, weights, judged, card })
+        let seats = shapes.iter().map(Seat::of).collect();
+        let shape = ModelShape { host: plan.host_shape(host.inputs(), seats), guests: shapes };
+        let card = ModelCard { shape, host: host.card().clone(), guests: cards, plan };
+        Ok(Self { host, guests, card })
     }
 
     /// A training run before its first epoch.
     pub fn trainer(&self) -> Result<Trainer, NeuralError> {
-        let learner = new_learner(self.study, &self.card)?;
-        let plan = &self.card.plan;
+        let learner = new_learner(self.host.timeline().network(), &self.card)?;
         let blocks = self.card.shape.blocks(learner.model());
+        let plan = &self.card.plan;
         Ok(Trainer::new(learner, blocks, plan.recipe, plan.seed, self.train().len()))
     }
 
@@ -194,70 +93,85 @@ impl<'a> NeuralStudy<'a> {
     }
 }
 
-/// The model of a card, with first weights.
-pub(crate) fn new_learner(study: &Study, card: &ModelCard) -> Result<Learner<Fusion>, NeuralError> {
-    Ok(card.shape.learner(study.network(), card.plan.seed)?)
-}
-
-/// One scale for each quantity, pooled over links and repeated for each: a large error counts
-/// alike wherever it is, as in the score.
-fn output_scales(study: &Study, kind: TargetKind) -> Result<Vec<[Scale; 2]>, NeuralError> {
-    let links = study.network().links().len();
-    let mut states = Vec::with_capacity(links * study.split().train.len());
-    for &step in study.split().train.iter().chain(&study.split().validation) {
-        for link in study.network().link_ids() {
-            let state = study.target(kind, step, link);
-            if !(state.density.get() + state.flow.get()).is_finite() {
-                let link = study.network().link(link).name.clone();
-                return Err(NeuralError::Target { step: step.0, link });
-            }
-            states.push(state);
-        }
+impl GuestPlan {
+    /// A fleet as this guest's part reads it, with scales from the steps of the training part.
+    pub fn read(
+        &self,
+        fleet: &FleetData,
+        steps: &std::ops::RangeInclusive<Step>,
+    ) -> Result<(GuestInputs, GuestCard), NeuralError> {
+        let scales = GuestScales::fit(fleet, self.features, steps)?;
+        let arrangement = self.sub_model.arrangement();
+        let inputs = GuestInputs::new(fleet, self.features, arrangement, &scales)?;
+        let with_cells = self.features == GuestFeatures::TotalsAndCells;
+        let card = GuestCard {
+            common: CommonCard::of(fleet.timeline()),
+            fleet: fleet.name().to_owned(),
+            rate: fleet.rate(),
+            features: self.features,
+            cells: with_cells.then(|| fleet.timeline().cell_shape()),
+            inputs: scales,
+        };
+        Ok((inputs, card))
     }
-    states.truncate(links * study.split().train.len());
-    let density = Scale::fit(states.iter().map(|state| state.density.get()));
-    let flow = Scale::fit(states.iter().map(|state| state.flow.get()));
-    Ok(vec![[density, flow]; links])
 }
 
-fn loop_names(study: &Study) -> Vec<String> {
-    study.network().loops().iter().map(|detector| detector.name.clone()).collect()
+fn check_fleets(plan: &NeuralPlan, found: usize) -> Result<(), NeuralError> {
+    let expected = plan.guests.len();
+    if expected == 0 || found == expected {
+        return Ok(());
+    }
+    let (found, expected) = (found.to_string(), expected.to_string());
+    Err(NeuralError::Mismatch { what: "fleets", found, expected })
 }
 
-/// Weights of density and flow of each link, such that those of density add up to 1.
-fn loss_weights(study: &Study, flow: f32, others: f32) -> Vec<f32> {
-    let each = study.network().link_ids();
-    let links: Vec<f32> =
-        each.map(|link| if study.targets().contains(&link) { 1.0 } else { others }).collect();
-    let total: f32 = links.iter().sum();
-    links.iter().flat_map(|weight| [weight / total, flow * weight / total]).collect()
+/// The model of a card, with first weights.
+pub(crate) fn new_learner(
+    network: &Network,
+    card: &ModelCard,
+) -> Result<Learner<Fusion>, NeuralError> {
+    Ok(card.shape.learner(network, card.plan.seed)?)
 }
 
-impl Examples for NeuralStudy<'_> {
+/// Writes the host's numbers, then each guest's.
+fn write_all(host: &HostInputs, guests: &[GuestInputs], last: Step, to: &mut [f32]) {
+    let (own, mut rest) = to.split_at_mut(host.len());
+    host.write(last, own);
+    for guest in guests {
+        let (own, after) = rest.split_at_mut(guest.len());
+        guest.write(last, own);
+        rest = after;
+    }
+}
+
+fn length(host: &HostInputs, guests: &[GuestInputs]) -> usize {
+    host.len() + guests.iter().map(GuestInputs::len).sum::<usize>()
+}
+
+impl Examples for NeuralStudy {
     fn inputs(&self) -> usize {
-        self.inputs.len()
+        length(self.host.inputs(), &self.guests)
     }
     fn outputs(&self) -> usize {
-        self.weights.len()
+        self.host.outputs()
     }
     fn write_input(&self, last: Step, to: &mut [f32]) {
-        self.inputs.write(last, to);
+        write_all(self.host.inputs(), &self.guests, last, to);
     }
     fn write_target(&self, last: Step, to: &mut [f32]) {
-        let row = self.rows[(last.0 - self.first_step) as usize] as usize;
-        to.copy_from_slice(&self.targets[row * self.weights.len()..][..self.weights.len()]);
+        self.host.write_target(last, to);
     }
     fn weights(&self) -> &[f32] {
-        &self.weights
+        self.host.weights()
     }
     fn judged(&self) -> &[f32] {
-        &self.judged
+        self.host.judged()
     }
     fn train(&self) -> &[Step] {
-        &self.study.split().train
+        &self.host.split().train
     }
     fn validation(&self) -> &[Step] {
-        &self.study.split().validation
+        &self.host.split().validation
     }
 }
 
@@ -282,64 +196,52 @@ impl NeuralEstimator {
         &self.learner
     }
 
-    /// Estimates all links of windows, given by their last steps: `[window][link]`.
-    pub fn estimate_all(&self, study: &Study, steps: &[Step]) -> Result<Estimates, NeuralError> {
-        self.card.check(study)?;
+    /// Estimates all links of windows, given by their last steps: `[window][link]`. Needs no truth.
+    pub fn estimate_all(
+        &self,
+        loops: &LoopData,
+        fleets: &[FleetData],
+        steps: &[Step],
+    ) -> Result<Estimates, NeuralError> {
+        self.card.check(loops, fleets)?;
         let plan = &self.card.plan;
-        let arrangement = plan.architecture.sub_model().arrangement();
-        let inputs = Inputs::new(study, plan.party, arrangement, &self.card.inputs)?;
+        let host = HostInputs::new(loops, plan.host_arrangement(), &self.card.host.inputs)?;
+        let mut guests = Vec::new();
+        for ((guest, card), fleet) in plan.guests.iter().zip(&self.card.guests).zip(fleets) {
+            let arrangement = guest.sub_model.arrangement();
+            guests.push(GuestInputs::new(fleet, guest.features, arrangement, &card.inputs)?);
+        }
         // A network whose signals came or went has the same hash, but another clock.
-        let (found, expected) = (inputs.len(), self.learner.model().input_len());
+        let (found, expected) = (length(&host, &guests), self.learner.model().input_len());
         if found != expected {
             let (found, expected) = (found.to_string(), expected.to_string());
             return Err(NeuralError::Mismatch { what: "features of a window", found, expected });
         }
-        let mut states = Vec::with_capacity(steps.len() * self.card.outputs.len());
+        let mut states = Vec::with_capacity(steps.len() * self.card.host.outputs.len());
         estimate_windows(
             &self.learner,
             steps,
-            |last, x| inputs.write(last, x),
-            |_, estimate| {
-                for (pair, [density, flow]) in estimate.chunks_exact(2).zip(&self.card.outputs) {
-                    // Negative traffic does not exist.
-                    states.push(LinkState {
-                        density: VehPerKmLane::new(density.undo(pair[0]).max(0.0)),
-                        flow: VehPerMinLane::new(flow.undo(pair[1]).max(0.0)),
-                    });
-                }
-            },
+            |last, x| write_all(&host, &guests, last, x),
+            |_, estimate| states.extend(self.card.host.states(estimate)),
         );
         Ok(states)
     }
 
     /// Estimates the scored links of windows: `[window][target link]`.
     pub fn estimate(&self, study: &Study, steps: &[Step]) -> Result<Estimates, NeuralError> {
-        let all = self.estimate_all(study, steps)?;
+        let all = self.estimate_all(study.loops(), study.fleets(), steps)?;
         let of_window = |row: &[LinkState]| -> Estimates {
             study.targets().iter().map(|link| row[link.index()]).collect()
         };
-        Ok(all.chunks(self.card.outputs.len()).flat_map(of_window).collect())
+        Ok(all.chunks(self.card.host.outputs.len()).flat_map(of_window).collect())
     }
 }
 
 impl ModelCard {
     /// Refuses data that the model was not made for.
-    pub(crate) fn check(&self, study: &Study) -> Result<(), NeuralError> {
-        let card = self;
-        let cells = card.cells.map(|_| study.cell_shape());
-        let pairs = [
-            ("network hash", study.network_hash().to_owned(), card.network_hash.clone()),
-            ("length of a step, s", study.step().get().to_string(), card.step_s.to_string()),
-            ("steps of a window", WINDOW.to_string(), card.window.to_string()),
-            ("loops", loop_names(study).join(", "), card.loops.join(", ")),
-            ("penetration rate", study.rate().to_string(), card.rate.to_string()),
-            ("cells and sub-steps", format!("{cells:?}"), format!("{:?}", card.cells)),
-        ];
-        for (what, found, expected) in pairs {
-            if found != expected {
-                return Err(NeuralError::Mismatch { what, found, expected });
-            }
-        }
-        Ok(())
+    pub(crate) fn check(&self, loops: &LoopData, fleets: &[FleetData]) -> Result<(), NeuralError> {
+        self.host.check(loops)?;
+        check_fleets(&self.plan, fleets.len())?;
+        self.guests.iter().zip(fleets).try_for_each(|(card, fleet)| card.check(fleet))
     }
 }

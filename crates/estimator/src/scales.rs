@@ -1,10 +1,13 @@
 //! Means and deviations of the training part, by which numbers are scaled.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 use traffic::{LinkId, Step};
 
 use crate::inputs::InputsError;
-use crate::study::{Party, Study};
+use crate::sources::{FleetData, LoopData};
+use crate::study::GuestFeatures;
 
 /// Mean and standard deviation, from the training part.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,14 +19,20 @@ pub struct Scale {
     pub deviation: f64,
 }
 
-/// The scales of all numbers that are scaled.
+/// The scales of the host's numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct InputScales {
+pub struct HostScales {
     /// Counts of each loop.
     pub loops: Vec<Scale>,
-    /// Channels of the fleet's whole links: density and flow, or speed.
-    pub fleet: Vec<Scale>,
+}
+
+/// The scales of a guest's numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestScales {
+    /// Channels of whole links: density and flow, or speed.
+    pub links: Vec<Scale>,
     /// Density and flow of cells.
     pub cells: Vec<Scale>,
 }
@@ -49,52 +58,66 @@ impl Scale {
     }
 }
 
-impl InputScales {
-    /// From the training part of a study.
-    pub fn fit(study: &Study, party: Party) -> Result<Self, InputsError> {
-        let last = study.split().train.last().copied().unwrap_or(Step(i64::MIN));
-        let steps = || study.steps().take_while(move |&step| step <= last);
-        let links = || study.network().link_ids();
+impl HostScales {
+    /// From some steps: those of the training part.
+    pub fn fit(data: &LoopData, steps: &RangeInclusive<Step>) -> Result<Self, InputsError> {
+        let steps = || data.timeline().steps().filter(|step| steps.contains(step));
         let mut loops = Vec::new();
-        for (at, detector) in study.network().loops().iter().enumerate() {
-            let counts: Vec<f64> = steps().filter_map(|step| study.loop_counts(step)[at]).collect();
+        for (at, detector) in data.timeline().network().loops().iter().enumerate() {
+            let counts: Vec<f64> = steps().filter_map(|step| data.counts(step)[at]).collect();
             if counts.is_empty() {
                 return Err(InputsError::SilentLoop { detector: detector.name.clone() });
             }
             loops.push(Scale::fit(counts.iter().copied()));
         }
+        Ok(Self { loops })
+    }
+}
+
+impl GuestScales {
+    /// From some steps: those of the training part. Pooled over links, so that links stay
+    /// comparable.
+    pub fn fit(
+        fleet: &FleetData,
+        features: GuestFeatures,
+        steps: &RangeInclusive<Step>,
+    ) -> Result<Self, InputsError> {
+        let timeline = fleet.timeline();
+        let steps = || timeline.steps().filter(|step| steps.contains(step));
+        let links = || timeline.network().link_ids();
         let pooled = |number: &dyn Fn(Step, LinkId) -> Option<f64>| {
             let values: Vec<f64> =
                 steps().flat_map(|step| links().filter_map(move |l| number(step, l))).collect();
             Scale::fit(values.iter().copied())
         };
-        let density = |step, link| Some(study.scaled_up(step, link).density.get());
-        let flow = |step, link| Some(study.scaled_up(step, link).flow.get());
-        let speed = |step, link| study.fleet_speed(step, link).map(|speed| speed.get());
-        let fleet = match party {
-            Party::Host => Vec::new(),
-            Party::HostAndSpeeds => vec![pooled(&speed)],
-            Party::Both | Party::BothAndCells => vec![pooled(&density), pooled(&flow)],
+        let density = |step, link| Some(fleet.scaled_up(step, link).density.get());
+        let flow = |step, link| Some(fleet.scaled_up(step, link).flow.get());
+        let speed = |step, link| fleet.speed(step, link).map(|speed| speed.get());
+        let whole = match features {
+            GuestFeatures::Speeds => vec![pooled(&speed)],
+            GuestFeatures::Totals | GuestFeatures::TotalsAndCells => {
+                vec![pooled(&density), pooled(&flow)]
+            }
         };
         let mut cells = Vec::new();
-        if party == Party::BothAndCells {
-            let half = cell_numbers(study)? / 2;
+        if features == GuestFeatures::TotalsAndCells {
+            let half = cell_numbers(fleet)? / 2;
             for part in 0..2 {
                 let values: Vec<f64> = steps()
                     .flat_map(|step| links().map(move |link| (step, link)))
                     .flat_map(|(step, link)| {
-                        study.scaled_up_cells(step, link).skip(part * half).take(half)
+                        fleet.scaled_up_cells(step, link).skip(part * half).take(half)
                     })
                     .collect();
                 cells.push(Scale::fit(values.iter().copied()));
             }
         }
-        Ok(Self { loops, fleet, cells })
+        Ok(Self { links: whole, cells })
     }
 }
 
 /// Numbers of the cells of one link and step.
-pub(crate) fn cell_numbers(study: &Study) -> Result<usize, InputsError> {
-    let [cells, sub_steps] = study.cell_shape();
+pub(crate) fn cell_numbers(fleet: &FleetData) -> Result<usize, InputsError> {
+    let [cells, sub_steps] = fleet.timeline().cell_shape();
     if cells * sub_steps < 2 { Err(InputsError::NoCells) } else { Ok(2 * cells * sub_steps) }
 }

@@ -35,7 +35,7 @@ fn plan(party: Party, epochs: usize) -> NeuralPlan {
     plan
 }
 
-fn run(data: &NeuralStudy<'_>, mut trainer: Trainer) -> Trainer {
+fn run(data: &NeuralStudy, mut trainer: Trainer) -> Trainer {
     while !trainer.is_done() {
         trainer.epoch(data).expect("a finite loss");
     }
@@ -110,15 +110,18 @@ fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
     let estimator = data.finish(trainer);
     let folder = tempfile::tempdir().unwrap();
     estimator.save(folder.path(), &history).unwrap();
-    let read = NeuralEstimator::load(folder.path(), &study).unwrap();
+    let load = |folder: &Path, study: &Study| {
+        NeuralEstimator::load(folder, study.loops(), study.fleets())
+    };
+    let read = load(folder.path(), &study).unwrap();
     let windows = &study.windows()[..50];
     assert_eq!(
-        read.estimate_all(&study, windows).unwrap(),
-        estimator.estimate_all(&study, windows).unwrap()
+        read.estimate_all(study.loops(), study.fleets(), windows).unwrap(),
+        estimator.estimate_all(study.loops(), study.fleets(), windows).unwrap()
     );
 
     let everyone = Study::open(crate::data(), "fleet-100").unwrap();
-    let error = NeuralEstimator::load(folder.path(), &everyone).err().unwrap().to_string();
+    let error = load(folder.path(), &everyone).err().unwrap().to_string();
     assert!(error.contains("penetration rate: found 1, expected 0.2"), "{error}");
     let error = estimator.estimate(&everyone, windows).err().unwrap();
     assert!(matches!(error, NeuralError::Mismatch { .. }), "{error}");
@@ -126,9 +129,9 @@ fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
     let weights = folder.path().join("weights.safetensors");
     let bytes = std::fs::read(&weights).unwrap();
     std::fs::write(&weights, &bytes[..bytes.len() / 2]).unwrap();
-    let error = NeuralEstimator::load(folder.path(), &study).err().unwrap().to_string();
+    let error = load(folder.path(), &study).err().unwrap().to_string();
     assert!(error.contains("weights.safetensors"), "{error}");
-    let nowhere = NeuralEstimator::load(&folder.path().join("none"), &study).err().unwrap();
+    let nowhere = load(&folder.path().join("none"), &study).err().unwrap();
     assert!(matches!(nowhere, ModelFolderError::Io { .. }), "{nowhere}");
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use estimator::{ModelFile, NeuralEstimator, Study};
+use estimator::{FleetData, GuestCard, LoopData, ModelFile, NeuralEstimator};
 use sensing::{Column, Kind, TableWriter};
 use serde_json::json;
 use traffic::{LinkState, Network, Step};
@@ -43,18 +43,20 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
         _ => bail!("--out: found {}, expected .parquet or .csv", arguments.out.display()),
     };
     let card = ModelFile::read(&arguments.model)?.card;
-    let study = Study::read(&arguments.data, &card.fleet)?;
-    let model = NeuralEstimator::load(&arguments.model, &study)?;
-    let windows = study.windows();
+    let loops = LoopData::open(&arguments.data)?;
+    let read = |guest: &GuestCard| FleetData::open(&arguments.data, &guest.fleet);
+    let fleets = card.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let model = NeuralEstimator::load(&arguments.model, &loops, &fleets)?;
+    let (network, windows) = (loops.timeline().network(), loops.timeline().windows());
     ensure!(
         !windows.is_empty(),
         "{}: found no windows of {} steps, expected at least one",
         arguments.data.display(),
-        card.window
+        card.host.common.window
     );
-    let states = model.estimate_all(&study, windows)?;
-    write(&arguments.out, study.network(), windows, &states)?;
-    let links = study.network().links().len();
+    let states = model.estimate_all(&loops, &fleets, windows)?;
+    write(&arguments.out, network, windows, &states)?;
+    let links = network.links().len();
     if json {
         let out = &arguments.out;
         println!("{}", json!({ "steps": windows.len(), "links": links, "out": out }));

@@ -1,0 +1,135 @@
+//! What a model assumes about its data, besides its weights. Data that do not fit are refused.
+
+use serde::{Deserialize, Serialize};
+use traffic::{LinkState, VehPerKmLane, VehPerMinLane};
+
+use crate::architecture::ModelShape;
+use crate::neural_estimator::NeuralError;
+use crate::plan::NeuralPlan;
+use crate::scales::{GuestScales, HostScales, Scale};
+use crate::sources::{FleetData, LoopData};
+use crate::study::{GuestFeatures, WINDOW};
+use crate::timeline::Timeline;
+
+/// Of a whole model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelCard {
+    /// What was trained.
+    pub plan: NeuralPlan,
+    /// Sizes.
+    pub shape: ModelShape,
+    /// The host's data.
+    pub host: HostCard,
+    /// The guests' data, in the order of the plan.
+    pub guests: Vec<GuestCard>,
+}
+
+/// What all parties share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CommonCard {
+    /// Hash of the network.
+    pub network_hash: String,
+    /// Length of a step.
+    pub step_s: f64,
+    /// Steps of a window.
+    pub window: usize,
+}
+
+/// Of the host's part and head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostCard {
+    /// Network and steps.
+    pub common: CommonCard,
+    /// Names of the host's loops.
+    pub loops: Vec<String>,
+    /// Scales of the inputs.
+    pub inputs: HostScales,
+    /// Scales of density and flow of each link.
+    pub outputs: Vec<[Scale; 2]>,
+}
+
+/// Of a guest's part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GuestCard {
+    /// Network and steps.
+    pub common: CommonCard,
+    /// Name of the fleet.
+    pub fleet: String,
+    /// Its penetration rate.
+    pub rate: f64,
+    /// What is made of it.
+    pub features: GuestFeatures,
+    /// Cells of a link and sub-steps of a step, where cells are seen.
+    pub cells: Option<[usize; 2]>,
+    /// Scales of the inputs.
+    pub inputs: GuestScales,
+}
+
+impl CommonCard {
+    /// Of some data.
+    pub fn of(timeline: &Timeline) -> Self {
+        Self {
+            network_hash: timeline.network_hash().to_owned(),
+            step_s: timeline.step().get(),
+            window: WINDOW,
+        }
+    }
+
+    fn check(&self, timeline: &Timeline) -> Result<(), NeuralError> {
+        let found = Self::of(timeline);
+        same("network hash", &found.network_hash, &self.network_hash)?;
+        same("length of a step, s", &found.step_s, &self.step_s)?;
+        same("steps of a window", &found.window, &self.window)
+    }
+}
+
+impl HostCard {
+    /// Refuses data that the host's part was not made for.
+    pub fn check(&self, data: &LoopData) -> Result<(), NeuralError> {
+        self.common.check(data.timeline())?;
+        same("loops", &data.names().join(", "), &self.loops.join(", "))
+    }
+
+    /// A scaled output as states of all links. Negative traffic does not exist.
+    pub fn states(&self, estimate: &[f32]) -> impl Iterator<Item = LinkState> {
+        estimate.chunks_exact(2).zip(&self.outputs).map(|(pair, [density, flow])| LinkState {
+            density: VehPerKmLane::new(density.undo(pair[0]).max(0.0)),
+            flow: VehPerMinLane::new(flow.undo(pair[1]).max(0.0)),
+        })
+    }
+}
+
+impl GuestCard {
+    /// Refuses data that the guest's part was not made for.
+    pub fn check(&self, fleet: &FleetData) -> Result<(), NeuralError> {
+        self.common.check(fleet.timeline())?;
+        same("penetration rate", &fleet.rate(), &self.rate)?;
+        let cells = self.cells.map(|_| fleet.timeline().cell_shape());
+        same("cells and sub-steps", &Debugged(cells), &Debugged(self.cells))
+    }
+}
+
+#[derive(PartialEq)]
+struct Debugged(Option<[usize; 2]>);
+
+impl std::fmt::Display for Debugged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+fn same<T: PartialEq + ToString>(
+    what: &'static str,
+    found: &T,
+    expected: &T,
+) -> Result<(), NeuralError> {
+    if found == expected {
+        return Ok(());
+    }
+    let (found, expected) = (found.to_string(), expected.to_string());
+    Err(NeuralError::Mismatch { what, found, expected })
+}

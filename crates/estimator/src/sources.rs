@@ -1,0 +1,132 @@
+//! What single parties see: the host its loops, a guest its fleet.
+//!
+//! Each reads its own table beside the network and the features' manifest, and needs no file of
+//! another party.
+//!
+//! Fleet features are in *scale-up units*: the fleet's totals over `L·lanes·Δt·p` are density and
+//! flow as the fleet alone would estimate them, comparable between links.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sensing::{FeatureTable, Features, FeaturesError, LoopTable};
+use traffic::{LinkId, LinkState, MetresPerSecond, Step, Totals};
+
+use crate::timeline::Timeline;
+
+/// The host's loops.
+#[derive(Debug)]
+pub struct LoopData {
+    timeline: Arc<Timeline>,
+    table: LoopTable,
+}
+
+/// A guest's fleet.
+#[derive(Debug)]
+pub struct FleetData {
+    timeline: Arc<Timeline>,
+    name: String,
+    rate: f64,
+    table: FeatureTable,
+}
+
+impl LoopData {
+    /// Reads the loops of a features folder.
+    pub fn open(folder: &Path) -> Result<Self, FeaturesError> {
+        let (timeline, features) = Timeline::read(folder)?;
+        Self::read(Arc::new(timeline), &features)
+    }
+
+    pub(crate) fn read(
+        timeline: Arc<Timeline>,
+        features: &Features,
+    ) -> Result<Self, FeaturesError> {
+        let table = features.loops(timeline.network().loops().len())?;
+        Ok(Self { timeline, table })
+    }
+
+    /// The steps it holds.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// Names of the loops.
+    pub fn names(&self) -> Vec<String> {
+        self.timeline.network().loops().iter().map(|detector| detector.name.clone()).collect()
+    }
+
+    /// What each loop counted in a step; none where it did not report.
+    pub fn counts(&self, step: Step) -> &[Option<f64>] {
+        let detectors = self.table.detectors;
+        &self.table.counts[self.timeline.row(step) * detectors..][..detectors]
+    }
+}
+
+impl FleetData {
+    /// Reads one fleet of a features folder.
+    pub fn open(folder: &Path, fleet: &str) -> Result<Self, FeaturesError> {
+        let (timeline, features) = Timeline::read(folder)?;
+        Self::read(Arc::new(timeline), &features, fleet)
+    }
+
+    pub(crate) fn read(
+        timeline: Arc<Timeline>,
+        features: &Features,
+        fleet: &str,
+    ) -> Result<Self, FeaturesError> {
+        let table = features.fleet(fleet)?;
+        let fleets = &features.manifest().fleets;
+        let rate = fleets.iter().find(|entry| entry.name == fleet).map_or(1.0, |entry| entry.rate);
+        Ok(Self { timeline, name: fleet.to_owned(), rate, table })
+    }
+
+    /// The steps it holds.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its penetration rate.
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The fleet's totals on a link in a step.
+    pub fn totals(&self, step: Step, link: LinkId) -> Totals {
+        self.table.totals[self.at(step, link)]
+    }
+
+    /// The state of a link in a step as the fleet alone would estimate it.
+    pub fn scaled_up(&self, step: Step, link: LinkId) -> LinkState {
+        let network = self.timeline.network();
+        let state = self.totals(step, link).state(network.link(link), self.timeline.step());
+        LinkState { density: state.density / self.rate, flow: state.flow / self.rate }
+    }
+
+    /// Mean speed of the fleet on a link in a step; none where it had no vehicle.
+    pub fn speed(&self, step: Step, link: LinkId) -> Option<MetresPerSecond> {
+        self.totals(step, link).speed()
+    }
+
+    /// The fleet's totals in the cells and sub-steps of a link in a step, in scale-up units: all
+    /// densities, then all flows.
+    pub fn scaled_up_cells(&self, step: Step, link: LinkId) -> impl Iterator<Item = f64> + '_ {
+        let count = self.table.cell_count;
+        let at = self.at(step, link) * 2 * count;
+        let length = self.timeline.network().link(link).lane_length().get();
+        let boxes = length * self.timeline.step().get() / count as f64;
+        let cells = &self.table.cells[at..at + 2 * count];
+        cells.iter().enumerate().map(move |(i, &total)| {
+            let unit = if i < count { 1000.0 } else { 60.0 };
+            f64::from(total) * unit / (boxes * self.rate)
+        })
+    }
+
+    fn at(&self, step: Step, link: LinkId) -> usize {
+        self.timeline.row(step) * self.table.links + link.index()
+    }
+}
