@@ -1,6 +1,7 @@
 """Checks that no source file is past the length at which it should be divided.
 
 Run by `make lengths`. Tests may be longer: a list of cases does not get clearer in pieces.
+Generated files are as long as they are.
 """
 
 import subprocess
@@ -15,7 +16,7 @@ def main() -> int:
     ).stdout.split()
     problems = 0
     for name in files:
-        if name.endswith("tests.rs") or "/tests/" in name:
+        if name.endswith(("tests.rs", "/generated.rs")) or "/tests/" in name:
             continue
         try:
             with open(name, encoding="utf-8") as file:

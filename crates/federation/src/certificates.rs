@@ -24,6 +24,8 @@ use rcgen::{
 use thiserror::Error;
 use time::{Duration, OffsetDateTime};
 
+use crate::party::{NameError, PartyId};
+
 /// The subject of every authority. That it is constant lets an authority be read back from its key
 /// alone; authorities of different federations differ by their keys.
 const AUTHORITY: &str = "fedtse private authority";
@@ -35,11 +37,8 @@ const CLOCK_DIFFERENCE: Duration = Duration::hours(1);
 #[derive(Debug, Error)]
 pub enum CertificateError {
     /// Not usable as the name of a party.
-    #[error("party name {found:?}: expected 1 to 64 of a-z, 0-9 and -")]
-    Name {
-        /// What was given.
-        found: String,
-    },
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// Neither a DNS name nor an IP address.
     #[error("address {found:?}: expected a DNS name or an IP address, without port")]
     Address {
@@ -207,12 +206,9 @@ fn authority_parameters() -> CertificateParams {
 }
 
 fn uri(role: &str, name: &str) -> Result<SanType, CertificateError> {
-    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    let unusable = || CertificateError::Name { found: name.into() };
-    if !(1..=64).contains(&name.len()) || !name.bytes().all(allowed) {
-        return Err(unusable());
-    }
-    Ok(SanType::URI(format!("fedtse:{role}:{name}").try_into().map_err(|_| unusable())?))
+    let name = PartyId::new(name)?;
+    let uri = format!("fedtse:{role}:{name}");
+    Ok(SanType::URI(uri.try_into().map_err(|error: rcgen::Error| signing(error))?))
 }
 
 fn is_dns_name(name: &str) -> bool {

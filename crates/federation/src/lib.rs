@@ -8,12 +8,16 @@
 //! 4. [`Guest`] and [`Host`]: state machines that take a message or the time and return messages.
 //!    The host's [`Course`] says which samples each exchange takes.
 //! 5. [`Store`]: each party's own checkpoints, in a folder or in memory.
+//! 6. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
+//!    ([`wire`]).
 //!
-//! Nothing here reads a clock, a socket or a file of traffic data. Peers are not trusted: every
+//! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not trusted: every
 //! size, shape, number and round is checked before use, and an error says whose fault it is.
 
+pub mod certificates;
 mod course;
 mod error;
+pub mod grpc;
 pub mod guest;
 pub mod host;
 pub mod ledger;
@@ -23,6 +27,7 @@ pub mod party;
 pub mod plan;
 pub mod store;
 mod timing;
+pub mod wire;
 
 pub use course::{Course, EpochLosses, Samples};
 pub use error::PartyError;

@@ -11,6 +11,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use webpki::EndEntityCert;
 use yasna::models::ObjectIdentifier;
 
+use crate::party::PartyId;
+
 /// No certificate or key of ours is near this.
 const MOST_BYTES: u64 = 64 * 1024;
 
@@ -109,8 +111,7 @@ impl FromStr for Fingerprint {
         }
         let mut bytes = [0; 32];
         for (place, byte) in bytes.iter_mut().enumerate() {
-            *byte =
-                u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).map_err(|_| bad())?;
+            *byte = u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).map_err(|_| bad())?;
         }
         Ok(Fingerprint(bytes))
     }
@@ -122,7 +123,7 @@ pub struct Card {
     /// Host or guest.
     pub role: Role,
     /// The name of the party.
-    pub name: String,
+    pub name: PartyId,
     /// Of the whole certificate.
     pub fingerprint: Fingerprint,
     /// First second of validity, since the epoch.
@@ -152,7 +153,7 @@ impl Card {
             validity(certificate).map_err(|error| unusable(&format!("validity: {error}")))?;
         Ok(Card {
             role,
-            name: name.into(),
+            name: PartyId::new(name).map_err(|error| unusable(&error))?,
             fingerprint: Fingerprint::of(certificate),
             valid_from,
             valid_until,

@@ -175,7 +175,7 @@ impl Batch {
             let expected = format!("1 to {MAX_STEPS} steps");
             return Err(PartError::new("steps asked for", steps.len(), expected));
         }
-        if let Some(step) = steps.iter().find(|step| step.0.abs() > MAX_STEP) {
+        if let Some(step) = steps.iter().find(|step| step.0.unsigned_abs() > MAX_STEP as u64) {
             let expected = format!("steps within ±{MAX_STEP}");
             return Err(PartError::new("steps asked for", step.0, expected));
         }

@@ -1,0 +1,353 @@
+//! The guest's side: dials the host, again and again until it answers, and exchanges messages.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Code;
+use tracing::{debug, info, warn};
+
+use super::limits::{HEADERS, Limits, QUEUE, WINDOW};
+use super::observed::{LastError, Observed, Traffic};
+use crate::ledger::Released;
+use crate::message::{ToGuest, ToHost};
+use crate::wire;
+use crate::wire::generated as proto;
+use proto::federation_client::FederationClient;
+
+/// Pauses between attempts: twice as long each time, from the first to the last of these.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
+/// A connection that lasted this long was a good one: after it pauses are short again.
+const GOOD: Duration = Duration::from_secs(5);
+
+/// What the network tells a guest.
+#[derive(Debug)]
+pub enum Dialled {
+    /// The host has answered.
+    Connected,
+    /// The host says something.
+    Message(ToGuest),
+    /// The connection has ended, or could not be made; it is dialled again.
+    Disconnected(String),
+    /// The host does not want this guest, or is not the one that it should be: not dialled again.
+    Refused(String),
+}
+
+/// Whom to dial.
+#[derive(Clone, Debug)]
+pub struct HostAddress {
+    /// Name or IP address, and port, as `city.example:7443`.
+    pub address: String,
+    /// The name or IP address that the host's certificate must be for.
+    pub name: ServerName<'static>,
+}
+
+impl HostAddress {
+    /// From `NAME:PORT`, with the name as the certificate's unless another is given.
+    pub fn new(address: &str, name: Option<&str>) -> Result<Self, String> {
+        let wrong = |found: &str| {
+            format!(
+                "address of the host: found {found:?}, expected NAME:PORT, as city.example:7443"
+            )
+        };
+        let (dialled, port) = address.rsplit_once(':').ok_or_else(|| wrong(address))?;
+        port.parse::<u16>().map_err(|_| wrong(address))?;
+        let dialled = dialled.trim_start_matches('[').trim_end_matches(']');
+        let name = name.unwrap_or(dialled);
+        let name = ServerName::try_from(name.to_owned()).map_err(|_| wrong(name))?;
+        Ok(HostAddress { address: address.to_owned(), name })
+    }
+}
+
+/// The line to the host. Dropping it hangs up.
+pub struct Line {
+    outgoing: Outgoing,
+    traffic: Arc<Traffic>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+type Outgoing = Arc<Mutex<Way>>;
+
+/// The way to the host.
+#[derive(Default)]
+enum Way {
+    #[default]
+    Closed,
+    Open(mpsc::Sender<proto::ToHost>),
+    /// Closed by us, and not to be opened again.
+    HungUp,
+}
+
+/// Changes the way to the host, unless we have hung up.
+fn turn(outgoing: &Outgoing, way: Way) {
+    let mut current = outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+    if !matches!(*current, Way::HungUp) {
+        *current = way;
+    }
+}
+
+/// Dials a host until it answers, and again whenever the connection breaks.
+pub fn dial(
+    host: HostAddress,
+    tls: Arc<ClientConfig>,
+    limits: Limits,
+    arrivals: mpsc::Sender<Dialled>,
+) -> Line {
+    let (outgoing, traffic) = (Outgoing::default(), Arc::<Traffic>::default());
+    let dialler = Dialler {
+        host,
+        tls: TlsConnector::from(tls),
+        limits,
+        arrivals,
+        outgoing: outgoing.clone(),
+        traffic: traffic.clone(),
+    };
+    let task = tokio::spawn(dialler.run());
+    Line { outgoing, traffic, task }
+}
+
+impl Line {
+    /// Sends a message, if the host is connected and the line not jammed. What is lost is said again
+    /// later.
+    pub fn send(&self, message: &Released<ToHost>) {
+        let kind = message.message().kind();
+        let way = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Way::Open(outgoing) = &*way else {
+            debug!(kind, "not connected, message dropped");
+            return;
+        };
+        if outgoing.try_send(wire::write_to_host(message.message())).is_err() {
+            debug!(kind, "line jammed, message dropped");
+        }
+    }
+
+    /// Bytes on all connections.
+    pub fn traffic(&self) -> Arc<Traffic> {
+        self.traffic.clone()
+    }
+
+    /// Hangs up after what was sent has gone out, or half a second has passed.
+    pub async fn close(mut self) {
+        turn(&self.outgoing, Way::HungUp);
+        let _ = tokio::time::timeout(Duration::from_millis(500), &mut self.task).await;
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Dialler {
+    host: HostAddress,
+    tls: TlsConnector,
+    limits: Limits,
+    arrivals: mpsc::Sender<Dialled>,
+    outgoing: Outgoing,
+    traffic: Arc<Traffic>,
+}
+
+/// Why a connection ended.
+enum Ended {
+    /// It may come back.
+    Broken(String),
+    /// It will not.
+    Refused(String),
+    /// Nobody listens here any more.
+    Unwanted,
+}
+
+impl Dialler {
+    async fn run(self) {
+        let mut pause = PAUSES.0;
+        let mut last_problem = String::new();
+        loop {
+            let began = Instant::now();
+            let ended = self.take_part().await;
+            turn(&self.outgoing, Way::Closed);
+            if self.hung_up() {
+                return;
+            }
+            let arrival = match ended {
+                Ended::Unwanted => return,
+                Ended::Refused(why) => {
+                    let _ = self.arrivals.send(Dialled::Refused(why)).await;
+                    return;
+                }
+                Ended::Broken(why) => {
+                    if why != last_problem {
+                        warn!(host = %self.host.address, "not connected: {why}; dialling again");
+                        last_problem.clone_from(&why);
+                    }
+                    Dialled::Disconnected(why)
+                }
+            };
+            if self.arrivals.send(arrival).await.is_err() {
+                return;
+            }
+            if began.elapsed() > GOOD {
+                pause = PAUSES.0;
+                last_problem.clear();
+            }
+            tokio::time::sleep(jittered(pause)).await;
+            pause = (2 * pause).min(PAUSES.1);
+        }
+    }
+
+    fn hung_up(&self) -> bool {
+        matches!(*self.outgoing.lock().unwrap_or_else(PoisonError::into_inner), Way::HungUp)
+    }
+
+    async fn take_part(&self) -> Ended {
+        let error = LastError::default();
+        let connecting = tokio::time::timeout(self.limits.handshake, self.connect(&error)).await;
+        let (sender, connection) = match connecting {
+            Err(_) => return Ended::Broken("no answer in time".into()),
+            Ok(Err(why)) => return judge(&error, why),
+            Ok(Ok(connected)) => connected,
+        };
+        // Ends with this function.
+        let mut driving = tokio::task::JoinSet::new();
+        driving.spawn(connection);
+        let ended = self.exchange(sender).await;
+        match ended {
+            Ended::Broken(why) => judge(&error, why),
+            ended => ended,
+        }
+    }
+
+    async fn connect(
+        &self,
+        error: &LastError,
+    ) -> Result<(Http, impl Future<Output = ()> + Send + 'static), String> {
+        let stream =
+            TcpStream::connect(&self.host.address).await.map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let traffic = Some(self.traffic.clone());
+        let stream = Observed { stream, traffic, error: LastError::default() };
+        let connecting = self.tls.connect(self.host.name.clone(), stream).await;
+        let stream = connecting.map_err(|problem| {
+            error.note(&problem);
+            problem.to_string()
+        })?;
+        let stream = Observed { stream, traffic: None, error: error.clone() };
+        let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_header_list_size(HEADERS)
+            .keep_alive_interval(self.limits.keep_alive)
+            .keep_alive_timeout(self.limits.keep_alive_timeout)
+            .keep_alive_while_idle(true)
+            .handshake::<_, tonic::body::Body>(TokioIo::new(stream))
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok((Http(sender), async move {
+            if let Err(error) = connection.await {
+                debug!("connection: {error}");
+            }
+        }))
+    }
+
+    async fn exchange(&self, http: Http) -> Ended {
+        let (outgoing, messages) = mpsc::channel(QUEUE);
+        let Ok(origin) = hyper::Uri::try_from(format!("https://{}", self.host.address)) else {
+            return Ended::Refused(format!("address of the host: {}", self.host.address));
+        };
+        let mut client = FederationClient::with_origin(http, origin)
+            .max_decoding_message_size(self.limits.message);
+        let answer = client.take_part(ReceiverStream::new(messages));
+        let mut incoming = match tokio::time::timeout(self.limits.handshake, answer).await {
+            Err(_) => return Ended::Broken("no answer in time".into()),
+            Ok(Err(status)) => return ended(&status),
+            Ok(Ok(answer)) => answer.into_inner(),
+        };
+        info!(host = %self.host.address, "connected");
+        turn(&self.outgoing, Way::Open(outgoing));
+        if self.arrivals.send(Dialled::Connected).await.is_err() {
+            return Ended::Unwanted;
+        }
+        loop {
+            let message = match incoming.message().await {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ended::Broken("the host has closed".into()),
+                Err(status) => return ended(&status),
+            };
+            let message = match wire::read_to_guest(message) {
+                Ok(message) => message,
+                Err(error) => return Ended::Broken(format!("the host sent: {error}")),
+            };
+            if self.arrivals.send(Dialled::Message(message)).await.is_err() {
+                return Ended::Unwanted;
+            }
+        }
+    }
+}
+
+fn ended(status: &tonic::Status) -> Ended {
+    match status.code() {
+        Code::PermissionDenied | Code::Unauthenticated => Ended::Refused(status.message().into()),
+        Code::InvalidArgument => {
+            Ended::Refused(format!("the host did not understand us: {}", status.message()))
+        }
+        _ => Ended::Broken(status.message().into()),
+    }
+}
+
+/// A connection that broke because of a certificate, ours or the host's, stays broken.
+fn judge(error: &LastError, why: String) -> Ended {
+    match error.get() {
+        Some(rustls::Error::InvalidCertificate(error)) => {
+            Ended::Refused(format!("the host's certificate: {error}"))
+        }
+        Some(rustls::Error::AlertReceived(
+            alert @ (AlertDescription::BadCertificate
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRequired
+            | AlertDescription::UnknownCA
+            | AlertDescription::DecryptError
+            | AlertDescription::AccessDenied
+            | AlertDescription::ProtocolVersion),
+        )) => Ended::Refused(format!("the host refuses our certificate: {alert:?}")),
+        _ => Ended::Broken(why),
+    }
+}
+
+/// Half to all of a pause, so that guests that were cut off together do not all come back together.
+fn jittered(pause: Duration) -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    pause.mul_f64(0.5 + 0.5 * (random as f64 / u64::MAX as f64))
+}
+
+/// One HTTP/2 connection, as tonic wants it.
+struct Http(http2::SendRequest<tonic::body::Body>);
+
+impl tower_service::Service<hyper::Request<tonic::body::Body>> for Http {
+    type Response = hyper::Response<hyper::body::Incoming>;
+    type Error = hyper::Error;
+    type Future = std::pin::Pin<
+        Box<dyn Future<Output = Result<Self::Response, hyper::Error>> + Send + 'static>,
+    >;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), hyper::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: hyper::Request<tonic::body::Body>) -> Self::Future {
+        Box::pin(self.0.send_request(request))
+    }
+}

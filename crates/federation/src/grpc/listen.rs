@@ -1,0 +1,347 @@
+//! The host's side: guests connect, prove who they are, and exchange messages until they are cut
+//! off or leave.
+//!
+//! Who has no certificate of the authority never gets past TLS. Who has one but is not in the list
+//! of guests is told so, and gets no further. One connection per guest: a newer one takes the place
+//! of an older one, which may be the broken one of a guest that has restarted.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+use tracing::{debug, info, warn};
+
+use super::accepted::Accepted;
+use super::identity::Card;
+use super::limits::{HEADERS, Limits, QUEUE, WINDOW};
+use super::observed::{LastError, Observed, Traffic};
+use crate::ledger::Released;
+use crate::message::{ToGuest, ToHost};
+use crate::party::PartyId;
+use crate::wire;
+use crate::wire::generated as proto;
+use proto::federation_server::{Federation, FederationServer};
+
+/// How long a guest that was cut off has to read why.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What the network tells the host.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A guest has connected.
+    Connected(PartyId),
+    /// A guest says something.
+    Message(PartyId, ToHost),
+    /// A guest's connection has ended.
+    Disconnected(PartyId, String),
+}
+
+/// The open door of a host. Dropping it closes all connections.
+pub struct Door {
+    hub: Arc<Hub>,
+    address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+/// What all connections share.
+struct Hub {
+    accepted: watch::Receiver<Accepted>,
+    limits: Limits,
+    arrivals: mpsc::Sender<Arrival>,
+    lines: Mutex<BTreeMap<PartyId, Line>>,
+    count: AtomicU64,
+    refused: AtomicU64,
+    traffic: Arc<Traffic>,
+}
+
+/// The way to a guest.
+struct Line {
+    number: u64,
+    outgoing: mpsc::Sender<Result<proto::ToGuest, Status>>,
+    /// Dropped when a newer connection takes this one's place.
+    _replaced: watch::Sender<()>,
+}
+
+/// Opens a door at an address. Messages and changes arrive at `arrivals`.
+pub async fn listen(
+    address: SocketAddr,
+    tls: Arc<ServerConfig>,
+    accepted: watch::Receiver<Accepted>,
+    limits: Limits,
+    arrivals: mpsc::Sender<Arrival>,
+) -> std::io::Result<Door> {
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    let hub = Arc::new(Hub {
+        accepted,
+        limits,
+        arrivals,
+        lines: Mutex::default(),
+        count: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        traffic: Arc::default(),
+    });
+    let task = tokio::spawn(accept(listener, TlsAcceptor::from(tls), hub.clone()));
+    Ok(Door { hub, address, task })
+}
+
+impl Door {
+    /// Where it is.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Sends a message, if its addressee is connected and the line not jammed. What is lost is said
+    /// again later.
+    pub fn send(&self, to: &PartyId, message: &Released<ToGuest>) {
+        let outgoing = self.hub.lines().get(to).map(|line| line.outgoing.clone());
+        let Some(outgoing) = outgoing else {
+            debug!(guest = %to, kind = message.message().kind(), "not connected, message dropped");
+            return;
+        };
+        if outgoing.try_send(Ok(wire::write_to_guest(message.message()))).is_err() {
+            debug!(guest = %to, kind = message.message().kind(), "line jammed, message dropped");
+        }
+    }
+
+    /// The guests that are connected.
+    pub fn connected(&self) -> Vec<PartyId> {
+        self.hub.lines().keys().cloned().collect()
+    }
+
+    /// Connections that were turned away so far.
+    pub fn refused(&self) -> u64 {
+        self.hub.refused.load(Ordering::Relaxed)
+    }
+
+    /// Bytes on all connections.
+    pub fn traffic(&self) -> Arc<Traffic> {
+        self.hub.traffic.clone()
+    }
+
+    /// Ends all connections, after what was sent has gone out or a second has passed.
+    pub async fn close(self) {
+        self.hub.lines().clear();
+        tokio::time::sleep(LAST_WORDS.min(Duration::from_millis(300))).await;
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Hub {
+    fn lines(&self) -> MutexGuard<'_, BTreeMap<PartyId, Line>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refuse(&self, peer: SocketAddr, why: &str) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        warn!(%peer, "connection refused: {why}");
+    }
+}
+
+async fn accept(listener: TcpListener, tls: TlsAcceptor, hub: Arc<Hub>) {
+    let places = Arc::new(Semaphore::new(hub.limits.connections));
+    // Ends all connections when the door is dropped.
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file handles, most likely: others may be closed meanwhile.
+                warn!("accepting a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            hub.refuse(peer, "too many connections");
+            continue;
+        };
+        let (tls, hub) = (tls.clone(), hub.clone());
+        connections.spawn(async move {
+            if let Err(why) = serve(stream, peer, tls, &hub).await {
+                hub.refuse(peer, &why);
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    tls: TlsAcceptor,
+    hub: &Arc<Hub>,
+) -> Result<(), String> {
+    // Messages are small and answered at once: waiting to fill packets would cost 40 ms each.
+    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    let traffic = Some(hub.traffic.clone());
+    let stream = Observed { stream, traffic, error: LastError::default() };
+    let stream = tokio::time::timeout(hub.limits.handshake, tls.accept(stream))
+        .await
+        .map_err(|_| "no TLS handshake in time".to_owned())?
+        .map_err(|error| error.to_string())?;
+    let certificates = stream.get_ref().1.peer_certificates();
+    let certificate = certificates.and_then(|certificates| certificates.first());
+    let card =
+        Card::of(certificate.ok_or("found no certificate")?).map_err(|error| error.to_string())?;
+    if let Err(why) = hub.accepted.borrow().check(&card) {
+        hub.refuse(peer, &why);
+    }
+    let service = FederationServer::new(Guestbook { hub: hub.clone(), card: card.clone(), peer })
+        .max_decoding_message_size(hub.limits.message);
+    let service = hyper::service::service_fn(move |request| {
+        tower_service::Service::call(&mut service.clone(), request)
+    });
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.timer(TokioTimer::new())
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .max_concurrent_streams(1)
+        .max_header_list_size(HEADERS)
+        .keep_alive_interval(hub.limits.keep_alive)
+        .keep_alive_timeout(hub.limits.keep_alive_timeout);
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = &mut connection => {
+            if let Err(error) = ended {
+                debug!(%peer, guest = %card.name, "connection: {error}");
+            }
+        }
+        _ = cut_off(hub.accepted.clone(), &card) => {
+            // The stream says why; whether or not the guest reads it, this is the end.
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(LAST_WORDS, connection).await;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a certificate is not in the list, or not valid any longer; says which.
+async fn cut_off(mut accepted: watch::Receiver<Accepted>, card: &Card) -> String {
+    loop {
+        if let Err(why) = accepted.borrow_and_update().check(card) {
+            return why;
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let until = Duration::from_secs(card.valid_until.try_into().unwrap_or(0));
+        if until < now {
+            return format!("certificate {} has expired", card.fingerprint);
+        }
+        // Not longer than an hour, because the clock may be set.
+        let left = (until - now + Duration::from_secs(1)).min(Duration::from_secs(3600));
+        tokio::select! {
+            changed = accepted.changed() => if changed.is_err() {
+                // Nobody changes the list any more.
+                std::future::pending::<()>().await;
+            },
+            () = tokio::time::sleep(left) => {}
+        }
+    }
+}
+
+/// Answers the calls of one connection.
+struct Guestbook {
+    hub: Arc<Hub>,
+    card: Card,
+    peer: SocketAddr,
+}
+
+#[tonic::async_trait]
+impl Federation for Guestbook {
+    type TakePartStream = ReceiverStream<Result<proto::ToGuest, Status>>;
+
+    async fn take_part(
+        &self,
+        request: Request<Streaming<proto::ToHost>>,
+    ) -> Result<Response<Self::TakePartStream>, Status> {
+        let (hub, card, peer) = (self.hub.clone(), self.card.clone(), self.peer);
+        hub.accepted.borrow().check(&card).map_err(Status::permission_denied)?;
+        let (outgoing, messages) = mpsc::channel(QUEUE);
+        let (replaced, replacement) = watch::channel(());
+        let number = hub.count.fetch_add(1, Ordering::Relaxed);
+        let line = Line { number, outgoing: outgoing.clone(), _replaced: replaced };
+        hub.lines().insert(card.name.clone(), line);
+        info!(guest = %card.name, %peer, "connected");
+        tokio::spawn(async move {
+            let stream = Pump { hub: &hub, card: &card, incoming: request.into_inner() };
+            let status = stream.run(replacement).await;
+            let reason = status.message().to_owned();
+            info!(guest = %card.name, %peer, "disconnected: {reason}");
+            if status.code() != tonic::Code::Ok {
+                let _ = outgoing.try_send(Err(status));
+            }
+            {
+                let mut lines = hub.lines();
+                if lines.get(&card.name).is_some_and(|line| line.number == number) {
+                    lines.remove(&card.name);
+                }
+            }
+            let _ = hub.arrivals.send(Arrival::Disconnected(card.name, reason)).await;
+        });
+        Ok(Response::new(ReceiverStream::new(messages)))
+    }
+}
+
+/// Carries what a guest says to the host.
+struct Pump<'a> {
+    hub: &'a Hub,
+    card: &'a Card,
+    incoming: Streaming<proto::ToHost>,
+}
+
+impl Pump<'_> {
+    async fn run(mut self, mut replacement: watch::Receiver<()>) -> Status {
+        let name = &self.card.name;
+        if self.hub.arrivals.send(Arrival::Connected(name.clone())).await.is_err() {
+            return Status::unavailable("the host has stopped");
+        }
+        let cut_off = cut_off(self.hub.accepted.clone(), self.card);
+        tokio::pin!(cut_off);
+        loop {
+            let message = tokio::select! {
+                message = self.incoming.message() => message,
+                why = &mut cut_off => return Status::permission_denied(why),
+                _ = replacement.changed() => {
+                    return Status::aborted("the line is closed, or a newer connection is open");
+                }
+            };
+            let message = match message {
+                Ok(Some(message)) => message,
+                Ok(None) => return Status::ok("the guest has closed"),
+                Err(status) => return status,
+            };
+            let message = match wire::read_to_host(message) {
+                Ok(message) => message,
+                Err(error) => return Status::invalid_argument(error.to_string()),
+            };
+            if let ToHost::Hello(hello) = &message
+                && hello.party != *name
+            {
+                let claimed = &hello.party;
+                let why = format!("the certificate is of `{name}`, the greeting of `{claimed}`");
+                self.hub.refused.fetch_add(1, Ordering::Relaxed);
+                return Status::permission_denied(why);
+            }
+            if self.hub.arrivals.send(Arrival::Message(name.clone(), message)).await.is_err() {
+                return Status::unavailable("the host has stopped");
+            }
+        }
+    }
+}

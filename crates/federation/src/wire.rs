@@ -1,0 +1,88 @@
+//! Messages as bytes: protocol buffers, defined in `proto/fedtse.proto`.
+//!
+//! Encoding takes [`Released`] messages only. Decoding trusts nothing: whatever is missing, unknown
+//! or out of bounds is an error that names the field. A message is never larger than
+//! [`MAX_MESSAGE`], so neither is what decoding allocates, within a small factor.
+//!
+//! `generated.rs` is made from the definition by a test of this crate, so that building needs no
+//! compiler of protocol buffers.
+
+mod decode;
+mod encode;
+mod numbers;
+
+/// The types of `proto/fedtse.proto`, and its service.
+#[allow(missing_docs, clippy::all, clippy::pedantic, reason = "written by a program")]
+#[rustfmt::skip]
+pub(crate) mod generated;
+
+
+#[cfg(test)]
+mod tests;
+
+use prost::Message;
+use thiserror::Error;
+
+use crate::ledger::Released;
+use crate::message::parts::{MAX_VALUES, PartError};
+use crate::message::{ToGuest, ToHost};
+use crate::party::NameError;
+
+/// Most bytes of a message: the largest embedding, and room for what stands around it.
+pub const MAX_MESSAGE: usize = 4 * MAX_VALUES + (1 << 20);
+
+/// Why bytes are not a message.
+#[derive(Debug, Error)]
+pub enum WireError {
+    /// Longer than any message.
+    #[error("message: found {found} bytes, expected at most {MAX_MESSAGE}")]
+    TooLong {
+        /// How long.
+        found: usize,
+    },
+    /// Not protocol buffers of our definition.
+    #[error("message: {0}")]
+    Malformed(#[from] prost::DecodeError),
+    /// Something that must be there is not.
+    #[error("{field}: found nothing, expected a value")]
+    Missing {
+        /// What.
+        field: &'static str,
+    },
+    /// Something is there that cannot be.
+    #[error(transparent)]
+    Part(#[from] PartError),
+    /// Not the name of a party.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+/// A guest's message as bytes.
+pub fn encode_to_host(message: &Released<ToHost>) -> Vec<u8> {
+    encode::to_host(message.message()).encode_to_vec()
+}
+
+/// A host's message as bytes.
+pub fn encode_to_guest(message: &Released<ToGuest>) -> Vec<u8> {
+    encode::to_guest(message.message()).encode_to_vec()
+}
+
+/// Reads a guest's message.
+pub fn decode_to_host(bytes: &[u8]) -> Result<ToHost, WireError> {
+    decode::to_host(read(bytes)?)
+}
+
+/// Reads a host's message.
+pub fn decode_to_guest(bytes: &[u8]) -> Result<ToGuest, WireError> {
+    decode::to_guest(read(bytes)?)
+}
+
+fn read<M: Message + Default>(bytes: &[u8]) -> Result<M, WireError> {
+    if bytes.len() > MAX_MESSAGE {
+        return Err(WireError::TooLong { found: bytes.len() });
+    }
+    Ok(M::decode(bytes)?)
+}
+
+pub(crate) use decode::{to_guest as read_to_guest, to_host as read_to_host};
+pub(crate) use encode::{to_guest as write_to_guest, to_host as write_to_host};

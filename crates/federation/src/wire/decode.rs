@@ -1,0 +1,209 @@
+//! From messages of the definition to ours, every part checked.
+
+use traffic::Step;
+
+use super::generated as wire;
+use super::generated::{leave, to_guest, to_host, welcome};
+use super::{WireError, numbers};
+use crate::message::parts::{
+    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_KEPT, MAX_RANGES, MAX_STEP, MAX_STEPS,
+    PartError, StepRange, Text,
+};
+use crate::message::{
+    Departure, Exchange, Hello, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
+};
+use crate::party::{Attempt, PartyId, Round, RunId};
+use crate::plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
+
+pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
+    use to_host::Message;
+    Ok(match required("message", message.message)? {
+        Message::Hello(message) => ToHost::Hello(Box::new(hello(message)?)),
+        Message::Embedding(wire::Embedding { exchange, purpose, numbers }) => ToHost::Embedding {
+            exchange: of_exchange(exchange)?,
+            purpose: of_purpose(purpose)?,
+            embedding: Embedding(numbers::decode(numbers)?),
+        },
+        Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
+        Message::Kept(wire::Kept { exchange }) => ToHost::Kept { exchange: of_exchange(exchange)? },
+        Message::Leave(wire::Leave { session, departure }) => ToHost::Leave {
+            session,
+            departure: match required("leave", departure)? {
+                leave::Departure::Finished(leave::Finished {}) => Departure::Finished,
+                leave::Departure::Stopped(leave::Stopped {}) => Departure::Stopped,
+                leave::Departure::Failed(leave::Failed { reason }) => {
+                    Departure::Failed(Text::parse(reason)?)
+                }
+            },
+        },
+    })
+}
+
+pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
+    use to_guest::Message;
+    Ok(match required("message", message.message)? {
+        Message::Call(wire::Call {}) => ToGuest::Call,
+        Message::Welcome(message) => ToGuest::Welcome(Box::new(welcome(message)?)),
+        Message::Ask(message) => ask(message)?,
+        Message::Gradient(wire::Gradient { exchange, numbers }) => ToGuest::Gradient {
+            exchange: of_exchange(exchange)?,
+            gradient: EmbeddingGradient(numbers::decode(numbers)?),
+        },
+        Message::Settled(wire::Settled { exchange, best, trained }) => {
+            ToGuest::Settled { exchange: of_exchange(exchange)?, best, trained }
+        }
+        Message::Finish(message) => ToGuest::Finish {
+            run: RunId(message.run),
+            attempt: Attempt(message.attempt),
+            summary: Summary {
+                rounds: Round(message.rounds),
+                epochs: message.epochs,
+                best_epoch: message.best_epoch,
+                validation: finite("validation loss", message.validation)?,
+            },
+        },
+        Message::Refuse(wire::Refuse { reason, session }) => {
+            ToGuest::Refuse { session, reason: Text::parse(reason)? }
+        }
+        Message::Heartbeat(wire::Heartbeat {}) => ToGuest::Heartbeat,
+    })
+}
+
+fn hello(hello: wire::Hello) -> Result<Hello, WireError> {
+    at_most("steps held", hello.held.len(), MAX_RANGES, "ranges")?;
+    let ranges = hello.held.into_iter();
+    Ok(Hello {
+        protocol: hello.protocol,
+        software: Text::parse(hello.software)?,
+        party: PartyId::new(&hello.party)?,
+        session: hello.session,
+        greeting: hello.greeting,
+        terms: terms(hello.terms)?,
+        held: HeldSteps::new(
+            ranges.map(|range| StepRange { first: range.first, last: range.last }).collect(),
+        )?,
+        width: hello.width,
+        standing: standing(required("standing", hello.standing)?)?,
+    })
+}
+
+fn welcome(welcome: wire::Welcome) -> Result<Welcome, WireError> {
+    Ok(Welcome {
+        protocol: welcome.protocol,
+        software: Text::parse(welcome.software)?,
+        session: welcome.session,
+        run: RunId(welcome.run),
+        attempt: Attempt(welcome.attempt),
+        terms: terms(welcome.terms)?,
+        plan: plan(required("plan", welcome.plan)?)?,
+        resume: match required("resume", welcome.resume)? {
+            welcome::Resume::Exactly(round) => Resume::Exactly(Round(round)),
+            welcome::Resume::AsYouAre(round) => Resume::AsYouAre(Round(round)),
+        },
+    })
+}
+
+fn ask(ask: wire::Ask) -> Result<ToGuest, WireError> {
+    at_most("steps asked for", ask.offset.len(), MAX_STEPS, "steps")?;
+    let step = |offset: u64| {
+        let step = ask
+            .first
+            .checked_add_unsigned(offset)
+            .filter(|step| step.unsigned_abs() <= MAX_STEP as u64);
+        step.map(Step).ok_or_else(|| {
+            let found = format!("{} + {offset}", ask.first);
+            PartError::new("steps asked for", found, format!("steps within ±{MAX_STEP}"))
+        })
+    };
+    Ok(ToGuest::Ask {
+        exchange: of_exchange(ask.exchange)?,
+        purpose: of_purpose(ask.purpose)?,
+        batch: Batch::new(ask.offset.iter().copied().map(step).collect::<Result<_, _>>()?)?,
+    })
+}
+
+fn terms(terms: Option<wire::Terms>) -> Result<Terms, WireError> {
+    let terms = required("terms", terms)?;
+    Ok(Terms {
+        network_hash: Text::parse(terms.network_hash)?,
+        step_s: finite("length of a step", terms.step_s)?,
+        origin_s: finite("begin of step 0", terms.origin_s)?,
+        window: terms.window,
+    })
+}
+
+fn standing(standing: wire::Standing) -> Result<Standing, WireError> {
+    at_most("checkpoints", standing.kept.len(), MAX_KEPT, "rounds")?;
+    Ok(Standing {
+        run: standing.run.map(RunId),
+        kept: standing.kept.into_iter().map(Round).collect(),
+        live: standing.live.map(|live| (Attempt(live.attempt), Round(live.round))),
+    })
+}
+
+fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
+    let variant = match wire::LocalVariant::try_from(plan.local_variant) {
+        Ok(wire::LocalVariant::Recompute) => LocalVariant::Recompute,
+        Ok(wire::LocalVariant::Frozen) => LocalVariant::Frozen,
+        _ => return Err(unknown("variant of local updates", plan.local_variant)),
+    };
+    let plan = Plan {
+        seed: plan.seed,
+        batch: plan.batch,
+        epochs: plan.epochs,
+        exchanges: plan.exchanges,
+        recipe: Numbers {
+            rate: plan.rate,
+            one_cycle: plan.one_cycle,
+            decay: plan.decay,
+            clip: plan.clip,
+            average: plan.average,
+        },
+        local: LocalUpdates { count: plan.local_updates, variant, proximal: plan.proximal },
+        keep_every: plan.keep_every,
+    };
+    plan.check()?;
+    Ok(plan)
+}
+
+fn of_exchange(exchange: Option<wire::Exchange>) -> Result<Exchange, WireError> {
+    let exchange = required("exchange", exchange)?;
+    Ok(Exchange {
+        run: RunId(exchange.run),
+        attempt: Attempt(exchange.attempt),
+        round: Round(exchange.round),
+    })
+}
+
+fn of_purpose(purpose: i32) -> Result<Purpose, WireError> {
+    match wire::Purpose::try_from(purpose) {
+        Ok(wire::Purpose::Train) => Ok(Purpose::Train),
+        Ok(wire::Purpose::Validate) => Ok(Purpose::Validate),
+        Ok(wire::Purpose::Estimate) => Ok(Purpose::Estimate),
+        _ => Err(unknown("purpose", purpose)),
+    }
+}
+
+fn required<T>(field: &'static str, part: Option<T>) -> Result<T, WireError> {
+    part.ok_or(WireError::Missing { field })
+}
+
+fn unknown(field: &'static str, found: i32) -> WireError {
+    PartError::new(field, found, "a value of the definition").into()
+}
+
+fn finite(field: &'static str, found: f64) -> Result<f64, WireError> {
+    if found.is_finite() {
+        Ok(found)
+    } else {
+        Err(PartError::new(field, found, "a finite number").into())
+    }
+}
+
+fn at_most(field: &'static str, found: usize, most: usize, of_what: &str) -> Result<(), WireError> {
+    if found <= most {
+        Ok(())
+    } else {
+        Err(PartError::new(field, found, format!("at most {most} {of_what}")).into())
+    }
+}

@@ -1,0 +1,359 @@
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use traffic::Step;
+
+use super::*;
+use crate::ledger::{Ledger, MemorySink};
+use crate::message::parts::{
+    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_KEPT, MAX_RANGES, MAX_STEP, MAX_STEPS,
+    MAX_TEXT, StepRange, Text, Values,
+};
+use crate::message::{Departure, Exchange, Hello, Purpose, Resume, Standing, Terms, Welcome};
+use crate::party::{Attempt, Now, PartyId, Round, RunId};
+use crate::plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
+
+fn text() -> impl Strategy<Value = Text> {
+    "[ -~äßé→]{0,40}".prop_map(Text::of)
+}
+
+fn exchange() -> impl Strategy<Value = Exchange> {
+    (any::<u64>(), any::<u32>(), any::<u64>()).prop_map(|(run, attempt, round)| Exchange {
+        run: RunId(run),
+        attempt: Attempt(attempt),
+        round: Round(round),
+    })
+}
+
+fn purpose() -> impl Strategy<Value = Purpose> {
+    prop_oneof![Just(Purpose::Train), Just(Purpose::Validate), Just(Purpose::Estimate)]
+}
+
+fn values() -> impl Strategy<Value = Values> {
+    (1usize..5, 1usize..6).prop_flat_map(|(width, samples)| {
+        let number = any::<f32>().prop_map(|number| if number.is_finite() { number } else { 0.0 });
+        vec(number, width * samples)
+            .prop_map(move |numbers| Values::new(width, numbers).expect("finite numbers"))
+    })
+}
+
+fn terms() -> impl Strategy<Value = Terms> {
+    (text(), -1e9..1e9, -1e9..1e9, any::<u32>()).prop_map(
+        |(network_hash, step_s, origin_s, window)| Terms { network_hash, step_s, origin_s, window },
+    )
+}
+
+fn held() -> impl Strategy<Value = HeldSteps> {
+    vec((1i64..1000, 0i64..1000), 0..6).prop_map(|pairs| {
+        let mut end = -MAX_STEP - 1;
+        let range = |(gap, length): (i64, i64)| {
+            let first = end + gap;
+            end = first + length;
+            StepRange { first, last: end }
+        };
+        HeldSteps::new(pairs.into_iter().map(range).collect()).expect("in order and apart")
+    })
+}
+
+fn standing() -> impl Strategy<Value = Standing> {
+    (
+        option::of(any::<u64>().prop_map(RunId)),
+        vec(any::<u64>().prop_map(Round), 0..MAX_KEPT),
+        option::of((any::<u32>().prop_map(Attempt), any::<u64>().prop_map(Round))),
+    )
+        .prop_map(|(run, kept, live)| Standing { run, kept, live })
+}
+
+fn to_host() -> impl Strategy<Value = ToHost> {
+    let hello = (
+        (any::<u32>(), text(), any::<u64>(), any::<u64>(), any::<u32>()),
+        (terms(), held(), standing()),
+    )
+        .prop_map(
+            |((protocol, software, session, greeting, width), (terms, held, standing))| {
+                let party = PartyId::new("fleet-a").expect("a name");
+                ToHost::Hello(Box::new(Hello {
+                    protocol,
+                    software,
+                    party,
+                    session,
+                    greeting,
+                    terms,
+                    held,
+                    width,
+                    standing,
+                }))
+            },
+        );
+    let departure = prop_oneof![
+        Just(Departure::Finished),
+        Just(Departure::Stopped),
+        text().prop_map(Departure::Failed)
+    ];
+    prop_oneof![
+        hello,
+        (exchange(), purpose(), values()).prop_map(|(exchange, purpose, values)| {
+            ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }
+        }),
+        exchange().prop_map(|exchange| ToHost::Kept { exchange }),
+        Just(ToHost::Heartbeat),
+        (any::<u64>(), departure)
+            .prop_map(|(session, departure)| ToHost::Leave { session, departure }),
+    ]
+}
+
+fn plan() -> impl Strategy<Value = Plan> {
+    let recipe =
+        (0f32..1.0, any::<bool>(), 0f32..1.0, option::of(0f32..9.0), option::of(0f32..0.9))
+            .prop_map(|(rate, one_cycle, decay, clip, average)| Numbers {
+                rate,
+                one_cycle,
+                decay,
+                clip,
+                average,
+            });
+    let variant = prop_oneof![Just(LocalVariant::Recompute), Just(LocalVariant::Frozen)];
+    let local = (1u32..1000, variant, 0f32..1.0)
+        .prop_map(|(count, variant, proximal)| LocalUpdates { count, variant, proximal });
+    let counts = (any::<u64>(), 1u32..4096, 1u32..1000, 1u32..u32::MAX, 1u32..u32::MAX);
+    (counts, recipe, local).prop_map(
+        |((seed, batch, epochs, exchanges, keep_every), recipe, local)| Plan {
+            seed,
+            batch,
+            epochs,
+            exchanges,
+            recipe,
+            local,
+            keep_every,
+        },
+    )
+}
+
+fn to_guest() -> impl Strategy<Value = ToGuest> {
+    let resume = prop_oneof![
+        any::<u64>().prop_map(|round| Resume::Exactly(Round(round))),
+        any::<u64>().prop_map(|round| Resume::AsYouAre(Round(round)))
+    ];
+    let welcome = (
+        (any::<u32>(), text(), any::<u64>(), any::<u64>(), any::<u32>()),
+        (terms(), plan(), resume),
+    )
+        .prop_map(|((protocol, software, session, run, attempt), (terms, plan, resume))| {
+            let (run, attempt) = (RunId(run), Attempt(attempt));
+            ToGuest::Welcome(Box::new(Welcome {
+                protocol,
+                software,
+                session,
+                run,
+                attempt,
+                terms,
+                plan,
+                resume,
+            }))
+        });
+    let steps = vec((-MAX_STEP..=MAX_STEP).prop_map(Step), 1..20);
+    let summary = (any::<u64>(), any::<u32>(), any::<u32>(), -1e9..1e9).prop_map(
+        |(rounds, epochs, best_epoch, validation)| Summary {
+            rounds: Round(rounds),
+            epochs,
+            best_epoch,
+            validation,
+        },
+    );
+    prop_oneof![
+        Just(ToGuest::Call),
+        welcome,
+        (exchange(), purpose(), steps).prop_map(|(exchange, purpose, steps)| ToGuest::Ask {
+            exchange,
+            purpose,
+            batch: Batch::new(steps).expect("some steps"),
+        }),
+        (exchange(), values()).prop_map(|(exchange, values)| ToGuest::Gradient {
+            exchange,
+            gradient: EmbeddingGradient(values)
+        }),
+        (exchange(), any::<bool>(), any::<bool>())
+            .prop_map(|(exchange, best, trained)| ToGuest::Settled { exchange, best, trained }),
+        (any::<u64>(), any::<u32>(), summary).prop_map(|(run, attempt, summary)| {
+            ToGuest::Finish { run: RunId(run), attempt: Attempt(attempt), summary }
+        }),
+        (any::<u64>(), text()).prop_map(|(session, reason)| ToGuest::Refuse { session, reason }),
+        Just(ToGuest::Heartbeat),
+    ]
+}
+
+fn released<M: crate::ledger::Recorded>(message: M) -> Released<M> {
+    let party = PartyId::new("a").expect("a name");
+    let mut ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("an empty ledger");
+    ledger.release(Now::default(), &party, message).expect("a ledger in memory")
+}
+
+proptest! {
+    #[test]
+    fn a_guests_message_comes_back_as_it_was(message in to_host()) {
+        let bytes = encode_to_host(&released(message.clone()));
+        prop_assert_eq!(decode_to_host(&bytes).unwrap(), message);
+    }
+
+    #[test]
+    fn a_hosts_message_comes_back_as_it_was(message in to_guest()) {
+        let bytes = encode_to_guest(&released(message.clone()));
+        prop_assert_eq!(decode_to_guest(&bytes).unwrap(), message);
+    }
+
+    /// A message that was damaged on the way is another message or an error, never a panic.
+    #[test]
+    fn damaged_messages_do_no_harm(
+        ours in to_host(),
+        theirs in to_guest(),
+        damage in vec((any::<usize>(), any::<u8>()), 1..8),
+        cut in any::<usize>(),
+    ) {
+        for bytes in [encode_to_host(&released(ours)), encode_to_guest(&released(theirs))] {
+            let mut bytes = bytes;
+            for (place, byte) in &damage {
+                let length = bytes.len();
+                bytes[place % length] = *byte;
+            }
+            bytes.truncate(cut % (bytes.len() + 1));
+            let _ = decode_to_host(&bytes);
+            let _ = decode_to_guest(&bytes);
+        }
+    }
+}
+
+fn an_exchange() -> Option<generated::Exchange> {
+    Some(generated::Exchange { run: 1, attempt: 2, round: 3 })
+}
+
+fn refused_by_host(message: generated::to_host::Message) -> String {
+    let message = generated::ToHost { message: Some(message) };
+    decode_to_host(&message.encode_to_vec()).unwrap_err().to_string()
+}
+
+fn refused_by_guest(message: generated::to_guest::Message) -> String {
+    let message = generated::ToGuest { message: Some(message) };
+    decode_to_guest(&message.encode_to_vec()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_missing_is_not_zero() {
+    use generated::{to_guest, to_host};
+    assert_eq!(
+        decode_to_host(&[]).unwrap_err().to_string(),
+        "message: found nothing, expected a value"
+    );
+    assert_eq!(
+        decode_to_guest(&[]).unwrap_err().to_string(),
+        "message: found nothing, expected a value"
+    );
+    let embedding = generated::Embedding { exchange: None, purpose: 1, numbers: None };
+    assert!(
+        refused_by_host(to_host::Message::Embedding(embedding))
+            .starts_with("exchange: found nothing")
+    );
+    let embedding = generated::Embedding { exchange: an_exchange(), purpose: 1, numbers: None };
+    assert!(
+        refused_by_host(to_host::Message::Embedding(embedding))
+            .starts_with("numbers: found nothing")
+    );
+    let embedding = generated::Embedding { exchange: an_exchange(), purpose: 0, numbers: None };
+    assert!(
+        refused_by_host(to_host::Message::Embedding(embedding)).starts_with("purpose: found 0")
+    );
+    let leave = generated::Leave { departure: None, session: 1 };
+    assert!(refused_by_host(to_host::Message::Leave(leave)).starts_with("leave: found nothing"));
+    let settled = generated::Settled { exchange: None, best: true, trained: true };
+    assert!(
+        refused_by_guest(to_guest::Message::Settled(settled))
+            .starts_with("exchange: found nothing")
+    );
+}
+
+#[test]
+fn what_is_beyond_bounds_is_refused() {
+    use generated::{numbers, to_guest, to_host};
+    let embedding = |width, numbers: &[f32]| {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        let values = Some(numbers::Values::F32(bytes.into()));
+        refused_by_host(to_host::Message::Embedding(generated::Embedding {
+            exchange: an_exchange(),
+            purpose: 1,
+            numbers: Some(generated::Numbers { width, values }),
+        }))
+    };
+    assert!(embedding(2, &[1.0, f32::NAN]).contains("NaN at place 1"));
+    assert!(embedding(2, &[1.0, f32::INFINITY]).contains("inf at place 1"));
+    assert!(embedding(2, &[1.0; 3]).contains("a whole number of samples of 2"));
+    assert!(embedding(0, &[1.0; 3]).contains("a whole number of samples of 0"));
+    assert!(embedding(1, &[]).contains("found 0"));
+    assert!(embedding(1, &vec![0.0; MAX_VALUES + 1]).contains("at most"));
+
+    let ask = |first, offset| {
+        let ask = generated::Ask { exchange: an_exchange(), purpose: 1, first, offset };
+        refused_by_guest(to_guest::Message::Ask(ask))
+    };
+    assert!(ask(0, vec![]).contains("found 0"));
+    assert!(ask(0, vec![0; MAX_STEPS + 1]).contains("at most 4096 steps"));
+    assert!(ask(0, vec![u64::MAX]).contains("steps within"));
+    assert!(ask(i64::MAX, vec![1]).contains("steps within"));
+    assert!(ask(i64::MIN, vec![0]).contains("steps within"));
+    assert!(ask(MAX_STEP, vec![1]).contains("steps within"));
+
+    let refuse = |reason: String| {
+        refused_by_guest(to_guest::Message::Refuse(generated::Refuse { reason, session: 0 }))
+    };
+    assert!(refuse("x".repeat(MAX_TEXT + 1)).contains("at most 512 bytes"));
+    assert!(refuse("\u{1b}[2J".into()).contains("control character"));
+
+    let hello = |held: usize, kept: usize, party: &str| {
+        refused_by_host(to_host::Message::Hello(generated::Hello {
+            protocol: 1,
+            party: party.into(),
+            terms: Some(generated::Terms::default()),
+            held: vec![generated::StepRange { first: 0, last: 0 }; held],
+            standing: Some(generated::Standing { run: None, kept: vec![0; kept], live: None }),
+            ..generated::Hello::default()
+        }))
+    };
+    assert!(hello(MAX_RANGES + 1, 0, "a").contains("at most 4096 ranges"));
+    assert!(hello(2, 0, "a").contains("in order and apart"));
+    assert!(hello(0, MAX_KEPT + 1, "a").contains("at most 8 rounds"));
+    assert!(hello(0, 0, "../a").contains("name of a party"));
+
+    let too_long = vec![0; MAX_MESSAGE + 1];
+    assert!(matches!(decode_to_host(&too_long), Err(WireError::TooLong { .. })));
+}
+
+/// The numbers of an exchange are nearly all of its bytes: 2 % at most are something else, for the
+/// default model on the corridor of the paper (128 samples, 17 links, 2 numbers per link), from
+/// whichever round.
+#[test]
+fn an_exchange_is_its_numbers() {
+    let exchange = Exchange { run: RunId(u64::MAX), attempt: Attempt(9), round: Round(100_000) };
+    let (samples, width) = (128, 34);
+    let values = Values::new(width, vec![1.5; samples * width]).unwrap();
+    // Steps of a day anywhere in this century, in any order.
+    let steps =
+        (0..samples as i64).map(|sample| Step(170_000_000 + sample * 6007 % 8640)).collect();
+    let bytes = encode_to_guest(&released(ToGuest::Ask {
+        exchange,
+        purpose: Purpose::Train,
+        batch: Batch::new(steps).unwrap(),
+    }))
+    .len()
+        + encode_to_host(&released(ToHost::Embedding {
+            exchange,
+            purpose: Purpose::Train,
+            embedding: Embedding(values.clone()),
+        }))
+        .len()
+        + encode_to_guest(&released(ToGuest::Gradient {
+            exchange,
+            gradient: EmbeddingGradient(values),
+        }))
+        .len();
+    let numbers = 2 * 4 * samples * width;
+    assert!(bytes > numbers, "{bytes} bytes for {numbers}");
+    assert!(bytes * 100 < numbers * 102, "{bytes} bytes for {numbers}");
+}
