@@ -43,6 +43,7 @@ pub mod stgcn;
 pub mod store;
 pub mod temporal;
 mod vector;
+mod winograd;
 
 pub use activation::{Activate, Activation};
 pub use average::Average;

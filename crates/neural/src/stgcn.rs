@@ -108,7 +108,8 @@ pub fn stgcn(shape: &StgcnShape, laplacian: &Sparse) -> Result<Chain, StgcnError
     let mut chain = Chain::new();
     let (mut time, mut inputs) = (shape.time, shape.channels);
     for (number, &[inner, outer]) in shape.blocks.iter().enumerate() {
-        let name = |layer: &str| format!("block{}.{layer}", number + 1);
+        let block = format!("block{}", number + 1);
+        let name = |layer: &str| format!("{block}.{layer}");
         let first = TemporalShape { kernel, time, nodes, inputs, outputs: inner };
         time -= kernel - 1;
         let graph = ChebShape { orders: shape.orders, slices: time, inputs: inner, outputs: inner };
@@ -116,8 +117,7 @@ pub fn stgcn(shape: &StgcnShape, laplacian: &Sparse) -> Result<Chain, StgcnError
         chain = chain
             .then(&name("gate"), TemporalConv::gated(first))
             .then(&name("graph"), ChebConv::new(graph, laplacian, Activation::Relu, true))
-            .then(&name("mix"), Linear::new(time * nodes, inner, inner))
-            .then(&name("conv"), TemporalConv::new(second, Activation::Relu));
+            .then(&block, TemporalConv::new(second, Activation::Relu).after_mix());
         time -= kernel - 1;
         chain = chain.then(&name("norm"), LayerNorm::new(time, nodes * outer));
         inputs = outer;
