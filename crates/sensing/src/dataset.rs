@@ -26,10 +26,12 @@ use crate::recordings::{self, Recording, RecordingWatch};
 use crate::table::{Column, Kind, TableError, TableReader, TableWriter};
 use crate::vehicles::VehicleTable;
 
+mod moments;
 mod samples;
 mod tables;
 mod text;
 
+pub(crate) use samples::DatasetPositions;
 pub use samples::DatasetSamples;
 pub use tables::{class_name, class_named};
 use tables::{read_loops, read_vehicles, write_loops, write_vehicles};
@@ -340,6 +342,11 @@ impl Dataset {
     /// Its trajectories, in order of time.
     pub fn samples(&self) -> Result<DatasetSamples<'_>, DatasetError> {
         DatasetSamples::open(self)
+    }
+
+    /// Its trajectories without lanes and speeds, which features do not need.
+    pub(crate) fn positions(&self) -> Result<DatasetPositions, DatasetError> {
+        DatasetPositions::open(self)
     }
 
     /// Counts of its loop sensors, if they counted.

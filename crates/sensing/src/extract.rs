@@ -8,52 +8,30 @@
 //! 1. [`journey`](crate::check_sample) turns two sightings into motion along links.
 //! 2. [`traffic::cut`] divides the motion exactly at cells and sub-steps.
 //! 3. Pieces are added up per band of fleets; a step's fleets are sums of bands.
+//!
+//! Most of the time a vehicle just goes on within its cell: such motion is added up first, in a
+//! short loop, and the rest of a moment after it.
 
 use serde::Serialize;
 use thiserror::Error;
-use traffic::{Metres, Network, Seconds, StepClock, VehicleId, VehicleSample};
+use traffic::{Metres, Network, Seconds, Totals, VehicleId, VehicleSample};
 
-use crate::fleet::Fleets;
 use crate::journey::{
-    BreakReason, Breaks, Progress, SampleError, check_sample, is_time, over_turns, progress,
+    BreakReason, Breaks, Position, Progress, SampleError, Sighting, check_place, check_sample,
+    is_time, over_turns, progress,
 };
 use crate::vehicles::VehicleTable;
 
+mod plan;
 mod step_features;
 mod sums;
 mod under_way;
 
+pub use plan::FeaturePlan;
+pub(crate) use plan::MAX_PARTS;
 pub use step_features::{FleetFeatures, StepFeatures};
 use sums::Sums;
-use under_way::{Traffic, UnderWay};
-
-/// What to extract.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FeaturePlan {
-    /// The steps.
-    pub clock: StepClock,
-    /// Cells that each link is cut into.
-    pub cells: usize,
-    /// Sub-steps that each step is cut into.
-    pub sub_steps: usize,
-    /// How long a vehicle may go unseen and still be on its way.
-    pub patience: Seconds,
-    /// Who sees what.
-    pub fleets: Fleets,
-}
-
-impl FeaturePlan {
-    /// The paper's: steps of 10 s, 6 cells, 2 sub-steps.
-    pub fn paper(fleets: Fleets) -> Self {
-        Self {
-            clock: StepClock { length: Seconds::new(10.0) },
-            cells: 6,
-            sub_steps: 2,
-            patience: Seconds::new(5.0),
-            fleets,
-        }
-    }
-}
+use under_way::{Stretch, Traffic, UnderWay};
 
 /// Why extraction stopped.
 #[derive(Debug, Error)]
@@ -109,12 +87,24 @@ pub struct FeatureExtractor<'n> {
     recording: Option<f64>,
     now: f64,
     closed: StepFeatures,
+    /// The step that vehicles go on in.
+    current: i64,
+    /// Positions of the moment that need a closer look.
+    others: Vec<usize>,
+}
+
+/// A position that cannot be true.
+pub(crate) struct BadPosition {
+    /// Its place in its moment.
+    pub at: usize,
+    /// What is wrong.
+    pub error: SampleError,
 }
 
 impl<'n> FeatureExtractor<'n> {
     /// Ready for the first recording.
     pub fn new(network: &'n Network, plan: FeaturePlan) -> Result<Self, ExtractError> {
-        check_plan(&plan)?;
+        plan.check()?;
         Ok(Self {
             network,
             traffic: Traffic::default(),
@@ -122,6 +112,8 @@ impl<'n> FeatureExtractor<'n> {
             recording: None,
             now: f64::NEG_INFINITY,
             closed: StepFeatures::empty(network, &plan),
+            current: i64::MIN,
+            others: Vec::new(),
             plan,
         })
     }
@@ -148,28 +140,61 @@ impl<'n> FeatureExtractor<'n> {
         if !is_time(t) {
             return Err(ExtractError::Moment(SampleError::Time(t)));
         }
-        if self.recording.is_none() {
-            self.begin(time, on_step);
-        }
-        if t < self.now {
+        if self.recording.is_some() && t < self.now {
             let error = SampleError::Backwards { found: t, last: self.now };
             return Err(ExtractError::Moment(error));
         }
-        self.now = t;
-        while self.sums.first_end() + self.plan.patience.get() <= t {
+        let failed = |sample: &VehicleSample, error| ExtractError::Sample {
+            vehicle: vehicles.get(sample.vehicle).map_or_else(
+                || format!("number {}", sample.vehicle.0),
+                |vehicle| vehicle.name.to_string(),
+            ),
+            time: sample.time,
+            error,
+        };
+        let mut positions = Vec::with_capacity(samples.len());
+        for sample in samples {
+            check_sample(self.network, sample).map_err(|error| failed(sample, error))?;
+            if sample.time != t {
+                let error = SampleError::OtherMoment { found: sample.time, moment: t };
+                return Err(failed(sample, error));
+            }
+            let &VehicleSample { vehicle, link, position: metres, .. } = sample;
+            positions.push(Position { vehicle, link, metres });
+        }
+        self.positions(time, &positions, vehicles, on_step)
+            .map_err(|BadPosition { at, error }| failed(&samples[at], error))
+    }
+
+    /// Takes in all positions of one moment, not earlier than the last.
+    pub(crate) fn positions(
+        &mut self,
+        time: Seconds,
+        positions: &[Position],
+        vehicles: &VehicleTable,
+        on_step: &mut impl FnMut(&StepFeatures),
+    ) -> Result<(), BadPosition> {
+        if self.recording.is_none() {
+            self.begin(time, on_step);
+        }
+        let before = std::mem::replace(&mut self.now, time.get());
+        while self.sums.first_end() + self.plan.patience.get() <= self.now {
             self.close_first(true, on_step);
         }
-        for sample in samples {
-            self.take(sample, vehicles).map_err(|error| ExtractError::Sample {
-                vehicle: vehicles.get(sample.vehicle).map_or_else(
-                    || format!("number {}", sample.vehicle.0),
-                    |vehicle| vehicle.name.to_string(),
-                ),
-                time: sample.time,
-                error,
-            })?;
+        let mut others = std::mem::take(&mut self.others);
+        others.clear();
+        match self.sums.stretch(before, self.now) {
+            Some(stretch) if self.now - before <= self.plan.patience.get() => {
+                self.go_on(&stretch, positions, &mut others);
+            }
+            _ => others.extend(0..positions.len()),
         }
-        self.sums.report.samples += samples.len() as u64;
+        for &at in &others {
+            let taken = self.take(positions[at], vehicles);
+            taken.map_err(|error| BadPosition { at, error })?;
+        }
+        self.others = others;
+        self.sums.report.samples += positions.len() as u64;
         Ok(())
     }
 
@@ -193,44 +218,86 @@ impl<'n> FeatureExtractor<'n> {
         &self.sums.report
     }
 
-    fn take(&mut self, sample: &VehicleSample, vehicles: &VehicleTable) -> Result<(), SampleError> {
-        check_sample(self.network, sample)?;
-        if sample.time != self.now {
-            return Err(SampleError::OtherMoment { found: sample.time, moment: self.now });
+    /// Adds up the motion of all vehicles that go on within their room; notes the `others`.
+    fn go_on(&mut self, stretch: &Stretch, positions: &[Position], others: &mut Vec<usize>) {
+        if self.current != stretch.step {
+            self.current = stretch.step;
+            self.enter_step(stretch, positions);
         }
-        let length = self.network.link(sample.link).length.get() as f32;
-        let sample = VehicleSample { position: sample.position.min(length), ..*sample };
-        let Some(vehicle) = self.traffic.find(sample.vehicle) else {
-            let name = vehicles.get(sample.vehicle).map_or("", |vehicle| &vehicle.name);
-            let band = self.plan.fleets.band_of(name) as u8;
-            if self.traffic.add(UnderWay::new(&sample, band)) {
+        let seconds = Seconds::new(stretch.end - stretch.begin);
+        let boxes = &mut self.sums.step(stretch.step).boxes[..];
+        let mut sum = Totals::default();
+        for (at, &position) in positions.iter().enumerate() {
+            let vehicle = self.traffic.find(position.vehicle);
+            if let Some(vehicle) = vehicle
+                && let Some(metres) = vehicle.goes_on(stretch, position)
+            {
+                let piece = Totals { time: seconds, distance: Metres::new(metres) };
+                boxes[vehicle.room.cell + stretch.sub_step] += piece;
+                vehicle.own += piece;
+                vehicle.seen.time = stretch.end;
+                vehicle.seen.metres = position.metres;
+                sum += piece;
+            } else {
+                others.push(at);
+            }
+        }
+        self.sums.report.trajectory_time += sum.time;
+        self.sums.report.trajectory_distance += sum.distance;
+    }
+
+    /// Brings vehicles that are seen at the ends of a stretch into the boxes of its step.
+    fn enter_step(&mut self, stretch: &Stretch, positions: &[Position]) {
+        for position in positions {
+            if let Some(vehicle) = self.traffic.find(position.vehicle)
+                && vehicle.seen.time == stretch.begin
+                && vehicle.in_box.0 < stretch.step
+            {
+                self.sums.leave_box(vehicle);
+                vehicle.in_box.0 = stretch.step;
+            }
+        }
+    }
+
+    /// Takes in one position, whatever the vehicle did.
+    fn take(&mut self, position: Position, vehicles: &VehicleTable) -> Result<(), SampleError> {
+        let Position { vehicle: id, link, metres } = position;
+        check_place(self.network, link, metres)?;
+        let length = self.network.link(link).length.get() as f32;
+        let next = Sighting { time: self.now, link, metres: metres.min(length) };
+        let Some(vehicle) = self.traffic.find(id) else {
+            let Some(known) = vehicles.get(id) else {
+                return Err(SampleError::Vehicle { found: id.0, vehicles: vehicles.all().len() });
+            };
+            let band = self.plan.fleets.band_of(&known.name) as u8;
+            if self.traffic.add(UnderWay::new(id, next, band)) {
                 self.sums.report.breaks.count(BreakReason::Gap);
             }
             return Ok(());
         };
-        if sample.time <= vehicle.seen.time {
-            return Err(SampleError::Duplicate { time: sample.time });
+        if next.time <= vehicle.seen.time {
+            return Err(SampleError::Duplicate { time: next.time });
         }
         let sums = &mut self.sums;
-        match progress(self.network, &vehicle.seen, &sample, self.plan.patience) {
+        match progress(self.network, &vehicle.seen, &next, self.plan.patience) {
             Progress::Along(motion) => {
-                sums.add(vehicle, sample.link, motion);
-                vehicle.seen.position = sample.position.max(vehicle.seen.position);
+                sums.add(vehicle, link, motion);
+                vehicle.seen.metres = next.metres.max(vehicle.seen.metres);
             }
             Progress::Over { path, metres } => {
                 let seen = vehicle.seen;
-                over_turns(self.network, &seen, &sample, &path, metres, |link, motion| {
+                over_turns(self.network, &seen, &next, &path, metres, |link, motion| {
                     if link != vehicle.seen.link {
                         sums.turned(vehicle, link, motion.t0);
                         vehicle.seen.link = link;
                     }
                     sums.add(vehicle, link, motion);
                 });
-                if vehicle.seen.link != sample.link {
-                    sums.turned(vehicle, sample.link, sample.time);
+                if vehicle.seen.link != link {
+                    sums.turned(vehicle, link, next.time);
                 }
-                vehicle.seen.link = sample.link;
-                vehicle.seen.position = sample.position;
+                vehicle.seen.link = link;
+                vehicle.seen.metres = next.metres;
             }
             Progress::Broken(reason) => {
                 sums.report.breaks.count(reason);
@@ -239,14 +306,15 @@ impl<'n> FeatureExtractor<'n> {
                 if let BreakReason::Gap = reason {
                     sums.arrive(vehicle);
                 }
-                let origin = vehicle.seen.origin;
-                *vehicle = UnderWay::new(&sample, vehicle.band);
+                let origin = vehicle.origin;
+                *vehicle = UnderWay::new(id, next, vehicle.band);
                 if !matches!(reason, BreakReason::Gap) {
-                    vehicle.seen.origin = origin;
+                    vehicle.origin = origin;
                 }
             }
         }
-        vehicle.seen.time = sample.time;
+        vehicle.seen.time = next.time;
+        vehicle.room = sums.room(vehicle);
         Ok(())
     }
 
@@ -284,29 +352,6 @@ impl<'n> FeatureExtractor<'n> {
         on_step(&self.closed);
         self.sums.reuse(open);
     }
-}
-
-/// Shorter steps could not be counted through all of time.
-const MIN_STEP: Seconds = Seconds::new(0.001);
-/// The most cells or sub-steps: more is a mistake, and would fill the memory.
-pub(crate) const MAX_PARTS: usize = 100;
-
-fn check_plan(plan: &FeaturePlan) -> Result<(), ExtractError> {
-    let positive = |value: f64| value > 0.0 && value.is_finite();
-    let fail = |field, found: String, expected| Err(ExtractError::Plan { field, found, expected });
-    if !(positive(plan.clock.length.get()) && plan.clock.length >= MIN_STEP) {
-        return fail("step", plan.clock.length.to_string(), "0.001 s or more");
-    }
-    if !positive(plan.patience.get()) {
-        return fail("patience", plan.patience.to_string(), "more than 0 s");
-    }
-    if plan.cells == 0 || plan.cells > MAX_PARTS {
-        return fail("cells", plan.cells.to_string(), "1 to 100");
-    }
-    if plan.sub_steps == 0 || plan.sub_steps > MAX_PARTS {
-        return fail("sub-steps", plan.sub_steps.to_string(), "1 to 100");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

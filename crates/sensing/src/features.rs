@@ -25,7 +25,7 @@
 
 use std::path::{Path, PathBuf};
 
-use traffic::{Network, Samples, Seconds, Step, network_hash};
+use traffic::{Network, Seconds, Step, network_hash};
 
 use crate::dataset::{Dataset, DatasetError, read_json, software, write_json};
 use crate::extract::{
@@ -37,10 +37,12 @@ mod loops;
 mod manifest;
 mod read;
 mod write;
+mod write_behind;
 
 pub use manifest::{FeaturesManifest, FleetEntry, ReportEntry};
 pub use read::{FeatureTable, LoopTable};
 use write::FeatureWriter;
+use write_behind::WriteBehind;
 
 /// The format that this version writes and reads.
 pub const FEATURES_FORMAT: &str = "fedtse-features/1";
@@ -144,11 +146,11 @@ pub fn extract_dataset(
     if steps > MAX_STEPS as f64 {
         return Err(FeaturesError::TooManySteps { path: dataset.folder().to_owned(), steps, step });
     }
-    let mut samples = dataset.samples()?;
+    let mut positions = dataset.positions()?;
     let mut recordings = dataset.manifest().recordings.iter().copied();
     let mut current = None::<crate::Recording>;
     let mut moment = Vec::new();
-    while let Some(time) = samples.next_moment(&mut moment)? {
+    while let Some(time) = positions.next_moment(&mut moment)? {
         if time < from {
             continue;
         }
@@ -167,14 +169,17 @@ pub fn extract_dataset(
                         path: dataset.folder().join("trajectories.parquet"),
                         problem: format!(
                             "row {}: time: found {time}, expected a time within the recordings of manifest.json",
-                            samples.rows_read()
+                            positions.rows_read()
                         ),
                     });
                 }
             }
         }
-        extractor.moment(time, &moment, dataset.vehicles(), &mut on_step).map_err(failed)?;
-        progress(samples.rows_read(), samples.rows());
+        extractor.positions(time, &moment, dataset.vehicles(), &mut on_step).map_err(|bad| {
+            let first = positions.rows_read() - moment.len() as u64;
+            positions.bad_row(first + bad.at as u64, bad.error.to_string())
+        })?;
+        progress(positions.rows_read(), positions.rows());
     }
     // Recordings may end, or lie, after the last vehicle was seen.
     if let Some(recording) = current {
@@ -201,25 +206,19 @@ pub fn make_features(
     };
     // Features that were there stay until the new ones are whole.
     let unfinished = Unfinished(dataset.folder().join("features.unfinished"));
-    let mut writer = FeatureWriter::create(&unfinished.0, dataset.network(), &plan)?;
+    let writer = FeatureWriter::create(&unfinished.0, dataset.network(), &plan)?;
     let mut held = HeldSteps::default();
-    let mut failure = None;
-    let counted_by = if sensors.is_some() { "sensors" } else { "trajectories" };
-    let report = extract_dataset(
-        dataset,
-        plan.clone(),
-        from,
-        |features| {
-            if features.complete && failure.is_none() {
+    let (report, writer) = std::thread::scope(|scope| {
+        let mut writer = WriteBehind::start(scope, writer, sensors.as_ref());
+        let on_step = |features: &StepFeatures| {
+            if features.complete {
                 held.push(features.step);
-                failure = writer.step(features, sensors.as_ref()).err();
+                writer.step(features);
             }
-        },
-        progress,
-    )?;
-    if let Some(error) = failure {
-        return Err(error.into());
-    }
+        };
+        let report = extract_dataset(dataset, plan.clone(), from, on_step, progress)?;
+        Ok::<_, FeaturesError>((report, writer.join()?))
+    })?;
     if held.is_empty() {
         let recordings = dataset.manifest().recordings.iter();
         let recordings: Vec<String> =
@@ -248,7 +247,7 @@ pub fn make_features(
         smooth_s: write::SMOOTH,
         fleet_seed: plan.fleets.seed(),
         fleets: fleet_entries(&plan),
-        loops: counted_by.into(),
+        loops: if sensors.is_some() { "sensors" } else { "trajectories" }.into(),
         held,
         report: (&report).into(),
     };

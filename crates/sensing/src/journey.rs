@@ -49,6 +49,14 @@ pub enum SampleError {
         /// When.
         time: f64,
     },
+    /// A vehicle that nobody announced.
+    #[error("vehicle: found number {found}, expected less than {vehicles}")]
+    Vehicle {
+        /// The number found.
+        found: u32,
+        /// Vehicles known.
+        vehicles: usize,
+    },
     /// A link that the network does not have.
     #[error("link: found number {found}, expected less than {links}")]
     Link {
@@ -82,22 +90,37 @@ pub fn check_sample(network: &Network, sample: &VehicleSample) -> Result<(), Sam
     if !is_time(sample.time) {
         return Err(SampleError::Time(sample.time));
     }
-    let links = network.links();
-    let Some(link) = links.get(sample.link.index()) else {
-        return Err(SampleError::Link { found: sample.link.0, links: links.len() });
-    };
-    let length = link.length.get();
-    if !(sample.position >= 0.0 && sample.position <= length as f32 + END_TOLERANCE) {
-        return Err(SampleError::Position {
-            found: sample.position,
-            length,
-            link: link.name.clone(),
-        });
-    }
+    check_place(network, sample.link, sample.position)?;
     if !(sample.speed >= 0.0 && sample.speed.is_finite()) {
         return Err(SampleError::Speed(sample.speed));
     }
     Ok(())
+}
+
+/// Checks that a place is on the network.
+pub(crate) fn check_place(
+    network: &Network,
+    link: LinkId,
+    position: f32,
+) -> Result<(), SampleError> {
+    let links = network.links();
+    let Some(found) = links.get(link.index()) else {
+        return Err(SampleError::Link { found: link.0, links: links.len() });
+    };
+    let length = found.length.get();
+    if position >= 0.0 && position <= length as f32 + END_TOLERANCE {
+        return Ok(());
+    }
+    Err(SampleError::Position { found: position, length, link: found.name.clone() })
+}
+
+/// Where a vehicle is at a moment: what features need of a sample.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Position {
+    pub vehicle: VehicleId,
+    pub link: LinkId,
+    /// Metres from the start of the link.
+    pub metres: f32,
 }
 
 /// Where tracks were broken, and how often.
@@ -113,13 +136,13 @@ pub struct Breaks {
     pub backwards: u64,
 }
 
-/// One vehicle's last sighting.
+/// When and where a vehicle was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     pub time: f64,
     pub link: LinkId,
-    pub position: f32,
-    pub origin: LinkId,
+    /// From the start of the link, and not past its end.
+    pub metres: f32,
 }
 
 /// What a new sample means for a vehicle under way.
@@ -151,35 +174,40 @@ impl Breaks {
     }
 }
 
-/// Compares a sighting with the next sample (already checked, and later).
+/// The furthest that a vehicle can get in some seconds.
+pub(crate) fn furthest(seconds: f64) -> f64 {
+    MAX_SPEED * seconds
+}
+
+/// Compares a sighting with the next one, which is later.
 #[inline]
 pub(crate) fn progress(
     network: &Network,
     last: &Sighting,
-    sample: &VehicleSample,
+    next: &Sighting,
     patience: Seconds,
 ) -> Progress {
-    let elapsed = sample.time - last.time;
+    let elapsed = next.time - last.time;
     if elapsed > patience.get() {
         return Progress::Broken(BreakReason::Gap);
     }
-    if sample.link == last.link {
-        if sample.position < last.position - BACKWARD_NOISE {
+    if next.link == last.link {
+        if next.metres < last.metres - BACKWARD_NOISE {
             return Progress::Broken(BreakReason::Backwards);
         }
-        let (x0, x1) = (f64::from(last.position), f64::from(sample.position.max(last.position)));
-        if x1 - x0 > MAX_SPEED * elapsed {
+        let (x0, x1) = (f64::from(last.metres), f64::from(next.metres.max(last.metres)));
+        if x1 - x0 > furthest(elapsed) {
             return Progress::Broken(BreakReason::TooFast);
         }
-        return Progress::Along(Motion { t0: last.time, x0, t1: sample.time, x1 });
+        return Progress::Along(Motion { t0: last.time, x0, t1: next.time, x1 });
     }
-    let Some(path) = path(network, last.link, sample.link) else {
+    let Some(path) = path(network, last.link, next.link) else {
         return Progress::Broken(BreakReason::Unreachable);
     };
     let between: f64 = path[1..path.len() - 1].iter().map(|&l| network.link(l).length.get()).sum();
-    let left = network.link(last.link).length.get() - f64::from(last.position);
-    let metres = left.max(0.0) + between + f64::from(sample.position);
-    if metres > MAX_SPEED * elapsed {
+    let left = network.link(last.link).length.get() - f64::from(last.metres);
+    let metres = left.max(0.0) + between + f64::from(next.metres);
+    if metres > furthest(elapsed) {
         return Progress::Broken(BreakReason::TooFast);
     }
     Progress::Over { path, metres }
@@ -196,23 +224,23 @@ fn path(network: &Network, from: LinkId, to: LinkId) -> Option<Vec<LinkId>> {
 pub(crate) fn over_turns(
     network: &Network,
     last: &Sighting,
-    sample: &VehicleSample,
+    next: &Sighting,
     path: &[LinkId],
     metres: f64,
     mut along: impl FnMut(LinkId, Motion),
 ) {
-    let elapsed = sample.time - last.time;
+    let elapsed = next.time - last.time;
     let mut done = 0.0;
     let mut t0 = last.time;
     for (index, &id) in path.iter().enumerate() {
         let is_last = index + 1 == path.len();
         let length = network.link(id).length.get();
-        let x0 = if index == 0 { f64::from(last.position).min(length) } else { 0.0 };
-        let x1 = if is_last { f64::from(sample.position) } else { length };
+        let x0 = if index == 0 { f64::from(last.metres).min(length) } else { 0.0 };
+        let x1 = if is_last { f64::from(next.metres) } else { length };
         done += x1 - x0;
         // Standing on the border: all the time belongs to the link ahead.
         let share = if metres > 0.0 { done / metres } else { 0.0 };
-        let t1 = if is_last { sample.time } else { last.time + elapsed * share };
+        let t1 = if is_last { next.time } else { last.time + elapsed * share };
         if t1 > t0 || x1 > x0 {
             along(id, Motion { t0, x0, t1, x1 });
         }

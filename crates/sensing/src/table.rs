@@ -158,6 +158,18 @@ impl Column {
         }
     }
 
+    /// Takes all values out, and keeps their room.
+    pub fn clear(&mut self) {
+        match self {
+            Self::I32(values) => values.clear(),
+            Self::I64(values) => values.clear(),
+            Self::F32(values) => values.clear(),
+            Self::F64(values) => values.clear(),
+            Self::OptionalF64(values) => values.clear(),
+            Self::Text(values) => values.clear(),
+        }
+    }
+
     /// Whether it has no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

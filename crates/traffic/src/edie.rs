@@ -73,6 +73,24 @@ pub struct Boxes {
     pub sub_step: f64,
 }
 
+impl Boxes {
+    /// The cell of a position, and where it ends: the last one never does.
+    #[inline(always)]
+    pub fn cell_at(&self, x: f64) -> (usize, f64) {
+        let last = self.cells - 1;
+        // Through i64, which processors convert to at once.
+        let cell = (((x / self.cell) as i64).max(0) as usize).min(last);
+        (cell, if cell == last { f64::INFINITY } else { (cell + 1) as f64 * self.cell })
+    }
+
+    /// The sub-step of a time, from time zero, and when it ends.
+    #[inline(always)]
+    pub fn sub_step_at(&self, t: f64) -> (i64, f64) {
+        let sub_step = floor(t / self.sub_step);
+        (sub_step, (sub_step + 1) as f64 * self.sub_step)
+    }
+}
+
 /// Cuts a motion at all borders and hands each piece to `piece(sub_step, cell, seconds, metres)`.
 ///
 /// Sub-steps are numbered from time zero. The pieces' times and distances add up to the motion's
@@ -110,12 +128,9 @@ struct Place {
 impl Place {
     #[inline(always)]
     fn at(t: f64, x: f64, boxes: Boxes) -> Self {
-        let last_cell = boxes.cells - 1;
-        // Through i64, which processors convert to at once.
-        let cell = (((x / boxes.cell) as i64).max(0) as usize).min(last_cell);
-        let sub_step = floor(t / boxes.sub_step);
-        let next_x = if cell == last_cell { f64::INFINITY } else { (cell + 1) as f64 * boxes.cell };
-        Self { cell, sub_step, next_x, next_t: (sub_step + 1) as f64 * boxes.sub_step }
+        let (cell, next_x) = boxes.cell_at(x);
+        let (sub_step, next_t) = boxes.sub_step_at(t);
+        Self { cell, sub_step, next_x, next_t }
     }
 }
 

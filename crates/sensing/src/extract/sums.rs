@@ -6,8 +6,9 @@ use traffic::{
     Boxes, LinkId, Metres, Motion, Network, Seconds, Step, StepClock, Totals, TurnId, cut,
 };
 
-use super::under_way::UnderWay;
+use super::under_way::{Room, Stretch, UnderWay};
 use super::{ExtractReport, FeaturePlan};
+use crate::journey::furthest;
 
 /// Sums of one open step.
 pub(super) struct OpenStep {
@@ -101,6 +102,36 @@ impl<'n> Sums<'n> {
         self.spare.push(closed);
     }
 
+    /// The time between two moments, if it lies in one sub-step.
+    pub fn stretch(&self, begin: f64, end: f64) -> Option<Stretch> {
+        // Sub-steps are the same on all links.
+        let (number, until) = self.cuts.first()?.sub_step_at(begin);
+        let SubStep { step, within, .. } = SubStep::new(number, self.sub_steps);
+        let sub_step = within * self.cells;
+        let stretch = Stretch { begin, end, step, sub_step, furthest: furthest(end - begin) };
+        (begin < end && end <= until).then_some(stretch)
+    }
+
+    /// The room that a vehicle has where it was last seen.
+    pub fn room(&self, vehicle: &UnderWay) -> Room {
+        let (link, x) = (vehicle.seen.link, f64::from(vehicle.seen.metres));
+        if vehicle.in_box.1 != link {
+            return Room::NONE;
+        }
+        let (cell, end) = self.cuts[link.index()].cell_at(x);
+        let end = end.min(self.network.link(link).length.get());
+        let loops = self.loops_on[link.index()].iter();
+        let ahead = loops.map(|&(_, position)| position).filter(|&position| position > x);
+        Room { cell: self.row(vehicle.band, link) + cell, end: ahead.fold(end, f64::min) }
+    }
+
+    /// Where the boxes of a band and link begin.
+    #[inline]
+    fn row(&self, band: u8, link: LinkId) -> usize {
+        let links = self.network.links().len();
+        (usize::from(band) * links + link.index()) * self.cells * self.sub_steps
+    }
+
     /// Adds a motion along one link to the boxes, and counts the loops it crosses.
     // The compiler would not: two places call it. But a motion handed over in memory costs more
     // than adding it up.
@@ -108,9 +139,7 @@ impl<'n> Sums<'n> {
     pub fn add(&mut self, vehicle: &mut UnderWay, link: LinkId, motion: Motion) {
         self.report.trajectory_time += Seconds::new(motion.t1 - motion.t0);
         self.report.trajectory_distance += Metres::new(motion.x1 - motion.x0);
-        let per_link = self.cells * self.sub_steps;
-        let row =
-            (usize::from(vehicle.band) * self.network.links().len() + link.index()) * per_link;
+        let row = self.row(vehicle.band, link);
         cut(motion, self.cuts[link.index()], |sub_step, cell, seconds, metres| {
             if sub_step != self.sub_step.number {
                 self.sub_step = SubStep::new(sub_step, self.sub_steps);
@@ -145,7 +174,7 @@ impl<'n> Sums<'n> {
 
     /// A trip ended where the vehicle was last seen.
     pub fn arrive(&mut self, vehicle: &UnderWay) {
-        let trip = (vehicle.seen.origin, vehicle.seen.link);
+        let trip = (vehicle.origin, vehicle.seen.link);
         let step = self.step_at(vehicle.seen.time);
         *step.trips[usize::from(vehicle.band)].entry(trip).or_default() += 1;
     }
@@ -171,7 +200,7 @@ impl<'n> Sums<'n> {
     /// The sums of a step that is still open. A time that rounding puts a hair into a closed step
     /// counts for the first open one.
     #[inline]
-    fn step(&mut self, step: i64) -> &mut OpenStep {
+    pub fn step(&mut self, step: i64) -> &mut OpenStep {
         let offset = (step - self.first).max(0) as usize;
         while self.open.len() <= offset {
             let fresh = self.spare.pop().unwrap_or_else(|| self.fresh());

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
-use traffic::{LinkId, VehicleClass, VehicleId};
+use traffic::{Boxes, LinkId, Motion, VehicleClass, VehicleId, cut};
 
 use super::*;
+use crate::fleet::Fleets;
 use crate::test_roads::corridor;
 
 fn plan(rates: &[f64]) -> FeaturePlan {
@@ -175,6 +176,10 @@ fn impossible_samples_are_refused_by_name() {
         "vehicle `2` at 0 s: link: found number 99, expected less than 17"
     );
     assert_eq!(
+        bad(&|s| s.vehicle = VehicleId(3)),
+        "vehicle `number 3` at 0 s: vehicle: found number 3, expected less than 3"
+    );
+    assert_eq!(
         refuse(&[sample(0.0, 1, e1, 0.0), sample(0.0, 1, e1, 1.0)]),
         "vehicle `1` at 0 s: found twice at time 0, expected once"
     );
@@ -185,7 +190,73 @@ fn impossible_samples_are_refused_by_name() {
     assert_eq!(back.to_string(), "moment: time: found 4, expected 5 or later");
 }
 
+#[test]
+fn a_vehicle_twice_at_one_moment_is_refused_wherever_it_is() {
+    let network = corridor().unwrap();
+    let e1 = network.link_named("E1").unwrap();
+    // It goes on in its cell (of 25 m), it goes on to the next one, or it stays behind.
+    for twice in [[11.0, 12.0], [11.0, 40.0], [40.0, 11.0], [8.0, 11.0], [11.0, 8.0]] {
+        let mut extractor = FeatureExtractor::new(&network, plan(&[])).unwrap();
+        let mut feed = |t: f64, places: &[f32]| {
+            let samples: Vec<_> = places.iter().map(|&x| sample(t, 0, e1, x)).collect();
+            extractor.moment(Seconds::new(t), &samples, &named(1), &mut |_| {})
+        };
+        feed(0.0, &[9.0]).unwrap();
+        feed(1.0, &[10.0]).unwrap();
+        let error = feed(2.0, &twice).unwrap_err().to_string();
+        assert_eq!(error, "vehicle `0` at 2 s: found twice at time 2, expected once", "{twice:?}");
+    }
+}
+
 proptest! {
+    /// Most motion is added up without being cut. The sums are those of cutting all of it.
+    #[test]
+    fn boxes_and_loops_are_those_of_cutting_each_motion(
+        // Steps of eighths of a metre: borders of cells (25 m) and the loop are hit.
+        strides in prop::collection::vec(prop::collection::vec(0..48u32, 30), 1..8),
+        begin in 0..20u32,
+        interval in prop::sample::select(vec![0.4, 1.0, 2.5]),
+    ) {
+        let network = corridor().unwrap();
+        let e1 = network.link_named("E1").unwrap();
+        let time = |tick: usize| f64::from(begin) + tick as f64 * interval;
+        let place = |stride: &[u32], tick: usize| {
+            (f64::from(stride[..tick].iter().sum::<u32>()) / 8.0).min(150.0)
+        };
+        let moments: Vec<_> = (0..=30).map(|tick| {
+            let seen = strides.iter().enumerate();
+            let samples = seen.map(|(v, s)| sample(time(tick), v as u32, e1, place(s, tick) as f32));
+            (time(tick), samples.collect())
+        }).collect();
+        let (steps, report) = extract(&network, plan(&[0.5]), &moments, time(30));
+
+        let boxes = Boxes { cell: 25.0, cells: 6, sub_step: 5.0 };
+        let mut expected = vec![Totals::default(); steps.len() * 12];
+        let (detector, mut crossed) = (network.loops()[0].position.get(), 0);
+        let first = steps[0].step.0 * 2;
+        for stride in &strides {
+            for tick in 0..30 {
+                let (t0, t1) = (time(tick), time(tick + 1));
+                let (x0, x1) = (place(stride, tick), place(stride, tick + 1));
+                cut(Motion { t0, x0, t1, x1 }, boxes, |sub_step, cell, seconds, metres| {
+                    let (time, distance) = (Seconds::new(seconds), Metres::new(metres));
+                    expected[(sub_step - first) as usize * 6 + cell] += Totals { time, distance };
+                });
+                crossed += u32::from(x0 < detector && detector <= x1);
+            }
+        }
+        for (at, step) in steps.iter().enumerate() {
+            for (found, expected) in step.all.boxes[..12].iter().zip(&expected[at * 12..]) {
+                // The same pieces are added up in another order: rounding of some hundred terms.
+                prop_assert!((found.time - expected.time).get().abs() < 1e-10);
+                prop_assert!((found.distance - expected.distance).get().abs() < 1e-10);
+            }
+        }
+        prop_assert_eq!(steps.iter().map(|step| step.loops[0]).sum::<u32>(), crossed);
+        let seen: f64 = strides.iter().map(|stride| place(stride, 30)).sum();
+        prop_assert!((report.trajectory_distance.get() - seen).abs() < 1e-9);
+    }
+
     /// Whatever vehicles do, no time or distance is lost between trajectories and boxes, and a
     /// fleet of everyone equals the truth.
     #[test]

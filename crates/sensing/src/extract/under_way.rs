@@ -1,31 +1,67 @@
 //! The vehicles under way.
 
-use traffic::{LinkId, Totals, VehicleId, VehicleSample};
+use traffic::{LinkId, Totals, VehicleId};
 
-use crate::journey::Sighting;
+use crate::journey::{Position, Sighting};
 
 /// A vehicle under way.
 pub(super) struct UnderWay {
     pub vehicle: VehicleId,
-    pub seen: Sighting,
     pub band: u8,
+    /// Where its trip began.
+    pub origin: LinkId,
+    pub seen: Sighting,
     /// The box of link × step that it is in, with its own totals there.
     pub in_box: (i64, LinkId),
     pub own: Totals,
+    pub room: Room,
+}
+
+/// How far a vehicle can go on with nothing to note but time and distance: the rest of its cell, or
+/// up to the next loop. Nearly all that vehicles do from moment to moment is within it.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// The place of the cell in the sums of a step, in the first sub-step.
+    pub cell: usize,
+    /// Metres from the start of the link, not included.
+    pub end: f64,
+}
+
+impl Room {
+    /// None at all.
+    pub const NONE: Self = Self { cell: 0, end: f64::NEG_INFINITY };
 }
 
 impl UnderWay {
     /// A vehicle where it is first seen.
-    pub fn new(sample: &VehicleSample, band: u8) -> Self {
-        let &VehicleSample { time, vehicle, link, position, .. } = sample;
-        Self {
-            vehicle,
-            seen: Sighting { time, link, position, origin: link },
-            band,
-            in_box: (i64::MAX, link),
-            own: Totals::default(),
-        }
+    pub fn new(vehicle: VehicleId, seen: Sighting, band: u8) -> Self {
+        let (origin, in_box) = (seen.link, (i64::MAX, seen.link));
+        Self { vehicle, band, origin, seen, in_box, own: Totals::default(), room: Room::NONE }
     }
+
+    /// The metres that it went, if all it did since it was last seen, at the start of a stretch,
+    /// was to go on within its room.
+    #[inline]
+    pub fn goes_on(&self, stretch: &Stretch, now: Position) -> Option<f64> {
+        let (from, to) = (f64::from(self.seen.metres), f64::from(now.metres));
+        let goes_on = self.in_box == (stretch.step, now.link)
+            && self.seen.time == stretch.begin
+            && from <= to
+            && to < self.room.end
+            && to - from <= stretch.furthest;
+        goes_on.then_some(to - from)
+    }
+}
+
+/// The time between two moments that lie in one sub-step.
+pub(super) struct Stretch {
+    pub begin: f64,
+    pub end: f64,
+    pub step: i64,
+    /// Where the sums of the sub-step begin in a link's.
+    pub sub_step: usize,
+    /// The furthest that a vehicle can get in it.
+    pub furthest: f64,
 }
 
 /// All vehicles under way, packed, and where each one is among them: every sample asks, so there

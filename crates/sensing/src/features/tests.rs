@@ -1,4 +1,4 @@
-use traffic::{LinkId, LoopCount, VehicleClass, VehicleSample};
+use traffic::{LinkId, LoopCount, VehicleClass, VehicleId, VehicleSample};
 
 use super::*;
 use crate::dataset::{DatasetWriter, Provenance};
@@ -142,6 +142,40 @@ fn stored_features_read_back() {
     assert!(expected > 50);
     let unknown = features.fleet("fleet-30").unwrap_err().to_string();
     assert!(unknown.contains("expected one of: fleet-20, fleet-50, fleet-80"), "{unknown}");
+}
+
+#[test]
+fn a_row_off_the_road_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let network = corridor().unwrap();
+    let gap = Seconds::new(60.0);
+    let mut writer =
+        DatasetWriter::create(folder.path(), &network, Provenance::default(), gap).unwrap();
+    let mut vehicles = VehicleTable::default();
+    for number in 0..3 {
+        vehicles.number(&number.to_string(), VehicleClass::Car);
+    }
+    let link = network.link_named("E1").unwrap();
+    for second in 0..=20 {
+        let time = f64::from(second);
+        let samples = [0, 1, 2].map(|number| VehicleSample {
+            time,
+            vehicle: VehicleId(number),
+            link,
+            position: if (second, number) == (15, 1) { 200.0 } else { second as f32 },
+            lane: 0,
+            speed: 1.0,
+        });
+        writer.moment(Seconds::new(time), &samples).unwrap();
+    }
+    writer.finish(&vehicles, &[]).unwrap();
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let error = make_features(&dataset, plan(), Seconds::ZERO, |_, _| {}).unwrap_err().to_string();
+    // Fifteen moments of three vehicles come before it, and one vehicle of its own moment.
+    let expected = "row 47: position: found 200 m, expected 0 to 150 m on link `E1`";
+    assert!(error.contains("trajectories.parquet: ") && error.ends_with(expected), "{error}");
+    assert!(!folder.path().join("features").exists());
+    assert!(!folder.path().join("features.unfinished").exists());
 }
 
 #[test]

@@ -13,23 +13,30 @@ use crate::table::{Column, Kind, TableError, TableWriter};
 
 /// Length of the trailing mean of the smooth targets, as the paper's labels were averaged.
 pub(super) const SMOOTH: Seconds = Seconds::new(60.0);
-/// Rows to a row group.
-const GROUP_ROWS: usize = 1 << 17;
+/// Rows of the first row group: few enough that those of all columns stay in the cache, and that
+/// writing soon begins.
+const FEWEST_ROWS: usize = 1 << 14;
+/// Rows of the largest.
+const MOST_ROWS: usize = 1 << 17;
 
 /// A table whose rows are gathered until they make a row group.
 struct Rows {
     table: TableWriter,
     columns: Vec<Column>,
+    written: usize,
 }
 
 impl Rows {
     fn create(path: &Path, columns: &[(&str, Kind)]) -> Result<Self, TableError> {
         let table = TableWriter::create(path, columns)?;
-        Ok(Self { table, columns: columns.iter().map(|&(_, kind)| Column::new(kind)).collect() })
+        let columns = columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
+        Ok(Self { table, columns, written: 0 })
     }
 
-    fn end_of_step(&mut self) -> Result<(), TableError> {
-        if self.columns[0].len() < GROUP_ROWS { Ok(()) } else { self.flush() }
+    /// Whether there are enough rows for a group. Groups grow with the table: a long one of many
+    /// small groups would be slow to open.
+    fn is_full(&self) -> bool {
+        self.columns[0].len() >= (self.written / 8).clamp(FEWEST_ROWS, MOST_ROWS)
     }
 
     fn flush(&mut self) -> Result<(), TableError> {
@@ -37,9 +44,8 @@ impl Rows {
             return Ok(());
         }
         self.table.write(&self.columns)?;
-        for column in &mut self.columns {
-            *column = Column::new(column.kind());
-        }
+        self.written += self.columns[0].len();
+        self.columns.iter_mut().for_each(Column::clear);
         Ok(())
     }
 
@@ -133,12 +139,7 @@ impl FleetRows {
         })
     }
 
-    fn step(
-        &mut self,
-        step: Step,
-        features: &FleetFeatures,
-        squares: &[[f64; 2]],
-    ) -> Result<(), TableError> {
+    fn step(&mut self, step: Step, features: &FleetFeatures, squares: &[[f64; 2]]) {
         let per_link = features.boxes.len() / features.vehicles.len().max(1);
         for (link, boxes) in features.boxes.chunks(per_link.max(1)).enumerate() {
             let mut totals = Totals::default();
@@ -163,20 +164,21 @@ impl FleetRows {
                 }
             }
         }
-        self.boxes.end_of_step()?;
         for (turn, &count) in features.turns.iter().enumerate().filter(|&(_, &count)| count > 0) {
             self.turns.i64(0, step.0);
             self.turns.i32(1, turn as u32);
             self.turns.i32(2, count);
         }
-        self.turns.end_of_step()?;
         for &(origin, destination, count) in &features.trips {
             self.trips.i64(0, step.0);
             self.trips.i32(1, origin.0);
             self.trips.i32(2, destination.0);
             self.trips.i32(3, count);
         }
-        self.trips.end_of_step()
+    }
+
+    fn tables(&mut self) -> [&mut Rows; 3] {
+        [&mut self.boxes, &mut self.turns, &mut self.trips]
     }
 
     fn into_tables(self) -> [Rows; 3] {
@@ -238,9 +240,9 @@ impl<'n> FeatureWriter<'n> {
         sensors: Option<&LoopSteps>,
     ) -> Result<(), TableError> {
         let step = features.step;
-        self.all.step(step, &features.all, &features.squares)?;
+        self.all.step(step, &features.all, &features.squares);
         for (rows, fleet) in self.fleets.iter_mut().zip(&features.fleets) {
-            rows.step(step, fleet, &[])?;
+            rows.step(step, fleet, &[]);
         }
         for (detector, &counted) in features.loops.iter().enumerate() {
             self.loops.i64(0, step.0);
@@ -251,11 +253,19 @@ impl<'n> FeatureWriter<'n> {
             };
             self.loops.optional(2, count.map(f64::from));
         }
-        self.loops.end_of_step()?;
-        self.write_targets(features)
+        self.targets_step(features);
+        // The tables of fleets are full at the same time.
+        let fleets = self.fleets.iter_mut().chain([&mut self.all]);
+        let mut full: Vec<&mut Rows> = fleets.flat_map(FleetRows::tables).collect();
+        full.extend([&mut self.targets, &mut self.loops]);
+        full.retain(|rows| rows.is_full());
+        if full.is_empty() {
+            return Ok(());
+        }
+        full.into_par_iter().try_for_each(Rows::flush)
     }
 
-    fn write_targets(&mut self, features: &StepFeatures) -> Result<(), TableError> {
+    fn targets_step(&mut self, features: &StepFeatures) {
         if self.last_step.is_none_or(|last| last.0 + 1 != features.step.0) {
             self.recent.clear();
         }
@@ -278,10 +288,9 @@ impl<'n> FeatureWriter<'n> {
             self.targets.f64(4, mean.density.get());
             self.targets.f64(5, mean.flow.get());
         }
-        self.targets.end_of_step()
     }
 
-    /// Completes all tables, each by itself: most rows of a dataset of hours are encoded here.
+    /// Completes all tables.
     pub(super) fn finish(self) -> Result<(), TableError> {
         let fleets = self.fleets.into_iter().chain([self.all]);
         let mut tables: Vec<Rows> = fleets.flat_map(FleetRows::into_tables).collect();

@@ -21,6 +21,7 @@ impl ReadAhead {
         let (path, rows) = (table.path().to_owned(), table.rows());
         let ((send, batches), (used, reuse)) = (sync_channel(WAITING), channel());
         thread::Builder::new()
+            .name("decode".into())
             .spawn(move || decode(table, batch_rows, &send, &reuse))
             .map_err(|source| TableError::Io { path, source })?;
         Ok(Self { batches, used, rows })

@@ -14,10 +14,6 @@ use parquet::schema::types::{ColumnPath, Type};
 
 use super::{Column, Kind, TableError, damaged};
 
-/// Bytes of a column's dictionary: enough for times, vehicles and names of a row group. What has
-/// more values than that is better written as it is.
-const LARGEST_DICTIONARY: usize = 64 * 1024;
-
 /// Writes a table under a temporary name, and gives it its own when it is whole.
 pub struct TableWriter {
     path: PathBuf,
@@ -43,10 +39,10 @@ impl TableWriter {
         let level = ZstdLevel::try_new(1).map_err(damaged)?;
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
-            .set_dictionary_page_size_limit(LARGEST_DICTIONARY);
-        for &(name, _) in columns.iter().filter(|&&(_, kind)| kind == Kind::F32) {
-            // Hardly two are alike: a dictionary of them costs time and space.
-            properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), false);
+            .set_dictionary_enabled(false);
+        for &(name, _) in columns.iter().filter(|&&(_, kind)| kind == Kind::Text) {
+            // Of numbers, compression alone makes less, and faster.
+            properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), true);
         }
         let properties = properties.build();
         let writer =
