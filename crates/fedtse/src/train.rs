@@ -13,8 +13,10 @@ use crate::progress;
 
 mod curves;
 mod fit;
+mod guest_options;
 
 pub use fit::{Method, Task};
+pub use guest_options::GuestOptions;
 
 /// Fit an estimator on a dataset's features and score it
 ///
@@ -40,6 +42,8 @@ pub struct TrainArguments {
     /// Model of the neural estimators
     #[arg(long, value_enum, default_value_t = Arch::Link)]
     arch: Arch,
+    #[command(flatten)]
+    guest: GuestOptions,
     /// Seed of the neural estimators: first weights, order of samples, dropout
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -76,11 +80,20 @@ impl From<Target> for TargetKind {
 
 /// Models of the neural estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Arch {
+pub enum Arch {
     /// One set of weights for all links, with message passing
     Link,
     /// The paper's: STGCN sub-models, embeddings of 9 numbers
     Paper,
+}
+
+impl From<Arch> for Architecture {
+    fn from(arch: Arch) -> Self {
+        match arch {
+            Arch::Link => Architecture::Link,
+            Arch::Paper => Architecture::Paper,
+        }
+    }
 }
 
 /// Parts of the data.
@@ -140,13 +153,10 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         Part::Validation => &study.split().validation,
         Part::Test => &study.split().test,
     };
-    let architecture = match arguments.arch {
-        Arch::Link => Architecture::Link,
-        Arch::Paper => Architecture::Paper,
-    };
+    let architecture = Architecture::from(arguments.arch);
     let (method, seed) = (arguments.method, arguments.seed);
     let epochs = arguments.epochs.map(|epochs| epochs as usize);
-    let task = Task { method, architecture, target, seed, epochs };
+    let task = Task { method, architecture, target, seed, epochs, guest: arguments.guest };
     let bar = match task.most_epochs() {
         Some(epochs) => progress::bar("training", epochs as u64),
         None => ProgressBar::hidden(),

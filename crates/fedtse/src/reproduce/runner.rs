@@ -15,7 +15,7 @@ use super::job::{Estimator, Job, JobFolder, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use crate::progress;
-use crate::train::Task;
+use crate::train::{GuestOptions, Task};
 
 /// What jobs need to run.
 pub struct Workshop<'a> {
@@ -81,6 +81,7 @@ impl Workshop<'_> {
                     target: job.target,
                     seed: job.training_seed.unwrap_or(0),
                     epochs: self.settings.epochs,
+                    guest: GuestOptions::default(),
                 };
                 fit(&task, &study(&dataset.folder, job)?, &mut record)?;
             }

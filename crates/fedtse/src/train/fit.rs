@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use traffic::Step;
 
 use super::curves;
+use super::guest_options::GuestOptions;
 
 /// The estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
@@ -55,6 +56,8 @@ pub struct Task {
     pub seed: u64,
     /// Most epochs of the neural estimators; the architecture's own if none.
     pub epochs: Option<usize>,
+    /// Of the neural estimators.
+    pub guest: GuestOptions,
 }
 
 /// A fit's estimates, and of a neural estimator how it was trained.
@@ -102,6 +105,7 @@ impl Task {
         if let Some(epochs) = self.epochs {
             plan.recipe.epochs = epochs;
         }
+        self.guest.apply(&mut plan);
         plan
     }
 
