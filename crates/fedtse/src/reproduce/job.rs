@@ -134,8 +134,8 @@ impl Job {
             (Estimator::Own(_), Some(Architecture::Link)) => 24,
             (Estimator::Own(_), Some(Architecture::Paper)) => 105,
             (Estimator::Own(Method::ScaleUp), None) => 1,
-            (Estimator::Own(_), None) => 4,
-            (Estimator::Peer(_), _) => 40,
+            (Estimator::Own(_), None) => 2,
+            (Estimator::Peer(_), _) => 35,
         }
     }
 }

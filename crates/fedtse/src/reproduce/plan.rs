@@ -84,7 +84,7 @@ impl RowPlan {
 
 impl TablePlan {
     /// Every job once, in the order of what is wanted most: a whole table with one training seed
-    /// before the next; in it the `link` rows, the references, the peer's, the `paper` rows.
+    /// before the next; in it the `paper` rows, which take longest, last; raw before smooth targets.
     pub fn jobs(&self, range: &Range) -> Vec<Job> {
         let mut jobs: Vec<Job> = Vec::new();
         for row in &self.rows {
@@ -102,13 +102,8 @@ impl TablePlan {
         let place =
             |job: &Job| range.training_seeds.iter().position(|s| Some(*s) == job.training_seed);
         jobs.sort_by_key(|job| {
-            let class = match (job.estimator, job.architecture) {
-                (Estimator::Own(_), Some(Architecture::Link)) => 0,
-                (Estimator::Own(_), None) => 1,
-                (Estimator::Peer(_), _) => 2,
-                (Estimator::Own(_), Some(Architecture::Paper)) => 3,
-            };
-            (place(job).unwrap_or(0), class, job.target == TargetKind::Smooth)
+            let is_paper = job.architecture == Some(Architecture::Paper);
+            (place(job).unwrap_or(0), is_paper, job.target == TargetKind::Smooth, job.weight())
         });
         jobs
     }
@@ -147,7 +142,8 @@ mod tests {
         let jobs = table2::plan(&table2::RATES).jobs(&range());
         let second = jobs.iter().position(|job| job.training_seed == Some(2)).unwrap();
         assert!(jobs[second..].iter().all(|job| job.training_seed == Some(2)));
-        assert_eq!(jobs[0].architecture, Some(Architecture::Link));
+        let paper = jobs.iter().position(|job| job.architecture == Some(Architecture::Paper));
+        assert!(jobs[paper.unwrap()..second].iter().all(|job| job.architecture.is_some()));
         assert_eq!(jobs[0].target, TargetKind::Raw);
     }
 

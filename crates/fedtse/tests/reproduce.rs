@@ -1,0 +1,201 @@
+//! The paper's tables end to end, in the small version that simulates minutes and trains for two
+//! epochs.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{ok, ok_json, refused, text};
+use serde_json::Value;
+
+/// A run in the built-in world that takes seconds.
+struct Run<'a> {
+    table: &'a str,
+    out: &'a Path,
+    data: &'a Path,
+}
+
+impl Run<'_> {
+    fn arguments<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+        let folders = ["--out", text(self.out), "--data", text(self.data)];
+        [&["reproduce", self.table, "--quick"][..], &folders[..], more].concat()
+    }
+}
+
+/// All finished jobs of a folder, by name.
+fn jobs(out: &Path) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(out.join("jobs")).expect("there is a folder of jobs");
+    let files = entries.map(|entry| entry.expect("the folder can be read").path());
+    let finished = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
+    let named = finished.map(|path| {
+        let name = path.file_stem().expect("files have names").to_string_lossy().into_owned();
+        (name, std::fs::read_to_string(&path).expect("jobs are text"))
+    });
+    named.collect()
+}
+
+/// A table without the day it was made on.
+fn table(out: &Path, name: &str) -> Value {
+    let text = std::fs::read_to_string(out.join(name)).expect("the table was written");
+    let mut table: Value = serde_json::from_str(&text).expect("the table is JSON");
+    assert!(table["made"]["date"].take().as_str().is_some_and(|date| date.len() == 10));
+    table
+}
+
+#[test]
+fn an_interrupted_run_ends_with_the_same_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+    let more = ["--only", "oracle,tse-n,ridge,scale-up", "--training-seeds", "1,2", "--jobs", "2"];
+    let run = |out| Run { table: "table2", out, data: &data };
+
+    let shown = ok_json(&run(&whole).arguments(&more));
+    // 2 demand seeds, 2 targets, 2 rates; neural: 2 architectures, 2 training seeds.
+    assert_eq!(jobs(&whole).len(), 2 * 2 * (2 * 2 * (1 + 2) + 2 + 2));
+    assert_eq!(shown["unfinished"], Value::Array(Vec::new()));
+    assert_eq!(shown["quick"], true);
+
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fedtse"))
+        .args(run(&parts).arguments(&more))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while child.try_wait().unwrap().is_none() && (!parts.exists() || jobs(&parts).is_empty()) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // However far it came: one job is missing, and one was being written.
+    let mut before = jobs(&parts);
+    let (name, _) = before.pop_first().unwrap();
+    let path = parts.join("jobs").join(format!("{name}.json"));
+    std::fs::rename(&path, path.with_extension("json.unfinished")).unwrap();
+
+    let report = [&more[..], &["--report"]].concat();
+    if !before.is_empty() {
+        let so_far = ok_json(&run(&parts).arguments(&report));
+        let missing = so_far["unfinished"].as_array().unwrap();
+        assert_eq!(missing.len(), jobs(&whole).len() - before.len());
+        assert!(missing.contains(&Value::String(name)));
+    }
+    ok(&run(&parts).arguments(&more));
+    assert_eq!(table(&parts, "table2.json"), table(&whole, "table2.json"));
+    let read = |out: &Path| std::fs::read_to_string(out.join("table2.md")).unwrap();
+    let without_day = |text: String| text.split_once(" by ").map(|(_, rest)| rest.to_owned());
+    assert_eq!(without_day(read(&parts)), without_day(read(&whole)));
+    // What was finished was not done again: even run times are the old ones.
+    let after = jobs(&parts);
+    assert!(before.iter().all(|(name, text)| after[name] == *text));
+}
+
+#[test]
+fn the_numbers_are_those_of_train() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let more = ["--only", "oracle,ridge", "--seeds", "3", "--target", "raw"];
+    let shown = ok_json(&Run { table: "table2", out: &out, data: &data }.arguments(&more));
+    let dataset = data.join("builtin-45-seed-3");
+    for (row, method, arch) in [(0, "ridge", "link"), (2, "oracle", "paper")] {
+        let train = ["train", "--data", text(&dataset), "--method", method, "--arch", arch];
+        let more = ["--rate", "80", "--target", "raw", "--epochs", "2"];
+        let trained = ok_json(&[&train[..], &more[..]].concat());
+        let cell = &shown["rows"][row]["cells"][0][1];
+        for quantity in ["density", "flow"] {
+            let expected = &trained[0]["score"][quantity]["rmse"];
+            assert_eq!(cell[quantity]["rmse"]["mean"], *expected, "{method} {quantity}");
+        }
+        // One seed has no spread.
+        assert_eq!(cell["density"]["rmse"]["deviation"], Value::Null);
+    }
+    assert_eq!(shown["paper"][2]["rmse"][0], serde_json::json!([6.75, 3.99]));
+    assert_eq!(shown["datasets"][0]["source"]["seed"], "3");
+}
+
+#[test]
+fn fewer_samples_are_the_last_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let only = ["--only", "ridge", "--seeds", "1", "--target", "raw", "--sizes"];
+    let run = Run { table: "table4", out: &out, data: &data };
+    let with = |sizes| run.arguments(&[&only[..], &[sizes]].concat());
+    // 35 minutes are 210 steps, 202 windows, 161 of them before the test part.
+    let shown = ok_json(&with("40,161"));
+    let rmse =
+        |column: usize| shown["rows"][0]["cells"][0][column]["density"]["rmse"]["mean"].clone();
+    assert_ne!(rmse(0), rmse(1));
+    for sizes in ["7", "162"] {
+        let error = refused(&with(sizes));
+        assert!(error.contains(&format!("samples: found {sizes}, expected 8 to 161")), "{error}");
+    }
+    assert!(refused(&run.arguments(&["--rates", "20"])).contains("expected --sizes"));
+    assert!(refused(&with("40,40")).contains("--sizes: found 40 twice"));
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let few = ["--only", "scale-up", "--target", "raw", "--rates", "20"];
+    let run = Run { table: "table2", out: &out, data: &data };
+    let refused = |more: &[&str]| refused(&run.arguments(&[&few[..], more].concat()));
+    let ok = |more: &[&str]| ok(&run.arguments(&[&few[..], more].concat()));
+    assert!(refused(&["--report"]).contains("no job of table2 is finished"));
+    ok(&[]);
+    let error = refused(&["--epochs", "3"]);
+    assert!(error.contains("settings: found") && error.contains("another --out"), "{error}");
+    assert!(refused(&["--publish", text(folder.path())]).contains("--publish: expected"));
+    assert!(refused(&["--sizes", "10"]).contains("expected --rates"));
+
+    // A job of another program.
+    let job = out.join("jobs").join("seed-1.scale-up.fleet-20.raw.json");
+    let whole = std::fs::read_to_string(&job).unwrap();
+    let mut other: Value = serde_json::from_str(&whole).unwrap();
+    other["program"]["commit"] = "0123456789ab".into();
+    std::fs::write(&job, other.to_string()).unwrap();
+    assert!(refused(&[]).contains("jobs of more than one program"));
+    assert!(ok(&["--accept-other-programs"]).contains("0123456789ab"));
+    // Half a job, a job with the name of another, a score that is none.
+    std::fs::write(&job, &whole[..whole.len() / 2]).unwrap();
+    assert!(refused(&[]).contains("delete it to run it again"));
+    std::fs::write(&job, whole.replace("\"demand_seed\": 1", "\"demand_seed\": 2")).unwrap();
+    assert!(refused(&[]).contains("holds another job"));
+    other["score"]["density"]["rmse"] = (-1).into();
+    std::fs::write(&job, other.to_string()).unwrap();
+    assert!(refused(&[]).contains("score: expected finite"));
+    std::fs::write(&job, &whole).unwrap();
+
+    // A dataset with the name of another.
+    let (first, second) = (data.join("builtin-45-seed-1"), data.join("builtin-45-seed-2"));
+    std::fs::remove_dir_all(&second).unwrap();
+    std::fs::rename(&first, &second).unwrap();
+    assert!(refused(&["--seeds", "2"]).contains("seed: found 1, expected 2"));
+    // A folder that is none.
+    std::fs::remove_dir_all(&out).unwrap();
+    std::fs::write(&out, "").unwrap();
+    assert!(refused(&[]).contains("out"));
+}
+
+#[test]
+fn without_its_peer_boosting_says_how_to_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |only: &str| {
+        Command::new(env!("CARGO_BIN_EXE_fedtse"))
+            .args(["reproduce", "table2", "--quick", "--target", "raw", "--only", only])
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let output = run("boosting");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(error.contains("make peers") && error.contains("no job"), "{error}");
+    let output = run("boosting,scale-up");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(shown.contains("| scale-up") && !shown.contains("gradient boosting"), "{shown}");
+    let names = run("nonsense");
+    assert!(String::from_utf8_lossy(&names.stderr).contains("expected one of scale-up"));
+}
