@@ -16,6 +16,13 @@ use neural::{
     stgcn,
 };
 
+/// Turns of the paper's corridor: E1..E7 are 0..6, off_R1..4 are 7..10, on_R1..6 are 11..16.
+#[rustfmt::skip]
+const CORRIDOR: [(usize, usize); 19] = [
+    (0, 1), (0, 7), (1, 2), (2, 3), (2, 8), (3, 4), (4, 5), (4, 9), (5, 6), (5, 10), (11, 1),
+    (11, 7), (12, 2), (13, 2), (14, 4), (15, 5), (15, 9), (16, 6), (16, 10),
+];
+
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let argument = |name: &str| {
         let value = std::env::args().find_map(|a| a.strip_prefix(name).map(str::to_owned));
@@ -29,8 +36,11 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 }
 
 fn serve(nodes: usize, chunk: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let turns: Vec<_> =
-        (0..nodes).flat_map(|n| [(n, (n + 1) % nodes, 0.9), (n, (n + 5) % nodes, 0.9)]).collect();
+    let turns: Vec<_> = if nodes == 17 {
+        CORRIDOR.map(|(from, to)| (from, to, 0.9)).to_vec()
+    } else {
+        (0..nodes).flat_map(|n| [(n, (n + 1) % nodes, 0.9), (n, (n + 5) % nodes, 0.9)]).collect()
+    };
     let laplacian = scaled_laplacian(&Sparse::new(nodes, &turns)?, 2.0);
     let embedding = 9;
     let host = stgcn(&StgcnShape::paper(1), &laplacian)?;

@@ -9,8 +9,8 @@
 //! `L` a scaled Laplacian ([`scaled_laplacian`]). The optional residual `r` is `x`, widened by
 //! zeros; it is added to Θ_0 before the pass.
 //!
-//! With `Z_k = x·Θ_k`, graphs of at most [`DENSE_NODES`] nodes use the matrices `T_k` as they are;
-//! larger ones use Clenshaw's recurrence on the sparse `L`, so that `T_k` is never formed:
+//! With `Z_k = x·Θ_k`, graphs of at most [`SMALL_NODES`] nodes use the matrices `T_k`, which are
+//! sparse too; larger ones use Clenshaw's recurrence on `L`, so that `T_k` is never formed:
 //! `B_k = Z_k + 2·L·B_{k+1} − B_{k+2}`, `y = Z_0 + L·B_1 − B_2`. Backward is the recurrence of `T_k`
 //! itself on `Lᵀ`.
 //!
@@ -35,11 +35,11 @@ use crate::layer::{Given, Layer, Memory, Pass, carve};
 use crate::layout::Layout;
 use crate::linear::transpose;
 use crate::random::Draw;
-use crate::sparse::{Sparse, Strided};
+use crate::sparse::{Oblong, Sparse, Strided};
 use crate::vector;
 
-/// Graphs up to this size are convolved with dense matrices.
-pub const DENSE_NODES: usize = 32;
+/// Graphs up to this size are convolved with the polynomials of their Laplacian.
+pub const SMALL_NODES: usize = 32;
 
 /// Sizes of a Chebyshev convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,10 +69,10 @@ pub struct ChebConv {
 
 #[derive(Clone, Debug)]
 enum Graph {
-    /// `[node n, order k − 1, node m]`: T_1 … T_{K−1} side by side.
-    Dense(Vec<f32>),
+    /// T_1 … T_{K−1} side by side: columns are (node m, order k − 1).
+    Small(Oblong),
     /// L.
-    Sparse(Sparse),
+    Large(Sparse),
 }
 
 /// The scaled Laplacian of a weighted graph, as in the STGCN: `L = D − W`, divided by
@@ -112,8 +112,8 @@ impl ChebConv {
         activation: Activation,
         residual: bool,
     ) -> Self {
-        let dense = laplacian.nodes() <= DENSE_NODES;
-        Self::build(shape, laplacian, activation, residual, dense)
+        let small = laplacian.nodes() <= SMALL_NODES;
+        Self::build(shape, laplacian, activation, residual, small)
     }
 
     fn build(
@@ -121,7 +121,7 @@ impl ChebConv {
         laplacian: &Sparse,
         activation: Activation,
         residual: bool,
-        dense: bool,
+        small: bool,
     ) -> Self {
         assert!(shape.orders > 0, "a polynomial needs at least one order");
         assert!(!activation.needs_input(), "{activation:?} must be a layer of its own");
@@ -134,10 +134,10 @@ impl ChebConv {
         let mut layout = Layout::default();
         let weight = layout.add("weight", &[shape.inputs, shape.orders, shape.outputs]);
         let bias = layout.add("bias", &[shape.outputs]);
-        let graph = if dense {
-            Graph::Dense(polynomials(laplacian, shape.orders))
+        let graph = if small {
+            Graph::Small(polynomials(laplacian, shape.orders))
         } else {
-            Graph::Sparse(laplacian.clone())
+            Graph::Large(laplacian.clone())
         };
         let nodes = laplacian.nodes();
         ChebConv { shape, nodes, graph, activation, residual, layout, weight, bias }
@@ -149,13 +149,13 @@ impl ChebConv {
         let product = Product { b_row: orders * outputs, ..Product::dense(rows, inputs, outputs) };
         match self.graph {
             // Orders side by side in each row.
-            Graph::Dense(_) => {
+            Graph::Small(_) => {
                 let columns = (orders - 1) * outputs;
                 let product = Product { columns, c_row: columns, ..product };
                 product.run(x, &weight[outputs..], Start::Zero, z);
             }
             // One plane for each order, as the recurrence needs them.
-            Graph::Sparse(_) => {
+            Graph::Large(_) => {
                 for (k, z) in z.chunks_exact_mut(rows * outputs).enumerate() {
                     product.run(x, &weight[(k + 1) * outputs..], Start::Zero, z);
                 }
@@ -167,26 +167,14 @@ impl ChebConv {
     fn gather(&self, z: &mut [f32], y: &mut [f32]) {
         let (orders, outputs) = (self.shape.orders, self.shape.outputs);
         match &self.graph {
-            Graph::Dense(polynomials) => {
-                let above = orders - 1;
-                let product = Product {
-                    segments: above,
-                    a_row: above * self.nodes,
-                    a_segment: self.nodes,
-                    b_row: above * outputs,
-                    b_segment: outputs,
-                    ..Product::dense(self.nodes, self.nodes, outputs)
-                };
-                let slices = z.chunks_exact(self.nodes * above * outputs);
-                for (z, y) in slices.zip(y.chunks_exact_mut(self.nodes * outputs)) {
-                    let relu = self.activation == Activation::Relu;
-                    product.run_relu(polynomials, z, Start::Keep, relu, y);
-                }
-                if self.activation == Activation::Relu {
+            Graph::Small(polynomials) => {
+                let relu = self.activation == Activation::Relu;
+                polynomials.add(outputs, z, relu, y);
+                if relu {
                     return;
                 }
             }
-            Graph::Sparse(laplacian) => {
+            Graph::Large(laplacian) => {
                 let at = Strided::plain(outputs);
                 let plane = y.len();
                 for k in (0..orders - 1).rev() {
@@ -212,23 +200,8 @@ impl ChebConv {
     fn scatter(&self, dy: &[f32], dz: &mut [f32]) {
         let (orders, outputs) = (self.shape.orders, self.shape.outputs);
         match &self.graph {
-            Graph::Dense(polynomials) => {
-                let above = orders - 1;
-                let product = Product {
-                    a_row: 1,
-                    a_depth: above * self.nodes,
-                    c_row: above * outputs,
-                    ..Product::dense(self.nodes, self.nodes, outputs)
-                };
-                let slices = dz.chunks_exact_mut(self.nodes * above * outputs);
-                for (dz, dy) in slices.zip(dy.chunks_exact(self.nodes * outputs)) {
-                    for k in 0..above {
-                        let polynomial = &polynomials[k * self.nodes..];
-                        product.run(polynomial, dy, Start::Zero, &mut dz[k * outputs..]);
-                    }
-                }
-            }
-            Graph::Sparse(laplacian) => {
+            Graph::Small(polynomials) => polynomials.multiply_transposed(outputs, dy, dz),
+            Graph::Large(laplacian) => {
                 let at = Strided::plain(outputs);
                 let plane = dy.len();
                 dz.fill(0.0);
@@ -332,12 +305,12 @@ impl Layer for ChebConv {
         self.scatter(dy, dz);
         let above = (orders - 1) * outputs;
         let input = match self.graph {
-            Graph::Dense(_) => {
+            Graph::Small(_) => {
                 let weights = Product { columns: above, b_row: above, ..weights };
                 weights.run(given.x, dz, Start::Keep, &mut dw[outputs..]);
                 Product::dense(rows, above, inputs)
             }
-            Graph::Sparse(_) => {
+            Graph::Large(_) => {
                 for (k, dz) in dz.chunks_exact(rows * outputs).enumerate() {
                     weights.run(given.x, dz, Start::Keep, &mut dw[(k + 1) * outputs..]);
                 }
@@ -356,7 +329,7 @@ impl Layer for ChebConv {
 }
 
 /// T_1 … T_{K−1} side by side, computed in f64.
-fn polynomials(laplacian: &Sparse, orders: usize) -> Vec<f32> {
+fn polynomials(laplacian: &Sparse, orders: usize) -> Oblong {
     let nodes = laplacian.nodes();
     let mut before: Vec<f64> =
         (0..nodes * nodes).map(|i| f64::from(i % (nodes + 1) == 0)).collect();
@@ -370,18 +343,17 @@ fn polynomials(laplacian: &Sparse, orders: usize) -> Vec<f32> {
         product
     };
     let mut current = times(&before);
-    let mut all = vec![0.0f32; nodes * orders.saturating_sub(1) * nodes];
-    for k in 1..orders {
-        for n in 0..nodes {
-            let to = &mut all[(n * (orders - 1) + k - 1) * nodes..][..nodes];
-            for (to, value) in to.iter_mut().zip(&current[n * nodes..]) {
-                *to = *value as f32;
-            }
+    let above = orders.saturating_sub(1);
+    let mut entries = Vec::new();
+    for k in 0..above {
+        for (place, &value) in current.iter().enumerate().filter(|(_, value)| **value != 0.0) {
+            entries.push((place / nodes, place % nodes * above + k, value as f32));
         }
         let next = times(&current).iter().zip(&before).map(|(lt, b)| 2.0 * lt - b).collect();
         before = std::mem::replace(&mut current, next);
     }
-    all
+    entries.sort_by_key(|&(row, column, _)| (row, column));
+    Oblong::new(nodes, nodes * above, &entries)
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ mod winograd;
 pub use activation::{Activate, Activation};
 pub use average::Average;
 pub use chain::Chain;
-pub use chebyshev::{ChebConv, ChebShape, DENSE_NODES, scaled_laplacian};
+pub use chebyshev::{ChebConv, ChebShape, SMALL_NODES, scaled_laplacian};
 pub use dropout::Dropout;
 pub use embedding::NodeEmbedding;
 pub use fusion::Fusion;

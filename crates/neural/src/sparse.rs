@@ -123,26 +123,66 @@ impl Sparse {
     }
 
     fn apply(&self, rows: &Rows, at: Strided, x: &[f32], factor: f32, y: &mut [f32], put: Put) {
-        let (x_slice, y_slice) = (self.nodes * at.x_row, self.nodes * at.y_row);
-        if x_slice == 0 || y_slice == 0 {
-            return;
+        rows.apply(self.nodes, at, x, factor, y, put);
+    }
+}
+
+/// A sparse matrix that need not be square, applied to rows of adjacent channels.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Oblong {
+    rows: usize,
+    columns: usize,
+    forward: Rows,
+    transposed: Rows,
+}
+
+impl Oblong {
+    /// From entries (row, column, value) sorted by row; all lie inside.
+    pub(crate) fn new(rows: usize, columns: usize, sorted: &[(usize, usize, f32)]) -> Self {
+        let mut turned: Vec<_> = sorted.iter().map(|&(row, column, v)| (column, row, v)).collect();
+        turned.sort_by_key(|&(row, column, _)| (row, column));
+        Oblong {
+            rows,
+            columns,
+            forward: Rows::new(rows, sorted),
+            transposed: Rows::new(columns, &turned),
         }
-        for (x, y) in x.chunks(x_slice).zip(y.chunks_mut(y_slice)) {
-            vectorise(OneSlice { rows, nodes: self.nodes, at, x, factor, y, put });
-        }
+    }
+
+    /// `y = max(0, y + M·x)`, or without the maximum.
+    pub(crate) fn add(&self, channels: usize, x: &[f32], relu: bool, y: &mut [f32]) {
+        let put = if relu { Put::AddRelu } else { Put::Add };
+        self.forward.apply(self.columns, Strided::plain(channels), x, 1.0, y, put);
+    }
+
+    /// `y = Mᵀ·x`.
+    pub(crate) fn multiply_transposed(&self, channels: usize, x: &[f32], y: &mut [f32]) {
+        self.transposed.apply(self.rows, Strided::plain(channels), x, 1.0, y, Put::Write);
     }
 }
 
 impl Rows {
-    fn new(nodes: usize, sorted: &[(usize, usize, f32)]) -> Self {
-        let mut starts = vec![0u32; nodes + 1];
+    fn new(rows: usize, sorted: &[(usize, usize, f32)]) -> Self {
+        let mut starts = vec![0u32; rows + 1];
         for &(row, ..) in sorted {
             starts[row + 1] += 1;
         }
-        for row in 0..nodes {
+        for row in 0..rows {
             starts[row + 1] += starts[row];
         }
         Rows { starts, entries: sorted.iter().map(|&(_, c, v)| (c as u32, v)).collect() }
+    }
+
+    /// Slice by slice, with slices of x of so many rows.
+    fn apply(&self, x_rows: usize, at: Strided, x: &[f32], factor: f32, y: &mut [f32], put: Put) {
+        let rows = self.starts.len() - 1;
+        let (x_slice, y_slice) = (x_rows * at.x_row, rows * at.y_row);
+        if x_slice == 0 || y_slice == 0 {
+            return;
+        }
+        for (x, y) in x.chunks(x_slice).zip(y.chunks_mut(y_slice)) {
+            vectorise(OneSlice { rows: self, nodes: rows, at, x, factor, y, put });
+        }
     }
 
     #[inline(always)]
@@ -169,6 +209,7 @@ impl Strided {
 enum Put {
     Write,
     Add,
+    AddRelu,
 }
 
 struct OneSlice<'a> {
@@ -213,7 +254,8 @@ impl Vectorised for OneSlice<'_> {
 #[inline(always)]
 fn put<const FUSED: bool>(how: Put, factor: f32, from: &[f32], to: &mut [f32]) {
     for (to, from) in to.iter_mut().zip(from) {
-        *to = fma::<FUSED>(factor, *from, if how == Put::Add { *to } else { 0.0 });
+        let sum = fma::<FUSED>(factor, *from, if how == Put::Write { 0.0 } else { *to });
+        *to = if how == Put::AddRelu && sum < 0.0 { 0.0 } else { sum };
     }
 }
 

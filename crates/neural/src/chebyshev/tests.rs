@@ -59,28 +59,28 @@ fn values_and_gradients_are_those_of_the_formula() {
     for orders in 1..=4 {
         for (inputs, outputs, residual) in [(3, 3, true), (2, 4, true), (4, 2, false)] {
             let shape = ChebShape { orders, slices: 2, inputs, outputs };
-            for dense in [true, false] {
-                let layer = ChebConv::build(shape, &laplacian, Activation::Relu, residual, dense);
+            for small in [true, false] {
+                let layer = ChebConv::build(shape, &laplacian, Activation::Relu, residual, small);
                 check_layer(&layer, 2, 3, |w, x| formula(shape, &laplacian, residual, w, x));
             }
         }
     }
 }
 
-/// Above the dense limit, where the recurrence is used by itself, it still agrees with matrices.
+/// Above the limit, where the recurrence is used by itself, it still agrees with matrices.
 #[test]
 fn recurrence_equals_matrices_on_a_larger_graph() {
-    let laplacian = ring(DENSE_NODES + 8);
+    let laplacian = ring(SMALL_NODES + 8);
     let shape = ChebShape { orders: 3, slices: 2, inputs: 16, outputs: 16 };
     let mut draw = crate::Draw::new(1);
     let sparse = ChebConv::new(shape, &laplacian, Activation::Identity, true);
-    assert!(matches!(sparse.graph, Graph::Sparse(_)));
-    let dense = ChebConv::build(shape, &laplacian, Activation::Identity, true, true);
+    assert!(matches!(sparse.graph, Graph::Large(_)));
+    let small = ChebConv::build(shape, &laplacian, Activation::Identity, true, true);
     let mut some = |len: usize| -> Vec<f32> { (0..len).map(|_| draw.uniform(-1.0, 1.0)).collect() };
     let (w, x) = (some(sparse.layout().len()), some(sparse.input_len()));
     let dy = some(sparse.output_len());
     let a = passes(&sparse, 1, &w, &x, &dy);
-    let b = passes(&dense, 1, &w, &x, &dy);
+    let b = passes(&small, 1, &w, &x, &dy);
     for (a, b) in [(a.0, b.0), (a.1, b.1), (a.2, b.2)] {
         let scale = b.iter().fold(1.0f32, |scale, value| scale.max(value.abs()));
         for (a, b) in a.iter().zip(&b) {
