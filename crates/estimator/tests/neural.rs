@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use estimator::{
-    Architecture, InputsError, ModelFolderError, NeuralError, NeuralEstimator, NeuralPlan,
-    NeuralStudy, Party, Study, TargetKind, Trainer, score,
+    Architecture, Examples, FleetData, GuestFeatures, GuestPlan, HostStudy, InputsError, LoopData,
+    ModelFolderError, NeuralError, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Study,
+    TargetKind, Trainer, score,
 };
 use sensing::{Column, Kind, TableWriter};
+use traffic::Step;
 
 /// Two and a half hours, made once for all tests.
 fn data() -> &'static Path {
@@ -33,6 +35,14 @@ fn plan(party: Party, epochs: usize) -> NeuralPlan {
     plan.recipe.epochs = epochs;
     plan.sizes.units = 32;
     plan
+}
+
+/// A folder with the network, the manifest of the features, and some of the files.
+fn copy_files(to: &Path, files: &[&str]) {
+    std::fs::create_dir_all(to.join("features")).expect("a folder");
+    for file in ["network.toml", "features/manifest.json"].iter().chain(files) {
+        std::fs::copy(data().join(file), to.join(file)).expect("a copy");
+    }
 }
 
 fn run(data: &NeuralStudy, mut trainer: Trainer) -> Trainer {
@@ -110,9 +120,8 @@ fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
     let estimator = data.finish(trainer);
     let folder = tempfile::tempdir().unwrap();
     estimator.save(folder.path(), &history).unwrap();
-    let load = |folder: &Path, study: &Study| {
-        NeuralEstimator::load(folder, study.loops(), study.fleets())
-    };
+    let load =
+        |folder: &Path, study: &Study| NeuralEstimator::load(folder, study.loops(), study.fleets());
     let read = load(folder.path(), &study).unwrap();
     let windows = &study.windows()[..50];
     assert_eq!(
@@ -139,14 +148,8 @@ fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
 fn counts_that_are_no_numbers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("data");
-    for part in ["", "features"] {
-        std::fs::create_dir_all(copy.join(part)).unwrap();
-        for file in std::fs::read_dir(data().join(part)).unwrap().map(Result::unwrap) {
-            if file.path().is_file() {
-                std::fs::copy(file.path(), copy.join(part).join(file.file_name())).unwrap();
-            }
-        }
-    }
+    copy_files(&copy, &["features/loops.parquet", "features/all.parquet"]);
+    copy_files(&copy, &["features/fleet-20.parquet"]);
     let study = study();
     let (steps, loops) = (study.steps().count(), study.network().loops().len());
     let columns = [("step", Kind::I64), ("loop", Kind::I32), ("count", Kind::OptionalF64)];
@@ -168,6 +171,91 @@ fn counts_that_are_no_numbers_are_refused() {
     assert!(error.contains("loop counts: found NaN, expected a finite number"), "{error}");
     let error = with(|_| None);
     assert!(error.contains("found no count in the training part"), "{error}");
+}
+
+/// Each party has the network, the manifest and its own tables, and reads from them what the
+/// joint model reads from the whole.
+#[test]
+fn no_party_needs_a_file_of_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (host, guest) = (folder.path().join("host"), folder.path().join("guest"));
+    copy_files(&host, &["features/loops.parquet", "features/all.parquet"]);
+    copy_files(&guest, &["features/fleet-20.parquet"]);
+
+    let whole = study();
+    let plan = plan(Party::Both, 1);
+    let joint = NeuralStudy::new(&whole, plan.clone()).unwrap();
+    let city = Study::open_fleets(&host, &[]).unwrap();
+    let city = HostStudy::new(&city, &plan).unwrap();
+    let fleet = FleetData::open(&guest, "fleet-20").unwrap();
+    assert_eq!(fleet.timeline().windows(), city.timeline().windows());
+    let (inputs, card) = plan.guests[0].read(&fleet, &whole.train_span()).unwrap();
+    assert_eq!(city.card(), &joint.card().host);
+    assert_eq!(card, joint.card().guests[0]);
+    assert_eq!(plan.guests[0].shape(&inputs, plan.sizes), joint.card().shape.guests[0]);
+
+    let last = whole.split().validation[3];
+    let mut together = vec![0.0; joint.inputs()];
+    joint.write_input(last, &mut together);
+    let (mut own, mut guests) = (vec![0.0; city.inputs().len()], vec![0.0; inputs.len()]);
+    city.inputs().write(last, &mut own);
+    inputs.write(last, &mut guests);
+    assert_eq!([own, guests].concat(), together);
+
+    // And neither can look into the other's.
+    assert!(FleetData::open(&host, "fleet-20").is_err());
+    assert!(LoopData::open(&guest).is_err());
+    assert!(Study::open_fleets(&guest, &[]).is_err());
+    // What a host asks for may not be there.
+    assert!(fleet.timeline().has_window(last));
+    let first = whole.steps().next().unwrap();
+    assert!(!fleet.timeline().has_window(first) && !fleet.timeline().has_window(Step(i64::MAX)));
+}
+
+#[test]
+fn two_guests_may_see_different_things() {
+    let study = Study::open_fleets(data(), &["fleet-20", "fleet-100"]).unwrap();
+    let guests = vec![
+        GuestPlan::new("speeds", GuestFeatures::Speeds, Architecture::Link),
+        GuestPlan::new("totals", GuestFeatures::Totals, Architecture::Link),
+    ];
+    let plan = plan(Party::Host, 8);
+    let alone = test_error(&study, plan.clone());
+    let both = test_error(&study, plan.clone().with_guests(guests.clone()));
+    // The second sees every vehicle: little is left to guess.
+    assert!(both < 0.5 * alone, "{both} {alone}");
+    let error = NeuralStudy::new(&study, plan.with_guests(guests[..1].to_vec())).err().unwrap();
+    assert!(error.to_string().contains("fleets: found 2, expected 1"), "{error}");
+}
+
+/// A model that was made for something else, told by its card.
+#[test]
+fn a_model_for_other_data_is_refused() {
+    let study = study();
+    let data = NeuralStudy::new(&study, plan(Party::Both, 1)).unwrap();
+    let trainer = data.trainer().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    data.finish(trainer).save(folder.path(), &[]).unwrap();
+    let path = folder.path().join("model.json");
+    let sound = std::fs::read_to_string(&path).unwrap();
+    for (from, to, expected) in [
+        ("sha256:", "sha256:0", "network hash: found sha256:"),
+        ("\"window\": 9", "\"window\": 8", "steps of a window: found 9, expected 8"),
+        ("\"step_s\": 10.0", "\"step_s\": 20.0", "length of a step, s: found 10, expected 20"),
+        ("\"loops\": [\n        \"", "\"loops\": [\n        \"x", "loops: found "),
+        ("fedtse-model/2", "fedtse-model/1", "format: found \"fedtse-model/1\""),
+    ] {
+        let other = sound.replace(from, to);
+        assert_ne!(other, sound, "{from}");
+        std::fs::write(&path, other).unwrap();
+        let error = NeuralEstimator::load(folder.path(), study.loops(), study.fleets());
+        let error = error.err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    std::fs::write(&path, &sound).unwrap();
+    NeuralEstimator::load(folder.path(), study.loops(), study.fleets()).unwrap();
+    let none = NeuralEstimator::load(folder.path(), study.loops(), &[]).err().unwrap().to_string();
+    assert!(none.contains("fleets: found 0, expected 1"), "{none}");
 }
 
 #[test]
