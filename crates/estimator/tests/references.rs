@@ -46,3 +46,23 @@ fn a_dataset_too_short_to_split_is_refused() {
     let error = Study::open(&data, "fleet-20").err().unwrap().to_string();
     assert!(error.contains("found no windows of 9 steps"), "{error}");
 }
+
+#[test]
+fn fewer_samples_are_the_last_before_the_test_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    simulated(&data, 60.0).unwrap();
+    let open = || Study::open(&data, "fleet-20").unwrap();
+    let all = open().split().clone();
+    let before = [&all.train[..], &all.validation[..]].concat();
+    let some = open().with_samples(83).unwrap().split().clone();
+    // One in eight validates: 10 of 83.
+    assert_eq!((some.train.len(), some.validation.len()), (73, 10));
+    assert_eq!([some.train, some.validation].concat(), before[before.len() - 83..]);
+    assert_eq!(some.test, all.test);
+    for found in [7, before.len() + 1] {
+        let error = open().with_samples(found).err().unwrap().to_string();
+        let expected = format!("samples: found {found}, expected 8 to {}", before.len());
+        assert!(error.contains(&expected), "{error}");
+    }
+}

@@ -125,7 +125,8 @@ fn gains(table: &Table, target: TargetKind) -> String {
         };
         let cells = row.gains.iter().enumerate().map(|(column, gain)| {
             let mut text = match gain {
-                Some(gain) => format!("{:+.0} %", gain.percent),
+                Some(gain) if gain.not_run.is_empty() => format!("{:+.0} %", gain.percent),
+                Some(gain) => format!("{:+.0} %†", gain.percent),
                 None => "–".to_owned(),
             };
             if let Some(Some(paper)) = row.paper.as_ref().and_then(|paper| paper.get(column)) {
@@ -136,10 +137,13 @@ fn gains(table: &Table, target: TargetKind) -> String {
         let label = format!("{}, than {}: {quantity}", row.ours, row.than);
         grid.push([label].into_iter().chain(cells).collect());
     }
-    format!(
-        "\nBy how much the RMSE is lower than that of others (negative: higher):\n\n{}",
-        aligned(&grid)
-    )
+    let mut text =
+        "\nBy how much the RMSE is lower than that of others (negative: higher):\n\n".to_owned();
+    text += &aligned(&grid);
+    if text.contains('†') {
+        text += "\n† Not all of these others have been run: one could be better.\n";
+    }
+    text
 }
 
 fn header(table: &Table, first: &str) -> Vec<String> {

@@ -86,6 +86,8 @@ pub struct Gain {
     pub best: &'static str,
     /// Of each demand seed that both have.
     pub by_seed: Vec<f64>,
+    /// Others that could be better still: they have not been run on all of these seeds.
+    pub not_run: Vec<&'static str>,
 }
 
 impl Table {
@@ -187,10 +189,8 @@ fn compared(
     let cells = |label: &str| rows.iter().find(|row| row.label == label).map(|row| &row.cells[at]);
     let ours = cells(comparison.ours)?;
     let gains = ours.iter().enumerate().map(|(column, cell)| {
-        let others = comparison
-            .others
-            .iter()
-            .filter_map(|&label| Some((label, cells(label)?.get(column)?.as_ref()?)));
+        let other = |label| cells(label)?.get(column)?.as_ref();
+        let others = comparison.others.iter().map(|&label| (label, other(label)));
         gain(cell.as_ref()?, &others.collect::<Vec<_>>(), quantity)
     });
     let gains: Vec<Option<Gain>> = gains.collect();
@@ -205,21 +205,26 @@ fn compared(
 }
 
 /// Against the one of the others that is best on average over the seeds that it shares with ours.
-fn gain(ours: &Cell, others: &[(&'static str, &Cell)], quantity: Quantity) -> Option<Gain> {
+fn gain(ours: &Cell, others: &[(&'static str, Option<&Cell>)], quantity: Quantity) -> Option<Gain> {
     let mut best: Option<(f64, Gain)> = None;
+    let mut not_run = Vec::new();
     for &(label, other) in others {
         let pairs = ours.demand_seeds.iter().filter_map(|&seed| {
-            Some((ours.rmse_of(quantity, seed)?, other.rmse_of(quantity, seed)?))
+            Some((ours.rmse_of(quantity, seed)?, other?.rmse_of(quantity, seed)?))
         });
         let pairs: Vec<(f64, f64)> = pairs.collect();
+        if pairs.len() < ours.demand_seeds.len() {
+            not_run.push(label);
+        }
         let (mine, theirs) = (mean(pairs.iter().map(|p| p.0)), mean(pairs.iter().map(|p| p.1)));
         if pairs.is_empty() || best.as_ref().is_some_and(|(least, _)| theirs >= *least) {
             continue;
         }
         let by_seed = pairs.iter().map(|(mine, theirs)| percent(*mine, *theirs)).collect();
-        best = Some((theirs, Gain { percent: percent(mine, theirs), best: label, by_seed }));
+        let percent = percent(mine, theirs);
+        best = Some((theirs, Gain { percent, best: label, by_seed, not_run: Vec::new() }));
     }
-    best.map(|(_, gain)| gain)
+    best.map(|(_, gain)| Gain { not_run, ..gain })
 }
 
 fn percent(ours: f64, theirs: f64) -> f64 {
@@ -255,13 +260,14 @@ mod tests {
         let ours = cell(&[(1, 3.0), (2, 5.0)]);
         let good = cell(&[(1, 4.0), (2, 6.0), (3, 1000.0)]);
         let bad = cell(&[(1, 8.0), (2, 8.0)]);
-        let found = gain(&ours, &[("bad", &bad), ("good", &good)], Quantity::Density).unwrap();
+        let others = [("bad", Some(&bad)), ("good", Some(&good)), ("none", None)];
+        let found = gain(&ours, &others, Quantity::Density).unwrap();
         // 1 − 8/10; 1 − 3/4 and 1 − 5/6.
-        assert_eq!(found.best, "good");
+        assert_eq!((found.best, &found.not_run[..]), ("good", &["none"][..]));
         assert!((found.percent - 20.0).abs() < 1e-9);
         assert!((found.by_seed[0] - 25.0).abs() < 1e-9);
         assert!((found.by_seed[1] - 100.0 / 6.0).abs() < 1e-9);
         let elsewhere = cell(&[(9, 1.0)]);
-        assert!(gain(&ours, &[("elsewhere", &elsewhere)], Quantity::Density).is_none());
+        assert!(gain(&ours, &[("elsewhere", Some(&elsewhere))], Quantity::Density).is_none());
     }
 }
