@@ -186,10 +186,14 @@ impl<'n> TrajectoryImport<'n> {
         if !is_time(row.time) {
             return Err(SampleError::Time(row.time).to_string());
         }
-        if let Some(speed) = row.speed
-            && !(speed >= 0.0 && speed.is_finite())
-        {
-            return Err(format!("speed: found {speed}, expected 0 m/s or more"));
+        if let Some(speed) = row.speed {
+            if !(speed >= 0.0 && speed.is_finite()) {
+                return Err(format!("speed: found {speed}, expected 0 m/s or more"));
+            }
+            if speed > f64::from(f32::MAX) {
+                let most = f32::MAX;
+                return Err(format!("speed: found {speed:e}, expected at most {most:e} m/s"));
+            }
         }
         let vehicle = self.vehicles.number(row.vehicle, class);
         self.last_seen
@@ -311,7 +315,9 @@ pub fn write_sorted(
             sample.speed = match last.get(&sample.vehicle) {
                 Some(before) if before.link == sample.link => {
                     let metres = f64::from(sample.position - before.position).max(0.0);
-                    (metres / (sample.time - before.time)) as f32
+                    let speed = (metres / (sample.time - before.time)) as f32;
+                    // Times too close to each other tell no speed.
+                    if speed.is_finite() { speed } else { before.speed }
                 }
                 Some(before) => before.speed,
                 None => 0.0,

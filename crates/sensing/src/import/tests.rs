@@ -97,6 +97,26 @@ fn places_are_matched_onto_links() {
     }
 }
 
+/// Metres within 1e-300 s are more than a number can hold: they tell no speed.
+#[test]
+fn times_next_to_each_other_tell_no_speed() {
+    let on_link = "vehicle,time,link,position\na,0,E1,0\na,1e-300,E1,8\n";
+    let network = corridor().unwrap();
+    let e1 = network.link(network.link_named("E1").unwrap());
+    let plane = network.plane().unwrap();
+    let mut on_earth = String::from("vehicle,time,lat,lon\n");
+    let drive = (1..13).map(|second| (f64::from(second), 5.0 + 10.0 * f64::from(second)));
+    for (time, metres) in [(0.0, 5.0), (1e-300, 5.5), (2e-300, 6.0)].into_iter().chain(drive) {
+        let place = plane.place(e1.point_at(traffic::Metres::new(metres)));
+        on_earth += &format!("a,{time:e},{},{}\n", place.lat, place.lon);
+    }
+    for (text, rows) in [(on_link, 2), (on_earth.as_str(), 15)] {
+        let samples = import_csv(text).unwrap();
+        assert_eq!(samples.len(), rows);
+        assert!(samples[..2].iter().all(|sample| sample.speed == 0.0), "{samples:?}");
+    }
+}
+
 #[test]
 fn bad_rows_are_named_by_line_and_field() {
     let header = "vehicle,time,link,position,lane,speed\n";
@@ -105,6 +125,10 @@ fn bad_rows_are_named_by_line_and_field() {
         ("a,0,E1,1,0,1\na,x,E1,1,0,1\n", "rows.csv: line 3: time: found \"x\", expected a number"),
         ("a,NaN,E1,1,0,1\n", "rows.csv: line 2: time: found NaN, expected 0 s to 1e11 s"),
         ("a,0,E1,1,0,-2\n", "rows.csv: line 2: speed: found -2, expected 0 m/s or more"),
+        (
+            "a,0,E1,1,0,1e300\n",
+            "rows.csv: line 2: speed: found 1e300, expected at most 3.4028235e38 m/s",
+        ),
         (
             "a,0,E1,NaN,0,2\n",
             "rows.csv: line 2: position: found NaN m, expected 0 to 150 m on link `E1`",

@@ -303,8 +303,10 @@ impl<'n> Matcher<'n> {
                 let (before, after) = (index.max(run.start + 1) - 1, (index + 1).min(run.end - 1));
                 let metres = along[after - run.start] - along[before - run.start];
                 let seconds = track.points[after].time - track.points[before].time;
-                // A run of a single place has no neighbours to tell a speed from.
-                if seconds > 0.0 { (metres / seconds) as f32 } else { 0.0 }
+                // A run of a single place has no neighbours to tell a speed from, and places that
+                // follow within next to no time tell none.
+                let speed = (metres / seconds) as f32;
+                if speed.is_finite() { speed } else { 0.0 }
             });
             let left = scratch.projections[index - chain_start].left;
             VehicleSample {
