@@ -64,7 +64,8 @@ pub struct Guest<M, S> {
     stage: Stage,
     greeting: u64,
     heard: Duration,
-    said: Duration,
+    /// When it last said anything.
+    said: Option<Duration>,
 }
 
 /// Where a guest stands.
@@ -140,7 +141,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             stage = Stage::Finished(summary.clone());
         }
         let (heard, greeting) = (now.monotonic, 0);
-        let said = now.monotonic.saturating_sub(settings.timing.resend);
+        let said = None;
         Ok(Self { settings, make, store, ledger, card, running, stage, greeting, heard, said })
     }
 
@@ -191,11 +192,12 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             return Err(PartyError::HostSilent { seconds });
         }
         if matches!(self.stage, Stage::Joining) {
-            if lasted(self.said, now.monotonic, timing.resend) {
+            if self.quiet_for(now, timing.resend) {
                 self.greet(now, out)?;
             }
             return Ok(());
         }
+        let quiet = self.quiet_for(now, timing.heartbeat);
         let open = self.running.as_mut().and_then(|running| running.open.as_mut());
         match open {
             Some(open) if lasted(open.answered, now.monotonic, timing.resend) => {
@@ -203,9 +205,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                 let answer = open.answer.clone();
                 self.say(now, answer, out)
             }
-            _ if lasted(self.said, now.monotonic, timing.heartbeat) => {
-                self.say(now, ToHost::Heartbeat, out)
-            }
+            _ if quiet => self.say(now, ToHost::Heartbeat, out),
             _ => Ok(()),
         }
     }
@@ -250,9 +250,13 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         &self.ledger
     }
 
+    fn quiet_for(&self, now: Now, long: Duration) -> bool {
+        self.said.is_none_or(|said| lasted(said, now.monotonic, long))
+    }
+
     fn say(&mut self, now: Now, message: ToHost, out: &mut ToHostOutbox) -> Result<(), PartyError> {
         out.push(self.ledger.release(now, &self.settings.host, message)?);
-        self.said = now.monotonic;
+        self.said = Some(now.monotonic);
         Ok(())
     }
 

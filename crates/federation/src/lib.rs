@@ -7,8 +7,10 @@
 //! 3. [`GuestModel`], [`HostModel`]: what the round needs of a party's model and data.
 //! 4. [`Guest`] and [`Host`]: state machines that take a message or the time and return messages.
 //!    The host's [`Course`] says which samples each exchange takes.
-//! 5. [`Store`]: each party's own checkpoints, in a folder or in memory.
-//! 6. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
+//! 5. [`fedbcd`]: the models of `estimator`, trained as Algorithm 1 says.
+//! 6. [`Store`]: each party's own checkpoints, in a folder or in memory.
+//! 7. [`memory`]: all parties in one process.
+//! 8. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
 //!    ([`wire`]).
 //!
 //! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not trusted: every
@@ -17,10 +19,12 @@
 pub mod certificates;
 mod course;
 mod error;
+pub mod fedbcd;
 pub mod grpc;
 pub mod guest;
 pub mod host;
 pub mod ledger;
+pub mod memory;
 pub mod message;
 pub mod model;
 pub mod party;

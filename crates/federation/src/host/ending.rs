@@ -205,7 +205,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
             return Ok(());
         }
-        if session != seat.greeting.0 {
+        if session != seat.session {
             return Ok(());
         }
         seat.present = false;

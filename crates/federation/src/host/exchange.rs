@@ -248,7 +248,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let last =
             running.settled.as_ref().and_then(|settled| settled.messages.get(party)).cloned();
         let Some(seat) = self.seats.get(party) else { return Ok(()) };
-        let waiting = Some((seat.greeting.0, attempt, Resume::Exactly(done)));
+        let waiting = Some((seat.session, attempt, Resume::Exactly(done)));
         match live {
             Some((its, round)) if its == attempt && round == done => {
                 self.welcome(now, party, Resume::Exactly(done), out)?;
@@ -296,10 +296,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
             } else if slow {
                 return Err(self.away(now, &party, since));
             } else if lasted(seat.asked, now.monotonic, timing.resend) && (seat.present || !skips) {
-                if let (false, Some((session, _, resume))) = (seat.spoke, seat.welcome)
-                    && session == seat.greeting.0
-                {
-                    self.welcome(now, &party, resume, out)?;
+                // Whoever has not spoken since it was welcomed may not know of it.
+                if !seat.spoke {
+                    self.call(now, &party, out)?;
+                    continue;
                 }
                 self.ask(now, &party, out)?;
             }

@@ -128,7 +128,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         due.iter().try_for_each(|party| self.call(now, party, out))
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         now: Now,
         party: &PartyId,
@@ -297,7 +297,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let (Some(card), Some(seat)) = (&self.card, self.seats.get_mut(party)) else {
             return Ok(());
         };
-        let session = seat.greeting.0;
+        let session = seat.session;
         seat.welcome = Some((session, card.attempt, resume));
         seat.spoke = false;
         seat.kept = None;

@@ -12,7 +12,7 @@ use crate::party::{Attempt, Now, PartyId, Round};
 use crate::store::Store;
 use crate::timing::lasted;
 
-/// Earlier sessions that are remembered, to tell late greetings from new ones.
+/// Sessions that are remembered, to tell late greetings from new ones.
 const SESSIONS: usize = 16;
 
 /// What the host knows of a guest.
@@ -21,9 +21,10 @@ pub(super) struct Seat {
     pub present: bool,
     /// Its last greeting, if that still says where it stands.
     pub hello: Option<Hello>,
-    /// Session and number of its last greeting.
-    pub greeting: (u64, u64),
-    past: VecDeque<u64>,
+    /// The session of its last greeting; 0 before the first.
+    pub session: u64,
+    /// The last greetings of each session: one that comes late or again is no news.
+    greetings: VecDeque<(u64, u64)>,
     /// The welcome it was sent last (its session, attempt, resumption), and whether it has spoken of
     /// a round since.
     pub welcome: Option<(u64, Attempt, Resume)>,
@@ -45,8 +46,8 @@ impl Seat {
         Self {
             present: false,
             hello: None,
-            greeting: (0, 0),
-            past: VecDeque::new(),
+            session: 0,
+            greetings: VecDeque::new(),
             welcome: None,
             spoke: false,
             heard: now,
@@ -58,24 +59,18 @@ impl Seat {
         }
     }
 
-    /// Whether a greeting is older than what is known.
+    /// Whether a greeting is not newer than the last one of its session.
     pub fn is_stale(&self, hello: &Hello) -> bool {
-        let (session, number) = self.greeting;
-        if hello.session == session {
-            hello.greeting <= number
-        } else {
-            self.past.contains(&hello.session)
-        }
+        let known = self.greetings.iter().find(|(session, _)| *session == hello.session);
+        known.is_some_and(|(_, number)| hello.greeting <= *number)
     }
 
     /// Takes note of a greeting.
     pub fn greet(&mut self, hello: Hello) {
-        let (session, _) = self.greeting;
-        if hello.session != session && session != 0 {
-            self.past.push_front(session);
-            self.past.truncate(SESSIONS);
-        }
-        self.greeting = (hello.session, hello.greeting);
+        self.session = hello.session;
+        self.greetings.retain(|(session, _)| *session != hello.session);
+        self.greetings.push_front((hello.session, hello.greeting));
+        self.greetings.truncate(SESSIONS);
         self.hello = Some(hello);
         self.present = true;
         self.reason = None;
@@ -98,7 +93,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let reason = Text::of(error);
         let mut session = 0;
         if let Some(seat) = self.seats.get_mut(party) {
-            session = seat.greeting.0;
+            session = seat.session;
             seat.present = false;
             seat.hello = None;
             seat.reason = Some(reason.clone());

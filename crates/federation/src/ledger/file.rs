@@ -45,6 +45,7 @@ impl Ledger {
     pub fn in_memory(sink: &MemorySink, party: &PartyId) -> Result<Self, LedgerError> {
         let path = PathBuf::from("(memory)");
         let found = audit(sink.bytes().as_slice(), &path, party)?;
+        sink.truncate(found.end as usize);
         Ok(Self {
             path,
             sink: Box::new(sink.clone()),
@@ -83,6 +84,11 @@ impl MemorySink {
     /// All lines.
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Loses everything after so many bytes, as a disk may that loses power.
+    pub fn truncate(&self, length: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).truncate(length);
     }
 }
 

@@ -1,0 +1,124 @@
+//! FedBCD (Algorithm 1) at each party: `estimator`'s models behind [`GuestModel`] and
+//! [`HostModel`](crate::HostModel).
+//!
+//! ```text
+//! exchange n, update q = 0 … Q−1, all with the learning rate of n and dropout drawn from n·Q + q:
+//! guest  θ^k ← θ^k − rate · ∂z^k/∂θ^k · ∂L/∂z^k       z^k computed anew for each q, ∂L/∂z^k stale
+//! host   θ   ← θ   − rate · ∂L/∂θ                      the loss computed anew, all z^k stale
+//! ```
+//!
+//! Variant `frozen`: the gradients of q = 0 are used Q times. The term μ/2·‖θ − θ_n‖² holds the
+//! weights near those at the beginning of the exchange. With Q = 1 all variants are the same, and
+//! equal to training with all data in one place.
+
+mod guest;
+mod host;
+
+use estimator::{Recipe, UpdateRule};
+use neural::{Noise, Schedule};
+use traffic::Step;
+
+use crate::model::ModelFailure;
+use crate::plan::{LocalUpdates, Numbers, Plan};
+
+pub use guest::FedGuest;
+pub use host::FedHost;
+
+/// The samples of one party, by the last step of their windows.
+pub trait Windows: Send {
+    /// Numbers of an input.
+    fn input_len(&self) -> usize;
+    /// Writes the input of a window that the party holds.
+    fn write_input(&self, last: Step, to: &mut [f32]);
+}
+
+/// The samples of the host, with labels.
+pub trait LabelledWindows: Windows {
+    /// Numbers of a target.
+    fn output_len(&self) -> usize;
+    /// Writes the scaled target of a window.
+    fn write_target(&self, last: Step, to: &mut [f32]);
+    /// Weights of the outputs in the loss.
+    fn weights(&self) -> &[f32];
+    /// Weights of the outputs in the validation loss.
+    fn judged(&self) -> &[f32];
+}
+
+impl Numbers {
+    /// What all parties need of a recipe.
+    pub fn of(recipe: &Recipe) -> Self {
+        Self {
+            rate: recipe.rate,
+            one_cycle: recipe.one_cycle,
+            decay: recipe.decay,
+            clip: recipe.clip,
+            average: recipe.average,
+        }
+    }
+}
+
+impl Plan {
+    /// How a party's weights move under this plan.
+    pub fn rule(&self) -> UpdateRule {
+        UpdateRule { proximal: self.local.proximal, ..UpdateRule::of(&self.recipe()) }
+    }
+
+    /// The recipe as far as the plan tells it; the rest is the host's own affair.
+    fn recipe(&self) -> Recipe {
+        let Numbers { rate, one_cycle, decay, clip, average } = self.recipe;
+        Recipe {
+            epochs: self.epochs as usize,
+            batch: self.batch as usize,
+            rate,
+            one_cycle,
+            decay,
+            clip,
+            average,
+            ..Recipe::of(estimator::Architecture::Link)
+        }
+    }
+}
+
+/// Counts exchanges, and says what each update uses.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    seed: u64,
+    schedule: Schedule,
+    local: LocalUpdates,
+    /// Training exchanges done.
+    exchanges: u64,
+}
+
+impl Pace {
+    fn new(plan: &Plan) -> Self {
+        let schedule = plan.recipe().schedule(plan.exchanges as usize);
+        Self { seed: plan.seed, schedule, local: plan.local, exchanges: 0 }
+    }
+
+    fn rate(&self) -> f32 {
+        self.schedule.rate(self.exchanges)
+    }
+
+    fn noise(&self, update: u32) -> Noise {
+        let step = self.exchanges * u64::from(self.local.count) + u64::from(update);
+        Noise { seed: self.seed, step, first_sample: 0 }
+    }
+}
+
+/// Inputs of some windows, side by side.
+fn gather(data: &impl Windows, steps: &[Step], to: &mut Vec<f32>) {
+    let each = data.input_len();
+    to.resize(steps.len() * each, 0.0);
+    for (&step, x) in steps.iter().zip(to.chunks_exact_mut(each.max(1))) {
+        data.write_input(step, x);
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> ModelFailure {
+    ModelFailure(error.to_string())
+}
+
+/// The name under which a checkpoint counts training exchanges.
+const EXCHANGES: &str = "exchanges";
+/// Checkpoints here are bytes, and messages name this instead of a file.
+const STATE: &str = "the party's state";

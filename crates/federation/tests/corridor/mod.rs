@@ -1,0 +1,242 @@
+//! A host and guests over the corridor, with random data: each party sees its own columns of one
+//! table, which a joint model sees as a whole.
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use estimator::{
+    Architecture, Crossing, Examples, GuestShape, HostShape, LayerSubModel, ModelShape, Recipe,
+    Seat, Sizes, SubModel, SubModelKind, WINDOW,
+};
+use federation::fedbcd::{FedGuest, FedHost, LabelledWindows, Windows};
+use federation::guest::GuestSettings;
+use federation::ledger::MemorySink;
+use federation::message::Terms;
+use federation::message::parts::{HeldSteps, Text};
+use federation::{
+    Absent, Guest, Host, HostSettings, Ledger, LocalUpdates, MemoryStore, Now, Numbers, PartyId,
+    Plan, RunId, Samples, Timing,
+};
+use neural::{Layer, hash, unit};
+use traffic::{Step, corridor};
+
+pub const SEED: u64 = 11;
+pub const TRAIN: Range<i64> = 0..90;
+pub const VALIDATION: Range<i64> = 90..110;
+pub const ESTIMATE: Range<i64> = 110..120;
+
+pub type GuestOf = Guest<FedGuest<LayerSubModel, Columns>, MemoryStore>;
+pub type HostOf = Host<FedHost<Columns>, MemoryStore>;
+
+/// Some columns of the table.
+#[derive(Clone)]
+pub struct Columns {
+    all: usize,
+    own: Range<usize>,
+    weights: Vec<f32>,
+}
+
+impl Columns {
+    fn number(key: u64, step: Step, i: usize) -> f32 {
+        2.0 * unit(hash([key, step.0 as u64, i as u64])) - 1.0
+    }
+}
+
+impl Windows for Columns {
+    fn input_len(&self) -> usize {
+        self.own.len()
+    }
+    fn write_input(&self, last: Step, to: &mut [f32]) {
+        to.iter_mut().zip(self.own.clone()).for_each(|(x, i)| *x = Self::number(1, last, i));
+    }
+}
+
+impl LabelledWindows for Columns {
+    fn output_len(&self) -> usize {
+        self.weights.len()
+    }
+    fn write_target(&self, last: Step, to: &mut [f32]) {
+        // Something that can be learned: a mix of a few inputs.
+        let x = |i: usize| Self::number(1, last, i * 7 % self.all);
+        to.iter_mut().enumerate().for_each(|(i, y)| *y = x(i) - 0.5 * x(i + 3) + 0.3);
+    }
+    fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+    fn judged(&self) -> &[f32] {
+        &self.weights
+    }
+}
+
+/// The whole table, for training in one place.
+pub struct Table(pub Columns, Vec<Step>, Vec<Step>);
+
+impl Examples for Table {
+    fn inputs(&self) -> usize {
+        self.0.input_len()
+    }
+    fn outputs(&self) -> usize {
+        self.0.output_len()
+    }
+    fn write_input(&self, last: Step, to: &mut [f32]) {
+        Windows::write_input(&self.0, last, to);
+    }
+    fn write_target(&self, last: Step, to: &mut [f32]) {
+        LabelledWindows::write_target(&self.0, last, to);
+    }
+    fn weights(&self) -> &[f32] {
+        &self.0.weights
+    }
+    fn judged(&self) -> &[f32] {
+        &self.0.weights
+    }
+    fn train(&self) -> &[Step] {
+        &self.1
+    }
+    fn validation(&self) -> &[Step] {
+        &self.2
+    }
+}
+
+pub fn sizes() -> Sizes {
+    Sizes { units: 12, embedding: 3, ..Sizes::default() }
+}
+
+/// Guests that all differ: in what they know, in their model, in what they give.
+pub fn shape(guests: usize) -> ModelShape {
+    let totals = GuestShape {
+        name: "totals".into(),
+        sub_model: SubModelKind::Link,
+        channels: 3 * WINDOW,
+        totals: true,
+        crossing: Crossing::PerLink(3),
+        sizes: sizes(),
+    };
+    let speeds = GuestShape {
+        name: "speeds".into(),
+        channels: 2 * WINDOW,
+        totals: false,
+        crossing: Crossing::PerLink(2),
+        ..totals.clone()
+    };
+    let paper = GuestShape {
+        name: "paper".into(),
+        sub_model: SubModelKind::Stgcn,
+        channels: 2,
+        crossing: Crossing::PerLink(1),
+        ..totals.clone()
+    };
+    let guests: Vec<_> = [totals, speeds, paper].into_iter().take(guests).collect();
+    let host = HostShape {
+        architecture: Architecture::Link,
+        shared: 5,
+        channels: 2,
+        seats: guests.iter().map(Seat::of).collect(),
+        party_dropout: 0.1,
+        sizes: sizes(),
+    };
+    ModelShape { host, guests }
+}
+
+pub fn recipe() -> Recipe {
+    // Short enough that some gradients of each party are clipped.
+    let clip = Some(0.3);
+    Recipe { epochs: 3, batch: 20, clip, ..Recipe::of(Architecture::Link) }
+}
+
+pub fn plan(local: LocalUpdates) -> Plan {
+    Plan {
+        seed: SEED,
+        batch: recipe().batch as u32,
+        epochs: recipe().epochs as u32,
+        exchanges: 0,
+        recipe: Numbers::of(&recipe()),
+        local,
+        keep_every: 4,
+    }
+}
+
+pub fn steps(range: Range<i64>) -> Vec<Step> {
+    range.map(Step).collect()
+}
+
+pub fn terms() -> Terms {
+    Terms { network_hash: Text::of("sha256:corridor"), step_s: 10.0, origin_s: 0.0, window: 9 }
+}
+
+pub fn table(shape: &ModelShape) -> Table {
+    let model = shape.build(&corridor().expect("the corridor")).expect("a model");
+    let (all, outputs) = (model.input_len(), model.output_len());
+    let columns = Columns { all, own: 0..all, weights: vec![1.0 / 17.0; outputs] };
+    Table(columns, steps(TRAIN), steps(VALIDATION))
+}
+
+/// Host and guests of a shape, each with its columns.
+pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+    let network = corridor().expect("the corridor");
+    let whole = table(shape).0;
+    let host_model = move |plan: &Plan, shape: &ModelShape| {
+        estimator::HostModel::new(&shape.host, &network, SEED, plan.rule())
+            .map_err(|error| federation::ModelFailure(error.to_string()))
+    };
+    let host_id = PartyId::new("city").expect("a name");
+    let host_inputs = host_model(plan, shape).expect("a model").input_len();
+    let mut from = host_inputs;
+    let mut guests = BTreeMap::new();
+    let mut widths = BTreeMap::new();
+    for guest in &shape.guests {
+        let network = corridor().expect("the corridor");
+        let sub_model = LayerSubModel::of(guest, &network, SEED, plan.rule()).expect("a model");
+        let own = from..from + sub_model.input_len();
+        from = own.end;
+        let data = Columns { own, ..whole.clone() };
+        let party = PartyId::new(&guest.name).expect("a name");
+        let width = sub_model.output_len() as u32;
+        widths.insert(party.clone(), width);
+        let settings = GuestSettings {
+            party: party.clone(),
+            host: host_id.clone(),
+            software: Text::of("test"),
+            session: hash([9, from as u64]) | 1,
+            terms: terms(),
+            held: HeldSteps::of(steps(0..ESTIMATE.end)).expect("steps"),
+            width,
+            timing: Timing::default(),
+        };
+        let guest = guest.clone();
+        let make = move |plan: &Plan| {
+            let sub_model = LayerSubModel::of(&guest, &network, plan.seed, plan.rule())
+                .map_err(|error| federation::ModelFailure(error.to_string()))?;
+            FedGuest::new(sub_model, data.clone(), plan)
+        };
+        let ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("a ledger");
+        let store = MemoryStore::default();
+        let guest = Guest::new(settings, Box::new(make), store, ledger, Now::default());
+        guests.insert(party, guest.expect("a guest"));
+    }
+    let settings = HostSettings {
+        party: host_id.clone(),
+        guests: widths,
+        software: Text::of("test"),
+        run: RunId(7),
+        terms: terms(),
+        plan: plan.clone(),
+        samples: Samples {
+            train: steps(TRAIN),
+            validation: steps(VALIDATION),
+            estimate: steps(ESTIMATE),
+        },
+        shuffle: recipe().shuffle,
+        patience: recipe().patience as u32,
+        absent: Absent::Wait,
+        timing: Timing::default(),
+    };
+    let shape = shape.clone();
+    let own = Columns { own: 0..host_inputs, ..whole };
+    let make = move |plan: &Plan| FedHost::new(host_model(plan, &shape)?, own.clone(), plan);
+    let ledger = Ledger::in_memory(&MemorySink::default(), &host_id).expect("a ledger");
+    let store = MemoryStore::default();
+    let host = Host::new(settings, Box::new(make), store, ledger, Now::default());
+    (host.expect("a host"), guests)
+}

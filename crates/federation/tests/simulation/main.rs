@@ -1,0 +1,106 @@
+//! Faults, simulated: a list of operations drives a host and guests under one clock.
+//!
+//! A message may be lost before or after it had its effect, come late, twice, out of order or long
+//! after its time; a party may lose its memory at any moment and come back with its disk. After any
+//! such list the faults stop and the parties go on by themselves.
+//!
+//! *A failure is:* a party that waits for ever; a finished party whose weights are not those of the
+//! undisturbed run, bit for bit; one party finished and another stopped by an error; a ledger that
+//! is not whole or lacks a message that left.
+//!
+//! *No failure is:* that rounds are done again after a crash, or that it takes longer; that under
+//! the policy `stop`, or after pauses beyond the limit, all stop with an error; that under `skip` a
+//! guest that missed rounds has other weights.
+
+mod operations;
+mod reproduction;
+mod toy;
+mod world;
+
+use std::sync::OnceLock;
+
+use federation::Absent;
+use proptest::prelude::*;
+
+use operations::{Op, lists};
+use world::{Outcome, World};
+
+/// Runs a list and lets the parties go on until all have ended.
+fn outcome(absent: Absent, guests: usize, list: &[Op]) -> Outcome {
+    let mut world = World::new(absent, guests);
+    for op in list {
+        world.apply(*op);
+    }
+    world.recover()
+}
+
+/// The weights of each party after a run without faults.
+fn undisturbed(guests: usize) -> &'static Outcome {
+    static WEIGHTS: [OnceLock<Outcome>; 3] = [const { OnceLock::new() }; 3];
+    WEIGHTS[guests - 1].get_or_init(|| outcome(Absent::Wait, guests, &[]))
+}
+
+/// Pauses within the limit: nothing may keep the parties from the same weights.
+fn ends_alike(guests: usize, list: &[Op]) {
+    assert_eq!(&outcome(Absent::Wait, guests, list), undisturbed(guests));
+}
+
+/// Pauses of any length: the same weights everywhere, or an error everywhere.
+fn ends_alike_or_stops(absent: Absent, guests: usize, list: &[Op]) {
+    let found = outcome(absent, guests, list);
+    if !matches!(found, Outcome::Stopped(_)) {
+        assert_eq!(&found, undisturbed(guests));
+    }
+}
+
+/// Many lists; more with `SIMULATION_FACTOR=10`.
+fn cases(cases: u32) -> ProptestConfig {
+    let factor = std::env::var("SIMULATION_FACTOR").ok().and_then(|text| text.parse().ok());
+    let cases = cases.saturating_mul(factor.unwrap_or(1));
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(1500))]
+
+    #[test]
+    fn one_guest_ends_alike(list in lists(40, false)) {
+        ends_alike(1, &list);
+    }
+
+    #[test]
+    fn three_guests_end_alike(list in lists(80, false)) {
+        ends_alike(3, &list);
+    }
+
+    #[test]
+    fn with_long_pauses_all_end_alike_or_stop(list in lists(40, true)) {
+        ends_alike_or_stops(Absent::Wait, 2, &list);
+    }
+
+    #[test]
+    fn under_stop_all_end_alike_or_stop(list in lists(40, false)) {
+        ends_alike_or_stops(Absent::Stop, 2, &list);
+    }
+
+    /// Nobody hangs, and the host's model stays finite; weights may differ.
+    #[test]
+    fn under_skip_all_end(list in lists(60, false)) {
+        let found = outcome(Absent::Skip, 3, &list);
+        prop_assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
+    }
+}
+
+/// A run without faults needs no second word.
+#[test]
+fn without_faults_every_message_is_said_once() {
+    let mut world = World::new(Absent::Wait, 2);
+    let found = world.recover();
+    assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
+    // Rounds × guests × (ask, embedding, end), and for each guest: hello, welcome, what is kept,
+    // finish, leave.
+    let rounds = toy::ROUNDS;
+    let kept = rounds.div_ceil(u64::from(toy::KEEP_EVERY)) + 1;
+    let most = 2 * (3 * rounds + 4 + kept);
+    assert!(world.messages() <= most, "{} messages, expected at most {most}", world.messages());
+}

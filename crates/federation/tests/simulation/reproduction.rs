@@ -1,0 +1,77 @@
+//! Lists that once failed, by what they showed.
+
+use crate::operations::Op::{Crash, Delay, Deliver, LoseAnswers, Pause, Replay, Restart, Reverse};
+use crate::{Outcome, ends_alike, outcome};
+use federation::Absent;
+
+/// A crash of everyone at every moment of a run.
+#[test]
+fn all_lose_their_memory_at_once() {
+    for messages in 1..60 {
+        let list = [Deliver(messages), Crash(0), Crash(1), Crash(2), Pause(5)];
+        ends_alike(2, &list);
+    }
+}
+
+/// A crash of one party at every moment of a run.
+#[test]
+fn one_loses_its_memory_at_any_moment() {
+    for messages in 1..80 {
+        for party in 0..3 {
+            ends_alike(2, &[Deliver(messages), Crash(party), Pause(25), Restart(party)]);
+        }
+    }
+}
+
+/// A guest that is away for longer than the limit stops everyone, and nobody hangs.
+#[test]
+fn a_guest_that_stays_away_stops_everyone() {
+    for messages in [0, 5, 20] {
+        let mut world = crate::world::World::new(Absent::Wait, 2);
+        for op in [Deliver(messages), Crash(1), Pause(11_000)] {
+            world.apply(op);
+        }
+        let found = world.recover();
+        assert!(matches!(found, Outcome::Stopped(_)), "after {messages} messages: {found:?}");
+    }
+    let found = outcome(Absent::Stop, 2, &[Deliver(20), Crash(1), Pause(90), Restart(1)]);
+    assert!(matches!(found, Outcome::Stopped(_)), "{found:?}");
+}
+
+/// A greeting of a guest's former life came after those of its present one, which then counted as
+/// the stale ones, for ever.
+#[test]
+fn a_late_greeting_of_a_former_life_does_not_shut_the_guest_out() {
+    let list = [
+        Pause(10),
+        Deliver(9),
+        Delay(1),
+        LoseAnswers,
+        LoseAnswers,
+        Deliver(18),
+        Restart(3),
+        Restart(0),
+        Pause(1),
+        Replay(20),
+    ];
+    ends_alike(3, &list);
+}
+
+/// The same with two greetings in the wrong order, where the others go on without the guest.
+#[test]
+fn greetings_in_the_wrong_order_do_not_shut_the_guest_out() {
+    let list = [
+        Deliver(1),
+        Pause(40),
+        Deliver(6),
+        Restart(0),
+        Deliver(8),
+        Pause(10),
+        Restart(3),
+        Deliver(1),
+        Pause(1),
+        Reverse,
+    ];
+    let found = outcome(Absent::Skip, 3, &list);
+    assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
+}
