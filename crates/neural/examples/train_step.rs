@@ -5,8 +5,10 @@
 //! - `infer BATCH COUNT`: that many estimates; prints the milliseconds of each;
 //! - `memory`: prints the peak resident memory in MiB.
 //!
-//! Arguments: `links=N`, a ring of N nodes instead of 17, to see the cost grow; `chunk=N`, samples
-//! that go through the layers together.
+//! - `cpu`: prints the processor seconds used so far.
+//!
+//! Arguments: `links=N`, the streets of a grid city (a multiple of 4) instead of the corridor of 17
+//! links, to see the cost grow; `chunk=N`, samples that go through the layers together.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;
@@ -29,17 +31,22 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         value.map(|value| value.parse::<usize>()).transpose()
     };
     let nodes = argument("links=")?.unwrap_or(17);
-    // On large graphs one sample fills the cache.
-    let chunk = argument("chunk=")?.unwrap_or((8 * 17 / nodes.max(1)).max(1));
+    if nodes != 17 && (nodes == 0 || !nodes.is_multiple_of(4)) {
+        return Err(format!("links={nodes}: expected 17 or a multiple of 4").into());
+    }
+    let chunk = argument("chunk=")?;
     // All work runs inside the pool, so that the calling thread is one of its threads.
     rayon::ThreadPoolBuilder::new().build()?.install(|| serve(nodes, chunk))
 }
 
-fn serve(nodes: usize, chunk: usize) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn serve(
+    nodes: usize,
+    chunk: Option<usize>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let turns: Vec<_> = if nodes == 17 {
         CORRIDOR.map(|(from, to)| (from, to, 0.9)).to_vec()
     } else {
-        (0..nodes).flat_map(|n| [(n, (n + 1) % nodes, 0.9), (n, (n + 5) % nodes, 0.9)]).collect()
+        grid_city(nodes)
     };
     let laplacian = scaled_laplacian(&Sparse::new(nodes, &turns)?, 2.0);
     let embedding = 9;
@@ -47,7 +54,8 @@ fn serve(nodes: usize, chunk: usize) -> Result<(), Box<dyn std::error::Error + S
     let guest = stgcn(&StgcnShape::paper(2), &laplacian)?;
     let joint =
         Fusion::new(head(2 * embedding, 272, 2 * nodes)).with("host", host).with("guest", guest);
-    let mut learner = Learner::new(joint, 1, Plan { chunk, ..Plan::default() });
+    let plan = Plan::for_model(&joint);
+    let mut learner = Learner::new(joint, 1, Plan { chunk: chunk.unwrap_or(plan.chunk), ..plan });
     let mut adam = Adam::new(learner.parameters().len(), Decay::InGradient(1e-3));
     let weights = vec![1.0 / nodes as f32; 2 * nodes];
 
@@ -76,6 +84,7 @@ fn serve(nodes: usize, chunk: usize) -> Result<(), Box<dyn std::error::Error + S
                     times.push(format!("{:.5}", start.elapsed().as_secs_f64() * 1e3));
                 }
             }
+            ["cpu"] => times.push(format!("{:.3}", processor_seconds()?)),
             ["memory"] => times.push(format!("{:.1}", peak_memory()?)),
             _ => return Err(format!("unknown command {line:?}").into()),
         }
@@ -83,6 +92,38 @@ fn serve(nodes: usize, chunk: usize) -> Result<(), Box<dyn std::error::Error + S
         std::io::stdout().flush()?;
     }
     Ok(())
+}
+
+/// Turns of a city whose streets form a grid (closed at its edges): each link leads to a junction
+/// and from there straight on, left or right.
+fn grid_city(links: usize) -> Vec<(usize, usize, f32)> {
+    let junctions = links / 4;
+    let wide = (1..=junctions).rev().find(|w| w * w <= junctions && junctions.is_multiple_of(*w));
+    let (wide, high) = (wide.unwrap_or(1), junctions / wide.unwrap_or(1));
+    let mut turns = Vec::new();
+    for link in 0..links {
+        let (junction, direction) = (link / 4, link % 4);
+        let (row, column) = (junction / wide, junction % wide);
+        let next = match direction {
+            0 => row * wide + (column + 1) % wide,
+            1 => (row + 1) % high * wide + column,
+            2 => row * wide + (column + wide - 1) % wide,
+            _ => (row + high - 1) % high * wide + column,
+        };
+        // All but the way back.
+        turns.extend([0, 1, 3].map(|turn| (link, next * 4 + (direction + turn) % 4, 0.9)));
+    }
+    turns
+}
+
+/// Processor time of this process, all threads together.
+fn processor_seconds() -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+    let mut nanoseconds = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        nanoseconds += text.split_whitespace().next().ok_or("empty schedstat")?.parse::<u64>()?;
+    }
+    Ok(nanoseconds as f64 * 1e-9)
 }
 
 /// Peak resident memory of this process in MiB.

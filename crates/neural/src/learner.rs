@@ -19,6 +19,7 @@
 //! assert!((learner.parameters()[1] - 1.0).abs() < 1e-3);
 //! ```
 
+mod plan;
 mod work;
 
 use std::sync::{Mutex, PoisonError};
@@ -34,22 +35,7 @@ use crate::vector;
 
 use work::{Lane, Work};
 
-/// How a batch is divided. Results depend on it (in the last digits), so it is not derived from
-/// the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Samples that go through all layers together.
-    pub chunk: usize,
-    /// Accumulators: also the most threads that can take part in a training step.
-    pub lanes: usize,
-}
-
-impl Default for Plan {
-    /// 8 samples keep the paper's model within a core's cache; 8 lanes feed 8 cores.
-    fn default() -> Self {
-        Plan { chunk: 8, lanes: 8 }
-    }
-}
+pub use plan::Plan;
 
 /// Parameters that do not fit the model.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -193,10 +179,12 @@ impl<L: Layer> Learner<L> {
         let count = lanes.len();
         let each = |(number, lane): (usize, &mut Lane)| {
             let chunks = number * chunks / count..(number + 1) * chunks / count;
-            lane.start(self.layout.len());
-            let mut work = if chunks.is_empty() { None } else { Some(self.borrow_work()) };
+            lane.start(self.layout.len(), chunks.len());
+            if chunks.is_empty() {
+                return;
+            }
+            let mut work = self.borrow_work();
             for chunk in chunks {
-                let Some(work) = &mut work else { continue };
                 let (first, x) = self.chunk(x, chunk);
                 let pass = self.pass(x, first, noise);
                 work.forward(&self.model, &pass, x);
@@ -204,9 +192,7 @@ impl<L: Layer> Learner<L> {
                 lane.loss += loss.evaluate(first, &work.y[..length], &mut work.dy[..length]);
                 work.backward(&self.model, &pass, x, None, &mut lane.gradient);
             }
-            if let Some(work) = work {
-                self.return_work(work);
-            }
+            self.return_work(work);
         };
         if chunks <= 1 {
             lanes.iter_mut().enumerate().for_each(each);
@@ -334,7 +320,7 @@ impl<L: Layer> Learner<L> {
         works: &mut [Work],
         mut dx: Option<&mut [f32]>,
     ) {
-        lane.start(self.layout.len());
+        lane.start(self.layout.len(), works.len());
         for (i, work) in works.iter_mut().enumerate() {
             let (first, x) = self.chunk(batch.x, first_chunk + i);
             let pass = self.pass(x, first, batch.noise);
@@ -354,10 +340,12 @@ impl<L: Layer> Learner<L> {
         let lanes = &self.lanes;
         self.gradient.par_chunks_mut(BLOCK).enumerate().for_each(|(block, gradient)| {
             let range = block * BLOCK..block * BLOCK + gradient.len();
-            gradient.copy_from_slice(&lanes[0].gradient[range.clone()]);
-            for lane in &lanes[1..] {
-                vector::add(gradient, &lane.gradient[range.clone()]);
+            let mut used = lanes.iter().filter(|lane| lane.chunks > 0);
+            match used.next() {
+                Some(lane) => gradient.copy_from_slice(&lane.gradient[range.clone()]),
+                None => gradient.fill(0.0),
             }
+            used.for_each(|lane| vector::add(gradient, &lane.gradient[range.clone()]));
         });
         self.model.finish_gradient(&mut self.gradient);
     }

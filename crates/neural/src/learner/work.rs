@@ -5,6 +5,8 @@ use crate::layer::{Given, Layer, Memory, Pass};
 /// One accumulator of gradients and losses.
 #[derive(Default)]
 pub(super) struct Lane {
+    /// Chunks whose gradients it adds up. Without any, the gradient is not touched.
+    pub chunks: usize,
     pub gradient: Vec<f32>,
     pub loss: f64,
 }
@@ -18,10 +20,12 @@ pub(super) struct Work {
 }
 
 impl Lane {
-    pub fn start(&mut self, parameters: usize) {
-        self.gradient.resize(parameters, 0.0);
-        self.gradient.fill(0.0);
-        self.loss = 0.0;
+    pub fn start(&mut self, parameters: usize, chunks: usize) {
+        (self.chunks, self.loss) = (chunks, 0.0);
+        if chunks > 0 {
+            self.gradient.resize(parameters, 0.0);
+            self.gradient.fill(0.0);
+        }
     }
 }
 
