@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 5
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
 TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
 
-.PHONY: test fmt clippy unit doc licences lengths fuzz readme sumo peers bench clean-venvs
+.PHONY: test fmt clippy unit doc licences lengths fuzz readme sumo peers bench tables clean-venvs
 
 test: fmt lengths clippy unit doc licences readme fuzz
 	@echo "make test: all checks passed"
@@ -33,6 +33,7 @@ licences:
 readme:
 	cargo build --locked --release
 	python3 scripts/check_readme.py
+	python3 scripts/readme_tables.py
 
 fuzz:
 	scripts/fuzz.sh $(FUZZ_SECONDS)
@@ -54,6 +55,13 @@ $(PEERS_VENV)/installed: scripts/peers.txt
 bench: sumo peers
 	cargo build --release --workspace --examples --bins
 	$(PEERS_VENV)/bin/python scripts/bench.py $(BENCH)
+
+# The paper's tables: hours. What is finished is kept, in results/.
+tables: sumo peers
+	cargo build --locked --release
+	target/release/fedtse reproduce table2 --publish docs/results $(TABLES)
+	target/release/fedtse reproduce table4 --publish docs/results $(TABLES)
+	python3 scripts/readme_tables.py --write
 
 clean-venvs:
 	rm -rf $(SUMO_VENV) $(PEERS_VENV)

@@ -134,6 +134,8 @@ pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
         let peer = peer_for(&mut open)?;
         if !open.is_empty() {
             check_programs(arguments, finished.values().map(|one| &one.program).chain([&program]))?;
+            // Said now, not after hours of work.
+            ensure!(arguments.publish.is_none() || program.is_known(), unpublishable(&program));
         }
         let workshop = Workshop {
             settings: &settings,
@@ -332,16 +334,17 @@ fn check_publishable(arguments: &ReproduceArguments, settings: &Settings) -> Res
     Ok(())
 }
 
+fn unpublishable(program: &Program) -> String {
+    format!("--publish: jobs by {program}: expected a program built from a commit without changes")
+}
+
 fn show(arguments: &ReproduceArguments, table: &Table, json: bool) -> Result<()> {
     let text = markdown::render(table);
     let value = serde_json::to_string_pretty(table)? + "\n";
     let mut folders = vec![&arguments.out];
     if let Some(publish) = &arguments.publish {
-        let unknown = table.made.programs.iter().find(|program| !program.is_known());
-        if let Some(program) = unknown {
-            bail!(
-                "--publish: jobs were made by {program}, expected a build of a commit without changes"
-            );
+        if let Some(program) = table.made.programs.iter().find(|program| !program.is_known()) {
+            bail!(unpublishable(program));
         }
         std::fs::create_dir_all(publish).with_context(|| publish.display().to_string())?;
         folders.push(publish);

@@ -1,0 +1,68 @@
+"""Checks that README.md shows the numbers of docs/results; with --write, puts them there.
+
+`fedtse reproduce table2 --publish docs/results` makes the results; this script only copies numbers.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+README = Path("README.md")
+RESULTS = Path("docs/results")
+BLOCK = r"(<!-- {name}: written and checked by scripts/readme_tables.py -->\n)(.*?)(<!-- end of {name} -->)"
+QUANTITIES = ["density", "flow"]
+
+
+def render(table: dict) -> str:
+    """RMSE of density / flow with raw targets, a row for each estimator; then the paper's."""
+    target = table["targets"].index("raw")
+    head = [f"density / flow, {table['table']}"] + table["columns"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    seeds = len(table["demand_seeds"])
+    for row in table["rows"]:
+        cells = [shown(cell, seeds) for cell in row["cells"][target]]
+        if any(cell != "–" for cell in cells):
+            lines.append("| " + " | ".join([row["label"]] + cells) + " |")
+    for row in table["paper"]:
+        pairs = zip(*row["rmse"])
+        cells = ["–" if None in pair else " / ".join(f"{n:.2f}" for n in pair) for pair in pairs]
+        lines.append("| " + " | ".join([f"*paper: {row['label']}*"] + cells) + " |")
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
+def shown(cell: dict | None, seeds: int) -> str:
+    if cell is None:
+        return "–"
+    text = " / ".join(f"{cell[quantity]['rmse']['mean']:.2f}" for quantity in QUANTITIES)
+    found = len(cell["demand_seeds"])
+    return text if found == seeds else f"{text} ({found} of {seeds} seeds)"
+
+
+def main() -> int:
+    text = README.read_text(encoding="utf-8")
+    names = [name for name in ["table2", "table4"] if (RESULTS / f"{name}.json").exists()]
+    problems = []
+    for name in names:
+        table = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        if table["quick"] or not all(len(one["commit"]) == 12 for one in table["made"]["programs"]):
+            problems.append(f"docs/results/{name}.json: not a result of a known commit")
+        match = re.search(BLOCK.format(name=name), text, re.S)
+        if not match:
+            problems.append(f"README.md: no block for {name}")
+            continue
+        expected = render(table)
+        if "--write" in sys.argv:
+            text = text[: match.start(2)] + expected + text[match.end(2) :]
+        elif match.group(2) != expected:
+            problems.append(f"README.md: {name} differs from docs/results/{name}.json; run with --write")
+    if "--write" in sys.argv:
+        README.write_text(text, encoding="utf-8")
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"readme: {len(names)} tables compared, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
