@@ -12,7 +12,8 @@ pub fn today() -> Result<String> {
 
 /// The date that is some days after 1 January 1970.
 fn day(mut days: u64) -> String {
-    let leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let every = |year: u64, years| year.is_multiple_of(years);
+    let leap = |year| every(year, 4) && (!every(year, 100) || every(year, 400));
     let mut year = 1970;
     loop {
         let length = if leap(year) { 366 } else { 365 };
