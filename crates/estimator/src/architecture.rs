@@ -25,26 +25,23 @@ use std::ops::Range;
 
 use neural::{
     Activate, Activation, Chain, Draw, Dropout, Fusion, Layer, Learner, Linear, NodeEmbedding,
-    PartyDropout, Plan, SparseError, StgcnError, StgcnShape, head, stgcn,
+    PartyDropout, Plan, StgcnShape, head, stgcn,
 };
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 use traffic::Network;
 
 use crate::layers::{Gated, Interleave, PerNode, Spread};
+use crate::model_error::{MOST_GUESTS, ModelError};
 use crate::parts::{Crossing, GuestShape, Roads, SubModelKind, laplacian, name_key, party_seed};
+use crate::sizes::Sizes;
 
 /// Numbers of an embedding of the paper.
 const PAPER_EMBEDDING: usize = 9;
 /// Hidden units of the paper's head.
 const PAPER_HIDDEN: usize = 272;
-/// Most guests of a host.
-const MOST_GUESTS: usize = 256;
-/// Most units, numbers per link or rounds of message passing.
-const LARGEST: usize = 4096;
 /// Names of the host's own parts.
-const HOST: &str = "host";
-const HEAD: &str = "head";
+pub(crate) const HOST: &str = "host";
+pub(crate) const HEAD: &str = "head";
 
 /// Which model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,48 +68,6 @@ impl Architecture {
             Architecture::Link => Crossing::PerLink(4),
             Architecture::Paper => Crossing::Whole(PAPER_EMBEDDING),
         }
-    }
-}
-
-/// Sizes of the `link` model that one may choose.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sizes {
-    /// Units of a link.
-    pub units: usize,
-    /// Numbers that are learned for each link.
-    pub embedding: usize,
-    /// Rounds of message passing in a guest's part.
-    pub guest_rounds: usize,
-    /// Rounds of message passing in the head.
-    pub head_rounds: usize,
-    /// Share of units dropped in training.
-    pub dropout: f32,
-}
-
-impl Default for Sizes {
-    fn default() -> Self {
-        Self { units: 64, embedding: 8, guest_rounds: 2, head_rounds: 1, dropout: 0.1 }
-    }
-}
-
-impl Sizes {
-    pub(crate) fn check(&self) -> Result<(), ModelError> {
-        let sizes = [
-            ("units", self.units, 2),
-            ("embedding", self.embedding, 1),
-            ("guest_rounds", self.guest_rounds, 0),
-            ("head_rounds", self.head_rounds, 0),
-        ];
-        for (what, found, least) in sizes {
-            if !(least..=LARGEST).contains(&found) {
-                return Err(ModelError::Size { what, found, least });
-            }
-        }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(ModelError::Probability { what: "dropout", found: self.dropout });
-        }
-        Ok(())
     }
 }
 
@@ -161,79 +116,6 @@ pub struct ModelShape {
     pub host: HostShape,
     /// The guests' parts, in the order of the seats.
     pub guests: Vec<GuestShape>,
-}
-
-/// Why there is no such model.
-#[derive(Debug, Error, PartialEq)]
-pub enum ModelError {
-    /// The graph.
-    #[error(transparent)]
-    Graph(#[from] SparseError),
-    /// The STGCN.
-    #[error(transparent)]
-    Stgcn(#[from] StgcnError),
-    /// Too few or too many numbers cross.
-    #[error("guest `{guest}`: numbers that cross: found {found}, expected 1 to {most}")]
-    Crossing {
-        /// The guest.
-        guest: String,
-        /// Asked for.
-        found: usize,
-        /// Most allowed.
-        most: usize,
-    },
-    /// Numbers for the whole network where those of links are expected.
-    #[error(
-        "guest `{guest}`: found numbers for the whole network, expected some for each link (model `link`)"
-    )]
-    NotPerLink {
-        /// The guest.
-        guest: String,
-    },
-    /// A guest without features.
-    #[error("guest `{guest}`: found no features, expected at least one number for each link")]
-    NoChannels {
-        /// The guest.
-        guest: String,
-    },
-    /// A name that is taken.
-    #[error(
-        "guest `{found}`: expected names that differ from each other, from `{HOST}`, from `{HEAD}` and from nothing"
-    )]
-    Name {
-        /// The name.
-        found: String,
-    },
-    /// Too many guests.
-    #[error("found {found} guests, expected at most {MOST_GUESTS}")]
-    Guests {
-        /// How many.
-        found: usize,
-    },
-    /// Seats and guests differ.
-    #[error("guest `{guest}`: found no seat at its place among the host's, expected its own")]
-    Seats {
-        /// The guest.
-        guest: String,
-    },
-    /// A size out of bounds.
-    #[error("{what}: found {found}, expected {least} to {LARGEST}")]
-    Size {
-        /// Which one.
-        what: &'static str,
-        /// Asked for.
-        found: usize,
-        /// Least allowed.
-        least: usize,
-    },
-    /// Not a probability.
-    #[error("{what}: found {found}, expected at least 0 and below 1")]
-    Probability {
-        /// Which one.
-        what: &'static str,
-        /// Asked for.
-        found: f32,
-    },
 }
 
 impl HostShape {

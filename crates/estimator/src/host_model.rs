@@ -18,7 +18,8 @@ use std::ops::Range;
 use neural::{Checkpoint, CheckpointError, Loss, Noise, Plan, Squared};
 use traffic::Network;
 
-use crate::architecture::{HostShape, ModelError};
+use crate::architecture::HostShape;
+use crate::model_error::ModelError;
 use crate::parts::party_seed;
 use crate::party_block::{PartyBlock, UpdateRule};
 use crate::sub_model::{PassError, check_finite, check_len, whole_samples};

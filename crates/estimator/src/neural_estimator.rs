@@ -8,11 +8,12 @@ use neural::{Fusion, Layer, Learner};
 use thiserror::Error;
 use traffic::{LinkState, Network, Step};
 
-use crate::architecture::{ModelError, ModelShape, Seat};
+use crate::architecture::{ModelShape, Seat};
 use crate::card::{CommonCard, GuestCard, ModelCard};
 use crate::host_study::HostStudy;
 use crate::inputs::{GuestInputs, HostInputs, InputsError};
 use crate::metrics::Estimates;
+use crate::model_error::ModelError;
 use crate::plan::{GuestPlan, NeuralPlan};
 use crate::scales::GuestScales;
 use crate::sources::{FleetData, LoopData};

@@ -10,15 +10,15 @@
 //! A guest gives some numbers for each link, or some for the whole network ([`Crossing`]).
 
 use neural::{
-    Activation, Chain, Dropout, Layer, Linear, MessagePassing, MessageShape, NodeEmbedding,
-    Residual, Sparse, StgcnShape, hash, scaled_laplacian, stgcn,
+    Chain, Dropout, Layer, Linear, NodeEmbedding, Sparse, StgcnShape, hash, scaled_laplacian, stgcn,
 };
 use serde::{Deserialize, Serialize};
 use traffic::Network;
 
-use crate::architecture::{ModelError, Sizes};
 use crate::inputs::Arrangement;
 use crate::layers::{PerNode, Sum};
+use crate::model_error::ModelError;
+use crate::sizes::Sizes;
 use crate::study::WINDOW;
 
 /// Weight of a turn in the paper's graph: exp(−(1/10)²/0.1).
@@ -172,33 +172,6 @@ impl GuestShape {
     }
 }
 
-impl Sizes {
-    pub(crate) fn dense(&self, nodes: usize, inputs: usize) -> Linear {
-        Linear::new(nodes, inputs, self.units).then(Activation::Silu)
-    }
-
-    /// Adds rounds of message passing. `draws` is the number of the first dropout among them.
-    pub(crate) fn rounds(
-        &self,
-        mut chain: Chain,
-        roads: &Roads,
-        rounds: usize,
-        draws: u64,
-    ) -> Chain {
-        let (nodes, units) = (roads.nodes, self.units);
-        for round in 0..rounds {
-            let shape = MessageShape { slices: 1, inputs: units, outputs: units };
-            let mix =
-                MessagePassing::new(shape, &roads.upstream, &roads.downstream, Activation::Silu);
-            let drop = Dropout::new(self.dropout, nodes * units, draws + round as u64);
-            let message = Chain::new().then("mix", mix).then("drop", drop);
-            let round_name = format!("round{}", round + 1);
-            chain = chain.then(&round_name, Residual::new(nodes, units, units, message));
-        }
-        chain
-    }
-}
-
 /// A number for a name. Its low bits are free for a few counters.
 pub(crate) fn name_key(name: &str) -> u64 {
     name.bytes().fold(0, |key, byte| hash([key, byte.into()])) & !0xffff
@@ -212,8 +185,8 @@ pub fn party_seed(seed: u64, name: &str) -> u64 {
 /// The means over neighbours.
 pub(crate) struct Roads {
     pub nodes: usize,
-    upstream: Sparse,
-    downstream: Sparse,
+    pub upstream: Sparse,
+    pub downstream: Sparse,
 }
 
 impl Roads {

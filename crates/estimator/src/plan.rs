@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::architecture::{Architecture, HostShape, Seat, Sizes};
+use crate::architecture::{Architecture, HostShape, Seat};
 use crate::inputs::{Arrangement, GuestInputs, HostInputs};
 use crate::parts::{Crossing, GuestShape, SubModelKind};
 use crate::recipe::Recipe;
+use crate::sizes::Sizes;
 use crate::study::{GuestFeatures, Party, TargetKind};
 
 /// What is to be trained.

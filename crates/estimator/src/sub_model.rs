@@ -14,7 +14,7 @@ use neural::{Checkpoint, CheckpointError, Layer, Noise};
 use thiserror::Error;
 use traffic::Network;
 
-use crate::architecture::ModelError;
+use crate::model_error::ModelError;
 use crate::parts::{GuestShape, party_seed};
 use crate::party_block::{PartyBlock, UpdateRule};
 

@@ -2,8 +2,9 @@
 
 use neural::{hash, unit};
 
-use crate::architecture::{Architecture, HostShape, ModelShape, Seat, Sizes};
+use crate::architecture::{Architecture, HostShape, ModelShape, Seat};
 use crate::parts::{Crossing, GuestShape, SubModelKind};
+use crate::sizes::Sizes;
 use crate::study::WINDOW;
 
 /// Numbers in ±1.

@@ -3,15 +3,20 @@
 //! Differences in f32 are too coarse to tell a wrong gradient from rounding. So each layer's test
 //! writes its formula a second time, naively, in f64; the layer's output must equal it, and the
 //! layer's gradients must equal its central differences.
+//!
+//! Public for the tests of crates that have layers of their own.
 
 use crate::layer::{Given, Layer, Memory, Noise, Pass};
 use crate::random::Draw;
 
 /// Where the random decisions of a tested pass stand.
-pub(crate) const NOISE: Noise = Noise { seed: 5, step: 6, first_sample: 0 };
+pub const NOISE: Noise = Noise { seed: 5, step: 6, first_sample: 0 };
 
 /// Checks a layer at a random place. `formula(parameters, x)` computes one sample.
-pub(crate) fn check_layer(
+///
+/// # Panics
+/// If the layer does not follow its formula.
+pub fn check_layer(
     layer: &dyn Layer,
     samples: usize,
     seed: u64,
@@ -22,7 +27,10 @@ pub(crate) fn check_layer(
 }
 
 /// As [`check_layer`], for a formula that depends on the number of the sample (dropout).
-pub(crate) fn check_layer_by_sample(
+///
+/// # Panics
+/// As [`check_layer`].
+pub fn check_layer_by_sample(
     layer: &dyn Layer,
     samples: usize,
     seed: u64,
@@ -56,7 +64,7 @@ pub(crate) fn check_layer_by_sample(
 }
 
 /// Output, input gradient and parameter gradient of one chunk, with dirty memory.
-pub(crate) fn passes(
+pub fn passes(
     layer: &dyn Layer,
     samples: usize,
     parameters: &[f32],

@@ -19,8 +19,8 @@ pub mod activation;
 pub mod average;
 pub mod chain;
 pub mod chebyshev;
-#[cfg(test)]
-mod check;
+#[doc(hidden)]
+pub mod check;
 pub mod dropout;
 pub mod embedding;
 pub mod fusion;

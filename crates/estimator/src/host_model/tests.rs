@@ -4,9 +4,10 @@ use neural::Layer;
 use traffic::{Step, corridor};
 
 use super::*;
-use crate::architecture::{Architecture, ModelShape, Sizes};
+use crate::architecture::{Architecture, ModelShape};
 use crate::parts::{Crossing, GuestShape};
 use crate::recipe::Recipe;
+use crate::sizes::Sizes;
 use crate::sub_model::{LayerSubModel, SubModel};
 use crate::test_models::{guest, guests_of, joint, one_guest, some};
 use crate::trainer::{Examples, Trainer};

@@ -1,66 +1,9 @@
-//! Each layer: values by hand, gradients against central differences.
+//! Each layer: values by hand, and its formula in f64 with central differences.
 
-use neural::{Activation, Chain, Draw, Given, Layer, Learner, Linear, Memory, Noise, Pass, Plan};
+use neural::check::check_layer;
+use neural::{Activation, Chain, Layer, Learner, Linear, Plan};
 
 use super::*;
-
-const NOISE: Noise = Noise { seed: 5, step: 6, first_sample: 0 };
-
-/// Output, input gradient and parameter gradient, with dirty memory.
-fn passes(
-    layer: &dyn Layer,
-    parameters: &[f32],
-    x: &[f32],
-    dy: &[f32],
-) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
-    let samples = x.len() / layer.input_len();
-    let mut prepared = vec![f32::NAN; layer.prepared_len()];
-    layer.prepare(parameters, &mut prepared);
-    let pass = Pass { samples, parameters, prepared: &prepared, noise: Some(NOISE) };
-    let mut saved = vec![f32::NAN; layer.saved_len(samples)];
-    let mut scratch = vec![f32::NAN; layer.scratch_len(samples)];
-    let mut y = vec![f32::NAN; samples * layer.output_len()];
-    layer.forward(&pass, x, &mut y, Memory { saved: &mut saved, scratch: &mut scratch });
-    scratch.fill(f32::NAN);
-    let mut dx = vec![f32::NAN; x.len()];
-    let mut gradient = vec![0.0; parameters.len()];
-    let memory = Memory { saved: &mut saved, scratch: &mut scratch };
-    let given = Given { x, y: &y };
-    layer.backward(&pass, given, &mut dy.to_vec(), Some(&mut dx), &mut gradient, memory);
-    (y, dx, gradient)
-}
-
-/// The slope of Σ w·y along each single coordinate, by central differences in f32.
-fn check_gradients(layer: &dyn Layer) {
-    let samples = 3;
-    let mut draw = Draw::new(1);
-    let mut some = |len: usize| -> Vec<f32> { (0..len).map(|_| draw.uniform(-1.0, 1.0)).collect() };
-    let parameters = some(layer.layout().len());
-    let x = some(samples * layer.input_len());
-    let dy = some(samples * layer.output_len());
-    let (_, dx, gradient) = passes(layer, &parameters, &x, &dy);
-    let value = |parameters: &[f32], x: &[f32]| -> f64 {
-        let (y, ..) = passes(layer, parameters, x, &dy);
-        y.iter().zip(&dy).map(|(y, w)| f64::from(*y) * f64::from(*w)).sum()
-    };
-    let step = 0.02;
-    let check = |what: &str, at: &[f32], slopes: &[f32], value: &dyn Fn(&[f32]) -> f64| {
-        for i in 0..at.len() {
-            let moved = |by: f32| {
-                let mut place = at.to_vec();
-                place[i] += by;
-                value(&place)
-            };
-            let expected = (moved(step) - moved(-step)) / f64::from(2.0 * step);
-            // Rounding of sums of some tens of terms near 1 over the step, and its square as
-            // truncation: a few 1e-4.
-            let found = f64::from(slopes[i]);
-            assert!((found - expected).abs() < 2e-3, "{what}[{i}]: {found}, expected {expected}");
-        }
-    };
-    check("input", &x, &dx, &|x| value(&parameters, x));
-    check("parameter", &parameters, &gradient, &|parameters| value(parameters, &x));
-}
 
 fn infer(layer: impl Layer, parameters: &[f32], x: &[f32]) -> Vec<f32> {
     let mut y = vec![0.0; x.len() / layer.input_len() * layer.output_len()];
@@ -77,7 +20,7 @@ fn each_node_has_a_map_of_its_own() {
     let y =
         infer(layer, &[1.0, 2.0, 3.0, 4.0, 0.5, -0.5], &[1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 2.0, 0.0]);
     assert_eq!(y, [3.5, 6.5, 2.5, 5.5]);
-    check_gradients(&PerNode::new(3, 5, 2, &[]));
+    check_layer(&PerNode::new(3, 5, 2, &[]), 4, 1, |w, x| own_maps(w, x, 3, 2));
     // Starts as the choice of an input.
     let learner = Learner::new(PerNode::new(2, 2, 1, &[(1, 0, 1.0)]), 3, Plan::default());
     let mut y = [0.0; 2];
@@ -89,17 +32,54 @@ fn each_node_has_a_map_of_its_own() {
 fn shared_parts_are_repeated_at_each_node() {
     let layer = Interleave::new(2, &[Spread::PerNode(1), Spread::Shared(2)]);
     assert_eq!(infer(layer, &[], &[1.0, 2.0, 8.0, 9.0]), [1.0, 8.0, 9.0, 2.0, 8.0, 9.0]);
-    check_gradients(&Interleave::new(3, &[Spread::Shared(2), Spread::PerNode(2)]));
+    let layer = Interleave::new(3, &[Spread::Shared(2), Spread::PerNode(2)]);
+    check_layer(&layer, 4, 1, |_, x| {
+        let each = x[2..].chunks_exact(2);
+        each.flat_map(|own| [x[0], x[1], own[0], own[1]]).collect()
+    });
 }
 
 #[test]
 fn combined_layers_have_the_gradients_of_their_formulas() {
     let dense = |inputs, outputs| Linear::new(3, inputs, outputs).then(Activation::Tanh);
     let chain = Chain::new().then("a", dense(2, 4)).then("b", Linear::new(3, 4, 2));
-    check_gradients(&Sum::new(("chain", chain), ("own", PerNode::new(3, 2, 2, &[]))));
-    check_gradients(&Sum::new(("a", dense(2, 3)), ("b", PerNode::new(3, 2, 3, &[]))));
-    check_gradients(&Gated::new(dense(3, 4), PerNode::new(3, 3, 2, &[]), 2));
+    let sum = Sum::new(("chain", chain), ("own", PerNode::new(3, 2, 2, &[])));
+    check_layer(&sum, 4, 1, |w, x| {
+        let (first, rest) = w.split_at(2 * 4 + 4);
+        let (second, own) = rest.split_at(4 * 2 + 2);
+        let hidden: Vec<f64> = same_map(first, x, 2, 4).iter().map(|v| v.tanh()).collect();
+        let all = same_map(second, &hidden, 4, 2).into_iter().zip(own_maps(own, x, 3, 2));
+        all.map(|(a, b)| a + b).collect()
+    });
+    let gated = Gated::new(dense(3, 4), PerNode::new(3, 3, 2, &[]), 2);
+    check_layer(&gated, 4, 1, |w, x| {
+        let (body, own) = w.split_at(3 * 4 + 4);
+        let body: Vec<f64> = same_map(body, x, 3, 4).iter().map(|v| v.tanh()).collect();
+        let direct = own_maps(own, x, 3, 2);
+        let gate = |g: f64| 1.0 / (1.0 + (-g).exp());
+        let nodes = body.chunks_exact(4).zip(direct.chunks_exact(2));
+        nodes.flat_map(|(b, d)| [0, 1].map(|i| b[i] + gate(b[2 + i]) * d[i])).collect()
+    });
     // Correction 5, gate σ(0) = ½, direct 3·x.
     let gated = Gated::new(Linear::new(1, 1, 2), PerNode::new(1, 1, 1, &[]), 1);
     assert_eq!(infer(gated, &[0.0, 0.0, 5.0, 0.0, 3.0, 0.0], &[4.0]), [11.0]);
+}
+
+/// One linear map for all nodes: weights, then biases.
+fn same_map(w: &[f64], x: &[f64], inputs: usize, outputs: usize) -> Vec<f64> {
+    let (weight, bias) = w.split_at(inputs * outputs);
+    let node = |x: &[f64]| -> Vec<f64> {
+        let sum = |j: usize| (0..inputs).map(|i| x[i] * weight[i * outputs + j]).sum::<f64>();
+        (0..outputs).map(|j| bias[j] + sum(j)).collect()
+    };
+    x.chunks_exact(inputs).flat_map(node).collect()
+}
+
+/// A map for each node: all weights, then all biases.
+fn own_maps(w: &[f64], x: &[f64], nodes: usize, outputs: usize) -> Vec<f64> {
+    let inputs = x.len() / nodes;
+    let (weights, biases) = w.split_at(nodes * inputs * outputs);
+    let maps = weights.chunks_exact(inputs * outputs).zip(biases.chunks_exact(outputs));
+    let maps = maps.map(|(weight, bias)| [weight, bias].concat());
+    maps.zip(x.chunks_exact(inputs)).flat_map(|(w, x)| same_map(&w, x, inputs, outputs)).collect()
 }

@@ -4,9 +4,10 @@ use neural::{Linear, Optimiser};
 use traffic::corridor;
 
 use super::*;
-use crate::architecture::{Architecture, Sizes};
+use crate::architecture::Architecture;
 use crate::parts::{Crossing, SubModelKind};
 use crate::recipe::Recipe;
+use crate::sizes::Sizes;
 use crate::test_models::{guest, some};
 
 const NOISE: Noise = Noise { seed: 1, step: 2, first_sample: 0 };

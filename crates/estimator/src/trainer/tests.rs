@@ -4,7 +4,8 @@ use neural::{Linear, Plan, unit};
 use traffic::corridor;
 
 use super::*;
-use crate::architecture::{Architecture, ModelShape, Sizes};
+use crate::architecture::{Architecture, ModelShape};
+use crate::sizes::Sizes;
 use crate::test_models::one_guest;
 
 /// Samples by their number; targets by any function of the input.
