@@ -14,7 +14,9 @@
 mod guest;
 mod host;
 
-use estimator::{Recipe, UpdateRule};
+use std::sync::Arc;
+
+use estimator::{GuestInputs, HostStudy, Recipe, UpdateRule};
 use neural::{Noise, Schedule};
 use traffic::Step;
 
@@ -42,6 +44,39 @@ pub trait LabelledWindows: Windows {
     fn weights(&self) -> &[f32];
     /// Weights of the outputs in the validation loss.
     fn judged(&self) -> &[f32];
+}
+
+impl Windows for Arc<GuestInputs> {
+    fn input_len(&self) -> usize {
+        self.len()
+    }
+    fn write_input(&self, last: Step, to: &mut [f32]) {
+        self.write(last, to);
+    }
+}
+
+impl Windows for Arc<HostStudy> {
+    fn input_len(&self) -> usize {
+        self.inputs().len()
+    }
+    fn write_input(&self, last: Step, to: &mut [f32]) {
+        self.inputs().write(last, to);
+    }
+}
+
+impl LabelledWindows for Arc<HostStudy> {
+    fn output_len(&self) -> usize {
+        self.outputs()
+    }
+    fn write_target(&self, last: Step, to: &mut [f32]) {
+        HostStudy::write_target(self, last, to);
+    }
+    fn weights(&self) -> &[f32] {
+        HostStudy::weights(self)
+    }
+    fn judged(&self) -> &[f32] {
+        HostStudy::judged(self)
+    }
 }
 
 impl Numbers {

@@ -79,6 +79,8 @@ pub struct Ledger {
     sink: Box<dyn Sink>,
     sequence: u64,
     head: [u8; 32],
+    /// Content of the messages released since it was opened.
+    released: u64,
 }
 
 impl Ledger {
@@ -104,6 +106,7 @@ impl Ledger {
         let text = line.to_text();
         self.sink.append(text.as_bytes()).map_err(|source| self.io(source))?;
         self.sequence += 1;
+        self.released += line.bytes;
         self.head = line::hash(text.trim_end().as_bytes());
         Ok(Released::new(message))
     }
@@ -116,6 +119,11 @@ impl Ledger {
     /// Lines so far.
     pub fn len(&self) -> u64 {
         self.sequence
+    }
+
+    /// Bytes of the content released since it was opened.
+    pub fn released_bytes(&self) -> u64 {
+        self.released
     }
 
     /// Whether nothing has left yet.

@@ -68,6 +68,27 @@ pub trait Store: Send {
     fn card(&self) -> Result<Option<Vec<u8>>, StoreError>;
 }
 
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn put(&mut self, round: Round, state: &[u8]) -> Result<(), StoreError> {
+        (**self).put(round, state)
+    }
+    fn get(&self, round: Round) -> Result<Vec<u8>, StoreError> {
+        (**self).get(round)
+    }
+    fn rounds(&self) -> Result<Vec<Round>, StoreError> {
+        (**self).rounds()
+    }
+    fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
+        (**self).forget_after(round)
+    }
+    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
+        (**self).put_card(card)
+    }
+    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        (**self).card()
+    }
+}
+
 /// Checkpoints in a folder.
 #[derive(Debug)]
 pub struct FolderStore {

@@ -29,6 +29,9 @@ pub struct FeaturesArguments {
     /// Instead of rates: shares in percent of guests that have no vehicle in common
     #[arg(long, value_delimiter = ',', conflicts_with = "rates")]
     guests: Vec<f64>,
+    /// Also divide each rate's fleet among so many providers, for each number: `fleet-20-1of2`, …
+    #[arg(long, value_delimiter = ',', conflicts_with = "guests", value_name = "K")]
+    providers: Vec<usize>,
     /// Seed that deals vehicles to fleets
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -54,6 +57,7 @@ pub fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
     let fractions = |percents: &[f64]| percents.iter().map(|p| p / 100.0).collect::<Vec<_>>();
     let fleets = if arguments.guests.is_empty() {
         Fleets::nested(&fractions(&arguments.rates), arguments.seed)?
+            .divided(&arguments.providers)?
     } else {
         Fleets::partition(&fractions(&arguments.guests), arguments.seed)?
     };

@@ -1,5 +1,6 @@
 //! fedtse: cities and fleets estimate the traffic on every street together.
 
+mod audit;
 mod demo;
 mod estimate;
 mod export;
@@ -42,6 +43,7 @@ enum Command {
     Train(train::TrainArguments),
     Estimate(estimate::EstimateArguments),
     Reproduce(reproduce::ReproduceArguments),
+    Audit(audit::AuditArguments),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Train(arguments) => train::run(&arguments, json),
         Command::Estimate(arguments) => estimate::run(&arguments, json),
         Command::Reproduce(arguments) => reproduce::run(&arguments, json),
+        Command::Audit(arguments) => audit::run(&arguments, json),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,9 +12,11 @@ use serde_json::json;
 use crate::progress;
 
 mod curves;
+mod federated;
 mod fit;
 mod guest_options;
 
+pub use federated::FederationOptions;
 pub use fit::{Method, Task};
 pub use guest_options::GuestOptions;
 
@@ -24,7 +26,7 @@ pub use guest_options::GuestOptions;
 /// references that every estimator must beat: scale-up and ridge regression.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  fedtse train --data data/corridor --method ridge --rate 20\n  fedtse train --data data/corridor --method oracle --rate 20 --target raw --out model"
+    after_help = "Examples:\n  fedtse train --data data/corridor --method ridge --rate 20\n  fedtse train --data data/corridor --method oracle --rate 20 --target raw --out model\n  fedtse train --data data/corridor --method fedtse --rate 20 --guests 2 --q 2"
 )]
 pub struct TrainArguments {
     /// The dataset, with features
@@ -44,6 +46,8 @@ pub struct TrainArguments {
     arch: Arch,
     #[command(flatten)]
     guest: GuestOptions,
+    #[command(flatten)]
+    federation: FederationOptions,
     /// Seed of the neural estimators: first weights, order of samples, dropout
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -116,6 +120,11 @@ struct Row {
     /// Of the neural estimators: the epoch whose weights were kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     best_epoch: Option<usize>,
+    /// Of the federated ones: exchanges, and bytes that left any party.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
 }
 
 pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
@@ -124,7 +133,7 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
             arguments.method.is_neural()
                 && arguments.rate.len() == 1
                 && arguments.target.len() == 1,
-            "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell) with one --rate and one --target"
+            "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one --rate and one --target"
         );
         ensure!(
             !out.join("model.json").exists(),
@@ -135,7 +144,9 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
     }
     let mut rows = Vec::new();
     for &rate in &arguments.rate {
-        let study = Study::open(&arguments.data, &format!("fleet-{rate}"))?;
+        let fleets = task(arguments, TargetKind::Raw).fleets(rate);
+        let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
+        let study = Study::open_fleets(&arguments.data, &fleets)?;
         for &target in &arguments.target {
             rows.push(fit(arguments, &study, rate, target.into())?);
         }
@@ -153,19 +164,38 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         Part::Validation => &study.split().validation,
         Part::Test => &study.split().test,
     };
-    let architecture = Architecture::from(arguments.arch);
-    let (method, seed) = (arguments.method, arguments.seed);
-    let epochs = arguments.epochs.map(|epochs| epochs as usize);
-    let task = Task { method, architecture, target, seed, epochs, guest: arguments.guest };
+    let task = task(arguments, target);
     let bar = match task.most_epochs() {
         Some(epochs) => progress::bar("training", epochs as u64),
         None => ProgressBar::hidden(),
     };
     let fitted = task.fit(study, windows, arguments.out.as_deref(), &bar)?;
     let score = score(study, target, windows, &fitted.estimates);
-    let architecture = method.is_neural().then_some(architecture);
-    let best_epoch = fitted.training.and_then(|training| training.best_epoch);
-    Ok(Row { method, architecture, rate, target, part: arguments.part, score, best_epoch })
+    let architecture = task.method.is_neural().then_some(task.architecture);
+    let training = fitted.training;
+    Ok(Row {
+        method: task.method,
+        architecture,
+        rate,
+        target,
+        part: arguments.part,
+        score,
+        best_epoch: training.as_ref().and_then(|training| training.best_epoch),
+        rounds: training.as_ref().and_then(|training| training.rounds),
+        bytes: training.as_ref().and_then(|training| training.bytes),
+    })
+}
+
+fn task(arguments: &TrainArguments, target: TargetKind) -> Task {
+    Task {
+        method: arguments.method,
+        architecture: arguments.arch.into(),
+        target,
+        seed: arguments.seed,
+        epochs: arguments.epochs.map(|epochs| epochs as usize),
+        guest: arguments.guest,
+        federation: arguments.federation,
+    }
 }
 
 fn print(rows: &[Row], part: Part) {
@@ -189,5 +219,11 @@ fn print(rows: &[Row], part: Part) {
             row.score.flow.rmse,
             row.score.flow.mae
         );
+    }
+    for row in rows {
+        if let (Some(rounds), Some(bytes)) = (row.rounds, row.bytes) {
+            let megabytes = bytes as f64 / 1e6;
+            println!("{:>5}%: {rounds} exchanges, {megabytes:.1} MB left the parties", row.rate);
+        }
     }
 }

@@ -90,6 +90,33 @@ impl Fleets {
         Self::new(fleets, seed)
     }
 
+    /// The same fleets, and each divided evenly among so many providers, for each number:
+    /// `fleet-20` among 2 is `fleet-20-1of2` and `fleet-20-2of2`.
+    ///
+    /// ```
+    /// let fleets = sensing::Fleets::nested(&[0.2], 1)?.divided(&[2])?;
+    /// let half = &fleets.all()[2];
+    /// assert_eq!((half.name.as_str(), half.from, half.to), ("fleet-20-2of2", 0.1, 0.2));
+    /// # Ok::<(), sensing::FleetError>(())
+    /// ```
+    pub fn divided(self, providers: &[usize]) -> Result<Self, FleetError> {
+        let mut all = self.fleets.clone();
+        for fleet in &self.fleets {
+            for &count in providers {
+                if count > MAX_FLEETS {
+                    return Err(FleetError::Count(count));
+                }
+                let border = |part: usize| fleet.from + fleet.rate() * part as f64 / count as f64;
+                all.extend((0..count).map(|part| Fleet {
+                    name: part_name(&fleet.name, part + 1, count),
+                    from: border(part),
+                    to: border(part + 1),
+                }));
+            }
+        }
+        Self::new(all, self.seed)
+    }
+
     fn new(fleets: Vec<Fleet>, seed: u64) -> Result<Self, FleetError> {
         if fleets.len() > MAX_FLEETS {
             return Err(FleetError::Count(fleets.len()));
@@ -134,6 +161,11 @@ impl Fleets {
         let fleet = &self.fleets[fleet];
         from >= fleet.from - SAME_BORDER && from < fleet.to - SAME_BORDER
     }
+}
+
+/// The name of one of the parts, numbered from 1, into which a fleet is divided.
+pub fn part_name(fleet: &str, part: usize, parts: usize) -> String {
+    format!("{fleet}-{part}of{parts}")
 }
 
 /// A vehicle's number in [0, 1): uniform over names, fixed for a seed.
@@ -205,6 +237,22 @@ mod tests {
             let expected = [0.2, 0.4, 0.8].iter().filter(|&&b| b <= draw(7, &name)).count();
             assert_eq!(nested.band_of(&name), expected);
         }
+    }
+
+    #[test]
+    fn parts_make_up_their_fleet() {
+        let fleets = Fleets::nested(&[0.2, 0.8], 7).unwrap().divided(&[1, 3]).unwrap();
+        let bands = |name: &str| -> Vec<usize> {
+            let at = fleets.all().iter().position(|fleet| fleet.name == name).unwrap();
+            (0..fleets.bands()).filter(|&band| fleets.contains(at, band)).collect()
+        };
+        for whole in ["fleet-20", "fleet-80"] {
+            assert_eq!(bands(&part_name(whole, 1, 1)), bands(whole));
+            let parts = (1..=3).flat_map(|part| bands(&part_name(whole, part, 3)));
+            assert_eq!(parts.collect::<Vec<_>>(), bands(whole), "each band in one part");
+        }
+        let many = Fleets::nested(&[0.2], 7).unwrap().divided(&[65]);
+        assert_eq!(many, Err(FleetError::Count(65)));
     }
 
     #[test]

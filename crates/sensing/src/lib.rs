@@ -29,7 +29,7 @@ pub use features::{
     FEATURES_FORMAT, FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry,
     LoopTable, ReportEntry, extract_dataset, make_features,
 };
-pub use fleet::{Fleet, FleetError, Fleets, draw};
+pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
 pub use journey::{Breaks, LastSeen, SampleError, check_sample};
 pub use recordings::{HeldSteps, Recording, RecordingWatch, Split, StepRange, split};

@@ -38,6 +38,7 @@ impl Ledger {
             sink: Box::new(sink),
             sequence: audit.messages,
             head: audit.head_bytes,
+            released: 0,
         })
     }
 
@@ -51,6 +52,7 @@ impl Ledger {
             sink: Box::new(sink.clone()),
             sequence: found.messages,
             head: found.head_bytes,
+            released: 0,
         })
     }
 }

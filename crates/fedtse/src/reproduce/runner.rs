@@ -15,7 +15,7 @@ use super::job::{Estimator, Job, JobFolder, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use crate::progress;
-use crate::train::{GuestOptions, Task};
+use crate::train::{FederationOptions, GuestOptions, Task};
 
 /// What jobs need to run.
 pub struct Workshop<'a> {
@@ -82,6 +82,7 @@ impl Workshop<'_> {
                     seed: job.training_seed.unwrap_or(0),
                     epochs: self.settings.epochs,
                     guest: GuestOptions::default(),
+                    federation: FederationOptions::default(),
                 };
                 fit(&task, &study(&dataset.folder, job)?, &mut record)?;
             }

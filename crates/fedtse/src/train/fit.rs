@@ -5,14 +5,16 @@ use std::path::Path;
 use anyhow::Result;
 use clap::ValueEnum;
 use estimator::{
-    Architecture, Estimates, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Ridge, Study,
+    Architecture, Estimates, GuestPlan, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Ridge, Study,
     TargetKind, scale_up,
 };
 use indicatif::ProgressBar;
+use sensing::part_name;
 use serde::{Deserialize, Serialize};
 use traffic::Step;
 
 use super::curves;
+use super::federated::{self, FederationOptions};
 use super::guest_options::GuestOptions;
 
 /// The estimators.
@@ -35,6 +37,14 @@ pub enum Method {
     Oracle,
     /// Neural, on loop counts and the fleet's totals in cells and sub-steps
     OracleCell,
+    /// As oracle, but host and guests train together and keep their data
+    #[value(name = "fedtse")]
+    #[serde(rename = "fedtse")]
+    FedTse,
+    /// As oracle-cell, but host and guests train together and keep their data
+    #[value(name = "fedtse-cell")]
+    #[serde(rename = "fedtse-cell")]
+    FedTseCell,
 }
 
 /// What kind of estimator a method is, and whose features it sees.
@@ -43,6 +53,7 @@ pub enum Kind {
     ScaleUp,
     Ridge(Party),
     Neural(Party),
+    Federated(Party),
 }
 
 /// What is to be fitted.
@@ -58,6 +69,8 @@ pub struct Task {
     pub epochs: Option<usize>,
     /// Of the neural estimators.
     pub guest: GuestOptions,
+    /// Of the federated ones.
+    pub federation: FederationOptions,
 }
 
 /// A fit's estimates, and of a neural estimator how it was trained.
@@ -70,6 +83,9 @@ pub struct Training {
     /// The epoch whose weights were kept.
     pub best_epoch: Option<usize>,
     pub epochs: usize,
+    /// Of the federated ones: exchanges, and bytes that left any party.
+    pub rounds: Option<u64>,
+    pub bytes: Option<u64>,
 }
 
 impl Method {
@@ -83,11 +99,13 @@ impl Method {
             Method::TseP => Kind::Neural(Party::HostAndSpeeds),
             Method::Oracle => Kind::Neural(Party::Both),
             Method::OracleCell => Kind::Neural(Party::BothAndCells),
+            Method::FedTse => Kind::Federated(Party::Both),
+            Method::FedTseCell => Kind::Federated(Party::BothAndCells),
         }
     }
 
     pub fn is_neural(self) -> bool {
-        matches!(self.kind(), Kind::Neural(_))
+        matches!(self.kind(), Kind::Neural(_) | Kind::Federated(_))
     }
 }
 
@@ -95,7 +113,9 @@ impl Task {
     /// Epochs that training takes at most; none for what is not trained in epochs.
     pub fn most_epochs(&self) -> Option<usize> {
         match self.method.kind() {
-            Kind::Neural(party) => Some(self.plan(party).recipe.epochs),
+            Kind::Neural(party) | Kind::Federated(party) => {
+                Some(self.plan(party).recipe.epochs)
+            }
             Kind::ScaleUp | Kind::Ridge(_) => None,
         }
     }
@@ -105,8 +125,27 @@ impl Task {
         if let Some(epochs) = self.epochs {
             plan.recipe.epochs = epochs;
         }
+        if let (Kind::Federated(_), Some(features)) = (self.method.kind(), party.guest_features())
+            && self.federation.guests > 1
+        {
+            let names = (1..=self.federation.guests).map(|number| format!("guest-{number}"));
+            let guests = names.map(|name| GuestPlan::new(&name, features, self.architecture));
+            plan = plan.with_guests(guests.collect());
+        }
         self.guest.apply(&mut plan);
         plan
+    }
+
+    /// The fleets that are needed of a dataset, for a penetration rate in percent.
+    pub fn fleets(&self, rate: f64) -> Vec<String> {
+        let fleet = format!("fleet-{rate}");
+        let parts = usize::from(self.federation.guests);
+        match self.method.kind() {
+            Kind::Federated(_) if parts > 1 => {
+                (1..=parts).map(|part| part_name(&fleet, part, parts)).collect()
+            }
+            _ => vec![fleet],
+        }
     }
 
     /// Fits on the training part and estimates some windows; a neural estimator is kept in the
@@ -126,6 +165,10 @@ impl Task {
             Kind::Neural(party) => {
                 let (estimator, training) = train(study, self.plan(party), keep, bar)?;
                 (estimator.estimate(study, windows)?, Some(training))
+            }
+            Kind::Federated(party) => {
+                let plan = self.plan(party);
+                return federated::train(study, &plan, &self.federation, windows, keep, bar);
             }
         };
         Ok(Fitted { estimates, training })
@@ -162,5 +205,5 @@ fn train(
         curves::draw(&folder.join("curves.svg"), &history)?;
         estimator.save(folder, &history)?;
     }
-    Ok((estimator, Training { best_epoch, epochs: history.len() }))
+    Ok((estimator, Training { best_epoch, epochs: history.len(), rounds: None, bytes: None }))
 }

@@ -1,0 +1,219 @@
+//! FedTSE with all parties in one process: `fedtse train --method fedtse`.
+//!
+//! The same host and guests as over the network (see `fedtse host` and `fedtse guest`), each with
+//! its own features, model and ledger; only the messages between them do not leave the process.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use estimator::{
+    Epoch, Estimates, GuestInputs, GuestShape, HostModel, HostShape, HostStudy, LayerSubModel,
+    NeuralPlan, Seat, Study, WINDOW,
+};
+use federation::fedbcd::{FedGuest, FedHost};
+use federation::guest::{GuestSettings, MakeGuestModel};
+use federation::host::MakeHostModel;
+use federation::message::Terms;
+use federation::message::parts::{HeldSteps, Text};
+use federation::{
+    Absent, Event, FolderStore, Guest, Host, HostSettings, Ledger, LocalUpdates, LocalVariant,
+    MemoryStore, ModelFailure, Now, Numbers, PartyId, Plan, RunId, Samples, Store, Timing,
+    ledger::MemorySink, memory,
+};
+use indicatif::ProgressBar;
+use traffic::{LinkState, Step};
+
+use super::curves;
+use super::fit::{Fitted, Training};
+
+/// The host's name.
+const HOST: &str = "host";
+/// Rounds between two checkpoints, where they are kept in a folder.
+const KEEP_EVERY: u32 = 100;
+
+/// What one may choose of the rounds between host and guests.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct FederationOptions {
+    /// Guests of `fedtse` and `fedtse-cell`, among which the fleet is divided; more than one needs
+    /// `fedtse features --providers`
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub guests: u16,
+    /// Local updates of each party per exchange
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub q: u32,
+    /// Use the first gradient for all local updates, as the authors' code does
+    #[arg(long)]
+    pub frozen: bool,
+    /// Hold weights near those of the exchange by this factor (proximal term)
+    #[arg(long, default_value_t = 0.0, value_name = "MU")]
+    pub proximal: f32,
+}
+
+impl Default for FederationOptions {
+    fn default() -> Self {
+        Self { guests: 1, q: 1, frozen: false, proximal: 0.0 }
+    }
+}
+
+impl FederationOptions {
+    fn local(&self) -> LocalUpdates {
+        let variant = if self.frozen { LocalVariant::Frozen } else { LocalVariant::Recompute };
+        LocalUpdates { count: self.q, variant, proximal: self.proximal }
+    }
+}
+
+type GuestModel = FedGuest<LayerSubModel, Arc<GuestInputs>>;
+type AnyStore = Box<dyn Store>;
+
+/// Trains host and guests and estimates some windows. Checkpoints and ledgers of all parties are
+/// kept in the folder, if one is given, and a run that was interrupted goes on.
+pub fn train(
+    study: &Study,
+    plan: &NeuralPlan,
+    options: &FederationOptions,
+    windows: &[Step],
+    keep: Option<&Path>,
+    bar: &ProgressBar,
+) -> Result<Fitted> {
+    let terms = Terms {
+        network_hash: Text::of(study.timeline().network_hash()),
+        step_s: study.step().get(),
+        origin_s: 0.0,
+        window: WINDOW as u32,
+    };
+    let held = HeldSteps::of(study.windows().iter().copied())?;
+    let links = study.network().links().len();
+    let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
+        let party = PartyId::new(&guest.name)?;
+        let (inputs, _) = guest.read(fleet, &study.train_span())?;
+        let shape = guest.shape(&inputs, plan.sizes);
+        let width = shape.crossing.len(links) as u32;
+        seats.push(Seat::of(&shape));
+        widths.insert(party.clone(), width);
+        let settings = GuestSettings {
+            party: party.clone(),
+            host: PartyId::new(HOST)?,
+            software: Text::of(env!("CARGO_PKG_VERSION")),
+            session: 1,
+            terms: terms.clone(),
+            held: held.clone(),
+            width,
+            timing: Timing::default(),
+        };
+        let (store, ledger) = shelf(keep, &party)?;
+        let make = guest_maker(study, shape, inputs);
+        guests.insert(party, Guest::new(settings, make, store, ledger, Now::default())?);
+    }
+    let host_study = Arc::new(HostStudy::new(study, plan)?);
+    let settings = HostSettings {
+        party: PartyId::new(HOST)?,
+        guests: widths,
+        software: Text::of(env!("CARGO_PKG_VERSION")),
+        run: RunId(plan.seed),
+        terms,
+        plan: Plan {
+            seed: plan.seed,
+            batch: plan.recipe.batch as u32,
+            epochs: plan.recipe.epochs as u32,
+            exchanges: 0,
+            recipe: Numbers::of(&plan.recipe),
+            local: options.local(),
+            keep_every: if keep.is_some() { KEEP_EVERY } else { u32::MAX },
+        },
+        samples: Samples {
+            train: study.split().train.clone(),
+            validation: study.split().validation.clone(),
+            estimate: windows.to_vec(),
+        },
+        shuffle: plan.recipe.shuffle,
+        patience: plan.recipe.patience as u32,
+        absent: Absent::Wait,
+        timing: Timing::default(),
+    };
+    let (store, ledger) = shelf(keep, &settings.party)?;
+    let shape = plan.host_shape(host_study.inputs(), seats);
+    let make = host_maker(&host_study, shape);
+    let mut host = Host::new(settings, make, store, ledger, Now::default())?;
+    let summary = memory::run(&mut host, &mut guests, |event| {
+        if let Event::Epoch(epoch) = event {
+            bar.set_position(epoch.number.into());
+            let losses = format!("loss {:.4}, validation {:.4}", epoch.train, epoch.validation);
+            bar.set_message(format!("epoch {:>3}: {losses}", epoch.number));
+        }
+    })?;
+    bar.finish_and_clear();
+    if let Some(folder) = keep {
+        let epochs = host.history().iter().map(|epoch| Epoch {
+            number: epoch.number as usize,
+            train: epoch.train,
+            validation: epoch.validation,
+        });
+        curves::draw(&folder.join("curves.svg"), &epochs.collect::<Vec<_>>())?;
+    }
+    let released = guests.values().map(|guest| guest.ledger().released_bytes());
+    let bytes = host.ledger().released_bytes() + released.sum::<u64>();
+    let model = host.model().context("the host's model")?;
+    Ok(Fitted {
+        estimates: scored(study, &host_study, model, windows)?,
+        training: Some(Training {
+            best_epoch: Some(summary.best_epoch as usize),
+            epochs: summary.epochs as usize,
+            rounds: Some(summary.rounds.0),
+            bytes: Some(bytes),
+        }),
+    })
+}
+
+fn guest_maker(
+    study: &Study,
+    shape: GuestShape,
+    inputs: GuestInputs,
+) -> MakeGuestModel<GuestModel> {
+    let (timeline, inputs) = (Arc::clone(study.timeline()), Arc::new(inputs));
+    Box::new(move |plan: &Plan| {
+        let model = LayerSubModel::of(&shape, timeline.network(), plan.seed, plan.rule())
+            .map_err(|error| ModelFailure(error.to_string()))?;
+        FedGuest::new(model, Arc::clone(&inputs), plan)
+    })
+}
+
+fn host_maker(study: &Arc<HostStudy>, shape: HostShape) -> MakeHostModel<FedHost<Arc<HostStudy>>> {
+    let study = Arc::clone(study);
+    Box::new(move |plan: &Plan| {
+        let network = study.timeline().network();
+        let model = HostModel::new(&shape, network, plan.seed, plan.rule())
+            .map_err(|error| ModelFailure(error.to_string()))?;
+        FedHost::new(model, Arc::clone(&study), plan)
+    })
+}
+
+/// A party's checkpoints and ledger: in a folder of its own, or in memory.
+fn shelf(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger)> {
+    let Some(folder) = keep else {
+        let ledger = Ledger::in_memory(&MemorySink::default(), party)?;
+        return Ok((Box::new(MemoryStore::default()), ledger));
+    };
+    let own = folder.join(party.as_str());
+    let store = FolderStore::open(&own)?;
+    Ok((Box::new(store), Ledger::open(&own.join("ledger.jsonl"), party)?))
+}
+
+/// The estimates of the scored links, window by window.
+fn scored(
+    study: &Study,
+    host: &HostStudy,
+    model: &FedHost<Arc<HostStudy>>,
+    windows: &[Step],
+) -> Result<Estimates> {
+    let mut states = Vec::with_capacity(windows.len() * study.targets().len());
+    for step in windows {
+        let estimate = model.estimates().get(step).with_context(|| format!("step {}", step.0))?;
+        let all: Vec<LinkState> = host.card().states(estimate).collect();
+        states.extend(study.targets().iter().map(|link| all[link.index()]));
+    }
+    Ok(states)
+}
