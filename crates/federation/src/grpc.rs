@@ -8,12 +8,14 @@
 //! 1. [`identity`]: certificates and what they say; [`tls`]: how they are proven.
 //! 2. [`Accepted`]: the guests that the host lets in, by certificate.
 //! 3. [`listen`]: the host's side; [`dial`]: the guest's.
+//! 4. [`drive`]: a party over the network until its end.
 //!
 //! A transport may lose messages when a connection breaks: [`Host`](crate::Host) and
 //! [`Guest`](crate::Guest) say again what was not answered.
 
 pub mod accepted;
 pub mod dial;
+pub mod drive;
 pub mod identity;
 mod limits;
 pub mod listen;

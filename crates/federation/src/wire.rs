@@ -24,12 +24,19 @@ use prost::Message;
 use thiserror::Error;
 
 use crate::ledger::Released;
-use crate::message::parts::{MAX_VALUES, PartError};
+use crate::message::parts::{MAX_STEPS, MAX_VALUES, PartError};
 use crate::message::{ToGuest, ToHost};
 use crate::party::NameError;
 
 /// Most bytes of a message: the largest embedding, and room for what stands around it.
 pub const MAX_MESSAGE: usize = 4 * MAX_VALUES + (1 << 20);
+
+/// Most bytes of a message in a run with embeddings of this width: batches hold at most
+/// [`MAX_STEPS`] samples, and a greeting at most [`MAX_RANGES`](crate::message::parts::MAX_RANGES)
+/// ranges of steps.
+pub fn message_limit(width: u32) -> usize {
+    (4 * MAX_STEPS).saturating_mul(width as usize).saturating_add(1 << 18).min(MAX_MESSAGE)
+}
 
 /// Why bytes are not a message.
 #[derive(Debug, Error)]

@@ -1,6 +1,7 @@
 //! fedtse: cities and fleets estimate the traffic on every street together.
 
 mod audit;
+mod certs;
 mod demo;
 mod estimate;
 mod export;
@@ -9,6 +10,7 @@ mod import;
 mod inspect;
 mod link_table;
 mod network;
+mod party;
 mod plot;
 mod progress;
 mod reproduce;
@@ -42,6 +44,10 @@ enum Command {
     Inspect(inspect::InspectArguments),
     Train(train::TrainArguments),
     Estimate(estimate::EstimateArguments),
+    Certs(certs::CertsArguments),
+    Host(party::host::HostArguments),
+    Guest(party::guest::GuestArguments),
+    Rehearse(party::rehearse::RehearseArguments),
     Reproduce(reproduce::ReproduceArguments),
     Audit(audit::AuditArguments),
 }
@@ -60,6 +66,10 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::run(&arguments, json),
         Command::Train(arguments) => train::run(&arguments, json),
         Command::Estimate(arguments) => estimate::run(&arguments, json),
+        Command::Certs(arguments) => certs::run(&arguments, json),
+        Command::Host(arguments) => party::host::run(&arguments, json),
+        Command::Guest(arguments) => party::guest::run(&arguments, json),
+        Command::Rehearse(arguments) => party::rehearse::run(&arguments, json),
         Command::Reproduce(arguments) => reproduce::run(&arguments, json),
         Command::Audit(arguments) => audit::run(&arguments, json),
     };

@@ -1,0 +1,56 @@
+//! Parties as processes of their own: `fedtse host` and `fedtse guest`; and all of them in one
+//! process, with the same configurations: `fedtse rehearse`.
+
+mod config;
+mod endpoints;
+mod gauges;
+pub mod guest;
+mod guest_config;
+mod guest_part;
+pub mod host;
+mod host_config;
+mod host_part;
+mod logs;
+pub mod rehearse;
+mod stopping;
+
+use std::time::SystemTime;
+
+use anyhow::{Result, bail};
+use federation::PartyId;
+use federation::grpc::Card;
+use federation::message::parts::Text;
+use tracing::warn;
+
+/// The name and version of this program, as other parties see it.
+fn software() -> Text {
+    Text::of(concat!("fedtse ", env!("CARGO_PKG_VERSION")))
+}
+
+/// A number that no other start has.
+fn drawn() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish() | 1
+}
+
+/// The name in a certificate, which must be valid now.
+fn own_name(card: &Card) -> Result<PartyId> {
+    let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let unix_s = unix.as_secs() as i64;
+    if !(card.valid_from..=card.valid_until).contains(&unix_s) {
+        bail!("certificate of `{}`: not valid now; see `fedtse certs show`", card.name);
+    }
+    let days = (card.valid_until - unix_s) / 86_400;
+    if days < 30 {
+        warn!(days, "the certificate of `{}` expires soon", card.name);
+    }
+    Ok(card.name.clone())
+}
+
+/// A short text that tells weights apart: two parties' weights are the same if these are.
+fn digest(weights: &[f32]) -> String {
+    use sha2::{Digest, Sha256};
+    let mut hash = Sha256::new();
+    weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
+    hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}

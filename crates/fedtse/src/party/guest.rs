@@ -1,0 +1,119 @@
+//! `fedtse guest`: takes part in a training over the network.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use estimator::SubModel;
+use federation::grpc::Limits;
+use federation::grpc::dial::dial;
+use federation::grpc::drive::{Clock, run_guest};
+use federation::guest::GuestEnd;
+use federation::wire::message_limit;
+use federation::{FolderStore, Guest, Ledger, PartyError};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tracing::info;
+
+use super::gauges::Gauges;
+use super::guest_config::{self, Config, Prepared};
+use super::guest_part::GuestOf;
+use super::{config, endpoints, logs, stopping};
+
+/// Take part in a federation as a guest (a fleet), dialling the host
+///
+/// Runs until the training has come to its end, and continues a run that was interrupted. On
+/// SIGTERM or Ctrl-C it says goodbye and ends; a later start goes on from the last checkpoint.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse guest --example > guest.toml\n  fedtse guest --config guest.toml"
+)]
+pub struct GuestArguments {
+    /// The configuration
+    #[arg(long, required_unless_present = "example")]
+    config: Option<PathBuf>,
+    /// Print a configuration with all fields explained, and do nothing else
+    #[arg(long)]
+    example: bool,
+}
+
+pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
+    if arguments.example {
+        print!("{}", guest_config::EXAMPLE);
+        return Ok(());
+    }
+    let path = arguments.config.as_deref().context("--config: expected a file")?;
+    let (config, folder) = config::read::<Config>(path)?;
+    logs::start(&config.observe)?;
+    let clock = Clock::start();
+    let Prepared { tls, address, part, settings } = config.prepare(&folder)?;
+    let limits = Limits { message: message_limit(settings.width), ..Limits::default() };
+    let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
+    let store = FolderStore::open(&run)?;
+    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let mut guest = Guest::new(settings, part.maker(), store, ledger, clock.now())?;
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("network threads")?;
+    let gauges = Arc::new(Gauges::default());
+    let (sender, mut arrivals) = mpsc::channel(64);
+    let (line, stop) = runtime.block_on(async {
+        let stop = stopping::on_signal().await?;
+        if let Some(address) = config.observe.http {
+            endpoints::open(address, gauges.clone()).await?;
+        }
+        Ok::<_, anyhow::Error>((dial(address, tls, limits, sender), stop))
+    })?;
+    info!(guest = %name, host = %config.host.address, "dialling");
+    let traffic = line.traffic();
+    let let_in = run_guest(
+        runtime.handle(),
+        &clock,
+        &mut guest,
+        &line,
+        &mut arrivals,
+        &stop,
+        |guest, connected| {
+            gauges.traffic(&traffic);
+            let mut shown = gauges.shown();
+            shown.connected.insert(config.host.name.clone(), connected);
+            (shown.round, shown.released) = (guest.round().0, guest.ledger().len());
+        },
+    );
+    runtime.block_on(line.close());
+    runtime.shutdown_background();
+    let_in?;
+    match guest.ended() {
+        Some(GuestEnd::Finished(summary)) => {
+            let weights = guest.model().map(weights);
+            let bytes = json!({"sent": traffic.sent(), "received": traffic.received()});
+            if json {
+                println!("{}", json!({"finished": summary, "bytes": bytes, "weights": weights}));
+            } else {
+                println!("finished after {} rounds", summary.rounds);
+                println!("weights {}", weights.unwrap_or_default());
+            }
+            Ok(())
+        }
+        Some(GuestEnd::Stopped(PartyError::Stopped { reason })) => {
+            info!(round = %guest.round(), "stopped: {reason}");
+            if json {
+                println!("{}", json!({"stopped": reason.as_str(), "round": guest.round()}));
+            } else {
+                println!("stopped in round {}; start again to go on", guest.round());
+            }
+            Ok(())
+        }
+        Some(GuestEnd::Stopped(error)) => bail!("{error}"),
+        None => bail!("the guest has stopped before its end"),
+    }
+}
+
+/// Tells the weights that were kept.
+pub fn weights(model: &GuestOf) -> String {
+    super::digest(model.sub_model().best())
+}

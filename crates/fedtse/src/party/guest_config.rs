@@ -1,0 +1,144 @@
+//! The configuration of a guest, and what it says.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use estimator::{Architecture, GuestFeatures, GuestPlan, SubModelKind};
+use federation::grpc::dial::HostAddress;
+use federation::grpc::tls;
+use federation::{GuestSettings, PartyId};
+use serde::Deserialize;
+use tokio_rustls::rustls::ClientConfig;
+
+use super::config::{IdentitySection, Numbers, ObserveSection, PatienceSection};
+use super::guest_part::GuestPart;
+use super::{drawn, own_name, software};
+
+/// A configuration with all fields explained.
+pub const EXAMPLE: &str = include_str!("guest.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    identity: IdentitySection,
+    pub host: HostSection,
+    data: DataSection,
+    #[serde(default)]
+    model: ModelSection,
+    pub run: RunSection,
+    #[serde(default)]
+    patience: PatienceSection,
+    #[serde(default)]
+    pub observe: ObserveSection,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct HostSection {
+    pub name: String,
+    pub address: String,
+    certificate_name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSection {
+    folder: PathBuf,
+    fleet: String,
+    #[serde(default = "totals")]
+    features: GuestFeatures,
+}
+
+fn totals() -> GuestFeatures {
+    GuestFeatures::Totals
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ModelSection {
+    arch: Architecture,
+    sub_model: Option<SubModelKind>,
+    numbers: Option<Numbers>,
+}
+
+impl Default for ModelSection {
+    fn default() -> Self {
+        ModelSection { arch: Architecture::Link, sub_model: None, numbers: None }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSection {
+    pub folder: PathBuf,
+}
+
+/// A guest that is ready to begin.
+pub struct Prepared {
+    pub tls: Arc<ClientConfig>,
+    pub address: HostAddress,
+    pub part: GuestPart,
+    pub settings: GuestSettings,
+}
+
+impl Config {
+    /// Reads identity and data.
+    pub fn prepare(&self, folder: &Path) -> Result<Prepared> {
+        let (identity, authority) = self.identity.read(folder)?;
+        let party = own_name(identity.card())?;
+        let tls = tls::guest_side(identity, &authority)?;
+        let address = HostAddress::new(&self.host.address, self.host.certificate_name.as_deref())
+            .map_err(|problem| anyhow!("host.address: {problem}"))?;
+        let data = folder.join(&self.data.folder);
+        let part = GuestPart::read(&data, &self.data.fleet, &self.plan(&party))?;
+        let settings = GuestSettings {
+            party,
+            host: PartyId::new(&self.host.name)?,
+            software: software(),
+            session: drawn(),
+            terms: part.terms(),
+            held: part.held()?,
+            width: part.width(),
+            timing: self.patience.timing()?,
+        };
+        Ok(Prepared { tls, address, part, settings })
+    }
+
+    fn plan(&self, name: &PartyId) -> GuestPlan {
+        let model = &self.model;
+        GuestPlan {
+            sub_model: model.sub_model.unwrap_or(model.arch.sub_model()),
+            crossing: Numbers::crossing(model.numbers, model.arch),
+            ..GuestPlan::new(name.as_str(), self.data.features, model.arch)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_a_configuration_with_the_defaults_it_names() {
+        let config: Config = toml::from_str(EXAMPLE).unwrap();
+        let short: Config = toml::from_str(
+            r#"
+            identity = { certificate = "c", key = "k", authority = "a" }
+            host = { name = "city", address = "city.example:7443" }
+            data = { folder = "d", fleet = "fleet-20" }
+            run.folder = "r"
+            "#,
+        )
+        .unwrap();
+        let name = PartyId::new("fleet-a").unwrap();
+        assert_eq!(config.plan(&name), short.plan(&name));
+        let timing = |config: &Config| config.patience.timing().unwrap();
+        assert_eq!(timing(&config), timing(&short));
+        let host = |config: &Config| {
+            let host = &config.host;
+            HostAddress::new(&host.address, host.certificate_name.as_deref()).unwrap().name
+        };
+        assert_eq!(host(&config), host(&short));
+    }
+}

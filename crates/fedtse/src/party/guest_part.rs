@@ -1,0 +1,87 @@
+//! A guest's data and sub-model, as a federation drives them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use estimator::{
+    FleetData, GuestInputs, GuestPlan, GuestScales, GuestShape, LayerSubModel, Sizes, Timeline,
+    WINDOW, train_span,
+};
+use federation::fedbcd::{FedGuest, Windows};
+use federation::guest::MakeGuestModel;
+use federation::message::Terms;
+use federation::message::parts::{HeldSteps, Text};
+use federation::{ModelFailure, Plan};
+use traffic::Step;
+
+/// A guest's model with its data.
+pub type GuestOf = FedGuest<LayerSubModel, GuestWindows>;
+
+/// Windows of a fleet.
+#[derive(Clone)]
+pub struct GuestWindows(Arc<GuestInputs>);
+
+impl Windows for GuestWindows {
+    fn input_len(&self) -> usize {
+        self.0.len()
+    }
+    fn write_input(&self, last: Step, to: &mut [f32]) {
+        self.0.write(last, to);
+    }
+}
+
+/// All that a guest brings.
+pub struct GuestPart {
+    timeline: Arc<Timeline>,
+    windows: GuestWindows,
+    shape: GuestShape,
+}
+
+impl GuestPart {
+    /// Reads a fleet. Scales are those of its first 70 % of time, where training lies.
+    pub fn read(folder: &Path, fleet: &str, plan: &GuestPlan) -> Result<Self> {
+        let fleet = FleetData::open(folder, fleet)?;
+        let timeline = Arc::clone(fleet.timeline());
+        let train = train_span(&sensing::split(timeline.windows()).train);
+        let scales = GuestScales::fit(&fleet, plan.features, &train)?;
+        let arrangement = plan.sub_model.arrangement();
+        let inputs = GuestInputs::new(&fleet, plan.features, arrangement, &scales)?;
+        let shape = plan.shape(&inputs, Sizes::default());
+        Ok(GuestPart { timeline, windows: GuestWindows(Arc::new(inputs)), shape })
+    }
+
+    pub fn terms(&self) -> Terms {
+        terms(&self.timeline)
+    }
+
+    /// What it can embed.
+    pub fn held(&self) -> Result<HeldSteps> {
+        Ok(HeldSteps::of(self.timeline.windows().iter().copied())?)
+    }
+
+    /// Numbers of its embeddings, per sample.
+    pub fn width(&self) -> u32 {
+        self.shape.crossing.len(self.timeline.network().links().len()) as u32
+    }
+
+    /// Makes its model when the plan is known.
+    pub fn maker(self) -> MakeGuestModel<GuestOf> {
+        Box::new(move |plan: &Plan| {
+            let network = self.timeline.network();
+            let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
+                .map_err(|error| ModelFailure(error.to_string()))?;
+            FedGuest::new(model, self.windows.clone(), plan)
+        })
+    }
+}
+
+/// What all parties must agree on. Step 0 begins at the epoch.
+pub fn terms(timeline: &Timeline) -> Terms {
+    Terms {
+        network_hash: Text::of(timeline.network_hash()),
+        step_s: timeline.step().get(),
+        origin_s: 0.0,
+        window: WINDOW as u32,
+    }
+}

@@ -1,0 +1,167 @@
+//! `fedtse host`: trains with guests over the network.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use estimator::Score;
+use federation::grpc::drive::{Clock, HostWatch, run_host};
+use federation::grpc::listen::{Door, listen};
+use federation::grpc::{Limits, accepted};
+use federation::host::HostEnd;
+use federation::wire::message_limit;
+use federation::{Event, FolderStore, Host, Ledger, PartyError, PartyId};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::gauges::Gauges;
+use super::host_config::{self, Config, Prepared};
+use super::host_part::HostOf;
+use super::{config, endpoints, logs, stopping};
+
+/// Train as the host (the city) of a federation, with guests that dial in
+///
+/// Runs until the training has come to its end, and continues a run that was interrupted. On
+/// SIGTERM or Ctrl-C it says goodbye and ends; a later start goes on from the last checkpoint.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse host --example > host.toml\n  fedtse host --config host.toml"
+)]
+pub struct HostArguments {
+    /// The configuration
+    #[arg(long, required_unless_present = "example")]
+    config: Option<PathBuf>,
+    /// Print a configuration with all fields explained, and do nothing else
+    #[arg(long)]
+    example: bool,
+}
+
+pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
+    if arguments.example {
+        print!("{}", host_config::EXAMPLE);
+        return Ok(());
+    }
+    let path = arguments.config.as_deref().context("--config: expected a file")?;
+    let (config, folder) = config::read::<Config>(path)?;
+    logs::start(&config.observe)?;
+    let clock = Clock::start();
+    let Prepared { name, tls, part, seats, settings } = config.prepare(&folder)?;
+    let widest = settings.guests.values().copied().max().unwrap_or(1);
+    let limits = Limits { message: message_limit(widest), ..Limits::default() };
+    let run = folder.join(&config.run.folder);
+    let store = FolderStore::open(&run)?;
+    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let mut host = Host::new(settings, part.maker(seats), store, ledger, clock.now())?;
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("network threads")?;
+    let gauges = Arc::new(Gauges::default());
+    let (sender, mut arrivals) = mpsc::channel(64);
+    let (door, stop) = runtime.block_on(async {
+        let stop = stopping::on_signal().await?;
+        let accepted = accepted::follow(folder.join(&config.network.accepted))?;
+        let address = config.network.listen;
+        let door = listen(address, tls, accepted, limits, sender)
+            .await
+            .with_context(|| format!("network.listen: {address}"))?;
+        if let Some(address) = config.observe.http {
+            endpoints::open(address, gauges.clone()).await?;
+        }
+        Ok::<_, anyhow::Error>((door, stop))
+    })?;
+    info!(host = %name, address = %door.address(), "waiting for guests");
+    let guests = config.guests.keys().map(|guest| (guest.clone(), false));
+    gauges.shown().connected = guests.collect();
+    let mut board = Board { gauges: &gauges, door: &door };
+    run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop, &mut board);
+    let (traffic, refused) = (door.traffic(), door.refused());
+    runtime.block_on(door.close());
+    runtime.shutdown_background();
+    let bytes = json!({"sent": traffic.sent(), "received": traffic.received()});
+    match host.ended() {
+        Some(HostEnd::Finished(summary)) => {
+            let model = host.model().context("the model")?;
+            let (score, weights) = (part.score(model), weights(model));
+            let report = json!({
+                "finished": summary, "score": score, "bytes": bytes, "refused": refused,
+                "weights": weights,
+            });
+            if json {
+                println!("{report}");
+            } else {
+                println!("finished after {} rounds", summary.rounds);
+                print_score(&score);
+                println!("weights {weights}");
+            }
+            Ok(())
+        }
+        Some(HostEnd::Stopped(PartyError::Stopped { reason })) => {
+            info!(round = %host.round(), "stopped: {reason}");
+            if json {
+                println!("{}", json!({"stopped": reason.as_str(), "round": host.round()}));
+            } else {
+                println!("stopped in round {}; start again to go on", host.round());
+            }
+            Ok(())
+        }
+        Some(HostEnd::Stopped(error)) => bail!("{error}"),
+        None => bail!("the host has stopped before its end"),
+    }
+}
+
+/// Tells the weights that were kept.
+pub fn weights(model: &HostOf) -> String {
+    super::digest(model.host_model().best())
+}
+
+pub fn print_score(score: &Score) {
+    println!("errors on the test part (last 20 % of the time), target links");
+    for (what, errors) in
+        [("density veh/km/lane", &score.density), ("flow veh/min/lane", &score.flow)]
+    {
+        println!("{what:<20} RMSE {:>7.2}  MAE {:>7.2}", errors.rmse, errors.mae);
+    }
+}
+
+/// Shows what happens.
+struct Board<'a> {
+    gauges: &'a Gauges,
+    door: &'a Door,
+}
+
+impl HostWatch<HostOf, FolderStore> for Board<'_> {
+    fn event(&mut self, host: &Host<HostOf, FolderStore>, event: &Event) {
+        match event {
+            Event::Joined(guest) => info!(%guest, "joined"),
+            Event::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
+            Event::Missed(guest) => warn!(%guest, "missed"),
+            Event::Left(guest, why) => info!(%guest, "left: {why:?}"),
+            Event::Begun(attempt, round) => {
+                info!(attempt = attempt.0, round = round.0, "all parties go on from this round");
+            }
+            Event::Kept(round) => info!(round = round.0, "checkpoint"),
+            Event::Round(round) => self.gauges.shown().round = round.0,
+            Event::Epoch(epoch) => {
+                let (train, validation) = (epoch.train, epoch.validation);
+                info!(epoch = epoch.number, train, validation, "epoch done");
+                let mut shown = self.gauges.shown();
+                shown.epoch = epoch.number.into();
+                (shown.train_loss, shown.validation_loss) = (Some(train), Some(validation));
+            }
+        }
+        self.gauges.traffic(&self.door.traffic());
+        let mut shown = self.gauges.shown();
+        (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
+    }
+
+    fn connection(&mut self, guest: &PartyId, connected: bool) {
+        if let Some(shown) = self.gauges.shown().connected.get_mut(guest.as_str()) {
+            *shown = connected;
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The configuration of a host, and what it says.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use estimator::{Architecture, NeuralPlan, Party, Seat, TargetKind};
+use federation::grpc::tls;
+use federation::{Absent, HostSettings, LocalUpdates, LocalVariant, Numbers, PartyId, Plan, RunId};
+use serde::Deserialize;
+use tokio_rustls::rustls::ServerConfig;
+
+use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
+use super::host_part::HostPart;
+use super::{drawn, own_name, software};
+
+/// A configuration with all fields explained.
+pub const EXAMPLE: &str = include_str!("host.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    identity: IdentitySection,
+    pub network: NetworkSection,
+    data: DataSection,
+    pub guests: BTreeMap<String, GuestSection>,
+    #[serde(default)]
+    training: TrainingSection,
+    pub run: RunSection,
+    #[serde(default)]
+    patience: PatienceSection,
+    #[serde(default)]
+    pub observe: ObserveSection,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetworkSection {
+    pub listen: SocketAddr,
+    pub accepted: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSection {
+    folder: PathBuf,
+    target: TargetKind,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct GuestSection {
+    numbers: Option<config::Numbers>,
+    starts_as_state: bool,
+}
+
+impl Default for GuestSection {
+    fn default() -> Self {
+        GuestSection { numbers: None, starts_as_state: true }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct TrainingSection {
+    arch: Architecture,
+    seed: u64,
+    epochs: Option<u32>,
+    batch: Option<u32>,
+    local_updates: u32,
+    variant: LocalVariant,
+    proximal: f32,
+    party_dropout: f32,
+    keep_every: u32,
+    absent: Absent,
+}
+
+impl Default for TrainingSection {
+    fn default() -> Self {
+        let local = LocalUpdates::default();
+        TrainingSection {
+            arch: Architecture::Link,
+            seed: 1,
+            epochs: None,
+            batch: None,
+            local_updates: local.count,
+            variant: local.variant,
+            proximal: local.proximal,
+            party_dropout: 0.0,
+            keep_every: 100,
+            absent: Absent::Wait,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunSection {
+    pub folder: PathBuf,
+}
+
+/// A host that is ready to begin.
+pub struct Prepared {
+    pub name: PartyId,
+    pub tls: Arc<ServerConfig>,
+    pub part: HostPart,
+    pub seats: Vec<Seat>,
+    pub settings: HostSettings,
+}
+
+impl Config {
+    /// Reads identity and data.
+    pub fn prepare(&self, folder: &Path) -> Result<Prepared> {
+        let (identity, authority) = self.identity.read(folder)?;
+        let name = own_name(identity.card())?;
+        let tls = tls::host_side(identity, &authority)?;
+        let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan())?;
+        let seats = self.seats();
+        let settings = self.settings(&name, &part, &seats)?;
+        Ok(Prepared { name, tls, part, seats, settings })
+    }
+
+    fn neural_plan(&self) -> NeuralPlan {
+        let training = &self.training;
+        // Which features the guests have is their own affair.
+        let plan = NeuralPlan::new(Party::Host, training.arch, self.data.target, training.seed);
+        NeuralPlan { party_dropout: training.party_dropout, ..plan }
+    }
+
+    fn seats(&self) -> Vec<Seat> {
+        let seat = |(name, guest): (&String, &GuestSection)| Seat {
+            name: name.clone(),
+            crossing: config::Numbers::crossing(guest.numbers, self.training.arch),
+            direct: guest.starts_as_state && self.training.arch == Architecture::Link,
+        };
+        self.guests.iter().map(seat).collect()
+    }
+
+    fn settings(&self, name: &PartyId, part: &HostPart, seats: &[Seat]) -> Result<HostSettings> {
+        let training = &self.training;
+        let recipe = self.neural_plan().recipe;
+        let width =
+            |seat: &Seat| Ok((PartyId::new(&seat.name)?, seat.crossing.len(part.links()) as u32));
+        Ok(HostSettings {
+            party: name.clone(),
+            guests: seats.iter().map(width).collect::<Result<_>>()?,
+            software: software(),
+            run: RunId(drawn()),
+            terms: part.terms(),
+            plan: Plan {
+                seed: training.seed,
+                batch: training.batch.unwrap_or(recipe.batch as u32),
+                epochs: training.epochs.unwrap_or(recipe.epochs as u32),
+                exchanges: 0,
+                recipe: Numbers::of(&recipe),
+                local: LocalUpdates {
+                    count: training.local_updates,
+                    variant: training.variant,
+                    proximal: training.proximal,
+                },
+                keep_every: training.keep_every,
+            },
+            samples: part.samples(),
+            shuffle: recipe.shuffle,
+            patience: recipe.patience as u32,
+            absent: training.absent,
+            timing: self.patience.timing()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_a_configuration_with_the_defaults_it_names() {
+        let config: Config = toml::from_str(EXAMPLE).unwrap();
+        let short: Config = toml::from_str(
+            r#"
+            identity = { certificate = "c", key = "k", authority = "a" }
+            network = { listen = "127.0.0.1:0", accepted = "g" }
+            data = { folder = "d", target = "raw" }
+            guests.fleet-a = {}
+            run.folder = "r"
+            "#,
+        )
+        .unwrap();
+        let plan = |config: &Config| (config.neural_plan().recipe, config.neural_plan().seed);
+        assert_eq!(plan(&config), plan(&short));
+        assert_eq!(config.seats()[0], short.seats()[0]);
+        assert_eq!(config.patience.timing().unwrap(), short.patience.timing().unwrap());
+        let (long, short) = (&config.training, &short.training);
+        assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
+        assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_with_their_line() {
+        let error = toml::from_str::<Config>(&EXAMPLE.replace("seed = 1", "sead = 1")).unwrap_err();
+        let line = 1 + EXAMPLE.lines().position(|line| line.starts_with("seed")).unwrap();
+        let text = error.to_string();
+        assert!(text.contains(&format!("line {line}")) && text.contains("sead"), "{text}");
+    }
+}

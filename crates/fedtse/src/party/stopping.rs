@@ -1,0 +1,62 @@
+//! Ending on a signal: the party says goodbye and can go on later from its last checkpoint.
+
+use anyhow::{Context, Result};
+use federation::message::parts::Text;
+use tokio::sync::watch;
+use tracing::info;
+
+/// Holds a reason as soon as someone wants the party to stop.
+pub async fn on_signal() -> Result<watch::Receiver<Option<Text>>> {
+    let (sender, receiver) = watch::channel(None);
+    let mut signals = Signals::new().context("signals")?;
+    tokio::spawn(async move {
+        let name = signals.next().await;
+        info!("{name}: stopping");
+        let _ = sender.send(Some(Text::of(name)));
+        // A second one means: at once.
+        signals.next().await;
+        std::process::exit(130);
+    });
+    Ok(receiver)
+}
+
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "asked to end (SIGTERM)",
+            _ = self.interrupt.recv() => "interrupted (Ctrl-C)",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) -> &'static str {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        "interrupted (Ctrl-C)"
+    }
+}

@@ -1,0 +1,221 @@
+//! Host and guests as processes on one machine: the same weights as in one process, whatever
+//! happens to the processes and whoever knocks at the port.
+
+mod common;
+mod parties;
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use common::{ok, ok_json, refused, text};
+use parties::{Choice, Party, World, finish, wait_for};
+
+#[test]
+fn processes_end_with_the_weights_of_one_process() {
+    let world = World::new(&Choice { local_updates: 2, ..Choice::default() });
+    let rehearsed = world.rehearse();
+    assert_eq!(rehearsed.values().collect::<BTreeSet<_>>().len(), 3, "{rehearsed:?}");
+    let mut parties = world.start_all();
+    world.wait_for_round(1.0);
+    assert_eq!(world.health().as_deref(), Some("ok\n"));
+    let host = parties.remove(0).report();
+    assert_eq!(host["weights"].to_string(), rehearsed["city"]);
+    for (guest, weights) in finish(parties) {
+        assert_eq!(weights, rehearsed[&guest], "{guest}");
+    }
+    // A party that has finished is finished when it is started again.
+    let again = world.start("fleet-a").report();
+    assert_eq!(again["weights"].to_string(), rehearsed["fleet-a"]);
+    // Every party has a ledger of what left it.
+    for party in ["city", "fleet-a", "fleet-b"] {
+        let ledger = std::fs::read_to_string(world.path(party).join("run/ledger.jsonl")).unwrap();
+        let kind = if party == "city" { "\"gradient\"" } else { "\"embedding\"" };
+        assert!(ledger.lines().filter(|line| line.contains(kind)).count() > 3, "{party}");
+    }
+}
+
+#[test]
+fn strangers_and_noise_do_not_disturb_a_run() {
+    let world = World::new(&Choice { epochs: 8, ..Choice::default() });
+    let rehearsed = world.rehearse();
+    let stranger = World::new(&Choice::default());
+    let parties = world.start_all();
+    world.wait_for_round(2.0);
+
+    // Noise at the port.
+    for noise in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[0x16, 3, 1, 2, 0, 1], &[0xff; 100_000]] {
+        let mut stream = TcpStream::connect(("127.0.0.1", world.port())).unwrap();
+        // The host may hang up while we speak.
+        let _ = stream.write_all(noise);
+        let _ = stream.set_read_timeout(Some(Duration::from_millis(200)));
+        let _ = stream.read(&mut [0; 100]);
+    }
+
+    // A guest of another federation, one without a seat, and one with another's name in its list.
+    let knock = |name: &str, certificate: &std::path::Path, key: &std::path::Path| {
+        let folder = world.path(&format!("stranger-{name}"));
+        std::fs::create_dir_all(folder.join("certs")).unwrap();
+        let config = std::fs::read_to_string(world.config("fleet-a")).unwrap();
+        let config = config
+            .replace("certs/fleet-a.pem", text(certificate))
+            .replace("certs/fleet-a.key", text(key))
+            .replace("certs/authority.pem", text(&world.path("certs/authority.pem")))
+            .replace("\"data\"", &format!("{:?}", world.path("fleet-a/data")));
+        let file = folder.join("config.toml");
+        std::fs::write(&file, config).unwrap();
+        let mut guest = Party::start(name, &file, &folder.join("log"));
+        let status = guest.wait();
+        assert_eq!(status.code(), Some(1), "{}", guest.log());
+        guest.log()
+    };
+    let of =
+        |world: &World, name: &str, kind: &str| world.path(&format!("{name}/certs/{name}.{kind}"));
+    let log = knock("other", &of(&stranger, "fleet-a", "pem"), &of(&stranger, "fleet-a", "key"));
+    assert!(log.contains("the host refuses our certificate"), "{log}");
+    let certs = world.path("certs");
+    ok(&["certs", "guest", "--authority", text(&certs), "--name", "fleet-c"]);
+    let log = knock("unlisted", &certs.join("fleet-c.pem"), &certs.join("fleet-c.key"));
+    assert!(log.contains("`fleet-c` is not in the host's list of guests"), "{log}");
+    let twin = world.path("twin");
+    ok(&["certs", "guest", "--authority", text(&certs), "--name", "fleet-a", "--out", text(&twin)]);
+    let log = knock("twin", &twin.join("fleet-a.pem"), &twin.join("fleet-a.key"));
+    assert!(log.contains("is not in the host's list of guests"), "{log}");
+
+    assert_eq!(finish(parties), rehearsed);
+}
+
+#[test]
+fn a_guest_that_is_revoked_is_cut_off_and_may_come_back() {
+    let world = World::new(&Choice { epochs: 30, ..Choice::default() });
+    let rehearsed = world.rehearse();
+    let mut parties = world.start_all();
+    world.wait_for_round(3.0);
+    world.accept(&["fleet-a"]);
+    let mut revoked = parties.pop().unwrap();
+    assert_eq!(revoked.wait().code(), Some(1));
+    assert!(revoked.log().contains("not in the host's list of guests"), "{}", revoked.log());
+    assert!(parties.iter_mut().all(Party::running));
+    world.accept(&parties::GUESTS);
+    // The host looks at its list twice a second: until then the guest is refused.
+    let mut back = world.start("fleet-b");
+    wait_for(|| {
+        if !back.running() {
+            back = world.start("fleet-b");
+        }
+        back.log().matches("connected host").count() >= 2 || !parties[0].running()
+    });
+    parties.push(back);
+    assert_eq!(finish(parties), rehearsed);
+}
+
+/// `kill -9` of any party at random moments. FEDTSE_KILLS=50 for the long version.
+#[test]
+fn killed_parties_come_back_and_end_with_the_same_weights() {
+    let kills: u64 = std::env::var("FEDTSE_KILLS").map_or(6, |kills| kills.parse().unwrap());
+    let epochs = 20 + 10 * u32::try_from(kills).unwrap();
+    let world = World::new(&Choice { epochs, ..Choice::default() });
+    let rehearsed = world.rehearse();
+    let mut parties = world.start_all();
+    let mut random = 7u64;
+    let mut draw = |below: u64| {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    let mut killed = 0;
+    while killed < kills && parties.iter_mut().all(Party::running) {
+        std::thread::sleep(Duration::from_millis(100 + draw(1500)));
+        let victim = draw(3) as usize;
+        parties[victim].kill();
+        std::thread::sleep(Duration::from_millis(draw(500)));
+        let name = parties[victim].name.clone();
+        parties[victim] = world.start(&name);
+        killed += 1;
+    }
+    // Whoever was killed after its run had ended has nothing to show: then this test shows less than
+    // it says.
+    assert_eq!(killed, kills, "the run was over before all kills");
+    assert_eq!(finish(parties), rehearsed);
+}
+
+#[test]
+fn asked_to_end_they_say_goodbye_and_go_on_later() {
+    let world = World::new(&Choice { epochs: 30, ..Choice::default() });
+    let rehearsed = world.rehearse();
+    let mut parties = world.start_all();
+    world.wait_for_round(9.0);
+    // A guest that leaves is waited for.
+    let guest = parties.pop().unwrap();
+    guest.terminate();
+    let report = guest.report();
+    assert!(report["stopped"].as_str().unwrap().contains("SIGTERM"), "{report}");
+    parties.push(world.start("fleet-b"));
+    let round = world.metric("fedtse_round").unwrap();
+    world.wait_for_round(round + 2.0);
+    // A host that leaves tells its guests.
+    parties[0].terminate();
+    let host = parties.remove(0).report();
+    assert!(host["stopped"].as_str().unwrap().contains("SIGTERM"), "{host}");
+    for mut guest in parties {
+        assert_eq!(guest.wait().code(), Some(1));
+        assert!(guest.log().contains("the host has stopped"), "{}", guest.log());
+    }
+    assert_eq!(finish(world.start_all()), rehearsed);
+}
+
+#[test]
+fn wrong_configurations_are_refused_by_name_and_line() {
+    let world = World::new(&Choice::default());
+    let host = world.config("city");
+    let right = std::fs::read_to_string(&host).unwrap();
+    for (from, to, expected) in [
+        ("epochs =", "epoks =", "unknown field `epoks`"),
+        ("target = \"raw\"", "target = \"rough\"", "unknown variant `rough`"),
+        ("resend_s = 0.3", "resend_s = -1", "patience.resend_s: found -1"),
+        ("certs/city.pem", "certs/nobody.pem", "nobody.pem: No such file"),
+        ("certs/city.", "../fleet-a/certs/fleet-a.", "expected one of a Host"),
+        ("guests.toml", "data/network.toml", "network.toml: TOML parse error"),
+        ("epochs = 3", "epochs = 0", "epochs: found 0"),
+        ("fleet-a]", "\"../fleet-a\"]", "name of a party"),
+    ] {
+        let wrong = right.replace(from, to);
+        assert_ne!(wrong, right, "{from}");
+        std::fs::write(&host, wrong).unwrap();
+        let error = refused(&["host", "--config", text(&host)]);
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    for role in ["host", "guest"] {
+        let example = ok(&[role, "--example"]);
+        let file = world.path("example.toml");
+        std::fs::write(&file, &example).unwrap();
+        let error = refused(&[role, "--config", text(&file)]);
+        assert!(error.contains(".pem: No such file"), "{error}");
+    }
+}
+
+#[test]
+fn certificates_are_made_shown_and_never_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let certs = folder.path().join("certs");
+    ok(&["certs", "init", "--out", text(&certs)]);
+    assert!(refused(&["certs", "init", "--out", text(&certs)]).contains("is there already"));
+    let guest = ["certs", "guest", "--authority", text(&certs), "--name", "fleet-a"];
+    let shown = ok_json(&guest);
+    assert!(refused(&guest).contains("is there already"));
+    let again = ok_json(&["certs", "show", text(&certs.join("fleet-a.pem"))]);
+    assert_eq!(shown, again);
+    assert_eq!((&again[0]["role"], &again[0]["name"]), (&"guest".into(), &"fleet-a".into()));
+    let days = again[0]["valid_until"].as_i64().unwrap() - again[0]["valid_from"].as_i64().unwrap();
+    // A year, and an hour for clocks that differ.
+    assert_eq!(days, 365 * 86_400 + 3600);
+    #[cfg(unix)]
+    for key in ["authority.key", "fleet-a.key"] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(certs.join(key)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{key}");
+    }
+    let nameless = ["certs", "guest", "--authority", text(&certs), "--name", "a/b"];
+    assert!(refused(&nameless).contains("name of a party"));
+}

@@ -1,0 +1,298 @@
+//! A host and two guests as processes, each in a folder with its own data only.
+#![allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::{ok, ok_json, text};
+
+/// Longer than any test takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+pub const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];
+
+/// Settings of a rehearsed world that tests vary.
+pub struct Choice {
+    pub epochs: u32,
+    pub keep_every: u32,
+    pub local_updates: u32,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Choice { epochs: 3, keep_every: 4, local_updates: 1 }
+    }
+}
+
+/// Folders of all parties, with certificates and configurations.
+pub struct World {
+    pub folder: TempDir,
+    port: u16,
+    http: u16,
+}
+
+impl World {
+    pub fn new(choice: &Choice) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        ok(&["simulate", "--minutes", "30", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
+        ok(&["features", text(&data), "--guests", "30,20"]);
+        let world = World { folder, port: free_port(), http: free_port() };
+        for (party, tables) in [
+            ("city", &["loops.parquet", "all.parquet", "targets.parquet"][..]),
+            ("fleet-a", &["guest-1.parquet"]),
+            ("fleet-b", &["guest-2.parquet"]),
+        ] {
+            let to = world.path(party).join("data/features");
+            fs::create_dir_all(&to).expect("a folder");
+            fs::copy(data.join("network.toml"), world.path(party).join("data/network.toml"))
+                .expect("a copy");
+            for table in [&["manifest.json"][..], tables].concat() {
+                fs::copy(data.join("features").join(table), to.join(table)).expect("a copy");
+            }
+        }
+        let certs = world.path("certs");
+        ok(&["certs", "init", "--out", text(&certs)]);
+        world.certify("host", "city", &["--address", "localhost"]);
+        for guest in GUESTS {
+            world.certify("guest", guest, &[]);
+        }
+        world.accept(&GUESTS);
+        world.configure(choice);
+        world
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes an identity and gives it to its party.
+    fn certify(&self, role: &str, name: &str, more: &[&str]) {
+        let (certs, out) = (self.path("certs"), self.path(name).join("certs"));
+        let arguments = ["certs", role, "--authority", text(&certs), "--name", name];
+        ok(&[&arguments[..], &["--out", text(&out)], more].concat());
+        fs::copy(certs.join("authority.pem"), out.join("authority.pem")).expect("a copy");
+    }
+
+    /// Writes the host's list of guests.
+    pub fn accept(&self, guests: &[&str]) {
+        let mut list = "[guests]\n".to_owned();
+        for guest in guests {
+            let file = self.path(guest).join(format!("certs/{guest}.pem"));
+            let shown = ok_json(&["certs", "show", text(&file)]);
+            let fingerprint = shown[0]["fingerprint"].as_str().expect("a fingerprint");
+            list += &format!("{guest} = [\"{fingerprint}\"]\n");
+        }
+        let file = self.path("city").join("guests.toml");
+        fs::write(file.with_extension("new"), list).expect("a file");
+        fs::rename(file.with_extension("new"), file).expect("a list");
+    }
+
+    fn configure(&self, choice: &Choice) {
+        let Choice { epochs, keep_every, local_updates } = choice;
+        let patience =
+            "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 3\nlimit_s = 120\n";
+        let identity = |name: &str| {
+            format!(
+                "[identity]\ncertificate = \"certs/{name}.pem\"\nkey = \"certs/{name}.key\"\nauthority = \"certs/authority.pem\"\n"
+            )
+        };
+        let host = format!(
+            "{}{patience}
+            [network]
+            listen = \"127.0.0.1:{}\"
+            accepted = \"guests.toml\"
+            [data]
+            folder = \"data\"
+            target = \"raw\"
+            [guests.fleet-a]
+            [guests.fleet-b]
+            numbers = {{ per-link = 2 }}
+            starts-as-state = false
+            [training]
+            epochs = {epochs}
+            batch = 32
+            keep-every = {keep_every}
+            local-updates = {local_updates}
+            [run]
+            folder = \"run\"
+            [observe]
+            http = \"127.0.0.1:{}\"
+            ",
+            identity("city"),
+            self.port,
+            self.http
+        );
+        fs::write(self.path("city").join("config.toml"), host).expect("a file");
+        for (guest, fleet, model) in [
+            ("fleet-a", "guest-1", ""),
+            ("fleet-b", "guest-2", "[model]\nsub-model = \"mlp\"\nnumbers = { per-link = 2 }\n"),
+        ] {
+            let config = format!(
+                "{}{patience}{model}
+                [host]
+                name = \"city\"
+                address = \"localhost:{}\"
+                [data]
+                folder = \"data\"
+                fleet = \"{fleet}\"
+                [run]
+                folder = \"run\"
+                ",
+                identity(guest),
+                self.port
+            );
+            fs::write(self.path(guest).join("config.toml"), config).expect("a file");
+        }
+    }
+
+    pub fn config(&self, party: &str) -> PathBuf {
+        self.path(party).join("config.toml")
+    }
+
+    /// The weights of each party, from all of them in one process.
+    pub fn rehearse(&self) -> BTreeMap<String, String> {
+        let paths = ["city", "fleet-a", "fleet-b"].map(|party| self.config(party));
+        let [host, a, b] = paths.each_ref().map(|path| text(path));
+        let report = ok_json(&["rehearse", "--host", host, "--guest", a, "--guest", b]);
+        let weights = report["weights"].as_object().expect("weights").iter();
+        weights.map(|(party, weights)| (party.clone(), weights.to_string())).collect()
+    }
+
+    /// Starts a party.
+    pub fn start(&self, party: &str) -> Party {
+        Party::start(party, &self.config(party), &self.path(&format!("{party}.log")))
+    }
+
+    pub fn start_all(&self) -> Vec<Party> {
+        ["city", "fleet-a", "fleet-b"].map(|party| self.start(party)).into()
+    }
+
+    /// The port that guests dial.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A number of the host's metrics.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        let text = http_get(self.http, "/metrics")?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.trim().parse().ok())
+    }
+
+    pub fn health(&self) -> Option<String> {
+        http_get(self.http, "/healthz")
+    }
+
+    /// Waits until the host has finished a round.
+    pub fn wait_for_round(&self, round: f64) {
+        wait_for(|| self.metric("fedtse_round").is_some_and(|now| now >= round));
+    }
+}
+
+/// A running party.
+pub struct Party {
+    pub name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Party {
+    pub fn start(name: &str, config: &Path, log: &Path) -> Self {
+        let role = if name == "city" { "host" } else { "guest" };
+        let file = fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
+        let child = Command::new(env!("CARGO_BIN_EXE_fedtse"))
+            .args([role, "--config", text(config), "--json"])
+            .stdout(Stdio::piped())
+            .stderr(file)
+            .spawn()
+            .expect("the program starts");
+        Party { name: name.into(), child, log: log.into() }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Ends it as the system would when it needs memory.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a kill");
+        self.child.wait().expect("its end");
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        let killed = Command::new("kill").arg(self.id().to_string()).status().expect("kill");
+        assert!(killed.success());
+    }
+
+    pub fn running(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_none()
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        wait_for(|| !self.running());
+        self.child.wait().expect("its end")
+    }
+
+    /// What it reported at its end, which must be a good one.
+    pub fn report(mut self) -> Value {
+        let status = self.wait();
+        assert!(status.success(), "{}: {status}\n{}", self.name, self.log());
+        let mut output = String::new();
+        let mut stdout = self.child.stdout.take().expect("its output");
+        std::io::Read::read_to_string(&mut stdout, &mut output).expect("its output");
+        serde_json::from_str(&output).expect("JSON")
+    }
+}
+
+impl Drop for Party {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for all parties to finish, and returns their weights.
+pub fn finish(parties: Vec<Party>) -> BTreeMap<String, String> {
+    let weights = |party: Party| {
+        let name = party.name.clone();
+        let report = party.report();
+        assert!(report["finished"].is_object(), "{name}: {report}");
+        (name, report["weights"].to_string())
+    };
+    parties.into_iter().map(weights).collect()
+}
+
+pub fn wait_for(mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "nothing happened in {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn http_get(port: u16, path: &str) -> Option<String> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").port()
+}
