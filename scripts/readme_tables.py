@@ -17,7 +17,7 @@ QUANTITIES = ["density", "flow"]
 def render(table: dict) -> str:
     """RMSE of density / flow with raw targets, a row for each estimator; then the paper's."""
     target = table["targets"].index("raw")
-    head = [f"density / flow, {table['table']}"] + table["columns"]
+    head = ["density / flow"] + table["columns"]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     seeds = len(table["demand_seeds"])
     for row in table["rows"]:
@@ -28,6 +28,8 @@ def render(table: dict) -> str:
         pairs = zip(*row["rmse"])
         cells = ["–" if None in pair else " / ".join(f"{n:.2f}" for n in pair) for pair in pairs]
         lines.append("| " + " | ".join([f"*paper: {row['label']}*"] + cells) + " |")
+    if table["unfinished"]:
+        lines += ["", "A dash, a missing row: not run yet."]
     return "\n" + "\n".join(lines) + "\n\n"
 
 
