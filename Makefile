@@ -3,11 +3,12 @@
 
 SUMO_VENV := .venv-sumo
 PEERS_VENV := .venv-peers
+TORCH_VENV := .venv-torch
 FUZZ_SECONDS ?= 60
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
 TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
 
-.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers bench tables clean-venvs
+.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch bench bench-train tables clean-venvs
 
 test: fmt lengths clippy unit doc licences readme fuzz-fixed
 	@echo "make test: all checks passed"
@@ -57,6 +58,14 @@ $(PEERS_VENV)/installed: scripts/peers.txt
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/peers.txt
 	touch $@
 
+# PyTorch, for the training benchmark: 3 GB to download and 5.4 GB installed, since the usual wheel
+# for Linux brings its GPU libraries. With an index of CPU-only wheels in PIP_EXTRA_INDEX_URL, 1 GB.
+torch: $(TORCH_VENV)/installed
+$(TORCH_VENV)/installed: scripts/torch.txt
+	python3 -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/torch.txt
+	touch $@
+
 bench: sumo peers
 	cargo build --release --workspace --examples --bins
 	$(PEERS_VENV)/bin/python scripts/bench.py $(BENCH)
@@ -68,5 +77,10 @@ tables: sumo peers
 	target/release/fedtse reproduce table4 --publish docs/results $(TABLES)
 	python3 scripts/readme_tables.py --write
 
+# Training against PyTorch; 4 minutes once .venv-torch is there.
+bench-train: torch
+	cargo build --locked --release -p neural --examples
+	$(TORCH_VENV)/bin/python scripts/bench_train.py $(BENCH)
+
 clean-venvs:
-	rm -rf $(SUMO_VENV) $(PEERS_VENV)
+	rm -rf $(SUMO_VENV) $(PEERS_VENV) $(TORCH_VENV)

@@ -328,13 +328,18 @@ def write(results, table, arguments):
     command = "make bench" if not arguments.large else "make bench BENCH=--large"
     document = {"command": command, "rounds": arguments.rounds, "machine": about, "results": results}
     docs = ROOT / "docs"
+    # What `make bench-train` wrote stays.
+    before = json.loads((docs / "benchmarks.json").read_text()) if (docs / "benchmarks.json").exists() else {}
+    document |= {"training": before["training"]} if "training" in before else {}
+    mark, page = "<!-- training: ", (docs / "benchmarks.md").read_text() if (docs / "benchmarks.md").exists() else ""
+    training = "\n" + page[page.index(mark) :] if mark in page else ""
     (docs / "benchmarks.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     (docs / "benchmarks.md").write_text(
         f"# Benchmarks\n\nWritten by `{command}` ([scripts/bench.py](../scripts/bench.py)): both sides in one run, taking "
         f"turns, {arguments.rounds} rounds; medians, and the ratio of medians.\nThe peers' scripts are `scripts/peer_*.py`. "
         "All numbers, round by round: [benchmarks.json](benchmarks.json).\n\n"
-        f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}. Versions: {versions}.\n\n{table}"
+        f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}. Versions: {versions}.\n\n{table}{training}"
     )
     readme = ROOT / "README.md"
     text = readme.read_text()

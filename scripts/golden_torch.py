@@ -1,6 +1,6 @@
 """Writes crates/neural/tests/golden/*.safetensors: PyTorch's numbers for our layers and models.
 
-    python3 -m venv .venv-torch && .venv-torch/bin/pip install -r scripts/torch.txt
+    make torch
     .venv-torch/bin/python scripts/golden_torch.py
 
 Everything is in the shapes and order of the Rust crate. Weights and inputs of the paper's model

@@ -8,15 +8,20 @@
 //! - `cpu`: prints the processor seconds used so far.
 //!
 //! Arguments: `links=N`, the streets of a grid city (a multiple of 4) instead of the corridor of 17
-//! links, to see the cost grow; `chunk=N`, samples that go through the layers together.
+//! links, to see the cost grow; `chunk=N`, samples that go through the layers together;
+//! `model=messages`, message passing with weights shared by all links (the sizes of the estimator's
+//! `link` model) instead of the paper's.
 
 use std::io::{BufRead, Write};
 use std::time::Instant;
 
 use neural::{
-    Adam, Decay, Draw, Fusion, Learner, Plan, Sparse, Squared, StgcnShape, head, scaled_laplacian,
-    stgcn,
+    Activation, Adam, Chain, Decay, Draw, Fusion, Layer, Learner, Linear, MessagePassing,
+    MessageShape, NodeEmbedding, Plan, Residual, Sparse, Squared, StgcnShape, head,
+    scaled_laplacian, stgcn,
 };
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Turns of the paper's corridor: E1..E7 are 0..6, off_R1..4 are 7..10, on_R1..6 are 11..16.
 #[rustfmt::skip]
@@ -25,7 +30,7 @@ const CORRIDOR: [(usize, usize); 19] = [
     (11, 7), (12, 2), (13, 2), (14, 4), (15, 5), (15, 9), (16, 6), (16, 10),
 ];
 
-fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn main() -> Result<()> {
     let argument = |name: &str| {
         let value = std::env::args().find_map(|a| a.strip_prefix(name).map(str::to_owned));
         value.map(|value| value.parse::<usize>()).transpose()
@@ -36,26 +41,19 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     }
     let chunk = argument("chunk=")?;
     // All work runs inside the pool, so that the calling thread is one of its threads.
-    rayon::ThreadPoolBuilder::new().build()?.install(|| serve(nodes, chunk))
+    let messages = std::env::args().any(|argument| argument == "model=messages");
+    rayon::ThreadPoolBuilder::new().build()?.install(|| serve(nodes, chunk, messages))
 }
 
-fn serve(
-    nodes: usize,
-    chunk: Option<usize>,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+fn serve(nodes: usize, chunk: Option<usize>, messages: bool) -> Result<()> {
     let turns: Vec<_> = if nodes == 17 {
         CORRIDOR.map(|(from, to)| (from, to, 0.9)).to_vec()
     } else {
         grid_city(nodes)
     };
-    let laplacian = scaled_laplacian(&Sparse::new(nodes, &turns)?, 2.0);
-    let embedding = 9;
-    let host = stgcn(&StgcnShape::paper(1), &laplacian)?;
-    let guest = stgcn(&StgcnShape::paper(2), &laplacian)?;
-    let joint =
-        Fusion::new(head(2 * embedding, 272, 2 * nodes)).with("host", host).with("guest", guest);
-    let plan = Plan::for_model(&joint);
-    let mut learner = Learner::new(joint, 1, Plan { chunk: chunk.unwrap_or(plan.chunk), ..plan });
+    let model = if messages { shared(nodes, &turns)? } else { paper(nodes, &turns)? };
+    let plan = Plan::for_model(&model);
+    let mut learner = Learner::new(model, 1, Plan { chunk: chunk.unwrap_or(plan.chunk), ..plan });
     let mut adam = Adam::new(learner.parameters().len(), Decay::InGradient(1e-3));
     let weights = vec![1.0 / nodes as f32; 2 * nodes];
 
@@ -94,9 +92,42 @@ fn serve(
     Ok(())
 }
 
+type Turn = (usize, usize, f32);
+
+/// The paper's: two STGCNs and a head.
+fn paper(nodes: usize, turns: &[Turn]) -> Result<Box<dyn Layer>> {
+    let laplacian = scaled_laplacian(&Sparse::new(nodes, turns)?, 2.0);
+    let part = |channels| stgcn(&StgcnShape::paper(channels), &laplacian);
+    let joint = Fusion::new(head(2 * 9, 272, 2 * nodes)).with("host", part(1)?);
+    Ok(Box::new(joint.with("guest", part(2)?)))
+}
+
+/// Message passing: embeddings, two rounds, four numbers for each link, another round.
+fn shared(nodes: usize, turns: &[Turn]) -> Result<Box<dyn Layer>> {
+    let down: Vec<_> = turns.iter().map(|turn| (turn.0, turn.1)).collect();
+    let up: Vec<_> = turns.iter().map(|turn| (turn.1, turn.0)).collect();
+    let (up, down) = (Sparse::mean_over(nodes, &up)?, Sparse::mean_over(nodes, &down)?);
+    let dense = |inputs| Linear::new(nodes, inputs, 64).then(Activation::Silu);
+    let round = || {
+        let shape = MessageShape { slices: 1, inputs: 64, outputs: 64 };
+        Residual::new(nodes, 64, 64, MessagePassing::new(shape, &up, &down, Activation::Silu))
+    };
+    let chain = Chain::new()
+        .then("embedding", NodeEmbedding::new(1, nodes, 27, 8))
+        .then("hidden", dense(35))
+        .then("round1", round())
+        .then("round2", round())
+        .then("crossing", Linear::new(nodes, 64, 4))
+        .then("head", dense(4))
+        .then("round3", round())
+        .then("second", dense(64))
+        .then("out", Linear::new(nodes, 64, 2));
+    Ok(Box::new(chain))
+}
+
 /// Turns of a city whose streets form a grid (closed at its edges): each link leads to a junction
 /// and from there straight on, left or right.
-fn grid_city(links: usize) -> Vec<(usize, usize, f32)> {
+fn grid_city(links: usize) -> Vec<Turn> {
     let junctions = links / 4;
     let wide = (1..=junctions).rev().find(|w| w * w <= junctions && junctions.is_multiple_of(*w));
     let (wide, high) = (wide.unwrap_or(1), junctions / wide.unwrap_or(1));
@@ -117,7 +148,7 @@ fn grid_city(links: usize) -> Vec<(usize, usize, f32)> {
 }
 
 /// Processor time of this process, all threads together.
-fn processor_seconds() -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+fn processor_seconds() -> Result<f64> {
     let mut nanoseconds = 0;
     for thread in std::fs::read_dir("/proc/self/task")? {
         let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
@@ -127,7 +158,7 @@ fn processor_seconds() -> Result<f64, Box<dyn std::error::Error + Send + Sync>> 
 }
 
 /// Peak resident memory of this process in MiB.
-fn peak_memory() -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+fn peak_memory() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()).ok_or("no VmHWM")?;
