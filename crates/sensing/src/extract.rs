@@ -10,7 +10,7 @@
 //! 3. Pieces are added up per band of fleets; a step's fleets are sums of bands.
 //!
 //! Most of the time a vehicle just goes on within its cell: such motion is added up first, in a
-//! short loop, and the rest of a moment after it.
+//! short loop. Most of the others go on to the next cell of their link.
 
 use serde::Serialize;
 use thiserror::Error;
@@ -181,15 +181,18 @@ impl<'n> FeatureExtractor<'n> {
         while self.sums.first_end() + self.plan.patience.get() <= self.now {
             self.close_first(true, on_step);
         }
+        let patient = self.now - before <= self.plan.patience.get();
+        let stretch = self.sums.stretch(before, self.now).filter(|_| patient);
         let mut others = std::mem::take(&mut self.others);
         others.clear();
-        match self.sums.stretch(before, self.now) {
-            Some(stretch) if self.now - before <= self.plan.patience.get() => {
-                self.go_on(&stretch, positions, &mut others);
-            }
-            _ => others.extend(0..positions.len()),
+        match &stretch {
+            Some(stretch) => self.go_on(stretch, positions, &mut others),
+            None => others.extend(0..positions.len()),
         }
         for &at in &others {
+            if stretch.as_ref().is_some_and(|stretch| self.go_along(stretch, positions[at])) {
+                continue;
+            }
             let taken = self.take(positions[at], vehicles);
             taken.map_err(|error| BadPosition { at, error })?;
         }
@@ -233,7 +236,7 @@ impl<'n> FeatureExtractor<'n> {
                 && let Some(metres) = vehicle.goes_on(stretch, position)
             {
                 let piece = Totals { time: seconds, distance: Metres::new(metres) };
-                boxes[vehicle.room.cell + stretch.sub_step] += piece;
+                boxes[vehicle.room.row + stretch.sub_step + vehicle.room.cell] += piece;
                 vehicle.own += piece;
                 vehicle.seen.time = stretch.end;
                 vehicle.seen.metres = position.metres;
@@ -244,6 +247,17 @@ impl<'n> FeatureExtractor<'n> {
         }
         self.sums.report.trajectory_time += sum.time;
         self.sums.report.trajectory_distance += sum.distance;
+    }
+
+    /// Adds up the motion of a vehicle that goes on along its link; false for one that does not.
+    fn go_along(&mut self, stretch: &Stretch, position: Position) -> bool {
+        let Some(vehicle) = self.traffic.find(position.vehicle) else { return false };
+        let length = self.sums.length(vehicle.seen.link);
+        let Some(metres) = vehicle.goes_along(stretch, position, length) else { return false };
+        self.sums.add_along(vehicle, stretch, metres);
+        vehicle.seen.time = stretch.end;
+        vehicle.seen.metres = position.metres;
+        true
     }
 
     /// Brings vehicles that are seen at the ends of a stretch into the boxes of its step.
@@ -286,7 +300,7 @@ impl<'n> FeatureExtractor<'n> {
             }
             Progress::Over { path, metres } => {
                 let seen = vehicle.seen;
-                over_turns(self.network, &seen, &next, &path, metres, |link, motion| {
+                over_turns(self.network, &seen, &next, path.links(), metres, |link, motion| {
                     if link != vehicle.seen.link {
                         sums.turned(vehicle, link, motion.t0);
                         vehicle.seen.link = link;

@@ -150,7 +150,7 @@ pub(crate) enum Progress {
     /// It moved within its link.
     Along(Motion),
     /// It moved over one or more turns, from the link's end onwards: see [`over_turns`].
-    Over { path: Vec<LinkId>, metres: f64 },
+    Over { path: Path, metres: f64 },
     /// Its track is broken here.
     Broken(BreakReason),
 }
@@ -204,7 +204,9 @@ pub(crate) fn progress(
     let Some(path) = path(network, last.link, next.link) else {
         return Progress::Broken(BreakReason::Unreachable);
     };
-    let between: f64 = path[1..path.len() - 1].iter().map(|&l| network.link(l).length.get()).sum();
+    let links = path.links();
+    let between: f64 =
+        links[1..links.len() - 1].iter().map(|&l| network.link(l).length.get()).sum();
     let left = network.link(last.link).length.get() - f64::from(last.metres);
     let metres = left.max(0.0) + between + f64::from(next.metres);
     if metres > furthest(elapsed) {
@@ -213,11 +215,33 @@ pub(crate) fn progress(
     Progress::Over { path, metres }
 }
 
-fn path(network: &Network, from: LinkId, to: LinkId) -> Option<Vec<LinkId>> {
-    if network.turn_between(from, to).is_some() {
-        return Some(vec![from, to]);
+/// The links from one sighting to the next.
+#[derive(Clone, Copy)]
+pub(crate) struct Path {
+    links: [LinkId; MAX_TURNS + 1],
+    count: usize,
+}
+
+impl Path {
+    fn of(links: &[LinkId]) -> Self {
+        let mut path = Self { links: [LinkId(0); MAX_TURNS + 1], count: 0 };
+        for (place, &link) in path.links.iter_mut().zip(links) {
+            *place = link;
+            path.count += 1;
+        }
+        path
     }
-    network.path(from, to, MAX_TURNS)
+
+    pub fn links(&self) -> &[LinkId] {
+        &self.links[..self.count]
+    }
+}
+
+fn path(network: &Network, from: LinkId, to: LinkId) -> Option<Path> {
+    if network.turn_between(from, to).is_some() {
+        return Some(Path::of(&[from, to]));
+    }
+    network.path(from, to, MAX_TURNS).map(|links| Path::of(&links))
 }
 
 /// Splits motion over turns into motion along each link of the path, at constant speed.

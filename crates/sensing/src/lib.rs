@@ -35,6 +35,6 @@ pub use journey::{Breaks, LastSeen, SampleError, check_sample};
 pub use recordings::{HeldSteps, Recording, RecordingWatch, Split, StepRange, split};
 pub use scale_up::{ScaleUpErrors, scale_up_errors};
 pub use sort::{Sortable, Sorted, Sorter};
-pub use table::{Column, Kind, TableError, TableReader, TableWriter};
+pub use table::{Column, Kind, Packing, TableError, TableReader, TableWriter};
 
 pub use vehicles::{Vehicle, VehicleTable};

@@ -20,7 +20,7 @@ mod write;
 
 pub use read::TableReader;
 pub(crate) use read_ahead::ReadAhead;
-pub use write::TableWriter;
+pub use write::{Packing, TableWriter};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -77,10 +77,11 @@ impl Boxes {
     /// The cell of a position, and where it ends: the last one never does.
     #[inline(always)]
     pub fn cell_at(&self, x: f64) -> (usize, f64) {
-        let last = self.cells - 1;
-        // Through i64, which processors convert to at once.
-        let cell = (((x / self.cell) as i64).max(0) as usize).min(last);
-        (cell, if cell == last { f64::INFINITY } else { (cell + 1) as f64 * self.cell })
+        // By i64, which processors convert from and to at once.
+        let last = self.cells as i64 - 1;
+        let cell = ((x / self.cell) as i64).max(0).min(last);
+        let end = if cell == last { f64::INFINITY } else { (cell + 1) as f64 * self.cell };
+        (cell as usize, end)
     }
 
     /// The sub-step of a time, from time zero, and when it ends.
@@ -115,6 +116,32 @@ pub fn cut(motion: Motion, boxes: Boxes, mut piece: impl FnMut(i64, usize, f64, 
     } else {
         cut_across(motion, boxes, here, &mut piece);
     }
+}
+
+/// Cuts a motion at the borders of cells alone, for one that begins in a known cell and lies within
+/// one sub-step, and hands each piece to `piece(cell, seconds, metres)`: the pieces are those of
+/// [`cut`], to rounding. Returns the cell of its end; a vehicle on a border is in the cell ahead.
+#[inline(always)]
+pub fn cut_cells(
+    motion: Motion,
+    boxes: Boxes,
+    cell: usize,
+    mut piece: impl FnMut(usize, f64, f64),
+) -> usize {
+    let Motion { t0, x0, t1, x1 } = motion;
+    let end_of = |cell: usize| (cell as i64 + 1) as f64 * boxes.cell;
+    let (last, slowness) = (boxes.cells - 1, (t1 - t0) / (x1 - x0));
+    let (mut cell, mut t, mut x) = (cell, t0, x0);
+    while cell < last && end_of(cell) < x1 {
+        let border = end_of(cell);
+        // Rounding may put the border a hair outside of the time that is left.
+        let t_cut = (t0 + slowness * (border - x0)).max(t).min(t1);
+        piece(cell, t_cut - t, border - x);
+        (t, x) = (t_cut, border);
+        cell += 1;
+    }
+    piece(cell, t1 - t, x1 - x);
+    if cell < last && end_of(cell) <= x1 { cell + 1 } else { cell }
 }
 
 /// A box of cell and sub-step, and its borders ahead.

@@ -25,7 +25,7 @@ mod units;
 
 pub use corridor::corridor;
 pub use diagram::{DiagramError, FundamentalDiagram};
-pub use edie::{Boxes, Motion, Totals, cut};
+pub use edie::{Boxes, Motion, Totals, cut, cut_cells};
 pub use geometry::{LatLon, LocalPlane, Point, point_along, polyline_length};
 pub use grid::{GridError, GridPlan, grid};
 pub use groups::Groups;

@@ -4,9 +4,12 @@ use std::path::Path;
 
 use traffic::{LoopCount, Seconds, VehicleClass};
 
-use super::{DatasetError, GROUP_ROWS, open_table};
-use crate::table::{Column, Kind, TableWriter};
+use super::{DatasetError, open_table};
+use crate::table::{Column, Kind, ReadAhead, TableWriter};
 use crate::vehicles::VehicleTable;
+
+/// Rows decoded at a time: few enough that their texts stay in the cache.
+const BATCH_ROWS: usize = 1 << 12;
 
 const VEHICLE_COLUMNS: [(&str, Kind); 3] =
     [("vehicle", Kind::I32), ("name", Kind::Text), ("class", Kind::Text)];
@@ -23,13 +26,10 @@ pub(super) fn write_vehicles(path: &Path, vehicles: &VehicleTable) -> Result<(),
 }
 
 pub(super) fn read_vehicles(path: &Path) -> Result<VehicleTable, DatasetError> {
-    let mut table = open_table(path, &VEHICLE_COLUMNS)?;
+    let mut table = ReadAhead::new(open_table(path, &VEHICLE_COLUMNS)?, BATCH_ROWS)?;
     let (mut vehicles, mut columns) = (VehicleTable::default(), Vec::new());
-    loop {
-        let before = table.rows_read();
-        if table.next_batch(GROUP_ROWS, &mut columns)? == 0 {
-            return Ok(vehicles);
-        }
+    while table.next_batch(&mut columns)? > 0 {
+        let before = vehicles.all().len() as u64;
         let [Column::I32(numbers), Column::Text(names), Column::Text(classes)] = &columns[..]
         else {
             continue;
@@ -48,6 +48,7 @@ pub(super) fn read_vehicles(path: &Path) -> Result<VehicleTable, DatasetError> {
             }
         }
     }
+    Ok(vehicles)
 }
 
 const LOOP_COLUMNS: [(&str, Kind); 4] =
@@ -68,7 +69,7 @@ pub(super) fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>
     let mut table = open_table(path, &LOOP_COLUMNS)?;
     let (mut loops, mut columns) = (Vec::new(), Vec::new());
     let mut covered = vec![f64::NEG_INFINITY; detectors];
-    while table.next_batch(GROUP_ROWS, &mut columns)? > 0 {
+    while table.next_batch(BATCH_ROWS, &mut columns)? > 0 {
         let [Column::I32(numbers), Column::F64(begins), Column::F64(ends), Column::I32(counts)] =
             &columns[..]
         else {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use traffic::{
     Boxes, LinkId, Metres, Motion, Network, Seconds, Step, StepClock, Totals, TurnId, cut,
+    cut_cells,
 };
 
 use super::under_way::{Room, Stretch, UnderWay};
@@ -118,11 +119,25 @@ impl<'n> Sums<'n> {
         if vehicle.in_box.1 != link {
             return Room::NONE;
         }
-        let (cell, end) = self.cuts[link.index()].cell_at(x);
-        let end = end.min(self.network.link(link).length.get());
+        let (cell, _) = self.cuts[link.index()].cell_at(x);
+        self.room_from(x, link, Room { row: self.row(vehicle.band, link), cell, end: x })
+    }
+
+    /// The room in a cell, from a position on.
+    #[inline]
+    fn room_from(&self, x: f64, link: LinkId, room: Room) -> Room {
+        let Boxes { cell, cells, .. } = self.cuts[link.index()];
+        let last = room.cell + 1 == cells;
+        let end = if last { self.length(link) } else { (room.cell as i64 + 1) as f64 * cell };
         let loops = self.loops_on[link.index()].iter();
         let ahead = loops.map(|&(_, position)| position).filter(|&position| position > x);
-        Room { cell: self.row(vehicle.band, link) + cell, end: ahead.fold(end, f64::min) }
+        Room { end: ahead.fold(end, f64::min), ..room }
+    }
+
+    /// The length of a link.
+    #[inline]
+    pub fn length(&self, link: LinkId) -> f64 {
+        self.network.link(link).length.get()
     }
 
     /// Where the boxes of a band and link begin.
@@ -154,6 +169,31 @@ impl<'n> Sums<'n> {
             let index = row + within * self.cells + cell;
             self.step(step).boxes[index] += piece;
         });
+        self.cross_loops(link, motion);
+    }
+
+    /// Adds the motion of a vehicle along its link, all of it within a stretch.
+    pub fn add_along(&mut self, vehicle: &mut UnderWay, stretch: &Stretch, metres: f64) {
+        let x0 = f64::from(vehicle.seen.metres);
+        let motion = Motion { t0: stretch.begin, x0, t1: stretch.end, x1: x0 + metres };
+        let time = Seconds::new(motion.t1 - motion.t0);
+        let whole = Totals { time, distance: Metres::new(metres) };
+        self.report.trajectory_time += whole.time;
+        self.report.trajectory_distance += whole.distance;
+        vehicle.own += whole;
+        let (link, room) = (vehicle.seen.link, vehicle.room);
+        let cuts = self.cuts[link.index()];
+        let boxes = &mut self.step(stretch.step).boxes[room.row + stretch.sub_step..][..cuts.cells];
+        let cell = cut_cells(motion, cuts, room.cell, |cell, seconds, metres| {
+            boxes[cell] += Totals { time: Seconds::new(seconds), distance: Metres::new(metres) };
+        });
+        self.cross_loops(link, motion);
+        vehicle.room = self.room_from(motion.x1, link, Room { cell, ..room });
+    }
+
+    /// Counts a vehicle at the loops that it crosses.
+    #[inline]
+    fn cross_loops(&mut self, link: LinkId, motion: Motion) {
         for at in 0..self.loops_on[link.index()].len() {
             let (detector, position) = self.loops_on[link.index()][at];
             if motion.x0 < position && position <= motion.x1 {

@@ -21,7 +21,8 @@ pub(super) struct UnderWay {
 /// up to the next loop. Nearly all that vehicles do from moment to moment is within it.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
-    /// The place of the cell in the sums of a step, in the first sub-step.
+    /// Where the boxes of the vehicle's band and link begin in the sums of a step.
+    pub row: usize,
     pub cell: usize,
     /// Metres from the start of the link, not included.
     pub end: f64,
@@ -29,7 +30,7 @@ pub(super) struct Room {
 
 impl Room {
     /// None at all.
-    pub const NONE: Self = Self { cell: 0, end: f64::NEG_INFINITY };
+    pub const NONE: Self = Self { row: 0, cell: 0, end: f64::NEG_INFINITY };
 }
 
 impl UnderWay {
@@ -39,17 +40,26 @@ impl UnderWay {
         Self { vehicle, band, origin, seen, in_box, own: Totals::default(), room: Room::NONE }
     }
 
-    /// The metres that it went, if all it did since it was last seen, at the start of a stretch,
-    /// was to go on within its room.
+    /// The metres that it went, if all it did in a stretch was to go on within its room.
     #[inline]
     pub fn goes_on(&self, stretch: &Stretch, now: Position) -> Option<f64> {
-        let (from, to) = (f64::from(self.seen.metres), f64::from(now.metres));
-        let goes_on = self.in_box == (stretch.step, now.link)
+        self.goes(stretch, now).filter(|_| f64::from(now.metres) < self.room.end)
+    }
+
+    /// The metres that it went, if all it did in a stretch was to go along its link.
+    #[inline]
+    pub fn goes_along(&self, stretch: &Stretch, now: Position, length: f64) -> Option<f64> {
+        let in_room = self.room.end > f64::NEG_INFINITY;
+        self.goes(stretch, now).filter(|_| in_room && f64::from(now.metres) < length)
+    }
+
+    #[inline]
+    fn goes(&self, stretch: &Stretch, now: Position) -> Option<f64> {
+        let metres = f64::from(now.metres) - f64::from(self.seen.metres);
+        let goes = self.in_box == (stretch.step, now.link)
             && self.seen.time == stretch.begin
-            && from <= to
-            && to < self.room.end
-            && to - from <= stretch.furthest;
-        goes_on.then_some(to - from)
+            && (0.0..=stretch.furthest).contains(&metres);
+        goes.then_some(metres)
     }
 }
 

@@ -9,13 +9,13 @@ use traffic::{LinkState, Network, Seconds, Step, Totals, VehPerKmLane, VehPerMin
 use super::loops::LoopSteps;
 use crate::dataset::DatasetError;
 use crate::extract::{FeaturePlan, FleetFeatures, StepFeatures};
-use crate::table::{Column, Kind, TableError, TableWriter};
+use crate::table::{Column, Kind, Packing, TableError, TableWriter};
 
 /// Length of the trailing mean of the smooth targets, as the paper's labels were averaged.
 pub(super) const SMOOTH: Seconds = Seconds::new(60.0);
 /// Rows of the first row group: few enough that those of all columns stay in the cache, and that
 /// writing soon begins.
-const FEWEST_ROWS: usize = 1 << 14;
+const FEWEST_ROWS: usize = 1 << 13;
 /// Rows of the largest.
 const MOST_ROWS: usize = 1 << 17;
 
@@ -28,7 +28,7 @@ struct Rows {
 
 impl Rows {
     fn create(path: &Path, columns: &[(&str, Kind)]) -> Result<Self, TableError> {
-        let table = TableWriter::create(path, columns)?;
+        let table = TableWriter::create_packed(path, columns, Packing::Fast)?;
         let columns = columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
         Ok(Self { table, columns, written: 0 })
     }

@@ -14,6 +14,15 @@ use parquet::schema::types::{ColumnPath, Type};
 
 use super::{Column, Kind, TableError, damaged};
 
+/// What matters more about a table: its size or the time it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// By Zstandard: for records, which are kept.
+    Small,
+    /// By Snappy: for what can be made again.
+    Fast,
+}
+
 /// Writes a table under a temporary name, and gives it its own when it is whole.
 pub struct TableWriter {
     path: PathBuf,
@@ -23,8 +32,17 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// Starts a table with the given columns.
+    /// Starts a small table with the given columns.
     pub fn create(path: &Path, columns: &[(&str, Kind)]) -> Result<Self, TableError> {
+        Self::create_packed(path, columns, Packing::Small)
+    }
+
+    /// Starts a table with the given columns.
+    pub fn create_packed(
+        path: &Path,
+        columns: &[(&str, Kind)],
+        packing: Packing,
+    ) -> Result<Self, TableError> {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
@@ -36,10 +54,12 @@ impl TableWriter {
             .with_fields(fields.collect::<Result<_, _>>().map_err(damaged)?)
             .build()
             .map_err(damaged)?;
-        let level = ZstdLevel::try_new(1).map_err(damaged)?;
-        let mut properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(level))
-            .set_dictionary_enabled(false);
+        let compression = match packing {
+            Packing::Small => Compression::ZSTD(ZstdLevel::try_new(1).map_err(damaged)?),
+            Packing::Fast => Compression::SNAPPY,
+        };
+        let mut properties =
+            WriterProperties::builder().set_compression(compression).set_dictionary_enabled(false);
         for &(name, _) in columns.iter().filter(|&&(_, kind)| kind == Kind::Text) {
             // Of numbers, compression alone makes less, and faster.
             properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), true);

@@ -98,4 +98,34 @@ proptest! {
         prop_assert!((t - motion.t1).abs() < 1e-11);
         prop_assert!((x - motion.x1).abs() < 1e-11);
     }
+
+    /// Within a sub-step, cutting at cells alone gives the same pieces.
+    #[test]
+    fn cells_alone_give_the_same_pieces_within_a_sub_step(
+        // Quarters of a cell: motion often begins and ends on borders.
+        from in 0u32..24,
+        quarters in 0u32..24,
+        off in prop::sample::select(vec![0.0, 1e-3]),
+        cell in 0.5..50.0f64,
+        t0 in 0.0..50.0f64,
+        duration in 1e-3..50.0f64,
+    ) {
+        let boxes = Boxes { cell, cells: 6, sub_step: 1000.0 };
+        let place = |quarters: u32| f64::from(quarters.min(24)) / 4.0 * cell;
+        let (x0, x1) = (place(from), (place(from + quarters) + off).min(6.0 * cell));
+        let motion = Motion { t0, x0, t1: t0 + duration, x1 };
+        let mut found = Vec::new();
+        let (first, _) = boxes.cell_at(x0);
+        let last = cut_cells(motion, boxes, first, |index, t, x| found.push((index, t, x)));
+        let expected = pieces(motion, boxes);
+        prop_assert_eq!(found.len(), expected.len());
+        for ((index, t, x), (_, expected_index, expected_t, expected_x)) in
+            found.into_iter().zip(expected)
+        {
+            prop_assert_eq!(index, expected_index);
+            // Roundings of numbers up to 300.
+            prop_assert!((t - expected_t).abs() < 1e-11 && (x - expected_x).abs() < 1e-11);
+        }
+        prop_assert!(last == 5 || ((last + 1) as f64 * cell > x1 && last as f64 * cell <= x1));
+    }
 }
