@@ -17,7 +17,7 @@ fn model() -> impl Layer {
     let back: Vec<_> = edges.iter().map(|&(a, b)| (b, a)).collect();
     let up = Sparse::mean_over(NODES, &edges).unwrap();
     let down = Sparse::mean_over(NODES, &back).unwrap();
-    let shape = StgcnShape { blocks: vec![[3, 4], [3, 4]], ..StgcnShape::paper(1) };
+    let shape = StgcnShape { blocks: vec![[16, 17], [16, 17]], ..StgcnShape::paper(1) };
     let paper = Chain::new()
         .then("stgcn", stgcn(&shape, &scaled_laplacian(&up, 1.0)).unwrap())
         .then("party", PartyDropout::new(0.3, 9, 0));
