@@ -5,7 +5,7 @@
 //! ```text
 //! guest   [window, embedding] → 64 → 2 × (x + f(x, mean upstream, mean downstream)) → d per link
 //!         + a linear map of each link's own window → d per link
-//! host    [loops, signal clock] → 32 for all links; green shares per link
+//! host    [loops, signal clock] → 32 for all links (alone: → 64 → 32); green shares per link
 //! head    [host | guests | embedding] → 64 → 1 × message passing → 64 → correction and gate
 //!         density, flow = correction + gate · (a linear map of each link's own inputs)
 //! ```
@@ -39,6 +39,8 @@ use crate::sizes::Sizes;
 const PAPER_EMBEDDING: usize = 9;
 /// Hidden units of the paper's head.
 const PAPER_HIDDEN: usize = 272;
+/// Share of its inputs that a host without guests drops in training.
+const LONE_DROPOUT: f32 = 0.05;
 /// Names of the host's own parts.
 pub(crate) const HOST: &str = "host";
 pub(crate) const HEAD: &str = "head";
@@ -174,8 +176,24 @@ impl HostShape {
         let context = self.context();
         let beside =
             Interleave::new(nodes, &[Spread::Shared(context), Spread::PerNode(self.channels)]);
-        let shared = Linear::new(1, self.shared, context).then(Activation::Silu);
-        Ok(Box::new(Fusion::new(beside).with("context", shared).with("local", local)))
+        let context = self.context_part(context);
+        Ok(Box::new(Fusion::new(beside).with("context", context).with("local", local)))
+    }
+
+    /// From loops and clock to what they say of the whole network. A host without guests has
+    /// nothing else to go by: one layer more, and its inputs are dropped now and then.
+    fn context_part(&self, outputs: usize) -> Box<dyn Layer> {
+        let dense = |inputs, outputs| Linear::new(1, inputs, outputs).then(Activation::Silu);
+        if !self.seats.is_empty() {
+            return Box::new(dense(self.shared, outputs));
+        }
+        let units = self.sizes.units;
+        Box::new(
+            Chain::new()
+                .then("drop", Dropout::new(LONE_DROPOUT, self.shared, 50))
+                .then("first", dense(self.shared, units))
+                .then("second", dense(units, outputs)),
+        )
     }
 
     /// Numbers that say for all links how the whole network is.
