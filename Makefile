@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
 TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
 
-.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch bench bench-train tables clean-venvs
+.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train tables clean-venvs
 
 test: fmt lengths clippy unit doc licences readme fuzz-fixed
 	@echo "make test: all checks passed"
@@ -65,6 +65,10 @@ $(TORCH_VENV)/installed: scripts/torch.txt
 	python3 -m venv $(TORCH_VENV)
 	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/torch.txt
 	touch $@
+
+# Kills random parties of a federation, fifty times; takes a quarter of an hour.
+kills:
+	FEDTSE_KILLS=50 RUST_BACKTRACE=0 cargo test --locked --release -p fedtse --test federation killed
 
 bench: sumo peers
 	cargo build --release --workspace --examples --bins

@@ -13,13 +13,16 @@
 //! 8. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
 //!    ([`wire`]).
 //!
-//! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not trusted: every
-//! size, shape, number and round is checked before use, and an error says whose fault it is.
+//! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not
+//! trusted: every size, shape, number and round is checked before use, and an error says whose fault
+//! it is.
 
+#[cfg(feature = "network")]
 pub mod certificates;
 mod course;
 mod error;
 pub mod fedbcd;
+#[cfg(feature = "network")]
 pub mod grpc;
 pub mod guest;
 pub mod host;

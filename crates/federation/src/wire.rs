@@ -91,5 +91,7 @@ fn read<M: Message + Default>(bytes: &[u8]) -> Result<M, WireError> {
     Ok(M::decode(bytes)?)
 }
 
+#[cfg(feature = "network")]
 pub(crate) use decode::{to_guest as read_to_guest, to_host as read_to_host};
+#[cfg(feature = "network")]
 pub(crate) use encode::{to_guest as write_to_guest, to_host as write_to_host};

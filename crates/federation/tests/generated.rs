@@ -16,6 +16,9 @@ fn generated_code_is_that_of_the_definition() {
         .bytes(".")
         // The derived ones would show embeddings and gradients in logs.
         .skip_debug(["."])
+        // What only decodes messages needs no network.
+        .client_mod_attribute(".", "#[cfg(feature = \"network\")]")
+        .server_mod_attribute(".", "#[cfg(feature = \"network\")]")
         .out_dir(folder.path())
         .compile_fds(definition)
         .unwrap();

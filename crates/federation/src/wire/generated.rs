@@ -458,6 +458,7 @@ impl Purpose {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "network")]
 pub mod federation_client {
     #![allow(
         unused_variables,
@@ -565,6 +566,7 @@ pub mod federation_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "network")]
 pub mod federation_server {
     #![allow(
         unused_variables,

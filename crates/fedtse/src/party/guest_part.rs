@@ -8,33 +8,19 @@ use estimator::{
     FleetData, GuestInputs, GuestPlan, GuestScales, GuestShape, LayerSubModel, Sizes, Timeline,
     WINDOW, train_span,
 };
-use federation::fedbcd::{FedGuest, Windows};
+use federation::fedbcd::FedGuest;
 use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{ModelFailure, Plan};
-use traffic::Step;
 
 /// A guest's model with its data.
-pub type GuestOf = FedGuest<LayerSubModel, GuestWindows>;
-
-/// Windows of a fleet.
-#[derive(Clone)]
-pub struct GuestWindows(Arc<GuestInputs>);
-
-impl Windows for GuestWindows {
-    fn input_len(&self) -> usize {
-        self.0.len()
-    }
-    fn write_input(&self, last: Step, to: &mut [f32]) {
-        self.0.write(last, to);
-    }
-}
+pub type GuestOf = FedGuest<LayerSubModel, Arc<GuestInputs>>;
 
 /// All that a guest brings.
 pub struct GuestPart {
     timeline: Arc<Timeline>,
-    windows: GuestWindows,
+    windows: Arc<GuestInputs>,
     shape: GuestShape,
 }
 
@@ -48,7 +34,7 @@ impl GuestPart {
         let arrangement = plan.sub_model.arrangement();
         let inputs = GuestInputs::new(&fleet, plan.features, arrangement, &scales)?;
         let shape = plan.shape(&inputs, Sizes::default());
-        Ok(GuestPart { timeline, windows: GuestWindows(Arc::new(inputs)), shape })
+        Ok(GuestPart { timeline, windows: Arc::new(inputs), shape })
     }
 
     pub fn terms(&self) -> Terms {
@@ -71,7 +57,7 @@ impl GuestPart {
             let network = self.timeline.network();
             let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
                 .map_err(|error| ModelFailure(error.to_string()))?;
-            FedGuest::new(model, self.windows.clone(), plan)
+            FedGuest::new(model, Arc::clone(&self.windows), plan)
         })
     }
 }

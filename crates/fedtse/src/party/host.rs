@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -78,7 +79,9 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
     let mut board = Board { gauges: &gauges, door: &door };
+    let began = Instant::now();
     run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop, &mut board);
+    let seconds = began.elapsed().as_secs_f64();
     let (traffic, refused) = (door.traffic(), door.refused());
     runtime.block_on(door.close());
     runtime.shutdown_background();
@@ -89,12 +92,12 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
             let (score, weights) = (part.score(model), weights(model));
             let report = json!({
                 "finished": summary, "score": score, "bytes": bytes, "refused": refused,
-                "weights": weights,
+                "weights": weights, "seconds": seconds,
             });
             if json {
                 println!("{report}");
             } else {
-                println!("finished after {} rounds", summary.rounds);
+                println!("finished after {} rounds, {seconds:.1} s", summary.rounds);
                 print_score(&score);
                 println!("weights {weights}");
             }

@@ -1,0 +1,114 @@
+//! Writes one message of each kind, as seeds for fuzzing:
+//!
+//! ```text
+//! cargo run -p federation --example message_seeds -- fuzz/seeds
+//! ```
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use federation::ledger::{MemorySink, Recorded};
+use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
+use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
+use federation::wire::{encode_to_guest, encode_to_host};
+use federation::{
+    Attempt, Exchange, Ledger, LocalUpdates, Now, Numbers, PartyId, Plan, Purpose, Released, Round,
+    RunId, Summary, ToGuest, ToHost,
+};
+use traffic::Step;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = PathBuf::from(std::env::args().nth(1).ok_or("expected the folder of seeds")?);
+    for message in to_host()? {
+        let file = folder.join("message_to_host").join(message.kind());
+        std::fs::write(file, encode_to_host(&released(message)?))?;
+    }
+    for message in to_guest()? {
+        let file = folder.join("message_to_guest").join(message.kind());
+        std::fs::write(file, encode_to_guest(&released(message)?))?;
+    }
+    Ok(())
+}
+
+fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
+    let hello = Hello {
+        protocol: PROTOCOL,
+        software: Text::of("fedtse"),
+        party: PartyId::new("fleet-a")?,
+        session: 5,
+        greeting: 1,
+        terms: terms(),
+        held: HeldSteps::of([8, 9, 12].map(Step))?,
+        width: 2,
+        standing: Standing {
+            run: Some(RunId(7)),
+            kept: vec![Round(3)],
+            live: Some((Attempt(1), Round(4))),
+        },
+    };
+    let embedding = Embedding(Values::new(2, vec![0.5, -1.0, 2.0, 0.0])?);
+    let departure = Departure::Failed(Text::of("no memory left"));
+    Ok(vec![
+        ToHost::Hello(Box::new(hello)),
+        ToHost::Embedding { exchange: exchange(), purpose: Purpose::Train, embedding },
+        ToHost::Kept { exchange: exchange() },
+        ToHost::Heartbeat,
+        ToHost::Leave { session: 5, departure },
+    ])
+}
+
+fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
+    let (run, attempt) = (RunId(7), Attempt(1));
+    let plan = Plan {
+        seed: 1,
+        batch: 2,
+        epochs: 3,
+        exchanges: 4,
+        recipe: Numbers {
+            rate: 1e-3,
+            one_cycle: true,
+            decay: 1e-2,
+            clip: Some(1.0),
+            average: Some(0.99),
+        },
+        local: LocalUpdates::default(),
+        keep_every: 10,
+    };
+    let welcome = Welcome {
+        protocol: PROTOCOL,
+        software: Text::of("fedtse"),
+        session: 5,
+        run,
+        attempt,
+        terms: terms(),
+        plan,
+        resume: Resume::Exactly(Round(3)),
+    };
+    let batch = Batch::new([9, 8].map(Step).to_vec())?;
+    let gradient = EmbeddingGradient(Values::new(2, vec![0.5, -1.0, 2.0, 0.0])?);
+    let summary = Summary { rounds: Round(12), epochs: 3, best_epoch: 2, validation: 0.25 };
+    Ok(vec![
+        ToGuest::Call,
+        ToGuest::Welcome(Box::new(welcome)),
+        ToGuest::Ask { exchange: exchange(), purpose: Purpose::Validate, batch },
+        ToGuest::Gradient { exchange: exchange(), gradient },
+        ToGuest::Settled { exchange: exchange(), best: true, trained: false },
+        ToGuest::Finish { run, attempt, summary },
+        ToGuest::Refuse { session: 5, reason: Text::of("another network") },
+        ToGuest::Heartbeat,
+    ])
+}
+
+fn terms() -> Terms {
+    Terms { network_hash: Text::of("sha256:0"), step_s: 10.0, origin_s: 0.0, window: 9 }
+}
+
+fn exchange() -> Exchange {
+    Exchange { run: RunId(7), attempt: Attempt(1), round: Round(5) }
+}
+
+fn released<M: Recorded>(message: M) -> Result<Released<M>, Box<dyn Error>> {
+    let party = PartyId::new("seeds")?;
+    let mut ledger = Ledger::in_memory(&MemorySink::default(), &party)?;
+    Ok(ledger.release(Now::default(), &party, message)?)
+}
