@@ -179,6 +179,18 @@ pub fn split(windows: &[Step]) -> Split {
 mod tests {
     use super::*;
 
+    /// A manifest that ends a recording one bit early would refuse the last sample.
+    #[test]
+    fn times_survive_the_manifest_to_the_last_bit() {
+        // The first is one that a fast parser reads as the number below it.
+        let times = [1.0000000000054645].into_iter().chain((1..2000).map(|n| 1e5 / f64::from(n)));
+        for time in times {
+            let recording = Recording { begin: Seconds::new(0.0), end: Seconds::new(time) };
+            let text = serde_json::to_string(&recording).unwrap();
+            assert_eq!(serde_json::from_str::<Recording>(&text).unwrap(), recording, "{text}");
+        }
+    }
+
     #[test]
     fn a_pause_begins_a_new_recording() {
         let mut watch = RecordingWatch::new(Seconds::new(60.0));
