@@ -76,7 +76,8 @@ fn errors(table: &Table, at: usize, quantity: Quantity, place: usize) -> String 
             means.fold(f64::INFINITY, f64::min)
         })
         .collect();
-    for row in &table.rows {
+    let run = |row: &&Row| row.cells[at].iter().any(Option::is_some);
+    for row in table.rows.iter().filter(run) {
         let cells = row.cells[at].iter().zip(&best).map(|(cell, best)| match cell {
             Some(cell) => shown(cell, quantity, *best, table),
             None => "–".to_owned(),
