@@ -5,8 +5,9 @@ use std::thread;
 
 use super::{Column, TableError, TableReader};
 
-/// Batches that may wait: enough that neither side stands still, few enough to stay small.
-const WAITING: usize = 2;
+/// Batches that may wait: enough that neither side stands still while the other waits for a
+/// processor, few enough to stay small.
+const WAITING: usize = 8;
 
 /// The batches of a table. The thread ends with the table, at an error, or when this is dropped.
 pub(crate) struct ReadAhead {
