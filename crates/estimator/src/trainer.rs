@@ -12,6 +12,7 @@
 
 use std::ops::Range;
 
+use neural::random::shuffle;
 use neural::{
     Adam, Average, Fusion, Layer, Learner, Noise, Optimiser, Schedule, Squared, clip_norm, hash,
 };
@@ -259,14 +260,6 @@ fn clip_block(gradient: &mut [f32], ranges: &[Range<usize>], longest: f32) {
         let (part, rest) = from.split_at(range.len());
         gradient[range.clone()].copy_from_slice(part);
         from = rest;
-    }
-}
-
-/// Fisher–Yates by a hash.
-fn shuffle(steps: &mut [Step], key: u64) {
-    for i in (1..steps.len()).rev() {
-        let j = hash([key, i as u64]) % (i as u64 + 1);
-        steps.swap(i, j as usize);
     }
 }
 

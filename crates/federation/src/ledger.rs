@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! {"sequence":1,"time_ms":1700000000250,"to":"host","kind":"embedding","round":7,"shape":[128,68],
-//!  "bytes":34845,"digest":"<SHA-256 of the content>","previous":"<SHA-256 of the line before>"}
+//!  "bytes":34845,"digest":"<SHA-256 of the bytes on the wire>","previous":"<SHA-256 of the line before>"}
 //! ```
 //!
 //! Each line holds the hash of the one before, so none can be changed, removed or put in later
@@ -40,7 +40,7 @@ pub trait Recorded {
     fn round(&self) -> Option<Round>;
     /// The shape of its numbers, `[sample, width]`; empty if it has none.
     fn shape(&self) -> Vec<usize>;
-    /// All of it, as bytes.
+    /// All of it, as the bytes that go on the wire.
     fn content(&self) -> Vec<u8>;
 }
 

@@ -74,6 +74,16 @@ pub fn encode_to_guest(message: &Released<ToGuest>) -> Vec<u8> {
     encode::to_guest(message.message()).encode_to_vec()
 }
 
+/// The bytes that a guest's message will have, for its ledger.
+pub(crate) fn content_to_host(message: &ToHost) -> Vec<u8> {
+    encode::to_host(message).encode_to_vec()
+}
+
+/// The bytes that a host's message will have, for its ledger.
+pub(crate) fn content_to_guest(message: &ToGuest) -> Vec<u8> {
+    encode::to_guest(message).encode_to_vec()
+}
+
 /// Reads a guest's message.
 pub fn decode_to_host(bytes: &[u8]) -> Result<ToHost, WireError> {
     decode::to_host(read(bytes)?)

@@ -161,6 +161,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
             Some(round) if has_it && round >= trained => Resume::Exactly(round),
             _ if has_it => Resume::Exactly(trained),
             _ if skip => Resume::AsYouAre(done),
+            // All had kept it before anyone was told to finish: this greeting is an old one.
+            _ if matches!(self.stage, Stage::Finishing(_)) => return Ok(()),
             Some(round) if round.precedes(done) && done == trained => {
                 self.welcome(now, party, Resume::Exactly(round), out)?;
                 let settled = self.running.as_ref().and_then(|running| running.settled.as_ref());

@@ -1,11 +1,10 @@
 //! Messages as the ledger records them.
 
-use serde::Serialize;
-
 use super::parts::Values;
 use super::{Exchange, ToGuest, ToHost};
 use crate::ledger::Recorded;
 use crate::party::Round;
+use crate::wire;
 
 impl Recorded for ToHost {
     fn kind(&self) -> &'static str {
@@ -27,15 +26,7 @@ impl Recorded for ToHost {
     }
 
     fn content(&self) -> Vec<u8> {
-        match self {
-            ToHost::Hello(hello) => json(hello),
-            ToHost::Embedding { exchange, purpose, embedding } => {
-                numbers(&json(&(exchange, purpose)), &embedding.0)
-            }
-            ToHost::Kept { exchange } => json(exchange),
-            ToHost::Heartbeat => Vec::new(),
-            ToHost::Leave { session, departure } => json(&(session, departure)),
-        }
+        wire::content_to_host(self)
     }
 }
 
@@ -56,18 +47,7 @@ impl Recorded for ToGuest {
     }
 
     fn content(&self) -> Vec<u8> {
-        match self {
-            ToGuest::Call | ToGuest::Heartbeat => Vec::new(),
-            ToGuest::Welcome(welcome) => json(welcome),
-            ToGuest::Ask { exchange, purpose, batch } => {
-                let steps: Vec<i64> = batch.steps().iter().map(|step| step.0).collect();
-                json(&(exchange, purpose, steps))
-            }
-            ToGuest::Gradient { exchange, gradient } => numbers(&json(exchange), &gradient.0),
-            ToGuest::Settled { exchange, best, trained } => json(&(exchange, best, trained)),
-            ToGuest::Finish { run, attempt, summary } => json(&(run, attempt, summary)),
-            ToGuest::Refuse { session, reason } => json(&(session, reason)),
-        }
+        wire::content_to_guest(self)
     }
 }
 
@@ -81,18 +61,6 @@ impl ToGuest {
             _ => None,
         }
     }
-}
-
-fn json(part: &impl Serialize) -> Vec<u8> {
-    // Messages hold no maps, so this cannot fail.
-    serde_json::to_vec(part).unwrap_or_default()
-}
-
-fn numbers(before: &[u8], values: &Values) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(before.len() + 4 * values.as_slice().len());
-    bytes.extend_from_slice(before);
-    values.as_slice().iter().for_each(|value| bytes.extend_from_slice(&value.to_le_bytes()));
-    bytes
 }
 
 impl Values {

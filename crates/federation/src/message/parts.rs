@@ -247,3 +247,6 @@ pub struct Embedding(pub Values);
 /// ∂L/∂z^k: how the loss depends on an embedding, `[sample, width]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddingGradient(pub Values);
+
+#[cfg(test)]
+mod tests;

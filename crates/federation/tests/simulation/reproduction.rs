@@ -75,3 +75,15 @@ fn greetings_in_the_wrong_order_do_not_shut_the_guest_out() {
     let found = outcome(Absent::Skip, 3, &list);
     assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
 }
+
+/// The first greetings came again when some had finished already; going back to a common round then
+/// needed guests that were gone.
+#[test]
+fn a_greeting_from_the_beginning_comes_again_at_the_end() {
+    for messages in 1..90 {
+        for first in [1, 2] {
+            let again = Replay(messages - first.min(messages));
+            ends_alike(2, &[Deliver(messages), Restart(0), again, Deliver(1), Restart(1), again]);
+        }
+    }
+}

@@ -211,7 +211,9 @@ fn scored(
 ) -> Result<Estimates> {
     let mut states = Vec::with_capacity(windows.len() * study.targets().len());
     for step in windows {
-        let estimate = model.estimates().get(step).with_context(|| format!("step {}", step.0))?;
+        let estimate = model.estimates().get(step).with_context(|| {
+            format!("step {}: found no estimate; is this folder's run of another --part?", step.0)
+        })?;
         let all: Vec<LinkState> = host.card().states(estimate).collect();
         states.extend(study.targets().iter().map(|link| all[link.index()]));
     }

@@ -1,0 +1,262 @@
+//! Parties that cannot or must not train together part with a clear word on both sides.
+
+#[path = "simulation/toy.rs"]
+#[allow(dead_code, reason = "the simulation uses more of it")]
+mod toy;
+
+use std::time::Duration;
+
+use federation::guest::GuestSettings;
+use federation::ledger::MemorySink;
+use federation::message::parts::{Batch, Embedding, HeldSteps, StepRange, Text, Values};
+use federation::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms};
+use federation::{
+    Absent, Attempt, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now,
+    PartyError, PartyId, Released, Round, RunId, Timing, ToGuest, ToHost,
+};
+use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
+use traffic::Step;
+
+fn id(name: &str) -> PartyId {
+    PartyId::new(name).expect("a name")
+}
+
+fn at(seconds: u64) -> Now {
+    let time = Duration::from_secs(seconds);
+    Now { monotonic: time, unix: time }
+}
+
+fn terms() -> Terms {
+    Terms { network_hash: Text::of("sha256:aa"), step_s: 10.0, origin_s: 0.0, window: 9 }
+}
+
+fn guest_settings() -> GuestSettings {
+    GuestSettings {
+        party: id("a"),
+        host: id("host"),
+        software: Text::of("test"),
+        session: 1,
+        terms: terms(),
+        held: HeldSteps::of((0..10).map(Step)).expect("steps"),
+        width: WIDTH as u32,
+        timing: Timing::default(),
+    }
+}
+
+fn host_settings() -> HostSettings {
+    HostSettings {
+        party: id("host"),
+        guests: [(id("a"), WIDTH as u32)].into(),
+        software: Text::of("test"),
+        run: RunId(1),
+        terms: terms(),
+        plan: plan(),
+        samples: samples(),
+        shuffle: false,
+        patience: 5,
+        absent: Absent::Wait,
+        timing: Timing::default(),
+    }
+}
+
+fn new_guest(settings: GuestSettings) -> Guest<ToyGuest, MemoryStore> {
+    let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
+    let party = settings.party.clone();
+    let make = Box::new(move |_: &_| Ok(ToyGuest::new(&party)));
+    Guest::new(settings, make, MemoryStore::default(), ledger, at(0)).expect("a guest")
+}
+
+fn new_host(settings: HostSettings) -> Result<Host<ToyHost, MemoryStore>, PartyError> {
+    let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
+    let guests: Vec<PartyId> = settings.guests.keys().cloned().collect();
+    let make = Box::new(move |_: &_| Ok(ToyHost::new(guests.clone())));
+    Host::new(settings, make, MemoryStore::default(), ledger, at(0))
+}
+
+fn kinds(out: &[(PartyId, Released<ToGuest>)]) -> Vec<&'static str> {
+    out.iter().map(|(_, message)| message.message().kind()).collect()
+}
+
+/// One greeting and what the host says to it; then the guest hears that.
+fn meet(
+    guest: GuestSettings,
+    host: HostSettings,
+) -> (Guest<ToyGuest, MemoryStore>, Host<ToyHost, MemoryStore>) {
+    let (mut guest, mut host) = (new_guest(guest), new_host(host).expect("a host"));
+    for hello in guest.tick(at(1)) {
+        for (_, answer) in host.handle(at(1), &id("a"), hello.into_message()) {
+            guest.handle(at(1), answer.into_message());
+        }
+    }
+    (guest, host)
+}
+
+#[test]
+fn parties_that_do_not_agree_part_with_a_clear_word() {
+    let other = |change: fn(&mut Terms)| {
+        let mut terms = terms();
+        change(&mut terms);
+        GuestSettings { terms, ..guest_settings() }
+    };
+    let cases = [
+        (
+            other(|terms| terms.network_hash = Text::of("sha256:bb")),
+            "network hash: found sha256:bb",
+        ),
+        (other(|terms| terms.step_s = 5.0), "length of a step, s: found 5, expected 10"),
+        (other(|terms| terms.origin_s = 60.0), "beginning of step 0, s: found 60, expected 0"),
+        (other(|terms| terms.window = 3), "steps of a window: found 3, expected 9"),
+        (
+            GuestSettings { width: 7, ..guest_settings() },
+            "numbers of an embedding: found 7, expected 2",
+        ),
+    ];
+    for (settings, expected) in cases {
+        let (guest, mut host) = meet(settings, host_settings());
+        let Some(GuestEnd::Stopped(error)) = guest.ended() else {
+            unreachable!("{expected}: the guest goes on")
+        };
+        assert!(error.to_string().contains(expected), "{error}");
+        let events = host.take_events();
+        let refused = events.iter().any(
+            |event| matches!(event, Event::Refused(_, reason) if reason.as_str().contains(expected)),
+        );
+        assert!(refused, "{expected}: {events:?}");
+        // The host waits for a better one, and not for ever.
+        assert!(host.ended().is_none());
+        host.tick(at(2000));
+        let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it waits on") };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+fn hello() -> Hello {
+    let GuestSettings { party, software, session, terms, held, width, .. } = guest_settings();
+    let standing = Standing::default();
+    let protocol = PROTOCOL;
+    Hello { protocol, software, party, session, greeting: 1, terms, held, width, standing }
+}
+
+#[test]
+fn another_version_of_the_messages_is_refused() {
+    let mut host = new_host(host_settings()).unwrap();
+    let hello = Hello { protocol: PROTOCOL + 1, ..hello() };
+    let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
+    assert_eq!(kinds(&out), ["refuse"]);
+}
+
+#[test]
+fn a_guest_that_claims_another_name_or_is_not_expected_is_refused() {
+    let mut host = new_host(host_settings()).unwrap();
+    let out =
+        host.handle(at(1), &id("a"), ToHost::Hello(Box::new(Hello { party: id("b"), ..hello() })));
+    assert_eq!(kinds(&out), ["refuse"]);
+    let out = host.handle(at(1), &id("c"), ToHost::Heartbeat);
+    assert_eq!(kinds(&out), ["refuse"]);
+    // The run goes on with the real one.
+    let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello())));
+    assert_eq!(kinds(&out), ["welcome", "ask"]);
+}
+
+/// A host with a guest that has been asked for its first embedding.
+fn asked() -> (Host<ToyHost, MemoryStore>, Exchange, usize) {
+    let mut host = new_host(host_settings()).expect("a host");
+    let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello())));
+    let asked = out.iter().find_map(|(_, message)| match message.message() {
+        ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.steps().len())),
+        _ => None,
+    });
+    let (exchange, samples) = asked.expect("a question");
+    (host, exchange, samples)
+}
+
+fn embedding(exchange: Exchange, purpose: Purpose, samples: usize, width: usize) -> ToHost {
+    let values = Values::new(width, vec![0.5; samples * width]).expect("values");
+    ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }
+}
+
+#[test]
+fn embeddings_of_another_shape_round_or_purpose_are_refused() {
+    let (_, exchange, samples) = asked();
+    let next = Exchange { round: exchange.round.next(), ..exchange };
+    let wrong = [
+        embedding(exchange, Purpose::Train, samples + 1, WIDTH),
+        embedding(exchange, Purpose::Train, samples, WIDTH + 1),
+        embedding(exchange, Purpose::Validate, samples, WIDTH),
+        embedding(next, Purpose::Train, samples, WIDTH),
+        ToHost::Kept { exchange: next },
+    ];
+    for message in wrong {
+        let (mut host, ..) = asked();
+        let kind = message.kind();
+        let out = host.handle(at(2), &id("a"), message);
+        assert_eq!(kinds(&out), ["refuse"], "{kind}");
+        assert!(host.ended().is_none(), "one guest's fault does not end the run");
+    }
+    // Another run or attempt is none of ours, and changes nothing.
+    for stale in [
+        Exchange { attempt: Attempt(99), ..exchange },
+        Exchange { run: RunId(99), ..exchange },
+        Exchange { round: Round(0), ..exchange },
+    ] {
+        let (mut host, ..) = asked();
+        let out = host.handle(at(2), &id("a"), embedding(stale, Purpose::Train, samples, WIDTH));
+        assert!(out.is_empty(), "{stale:?}");
+    }
+    let (mut host, ..) = asked();
+    let out = host.handle(at(2), &id("a"), embedding(exchange, Purpose::Train, samples, WIDTH));
+    assert_eq!(kinds(&out), ["gradient", "ask"]);
+}
+
+#[test]
+fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
+    let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
+    let hello = guest.tick(at(1)).remove(0).into_message();
+    let out = host.handle(at(1), &id("a"), hello);
+    let welcome = out[0].1.message().clone();
+    let ToGuest::Ask { exchange, purpose, .. } = out[1].1.message().clone() else {
+        unreachable!("a question")
+    };
+    guest.handle(at(1), welcome);
+    let batch = Batch::new(vec![Step(3), Step(77)]).unwrap();
+    let out = guest.handle(at(1), ToGuest::Ask { exchange, purpose, batch });
+    assert!(out.iter().all(|message| message.message().kind() == "leave"), "{out:?}");
+    let Some(GuestEnd::Stopped(PartyError::PeerMisbehaved { what, .. })) = guest.ended() else {
+        unreachable!("it must stop")
+    };
+    assert_eq!(what, "it asked for step 77, which was not announced");
+}
+
+/// Batches hold only samples that all parties have; without any the run ends with a word.
+#[test]
+fn only_samples_that_all_hold_are_asked_for() {
+    let some = |ranges: &[(i64, i64)]| {
+        let ranges = ranges.iter().map(|&(first, last)| StepRange { first, last }).collect();
+        GuestSettings { held: HeldSteps::new(ranges).unwrap(), ..guest_settings() }
+    };
+    let mut guest = new_guest(some(&[(1, 2), (5, 7)]));
+    let mut host = new_host(host_settings()).unwrap();
+    let hello = guest.tick(at(1)).remove(0).into_message();
+    let out = host.handle(at(1), &id("a"), hello);
+    let ToGuest::Ask { batch, .. } = out[1].1.message() else { unreachable!("a question") };
+    assert_eq!(batch.steps(), [Step(1), Step(2)]);
+
+    let (guest, host) = meet(some(&[(100, 200)]), host_settings());
+    assert!(matches!(host.ended(), Some(HostEnd::Stopped(_))));
+    assert!(matches!(guest.ended(), Some(GuestEnd::Stopped(_))));
+}
+
+#[test]
+fn settings_that_nobody_could_follow_are_refused() {
+    let with = |change: fn(&mut HostSettings)| {
+        let mut settings = host_settings();
+        change(&mut settings);
+        new_host(settings).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(with(|s| s.guests.clear()).contains("guests: found none"));
+    assert!(with(|s| s.plan.batch = 0).contains("batch: found 0"));
+    assert!(with(|s| s.plan.local.count = 0).contains("local updates: found 0"));
+    assert!(with(|s| s.plan.recipe.rate = f32::NAN).contains("learning rate: found NaN"));
+    assert!(with(|s| s.plan.recipe.average = Some(1.0)).contains("average of weights: found 1"));
+    assert!(with(|s| s.guests = [(id("a"), u32::MAX)].into()).contains("batch: found 2 samples"));
+}
