@@ -51,10 +51,39 @@ fn a_model_is_trained_kept_and_used() {
     let odd = ["estimate", "--model", text(&model), "--data", text(&data), "--out", text(&nowhere)];
     assert!(refused(&odd).contains("expected .parquet or .csv"));
 
+    // Estimating needs no truth: what a city does every day.
+    std::fs::remove_file(data.join("features/all.parquet")).unwrap();
+    ok(&estimate);
+    assert_eq!(std::fs::read_to_string(&table).unwrap(), rows);
+
     // Other features than the model was made for.
     ok(&["features", text(&data), "--rates", "50", "--cells", "3"]);
     let error = refused(&estimate);
     assert!(error.contains("cells and sub-steps: found Some([3, 2])"), "{error}");
     ok(&["features", text(&data), "--rates", "50", "--step", "5"]);
     assert!(refused(&estimate).contains("length of a step, s: found 5, expected 10"));
+}
+
+#[test]
+fn a_guest_may_have_another_sub_model_and_give_fewer_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    ok(&["simulate", "--minutes", "30", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
+    ok(&["features", text(&data), "--rates", "50"]);
+    let train =
+        ["train", "--data", text(&data), "--rate", "50", "--target", "raw", "--epochs", "1"];
+    let with = |more: &[&'static str]| [&train[..], more].concat();
+    let scores: Vec<f64> = ["link", "stgcn", "mlp", "linear"]
+        .into_iter()
+        .map(|kind| ok_json(&with(&["--sub-model", kind, "--crossing", "1"])))
+        .map(|rows| rows[0]["score"]["density"]["rmse"].as_f64().unwrap())
+        .collect();
+    // Four models, four errors.
+    for (i, score) in scores.iter().enumerate() {
+        assert!(score.is_finite() && !scores[..i].contains(score), "{scores:?}");
+    }
+    ok(&with(&["--arch", "paper", "--sub-model", "mlp", "--party-dropout", "0.2"]));
+    let error = refused(&with(&["--arch", "paper", "--sub-model", "link"]));
+    assert!(error.contains("expected some for each link"), "{error}");
+    assert!(refused(&with(&["--party-dropout", "1.5"])).contains("party_dropout: found 1.5"));
 }
