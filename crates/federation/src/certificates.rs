@@ -115,7 +115,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one, see [`Authority::issued`] for its own certificate.
+    /// A new one; [`NewAuthority::issued`] is its own certificate and key.
     pub fn create(validity: Validity) -> Result<NewAuthority, CertificateError> {
         let key = KeyPair::generate().map_err(signing)?;
         let mut parameters = authority_parameters();

@@ -84,7 +84,7 @@ pub struct Progress {
     history: Vec<EpochLosses>,
 }
 
-/// The course, see the [module](self).
+/// The course of a run: which samples each exchange takes.
 #[derive(Clone, Debug)]
 pub struct Course {
     samples: Samples,

@@ -1,4 +1,4 @@
-//! FedBCD (Algorithm 1) at each party: `estimator`'s models behind [`GuestModel`] and
+//! FedBCD (Algorithm 1) at each party: `estimator`'s models behind [`GuestModel`](crate::GuestModel) and
 //! [`HostModel`](crate::HostModel).
 //!
 //! ```text

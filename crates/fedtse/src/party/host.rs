@@ -78,10 +78,10 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     info!(host = %name, address = %door.address(), "waiting for guests");
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
-    let mut board = Board { gauges: &gauges, door: &door };
-    let began = Instant::now();
+    let mut board = Board { gauges: &gauges, door: &door, begun: None };
     run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop, &mut board);
-    let seconds = began.elapsed().as_secs_f64();
+    // Without the time in which guests were still to come.
+    let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
     let (traffic, refused) = (door.traffic(), door.refused());
     runtime.block_on(door.close());
     runtime.shutdown_background();
@@ -135,6 +135,7 @@ pub fn print_score(score: &Score) {
 struct Board<'a> {
     gauges: &'a Gauges,
     door: &'a Door,
+    begun: Option<Instant>,
 }
 
 impl HostWatch<HostOf, FolderStore> for Board<'_> {
@@ -146,6 +147,7 @@ impl HostWatch<HostOf, FolderStore> for Board<'_> {
             Event::Left(guest, why) => info!(%guest, "left: {why:?}"),
             Event::Begun(attempt, round) => {
                 info!(attempt = attempt.0, round = round.0, "all parties go on from this round");
+                self.begun.get_or_insert_with(Instant::now);
             }
             Event::Kept(round) => info!(round = round.0, "checkpoint"),
             Event::Round(round) => self.gauges.shown().round = round.0,
