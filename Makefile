@@ -58,8 +58,8 @@ $(PEERS_VENV)/installed: scripts/peers.txt
 	$(PEERS_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/peers.txt
 	touch $@
 
-# PyTorch, for the training benchmark: 3 GB to download and 5.4 GB installed, since the usual wheel
-# for Linux brings its GPU libraries. With an index of CPU-only wheels in PIP_EXTRA_INDEX_URL, 1 GB.
+# PyTorch, for the training benchmark: 5.4 GB installed, since the usual wheel for Linux needs its GPU
+# libraries even on a CPU. An index of CPU-only wheels can be given by PIP_EXTRA_INDEX_URL.
 torch: $(TORCH_VENV)/installed
 $(TORCH_VENV)/installed: scripts/torch.txt
 	python3 -m venv $(TORCH_VENV)
@@ -81,7 +81,7 @@ tables: sumo peers
 	target/release/fedtse reproduce table4 --publish docs/results $(TABLES)
 	python3 scripts/readme_tables.py --write
 
-# Training against PyTorch; 4 minutes once .venv-torch is there.
+# Training against PyTorch, on a quiet machine: other jobs delay PyTorch's threads most of all.
 bench-train: torch
 	cargo build --locked --release -p neural --examples
 	$(TORCH_VENV)/bin/python scripts/bench_train.py $(BENCH)
