@@ -1,16 +1,4 @@
 //! The host's part and head as one trainable whole, with guests elsewhere.
-//!
-//! One exchange at the host:
-//!
-//! ```text
-//! begin_round
-//! train(x, embeddings, targets, …) → loss     gradient_of(guest) → ∂L/∂z, to that guest alone
-//! update(rate)
-//! Q − 1 times: train with the same embeddings, update             (or, frozen: update alone)
-//! ```
-//!
-//! A guest without an embedding is absent: the head is given the vector learned for that, and a
-//! flag, never zeros.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,7 +15,19 @@ use crate::sub_model::{PassError, check_finite, check_len, whole_samples};
 /// What the guests gave for a batch, by name: `[sample, number]` each. Who is not there is absent.
 pub type Embeddings<'a> = BTreeMap<&'a str, &'a [f32]>;
 
-/// The model, see the [module](self).
+/// The host's part and head, with guests elsewhere.
+///
+/// One exchange at the host:
+///
+/// ```text
+/// begin_round
+/// train(x, embeddings, targets, …) → loss     gradient_of(guest) → ∂L/∂z, to that guest alone
+/// update(rate)
+/// Q − 1 times: train with the same embeddings, update             (or, frozen: update alone)
+/// ```
+///
+/// A guest without an embedding is absent: the head is given the vector learned for that, and a
+/// flag, never zeros.
 pub struct HostModel {
     block: PartyBlock,
     own: usize,

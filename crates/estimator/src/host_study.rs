@@ -1,4 +1,4 @@
-//! A dataset as the host's part and head read it: own inputs, targets and their weights.
+//! The host's own data, ready for its part and head.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::scales::{HostScales, Scale};
 use crate::study::{Study, TargetKind};
 use crate::timeline::Timeline;
 
-/// See the [module](self).
+/// A dataset as the host's part and head read it: own inputs, targets and their weights.
 pub struct HostStudy {
     timeline: Arc<Timeline>,
     card: HostCard,

@@ -1,14 +1,4 @@
 //! A guest's private part, as a federation drives it: it knows nothing of the other parties.
-//!
-//! One exchange at a guest:
-//!
-//! ```text
-//! begin_round
-//! forward(x, noise)  → z            crosses to the host
-//! backward(x, ∂L/∂z, noise)         what came back
-//! update(rate)
-//! Q − 1 times: forward, backward with the same ∂L/∂z, update      (or, frozen: update alone)
-//! ```
 
 use neural::{Checkpoint, CheckpointError, Layer, Noise};
 use thiserror::Error;
@@ -51,7 +41,17 @@ pub enum PassError {
     },
 }
 
-/// A private part of the model, see the [module](self). All batches are `[sample, number]`.
+/// A private part of the model. All batches are `[sample, number]`.
+///
+/// One exchange at a guest:
+///
+/// ```text
+/// begin_round
+/// forward(x, noise)  → z            crosses to the host
+/// backward(x, ∂L/∂z, noise)         what came back
+/// update(rate)
+/// Q − 1 times: forward, backward with the same ∂L/∂z, update      (or, frozen: update alone)
+/// ```
 pub trait SubModel: Send {
     /// Numbers of one input.
     fn input_len(&self) -> usize;
