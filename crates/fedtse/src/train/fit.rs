@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use clap::ValueEnum;
 use estimator::{
-    Architecture, Estimates, GuestPlan, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Ridge, Study,
-    TargetKind, scale_up,
+    Architecture, Estimates, GuestPlan, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Ridge,
+    Study, TargetKind, scale_up,
 };
 use indicatif::ProgressBar;
 use sensing::part_name;
@@ -113,9 +113,7 @@ impl Task {
     /// Epochs that training takes at most; none for what is not trained in epochs.
     pub fn most_epochs(&self) -> Option<usize> {
         match self.method.kind() {
-            Kind::Neural(party) | Kind::Federated(party) => {
-                Some(self.plan(party).recipe.epochs)
-            }
+            Kind::Neural(party) | Kind::Federated(party) => Some(self.plan(party).recipe.epochs),
             Kind::ScaleUp | Kind::Ridge(_) => None,
         }
     }
