@@ -105,6 +105,16 @@ impl PartyError {
     }
 }
 
+/// Refuses checkpoints of other data or another model.
+pub(crate) fn same_subject(kept: &Text, ours: &Text) -> Result<(), PartyError> {
+    if kept == ours {
+        return Ok(());
+    }
+    let found = format!("those of other data or another model ({kept})");
+    let expected = format!("{ours}; choose another folder");
+    Err(PartyError::Misuse { what: "checkpoints in this folder", found, expected })
+}
+
 /// Refuses a peer that speaks another language or of another network.
 pub(crate) fn agree(
     peer: &PartyId,

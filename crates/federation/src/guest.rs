@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::PartyError;
+use crate::error::{PartyError, same_subject};
 use crate::ledger::{Ledger, Released};
 use crate::message::parts::{Batch, HeldSteps, Text};
 use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost};
@@ -39,6 +39,8 @@ pub struct GuestSettings {
     pub session: u64,
     /// What all parties must agree on.
     pub terms: Terms,
+    /// Digest of what is trained on what: a folder with checkpoints of something else is refused.
+    pub subject: Text,
     /// What it can embed.
     pub held: HeldSteps,
     /// Numbers of its embeddings, per sample.
@@ -92,6 +94,7 @@ pub enum GuestEnd<'a> {
 struct Card {
     run: RunId,
     plan: Plan,
+    subject: Text,
     finished: Option<Summary>,
 }
 
@@ -129,9 +132,12 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         now: Now,
     ) -> Result<Self, PartyError> {
         let card: Option<Card> = read_card(&store)?;
+        if let Some(card) = &card {
+            same_subject(&card.subject, &settings.subject)?;
+        }
         let mut stage = Stage::Joining;
         let mut running = None;
-        if let Some(Card { run, plan, finished: Some(summary) }) = &card {
+        if let Some(Card { run, plan, finished: Some(summary), .. }) = &card {
             let mut model = make(plan)?;
             if let Some(&newest) = store.rounds()?.last() {
                 model.restore(&store.get(newest)?)?;

@@ -50,6 +50,8 @@ pub struct HostSettings {
     pub run: RunId,
     /// What all parties must agree on.
     pub terms: Terms,
+    /// Digest of what is trained on what: a folder with checkpoints of something else is refused.
+    pub subject: Text,
     /// How the parties train. `exchanges` follows from the samples that all hold.
     pub plan: Plan,
     /// The host's own samples; those that a guest lacks are left out.
@@ -146,6 +148,7 @@ struct Card {
     attempt: Attempt,
     plan: Plan,
     terms: Terms,
+    subject: Text,
     /// The samples that all hold.
     aligned: HeldSteps,
     finished: Option<Summary>,

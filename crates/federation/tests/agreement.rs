@@ -37,6 +37,7 @@ fn guest_settings() -> GuestSettings {
         software: Text::of("test"),
         session: 1,
         terms: terms(),
+        subject: Text::of("test"),
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
         width: WIDTH as u32,
         timing: Timing::default(),
@@ -50,6 +51,7 @@ fn host_settings() -> HostSettings {
         software: Text::of("test"),
         run: RunId(1),
         terms: terms(),
+        subject: Text::of("test"),
         plan: plan(),
         samples: samples(),
         shuffle: false,
@@ -225,6 +227,34 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
         unreachable!("it must stop")
     };
     assert_eq!(what, "it asked for step 77, which was not announced");
+}
+
+/// Checkpoints of one model or dataset are never taken for another's, by either side.
+#[test]
+fn a_folder_of_something_else_is_refused() {
+    let (guest_disk, host_disk) = (MemoryStore::default(), MemoryStore::default());
+    let open_guest = |subject: &str| {
+        let settings = GuestSettings { subject: Text::of(subject), ..guest_settings() };
+        let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
+        let make = Box::new(move |_: &_| Ok(ToyGuest::new(&id("a"))));
+        Guest::new(settings, make, guest_disk.clone(), ledger, at(0))
+    };
+    let open_host = |subject: &str| {
+        let settings = HostSettings { subject: Text::of(subject), ..host_settings() };
+        let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
+        let make = Box::new(move |_: &_| Ok(ToyHost::new(vec![id("a")])));
+        Host::new(settings, make, host_disk.clone(), ledger, at(0))
+    };
+    let (mut guest, mut host) = (open_guest("rate 20").unwrap(), open_host("rate 20").unwrap());
+    let hello = guest.tick(at(1)).remove(0).into_message();
+    for (_, answer) in host.handle(at(1), &id("a"), hello) {
+        guest.handle(at(1), answer.into_message());
+    }
+    let other = [open_guest("rate 5").err(), open_host("rate 5").err()];
+    for error in other.map(|error| error.map(|error| error.to_string()).unwrap_or_default()) {
+        assert!(error.contains("(rate 20), expected rate 5; choose another folder"), "{error}");
+    }
+    assert!(open_guest("rate 20").is_ok() && open_host("rate 20").is_ok());
 }
 
 /// Batches hold only samples that all parties have; without any the run ends with a word.

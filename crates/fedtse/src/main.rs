@@ -15,6 +15,7 @@ mod plot;
 mod progress;
 mod reproduce;
 mod simulate;
+mod subject;
 mod train;
 
 use std::process::ExitCode;

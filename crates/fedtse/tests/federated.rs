@@ -10,7 +10,7 @@ fn fedtse_is_the_oracle_without_shared_data() {
     let path = |name: &str| folder.path().join(name);
     let data = path("data");
     ok(&["simulate", "--minutes", "30", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
-    ok(&["features", text(&data), "--rates", "50", "--providers", "2"]);
+    ok(&["features", text(&data), "--rates", "50,100", "--providers", "2"]);
     let train = |method: &str, more: &[&str]| {
         let all = ["train", "--data", text(&data), "--method", method, "--rate", "50"];
         let few = ["--target", "raw", "--epochs", "2"];
@@ -28,6 +28,15 @@ fn fedtse_is_the_oracle_without_shared_data() {
     assert_eq!(train("fedtse", &["--out", text(&out)])["score"], oracle["score"]);
     let after = std::fs::read(out.join("guest/ledger.jsonl")).unwrap();
     assert!(after.starts_with(&before) && after.len() < before.len() + 2000);
+
+    // A folder with another rate's or target's checkpoints does not pass for this one's.
+    for (rate, target) in [("100", "raw"), ("50", "smooth")] {
+        let data = ["train", "--data", text(&data), "--method", "fedtse", "--rate", rate];
+        let more = ["--target", target, "--epochs", "2", "--out", text(&out)];
+        let error = refused(&[&data[..], &more[..]].concat());
+        assert!(error.contains("checkpoints in this folder: found those of other data"), "{error}");
+        assert!(error.contains("choose another folder"), "{error}");
+    }
 
     // Two guests and more local updates are another model.
     let shared = train("fedtse-cell", &["--guests", "2", "--q", "2", "--proximal", "0.01"]);

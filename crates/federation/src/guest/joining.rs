@@ -107,7 +107,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     ) -> Result<(), PartyError> {
         let Welcome { run, attempt, plan, resume, .. } = welcome;
         if self.card.is_none() {
-            let card = Card { run, plan: plan.clone(), finished: None };
+            let subject = self.settings.subject.clone();
+            let card = Card { run, plan: plan.clone(), subject, finished: None };
             write_card(&mut self.store, &card)?;
             self.card = Some(card);
         }

@@ -2,7 +2,7 @@
 
 use super::{Absent, Card, Event, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
 use crate::course::{Course, Samples};
-use crate::error::{PartyError, agree};
+use crate::error::{PartyError, agree, same_subject};
 use crate::message::parts::{HeldSteps, MAX_KEPT, PartError};
 use crate::message::{Hello, PROTOCOL, Resume, ToGuest, Welcome};
 use crate::model::HostModel;
@@ -21,6 +21,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let error = PartError::new("checkpoints", found, "the same, or a new folder");
             return Err(PartyError::misuse(error));
         }
+        same_subject(&card.subject, &self.settings.subject)?;
         if card.finished.is_some() {
             self.running = Some(self.build(&card)?);
             if let Some(&newest) = self.store.rounds()?.last() {
@@ -237,6 +238,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             attempt: Attempt::default(),
             plan: Plan { exchanges: exchanges as u32, ..self.settings.plan.clone() },
             terms: self.settings.terms.clone(),
+            subject: self.settings.subject.clone(),
             aligned,
             finished: None,
         })

@@ -200,6 +200,7 @@ pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostOf, BTreeMap<PartyId, Gu
             software: Text::of("test"),
             session: hash([9, from as u64]) | 1,
             terms: terms(),
+            subject: Text::of("test"),
             held: HeldSteps::of(steps(0..ESTIMATE.end)).expect("steps"),
             width,
             timing: Timing::default(),
@@ -221,6 +222,7 @@ pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostOf, BTreeMap<PartyId, Gu
         software: Text::of("test"),
         run: RunId(7),
         terms: terms(),
+        subject: Text::of("test"),
         plan: plan.clone(),
         samples: Samples {
             train: steps(TRAIN),

@@ -98,6 +98,7 @@ impl Config {
             software: software(),
             session: drawn(),
             terms: part.terms(),
+            subject: part.subject()?,
             held: part.held()?,
             width: part.width(),
             timing: self.patience.timing()?,

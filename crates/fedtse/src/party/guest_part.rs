@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    FleetData, GuestInputs, GuestPlan, GuestScales, GuestShape, LayerSubModel, Sizes, Timeline,
+    FleetData, GuestCard, GuestInputs, GuestPlan, GuestShape, LayerSubModel, Sizes, Timeline,
     WINDOW, train_span,
 };
 use federation::fedbcd::FedGuest;
@@ -14,6 +14,8 @@ use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{ModelFailure, Plan};
 
+use crate::subject::subject;
+
 /// A guest's model with its data.
 pub type GuestOf = FedGuest<LayerSubModel, Arc<GuestInputs>>;
 
@@ -21,6 +23,7 @@ pub type GuestOf = FedGuest<LayerSubModel, Arc<GuestInputs>>;
 pub struct GuestPart {
     timeline: Arc<Timeline>,
     windows: Arc<GuestInputs>,
+    card: GuestCard,
     shape: GuestShape,
 }
 
@@ -30,15 +33,18 @@ impl GuestPart {
         let fleet = FleetData::open(folder, fleet)?;
         let timeline = Arc::clone(fleet.timeline());
         let train = train_span(&sensing::split(timeline.windows()).train);
-        let scales = GuestScales::fit(&fleet, plan.features, &train)?;
-        let arrangement = plan.sub_model.arrangement();
-        let inputs = GuestInputs::new(&fleet, plan.features, arrangement, &scales)?;
+        let (inputs, card) = plan.read(&fleet, &train)?;
         let shape = plan.shape(&inputs, Sizes::default());
-        Ok(GuestPart { timeline, windows: Arc::new(inputs), shape })
+        Ok(GuestPart { timeline, windows: Arc::new(inputs), card, shape })
     }
 
     pub fn terms(&self) -> Terms {
         terms(&self.timeline)
+    }
+
+    /// What its checkpoints belong to.
+    pub fn subject(&self) -> Result<Text> {
+        subject(&(&self.card, &self.shape, self.timeline.windows()))
     }
 
     /// What it can embed.

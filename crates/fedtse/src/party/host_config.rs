@@ -149,6 +149,7 @@ impl Config {
             software: software(),
             run: RunId(drawn()),
             terms: part.terms(),
+            subject: part.subject(seats)?,
             plan: Plan {
                 seed: training.seed,
                 batch: training.batch.unwrap_or(recipe.batch as u32),

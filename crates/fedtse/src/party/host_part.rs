@@ -8,9 +8,11 @@ use estimator::{HostStudy, NeuralPlan, Score, Seat, Study, score};
 use federation::fedbcd::FedHost;
 use federation::host::MakeHostModel;
 use federation::message::Terms;
+use federation::message::parts::Text;
 use federation::{ModelFailure, Plan, Samples};
 
 use super::guest_part::terms;
+use crate::subject::subject;
 
 /// The host's model with its data.
 pub type HostOf = FedHost<Arc<HostStudy>>;
@@ -32,6 +34,11 @@ impl HostPart {
 
     pub fn terms(&self) -> Terms {
         terms(self.study.timeline())
+    }
+
+    /// What its checkpoints belong to.
+    pub fn subject(&self, seats: &[Seat]) -> Result<Text> {
+        subject(&(&self.plan, self.windows.card(), seats, self.study.windows()))
     }
 
     pub fn links(&self) -> usize {

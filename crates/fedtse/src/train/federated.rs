@@ -28,6 +28,7 @@ use traffic::{LinkState, Step};
 
 use super::curves;
 use super::fit::{Fitted, Training};
+use crate::subject::subject;
 
 /// The host's name.
 const HOST: &str = "host";
@@ -89,7 +90,7 @@ pub fn train(
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
         let party = PartyId::new(&guest.name)?;
-        let (inputs, _) = guest.read(fleet, &study.train_span())?;
+        let (inputs, card) = guest.read(fleet, &study.train_span())?;
         let shape = guest.shape(&inputs, plan.sizes);
         let width = shape.crossing.len(links) as u32;
         seats.push(Seat::of(&shape));
@@ -100,6 +101,7 @@ pub fn train(
             software: Text::of(env!("CARGO_PKG_VERSION")),
             session: 1,
             terms: terms.clone(),
+            subject: subject(&(&card, &shape, study.windows()))?,
             held: held.clone(),
             width,
             timing: Timing::default(),
@@ -115,6 +117,7 @@ pub fn train(
         software: Text::of(env!("CARGO_PKG_VERSION")),
         run: RunId(plan.seed),
         terms,
+        subject: subject(&(plan, host_study.card(), windows))?,
         plan: Plan {
             seed: plan.seed,
             batch: plan.recipe.batch as u32,
