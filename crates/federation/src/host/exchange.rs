@@ -128,6 +128,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         seat.present = true;
         seat.spoke = true;
+        seat.doubted = None;
         Ok(true)
     }
 

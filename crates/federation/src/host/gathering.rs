@@ -43,6 +43,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         }
         self.check_hello(from, &hello)?;
+        if self.has_lost_checkpoints(now, from, &hello, out)? {
+            return Ok(());
+        }
         let standing = hello.standing.clone();
         if let Some(seat) = self.seats.get_mut(from) {
             seat.greet(hello);

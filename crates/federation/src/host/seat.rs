@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{Event, Host, ToGuestOutbox};
+use super::{Absent, Event, Host, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::parts::Text;
 use crate::message::{Hello, Resume, ToGuest};
@@ -37,6 +37,8 @@ pub(super) struct Seat {
     pub kept: Option<Round>,
     /// It has said that it is done.
     pub finished: bool,
+    /// Since when its greetings say that it has lost its checkpoints.
+    pub doubted: Option<Duration>,
     /// Why it is not here.
     pub reason: Option<Text>,
 }
@@ -55,6 +57,7 @@ impl Seat {
             asked: now,
             kept: None,
             finished: false,
+            doubted: None,
             reason: None,
         }
     }
@@ -73,6 +76,7 @@ impl Seat {
         self.greetings.truncate(SESSIONS);
         self.hello = Some(hello);
         self.present = true;
+        self.doubted = None;
         self.reason = None;
     }
 }
@@ -101,6 +105,49 @@ impl<M: HostModel, S: Store> Host<M, S> {
         self.events.push(Event::Refused(party.clone(), reason.clone()));
         self.say(now, party, ToGuest::Refuse { session, reason }, out)?;
         self.without(now, party, out)
+    }
+
+    /// Whether a greeting tells of lost checkpoints. To go back to the beginning for that would erase
+    /// everyone else's, so such a guest is refused. As a greeting may also come late, from the time
+    /// before there were any, the guest is called first, and refused if it still says so later.
+    pub(super) fn has_lost_checkpoints(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        hello: &Hello,
+        out: &mut ToGuestOutbox,
+    ) -> Result<bool, PartyError> {
+        let kept = self.store.rounds()?;
+        let newest = self.round().max(kept.last().copied().unwrap_or_default());
+        let standing = &hello.standing;
+        // Nobody answers before it has a card, or a round before it has kept those that were due
+        // until then; the newest one it may not have heard of.
+        let without_card = standing.run.is_none() && !kept.is_empty();
+        let without_rounds = kept.iter().any(|round| *round < newest)
+            && !kept.iter().any(|round| standing.kept.contains(round));
+        if self.settings.absent == Absent::Skip || !(without_card || without_rounds) {
+            return Ok(false);
+        }
+        let resend = self.settings.timing.resend;
+        let Some(seat) = self.seats.get_mut(party) else { return Ok(true) };
+        match seat.doubted {
+            None => {
+                seat.doubted = Some(now.monotonic);
+                self.call(now, party, out)?;
+                Ok(true)
+            }
+            Some(since) if !lasted(since, now.monotonic, resend) => Ok(true),
+            Some(_) => {
+                seat.doubted = None;
+                seat.session = hello.session;
+                Err(PartyError::PeerIncompatible {
+                    party: party.clone(),
+                    what: "checkpoints",
+                    found: list(&standing.kept),
+                    expected: format!("{}; restore its folder", list(&kept)),
+                })
+            }
+        }
     }
 
     /// A guest that speaks but is not seated is asked who it is.
@@ -137,4 +184,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
             .collect();
         quiet.iter().try_for_each(|party| self.say(now, party, ToGuest::Heartbeat, out))
     }
+}
+
+fn list(rounds: &[Round]) -> String {
+    if rounds.is_empty() {
+        return "none".to_owned();
+    }
+    let rounds: Vec<String> = rounds.iter().map(Round::to_string).collect();
+    format!("of rounds {}", rounds.join(", "))
 }

@@ -23,6 +23,8 @@ pub enum Op {
     Crash(usize),
     /// It comes back with its disk.
     Restart(usize),
+    /// A guest loses its memory and its disk.
+    LoseDisk(usize),
     /// The last line of a crashed party's ledger, and nothing after it, was not written whole.
     Tear(usize),
     /// Time passes, in seconds.

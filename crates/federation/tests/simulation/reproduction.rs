@@ -1,7 +1,10 @@
 //! Lists that once failed, by what they showed.
 
-use crate::operations::Op::{Crash, Delay, Deliver, LoseAnswers, Pause, Replay, Restart, Reverse};
-use crate::{Outcome, ends_alike, outcome};
+use crate::operations::Op::{
+    Crash, Delay, Deliver, LoseAnswers, LoseDisk, Pause, Replay, Restart, Reverse,
+};
+use crate::world::World;
+use crate::{Outcome, ends_alike, outcome, undisturbed};
 use federation::Absent;
 
 /// A crash of everyone at every moment of a run.
@@ -86,4 +89,29 @@ fn a_greeting_from_the_beginning_comes_again_at_the_end() {
             ends_alike(2, &[Deliver(messages), Restart(0), again, Deliver(1), Restart(1), again]);
         }
     }
+}
+
+/// A guest that came back with an empty folder made everyone begin anew, and erased all checkpoints.
+#[test]
+fn a_guest_that_lost_its_disk_does_not_erase_those_of_the_others() {
+    let mut refused = 0;
+    for messages in 1..50 {
+        let mut world = World::new(Absent::Wait, 2);
+        for op in [Deliver(messages), LoseDisk(1)] {
+            world.apply(op);
+        }
+        let kept = world.kept_by_host();
+        let found = world.recover();
+        let Outcome::Stopped(words) = found else {
+            // Possible only where there was nothing to lose.
+            assert!(kept.is_empty(), "after {messages} messages: {found:?}");
+            assert_eq!(&found, undisturbed(2), "after {messages} messages");
+            continue;
+        };
+        assert!(words[1].contains("checkpoints: found none, expected of rounds"), "{words:?}");
+        assert!(!world.kept_by_host().is_empty() && world.kept_by_host() >= kept, "{kept:?}");
+        refused += 1;
+    }
+    // Checkpoints begin with round 3 of 9.
+    assert!(refused > 20, "{refused}");
 }

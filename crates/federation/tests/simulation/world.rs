@@ -9,8 +9,8 @@ use federation::ledger::{MemorySink, audit};
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now, PartyId, RunId,
-    Timing, ToGuest, ToHost,
+    Absent, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now, PartyId, Round,
+    RunId, Store, Timing, ToGuest, ToHost,
 };
 use traffic::Step;
 
@@ -143,6 +143,7 @@ impl World {
             }
             Op::Crash(party) => self.crash(party),
             Op::Restart(party) => self.restart(party),
+            Op::LoseDisk(party) => self.lose_disk(party),
             Op::Tear(party) => self.tear(party),
             Op::Pause(seconds) => self.pause(Duration::from_secs(seconds)),
         }
@@ -238,6 +239,18 @@ impl World {
             self.queue.retain(|message| !matches!(message, Sent::ToGuest(to, _) if *to == guest));
             self.guests.insert(guest, None);
         }
+    }
+
+    fn lose_disk(&mut self, party: usize) {
+        self.crash(party);
+        if let Some(guest) = self.guest(party) {
+            self.disks.insert(guest, Disk::default());
+        }
+    }
+
+    /// Rounds of which the host has a checkpoint.
+    pub fn kept_by_host(&self) -> Vec<Round> {
+        self.host_disk.store.rounds().expect("a store in memory")
     }
 
     /// The disk did not get all of the last line: as if the party had died in the middle of it.
