@@ -63,7 +63,8 @@ fn an_interrupted_run_ends_with_the_same_table() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    while child.try_wait().unwrap().is_none() && (!parts.exists() || jobs(&parts).is_empty()) {
+    let none = || !parts.join("jobs").exists() || jobs(&parts).is_empty();
+    while child.try_wait().unwrap().is_none() && none() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     child.kill().unwrap();

@@ -21,6 +21,7 @@ use std::sync::OnceLock;
 
 use federation::Absent;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use operations::{Op, lists};
 use world::{Outcome, World};
@@ -53,11 +54,17 @@ fn ends_alike_or_stops(absent: Absent, guests: usize, list: &[Op]) {
     }
 }
 
-/// Many lists; more with `SIMULATION_FACTOR=10`.
+/// Many lists, the same each time; more with `SIMULATION_FACTOR=10`, others with `SIMULATION_SEED=2`.
 fn cases(cases: u32) -> ProptestConfig {
-    let factor = std::env::var("SIMULATION_FACTOR").ok().and_then(|text| text.parse().ok());
-    let cases = cases.saturating_mul(factor.unwrap_or(1));
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let factor = number("SIMULATION_FACTOR").unwrap_or(1);
+    let seed = number("SIMULATION_SEED").unwrap_or(1);
+    ProptestConfig {
+        cases: cases.saturating_mul(factor),
+        rng_seed: RngSeed::Fixed(seed.into()),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {

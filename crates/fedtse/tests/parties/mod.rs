@@ -1,20 +1,30 @@
 //! A host and two guests as processes, each in a folder with its own data only.
 #![allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
 
+mod gate;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::common::{ok, ok_json, text};
+use gate::Gate;
 
 /// Longer than any test takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 pub const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];
+/// Bytes from `fleet-b` to the host: a greeting and three rounds, in a run of sixteen rounds or more
+/// that needs three times as many.
+pub const A_FEW_ROUNDS: u64 = 20_000;
+/// One world at a time: each is three processes that compute.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Settings of a rehearsed world that tests vary.
 pub struct Choice {
@@ -32,17 +42,28 @@ impl Default for Choice {
 /// Folders of all parties, with certificates and configurations.
 pub struct World {
     pub folder: TempDir,
+    /// On the way of `fleet-b`.
+    pub gate: Gate,
     port: u16,
     http: u16,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// What parties in one process ended with.
+pub struct Rehearsed {
+    pub weights: BTreeMap<String, String>,
+    pub rounds: u64,
 }
 
 impl World {
     pub fn new(choice: &Choice) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
         ok(&["simulate", "--minutes", "30", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
         ok(&["features", text(&data), "--guests", "30,20"]);
-        let world = World { folder, port: free_port(), http: free_port() };
+        let (port, http) = (free_port(), free_port());
+        let world = World { folder, gate: Gate::before(port), port, http, _alone: alone };
         for (party, tables) in [
             ("city", &["loops.parquet", "all.parquet", "targets.parquet"][..]),
             ("fleet-a", &["guest-1.parquet"]),
@@ -96,7 +117,7 @@ impl World {
     fn configure(&self, choice: &Choice) {
         let Choice { epochs, keep_every, local_updates } = choice;
         let patience =
-            "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 3\nlimit_s = 120\n";
+            "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 3\nlimit_s = 300\n";
         let identity = |name: &str| {
             format!(
                 "[identity]\ncertificate = \"certs/{name}.pem\"\nkey = \"certs/{name}.key\"\nauthority = \"certs/authority.pem\"\n"
@@ -129,23 +150,27 @@ impl World {
             self.http
         );
         fs::write(self.path("city").join("config.toml"), host).expect("a file");
-        for (guest, fleet, model) in [
-            ("fleet-a", "guest-1", ""),
-            ("fleet-b", "guest-2", "[model]\nsub-model = \"mlp\"\nnumbers = { per-link = 2 }\n"),
+        for (guest, port, fleet, model) in [
+            ("fleet-a", self.port, "guest-1", ""),
+            (
+                "fleet-b",
+                self.gate.port(),
+                "guest-2",
+                "[model]\nsub-model = \"mlp\"\nnumbers = { per-link = 2 }\n",
+            ),
         ] {
             let config = format!(
                 "{}{patience}{model}
                 [host]
                 name = \"city\"
-                address = \"localhost:{}\"
+                address = \"localhost:{port}\"
                 [data]
                 folder = \"data\"
                 fleet = \"{fleet}\"
                 [run]
                 folder = \"run\"
                 ",
-                identity(guest),
-                self.port
+                identity(guest)
             );
             fs::write(self.path(guest).join("config.toml"), config).expect("a file");
         }
@@ -155,13 +180,16 @@ impl World {
         self.path(party).join("config.toml")
     }
 
-    /// The weights of each party, from all of them in one process.
-    pub fn rehearse(&self) -> BTreeMap<String, String> {
+    /// Runs all parties in one process.
+    pub fn rehearse(&self) -> Rehearsed {
         let paths = ["city", "fleet-a", "fleet-b"].map(|party| self.config(party));
         let [host, a, b] = paths.each_ref().map(|path| text(path));
         let report = ok_json(&["rehearse", "--host", host, "--guest", a, "--guest", b]);
         let weights = report["weights"].as_object().expect("weights").iter();
-        weights.map(|(party, weights)| (party.clone(), weights.to_string())).collect()
+        Rehearsed {
+            weights: weights.map(|(party, found)| (party.clone(), found.to_string())).collect(),
+            rounds: report["finished"]["rounds"].as_u64().expect("rounds"),
+        }
     }
 
     /// Starts a party.
@@ -189,9 +217,26 @@ impl World {
         http_get(self.http, "/healthz")
     }
 
-    /// Waits until the host has finished a round.
-    pub fn wait_for_round(&self, round: f64) {
-        wait_for(|| self.metric("fedtse_round").is_some_and(|now| now >= round));
+    /// The last round that the host has finished, as far as it tells.
+    pub fn round(&self) -> Option<u64> {
+        self.metric("fedtse_round").map(|round| round as u64)
+    }
+
+    /// Starts all parties and waits until they are at it, but cannot end before the gate is opened.
+    pub fn start_and_hold(&self) -> Vec<Party> {
+        self.gate.allow(A_FEW_ROUNDS);
+        let mut parties = self.start_all();
+        self.wait_until_held(&mut parties);
+        // On a slow machine all of it may be words said twice before the first round.
+        while self.round().is_none_or(|round| round < 1) {
+            self.gate.allow(A_FEW_ROUNDS);
+            self.wait_until_held(&mut parties);
+        }
+        parties
+    }
+
+    pub fn wait_until_held(&self, parties: &mut [Party]) {
+        wait_for(parties, || self.gate.holds());
     }
 }
 
@@ -240,18 +285,30 @@ impl Party {
     }
 
     pub fn wait(&mut self) -> ExitStatus {
-        wait_for(|| !self.running());
+        wait_for(&mut [], || !self.running());
         self.child.wait().expect("its end")
     }
 
     /// What it reported at its end, which must be a good one.
     pub fn report(mut self) -> Value {
         let status = self.wait();
-        assert!(status.success(), "{}: {status}\n{}", self.name, self.log());
+        assert!(status.success(), "{} has ended, {status}: {}", self.name, self.log_tail());
         let mut output = String::new();
         let mut stdout = self.child.stdout.take().expect("its output");
         std::io::Read::read_to_string(&mut stdout, &mut output).expect("its output");
         serde_json::from_str(&output).expect("JSON")
+    }
+
+    fn failed(&mut self) -> bool {
+        let status = self.child.try_wait().expect("its status");
+        status.is_some_and(|status| !status.success())
+    }
+
+    /// The last lines of its log.
+    fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
     }
 }
 
@@ -263,7 +320,14 @@ impl Drop for Party {
 }
 
 /// Waits for all parties to finish, and returns their weights.
-pub fn finish(parties: Vec<Party>) -> BTreeMap<String, String> {
+pub fn finish(mut parties: Vec<Party>) -> BTreeMap<String, String> {
+    // The others would wait long for one that has failed.
+    wait_for(&mut [], || {
+        for party in &mut parties {
+            assert!(!party.failed(), "{} has failed: {}", party.name, party.log_tail());
+        }
+        !parties.iter_mut().any(Party::running)
+    });
     let weights = |party: Party| {
         let name = party.name.clone();
         let report = party.report();
@@ -273,9 +337,17 @@ pub fn finish(parties: Vec<Party>) -> BTreeMap<String, String> {
     parties.into_iter().map(weights).collect()
 }
 
-pub fn wait_for(mut condition: impl FnMut() -> bool) {
+/// Waits for something that happens while all these parties run.
+pub fn wait_for(parties: &mut [Party], mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !condition() {
+    loop {
+        // Looked at first: it may have happened just before a party ended.
+        let ended = parties.iter_mut().position(|party| !party.running());
+        if condition() {
+            return;
+        }
+        let early = |ended: usize| (&parties[ended].name, parties[ended].log_tail());
+        assert!(ended.is_none(), "a party has ended before its time: {:?}", ended.map(early));
         assert!(began.elapsed() < PATIENCE, "nothing happened in {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -291,8 +363,17 @@ fn http_get(port: u16, path: &str) -> Option<String> {
     answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned())
 }
 
-/// A port that was free a moment ago.
+/// A port that is free, and below those that systems give to outgoing connections: nobody takes it
+/// by chance before the host does.
 fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
+    const PORTS: std::ops::Range<u32> = 10_000..32_000;
+    static DRAWN: AtomicU32 = AtomicU32::new(0);
+    // Programs that run at the same time begin far from each other.
+    let first = std::process::id().wrapping_mul(64);
+    let draw = |_| {
+        let drawn = first.wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed));
+        (PORTS.start + drawn % (PORTS.end - PORTS.start)) as u16
+    };
+    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    PORTS.map(draw).find(free).expect("a free port")
 }

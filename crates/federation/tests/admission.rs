@@ -1,0 +1,258 @@
+//! Who is let in over real sockets, and who is not.
+
+mod house;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use federation::certificates::{Authority, Validity};
+use federation::grpc::identity::read_certificates;
+use federation::grpc::listen::Door;
+use federation::grpc::tls::host_side;
+use federation::grpc::{Arrival, Card, Dialled, Identity, Limits, Role};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::rustls::ClientConfig;
+
+use house::{
+    House, PATIENCE, TcpGuest, call, connected, embedding, hello, lists, next, own, party, refused,
+    released, still_open,
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_are_refused_and_guests_are_not_disturbed() {
+    let house = House::new();
+    let a = TcpGuest::new(&house, "fleet-a");
+    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
+
+    // Of the right authority, but not in the list.
+    let (_line, mut words) = call(&door, house.tls(house.guest("fleet-b")));
+    let why = refused(&mut words).await;
+    assert!(why.contains("`fleet-b` is not in the host's list of guests"), "{why}");
+
+    // In the list by name, with another certificate.
+    let again = house.authority.guest("fleet-a", Validity::days(1)).expect("a guest");
+    let (_line, mut words) = call(&door, house.tls(house.keep("again", &again)));
+    let why = refused(&mut words).await;
+    assert!(why.contains("is not in the host's list of guests"), "{why}");
+
+    // Expired an hour ago, though in time for its clock.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let long_ago = Validity::days_from(now as i64 - 25 * 3600, 1);
+    let expired = house.authority.guest("fleet-a", long_ago).expect("a guest");
+    let (_line, mut words) = call(&door, house.tls(house.keep("expired", &expired)));
+    let why = refused(&mut words).await;
+    assert!(why.contains("CertificateExpired"), "{why}");
+
+    // Of another authority, though it trusts ours.
+    let other = House::new();
+    let (_line, mut words) = call(&door, house.tls(other.guest("fleet-a")));
+    let why = refused(&mut words).await;
+    assert!(why.contains("refuses our certificate"), "{why}");
+
+    // A host of another authority is refused by the guest.
+    let (_line, mut words) = call(&door, other.tls(a.identity(&house)));
+    let why = refused(&mut words).await;
+    assert!(why.contains("the host's certificate"), "{why}");
+
+    // Its own certificate, another's name.
+    let (line, mut words) = call(&door, house.tls(a.identity(&house)));
+    connected(&mut words).await;
+    line.send(&released(hello("fleet-b")));
+    let why = refused(&mut words).await;
+    assert!(why.contains("certificate is of `fleet-a`, the greeting of `fleet-b`"), "{why}");
+
+    // No certificate at all.
+    let roots = read_certificates(&house.authority_file).expect("an authority");
+    let mut store = tokio_rustls::rustls::RootCertStore::empty();
+    store.add(roots[0].clone()).expect("a root");
+    let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+    let mut nobody = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(store)
+        .with_no_client_auth();
+    nobody.alpn_protocols = vec![b"h2".to_vec()];
+    let (_line, mut words) = call(&door, Arc::new(nobody));
+    let why = refused(&mut words).await;
+    assert!(why.contains("CertificateRequired"), "{why}");
+
+    assert!(door.refused() >= 6, "{}", door.refused());
+    still_open(&house, &door, &mut arrivals, &a).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_are_no_tls_change_nothing() {
+    let house = House::new();
+    let a = TcpGuest::new(&house, "fleet-a");
+    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let limits = Limits { handshake: Duration::from_secs(3), ..Limits::default() };
+    let (door, mut arrivals) = house.open(accepted, limits).await;
+    let mut random = 1u64;
+    let mut noise = |length: usize| -> Vec<u8> {
+        let next = |_| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 56) as u8
+        };
+        (0..length).map(next).collect()
+    };
+    let mut inputs = vec![
+        Vec::new(),
+        b"GET / HTTP/1.1\r\n\r\n".to_vec(),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        // The beginning of a handshake that never goes on, and one that says it is huge.
+        vec![0x16, 0x03, 0x01, 0x02, 0x00, 0x01],
+        vec![0x16, 0x03, 0x01, 0xff, 0xff, 0x01, 0xff, 0xff, 0xff],
+    ];
+    inputs.extend([1, 5, 100, 10_000, 1_000_000].map(&mut noise));
+    // All at once: some are heard to the end of their time.
+    let mut knocks = tokio::task::JoinSet::new();
+    for input in inputs {
+        knocks.spawn(knock(door.address(), input));
+    }
+    knocks.join_all().await;
+    still_open(&house, &door, &mut arrivals, &a).await;
+}
+
+/// Says something to the host and listens until it hangs up.
+async fn knock(host: SocketAddr, input: Vec<u8>) {
+    let mut stream = TcpStream::connect(host).await.expect("a connection");
+    // The host may close while we still write.
+    let _ = stream.write_all(&input).await;
+    let mut answer = Vec::new();
+    // It closes by itself, by an alert or because the handshake takes too long.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("in time");
+    assert!(answer.len() < 100, "found {} bytes, expected a short alert at most", answer.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn revocation_cuts_an_open_connection() {
+    let house = House::new();
+    let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
+    let file = house.folder.path().join("guests.toml");
+    let line_of = |card: &Card| format!("{} = [\"{}\"]\n", card.name, card.fingerprint);
+    let both = format!("[guests]\n{}{}", line_of(&a.card), line_of(&b.card));
+    std::fs::write(&file, &both).expect("a file");
+    let accepted = federation::grpc::accepted::follow(file.clone()).expect("a list");
+    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let (_line_a, mut words_a) = call(&door, house.tls(a.identity(&house)));
+    let (line_b, mut words_b) = call(&door, house.tls(b.identity(&house)));
+    connected(&mut words_a).await;
+    connected(&mut words_b).await;
+
+    std::fs::write(&file, format!("[guests]\n{}", line_of(&b.card))).expect("a file");
+    let why = refused(&mut words_a).await;
+    assert!(why.contains("not in the host's list"), "{why}");
+    line_b.send(&released(embedding(3)));
+    loop {
+        if let Arrival::Message(from, _) = next(&mut arrivals).await {
+            assert_eq!(from, party("fleet-b"));
+            break;
+        }
+    }
+
+    // Back in the list, it may come back.
+    std::fs::write(&file, &both).expect("a file");
+    comes_in(&house, &door, &a).await;
+}
+
+/// The list is a pipe for once: whoever opens it to write knows that the host has come to read.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_that_cannot_be_read_cuts_nobody_off() {
+    let house = House::new();
+    let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
+    let path = |name: &str| house.folder.path().join(name);
+    let list = format!("[guests]\nfleet-a = [\"{}\"]\n", a.card.fingerprint);
+    std::fs::write(path("guests.toml"), &list).expect("a file");
+    let accepted = federation::grpc::accepted::follow(path("guests.toml")).expect("a list");
+    let (door, _arrivals) = house.open(accepted, Limits::default()).await;
+    let (_line, mut words) = call(&door, house.tls(a.identity(&house)));
+    connected(&mut words).await;
+
+    let made = std::process::Command::new("mkfifo").arg(path("pipe")).status().expect("mkfifo");
+    assert!(made.success());
+    std::fs::rename(path("pipe"), path("guests.toml")).expect("a pipe");
+    let opening = std::fs::File::options().write(true).clone();
+    let pipe = path("guests.toml");
+    let opened = tokio::task::spawn_blocking(move || opening.open(pipe)).await;
+    let mut pipe = opened.expect("the end of it").expect("a pipe");
+    // Next time it finds a file again, with one guest more.
+    let longer = format!("{list}fleet-b = [\"{}\"]\n", b.card.fingerprint);
+    std::fs::write(path("longer"), longer).expect("a file");
+    std::fs::rename(path("longer"), path("guests.toml")).expect("a file");
+    std::io::Write::write_all(&mut pipe, b"[guests\n").expect("half a list");
+    drop(pipe);
+    comes_in(&house, &door, &b).await;
+    // What came before that has had its effect: none.
+    assert!(words.try_recv().is_err());
+    assert_eq!(door.connected()[0], party("fleet-a"));
+}
+
+/// Dials until the host has read that the guest may come.
+async fn comes_in(house: &House, door: &Door, guest: &TcpGuest) {
+    loop {
+        let (_line, mut words) = call(door, house.tls(guest.identity(house)));
+        match next(&mut words).await {
+            Dialled::Connected => return,
+            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+#[test]
+fn certificates_say_who_and_how_long() {
+    let house = House::new();
+    let issued = house.authority.guest("fleet-a", Validity::days_from(1_800_000_000, 2)).unwrap();
+    let card = house.keep("a", &issued).card().clone();
+    assert_eq!((card.role, card.name.as_str()), (Role::Guest, "fleet-a"));
+    // From an hour before, for clocks that differ.
+    assert_eq!(card.valid_from, 1_800_000_000 - 3600);
+    assert_eq!(card.valid_until, 1_800_000_000 + 2 * 86_400);
+    // Past 2049 certificates write years with four digits.
+    let issued = house.authority.guest("fleet-a", Validity::days_from(2_800_000_000, 2)).unwrap();
+    let card = house.keep("b", &issued).card().clone();
+    assert_eq!(card.valid_until, 2_800_000_000 + 2 * 86_400);
+
+    // An authority read back from its key signs for the same federation.
+    let again = Authority::from_key(&house.authority.issued.key).unwrap();
+    let host = again.host("city", &["::1".into()], Validity::days(1)).unwrap();
+    assert_eq!(house.keep("c", &host).card().role, Role::Host);
+    for (name, address) in [("city", "a b"), ("city", "-a"), ("../city", "a"), ("city", "")] {
+        assert!(
+            again.host(name, &[address.into()], Validity::days(1)).is_err(),
+            "{name} {address}"
+        );
+    }
+    assert!(again.host("city", &[], Validity::days(1)).is_err());
+    assert!(again.guest("a", Validity::days(0)).is_err());
+    assert!(Authority::from_key("nothing").is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn keys_that_others_can_read_are_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let house = House::new();
+    house.guest("fleet-a");
+    let (certificate, key) =
+        (house.folder.path().join("fleet-a.pem"), house.folder.path().join("fleet-a"));
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let error = Identity::read(&certificate, &key).unwrap_err().to_string();
+    assert!(error.contains("found mode 640"), "{error}");
+    own(&key);
+    // Certificate and key the wrong way round.
+    let error = Identity::read(&key, &key).unwrap_err().to_string();
+    assert!(error.contains("expected a certificate as PEM"), "{error}");
+    own(&certificate);
+    let error = Identity::read(&certificate, &certificate).unwrap_err().to_string();
+    assert!(error.contains("expected a private key as PEM"), "{error}");
+    // For the other side.
+    let identity = Identity::read(&certificate, &key).unwrap();
+    let roots = read_certificates(&house.authority_file).unwrap();
+    let error = host_side(identity, &roots).unwrap_err().to_string();
+    assert!(error.contains("found one of a Guest, expected one of a Host"), "{error}");
+}
