@@ -66,7 +66,7 @@ $(TORCH_VENV)/installed: scripts/torch.txt
 	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/torch.txt
 	touch $@
 
-# Kills random parties of a federation, fifty times; takes a quarter of an hour.
+# Kills random parties of a federation, fifty times; takes a minute after the build.
 kills:
 	FEDTSE_KILLS=50 RUST_BACKTRACE=0 cargo test --locked --release -p fedtse --test federation killed
 
