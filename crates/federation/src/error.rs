@@ -99,6 +99,24 @@ impl PartyError {
         Self::PeerMisbehaved { party: party.clone(), what: what.into() }
     }
 
+    /// What other parties may know of it: the kind of trouble, without names, paths or words of
+    /// anyone else.
+    pub fn for_peers(&self) -> Text {
+        Text::of(match self {
+            Self::PeerMisbehaved { .. } => "a peer broke the rules",
+            Self::PeerIncompatible { .. } => "a peer does not fit",
+            Self::Misuse { .. } => "it is set up wrongly",
+            Self::Absent { .. } => "a guest has been away for too long",
+            Self::HostSilent { .. } => "it has not heard from the host for too long",
+            Self::HostStopped { .. } => "the host has stopped",
+            Self::Stopped { .. } => "it was told to stop",
+            Self::Diverged { .. } => "training diverged",
+            Self::Ledger(_) => "its ledger failed",
+            Self::Store(_) => "its checkpoints failed",
+            Self::Model(_) => "its model failed",
+        })
+    }
+
     /// A setting of our own.
     pub(crate) fn misuse(error: PartError) -> Self {
         Self::Misuse { what: error.field, found: error.found, expected: error.expected }

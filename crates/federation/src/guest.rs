@@ -281,7 +281,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         if !matches!(error, PartyError::HostStopped { .. }) {
             // A ledger that cannot be written lets nothing out, not even this: the host will notice
             // the silence.
-            let _ = self.goodbye(now, Departure::Failed(Text::of(&error)), out);
+            let _ = self.goodbye(now, Departure::Failed(error.for_peers()), out);
         }
         self.stage = Stage::Stopped(error);
     }

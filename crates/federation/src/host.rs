@@ -326,7 +326,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             result = self.refuse(now, &error, out);
         }
         let Err(error) = result else { return };
-        let reason = Text::of(&error);
+        let reason = error.for_peers();
         let parties: Vec<PartyId> = self.seats.keys().cloned().collect();
         for party in parties {
             // A ledger that cannot be written lets nothing out, not even this: the guests will

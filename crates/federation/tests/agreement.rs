@@ -4,12 +4,13 @@
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod toy;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use federation::guest::GuestSettings;
 use federation::ledger::MemorySink;
 use federation::message::parts::{Batch, Embedding, HeldSteps, StepRange, Text, Values};
-use federation::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms};
+use federation::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, Standing, Terms};
 use federation::{
     Absent, Attempt, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now,
     PartyError, PartyId, Released, Round, RunId, Timing, ToGuest, ToHost,
@@ -222,7 +223,10 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
     guest.handle(at(1), welcome);
     let batch = Batch::new(vec![Step(3), Step(77)]).unwrap();
     let out = guest.handle(at(1), ToGuest::Ask { exchange, purpose, batch });
-    assert!(out.iter().all(|message| message.message().kind() == "leave"), "{out:?}");
+    let [leave] = &out[..] else { unreachable!("{out:?}") };
+    // The host learns what kind of trouble it was, and no more.
+    let departure = Departure::Failed(Text::of("a peer broke the rules"));
+    assert_eq!(*leave.message(), ToHost::Leave { session: 1, departure });
     let Some(GuestEnd::Stopped(PartyError::PeerMisbehaved { what, .. })) = guest.ended() else {
         unreachable!("it must stop")
     };
@@ -255,6 +259,91 @@ fn a_folder_of_something_else_is_refused() {
         assert!(error.contains("(rate 20), expected rate 5; choose another folder"), "{error}");
     }
     assert!(open_guest("rate 20").is_ok() && open_host("rate 20").is_ok());
+}
+
+/// One guest's name and words, which may hold paths of its machine, are not told to another.
+#[test]
+fn guests_hear_nothing_of_each_other() {
+    let guests = [(id("a"), WIDTH as u32), (id("fleet-b"), WIDTH as u32)].into();
+    let settings = HostSettings { guests, absent: Absent::Stop, ..host_settings() };
+    let mut host = new_host(settings).unwrap();
+    for party in ["a", "fleet-b"] {
+        let hello = Hello { party: id(party), ..hello() };
+        host.handle(at(1), &id(party), ToHost::Hello(Box::new(hello)));
+    }
+    let departure = Departure::Failed(Text::of("/home/b/run: no space"));
+    let out = host.handle(at(2), &id("fleet-b"), ToHost::Leave { session: 1, departure });
+    // Those who run the host read all of it.
+    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains("fleet-b") && error.to_string().contains("no space"));
+    let told: Vec<_> = out.iter().filter(|(to, _)| *to == id("a")).collect();
+    let [(_, message)] = told[..] else { unreachable!("{out:?}") };
+    let reason = Text::of("a guest has been away for too long");
+    assert_eq!(*message.message(), ToGuest::Refuse { session: 0, reason });
+}
+
+/// Lets a host and its guest speak, until something has happened or a message is about to be lost.
+fn train(
+    guest: &mut Guest<ToyGuest, MemoryStore>,
+    host: &mut Host<ToyHost, MemoryStore>,
+    mut until: impl FnMut(&[Event], &ToHost) -> bool,
+) {
+    let mut to_host: VecDeque<_> = guest.tick(at(1)).into();
+    while let Some(message) = to_host.pop_front() {
+        let message = message.into_message();
+        if until(&host.take_events(), &message) {
+            return;
+        }
+        for (_, answer) in host.handle(at(1), &id("a"), message) {
+            to_host.extend(guest.handle(at(1), answer.into_message()));
+        }
+    }
+}
+
+/// The model is complete: a guest that does not confirm is not waited for as in training.
+#[test]
+fn a_lost_goodbye_does_not_hold_up_the_host() {
+    let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
+    train(&mut guest, &mut host, |_, message| message.kind() == "leave");
+    let silence = Timing::default().silence.as_secs();
+    host.tick(at(silence));
+    assert!(host.ended().is_none());
+    host.tick(at(1 + silence));
+    assert!(matches!(host.ended(), Some(HostEnd::Finished(_))));
+    assert_eq!(host.unconfirmed().collect::<Vec<_>>(), [&id("a")]);
+}
+
+/// A guest is not sent to a round that it says it does not hold.
+#[test]
+fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
+    let disk = MemoryStore::default();
+    let open = || {
+        let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
+        let make = Box::new(move |_: &_| Ok(ToyHost::new(vec![id("a")])));
+        Host::new(host_settings(), make, disk.clone(), ledger, at(0)).expect("a host")
+    };
+    let mut kept = None;
+    train(&mut new_guest(guest_settings()), &mut open(), |events, _| {
+        kept = events.iter().find_map(|event| match event {
+            Event::Kept(round) => Some(*round),
+            _ => None,
+        });
+        kept.is_some()
+    });
+    let kept = kept.expect("a checkpoint");
+    let mut host = open();
+    let mut greet = |greeting, rounds| {
+        let standing = Standing { run: Some(RunId(1)), kept: rounds, live: None };
+        let hello = Hello { session: 2, greeting, standing, ..hello() };
+        let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
+        out.into_iter().find_map(|(_, message)| match message.into_message() {
+            ToGuest::Welcome(welcome) => Some(welcome.resume),
+            _ => None,
+        })
+    };
+    assert_eq!(greet(1, vec![kept]), Some(Resume::Exactly(kept)));
+    assert_eq!(greet(2, vec![kept]), Some(Resume::Exactly(kept)));
+    assert_eq!(greet(3, Vec::new()), Some(Resume::Exactly(Round::START)));
 }
 
 /// Batches hold only samples that all parties have; without any the run ends with a word.

@@ -138,7 +138,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             self.tell_finish(now, party, out)?;
         }
         // The model is complete: a guest that does not confirm is reported, not waited for.
-        if lasted(since, now.monotonic, timing.limit) {
+        if lasted(since, now.monotonic, timing.silence) {
             self.stage = Stage::Finished;
         }
         Ok(())

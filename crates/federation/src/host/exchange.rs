@@ -8,9 +8,9 @@ use traffic::Step;
 use super::{Absent, Event, Host, Kept, Stage, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::parts::{Batch, Embedding};
-use crate::message::{Exchange, Purpose, Resume, ToGuest};
+use crate::message::{Exchange, Purpose, Resume, Standing, ToGuest};
 use crate::model::{Embeddings, HostModel};
-use crate::party::{Attempt, Now, PartyId, Round};
+use crate::party::{Now, PartyId, Round};
 use crate::store::Store;
 use crate::timing::lasted;
 
@@ -237,7 +237,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         &mut self,
         now: Now,
         party: &PartyId,
-        live: Option<(Attempt, Round)>,
+        standing: &Standing,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let (Some(card), Some(running)) = (&self.card, &self.running) else { return Ok(()) };
@@ -249,8 +249,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let last =
             running.settled.as_ref().and_then(|settled| settled.messages.get(party)).cloned();
         let Some(seat) = self.seats.get(party) else { return Ok(()) };
+        let holds = done == Round::START || standing.kept.contains(&done);
         let waiting = Some((seat.session, attempt, Resume::Exactly(done)));
-        match live {
+        match standing.live {
             Some((its, round)) if its == attempt && round == done => {
                 self.welcome(now, party, Resume::Exactly(done), out)?;
                 self.ask(now, party, out)
@@ -263,7 +264,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 self.ask(now, party, out)
             }
             // The welcome got lost.
-            None if seat.welcome == waiting && !seat.spoke => {
+            None if seat.welcome == waiting && !seat.spoke && holds => {
                 self.welcome(now, party, Resume::Exactly(done), out)?;
                 self.ask(now, party, out)
             }

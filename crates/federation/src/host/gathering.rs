@@ -58,7 +58,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 }
                 Ok(())
             }
-            Stage::Training => self.rejoin(now, from, standing.live, out),
+            Stage::Training => self.rejoin(now, from, &standing, out),
             Stage::Closing(_) | Stage::Finishing(_) => self.rejoin_late(now, from, &standing, out),
             Stage::Finished | Stage::Stopped(_) => Ok(()),
         }
