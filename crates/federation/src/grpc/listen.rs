@@ -34,6 +34,8 @@ use proto::federation_server::{Federation, FederationServer};
 
 /// How long a guest that was cut off has to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a host that ends waits for its last words to go out.
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// What the network tells the host.
 #[derive(Debug)]
@@ -62,6 +64,9 @@ struct Hub {
     count: AtomicU64,
     refused: AtomicU64,
     traffic: Arc<Traffic>,
+    /// One for each connection that may be open.
+    places: Arc<Semaphore>,
+    closing: watch::Sender<bool>,
 }
 
 /// The way to a guest.
@@ -82,6 +87,7 @@ pub async fn listen(
 ) -> std::io::Result<Door> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
+    let places = Arc::new(Semaphore::new(limits.connections));
     let hub = Arc::new(Hub {
         accepted,
         limits,
@@ -90,6 +96,8 @@ pub async fn listen(
         count: AtomicU64::new(0),
         refused: AtomicU64::new(0),
         traffic: Arc::default(),
+        places,
+        closing: watch::Sender::new(false),
     });
     let task = tokio::spawn(accept(listener, TlsAcceptor::from(tls), hub.clone()));
     Ok(Door { hub, address, task })
@@ -129,10 +137,12 @@ impl Door {
         self.hub.traffic.clone()
     }
 
-    /// Ends all connections, after what was sent has gone out or a second has passed.
+    /// Ends all connections, after what was sent has gone out or two seconds have passed.
     pub async fn close(self) {
+        self.hub.closing.send_replace(true);
         self.hub.lines().clear();
-        tokio::time::sleep(LAST_WORDS.min(Duration::from_millis(300))).await;
+        let all = u32::try_from(self.hub.limits.connections).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(CLOSING, self.hub.places.acquire_many(all)).await;
     }
 }
 
@@ -147,6 +157,16 @@ impl Hub {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes out a line that has ended, unless a newer one has taken its place.
+    fn forget(&self, guest: &PartyId, number: u64) -> bool {
+        let mut lines = self.lines();
+        let current = lines.get(guest).is_some_and(|line| line.number == number);
+        if current {
+            lines.remove(guest);
+        }
+        current
+    }
+
     fn refuse(&self, peer: SocketAddr, why: &str) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         warn!(%peer, "connection refused: {why}");
@@ -154,7 +174,6 @@ impl Hub {
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, hub: Arc<Hub>) {
-    let places = Arc::new(Semaphore::new(hub.limits.connections));
     // Ends all connections when the door is dropped.
     let mut connections = tokio::task::JoinSet::new();
     loop {
@@ -168,7 +187,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, hub: Arc<Hub>) {
                 continue;
             }
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Ok(place) = hub.places.clone().try_acquire_owned() else {
             hub.refuse(peer, "too many connections");
             continue;
         };
@@ -218,6 +237,7 @@ async fn serve(
         .keep_alive_timeout(hub.limits.keep_alive_timeout);
     let connection = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
+    let mut closing = hub.closing.subscribe();
     tokio::select! {
         ended = &mut connection => {
             if let Err(error) = ended {
@@ -228,6 +248,10 @@ async fn serve(
             // The stream says why; whether or not the guest reads it, this is the end.
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(LAST_WORDS, connection).await;
+        }
+        () = async { drop(closing.wait_for(|closing| *closing).await) } => {
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(CLOSING, connection).await;
         }
     }
     Ok(())
@@ -287,13 +311,10 @@ impl Federation for Guestbook {
             if status.code() != tonic::Code::Ok {
                 let _ = outgoing.try_send(Err(status));
             }
-            {
-                let mut lines = hub.lines();
-                if lines.get(&card.name).is_some_and(|line| line.number == number) {
-                    lines.remove(&card.name);
-                }
+            // One that was replaced is no news: the guest is connected by another.
+            if hub.forget(&card.name, number) {
+                let _ = hub.arrivals.send(Arrival::Disconnected(card.name, reason)).await;
             }
-            let _ = hub.arrivals.send(Arrival::Disconnected(card.name, reason)).await;
         });
         Ok(Response::new(ReceiverStream::new(messages)))
     }
@@ -345,3 +366,6 @@ impl Pump<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

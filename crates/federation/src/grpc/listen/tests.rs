@@ -1,0 +1,35 @@
+//! Lines that replace each other.
+
+use super::*;
+
+fn hub() -> Hub {
+    let (_, accepted) = watch::channel(Accepted::default());
+    Hub {
+        accepted,
+        limits: Limits::default(),
+        arrivals: mpsc::channel(1).0,
+        lines: Mutex::default(),
+        count: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        traffic: Arc::default(),
+        places: Arc::new(Semaphore::new(1)),
+        closing: watch::Sender::new(false),
+    }
+}
+
+fn line(number: u64) -> Line {
+    Line { number, outgoing: mpsc::channel(1).0, _replaced: watch::Sender::new(()) }
+}
+
+/// The end of a replaced connection is not the end of the guest's.
+#[test]
+fn only_the_end_of_the_newest_line_is_news() {
+    let (hub, guest) = (hub(), PartyId::new("fleet-a").unwrap());
+    hub.lines().insert(guest.clone(), line(0));
+    hub.lines().insert(guest.clone(), line(1));
+    assert!(!hub.forget(&guest, 0));
+    assert!(hub.lines().contains_key(&guest));
+    assert!(hub.forget(&guest, 1));
+    assert!(!hub.forget(&guest, 1));
+    assert!(hub.lines().is_empty());
+}
