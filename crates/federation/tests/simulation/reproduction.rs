@@ -26,6 +26,14 @@ fn one_loses_its_memory_at_any_moment() {
     }
 }
 
+/// A guest that was away at the end hears of it when the host is started again.
+#[test]
+fn a_guest_that_misses_the_end_is_told_later() {
+    for messages in 20..45 {
+        ends_alike(1, &[Deliver(messages), Crash(1), Pause(40), Pause(40)]);
+    }
+}
+
 /// A guest that is away for longer than the limit stops everyone, and nobody hangs.
 #[test]
 fn a_guest_that_stays_away_stops_everyone() {

@@ -162,6 +162,12 @@ impl World {
             if self.all_ended() {
                 return self.outcome();
             }
+            // A host does not wait long for guests that were away at the end; started again, it
+            // tells them.
+            let host = self.host.as_ref().and_then(|host| host.ended());
+            if matches!(host, Some(HostEnd::Finished(_))) {
+                self.restart(0);
+            }
             self.pause(TIMING.resend);
         }
         Outcome::Hangs(self.words())
