@@ -56,7 +56,8 @@ pub struct TrainArguments {
     epochs: Option<u64>,
     /// Folder for the trained model: one neural estimator, one rate, one target
     ///
-    /// A run that was interrupted continues where it stood and ends with the same weights.
+    /// A run that was interrupted continues where it stood and ends with the same weights. For `fedtse`
+    /// and `fedtse-cell` it holds each party's checkpoints and ledger, but no model for `estimate` yet
     #[arg(long)]
     out: Option<PathBuf>,
     /// The part of the data that is scored; choices belong on the validation part
