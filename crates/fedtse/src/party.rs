@@ -6,21 +6,25 @@ mod endpoints;
 mod gauges;
 pub mod guest;
 mod guest_config;
-mod guest_part;
+pub mod guest_part;
 pub mod host;
 mod host_config;
-mod host_part;
+pub mod host_part;
 mod logs;
 pub mod rehearse;
 mod stopping;
 
 use std::time::SystemTime;
 
-use anyhow::{Result, bail};
-use federation::PartyId;
+use anyhow::{Context, Result, bail};
 use federation::grpc::Card;
 use federation::message::parts::Text;
-use tracing::warn;
+use federation::{PartyId, Round};
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tracing::{info, warn};
+
+use crate::subject::hexadecimal;
 
 /// The name and version of this program, as other parties see it.
 fn software() -> Text {
@@ -52,5 +56,24 @@ fn digest(weights: &[f32]) -> String {
     use sha2::{Digest, Sha256};
     let mut hash = Sha256::new();
     weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
-    hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&hash.finalize()[..8])
+}
+
+/// The thread that reads and writes the network; the models have the others.
+fn network_threads() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("network threads")
+}
+
+/// Says that a party has stopped because it was asked to.
+fn print_stopped(reason: &Text, round: Round, json: bool) {
+    info!(%round, "stopped: {reason}");
+    if json {
+        println!("{}", json!({"stopped": reason.as_str(), "round": round}));
+    } else {
+        println!("stopped in round {round}; start again to go on");
+    }
 }

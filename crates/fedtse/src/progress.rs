@@ -19,6 +19,12 @@ pub fn spinner(what: &'static str) -> ProgressBar {
     spinner
 }
 
+/// What a bar over epochs says after one of them.
+pub fn after_epoch(bar: &ProgressBar, number: usize, train: f64, validation: f64) {
+    bar.set_position(number as u64);
+    bar.set_message(format!("epoch {number:>3}: loss {train:.4}, validation {validation:.4}"));
+}
+
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -8,8 +8,12 @@ use sha2::{Digest, Sha256};
 /// A digest that tells one from another. Scales and steps stand for the data: other recordings, rates
 /// and targets have others.
 pub fn subject(of: &impl Serialize) -> Result<Text> {
-    let digest = Sha256::digest(serde_json::to_vec(of)?);
-    Ok(Text::of(digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+    Ok(Text::of(hexadecimal(&Sha256::digest(serde_json::to_vec(of)?))))
+}
+
+/// Two digits for each byte.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use tracing::info;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
 use super::guest_part::GuestOf;
-use super::{config, endpoints, logs, stopping};
+use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -54,11 +54,7 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
     let mut guest = Guest::new(settings, part.maker(), store, ledger, clock.now())?;
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("network threads")?;
+    let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
     let (sender, mut arrivals) = mpsc::channel(64);
     let (line, stop) = runtime.block_on(async {
@@ -100,12 +96,7 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
             Ok(())
         }
         Some(GuestEnd::Stopped(PartyError::Stopped { reason })) => {
-            info!(round = %guest.round(), "stopped: {reason}");
-            if json {
-                println!("{}", json!({"stopped": reason.as_str(), "round": guest.round()}));
-            } else {
-                println!("stopped in round {}; start again to go on", guest.round());
-            }
+            print_stopped(reason, guest.round(), json);
             Ok(())
         }
         Some(GuestEnd::Stopped(error)) => bail!("{error}"),

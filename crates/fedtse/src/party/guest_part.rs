@@ -1,11 +1,12 @@
 //! A guest's data and sub-model, as a federation drives them.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    FleetData, GuestCard, GuestInputs, GuestPlan, GuestShape, LayerSubModel, Sizes, Timeline,
+    FleetData, GuestCard, GuestInputs, GuestPlan, GuestShape, LayerSubModel, Seat, Sizes, Timeline,
     WINDOW, train_span,
 };
 use federation::fedbcd::FedGuest;
@@ -13,6 +14,7 @@ use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{ModelFailure, Plan};
+use traffic::Step;
 
 use crate::subject::subject;
 
@@ -31,10 +33,20 @@ impl GuestPart {
     /// Reads a fleet. Scales are those of its first 70 % of time, where training lies.
     pub fn read(folder: &Path, fleet: &str, plan: &GuestPlan) -> Result<Self> {
         let fleet = FleetData::open(folder, fleet)?;
+        let train = train_span(&sensing::split(fleet.timeline().windows()).train);
+        Self::of(&fleet, &train, plan, Sizes::default())
+    }
+
+    /// A fleet that was read before, with scales of this span.
+    pub fn of(
+        fleet: &FleetData,
+        train: &RangeInclusive<Step>,
+        plan: &GuestPlan,
+        sizes: Sizes,
+    ) -> Result<Self> {
         let timeline = Arc::clone(fleet.timeline());
-        let train = train_span(&sensing::split(timeline.windows()).train);
-        let (inputs, card) = plan.read(&fleet, &train)?;
-        let shape = plan.shape(&inputs, Sizes::default());
+        let (inputs, card) = plan.read(fleet, train)?;
+        let shape = plan.shape(&inputs, sizes);
         Ok(GuestPart { timeline, windows: Arc::new(inputs), card, shape })
     }
 
@@ -50,6 +62,11 @@ impl GuestPart {
     /// What it can embed.
     pub fn held(&self) -> Result<HeldSteps> {
         Ok(HeldSteps::of(self.timeline.windows().iter().copied())?)
+    }
+
+    /// Its place at the host's head.
+    pub fn seat(&self) -> Seat {
+        Seat::of(&self.shape)
     }
 
     /// Numbers of its embeddings, per sample.

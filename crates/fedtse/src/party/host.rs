@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
 use super::host_part::HostOf;
-use super::{config, endpoints, logs, stopping};
+use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -56,11 +56,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
     let mut host = Host::new(settings, part.maker(seats), store, ledger, clock.now())?;
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("network threads")?;
+    let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
     let (sender, mut arrivals) = mpsc::channel(64);
     let (door, stop) = runtime.block_on(async {
@@ -104,12 +100,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
             Ok(())
         }
         Some(HostEnd::Stopped(PartyError::Stopped { reason })) => {
-            info!(round = %host.round(), "stopped: {reason}");
-            if json {
-                println!("{}", json!({"stopped": reason.as_str(), "round": host.round()}));
-            } else {
-                println!("stopped in round {}; start again to go on", host.round());
-            }
+            print_stopped(reason, host.round(), json);
             Ok(())
         }
         Some(HostEnd::Stopped(error)) => bail!("{error}"),

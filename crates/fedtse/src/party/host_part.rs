@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use estimator::{HostStudy, NeuralPlan, Score, Seat, Study, score};
+use estimator::{Estimates, HostStudy, NeuralPlan, Score, Seat, Study, score};
 use federation::fedbcd::FedHost;
 use federation::host::MakeHostModel;
 use federation::message::Terms;
 use federation::message::parts::Text;
 use federation::{ModelFailure, Plan, Samples};
+use traffic::Step;
 
 use super::guest_part::terms;
 use crate::subject::subject;
@@ -57,24 +58,44 @@ impl HostPart {
 
     /// Makes the host's model, with seats for its guests, when the plan is known.
     pub fn maker(&self, seats: Vec<Seat>) -> MakeHostModel<HostOf> {
-        let windows = Arc::clone(&self.windows);
-        let shape = self.plan.host_shape(windows.inputs(), seats);
-        Box::new(move |plan: &Plan| {
-            let network = windows.timeline().network();
-            let model = estimator::HostModel::new(&shape, network, plan.seed, plan.rule())
-                .map_err(|error| ModelFailure(error.to_string()))?;
-            FedHost::new(model, Arc::clone(&windows), plan)
-        })
+        maker(&self.windows, &self.plan, seats)
     }
 
     /// Errors on the samples that were estimated, over the links that are scored.
     pub fn score(&self, model: &HostOf) -> Score {
-        let (mut steps, mut states) = (Vec::new(), Vec::new());
-        for (&step, estimate) in model.estimates() {
-            steps.push(step);
-            let all: Vec<_> = self.windows.card().states(estimate).collect();
-            states.extend(self.study.targets().iter().map(|link| all[link.index()]));
-        }
+        let steps: Vec<Step> = model.estimates().keys().copied().collect();
+        let estimates = model.estimates().values().map(Vec::as_slice);
+        let states = of_targets(&self.study, &self.windows, estimates);
         score(&self.study, self.plan.target, &steps, &states)
     }
+}
+
+/// Makes the host's model, with seats for its guests, when the plan is known.
+pub fn maker(
+    windows: &Arc<HostStudy>,
+    plan: &NeuralPlan,
+    seats: Vec<Seat>,
+) -> MakeHostModel<HostOf> {
+    let windows = Arc::clone(windows);
+    let shape = plan.host_shape(windows.inputs(), seats);
+    Box::new(move |plan: &Plan| {
+        let network = windows.timeline().network();
+        let model = estimator::HostModel::new(&shape, network, plan.seed, plan.rule())
+            .map_err(|error| ModelFailure(error.to_string()))?;
+        FedHost::new(model, Arc::clone(&windows), plan)
+    })
+}
+
+/// The states of the links that are scored, of one estimate after the other.
+pub fn of_targets<'a>(
+    study: &Study,
+    windows: &HostStudy,
+    estimates: impl Iterator<Item = &'a [f32]>,
+) -> Estimates {
+    let mut states = Vec::new();
+    for estimate in estimates {
+        let all: Vec<_> = windows.card().states(estimate).collect();
+        states.extend(study.targets().iter().map(|link| all[link.index()]));
+    }
+    states
 }

@@ -48,9 +48,7 @@ pub fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let began = Instant::now();
     let summary = memory::run(&mut host, &mut guests, |event| {
         if let Event::Epoch(epoch) = event {
-            bar.inc(1);
-            let losses = format!("loss {:.4}, validation {:.4}", epoch.train, epoch.validation);
-            bar.set_message(format!("epoch {:>3}: {losses}", epoch.number));
+            progress::after_epoch(&bar, epoch.number as usize, epoch.train, epoch.validation);
         }
     })?;
     let seconds = began.elapsed().as_secs_f64();

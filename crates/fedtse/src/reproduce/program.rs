@@ -51,8 +51,7 @@ fn own_hash() -> Result<String> {
 pub fn sha256(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     parts.iter().for_each(|part| hasher.update(part));
-    let digits = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    format!("sha256:{digits}")
+    format!("sha256:{}", crate::subject::hexadecimal(&hasher.finalize()))
 }
 
 #[cfg(test)]

@@ -9,25 +9,22 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use estimator::{
-    Epoch, Estimates, GuestInputs, GuestShape, HostModel, HostShape, HostStudy, LayerSubModel,
-    NeuralPlan, Seat, Study, WINDOW,
-};
-use federation::fedbcd::{FedGuest, FedHost};
-use federation::guest::{GuestSettings, MakeGuestModel};
-use federation::host::MakeHostModel;
-use federation::message::Terms;
-use federation::message::parts::{HeldSteps, Text};
+use estimator::{Epoch, Estimates, HostStudy, NeuralPlan, Study};
+use federation::guest::GuestSettings;
+use federation::message::parts::Text;
 use federation::{
     Absent, Event, FolderStore, Guest, Host, HostSettings, Ledger, LocalUpdates, LocalVariant,
-    MemoryStore, ModelFailure, Now, Numbers, PartyId, Plan, RunId, Samples, Store, Timing,
-    ledger::MemorySink, memory,
+    MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Store, Timing, ledger::MemorySink,
+    memory,
 };
 use indicatif::ProgressBar;
-use traffic::{LinkState, Step};
+use traffic::Step;
 
 use super::curves;
 use super::fit::{Fitted, Training};
+use crate::party::guest_part::{GuestPart, terms};
+use crate::party::host_part::{self, HostOf};
+use crate::progress;
 use crate::subject::subject;
 
 /// The host's name.
@@ -66,7 +63,6 @@ impl FederationOptions {
     }
 }
 
-type GuestModel = FedGuest<LayerSubModel, Arc<GuestInputs>>;
 type AnyStore = Box<dyn Store>;
 
 /// Trains host and guests and estimates some windows. Checkpoints and ledgers of all parties are
@@ -79,36 +75,26 @@ pub fn train(
     keep: Option<&Path>,
     bar: &ProgressBar,
 ) -> Result<Fitted> {
-    let terms = Terms {
-        network_hash: Text::of(study.timeline().network_hash()),
-        step_s: study.step().get(),
-        origin_s: 0.0,
-        window: WINDOW as u32,
-    };
-    let held = HeldSteps::of(study.windows().iter().copied())?;
-    let links = study.network().links().len();
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
         let party = PartyId::new(&guest.name)?;
-        let (inputs, card) = guest.read(fleet, &study.train_span())?;
-        let shape = guest.shape(&inputs, plan.sizes);
-        let width = shape.crossing.len(links) as u32;
-        seats.push(Seat::of(&shape));
-        widths.insert(party.clone(), width);
+        let part = GuestPart::of(fleet, &study.train_span(), guest, plan.sizes)?;
+        seats.push(part.seat());
+        widths.insert(party.clone(), part.width());
         let settings = GuestSettings {
             party: party.clone(),
             host: PartyId::new(HOST)?,
             software: Text::of(env!("CARGO_PKG_VERSION")),
             session: 1,
-            terms: terms.clone(),
-            subject: subject(&(&card, &shape, study.windows()))?,
-            held: held.clone(),
-            width,
+            terms: part.terms(),
+            subject: part.subject()?,
+            held: part.held()?,
+            width: part.width(),
             timing: Timing::default(),
         };
         let (store, ledger) = shelf(keep, &party)?;
-        let make = guest_maker(study, shape, inputs);
-        guests.insert(party, Guest::new(settings, make, store, ledger, Now::default())?);
+        let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
+        guests.insert(party, guest);
     }
     let host_study = Arc::new(HostStudy::new(study, plan)?);
     let settings = HostSettings {
@@ -116,7 +102,7 @@ pub fn train(
         guests: widths,
         software: Text::of(env!("CARGO_PKG_VERSION")),
         run: RunId(plan.seed),
-        terms,
+        terms: terms(study.timeline()),
         subject: subject(&(plan, host_study.card(), windows))?,
         plan: Plan {
             seed: plan.seed,
@@ -138,14 +124,11 @@ pub fn train(
         timing: Timing::default(),
     };
     let (store, ledger) = shelf(keep, &settings.party)?;
-    let shape = plan.host_shape(host_study.inputs(), seats);
-    let make = host_maker(&host_study, shape);
+    let make = host_part::maker(&host_study, plan, seats);
     let mut host = Host::new(settings, make, store, ledger, Now::default())?;
     let summary = memory::run(&mut host, &mut guests, |event| {
         if let Event::Epoch(epoch) = event {
-            bar.set_position(epoch.number.into());
-            let losses = format!("loss {:.4}, validation {:.4}", epoch.train, epoch.validation);
-            bar.set_message(format!("epoch {:>3}: {losses}", epoch.number));
+            progress::after_epoch(bar, epoch.number as usize, epoch.train, epoch.validation);
         }
     })?;
     bar.finish_and_clear();
@@ -171,29 +154,6 @@ pub fn train(
     })
 }
 
-fn guest_maker(
-    study: &Study,
-    shape: GuestShape,
-    inputs: GuestInputs,
-) -> MakeGuestModel<GuestModel> {
-    let (timeline, inputs) = (Arc::clone(study.timeline()), Arc::new(inputs));
-    Box::new(move |plan: &Plan| {
-        let model = LayerSubModel::of(&shape, timeline.network(), plan.seed, plan.rule())
-            .map_err(|error| ModelFailure(error.to_string()))?;
-        FedGuest::new(model, Arc::clone(&inputs), plan)
-    })
-}
-
-fn host_maker(study: &Arc<HostStudy>, shape: HostShape) -> MakeHostModel<FedHost<Arc<HostStudy>>> {
-    let study = Arc::clone(study);
-    Box::new(move |plan: &Plan| {
-        let network = study.timeline().network();
-        let model = HostModel::new(&shape, network, plan.seed, plan.rule())
-            .map_err(|error| ModelFailure(error.to_string()))?;
-        FedHost::new(model, Arc::clone(&study), plan)
-    })
-}
-
 /// A party's checkpoints and ledger: in a folder of its own, or in memory.
 fn shelf(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger)> {
     let Some(folder) = keep else {
@@ -206,19 +166,12 @@ fn shelf(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger)> {
 }
 
 /// The estimates of the scored links, window by window.
-fn scored(
-    study: &Study,
-    host: &HostStudy,
-    model: &FedHost<Arc<HostStudy>>,
-    windows: &[Step],
-) -> Result<Estimates> {
-    let mut states = Vec::with_capacity(windows.len() * study.targets().len());
-    for step in windows {
-        let estimate = model.estimates().get(step).with_context(|| {
+fn scored(study: &Study, host: &HostStudy, model: &HostOf, windows: &[Step]) -> Result<Estimates> {
+    let estimates = windows.iter().map(|step| {
+        model.estimates().get(step).map(Vec::as_slice).with_context(|| {
             format!("step {}: found no estimate; is this folder's run of another --part?", step.0)
-        })?;
-        let all: Vec<LinkState> = host.card().states(estimate).collect();
-        states.extend(study.targets().iter().map(|link| all[link.index()]));
-    }
-    Ok(states)
+        })
+    });
+    let estimates = estimates.collect::<Result<Vec<_>>>()?;
+    Ok(host_part::of_targets(study, host, estimates.into_iter()))
 }

@@ -191,9 +191,7 @@ fn train(
         if let Some(folder) = keep {
             data.keep(&trainer, folder)?;
         }
-        bar.inc(1);
-        let losses = format!("loss {:.4}, validation {:.4}", epoch.train, epoch.validation);
-        bar.set_message(format!("epoch {:>3}: {losses}", epoch.number));
+        crate::progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
     bar.finish_and_clear();
     let best_epoch = trainer.best_epoch().map(|epoch| epoch.number);
