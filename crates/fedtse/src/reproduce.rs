@@ -34,6 +34,7 @@ mod runner;
 mod table;
 mod table2;
 mod table4;
+mod variant;
 
 /// Make a table of the paper, our numbers beside the paper's
 ///

@@ -54,6 +54,9 @@ pub struct TrainArguments {
     /// Epochs of the neural estimators, at most; 100 for `link`, 200 for `paper` unless given
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     epochs: Option<u64>,
+    /// Highest learning rate of the neural estimators; 0.003 for `link`, 0.0003 for `paper` unless given
+    #[arg(long, value_parser = learning_rate)]
+    learning_rate: Option<f32>,
     /// Folder for the trained model: one neural estimator, one rate, one target
     ///
     /// A run that was interrupted continues where it stood and ends with the same weights. For `fedtse`
@@ -194,9 +197,15 @@ fn task(arguments: &TrainArguments, target: TargetKind) -> Task {
         target,
         seed: arguments.seed,
         epochs: arguments.epochs.map(|epochs| epochs as usize),
+        learning_rate: arguments.learning_rate,
         guest: arguments.guest,
         federation: arguments.federation,
     }
+}
+
+fn learning_rate(text: &str) -> Result<f32, String> {
+    let rate = text.parse().ok().filter(|rate: &f32| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "expected a number of more than 0".to_owned())
 }
 
 fn print(rows: &[Row], part: Part) {

@@ -53,8 +53,8 @@ fn an_interrupted_run_ends_with_the_same_table() {
     let run = |out| Run { table: "table2", out, data: &data };
 
     let shown = ok_json(&run(&whole).arguments(&more));
-    // 2 demand seeds, 2 targets, 2 rates; neural: 2 architectures, 2 training seeds.
-    assert_eq!(jobs(&whole).len(), 2 * 2 * (2 * 2 * (1 + 2) + 2 + 2));
+    // 2 demand seeds, 2 targets, 2 rates; neural: 2 training seeds, 2 architectures and a wide one.
+    assert_eq!(jobs(&whole).len(), 2 * 2 * (2 * (2 * (1 + 2) + 2) + 2 + 2));
     assert_eq!(shown["unfinished"], Value::Array(Vec::new()));
     assert_eq!(shown["quick"], true);
 
@@ -113,6 +113,49 @@ fn the_numbers_are_those_of_train() {
     }
     assert_eq!(shown["paper"][2]["rmse"][0], serde_json::json!([6.75, 3.99]));
     assert_eq!(shown["datasets"][0]["source"]["seed"], "3");
+}
+
+#[test]
+fn the_federation_loses_nothing_but_what_its_crossing_is_too_narrow_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let more = ["--only", "oracle,fedtse", "--seeds", "1", "--target", "raw", "--rates", "20"];
+    let shown = ok_json(&Run { table: "table2", out: &out, data: &data }.arguments(&more));
+    let rows: BTreeMap<&str, &Value> = shown["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["label"].as_str().unwrap(), row))
+        .collect();
+    // The same network, trained by host and guest: the same errors to the last digit.
+    assert_eq!(rows["FedTSE, `link`"]["cells"], rows["Oracle, `link`"]["cells"]);
+    assert_eq!(rows["FedTSE, `paper`"]["cells"], rows["Oracle, `paper`"]["cells"]);
+    for other in ["FedTSE, `link`, d = 1", "FedTSE, `link`, d = 2", "Oracle, `link`, wide"] {
+        assert_ne!(rows[other]["cells"], rows["Oracle, `link`"]["cells"], "{other}");
+    }
+    // d is chosen on the validation part, which is not the test part.
+    let chosen = rows["FedTSE, `link`"];
+    assert!(chosen["validation"][0][0]["density"]["rmse"]["mean"].is_number());
+    assert_ne!(chosen["validation"], chosen["cells"]);
+    // What left the parties: four numbers of four bytes for each of 17 links, to and fro.
+    let bytes = |name: &str| {
+        let job: Value = serde_json::from_str(&jobs(&out)[name]).unwrap();
+        job["bytes"].as_f64().unwrap()
+    };
+    let (four, one) = ("seed-1.fedtse.link.fleet-20.raw.training-1", ".crossing-1");
+    let ratio = bytes(four) / bytes(&format!("{four}{one}"));
+    assert!((3.0..4.0).contains(&ratio), "{ratio}");
+
+    // A job as programs before the federation wrote it.
+    let path = out.join("jobs").join("seed-1.oracle.link.fleet-20.raw.training-1.json");
+    let mut old: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(old["format"], "fedtse-job/1");
+    assert_eq!(old["job"].get("variant"), None);
+    old.as_object_mut().unwrap().remove("validation").unwrap();
+    std::fs::write(&path, old.to_string()).unwrap();
+    let more = [&more[..], &["--report"]].concat();
+    let again = ok_json(&Run { table: "table2", out: &out, data: &data }.arguments(&more));
+    assert_eq!(again["rows"], shown["rows"]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::datasets::Facts;
 use super::peer::Boosting;
 use super::program::Program;
+use super::variant::Variant;
 use crate::simulate::World;
 use crate::train::Method;
 
@@ -43,6 +44,9 @@ pub struct Job {
     pub target: TargetKind,
     /// Windows for training and validation, the last before the test part; all if none.
     pub samples: Option<usize>,
+    /// What it has otherwise than usual; not in files that were written before there was any.
+    #[serde(default, skip_serializing_if = "Variant::is_usual")]
+    pub variant: Variant,
 }
 
 /// What all jobs of a run have in common.
@@ -70,8 +74,16 @@ pub struct Record {
     pub peer: Option<String>,
     pub command: String,
     pub score: Score,
+    /// On the validation part, where choices belong; not in files of earlier programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Score>,
     pub best_epoch: Option<usize>,
     pub epochs: Option<usize>,
+    /// Of the federated ones: exchanges, and bytes that left any party.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
     pub seconds: f64,
 }
 
@@ -125,14 +137,15 @@ impl Job {
         if let Some(samples) = self.samples {
             add(format!("samples-{samples}"));
         }
-        name
+        name + &self.variant.suffix()
     }
 
     /// About how long it takes beside others: seconds of one core, on 4,800 steps.
     pub fn weight(&self) -> u64 {
+        let effort = self.variant.effort();
         match (self.estimator, self.architecture) {
-            (Estimator::Own(_), Some(Architecture::Link)) => 24,
-            (Estimator::Own(_), Some(Architecture::Paper)) => 105,
+            (Estimator::Own(_), Some(Architecture::Link)) => 24 * effort,
+            (Estimator::Own(_), Some(Architecture::Paper)) => 105 * effort,
             (Estimator::Own(Method::ScaleUp), None) => 1,
             (Estimator::Own(_), None) => 2,
             (Estimator::Peer(_), _) => 35,
@@ -218,8 +231,11 @@ impl Record {
             peer: None,
             command: String::new(),
             score: Score::default(),
+            validation: None,
             best_epoch: None,
             epochs: None,
+            rounds: None,
+            bytes: None,
             seconds: 0.0,
         }
     }

@@ -28,6 +28,7 @@ pub fn render(table: &Table) -> String {
             let _ = write!(text, "\nRMSE of {unit}:\n\n");
             text += &errors(table, at, quantity, place);
         }
+        text += &choices(table, at);
         text += &gains(table, target);
     }
     text += "\n## Notes\n\n";
@@ -93,6 +94,31 @@ fn errors(table: &Table, at: usize, quantity: Quantity, place: usize) -> String 
     aligned(&grid)
 }
 
+/// Density and flow of the rows among which one was chosen, on the validation part; nothing if
+/// there are none.
+fn choices(table: &Table, at: usize) -> String {
+    let mut grid = vec![header(table, "")];
+    for row in &table.rows {
+        let Some(cells) = row.validation.as_ref().and_then(|targets| targets.get(at)) else {
+            continue;
+        };
+        let cells = cells.iter().map(|cell| match cell {
+            Some(cell) => {
+                let mean = |quantity| cell.rmse(quantity).mean;
+                format!("{:.2} / {:.2}", mean(Quantity::Density), mean(Quantity::Flow))
+            }
+            None => "–".to_owned(),
+        });
+        grid.push([row.label.to_owned()].into_iter().chain(cells).collect());
+    }
+    if grid.len() == 1 {
+        return String::new();
+    }
+    "\nWhere one of several was to be chosen: RMSE of density / flow on the validation part:\n\n"
+        .to_owned()
+        + &aligned(&grid)
+}
+
 fn mean_of(row: &Row, at: usize, column: usize, quantity: Quantity) -> Option<f64> {
     Some(row.cells[at].get(column)?.as_ref()?.rmse(quantity).mean)
 }
@@ -126,8 +152,8 @@ fn gains(table: &Table, target: TargetKind) -> String {
         };
         let cells = row.gains.iter().enumerate().map(|(column, gain)| {
             let mut text = match gain {
-                Some(gain) if gain.not_run.is_empty() => format!("{:+.0} %", gain.percent),
-                Some(gain) => format!("{:+.0} %†", gain.percent),
+                Some(gain) if gain.not_run.is_empty() => format!("{:+.1} %", gain.percent),
+                Some(gain) => format!("{:+.1} %†", gain.percent),
                 None => "–".to_owned(),
             };
             if let Some(Some(paper)) = row.paper.as_ref().and_then(|paper| paper.get(column)) {

@@ -4,6 +4,7 @@ use estimator::{Architecture, TargetKind};
 
 use super::cells::PaperErrors;
 use super::job::{Estimator, Job};
+use super::variant::Variant;
 
 /// A table before anything was run.
 pub struct TablePlan {
@@ -13,6 +14,8 @@ pub struct TablePlan {
     pub columns: Vec<Column>,
     pub rows: Vec<RowPlan>,
     pub comparisons: Vec<Comparison>,
+    /// Rows among which one was chosen, which are shown on the validation part too.
+    pub choices: &'static [&'static str],
     pub paper: Vec<PaperRow>,
     pub notes: &'static [&'static str],
 }
@@ -30,6 +33,7 @@ pub struct RowPlan {
     pub label: &'static str,
     pub estimator: Estimator,
     pub architecture: Option<Architecture>,
+    pub variant: Variant,
 }
 
 /// How much better one row is than the best of others.
@@ -77,6 +81,7 @@ impl RowPlan {
                 rate: self.estimator.sees_fleet().then_some(column.rate),
                 target,
                 samples: column.samples,
+                variant: self.variant,
             })
         })
     }
@@ -127,9 +132,9 @@ mod tests {
     #[test]
     fn every_job_has_a_file_of_its_own() {
         let jobs = table2::plan(&table2::RATES).jobs(&range());
-        // Neural: 2 architectures × 2 training seeds × (1 + 3 × 4). Others: 2 that see no fleet,
-        // 4 that do.
-        let per_seed_and_target = 2 * 2 * (1 + 3 * 4) + 2 + 4 * 4;
+        // Neural: 2 architectures × 2 training seeds × (1 + 5 × 4), and 4 rows of other crossings.
+        // Others: 2 that see no fleet, 4 that do.
+        let per_seed_and_target = 2 * (2 * (1 + 5 * 4) + 4 * 4) + 2 + 4 * 4;
         assert_eq!(jobs.len(), 3 * 2 * per_seed_and_target);
         let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
         assert_eq!(names.len(), jobs.len());
@@ -156,6 +161,7 @@ mod tests {
                 assert!(has(comparison.ours) && comparison.others.iter().all(|one| has(one)));
                 assert!(comparison.paper.iter().flatten().all(|one| paper_has(one)));
             }
+            assert!(plan.choices.iter().all(|one| has(one)));
             for row in &plan.paper {
                 let columns = [row.errors.density.len(), row.errors.flow.len()];
                 assert_eq!(columns, [plan.columns.len(); 2], "{}", row.label);

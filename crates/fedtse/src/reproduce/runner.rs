@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use estimator::{Architecture, Study, score};
 use indicatif::ProgressBar;
+use sensing::Split;
 
 use super::datasets::Prepared;
 use super::job::{Estimator, Job, JobFolder, Record, Settings};
@@ -75,16 +76,18 @@ impl Workshop<'_> {
         record.command = self.command.to_owned();
         match job.estimator {
             Estimator::Own(method) => {
-                let task = Task {
+                let mut task = Task {
                     method,
                     architecture: job.architecture.unwrap_or(Architecture::Link),
                     target: job.target,
                     seed: job.training_seed.unwrap_or(0),
                     epochs: self.settings.epochs,
+                    learning_rate: None,
                     guest: GuestOptions::default(),
                     federation: FederationOptions::default(),
                 };
-                fit(&task, &study(&dataset.folder, job)?, &mut record)?;
+                job.variant.apply(&mut task);
+                fit(&task, &study(&dataset.folder, job, &task)?, &mut record)?;
             }
             Estimator::Peer(boosting) => {
                 let peer = self.peer.context("gradient boosting is not installed")?;
@@ -99,8 +102,10 @@ impl Workshop<'_> {
 }
 
 /// The windows of a job. Those who see no fleet open any: they do not read it.
-fn study(folder: &Path, job: &Job) -> Result<Study> {
-    let study = Study::open(folder, &format!("fleet-{}", job.rate.unwrap_or(20)))?;
+fn study(folder: &Path, job: &Job, task: &Task) -> Result<Study> {
+    let fleets = task.fleets(f64::from(job.rate.unwrap_or(20)));
+    let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
+    let study = Study::open_fleets(folder, &fleets)?;
     match job.samples {
         Some(samples) => Ok(study.with_samples(samples)?),
         None => Ok(study),
@@ -108,12 +113,16 @@ fn study(folder: &Path, job: &Job) -> Result<Study> {
 }
 
 fn fit(task: &Task, study: &Study, record: &mut Record) -> Result<()> {
-    let windows = &study.split().test;
-    let fitted = task.fit(study, windows, None, &ProgressBar::hidden())?;
-    record.score = score(study, task.target, windows, &fitted.estimates);
+    let Split { validation, test, .. } = study.split();
+    let windows = [&validation[..], &test[..]].concat();
+    let fitted = task.fit(study, &windows, None, &ProgressBar::hidden())?;
+    let (judged, tested) = fitted.estimates.split_at(validation.len() * study.targets().len());
+    record.validation = Some(score(study, task.target, validation, judged));
+    record.score = score(study, task.target, test, tested);
     if let Some(training) = fitted.training {
         record.best_epoch = training.best_epoch;
         record.epochs = Some(training.epochs);
+        (record.rounds, record.bytes) = (training.rounds, training.bytes);
     }
     Ok(())
 }

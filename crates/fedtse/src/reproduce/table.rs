@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimator::{Architecture, TargetKind};
+use estimator::{Architecture, Score, TargetKind};
 use serde::Serialize;
 
 use super::cells::{Cell, PaperErrors, Quantity, mean};
@@ -10,6 +10,7 @@ use super::datasets::Facts;
 use super::job::{Record, Settings};
 use super::plan::{Comparison, Range, TablePlan};
 use super::program::Program;
+use super::variant::Variant;
 
 pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
 
@@ -51,8 +52,13 @@ pub struct Row {
     pub label: &'static str,
     pub estimator: String,
     pub architecture: Option<Architecture>,
+    #[serde(skip_serializing_if = "Variant::is_usual")]
+    pub variant: Variant,
     /// `[target][column]`, none where no job is finished.
     pub cells: Vec<Vec<Option<Cell>>>,
+    /// The same on the validation part, of rows among which one was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Vec<Vec<Option<Cell>>>>,
 }
 
 /// A row of the paper, in the columns of ours.
@@ -147,19 +153,29 @@ impl Table {
 fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> Vec<Row> {
     let mut rows = Vec::new();
     for row in &plan.rows {
-        let of_target = |&target: &TargetKind| {
-            let cells = plan.columns.iter().map(|column| {
-                let found = row.jobs(column, target, range);
-                let found = found
-                    .filter_map(|job| Some((job.demand_seed, records.get(&job.name())?.score)));
-                Cell::of(&found.collect::<Vec<_>>())
-            });
-            cells.collect::<Vec<_>>()
+        let all = |score: fn(&Record) -> Option<Score>| -> Vec<Vec<Option<Cell>>> {
+            let of_target = |&target: &TargetKind| {
+                let cells = plan.columns.iter().map(|column| {
+                    let found = row.jobs(column, target, range).filter_map(|job| {
+                        Some((job.demand_seed, score(records.get(&job.name())?)?))
+                    });
+                    Cell::of(&found.collect::<Vec<_>>())
+                });
+                cells.collect()
+            };
+            range.targets.iter().map(of_target).collect()
         };
-        let cells: Vec<Vec<Option<Cell>>> = range.targets.iter().map(of_target).collect();
+        let cells = all(|record| Some(record.score));
         if cells.iter().flatten().any(Option::is_some) {
-            let (estimator, architecture) = (row.estimator.name(), row.architecture);
-            rows.push(Row { label: row.label, estimator, architecture, cells });
+            let chosen = plan.choices.contains(&row.label);
+            rows.push(Row {
+                label: row.label,
+                estimator: row.estimator.name(),
+                architecture: row.architecture,
+                variant: row.variant,
+                cells,
+                validation: chosen.then(|| all(|record| record.validation)),
+            });
         }
     }
     rows

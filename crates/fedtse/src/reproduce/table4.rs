@@ -6,6 +6,7 @@ use super::cells::PaperErrors;
 use super::job::Estimator::{Own, Peer};
 use super::peer::Boosting;
 use super::plan::{Column, Comparison, PaperRow, RowPlan, TablePlan};
+use super::variant::Variant;
 use crate::train::Method;
 
 /// The paper's numbers of samples.
@@ -23,7 +24,10 @@ pub fn plan(sizes: &[usize]) -> TablePlan {
         samples: Some(samples),
         paper: SIZES.iter().position(|&one| one == samples),
     });
-    let row = |label, estimator, architecture| RowPlan { label, estimator, architecture };
+    let row = |label, estimator, architecture| {
+        let variant = Variant::USUAL;
+        RowPlan { label, estimator, architecture, variant }
+    };
     let reference = "the best reference";
     let comparison =
         |ours| Comparison { ours, others: REFERENCES.to_vec(), what: reference, paper: None };
@@ -38,6 +42,7 @@ pub fn plan(sizes: &[usize]) -> TablePlan {
             row("Oracle, `paper`", Own(Method::Oracle), Some(Paper)),
         ],
         comparisons: vec![comparison("Oracle, `link`"), comparison("Oracle, `paper`")],
+        choices: &[],
         paper: paper(),
         notes: NOTES,
     }

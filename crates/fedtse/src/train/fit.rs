@@ -67,6 +67,8 @@ pub struct Task {
     pub seed: u64,
     /// Most epochs of the neural estimators; the architecture's own if none.
     pub epochs: Option<usize>,
+    /// Highest learning rate of the neural estimators; the architecture's own if none.
+    pub learning_rate: Option<f32>,
     /// Of the neural estimators.
     pub guest: GuestOptions,
     /// Of the federated ones.
@@ -122,6 +124,9 @@ impl Task {
         let mut plan = NeuralPlan::new(party, self.architecture, self.target, self.seed);
         if let Some(epochs) = self.epochs {
             plan.recipe.epochs = epochs;
+        }
+        if let Some(rate) = self.learning_rate {
+            plan.recipe.rate = rate;
         }
         if let (Kind::Federated(_), Some(features)) = (self.method.kind(), party.guest_features())
             && self.federation.guests > 1

@@ -8,19 +8,19 @@ use estimator::{Architecture, Crossing, NeuralPlan, SubModelKind};
 pub struct GuestOptions {
     /// Sub-model of the guests; `link` unless given, `stgcn` with `--arch paper`
     #[arg(long, value_enum)]
-    sub_model: Option<SubModel>,
+    pub sub_model: Option<SubModel>,
     /// Numbers that cross from a guest to the host: per link, 4 unless given; in all, 9 unless
     /// given, with `--arch paper`
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
-    crossing: Option<u16>,
+    pub crossing: Option<u16>,
     /// Probability that a guest counts as absent for a sample in training, so that the host learns
     /// to do without it; 0 unless given
     #[arg(long)]
-    party_dropout: Option<f32>,
+    pub party_dropout: Option<f32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SubModel {
+pub enum SubModel {
     /// One set of weights for all links, with message passing
     Link,
     /// The paper's spatio-temporal graph convolution

@@ -1,0 +1,104 @@
+//! What a job has otherwise than the estimator's usual.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use crate::train::{FederationOptions, GuestOptions, Task};
+
+/// See the [module](self). What is not given is as usual, and is not written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Variant {
+    /// Numbers that cross from a guest to the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossing: Option<u16>,
+    /// Guests among which the fleet is divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guests: Option<u16>,
+    /// Local updates per exchange.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub q: Option<u32>,
+    /// Epochs at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epochs: Option<usize>,
+    /// Highest learning rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub learning_rate: Option<f32>,
+    /// How often a guest counts as absent in training. Then it is scored with each guest absent too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub party_dropout: Option<f32>,
+}
+
+impl Variant {
+    /// Nothing otherwise.
+    pub const USUAL: Variant = Variant {
+        crossing: None,
+        guests: None,
+        q: None,
+        epochs: None,
+        learning_rate: None,
+        party_dropout: None,
+    };
+
+    pub fn is_usual(&self) -> bool {
+        *self == Self::USUAL
+    }
+
+    /// For the name of a job's file: nothing if all is as usual.
+    pub fn suffix(&self) -> String {
+        let mut text = String::new();
+        let mut add = |what: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let _ = write!(text, ".{what}-{value}");
+            }
+        };
+        add("crossing", self.crossing.map(|value| value.to_string()));
+        add("guests", self.guests.map(|value| value.to_string()));
+        add("q", self.q.map(|value| value.to_string()));
+        add("epochs", self.epochs.map(|value| value.to_string()));
+        add("rate", self.learning_rate.map(|value| value.to_string()));
+        add("dropout", self.party_dropout.map(|value| value.to_string()));
+        text
+    }
+
+    /// How many times as long as usual it takes, about.
+    pub fn effort(&self) -> u64 {
+        let guests = u64::from(self.guests.unwrap_or(1));
+        // About two thirds of a training step are the guest's.
+        (1 + 2 * guests) * u64::from(self.q.unwrap_or(1)) / 3
+    }
+
+    /// Changes a task accordingly.
+    pub fn apply(&self, task: &mut Task) {
+        task.guest = GuestOptions {
+            crossing: self.crossing,
+            party_dropout: self.party_dropout,
+            ..GuestOptions::default()
+        };
+        let usual = FederationOptions::default();
+        task.federation = FederationOptions {
+            guests: self.guests.unwrap_or(usual.guests),
+            q: self.q.unwrap_or(usual.q),
+            ..usual
+        };
+        task.epochs = task.epochs.or(self.epochs);
+        task.learning_rate = self.learning_rate;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_leaves_no_trace() {
+        assert_eq!(Variant::default(), Variant::USUAL);
+        assert_eq!((Variant::USUAL.suffix(), Variant::USUAL.effort()), (String::new(), 1));
+        assert_eq!(serde_json::to_string(&Variant::USUAL).unwrap(), "{}");
+        let changed = Variant { q: Some(2), learning_rate: Some(1e-4), ..Variant::USUAL };
+        assert_eq!(changed.suffix(), ".q-2.rate-0.0001");
+        let text = serde_json::to_string(&changed).unwrap();
+        assert_eq!(serde_json::from_str::<Variant>(&text).unwrap(), changed);
+    }
+}
