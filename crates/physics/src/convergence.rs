@@ -1,0 +1,150 @@
+//! A bottleneck on a road of one link, against the closed form: how fast the CTM converges.
+//!
+//! ```text
+//!  arrivals q_a, density k_a = q_a/v_f ──────────►│ bottleneck lets q_b < q_a through
+//!                    k_a      ◄─ s ─┤ k_b = k_jam − q_b/w
+//!                                 tail of the queue, s = (q_a − q_b)/(k_b − k_a)
+//! ```
+//!
+//! The exact density is a step at `L − s·t`. The error is the mean over some times of the L1
+//! distance, in veh/lane, between the cells' densities and the exact cell means.
+
+use traffic::{
+    FundamentalDiagram, Link, Metres, MetresPerSecond, Network, NetworkParts, Point, Seconds,
+    VehPerKmLane,
+};
+
+use crate::cells::{CellRule, Discretisation, SubSteps};
+use crate::ctm::Ctm;
+use crate::error::ModelError;
+use crate::model::{Inputs, TrafficModel};
+use crate::parameters::Parameters;
+
+/// The scene. The default: 2 km, 15 m/s, 5 m/s, 140 veh/km; 25 arrive a minute, 10 leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bottleneck {
+    /// Length of the road.
+    pub length: Metres,
+    /// Its free speed.
+    pub free_speed: MetresPerSecond,
+    /// Its backward wave speed.
+    pub wave_speed: MetresPerSecond,
+    /// Its jam density.
+    pub jam_density: VehPerKmLane,
+    /// Vehicles a minute that arrive; below capacity.
+    pub arrivals: f64,
+    /// Vehicles a minute that the bottleneck lets through; fewer than arrive.
+    pub discharge: f64,
+    /// How many free travel times of a cell a step has: the Courant number, at most 1.
+    pub courant: f64,
+}
+
+impl Default for Bottleneck {
+    fn default() -> Self {
+        Self {
+            length: Metres::new(2000.0),
+            free_speed: MetresPerSecond::new(15.0),
+            wave_speed: MetresPerSecond::new(5.0),
+            jam_density: VehPerKmLane::new(140.0),
+            arrivals: 25.0,
+            discharge: 10.0,
+            courant: 0.8,
+        }
+    }
+}
+
+/// Density of every cell at a time, beside the exact one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The model's, veh/km/lane.
+    pub cells: Vec<f64>,
+    /// The exact means over the cells.
+    pub exact: Vec<f64>,
+}
+
+impl Bottleneck {
+    /// Speed at which the queue's tail runs upstream, m/s.
+    pub fn tail_speed(&self) -> f64 {
+        let (arriving, queued) = self.densities();
+        (self.arrivals - self.discharge) / (queued - arriving) / 0.06
+    }
+
+    /// When the queue has reached three quarters of the road.
+    pub fn until(&self) -> Seconds {
+        Seconds::new(0.75 * self.length.get() / self.tail_speed())
+    }
+
+    fn densities(&self) -> (f64, f64) {
+        let wave = self.wave_speed.get() * 0.06;
+        let free = self.free_speed.get() * 0.06;
+        (self.arrivals / free, self.jam_density.get() - self.discharge / wave)
+    }
+
+    /// Runs the model in so many cells and hands out profiles at `shots` times, evenly spaced.
+    pub fn profiles(&self, cells: usize, shots: usize) -> Result<Vec<Profile>, ModelError> {
+        let network = one_road(self.length, self.free_speed)?;
+        let diagram =
+            FundamentalDiagram::triangular(self.free_speed, self.wave_speed, self.jam_density)
+                .map_err(|source| ModelError::Diagram { link: "road".into(), source })?;
+        let parameters = Parameters::new(&network, &[diagram], &[1.0])?;
+        let cell = self.length / cells.max(1) as f64;
+        let step = Seconds::new(self.courant * (cell / self.free_speed).get());
+        let plan =
+            Discretisation { step, cells: CellRule::Each(cells), sub_steps: SubSteps::Exactly(1) };
+        let model = Ctm::new(&network, parameters, plan)?;
+        let mut inputs = Inputs::free(&model);
+        inputs.demand[0] = self.arrivals;
+        inputs.green[0] = self.discharge / diagram.capacity().get();
+        let (arriving, _) = self.densities();
+        let mut state = vec![arriving; cells];
+        state.push(0.0);
+        let (mut next, mut flows) = (state.clone(), vec![0.0]);
+        let mut memory = model.memory();
+        let steps = (self.until() / step).round().max(1.0) as usize;
+        let mut profiles = Vec::new();
+        for at in 1..=steps {
+            model.step(&state, &inputs, &mut memory, &mut next, &mut flows)?;
+            std::mem::swap(&mut state, &mut next);
+            if at * shots / steps > (at - 1) * shots / steps {
+                let exact = self.exact(cells, step * at as f64);
+                profiles.push(Profile { cells: state[..cells].to_vec(), exact });
+            }
+        }
+        Ok(profiles)
+    }
+
+    /// Exact means over cells: a step at the queue's tail.
+    fn exact(&self, cells: usize, time: Seconds) -> Vec<f64> {
+        let (arriving, queued) = self.densities();
+        let tail = (self.length.get() - self.tail_speed() * time.get()) / self.length.get();
+        (0..cells)
+            .map(|cell| {
+                let share = (tail * cells as f64 - cell as f64).clamp(0.0, 1.0);
+                share * arriving + (1.0 - share) * queued
+            })
+            .collect()
+    }
+}
+
+/// Mean L1 error over time, in vehicles on the road.
+pub fn cell_error(scene: &Bottleneck, cells: usize) -> Result<f64, ModelError> {
+    let profiles = scene.profiles(cells, 64.min(2 * cells))?;
+    let length = scene.length.get() / 1000.0 / cells as f64;
+    let of = |profile: &Profile| -> f64 {
+        let pairs = profile.cells.iter().zip(&profile.exact);
+        pairs.map(|(found, exact)| (found - exact).abs() * length).sum()
+    };
+    Ok(profiles.iter().map(of).sum::<f64>() / profiles.len().max(1) as f64)
+}
+
+fn one_road(length: Metres, speed: MetresPerSecond) -> Result<Network, ModelError> {
+    let shape = vec![Point { x: 0.0, y: 0.0 }, Point { x: length.get(), y: 0.0 }];
+    let link = Link { name: "road".into(), length, junction: Metres::ZERO, lanes: 1, speed, shape };
+    let parts = NetworkParts { name: "road".into(), links: vec![link], ..NetworkParts::default() };
+    Network::new(parts).map_err(|_| ModelError::Number {
+        place: "bottleneck".into(),
+        field: "length",
+        found: length.get(),
+        expected: "a length that makes a road",
+    })
+}

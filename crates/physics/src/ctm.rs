@@ -1,0 +1,381 @@
+//! The cell transmission model, by the paper's equations, on cells of links.
+//!
+//! ```text
+//!  k_c ← k_c + δt/(Δx·lanes) · (inflow − outflow)              conservation
+//!  inside a link:   flow = lanes · min( min{q_c, v_f·k_c}, min{w·(k_jam − k_d), q_c} )
+//!  between links:   see the module `exchange`
+//! ```
+//!
+//! State: density of every cell (veh/km/lane), link after link from upstream, then the vehicles
+//! that wait outside each link. Flows of a link are means over the step.
+
+use traffic::{Network, Seconds};
+
+use crate::cells::{Cells, Discretisation};
+use crate::error::{ModelError, check_len};
+use crate::exchange::{Diverge, Rules, TransferCotangents};
+use crate::graph::RoadGraph;
+use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
+use crate::parameters::{Diagram, DiagramCotangent, Parameters};
+
+mod cells_of_link;
+
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod theory_tests;
+
+use cells_of_link::{LinkCells, snap};
+
+/// Which flow of a link a model reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkFlow {
+    /// The mean over the link, as Edie defines it: the flows at its two ends and between its
+    /// cells, by the trapezoidal rule.
+    #[default]
+    Mean,
+    /// What leaves it: the paper's transfer flow.
+    Exit,
+}
+
+/// The cell transmission model of a network.
+///
+/// ```
+/// use physics::{Ctm, Discretisation, Inputs, Parameters, TrafficModel};
+/// use traffic::Seconds;
+/// let network = traffic::corridor()?;
+/// let plan = Discretisation::of_step(Seconds::new(10.0));
+/// let model = Ctm::new(&network, Parameters::typical(&network)?, plan)?;
+/// // 12.5 m/s for 10 s is 125 m, more than the shortest link of 90 m: two sub-steps.
+/// assert_eq!(model.sub_steps(), 2);
+/// let mut memory = model.memory();
+/// let (mut state, mut next) = (vec![0.0; model.state_len()], vec![0.0; model.state_len()]);
+/// model.lift(&[20.0; 17], &[0.0; 17], &mut state)?;
+/// let mut flows = vec![0.0; 17];
+/// let inputs = Inputs::free(&model);
+/// let through = model.step(&state, &inputs, &mut memory, &mut next, &mut flows)?;
+/// let change = model.vehicles(&next) - model.vehicles(&state);
+/// assert!((change + through.left).abs() < 1e-12);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Ctm {
+    graph: RoadGraph,
+    cells: Cells,
+    parameters: Parameters,
+    links: Vec<LinkCells>,
+    diverge: Diverge,
+    flow: LinkFlow,
+}
+
+impl Ctm {
+    /// A model of a network; refused where the parameters or the discretisation make none.
+    pub fn new(
+        network: &Network,
+        parameters: Parameters,
+        plan: Discretisation,
+    ) -> Result<Self, ModelError> {
+        let graph = RoadGraph::of(network);
+        check_len("parameters", parameters.values().len(), parameters.layout().len())?;
+        check_len(
+            "links of the parameters",
+            parameters.layout().free_speed().len(),
+            graph.places(),
+        )?;
+        check_len("turns of the parameters", parameters.ratios().len(), graph.movements())?;
+        let cells = Cells::new(network, &parameters, plan)?;
+        let links = LinkCells::all(network, &cells, &parameters);
+        let (diverge, flow) = (Diverge::default(), LinkFlow::default());
+        Ok(Self { graph, cells, parameters, links, diverge, flow })
+    }
+
+    /// With another rule at diverges.
+    pub fn with_diverge(self, diverge: Diverge) -> Self {
+        Self { diverge, ..self }
+    }
+
+    /// With another flow of links.
+    pub fn with_flow(self, flow: LinkFlow) -> Self {
+        Self { flow, ..self }
+    }
+
+    /// How many cells a link has.
+    pub fn cells_of(&self, link: usize) -> usize {
+        self.links.get(link).map_or(0, |link| link.cells.len())
+    }
+
+    /// All cells.
+    pub fn cell_count(&self) -> usize {
+        self.cells.count()
+    }
+
+    fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
+        let movements = self.graph.movements();
+        Rules {
+            graph: &self.graph,
+            ratios: self.parameters.ratios(),
+            green: &inputs.green[sub_step * movements..][..movements],
+            diverge: self.diverge,
+        }
+    }
+
+    fn fill_offers(&self, state: &[f64], inputs: &Inputs, memory: &mut Memory) {
+        let waiting = &state[self.cells.count()..];
+        let offers = &mut memory.offers;
+        for (n, link) in self.links.iter().enumerate() {
+            let Diagram { capacity, .. } = link.diagram;
+            offers.leaving[n] = link.lanes * link.diagram.leaving(state[link.last()]);
+            offers.capacity[n] = link.lanes * capacity;
+            offers.room[n] = link.lanes * link.diagram.receiving(state[link.cells.start]);
+            offers.knocking[n] = inputs.demand[n] + waiting[n] / self.cells.sub_step;
+        }
+    }
+
+    /// One sub-step from `state` to `next`; adds to the flows.
+    fn advance(
+        &self,
+        (state, next): (&[f64], &mut [f64]),
+        inputs: &Inputs,
+        sub_step: usize,
+        memory: &mut Memory,
+        flows: &mut [f64],
+    ) -> f64 {
+        self.fill_offers(state, inputs, memory);
+        memory.transfers.fill(self.rules(inputs, sub_step), &memory.offers);
+        let transfers = &memory.transfers;
+        let (cells, delta) = (self.cells.count(), self.cells.sub_step);
+        let mut left = 0.0;
+        for (n, link) in self.links.iter().enumerate() {
+            let (inflow, outflow) = (transfers.inflow[n], transfers.outflow[n]);
+            let mean = link.advance(state, next, inflow, outflow);
+            flows[n] += match self.flow {
+                LinkFlow::Mean => mean,
+                LinkFlow::Exit => outflow,
+            } / (link.lanes * self.cells.sub_steps as f64);
+            let waiting = state[cells + n] + delta * (inputs.demand[n] - transfers.entry[n]);
+            next[cells + n] = snap(state[cells + n], waiting, f64::INFINITY);
+            left += delta * transfers.exit[n];
+        }
+        left
+    }
+
+    /// The transpose of [`Self::advance`]: from `d_next` to `d_state`.
+    fn retreat(
+        &self,
+        (state, d_next, d_state): (&[f64], &[f64], &mut [f64]),
+        inputs: &Inputs,
+        sub_step: usize,
+        memory: &mut Memory,
+        d_flows: &[f64],
+        gradient: &mut Gradient<'_>,
+    ) {
+        self.fill_offers(state, inputs, memory);
+        let rules = self.rules(inputs, sub_step);
+        memory.transfers.fill(rules, &memory.offers);
+        let (cells, delta) = (self.cells.count(), self.cells.sub_step);
+        let layout = self.parameters.layout();
+        for (n, link) in self.links.iter().enumerate() {
+            let d_flow = d_flows[n] / (link.lanes * self.cells.sub_steps as f64);
+            let (d_mean, d_exit) = match self.flow {
+                LinkFlow::Mean => (d_flow, 0.0),
+                LinkFlow::Exit => (0.0, d_flow),
+            };
+            let mut d_diagram = DiagramCotangent::default();
+            let (d_inflow, d_outflow) =
+                link.retreat(state, d_next, d_mean, d_state, &mut d_diagram);
+            memory.d_inflow[n] = d_inflow;
+            memory.d_outflow[n] = d_outflow + d_exit;
+            memory.d_entry[n] = -delta * d_next[cells + n];
+            if let Some(parameters) = &mut gradient.parameters {
+                d_diagram.add_to(layout, n, parameters);
+            }
+        }
+        memory.d_offers.clear();
+        let given = TransferCotangents {
+            inflow: &memory.d_inflow,
+            outflow: &memory.d_outflow,
+            entry: &memory.d_entry,
+        };
+        let d_ratios = gradient.parameters.as_deref_mut().map(|all| &mut all[layout.ratio()]);
+        memory.transfers.vjp(rules, &memory.offers, &given, &mut memory.d_offers, d_ratios);
+        for (n, link) in self.links.iter().enumerate() {
+            let d = &memory.d_offers;
+            let mut d_diagram =
+                DiagramCotangent { capacity: link.lanes * d.capacity[n], ..Default::default() };
+            let (first, last) = (link.cells.start, link.last());
+            let diagram = link.diagram;
+            d_state[last] +=
+                diagram.leaving_vjp(state[last], link.lanes * d.leaving[n], &mut d_diagram);
+            d_state[first] +=
+                diagram.receiving_vjp(state[first], link.lanes * d.room[n], &mut d_diagram);
+            d_state[cells + n] = d_next[cells + n] + d.knocking[n] / delta;
+            if let Some(demand) = &mut gradient.demand {
+                demand[n] += delta * d_next[cells + n] + d.knocking[n];
+            }
+            if let Some(parameters) = &mut gradient.parameters {
+                d_diagram.add_to(layout, n, parameters);
+            }
+        }
+    }
+}
+
+impl TrafficModel for Ctm {
+    fn graph(&self) -> &RoadGraph {
+        &self.graph
+    }
+
+    fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    fn state_len(&self) -> usize {
+        self.cells.count() + self.links.len()
+    }
+
+    fn sub_steps(&self) -> usize {
+        self.cells.sub_steps
+    }
+
+    fn step_length(&self) -> Seconds {
+        self.cells.step
+    }
+
+    fn parameters(&self) -> &[f64] {
+        self.parameters.values()
+    }
+
+    fn set_parameters(&mut self, values: Vec<f64>) -> Result<(), ModelError> {
+        let parameters = Parameters::from_values(&self.graph, values)?;
+        self.cells.check_stable(&parameters, |n| self.graph.name(n).into())?;
+        for (n, link) in self.links.iter_mut().enumerate() {
+            link.diagram = parameters.diagram(n);
+        }
+        self.parameters = parameters;
+        Ok(())
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::new(&self.graph, self.state_len(), self.sub_steps())
+    }
+
+    fn lift(&self, densities: &[f64], flows: &[f64], state: &mut [f64]) -> Result<(), ModelError> {
+        check_len("densities", densities.len(), self.links())?;
+        check_len("flows", flows.len(), self.links())?;
+        check_len("state", state.len(), self.state_len())?;
+        for (link, &density) in self.links.iter().zip(densities) {
+            state[link.cells.clone()].fill(density);
+        }
+        state[self.cells.count()..].fill(0.0);
+        Ok(())
+    }
+
+    fn lift_vjp(
+        &self,
+        _link_state: (&[f64], &[f64]),
+        d_state: &[f64],
+        d_densities: &mut [f64],
+        _d_flows: &mut [f64],
+    ) -> Result<(), ModelError> {
+        check_len("cotangent of the densities", d_densities.len(), self.links())?;
+        check_len("cotangent of the state", d_state.len(), self.state_len())?;
+        for (link, d_density) in self.links.iter().zip(d_densities) {
+            *d_density += d_state[link.cells.clone()].iter().sum::<f64>();
+        }
+        Ok(())
+    }
+
+    fn densities(&self, state: &[f64], densities: &mut [f64]) -> Result<(), ModelError> {
+        check_len("densities", densities.len(), self.links())?;
+        check_len("state", state.len(), self.state_len())?;
+        for (link, density) in self.links.iter().zip(densities) {
+            *density = state[link.cells.clone()].iter().sum::<f64>() / link.cells.len() as f64;
+        }
+        Ok(())
+    }
+
+    fn densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) -> Result<(), ModelError> {
+        check_len("cotangent of the densities", d_densities.len(), self.links())?;
+        check_len("cotangent of the state", d_state.len(), self.state_len())?;
+        for (link, d_density) in self.links.iter().zip(d_densities) {
+            for d in &mut d_state[link.cells.clone()] {
+                *d += d_density / link.cells.len() as f64;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(
+        &self,
+        state: &[f64],
+        inputs: &Inputs,
+        memory: &mut Memory,
+        next: &mut [f64],
+        flows: &mut [f64],
+    ) -> Result<Throughput, ModelError> {
+        let len = self.state_len();
+        inputs.check(&self.graph, self.links(), self.sub_steps())?;
+        check_len("state", state.len(), len)?;
+        check_len("next state", next.len(), len)?;
+        check_len("flows", flows.len(), self.links())?;
+        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
+        flows.fill(0.0);
+        let mut tape = std::mem::take(&mut memory.tape);
+        tape[..len].copy_from_slice(state);
+        let mut left = 0.0;
+        for sub_step in 0..self.sub_steps() {
+            let (past, future) = tape.split_at_mut((sub_step + 1) * len);
+            let now = &past[sub_step * len..];
+            let then = future.get_mut(..len).unwrap_or(&mut *next);
+            left += self.advance((now, then), inputs, sub_step, memory, flows);
+        }
+        memory.tape = tape;
+        let minutes = self.cells.step.get() / 60.0;
+        Ok(Throughput { arrived: inputs.demand.iter().sum::<f64>() * minutes, left })
+    }
+
+    fn vjp(
+        &self,
+        inputs: &Inputs,
+        memory: &mut Memory,
+        d_next: &[f64],
+        d_flows: &[f64],
+        mut gradient: Gradient<'_>,
+    ) -> Result<(), ModelError> {
+        let len = self.state_len();
+        inputs.check(&self.graph, self.links(), self.sub_steps())?;
+        check_len("cotangent of the next state", d_next.len(), len)?;
+        check_len("cotangent of the flows", d_flows.len(), self.links())?;
+        check_len("cotangent of the state", gradient.state.len(), len)?;
+        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
+        if let Some(parameters) = &gradient.parameters {
+            check_len("gradient of the parameters", parameters.len(), self.parameters().len())?;
+        }
+        if let Some(demand) = &gradient.demand {
+            check_len("gradient of the demand", demand.len(), self.links())?;
+        }
+        let tape = std::mem::take(&mut memory.tape);
+        let [mut d_now, mut d_then] = std::mem::take(&mut memory.d_state);
+        d_then.copy_from_slice(d_next);
+        for sub_step in (0..self.sub_steps()).rev() {
+            let state = &tape[sub_step * len..][..len];
+            let cotangents = (state, &d_then[..], &mut d_now[..]);
+            self.retreat(cotangents, inputs, sub_step, memory, d_flows, &mut gradient);
+            std::mem::swap(&mut d_now, &mut d_then);
+        }
+        for (sum, d) in gradient.state.iter_mut().zip(&d_then) {
+            *sum += d;
+        }
+        memory.tape = tape;
+        memory.d_state = [d_now, d_then];
+        Ok(())
+    }
+
+    fn vehicles(&self, state: &[f64]) -> f64 {
+        let on_road: f64 = self
+            .links
+            .iter()
+            .map(|link| state[link.cells.clone()].iter().sum::<f64>() * link.length * link.lanes)
+            .sum();
+        on_road + state[self.cells.count()..].iter().sum::<f64>()
+    }
+}

@@ -1,0 +1,275 @@
+//! What passes between places in one sub-step: merges, diverges, signals, sources and sinks.
+//!
+//! For a turn from m to n with ratio p and green share γ, in vehicles a minute:
+//!
+//! ```text
+//!  wish_mn  = min( γ_mn · capacity_m , leaving_m )       the paper's min{q_c, v_f·k}, cut by red
+//!  S_mn     = p_mn · wish_mn
+//!  asked_n  = Σ_m S_mn + knocking_n                       knocking: a source, as one more branch
+//!  share_n  = min( 1 , R_n / asked_n )                    so that Q_n = min{ΣS, R} (paper)
+//!  non-FIFO: q_mn = S_mn · share_n                        proportional merge (paper)
+//!  FIFO:     q_mn = p_mn · min over branches of wish_mn'·share_n'      (Daganzo's diverge)
+//! ```
+//!
+//! Leaving the network is a movement with share 1. [`Transfers::vjp`] is the transpose of the
+//! derivative. Where two terms of a minimum are equal it takes one side: for `wish` the leaving
+//! flow, for `share` the free case.
+
+use crate::graph::RoadGraph;
+
+/// What happens at a diverge when one branch is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Diverge {
+    /// Only that branch waits: the paper's equations. Right where each branch has lanes of its own.
+    #[default]
+    NonFifo,
+    /// All wait behind the first that cannot go on: one lane for all.
+    Fifo,
+}
+
+/// What places offer and ask for, in vehicles a minute; also the cotangents of that.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Offers {
+    /// What would leave if nothing stood in the way.
+    pub leaving: Vec<f64>,
+    /// The most that passes the end under full green.
+    pub capacity: Vec<f64>,
+    /// The most that can come in.
+    pub room: Vec<f64>,
+    /// What a source wants to bring in.
+    pub knocking: Vec<f64>,
+}
+
+impl Offers {
+    pub fn new(places: usize) -> Self {
+        let zeros = || vec![0.0; places];
+        Self { leaving: zeros(), capacity: zeros(), room: zeros(), knocking: zeros() }
+    }
+
+    pub fn clear(&mut self) {
+        for list in [&mut self.leaving, &mut self.capacity, &mut self.room, &mut self.knocking] {
+            list.fill(0.0);
+        }
+    }
+}
+
+/// What passes, in vehicles a minute, and what its derivative needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transfers {
+    /// Into each place, sources included.
+    pub inflow: Vec<f64>,
+    /// Out of each place, exits included.
+    pub outflow: Vec<f64>,
+    /// From each source.
+    pub entry: Vec<f64>,
+    /// Out of the network at each place.
+    pub exit: Vec<f64>,
+    wish: Vec<f64>,
+    asked: Vec<f64>,
+    share: Vec<f64>,
+    /// FIFO: what passes per unit of ratio, and the movement that holds it back.
+    passing: Vec<f64>,
+    slowest: Vec<u32>,
+    d_wish: Vec<f64>,
+    d_share: Vec<f64>,
+    d_passing: Vec<f64>,
+}
+
+/// What a sub-step's exchange depends on besides the offers.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub graph: &'a RoadGraph,
+    /// Per movement.
+    pub ratios: &'a [f64],
+    /// Per movement.
+    pub green: &'a [f64],
+    pub diverge: Diverge,
+}
+
+/// Cotangents of what passes, per place.
+pub(crate) struct TransferCotangents<'a> {
+    pub inflow: &'a [f64],
+    pub outflow: &'a [f64],
+    pub entry: &'a [f64],
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Transfers {
+    pub fn new(graph: &RoadGraph) -> Self {
+        let per_place = || vec![0.0; graph.places()];
+        Self {
+            inflow: per_place(),
+            outflow: per_place(),
+            entry: per_place(),
+            exit: per_place(),
+            wish: vec![0.0; graph.movements()],
+            asked: per_place(),
+            share: per_place(),
+            passing: per_place(),
+            slowest: vec![NONE; graph.places()],
+            d_wish: vec![0.0; graph.movements()],
+            d_share: per_place(),
+            d_passing: per_place(),
+        }
+    }
+
+    /// Fills in what passes.
+    pub fn fill(&mut self, rules: Rules<'_>, offers: &Offers) {
+        let Rules { graph, ratios, green, diverge } = rules;
+        let turns = graph.turns();
+        self.asked.copy_from_slice(&offers.knocking);
+        for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
+            let m = m as usize;
+            let wish = (green[e] * offers.capacity[m]).min(offers.leaving[m]);
+            self.wish[e] = wish;
+            self.asked[n as usize] += ratios[e] * wish;
+        }
+        for place in 0..graph.places() {
+            self.wish[turns + place] =
+                (green[turns + place] * offers.capacity[place]).min(offers.leaving[place]);
+            let (asked, room) = (self.asked[place], offers.room[place]);
+            let share = if asked > room { room / asked } else { 1.0 };
+            self.share[place] = share;
+            self.entry[place] = offers.knocking[place] * share;
+            self.inflow[place] = self.entry[place];
+            self.outflow[place] = 0.0;
+        }
+        if diverge == Diverge::Fifo {
+            self.hold_back(graph, ratios);
+        }
+        for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
+            let (m, n) = (m as usize, n as usize);
+            let flow = ratios[e]
+                * match diverge {
+                    Diverge::NonFifo => self.wish[e] * self.share[n],
+                    Diverge::Fifo => self.passing[m],
+                };
+            self.inflow[n] += flow;
+            self.outflow[m] += flow;
+        }
+        for place in 0..graph.places() {
+            let passing = match diverge {
+                Diverge::NonFifo => self.wish[turns + place],
+                Diverge::Fifo => self.passing[place],
+            };
+            self.exit[place] = ratios[turns + place] * passing;
+            self.outflow[place] += self.exit[place];
+        }
+    }
+
+    /// FIFO: the branch that lets least through decides for all.
+    fn hold_back(&mut self, graph: &RoadGraph, ratios: &[f64]) {
+        let turns = graph.turns();
+        for place in 0..graph.places() {
+            let leaves = ratios[turns + place] > 0.0;
+            self.passing[place] = if leaves { self.wish[turns + place] } else { f64::INFINITY };
+            self.slowest[place] = if leaves { (turns + place) as u32 } else { NONE };
+        }
+        for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
+            let m = m as usize;
+            let passes = self.wish[e] * self.share[n as usize];
+            if ratios[e] > 0.0 && passes < self.passing[m] {
+                self.passing[m] = passes;
+                self.slowest[m] = e as u32;
+            }
+        }
+    }
+
+    /// Adds the cotangents of the offers to `d_offers`, and of the ratios to `d_ratios`. Must follow
+    /// [`Self::fill`] with the same offers.
+    pub fn vjp(
+        &mut self,
+        rules: Rules<'_>,
+        offers: &Offers,
+        given: &TransferCotangents<'_>,
+        d_offers: &mut Offers,
+        mut d_ratios: Option<&mut [f64]>,
+    ) {
+        let Rules { graph, ratios, green, diverge } = rules;
+        let turns = graph.turns();
+        for place in 0..graph.places() {
+            // entry = knocking · share
+            let d_entry = given.entry[place] + given.inflow[place];
+            d_offers.knocking[place] += self.share[place] * d_entry;
+            self.d_share[place] = offers.knocking[place] * d_entry;
+            self.d_passing[place] = ratios[turns + place] * given.outflow[place];
+        }
+        for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
+            let (m, n) = (m as usize, n as usize);
+            let d_flow = given.inflow[n] + given.outflow[m];
+            match diverge {
+                Diverge::NonFifo => {
+                    self.d_wish[e] = ratios[e] * self.share[n] * d_flow;
+                    self.d_share[n] += ratios[e] * self.wish[e] * d_flow;
+                    if let Some(d_ratios) = &mut d_ratios {
+                        d_ratios[e] += self.wish[e] * self.share[n] * d_flow;
+                    }
+                }
+                Diverge::Fifo => {
+                    self.d_wish[e] = 0.0;
+                    self.d_passing[m] += ratios[e] * d_flow;
+                    if let Some(d_ratios) = &mut d_ratios {
+                        d_ratios[e] += self.passing[m] * d_flow;
+                    }
+                }
+            }
+        }
+        for place in 0..graph.places() {
+            let exit = turns + place;
+            let passing = match diverge {
+                Diverge::NonFifo => {
+                    self.d_wish[exit] = self.d_passing[place];
+                    self.wish[exit]
+                }
+                Diverge::Fifo => {
+                    self.d_wish[exit] = 0.0;
+                    self.passing[place]
+                }
+            };
+            if let Some(d_ratios) = &mut d_ratios {
+                d_ratios[exit] += passing * given.outflow[place];
+            }
+        }
+        if diverge == Diverge::Fifo {
+            for place in 0..graph.places() {
+                let slowest = self.slowest[place] as usize;
+                if let Some(&n) = graph.destinations().get(slowest) {
+                    let n = n as usize;
+                    self.d_wish[slowest] += self.share[n] * self.d_passing[place];
+                    self.d_share[n] += self.wish[slowest] * self.d_passing[place];
+                } else if slowest < self.d_wish.len() {
+                    self.d_wish[slowest] += self.d_passing[place];
+                }
+            }
+        }
+        // share = room / asked where more is asked for than there is room: d_share turns into
+        // the cotangent of `asked`, which every branch into the place has.
+        for place in 0..graph.places() {
+            let (asked, room) = (self.asked[place], offers.room[place]);
+            let d_share = self.d_share[place];
+            self.d_share[place] = 0.0;
+            if asked > room {
+                d_offers.room[place] += d_share / asked;
+                self.d_share[place] = -d_share * room / (asked * asked);
+            }
+            d_offers.knocking[place] += self.d_share[place];
+        }
+        for (e, &n) in graph.destinations().iter().enumerate() {
+            let d_asked = self.d_share[n as usize];
+            self.d_wish[e] += ratios[e] * d_asked;
+            if let Some(d_ratios) = &mut d_ratios {
+                d_ratios[e] += self.wish[e] * d_asked;
+            }
+        }
+        let exits = (0..graph.places()).map(|place| place as u32);
+        for (e, m) in graph.origins().iter().copied().chain(exits).enumerate() {
+            let m = m as usize;
+            if offers.leaving[m] <= green[e] * offers.capacity[m] {
+                d_offers.leaving[m] += self.d_wish[e];
+            } else {
+                d_offers.capacity[m] += green[e] * self.d_wish[e];
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Traffic models, and what is done with them.
+//!
+//! 1. [`Parameters`]: a fundamental diagram per link and a share per movement.
+//! 2. [`TrafficModel`]: `step(state, inputs) → state` with its vector–Jacobian product; [`Ctm`] by the
+//!    paper's equations.
+//!
+//! Equations, and which are the paper's and which ours: `docs/physics.md`. This crate knows nothing
+//! of files, tensors or networks of computers.
+
+mod cells;
+mod convergence;
+mod ctm;
+mod error;
+mod exchange;
+#[cfg(test)]
+mod finite_differences;
+mod graph;
+mod model;
+mod parameters;
+mod signals;
+#[cfg(test)]
+mod test_networks;
+
+pub use cells::{CellRule, Discretisation, SubSteps};
+pub use convergence::{Bottleneck, Profile, cell_error};
+pub use ctm::{Ctm, LinkFlow};
+pub use error::ModelError;
+pub use exchange::Diverge;
+pub use graph::{RoadGraph, ratios_by_lanes};
+pub use model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
+pub use parameters::{ParameterLayout, Parameters};
+pub use signals::GreenPlan;

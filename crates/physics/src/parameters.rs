@@ -1,0 +1,278 @@
+//! The parameters ρ of a model as one flat vector, for gradients and filters.
+//!
+//! | range | unit | one per |
+//! |---|---|---|
+//! | `free_speed` | m/s | link |
+//! | `wave_speed` | m/s | link |
+//! | `jam_density` | veh/km/lane | link |
+//! | `capacity` | veh/min/lane | link |
+//! | `ratio` | share | movement: turns, then exits |
+//!
+//! The shares of a link add up to one: a learner should move along that plane (subtract the mean
+//! of the gradient over the link's movements, or use a softmax).
+
+use std::ops::Range;
+
+use traffic::{FundamentalDiagram, MetresPerSecond, Network, VehPerKmLane, VehPerMinLane};
+
+use crate::error::{ModelError, check_len};
+use crate::graph::{RoadGraph, ratios_by_lanes};
+
+/// 1 m/s is 0.06 km/min: with densities in veh/km and flows in veh/min, inner speeds are km/min.
+pub(crate) const KM_PER_MIN: f64 = 0.06;
+
+/// A standing vehicle with its gap takes 7.5 m, a usual value for passenger traffic.
+const STANDING: VehPerKmLane = VehPerKmLane::new(1000.0 / 7.5);
+/// In the middle of 4 to 5.4 m/s, found on the paper's corridor by its authors.
+const WAVE: MetresPerSecond = MetresPerSecond::new(5.0);
+
+/// Where each kind of parameter lies in the vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterLayout {
+    links: usize,
+    turns: usize,
+}
+
+impl ParameterLayout {
+    pub(crate) fn new(links: usize, turns: usize) -> Self {
+        Self { links, turns }
+    }
+
+    /// Length of the vector.
+    pub fn len(&self) -> usize {
+        5 * self.links + self.turns
+    }
+
+    /// Never: a network has a link.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Free-flow speeds, m/s.
+    pub fn free_speed(&self) -> Range<usize> {
+        0..self.links
+    }
+
+    /// Backward wave speeds, m/s.
+    pub fn wave_speed(&self) -> Range<usize> {
+        self.links..2 * self.links
+    }
+
+    /// Jam densities, veh/km/lane.
+    pub fn jam_density(&self) -> Range<usize> {
+        2 * self.links..3 * self.links
+    }
+
+    /// Capacities, veh/min/lane.
+    pub fn capacity(&self) -> Range<usize> {
+        3 * self.links..4 * self.links
+    }
+
+    /// Shares per movement: turns, then exits.
+    pub fn ratio(&self) -> Range<usize> {
+        4 * self.links..5 * self.links + self.turns
+    }
+}
+
+/// A checked vector of parameters for the links of a network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    layout: ParameterLayout,
+    values: Vec<f64>,
+}
+
+impl Parameters {
+    /// From a diagram per link and a share per movement.
+    pub fn new(
+        network: &Network,
+        diagrams: &[FundamentalDiagram],
+        ratios: &[f64],
+    ) -> Result<Self, ModelError> {
+        let graph = RoadGraph::of(network);
+        check_len("fundamental diagrams", diagrams.len(), graph.places())?;
+        let column = |of: fn(&FundamentalDiagram) -> f64| diagrams.iter().map(of);
+        let mut values = Vec::with_capacity(5 * graph.places() + graph.turns());
+        values.extend(column(|d| d.free_speed().get()));
+        values.extend(column(|d| d.wave_speed().get()));
+        values.extend(column(|d| d.jam_density().get()));
+        values.extend(column(|d| d.capacity().get()));
+        values.extend_from_slice(ratios);
+        Self::from_values(&graph, values)
+    }
+
+    /// Usual values: the speed limit, 5 m/s, 7.5 m a standing vehicle, and ratios by lanes.
+    pub fn typical(network: &Network) -> Result<Self, ModelError> {
+        let diagram = |link: &traffic::Link| {
+            FundamentalDiagram::triangular(link.speed, WAVE, STANDING)
+                .map_err(|source| ModelError::Diagram { link: link.name.clone(), source })
+        };
+        let diagrams: Result<Vec<_>, _> = network.links().iter().map(diagram).collect();
+        Self::new(network, &diagrams?, &ratios_by_lanes(network))
+    }
+
+    /// From a flat vector, such as a learner's. Capacity may lie above the triangle: then it does
+    /// not bind.
+    pub fn from_values(graph: &RoadGraph, values: Vec<f64>) -> Result<Self, ModelError> {
+        let layout = ParameterLayout::new(graph.places(), graph.turns());
+        check_len("parameters", values.len(), layout.len())?;
+        let fields = [
+            ("free speed", layout.free_speed()),
+            ("wave speed", layout.wave_speed()),
+            ("jam density", layout.jam_density()),
+            ("capacity", layout.capacity()),
+        ];
+        for (field, range) in fields {
+            for (place, &found) in values[range].iter().enumerate() {
+                if !(found > 0.0 && found.is_finite()) {
+                    let place = format!("link `{}`", graph.name(place));
+                    return Err(ModelError::Number {
+                        place,
+                        field,
+                        found,
+                        expected: "more than 0",
+                    });
+                }
+            }
+        }
+        graph.check_ratios(&values[layout.ratio()])?;
+        Ok(Self { layout, values })
+    }
+
+    /// For differences: shares that do not add up.
+    #[cfg(test)]
+    pub(crate) fn unchecked(&self, values: &[f64]) -> Self {
+        Self { layout: self.layout, values: values.to_vec() }
+    }
+
+    /// Where each kind lies.
+    pub fn layout(&self) -> ParameterLayout {
+        self.layout
+    }
+
+    /// All numbers.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// The shares per movement.
+    pub fn ratios(&self) -> &[f64] {
+        &self.values[self.layout.ratio()]
+    }
+
+    /// The four numbers of a link's diagram.
+    pub(crate) fn diagram(&self, link: usize) -> Diagram {
+        let at = |range: Range<usize>| self.values[range.start + link];
+        Diagram {
+            free: at(self.layout.free_speed()) * KM_PER_MIN,
+            wave: at(self.layout.wave_speed()) * KM_PER_MIN,
+            jam: at(self.layout.jam_density()),
+            capacity: at(self.layout.capacity()),
+        }
+    }
+
+    /// A link's diagram as others know it; capacity above the triangle is cut to its top.
+    pub fn fundamental_diagram(&self, link: usize) -> Result<FundamentalDiagram, ModelError> {
+        let name = || format!("number {link}");
+        if link >= self.layout.links {
+            return Err(ModelError::Shape {
+                what: "link",
+                found: link,
+                expected: self.layout.links,
+            });
+        }
+        let d = self.diagram(link);
+        let (free, wave) =
+            (MetresPerSecond::new(d.free / KM_PER_MIN), MetresPerSecond::new(d.wave / KM_PER_MIN));
+        let jam = VehPerKmLane::new(d.jam);
+        FundamentalDiagram::triangular(free, wave, jam)
+            .and_then(|triangle| {
+                let capacity = VehPerMinLane::new(d.capacity).min(triangle.capacity());
+                FundamentalDiagram::new(free, wave, jam, capacity)
+            })
+            .map_err(|source| ModelError::Diagram { link: name(), source })
+    }
+}
+
+/// A link's diagram in km, minutes and vehicles, for one lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Diagram {
+    /// km/min.
+    pub free: f64,
+    /// km/min.
+    pub wave: f64,
+    /// veh/km.
+    pub jam: f64,
+    /// veh/min.
+    pub capacity: f64,
+}
+
+/// Cotangents of a [`Diagram`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DiagramCotangent {
+    pub free: f64,
+    pub wave: f64,
+    pub jam: f64,
+    pub capacity: f64,
+}
+
+impl Diagram {
+    /// v_f·k: what would leave a cell without a limit. Estimates may be negative: nothing leaves then.
+    pub fn leaving(&self, density: f64) -> f64 {
+        self.free * density.max(0.0)
+    }
+
+    /// min{q_c, v_f·k}.
+    pub fn sending(&self, density: f64) -> f64 {
+        self.leaving(density).min(self.capacity)
+    }
+
+    /// min{w·(k_jam − k), q_c}, and nothing past jam.
+    pub fn receiving(&self, density: f64) -> f64 {
+        (self.wave * (self.jam - density).max(0.0)).min(self.capacity)
+    }
+
+    /// The cotangent of density given that of [`Self::leaving`].
+    pub fn leaving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+        if density <= 0.0 {
+            return 0.0;
+        }
+        d.free += density * given;
+        self.free * given
+    }
+
+    /// As [`Self::leaving_vjp`], of [`Self::sending`].
+    pub fn sending_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+        if self.leaving(density) <= self.capacity {
+            self.leaving_vjp(density, given, d)
+        } else {
+            d.capacity += given;
+            0.0
+        }
+    }
+
+    /// As [`Self::leaving_vjp`], of [`Self::receiving`].
+    pub fn receiving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+        let space = self.jam - density;
+        if space <= 0.0 {
+            return 0.0;
+        }
+        if self.wave * space <= self.capacity {
+            d.wave += space * given;
+            d.jam += self.wave * given;
+            -self.wave * given
+        } else {
+            d.capacity += given;
+            0.0
+        }
+    }
+}
+
+impl DiagramCotangent {
+    /// Adds to a flat gradient, in the units of the flat vector.
+    pub fn add_to(self, layout: ParameterLayout, link: usize, gradient: &mut [f64]) {
+        gradient[layout.free_speed().start + link] += self.free * KM_PER_MIN;
+        gradient[layout.wave_speed().start + link] += self.wave * KM_PER_MIN;
+        gradient[layout.jam_density().start + link] += self.jam;
+        gradient[layout.capacity().start + link] += self.capacity;
+    }
+}
