@@ -12,8 +12,8 @@ use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps,
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
 use federation::wire::{encode_to_guest, encode_to_host};
 use federation::{
-    Attempt, Exchange, Ledger, LocalUpdates, Now, Numbers, PartyId, Plan, Purpose, Released, Round,
-    RunId, Summary, ToGuest, ToHost,
+    Attempt, Compression, Exchange, Ledger, LocalUpdates, Now, Numbers, PartyId, Plan, Purpose,
+    Released, Round, RunId, Summary, ToGuest, ToHost,
 };
 use traffic::Step;
 
@@ -100,7 +100,13 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
 }
 
 fn terms() -> Terms {
-    Terms { network_hash: Text::of("sha256:0"), step_s: 10.0, origin_s: 0.0, window: 9 }
+    Terms {
+        network_hash: Text::of("sha256:0"),
+        step_s: 10.0,
+        origin_s: 0.0,
+        window: 9,
+        compression: Compression::None,
+    }
 }
 
 fn exchange() -> Exchange {

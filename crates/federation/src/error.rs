@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::compression::Compression;
 use crate::ledger::LedgerError;
 use crate::message::Terms;
 use crate::message::parts::{PartError, Text};
@@ -123,6 +124,11 @@ impl PartyError {
     }
 }
 
+/// What a peer did that packs its numbers otherwise than agreed.
+pub(crate) fn differently_packed(found: Compression, expected: Compression) -> String {
+    format!("compression of its numbers: found {}, expected {}", found.name(), expected.name())
+}
+
 /// Refuses checkpoints of other data or another model.
 pub(crate) fn same_subject(kept: &Text, ours: &Text) -> Result<(), PartyError> {
     if kept == ours {
@@ -146,6 +152,7 @@ pub(crate) fn agree(
         ("length of a step, s", theirs.step_s.to_string(), ours.step_s.to_string()),
         ("beginning of step 0, s", theirs.origin_s.to_string(), ours.origin_s.to_string()),
         ("steps of a window", theirs.window.to_string(), ours.window.to_string()),
+        ("compression", theirs.compression.name().into(), ours.compression.name().into()),
     ];
     for (what, found, expected) in pairs {
         if found != expected {

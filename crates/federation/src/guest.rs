@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compression::Feedback;
 use crate::error::{PartyError, same_subject};
 use crate::ledger::{Ledger, Released};
 use crate::message::parts::{Batch, HeldSteps, Text};
@@ -105,6 +106,8 @@ struct Running<M> {
     plan: Plan,
     model: M,
     initial: Vec<u8>,
+    /// What compression has lost of embeddings.
+    feedback: Feedback,
     /// The last finished round.
     done: Round,
     /// The exchange that waits for its end.
@@ -138,12 +141,12 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let mut stage = Stage::Joining;
         let mut running = None;
         if let Some(Card { run, plan, finished: Some(summary), .. }) = &card {
-            let mut model = make(plan)?;
+            let model = make(plan)?;
+            let mut ended = Running::new(*run, Attempt::default(), plan.clone(), model)?;
             if let Some(&newest) = store.rounds()?.last() {
-                model.restore(&store.get(newest)?)?;
+                ended.restore(&store.get(newest)?)?;
             }
-            let (run, plan) = (*run, plan.clone());
-            running = Some(Running::new(run, Attempt::default(), plan, model)?);
+            running = Some(ended);
             stage = Stage::Finished(summary.clone());
         }
         let (heard, greeting) = (now.monotonic, 0);
@@ -174,7 +177,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                 self.finish(now, run, attempt, summary, &mut out)
             }
             ToGuest::Refuse { session, reason } => self.refused(session, reason),
-            ToGuest::Heartbeat => Ok(()),
+            ToGuest::Live(_) | ToGuest::Heartbeat => Ok(()),
         };
         self.stop_on_error(now, handled, &mut out);
         out
@@ -290,7 +293,29 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 impl<M: GuestModel> Running<M> {
     fn new(run: RunId, attempt: Attempt, plan: Plan, model: M) -> Result<Self, ModelFailure> {
         let initial = model.save()?;
-        Ok(Self { run, attempt, plan, model, initial, done: Round::START, open: None, early: None })
+        let (feedback, done) = (Feedback::default(), Round::START);
+        let (open, early) = (None, None);
+        Ok(Self { run, attempt, plan, model, initial, feedback, done, open, early })
+    }
+
+    /// All that changes in training.
+    fn save(&self) -> Result<Vec<u8>, ModelFailure> {
+        let mut bytes = Vec::new();
+        self.feedback.save(&mut bytes);
+        bytes.extend(self.model.save()?);
+        Ok(bytes)
+    }
+
+    /// Goes back to what was saved.
+    fn restore(&mut self, mut saved: &[u8]) -> Result<(), PartyError> {
+        self.feedback = Feedback::restore(&mut saved)?;
+        Ok(self.model.restore(saved)?)
+    }
+
+    /// Goes back to the beginning.
+    fn begin_anew(&mut self) -> Result<(), ModelFailure> {
+        self.feedback = Feedback::default();
+        self.model.restore(&self.initial)
     }
 }
 

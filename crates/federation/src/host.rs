@@ -15,6 +15,7 @@
 mod ending;
 mod exchange;
 mod gathering;
+mod kept;
 mod seat;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compression::Feedback;
 use crate::course::{Course, EpochLosses, Order, Progress, Samples};
 use crate::error::PartyError;
 use crate::guest::{read_card, write_card};
@@ -35,6 +37,7 @@ use crate::store::Store;
 use crate::timing::Timing;
 
 use exchange::{OpenRound, Settlement};
+use kept::Kept;
 use seat::Seat;
 
 /// What the host is told by those who run it.
@@ -158,6 +161,8 @@ struct Card {
 struct Running<M> {
     model: M,
     initial: Vec<u8>,
+    /// What compression has lost of each guest's gradients.
+    feedback: BTreeMap<PartyId, Feedback>,
     course: Course,
     beginning: Progress,
     /// The last finished round.
@@ -166,14 +171,6 @@ struct Running<M> {
     trained: Option<Round>,
     open: Option<OpenRound>,
     settled: Option<Settlement>,
-}
-
-/// What a checkpoint holds besides the model.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Kept {
-    progress: Progress,
-    trained: Option<Round>,
 }
 
 impl<M: HostModel, S: Store> Host<M, S> {
@@ -217,6 +214,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
             ToHost::Kept { exchange } => self.kept(now, from, exchange, &mut out),
             ToHost::Heartbeat => self.call_stranger(now, from, &mut out),
+            ToHost::Live(_) => {
+                Err(PartyError::misbehaved(from, "it wants to estimate live, and this host trains"))
+            }
             ToHost::Leave { session, departure } => {
                 self.leave(now, from, session, departure, &mut out)
             }

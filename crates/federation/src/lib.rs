@@ -2,6 +2,7 @@
 //!
 //! 1. [`message`]: what the parties say to each other; [`PartyId`], [`Round`]: of whom and when;
 //!    [`Plan`]: how they train.
+//!    [`compression`]: embeddings and gradients in fewer bytes.
 //! 2. [`ledger`]: every message is recorded before it can be sent. Transports take nothing but
 //!    [`Released`] ones.
 //! 3. [`GuestModel`], [`HostModel`]: what the round needs of a party's model and data.
@@ -10,7 +11,8 @@
 //! 5. [`fedbcd`]: the models of `estimator`, trained as Algorithm 1 says.
 //! 6. [`Store`]: each party's own checkpoints, in a folder or in memory.
 //! 7. [`memory`]: all parties in one process.
-//! 8. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
+//! 8. [`live`]: trained parties estimate step by step.
+//! 9. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
 //!    ([`wire`]).
 //!
 //! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not
@@ -19,6 +21,7 @@
 
 #[cfg(feature = "network")]
 pub mod certificates;
+pub mod compression;
 mod course;
 mod error;
 pub mod fedbcd;
@@ -27,6 +30,7 @@ pub mod grpc;
 pub mod guest;
 pub mod host;
 pub mod ledger;
+pub mod live;
 pub mod memory;
 pub mod message;
 pub mod model;
@@ -36,6 +40,7 @@ pub mod store;
 mod timing;
 pub mod wire;
 
+pub use compression::{Compression, Feedback};
 pub use course::{Course, EpochLosses, Samples};
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};

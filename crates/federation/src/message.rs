@@ -22,6 +22,8 @@ pub mod parts;
 
 use serde::{Deserialize, Serialize};
 
+use crate::compression::Compression;
+use crate::live::{FromLiveGuest, FromLiveHost};
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
@@ -48,6 +50,8 @@ pub enum ToHost {
         /// Which exchange.
         exchange: Exchange,
     },
+    /// I am trained, and estimate with you.
+    Live(FromLiveGuest),
     /// I am still here.
     Heartbeat,
     /// I take part no longer.
@@ -107,6 +111,8 @@ pub enum ToGuest {
         /// Why.
         reason: Text,
     },
+    /// You are trained, and estimate with me.
+    Live(FromLiveHost),
     /// I am still here.
     Heartbeat,
 }
@@ -171,6 +177,8 @@ pub struct Terms {
     pub origin_s: f64,
     /// Steps of a window.
     pub window: u32,
+    /// How embeddings and gradients cross.
+    pub compression: Compression,
 }
 
 /// Where a guest stands.
@@ -236,6 +244,7 @@ impl ToHost {
             ToHost::Hello(_) => "hello",
             ToHost::Embedding { .. } => "embedding",
             ToHost::Kept { .. } => "kept",
+            ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
             ToHost::Leave { .. } => "leave",
         }
@@ -253,6 +262,7 @@ impl ToGuest {
             ToGuest::Settled { .. } => "settled",
             ToGuest::Finish { .. } => "finish",
             ToGuest::Refuse { .. } => "refuse",
+            ToGuest::Live(message) => message.kind(),
             ToGuest::Heartbeat => "heartbeat",
         }
     }

@@ -9,6 +9,7 @@
 
 mod decode;
 mod encode;
+mod live;
 mod numbers;
 
 /// The types of `proto/fedtse.proto`, and its service.

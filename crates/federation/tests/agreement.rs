@@ -12,8 +12,8 @@ use federation::ledger::MemorySink;
 use federation::message::parts::{Batch, Embedding, HeldSteps, StepRange, Text, Values};
 use federation::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, Standing, Terms};
 use federation::{
-    Absent, Attempt, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now,
-    PartyError, PartyId, Released, Round, RunId, Timing, ToGuest, ToHost,
+    Absent, Attempt, Compression, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger,
+    MemoryStore, Now, PartyError, PartyId, Released, Round, RunId, Timing, ToGuest, ToHost,
 };
 use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
 use traffic::Step;
@@ -28,7 +28,13 @@ fn at(seconds: u64) -> Now {
 }
 
 fn terms() -> Terms {
-    Terms { network_hash: Text::of("sha256:aa"), step_s: 10.0, origin_s: 0.0, window: 9 }
+    Terms {
+        network_hash: Text::of("sha256:aa"),
+        step_s: 10.0,
+        origin_s: 0.0,
+        window: 9,
+        compression: Compression::None,
+    }
 }
 
 fn guest_settings() -> GuestSettings {

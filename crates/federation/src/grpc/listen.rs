@@ -26,6 +26,7 @@ use super::identity::Card;
 use super::limits::{HEADERS, Limits, QUEUE, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
 use crate::ledger::Released;
+use crate::live::FromLiveGuest;
 use crate::message::{ToGuest, ToHost};
 use crate::party::PartyId;
 use crate::wire;
@@ -352,10 +353,12 @@ impl Pump<'_> {
                 Ok(message) => message,
                 Err(error) => return Status::invalid_argument(error.to_string()),
             };
-            if let ToHost::Hello(hello) = &message
-                && hello.party != *name
-            {
-                let claimed = &hello.party;
+            let claimed = match &message {
+                ToHost::Hello(hello) => Some(&hello.party),
+                ToHost::Live(FromLiveGuest::Hello(hello)) => Some(&hello.party),
+                _ => None,
+            };
+            if let Some(claimed) = claimed.filter(|claimed| *claimed != name) {
                 let why = format!("the certificate is of `{name}`, the greeting of `{claimed}`");
                 self.hub.refused.fetch_add(1, Ordering::Relaxed);
                 return Status::permission_denied(why);

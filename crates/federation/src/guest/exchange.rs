@@ -1,8 +1,8 @@
 //! One exchange, as a guest sees it: asked, answered, ended.
 
 use super::{Guest, Open, Running, Stage, ToHostOutbox};
-use crate::error::PartyError;
-use crate::message::parts::{Batch, Embedding, EmbeddingGradient, Values};
+use crate::error::{PartyError, differently_packed};
+use crate::message::parts::{Batch, Embedding, EmbeddingGradient};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
 use crate::party::Now;
@@ -70,7 +70,12 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             Purpose::Validate => model.judge(batch.steps()),
             Purpose::Estimate => model.estimate(batch.steps()),
         }?;
-        let values = Values::new(model.width(), numbers).map_err(PartyError::misuse)?;
+        let (width, compression) = (model.width(), self.settings.terms.compression);
+        let values = match purpose {
+            Purpose::Train => running.feedback.pack(compression, batch.steps(), width, numbers),
+            Purpose::Validate | Purpose::Estimate => compression.pack(width, numbers),
+        };
+        let values = values.map_err(PartyError::misuse)?;
         let answer = ToHost::Embedding { exchange, purpose, embedding: Embedding(values) };
         let open =
             Open { exchange, purpose, batch, answer: answer.clone(), answered: now.monotonic };
@@ -86,6 +91,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let host = self.settings.host.clone();
+        let compression = self.settings.terms.compression;
         let Some(running) = self.current(exchange) else { return Ok(()) };
         let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
             return Ok(());
@@ -103,6 +109,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                 exchange.round
             );
             return Err(PartyError::misbehaved(&host, what));
+        }
+        let (found, expected) = (gradient.0.packing().compression(), compression);
+        if found != expected {
+            return Err(PartyError::misbehaved(&host, differently_packed(found, expected)));
         }
         running.model.learn(gradient)?;
         self.close(now, exchange, false, out)
@@ -149,7 +159,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         running.done = exchange.round;
         let estimates = purpose == Some(Purpose::Estimate);
         if last || running.plan.keeps(exchange.round) && !estimates {
-            self.store.put(exchange.round, &running.model.save()?)?;
+            self.store.put(exchange.round, &running.save()?)?;
             self.ledger.sync()?;
             self.say(now, ToHost::Kept { exchange }, out)?;
         }

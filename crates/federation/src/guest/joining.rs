@@ -129,18 +129,18 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         };
         let done = match resume {
             Resume::Exactly(Round::START) => {
-                running.model.restore(&running.initial)?;
+                running.begin_anew()?;
                 Round::START
             }
             Resume::Exactly(round) if kept.contains(&round) => {
-                running.model.restore(&self.store.get(round)?)?;
+                running.restore(&self.store.get(round)?)?;
                 round
             }
             // It was taken for someone with another past: say again where this one stands.
             Resume::Exactly(_) => return self.greet(now, out),
             Resume::AsYouAre(round) => {
                 if let Some(&newest) = kept.last().filter(|_| fresh) {
-                    running.model.restore(&self.store.get(newest)?)?;
+                    running.restore(&self.store.get(newest)?)?;
                 }
                 round
             }

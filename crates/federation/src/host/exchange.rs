@@ -6,7 +6,7 @@ use std::time::Duration;
 use traffic::Step;
 
 use super::{Absent, Event, Host, Kept, Stage, ToGuestOutbox};
-use crate::error::PartyError;
+use crate::error::{PartyError, differently_packed};
 use crate::message::parts::{Batch, Embedding};
 use crate::message::{Exchange, Purpose, Resume, Standing, ToGuest};
 use crate::model::{Embeddings, HostModel};
@@ -104,6 +104,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
             );
             return Err(PartyError::misbehaved(from, what));
         }
+        let compression = self.settings.terms.compression;
+        let (found, expected) = (embedding.0.packing().compression(), compression);
+        if found != expected {
+            return Err(PartyError::misbehaved(from, differently_packed(found, expected)));
+        }
         open.answers.entry(from.clone()).or_insert(embedding);
         self.settle_if_answered(now, out)
     }
@@ -174,7 +179,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
             Purpose::Train => {
                 let learned = running.model.learn(steps, &embeddings)?;
                 running.course.learned(finite(learned.loss)?);
-                gradients = learned.gradients;
+                gradients =
+                    running.pack(self.settings.terms.compression, steps, learned.gradients)?;
             }
             Purpose::Validate => {
                 let before = running.course.validation_total();
@@ -225,8 +231,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
 
     fn keep(&mut self, round: Round) -> Result<(), PartyError> {
         let Some(running) = &self.running else { return Ok(()) };
-        let kept = Kept { progress: running.course.progress().clone(), trained: running.trained };
-        self.store.put(round, &kept.write(&running.model.save()?)?)?;
+        let kept = Kept {
+            progress: running.course.progress().clone(),
+            trained: running.trained,
+            left: running.feedback.keys().cloned().collect(),
+        };
+        self.store.put(round, &kept.write(&running.feedback, &running.model.save()?)?)?;
         self.ledger.sync()?;
         self.events.push(Event::Kept(round));
         Ok(())

@@ -1,5 +1,7 @@
 //! How the host gathers its guests, and from where they go on.
 
+use std::collections::BTreeMap;
+
 use super::{Absent, Card, Event, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
 use crate::course::{Course, Samples};
 use crate::error::{PartyError, agree, same_subject};
@@ -8,7 +10,7 @@ use crate::message::{Hello, PROTOCOL, Resume, ToGuest, Welcome};
 use crate::model::HostModel;
 use crate::party::{Attempt, Now, PartyId, Round};
 use crate::plan::Plan;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use crate::timing::lasted;
 
 impl<M: HostModel, S: Store> Host<M, S> {
@@ -262,6 +264,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let course = Course::new(samples, self.settings.order());
         Ok(Running {
             initial: model.save()?,
+            feedback: BTreeMap::new(),
             beginning: course.progress().clone(),
             model,
             course,
@@ -277,12 +280,14 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let Some(running) = &mut self.running else { return Ok(()) };
         if round == Round::START {
             running.model.restore(&running.initial)?;
+            running.feedback.clear();
             running.course.restore(running.beginning.clone());
             running.trained = None;
         } else {
             let bytes = self.store.get(round)?;
-            let (kept, model) = Kept::parse(&bytes)?;
+            let (kept, feedback, model) = Kept::parse(&bytes)?;
             running.model.restore(model)?;
+            running.feedback = feedback;
             running.course.restore(kept.progress);
             running.trained = kept.trained;
         }
@@ -318,28 +323,4 @@ impl<M: HostModel, S: Store> Host<M, S> {
         };
         self.say(now, party, ToGuest::Welcome(Box::new(welcome)), out)
     }
-}
-
-impl Kept {
-    /// Length of the text, the text, the model.
-    pub(super) fn write(&self, model: &[u8]) -> Result<Vec<u8>, StoreError> {
-        let text = serde_json::to_vec(self).map_err(|error| content(error.to_string()))?;
-        let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
-        bytes.extend_from_slice(&text);
-        bytes.extend_from_slice(model);
-        Ok(bytes)
-    }
-
-    fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), StoreError> {
-        let cut = || content("found less than a whole checkpoint".to_owned());
-        let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;
-        let (text, model) = rest.split_at_checked(length).ok_or_else(cut)?;
-        let kept = serde_json::from_slice(text).map_err(|error| content(error.to_string()))?;
-        Ok((kept, model))
-    }
-}
-
-fn content(problem: String) -> StoreError {
-    StoreError::Content { path: "the host's checkpoint".into(), problem }
 }

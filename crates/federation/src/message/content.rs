@@ -3,6 +3,7 @@
 use super::parts::Values;
 use super::{Exchange, ToGuest, ToHost};
 use crate::ledger::Recorded;
+use crate::live::FromLiveGuest;
 use crate::party::Round;
 use crate::wire;
 
@@ -14,13 +15,14 @@ impl Recorded for ToHost {
     fn round(&self) -> Option<Round> {
         match self {
             ToHost::Embedding { exchange, .. } | ToHost::Kept { exchange } => Some(exchange.round),
-            ToHost::Hello(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
+            ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
     }
 
     fn shape(&self) -> Vec<usize> {
         match self {
-            ToHost::Embedding { embedding, .. } => embedding.0.shape(),
+            ToHost::Embedding { embedding, .. }
+            | ToHost::Live(FromLiveGuest::Embedding { embedding, .. }) => embedding.0.shape(),
             _ => Vec::new(),
         }
     }

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::Step;
 
+use crate::compression::Packing;
+
 /// Longest text in a message, in bytes.
 pub const MAX_TEXT: usize = 512;
 /// Most numbers in an embedding or gradient: 16 MiB.
@@ -188,17 +190,27 @@ impl Batch {
     }
 }
 
-/// Finite numbers of some samples, `[sample, width]`, few enough to be sent. What they are is never
-/// shown.
+/// Finite numbers of some samples, `[sample, width]`, few enough to be sent, as their receiver sees
+/// them. What they are is never shown.
 #[derive(Clone, PartialEq)]
 pub struct Values {
     width: usize,
     numbers: Vec<f32>,
+    packing: Packing,
 }
 
 impl Values {
-    /// Checks them.
+    /// Checks numbers that cross as they are.
     pub fn new(width: usize, numbers: Vec<f32>) -> Result<Self, PartError> {
+        Self::packed(width, numbers, Packing::F32)
+    }
+
+    /// Checks numbers that lose nothing when they are packed like this.
+    pub(crate) fn packed(
+        width: usize,
+        numbers: Vec<f32>,
+        packing: Packing,
+    ) -> Result<Self, PartError> {
         if numbers.is_empty() || numbers.len() > MAX_VALUES {
             return Err(PartError::new("values", numbers.len(), format!("1 to {MAX_VALUES}")));
         }
@@ -210,7 +222,13 @@ impl Values {
             let found = format!("{} at place {place}", numbers[place]);
             return Err(PartError::new("values", found, "finite numbers"));
         }
-        Ok(Self { width, numbers })
+        packing.check(width)?;
+        Ok(Self { width, numbers, packing })
+    }
+
+    /// How they cross.
+    pub fn packing(&self) -> &Packing {
+        &self.packing
     }
 
     /// Numbers of a sample.

@@ -4,7 +4,8 @@ use traffic::Step;
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{WireError, numbers};
+use super::{WireError, live, numbers};
+use crate::compression::Compression;
 use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_KEPT, MAX_RANGES, MAX_STEP, MAX_STEPS,
     PartError, StepRange, Text,
@@ -25,6 +26,8 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
             embedding: Embedding(numbers::decode(numbers)?),
         },
         Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
+        Message::LiveHello(message) => ToHost::Live(live::hello(message)?),
+        Message::LiveEmbedding(message) => ToHost::Live(live::embedding(message)?),
         Message::Kept(wire::Kept { exchange }) => ToHost::Kept { exchange: of_exchange(exchange)? },
         Message::Leave(wire::Leave { session, departure }) => ToHost::Leave {
             session,
@@ -62,6 +65,8 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
                 validation: finite("validation loss", message.validation)?,
             },
         },
+        Message::LiveWelcome(message) => ToGuest::Live(live::welcome(message)?),
+        Message::LiveSettled(message) => ToGuest::Live(live::settled(message)?),
         Message::Refuse(wire::Refuse { reason, session }) => {
             ToGuest::Refuse { session, reason: Text::parse(reason)? }
         }
@@ -129,6 +134,12 @@ fn terms(terms: Option<wire::Terms>) -> Result<Terms, WireError> {
         step_s: finite("length of a step", terms.step_s)?,
         origin_s: finite("begin of step 0", terms.origin_s)?,
         window: terms.window,
+        compression: match wire::Compression::try_from(terms.compression) {
+            Ok(wire::Compression::None) => Compression::None,
+            Ok(wire::Compression::F16) => Compression::F16,
+            Ok(wire::Compression::Q8) => Compression::Q8,
+            _ => return Err(unknown("compression", terms.compression)),
+        },
     })
 }
 
@@ -184,7 +195,7 @@ fn of_purpose(purpose: i32) -> Result<Purpose, WireError> {
     }
 }
 
-fn required<T>(field: &'static str, part: Option<T>) -> Result<T, WireError> {
+pub(super) fn required<T>(field: &'static str, part: Option<T>) -> Result<T, WireError> {
     part.ok_or(WireError::Missing { field })
 }
 
@@ -192,7 +203,7 @@ fn unknown(field: &'static str, found: i32) -> WireError {
     PartError::new(field, found, "a value of the definition").into()
 }
 
-fn finite(field: &'static str, found: f64) -> Result<f64, WireError> {
+pub(super) fn finite(field: &'static str, found: f64) -> Result<f64, WireError> {
     if found.is_finite() {
         Ok(found)
     } else {

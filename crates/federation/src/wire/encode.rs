@@ -2,7 +2,8 @@
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::numbers;
+use super::{live, numbers};
+use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
     Departure, Exchange, Hello, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
@@ -18,6 +19,7 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
             purpose: of_purpose(*purpose) as i32,
             numbers: Some(numbers::encode(&embedding.0)),
         }),
+        ToHost::Live(message) => live::from_guest(message),
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
         ToHost::Kept { exchange } => {
             Message::Kept(wire::Kept { exchange: Some(of_exchange(exchange)) })
@@ -62,6 +64,7 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
         ToGuest::Refuse { session, reason } => {
             Message::Refuse(wire::Refuse { reason: reason.as_str().into(), session: *session })
         }
+        ToGuest::Live(message) => live::from_host(message),
         ToGuest::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
     };
     wire::ToGuest { message: Some(message) }
@@ -115,6 +118,11 @@ fn terms(terms: &Terms) -> wire::Terms {
         step_s: terms.step_s,
         origin_s: terms.origin_s,
         window: terms.window,
+        compression: match terms.compression {
+            Compression::None => wire::Compression::None,
+            Compression::F16 => wire::Compression::F16,
+            Compression::Q8 => wire::Compression::Q8,
+        } as i32,
     }
 }
 

@@ -4,7 +4,7 @@
 #[prost(skip_debug)]
 pub struct ToHost {
     /// required
-    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub message: ::core::option::Option<to_host::Message>,
 }
 /// Nested message and enum types in `ToHost`.
@@ -23,6 +23,10 @@ pub mod to_host {
         Leave(super::Leave),
         #[prost(message, tag = "5")]
         Kept(super::Kept),
+        #[prost(message, tag = "6")]
+        LiveHello(super::LiveHello),
+        #[prost(message, tag = "7")]
+        LiveEmbedding(super::LiveEmbedding),
     }
 }
 /// From the host to a guest.
@@ -30,7 +34,7 @@ pub mod to_host {
 #[prost(skip_debug)]
 pub struct ToGuest {
     /// required
-    #[prost(oneof = "to_guest::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "to_guest::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub message: ::core::option::Option<to_guest::Message>,
 }
 /// Nested message and enum types in `ToGuest`.
@@ -55,6 +59,10 @@ pub mod to_guest {
         Refuse(super::Refuse),
         #[prost(message, tag = "8")]
         Heartbeat(super::Heartbeat),
+        #[prost(message, tag = "9")]
+        LiveWelcome(super::LiveWelcome),
+        #[prost(message, tag = "10")]
+        LiveSettled(super::LiveSettled),
     }
 }
 /// I am still here.
@@ -113,6 +121,8 @@ pub struct Terms {
     /// steps of a window
     #[prost(uint32, tag = "4")]
     pub window: u32,
+    #[prost(enumeration = "Compression", tag = "5")]
+    pub compression: i32,
 }
 /// Steps from first to last, both included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -287,14 +297,14 @@ pub struct Kept {
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
 }
-/// Finite numbers, \[sample, width\], sample by sample, little-endian.
+/// Finite numbers, \[sample, width\], sample by sample, little-endian; packed as the terms say.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Numbers {
     #[prost(uint32, tag = "1")]
     pub width: u32,
     /// required
-    #[prost(oneof = "numbers::Values", tags = "2")]
+    #[prost(oneof = "numbers::Values", tags = "2, 3, 4")]
     pub values: ::core::option::Option<numbers::Values>,
 }
 /// Nested message and enum types in `Numbers`.
@@ -306,7 +316,33 @@ pub mod numbers {
         /// 4 bytes each, IEEE 754 binary32
         #[prost(bytes, tag = "2")]
         F32(::prost::bytes::Bytes),
+        #[prost(message, tag = "3")]
+        F16(super::Halves),
+        #[prost(message, tag = "4")]
+        Q8(super::Codes),
     }
+}
+/// Numbers of 16 bits, all times the same power of two.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Halves {
+    /// of the power of two; -125 to 113
+    #[prost(sint32, tag = "1")]
+    pub exponent: i32,
+    /// 2 bytes each, IEEE 754 binary16
+    #[prost(bytes = "bytes", tag = "2")]
+    pub numbers: ::prost::bytes::Bytes,
+}
+/// Numbers of 8 bits, times the step of their column.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Codes {
+    /// width times 4 bytes, IEEE 754 binary32: 0, or a positive normal number
+    #[prost(bytes = "bytes", tag = "1")]
+    pub steps: ::prost::bytes::Bytes,
+    /// 1 byte each, in two's complement: -127 to 127
+    #[prost(bytes = "bytes", tag = "2")]
+    pub codes: ::prost::bytes::Bytes,
 }
 /// Closes an exchange that was not for training.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -388,6 +424,120 @@ pub mod leave {
         Stopped(Stopped),
         #[prost(message, tag = "3")]
         Failed(Failed),
+    }
+}
+/// How a trained guest introduces itself to a host that estimates live.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct LiveHello {
+    #[prost(uint32, tag = "1")]
+    pub protocol: u32,
+    /// for logs
+    #[prost(string, tag = "2")]
+    pub software: ::prost::alloc::string::String,
+    /// as in its certificate
+    #[prost(string, tag = "3")]
+    pub party: ::prost::alloc::string::String,
+    /// drawn anew whenever the guest starts; not 0
+    #[prost(fixed64, tag = "4")]
+    pub session: u64,
+    /// required
+    #[prost(message, optional, tag = "5")]
+    pub terms: ::core::option::Option<LiveTerms>,
+    /// numbers of an embedding
+    #[prost(uint32, tag = "6")]
+    pub width: u32,
+}
+/// The host's answer to a LiveHello: you take part.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct LiveWelcome {
+    #[prost(uint32, tag = "1")]
+    pub protocol: u32,
+    /// for logs
+    #[prost(string, tag = "2")]
+    pub software: ::prost::alloc::string::String,
+    /// of the LiveHello that it answers
+    #[prost(fixed64, tag = "3")]
+    pub session: u64,
+    /// required
+    #[prost(message, optional, tag = "4")]
+    pub terms: ::core::option::Option<LiveTerms>,
+}
+/// What all parties must agree on to estimate together.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct LiveTerms {
+    /// that their weights are of
+    #[prost(fixed64, tag = "1")]
+    pub run: u64,
+    /// of links and turns
+    #[prost(string, tag = "2")]
+    pub network_hash: ::prost::alloc::string::String,
+    /// length of a step; step 0 begins at the epoch
+    #[prost(double, tag = "3")]
+    pub step_s: f64,
+    /// steps of a window
+    #[prost(uint32, tag = "4")]
+    pub window: u32,
+}
+/// What a guest makes of the window that ends with a step; sent once, as soon as it can be.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct LiveEmbedding {
+    #[prost(fixed64, tag = "1")]
+    pub session: u64,
+    #[prost(sint64, tag = "2")]
+    pub step: i64,
+    /// required; \[1, width\]
+    #[prost(message, optional, tag = "3")]
+    pub numbers: ::core::option::Option<Numbers>,
+}
+/// A step has been estimated.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct LiveSettled {
+    #[prost(sint64, tag = "1")]
+    pub step: i64,
+    /// the guest's embedding was there in time
+    #[prost(bool, tag = "2")]
+    pub taken: bool,
+}
+/// How embeddings and gradients cross.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Compression {
+    /// refused
+    Unspecified = 0,
+    /// Numbers.f32
+    None = 1,
+    /// Numbers.f16
+    F16 = 2,
+    /// Numbers.q8
+    Q8 = 3,
+}
+impl Compression {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "COMPRESSION_UNSPECIFIED",
+            Self::None => "COMPRESSION_NONE",
+            Self::F16 => "COMPRESSION_F16",
+            Self::Q8 => "COMPRESSION_Q8",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "COMPRESSION_UNSPECIFIED" => Some(Self::Unspecified),
+            "COMPRESSION_NONE" => Some(Self::None),
+            "COMPRESSION_F16" => Some(Self::F16),
+            "COMPRESSION_Q8" => Some(Self::Q8),
+            _ => None,
+        }
     }
 }
 /// What local updates after the first one use.

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use traffic::Step;
 
 use super::*;
+use crate::compression::Compression;
 use crate::ledger::{Ledger, MemorySink};
 use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_KEPT, MAX_RANGES, MAX_STEP, MAX_STEPS,
@@ -32,14 +33,27 @@ fn purpose() -> impl Strategy<Value = Purpose> {
 fn values() -> impl Strategy<Value = Values> {
     (1usize..5, 1usize..6).prop_flat_map(|(width, samples)| {
         let number = any::<f32>().prop_map(|number| if number.is_finite() { number } else { 0.0 });
-        vec(number, width * samples)
-            .prop_map(move |numbers| Values::new(width, numbers).expect("finite numbers"))
+        // Near the end of the range the largest of 16 bits would have none.
+        let number = number.prop_map(|number: f32| number.clamp(-1e38, 1e38));
+        (compression(), vec(number, width * samples)).prop_map(move |(compression, numbers)| {
+            compression.pack(width, numbers).expect("finite numbers")
+        })
     })
 }
 
+fn compression() -> impl Strategy<Value = Compression> {
+    prop_oneof![Just(Compression::None), Just(Compression::F16), Just(Compression::Q8)]
+}
+
 fn terms() -> impl Strategy<Value = Terms> {
-    (text(), -1e9..1e9, -1e9..1e9, any::<u32>()).prop_map(
-        |(network_hash, step_s, origin_s, window)| Terms { network_hash, step_s, origin_s, window },
+    (text(), -1e9..1e9, -1e9..1e9, any::<u32>(), compression()).prop_map(
+        |(network_hash, step_s, origin_s, window, compression)| Terms {
+            network_hash,
+            step_s,
+            origin_s,
+            window,
+            compression,
+        },
     )
 }
 
@@ -310,7 +324,7 @@ fn what_is_beyond_bounds_is_refused() {
         refused_by_host(to_host::Message::Hello(generated::Hello {
             protocol: 1,
             party: party.into(),
-            terms: Some(generated::Terms::default()),
+            terms: Some(generated::Terms { compression: 1, ..generated::Terms::default() }),
             held: vec![generated::StepRange { first: 0, last: 0 }; held],
             standing: Some(generated::Standing { run: None, kept: vec![0; kept], live: None }),
             ..generated::Hello::default()

@@ -15,8 +15,8 @@ use federation::ledger::MemorySink;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Guest, Host, HostSettings, Ledger, LocalUpdates, MemoryStore, Now, Numbers, PartyId,
-    Plan, RunId, Samples, Timing,
+    Absent, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, MemoryStore, Now,
+    Numbers, PartyId, Plan, RunId, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
 use traffic::{Step, corridor};
@@ -162,7 +162,13 @@ pub fn steps(range: Range<i64>) -> Vec<Step> {
 }
 
 pub fn terms() -> Terms {
-    Terms { network_hash: Text::of("sha256:corridor"), step_s: 10.0, origin_s: 0.0, window: 9 }
+    Terms {
+        network_hash: Text::of("sha256:corridor"),
+        step_s: 10.0,
+        origin_s: 0.0,
+        window: 9,
+        compression: Compression::None,
+    }
 }
 
 pub fn table(shape: &ModelShape) -> Table {

@@ -14,7 +14,7 @@ use federation::grpc::{Accepted, Arrival, Card, Dialled, Identity, Limits};
 use federation::ledger::{Ledger, MemorySink, Recorded, Released};
 use federation::message::parts::{Embedding, HeldSteps, Text, Values};
 use federation::message::{Exchange, Hello, Purpose, Standing, Terms, ToHost};
-use federation::{Attempt, Now, PartyId, Round, RunId};
+use federation::{Attempt, Compression, Now, PartyId, Round, RunId};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
@@ -146,7 +146,13 @@ pub fn hello(name: &str) -> ToHost {
         party: party(name),
         session: 1,
         greeting: 1,
-        terms: Terms { network_hash: Text::of("0"), step_s: 10.0, origin_s: 0.0, window: 9 },
+        terms: Terms {
+            network_hash: Text::of("0"),
+            step_s: 10.0,
+            origin_s: 0.0,
+            window: 9,
+            compression: Compression::None,
+        },
         held: HeldSteps::default(),
         width: 1,
         standing: Standing::default(),

@@ -9,8 +9,8 @@ use federation::ledger::{MemorySink, audit};
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now, PartyId, Round,
-    RunId, Store, Timing, ToGuest, ToHost,
+    Absent, Compression, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now,
+    PartyId, Round, RunId, Store, Timing, ToGuest, ToHost,
 };
 use traffic::Step;
 
@@ -72,7 +72,13 @@ fn host_id() -> PartyId {
 }
 
 fn terms() -> Terms {
-    Terms { network_hash: Text::of("toy"), step_s: 10.0, origin_s: 0.0, window: 1 }
+    Terms {
+        network_hash: Text::of("toy"),
+        step_s: 10.0,
+        origin_s: 0.0,
+        window: 1,
+        compression: Compression::None,
+    }
 }
 
 impl World {

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use estimator::{Architecture, GuestFeatures, GuestPlan, SubModelKind};
 use federation::grpc::dial::HostAddress;
 use federation::grpc::tls;
-use federation::{GuestSettings, PartyId};
+use federation::{Compression, GuestSettings, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -60,11 +60,13 @@ pub struct ModelSection {
     arch: Architecture,
     sub_model: Option<SubModelKind>,
     numbers: Option<Numbers>,
+    compression: Compression,
 }
 
 impl Default for ModelSection {
     fn default() -> Self {
-        ModelSection { arch: Architecture::Link, sub_model: None, numbers: None }
+        let (arch, compression) = (Architecture::Link, Compression::None);
+        ModelSection { arch, sub_model: None, numbers: None, compression }
     }
 }
 
@@ -97,7 +99,7 @@ impl Config {
             host: PartyId::new(&self.host.name)?,
             software: software(),
             session: drawn(),
-            terms: part.terms(),
+            terms: part.terms(self.model.compression),
             subject: part.subject()?,
             held: part.held()?,
             width: part.width(),
@@ -134,6 +136,7 @@ mod tests {
         .unwrap();
         let name = PartyId::new("fleet-a").unwrap();
         assert_eq!(config.plan(&name), short.plan(&name));
+        assert_eq!(config.model.compression, short.model.compression);
         let timing = |config: &Config| config.patience.timing().unwrap();
         assert_eq!(timing(&config), timing(&short));
         let host = |config: &Config| {

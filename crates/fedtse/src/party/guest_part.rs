@@ -13,7 +13,7 @@ use federation::fedbcd::FedGuest;
 use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
-use federation::{ModelFailure, Plan};
+use federation::{Compression, ModelFailure, Plan};
 use traffic::Step;
 
 use crate::subject::subject;
@@ -50,8 +50,8 @@ impl GuestPart {
         Ok(GuestPart { timeline, windows: Arc::new(inputs), card, shape })
     }
 
-    pub fn terms(&self) -> Terms {
-        terms(&self.timeline)
+    pub fn terms(&self, compression: Compression) -> Terms {
+        terms(&self.timeline, compression)
     }
 
     /// What its checkpoints belong to.
@@ -86,11 +86,12 @@ impl GuestPart {
 }
 
 /// What all parties must agree on. Step 0 begins at the epoch.
-pub fn terms(timeline: &Timeline) -> Terms {
+pub fn terms(timeline: &Timeline, compression: Compression) -> Terms {
     Terms {
         network_hash: Text::of(timeline.network_hash()),
         step_s: timeline.step().get(),
         origin_s: 0.0,
         window: WINDOW as u32,
+        compression,
     }
 }

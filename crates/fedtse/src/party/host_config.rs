@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anyhow::Result;
 use estimator::{Architecture, NeuralPlan, Party, Seat, TargetKind};
 use federation::grpc::tls;
-use federation::{Absent, HostSettings, LocalUpdates, LocalVariant, Numbers, PartyId, Plan, RunId};
+use federation::{
+    Absent, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers, PartyId, Plan, RunId,
+};
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
 
@@ -73,6 +75,7 @@ pub struct TrainingSection {
     variant: LocalVariant,
     proximal: f32,
     party_dropout: f32,
+    compression: Compression,
     keep_every: u32,
     absent: Absent,
 }
@@ -89,6 +92,7 @@ impl Default for TrainingSection {
             variant: local.variant,
             proximal: local.proximal,
             party_dropout: 0.0,
+            compression: Compression::None,
             keep_every: 100,
             absent: Absent::Wait,
         }
@@ -148,7 +152,7 @@ impl Config {
             guests: seats.iter().map(width).collect::<Result<_>>()?,
             software: software(),
             run: RunId(drawn()),
-            terms: part.terms(),
+            terms: part.terms(training.compression),
             subject: part.subject(seats)?,
             plan: Plan {
                 seed: training.seed,
@@ -196,6 +200,7 @@ mod tests {
         let (long, short) = (&config.training, &short.training);
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
         assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
+        assert_eq!(long.compression, short.compression);
     }
 
     #[test]

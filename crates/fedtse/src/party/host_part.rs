@@ -9,7 +9,7 @@ use federation::fedbcd::FedHost;
 use federation::host::MakeHostModel;
 use federation::message::Terms;
 use federation::message::parts::Text;
-use federation::{ModelFailure, Plan, Samples};
+use federation::{Compression, ModelFailure, Plan, Samples};
 use traffic::Step;
 
 use super::guest_part::terms;
@@ -33,8 +33,8 @@ impl HostPart {
         Ok(HostPart { study, windows, plan })
     }
 
-    pub fn terms(&self) -> Terms {
-        terms(self.study.timeline())
+    pub fn terms(&self, compression: Compression) -> Terms {
+        terms(self.study.timeline(), compression)
     }
 
     /// What its checkpoints belong to.

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use clap::Args;
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
 use estimator::{Epoch, Estimates, HostStudy, NeuralPlan, Study};
 use federation::guest::GuestSettings;
 use federation::message::parts::Text;
 use federation::{
-    Absent, Event, FolderStore, Guest, Host, HostSettings, Ledger, LocalUpdates, LocalVariant,
-    MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Store, Timing, ledger::MemorySink,
-    memory,
+    Absent, Compression, Event, FolderStore, Guest, Host, HostSettings, Ledger, LocalUpdates,
+    LocalVariant, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Store, Timing,
+    ledger::MemorySink, memory,
 };
 use indicatif::ProgressBar;
 use traffic::Step;
@@ -48,11 +48,37 @@ pub struct FederationOptions {
     /// Hold weights near those of the exchange by this factor (proximal term)
     #[arg(long, default_value_t = 0.0, value_name = "MU")]
     pub proximal: f32,
+    /// How embeddings and gradients cross: `f16` halves their bytes, `q8` leaves a quarter, both with a
+    /// small loss
+    #[arg(long, value_enum, default_value_t = Packing::None)]
+    pub compression: Packing,
+}
+
+/// How embeddings and gradients cross.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Packing {
+    /// As they are
+    None,
+    /// 16 bits a number
+    F16,
+    /// 8 bits a number, with error feedback
+    Q8,
+}
+
+impl From<Packing> for Compression {
+    fn from(packing: Packing) -> Self {
+        match packing {
+            Packing::None => Compression::None,
+            Packing::F16 => Compression::F16,
+            Packing::Q8 => Compression::Q8,
+        }
+    }
 }
 
 impl Default for FederationOptions {
     fn default() -> Self {
-        Self { guests: 1, q: 1, frozen: false, proximal: 0.0 }
+        let compression = Packing::None;
+        Self { guests: 1, q: 1, frozen: false, proximal: 0.0, compression }
     }
 }
 
@@ -75,6 +101,8 @@ pub fn train(
     keep: Option<&Path>,
     bar: &ProgressBar,
 ) -> Result<Fitted> {
+    let (found, expected) = (study.fleets().len(), plan.guests.len());
+    ensure!(found == expected, "fleets: found {found}, expected {expected}, one for each guest");
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
         let party = PartyId::new(&guest.name)?;
@@ -86,7 +114,7 @@ pub fn train(
             host: PartyId::new(HOST)?,
             software: Text::of(env!("CARGO_PKG_VERSION")),
             session: 1,
-            terms: part.terms(),
+            terms: part.terms(options.compression.into()),
             subject: part.subject()?,
             held: part.held()?,
             width: part.width(),
@@ -94,7 +122,8 @@ pub fn train(
         };
         let (store, ledger) = shelf(keep, &party)?;
         let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
-        guests.insert(party, guest);
+        let name = party.to_string();
+        ensure!(guests.insert(party, guest).is_none(), "guests: found two named `{name}`");
     }
     let host_study = Arc::new(HostStudy::new(study, plan)?);
     let settings = HostSettings {
@@ -102,7 +131,7 @@ pub fn train(
         guests: widths,
         software: Text::of(env!("CARGO_PKG_VERSION")),
         run: RunId(plan.seed),
-        terms: terms(study.timeline()),
+        terms: terms(study.timeline(), options.compression.into()),
         subject: subject(&(plan, host_study.card(), windows))?,
         plan: Plan {
             seed: plan.seed,

@@ -1,0 +1,44 @@
+//! Live estimation between trained parties, without I/O.
+//!
+//! ```text
+//!  guest                                      host
+//!    │ LiveHello ─────────────────────────►     name, network, run, width
+//!    │ ◄────────────────────── LiveWelcome
+//!    │ LiveEmbedding: step, z^k ──────────►  ┐  one step: every guest by itself, as soon as it can
+//!    │ ◄───────── LiveSettled: step, taken  ┘  all are in or the deadline has passed: an estimate
+//! ```
+//!
+//! [`LiveHost`] and [`LiveGuest`] take messages, own data and the time, and return messages; the host
+//! also returns estimates. Steps are settled in order, each once:
+//!
+//! - A step opens when the host's own data of it are there. It is settled when every guest that is
+//!   waited for has sent its embedding, or the deadline has passed.
+//! - A guest without an embedding by then is replaced by the learned absent embedding, and the
+//!   estimate says so: [`Participation`].
+//! - What comes after that is late, what comes twice a duplicate; both are counted and change nothing.
+//! - A guest that has missed [`PATIENT_STEPS`] steps in a row is not waited for until it is heard
+//!   again, so that one slow guest does not slow down all estimates.
+//! - Memory is bounded: [`MAX_AHEAD`] embeddings of a guest wait for their steps to open, and
+//!   [`MAX_OPEN`] steps for their guests.
+
+#[cfg(feature = "network")]
+pub mod drive;
+mod estimate;
+mod guest;
+mod host;
+mod message;
+
+pub use estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
+pub use guest::{GuestCounts, LiveGuest, LiveGuestSettings};
+pub use host::{LiveHost, Outbox, SeatCounts};
+pub use message::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
+
+/// Embeddings of a guest that may wait for their steps to open.
+pub const MAX_AHEAD: usize = 64;
+/// Steps that may wait for their guests at a time.
+pub const MAX_OPEN: usize = 64;
+/// A guest that has missed so many steps in a row is not waited for.
+pub const PATIENT_STEPS: u32 = 3;
+
+#[cfg(test)]
+mod tests;

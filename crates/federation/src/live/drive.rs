@@ -1,0 +1,146 @@
+//! Runs a [`LiveHost`] or a [`LiveGuest`] over the network until it has ended.
+//!
+//! Own data come from another thread, over a channel; what the parties say goes over the same doors
+//! and lines as in training.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use traffic::Step;
+
+use super::{LiveGuest, LiveHost, LiveModel};
+use crate::grpc::dial::{Dialled, Line};
+use crate::grpc::drive::{Clock, NotLetIn};
+use crate::grpc::listen::{Arrival, Door};
+use crate::message::parts::Text;
+use crate::party::PartyId;
+
+/// How often a state machine hears that time has passed: deadlines are kept to within this.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What the people who run a live host see of it.
+pub trait LiveWatch<M: LiveModel> {
+    /// Something may have happened; [`LiveHost::take_events`] says what.
+    fn look(&mut self, host: &mut LiveHost<M>);
+    /// A guest's connection has come or gone.
+    fn connection(&mut self, guest: &PartyId, connected: bool);
+}
+
+/// Runs a host until it is told to stop, or its own data have ended and the last step is settled.
+pub fn run_live_host<M: LiveModel>(
+    runtime: &Handle,
+    clock: &Clock,
+    host: &mut LiveHost<M>,
+    door: &Door,
+    arrivals: &mut mpsc::Receiver<Arrival>,
+    own: &mut mpsc::Receiver<(Step, M::Own)>,
+    stop: &watch::Receiver<Option<Text>>,
+    watch: &mut impl LiveWatch<M>,
+) {
+    let mut over = false;
+    loop {
+        let mut out = Vec::new();
+        if let Some(reason) = stop.borrow().clone() {
+            out.extend(host.stop(clock.now(), reason));
+        } else if over && !host.is_waiting() {
+            out.extend(host.stop(clock.now(), Text::of("its records have ended")));
+        }
+        if host.ended().is_none() {
+            match runtime.block_on(next(arrivals, own, over)) {
+                Next::Arrived(Arrival::Message(from, message)) => {
+                    out.extend(host.handle(clock.now(), &from, message));
+                }
+                Next::Arrived(Arrival::Connected(guest)) => {
+                    out.extend(host.connection(clock.now(), &guest, true));
+                    watch.connection(&guest, true);
+                }
+                Next::Arrived(Arrival::Disconnected(guest, _)) => {
+                    out.extend(host.connection(clock.now(), &guest, false));
+                    watch.connection(&guest, false);
+                }
+                Next::Own((step, numbers)) => out.extend(host.open(clock.now(), step, numbers)),
+                Next::OwnEnded => over = true,
+                Next::Nothing => {}
+            }
+            out.extend(host.tick(clock.now()));
+        }
+        for (to, message) in &out {
+            door.send(to, message);
+        }
+        watch.look(host);
+        if host.ended().is_some() {
+            return;
+        }
+    }
+}
+
+/// Runs a guest until it is told to stop, its own data have ended, or the host wants no more of it.
+pub fn run_live_guest(
+    runtime: &Handle,
+    clock: &Clock,
+    guest: &mut LiveGuest,
+    line: &Line,
+    arrivals: &mut mpsc::Receiver<Dialled>,
+    own: &mut mpsc::Receiver<(Step, Vec<f32>)>,
+    stop: &watch::Receiver<Option<Text>>,
+    mut watch: impl FnMut(&LiveGuest, bool),
+) -> Result<(), NotLetIn> {
+    let (mut over, mut connected) = (None::<Instant>, false);
+    loop {
+        let mut out = Vec::new();
+        if let Some(reason) = stop.borrow().clone() {
+            out.extend(guest.stop(clock.now(), reason));
+        } else if over.is_some() {
+            out.extend(guest.stop(clock.now(), Text::of("its records have ended")));
+        }
+        if guest.ended().is_none() {
+            match runtime.block_on(next(arrivals, own, over.is_some())) {
+                Next::Arrived(Dialled::Message(message)) => {
+                    out.extend(guest.handle(clock.now(), message));
+                }
+                Next::Arrived(Dialled::Connected) => {
+                    connected = true;
+                    out.extend(guest.connected(clock.now()));
+                }
+                Next::Arrived(Dialled::Disconnected(_)) => connected = false,
+                Next::Arrived(Dialled::Refused(reason)) => return Err(NotLetIn(reason)),
+                Next::Own((step, numbers)) => {
+                    out.extend(guest.embedding(clock.now(), step, numbers));
+                }
+                Next::OwnEnded => over = Some(Instant::now()),
+                Next::Nothing => {}
+            }
+            out.extend(guest.tick(clock.now()));
+        }
+        for message in &out {
+            line.send(message);
+        }
+        watch(guest, connected);
+        if guest.ended().is_some() {
+            return Ok(());
+        }
+    }
+}
+
+enum Next<A, O> {
+    Arrived(A),
+    Own(O),
+    OwnEnded,
+    Nothing,
+}
+
+/// The next thing that happens, or nothing for a while. What has arrived goes first: an embedding
+/// must not be late because the host was busy.
+async fn next<A, O>(
+    arrivals: &mut mpsc::Receiver<A>,
+    own: &mut mpsc::Receiver<O>,
+    over: bool,
+) -> Next<A, O> {
+    tokio::select! {
+        biased;
+        Some(arrived) = arrivals.recv() => Next::Arrived(arrived),
+        own = own.recv(), if !over => own.map_or(Next::OwnEnded, Next::Own),
+        () = tokio::time::sleep(TICK) => Next::Nothing,
+    }
+}

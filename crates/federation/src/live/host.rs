@@ -1,0 +1,371 @@
+//! The host of trained parties: collects embeddings of each step until its deadline, then estimates.
+
+mod seat;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use traffic::Step;
+
+use super::estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
+use super::{FromLiveGuest, FromLiveHost, LiveHello, LiveWelcome, MAX_OPEN};
+use crate::error::PartyError;
+use crate::ledger::{Ledger, Released};
+use crate::message::parts::{Embedding, Text};
+use crate::message::{PROTOCOL, ToGuest, ToHost};
+use crate::model::Embeddings;
+use crate::party::{Now, PartyId};
+use crate::timing::lasted;
+
+pub use seat::SeatCounts;
+use seat::{Placed, Seat};
+
+/// Messages to guests.
+pub type Outbox = Vec<(PartyId, Released<ToGuest>)>;
+
+/// The host, see the [module](super).
+pub struct LiveHost<M: LiveModel> {
+    settings: LiveHostSettings,
+    model: M,
+    ledger: Ledger,
+    seats: BTreeMap<PartyId, Seat>,
+    open: VecDeque<Open<M::Own>>,
+    /// The last settled step.
+    settled: Option<Step>,
+    events: Vec<LiveEvent<M::Estimate>>,
+    stopped: Option<PartyError>,
+}
+
+struct Open<O> {
+    step: Step,
+    own: O,
+    since: Duration,
+}
+
+impl<M: LiveModel> LiveHost<M> {
+    /// A host without guests yet.
+    pub fn new(settings: LiveHostSettings, model: M, ledger: Ledger, now: Now) -> Self {
+        let seats = settings.guests.keys();
+        let seats = seats.map(|party| (party.clone(), Seat::new(now.monotonic))).collect();
+        let (open, events) = (VecDeque::new(), Vec::new());
+        Self { settings, model, ledger, seats, open, settled: None, events, stopped: None }
+    }
+
+    /// The host's own numbers of a step are there: it opens. Steps come in order; others are ignored.
+    pub fn open(&mut self, now: Now, step: Step, own: M::Own) -> Outbox {
+        let mut out = Vec::new();
+        let newest = self.open.back().map(|open| open.step).or(self.settled);
+        if self.stopped.is_some() || newest.is_some_and(|newest| step <= newest) {
+            return out;
+        }
+        self.open.push_back(Open { step, own, since: now.monotonic });
+        let done = self.settle(now, &mut out);
+        self.stop_on_error(now, done, &mut out);
+        out
+    }
+
+    /// Takes a message of a guest, as the transport knows it.
+    pub fn handle(&mut self, now: Now, from: &PartyId, message: ToHost) -> Outbox {
+        let mut out = Vec::new();
+        if self.stopped.is_some() {
+            return out;
+        }
+        let done = match self.seats.get_mut(from) {
+            Some(seat) => {
+                seat.heard = now.monotonic;
+                self.take(now, from, message, &mut out)
+            }
+            None => {
+                let reason = Text::of(format!("`{from}` is not among the guests"));
+                self.say(now, from, ToGuest::Refuse { session: 0, reason }, &mut out)
+            }
+        };
+        self.stop_on_error(now, done, &mut out);
+        out
+    }
+
+    /// A guest's connection has come or gone.
+    pub fn connection(&mut self, now: Now, guest: &PartyId, connected: bool) -> Outbox {
+        let mut out = Vec::new();
+        if let Some(seat) = self.seats.get_mut(guest) {
+            seat.connected = connected;
+            seat.heard = now.monotonic;
+            // Whoever connects says who he is; whoever has gone is not waited for.
+            seat.session = None;
+        }
+        let done = self.settle(now, &mut out);
+        self.stop_on_error(now, done, &mut out);
+        out
+    }
+
+    /// Lets time pass: settles what is due.
+    pub fn tick(&mut self, now: Now) -> Outbox {
+        let mut out = Vec::new();
+        if self.stopped.is_some() {
+            return out;
+        }
+        let done = self.settle(now, &mut out).and_then(|()| self.heartbeats(now, &mut out));
+        self.stop_on_error(now, done, &mut out);
+        out
+    }
+
+    /// Ends because someone says so; guests are told.
+    pub fn stop(&mut self, now: Now, reason: Text) -> Outbox {
+        let mut out = Vec::new();
+        if self.stopped.is_none() {
+            self.stop_on_error(now, Err(PartyError::Stopped { reason }), &mut out);
+        }
+        out
+    }
+
+    /// Why it has ended, if it has.
+    pub fn ended(&self) -> Option<&PartyError> {
+        self.stopped.as_ref()
+    }
+
+    /// Whether steps wait for their guests.
+    pub fn is_waiting(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Vec<LiveEvent<M::Estimate>> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Each guest: whether it is there, and what became of its embeddings.
+    pub fn seats(&self, now: Now) -> impl Iterator<Item = (&PartyId, bool, SeatCounts)> {
+        let silence = self.settings.timing.silence;
+        let seat = move |(party, seat)| {
+            let seat: &Seat = seat;
+            (party, seat.is_present(now.monotonic, silence), seat.counts)
+        };
+        self.seats.iter().map(seat)
+    }
+
+    /// Messages that have left it.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    fn take(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        message: ToHost,
+        out: &mut Outbox,
+    ) -> Result<(), PartyError> {
+        match message {
+            ToHost::Live(FromLiveGuest::Hello(hello)) => self.hello(now, from, &hello, out),
+            ToHost::Live(FromLiveGuest::Embedding { session, step, embedding }) => {
+                self.embedding(now, from, session, step, embedding, out)
+            }
+            ToHost::Heartbeat => self.call_stranger(now, from, out),
+            ToHost::Leave { session, departure } => {
+                if let Some(seat) = self.seats.get_mut(from)
+                    && seat.session == Some(session)
+                {
+                    seat.session = None;
+                    self.events.push(LiveEvent::Left(from.clone(), departure));
+                }
+                self.settle(now, out)
+            }
+            other => {
+                let what = format!(
+                    "it sent `{}`: it wants to train, and this host estimates live",
+                    other.kind()
+                );
+                Err(PartyError::misbehaved(from, what))
+            }
+        }
+    }
+
+    fn hello(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        hello: &LiveHello,
+        out: &mut Outbox,
+    ) -> Result<(), PartyError> {
+        if hello.party != *from {
+            let what = format!("it greets as `{}`", hello.party);
+            return Err(PartyError::misbehaved(from, what));
+        }
+        let settings = &self.settings;
+        settings.terms.check(from, (hello.protocol, PROTOCOL), &hello.terms)?;
+        let width = settings.guests.get(from).copied().unwrap_or_default();
+        if hello.width != width {
+            return Err(PartyError::PeerIncompatible {
+                party: from.clone(),
+                what: "numbers of an embedding",
+                found: hello.width.to_string(),
+                expected: width.to_string(),
+            });
+        }
+        let welcome = LiveWelcome {
+            protocol: PROTOCOL,
+            software: settings.software.clone(),
+            session: hello.session,
+            terms: settings.terms.clone(),
+        };
+        if let Some(seat) = self.seats.get_mut(from) {
+            if seat.session != Some(hello.session) {
+                seat.join(hello.session);
+                self.events.push(LiveEvent::Joined(from.clone()));
+            }
+            // A transport without connections has nobody else to say so.
+            seat.connected = true;
+        }
+        self.say(now, from, ToGuest::Live(FromLiveHost::Welcome(Box::new(welcome))), out)
+    }
+
+    fn embedding(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        session: u64,
+        step: Step,
+        embedding: Embedding,
+        out: &mut Outbox,
+    ) -> Result<(), PartyError> {
+        let width = self.settings.guests.get(from).copied().unwrap_or_default() as usize;
+        let Some(seat) = self.seats.get_mut(from) else { return Ok(()) };
+        if seat.session != Some(session) {
+            seat.counts.strange += 1;
+            return self.call_stranger(now, from, out);
+        }
+        let found = [embedding.0.samples(), embedding.0.width()];
+        if found != [1, width] {
+            let what = format!("embedding of step {}: found {found:?}, expected [1, {width}]", step.0);
+            return Err(PartyError::misbehaved(from, what));
+        }
+        match seat.place(step, embedding, self.settled) {
+            Placed::Waits => self.settle(now, out),
+            Placed::Late | Placed::Duplicate => Ok(()),
+        }
+    }
+
+    /// Settles steps in order, as long as the first one need not wait any longer.
+    fn settle(&mut self, now: Now, out: &mut Outbox) -> Result<(), PartyError> {
+        while let Some(first) = self.open.front() {
+            let over = lasted(first.since, now.monotonic, self.settings.deadline);
+            let all_in = self.waited_for(now).all(|seat| seat.has(first.step));
+            if !(over || all_in || self.open.len() > MAX_OPEN) {
+                return Ok(());
+            }
+            let Some(first) = self.open.pop_front() else { return Ok(()) };
+            self.estimate(now, first, out)?;
+        }
+        Ok(())
+    }
+
+    fn waited_for(&self, now: Now) -> impl Iterator<Item = &Seat> {
+        let silence = self.settings.timing.silence;
+        self.seats.values().filter(move |seat| seat.is_waited_for(now.monotonic, silence))
+    }
+
+    fn estimate(
+        &mut self,
+        now: Now,
+        open: Open<M::Own>,
+        out: &mut Outbox,
+    ) -> Result<(), PartyError> {
+        let Open { step, own, since } = open;
+        let silence = self.settings.timing.silence;
+        let (mut embeddings, mut guests) = (Embeddings::new(), BTreeMap::new());
+        for (party, seat) in &mut self.seats {
+            let present = seat.is_present(now.monotonic, silence);
+            let embedding = seat.settle(step, present);
+            let participation = match (&embedding, present) {
+                (Some(_), _) => Participation::In,
+                (None, true) => Participation::Late,
+                (None, false) => Participation::Absent,
+            };
+            guests.insert(party.clone(), participation);
+            embeddings.insert(party.clone(), embedding);
+        }
+        self.settled = Some(step);
+        let estimate = self.model.estimate(&own, &embeddings)?;
+        let waited = now.monotonic.saturating_sub(since);
+        let told: Vec<(PartyId, bool)> = guests
+            .iter()
+            .filter(|(_, participation)| **participation != Participation::Absent)
+            .map(|(party, participation)| (party.clone(), *participation == Participation::In))
+            .collect();
+        self.events.push(LiveEvent::Estimated(Estimated { step, estimate, waited, guests }));
+        for (party, taken) in told {
+            let settled = ToGuest::Live(FromLiveHost::Settled { step, taken });
+            self.say(now, &party, settled, out)?;
+        }
+        Ok(())
+    }
+
+    /// A guest that speaks but has not greeted is asked who it is.
+    fn call_stranger(
+        &mut self,
+        now: Now,
+        party: &PartyId,
+        out: &mut Outbox,
+    ) -> Result<(), PartyError> {
+        let resend = self.settings.timing.resend;
+        let Some(seat) = self.seats.get_mut(party) else { return Ok(()) };
+        let lately = seat.asked.is_some_and(|asked| !lasted(asked, now.monotonic, resend));
+        if seat.session.is_some() || lately {
+            return Ok(());
+        }
+        seat.asked = Some(now.monotonic);
+        self.say(now, party, ToGuest::Call, out)
+    }
+
+    /// Guests to whom nothing was said for a while hear that the host is still there.
+    fn heartbeats(&mut self, now: Now, out: &mut Outbox) -> Result<(), PartyError> {
+        let timing = self.settings.timing;
+        let quiet = |seat: &Seat| {
+            seat.is_present(now.monotonic, timing.silence)
+                && lasted(seat.told, now.monotonic, timing.heartbeat)
+        };
+        let quiet: Vec<PartyId> =
+            self.seats.iter().filter(|(_, seat)| quiet(seat)).map(|(party, _)| party.clone()).collect();
+        quiet.iter().try_for_each(|party| self.say(now, party, ToGuest::Heartbeat, out))
+    }
+
+    fn say(
+        &mut self,
+        now: Now,
+        to: &PartyId,
+        message: ToGuest,
+        out: &mut Outbox,
+    ) -> Result<(), PartyError> {
+        out.push((to.clone(), self.ledger.release(now, to, message)?));
+        if let Some(seat) = self.seats.get_mut(to) {
+            seat.told = now.monotonic;
+        }
+        Ok(())
+    }
+
+    /// A guest's fault is the guest's affair; anything else ends the host, and everyone is told.
+    fn stop_on_error(&mut self, now: Now, done: Result<(), PartyError>, out: &mut Outbox) {
+        let mut result = done;
+        if let Err(
+            error @ (PartyError::PeerMisbehaved { party, .. }
+            | PartyError::PeerIncompatible { party, .. }),
+        ) = &result
+        {
+            let (party, reason) = (party.clone(), Text::of(error));
+            if let Some(seat) = self.seats.get_mut(&party) {
+                seat.session = None;
+            }
+            self.events.push(LiveEvent::Refused(party.clone(), reason.clone()));
+            result = self.say(now, &party, ToGuest::Refuse { session: 0, reason }, out);
+        }
+        let Err(error) = result else { return };
+        let reason = error.for_peers();
+        let parties: Vec<PartyId> = self.seats.keys().cloned().collect();
+        for party in parties {
+            // A ledger that cannot be written lets nothing out, not even this.
+            let refuse = ToGuest::Refuse { session: 0, reason: reason.clone() };
+            let _ = self.say(now, &party, refuse, out);
+        }
+        self.stopped = Some(error);
+    }
+}

@@ -1,0 +1,128 @@
+//! A guest's seat at the live host.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use traffic::Step;
+
+use super::super::{MAX_AHEAD, PATIENT_STEPS};
+use crate::message::parts::Embedding;
+use crate::timing::lasted;
+
+/// What became of a guest's embeddings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SeatCounts {
+    /// Estimated with.
+    pub taken: u64,
+    /// Steps that were estimated without one.
+    pub missed: u64,
+    /// Came after their step was settled.
+    pub late: u64,
+    /// Came twice.
+    pub duplicate: u64,
+    /// Pushed out by others before their step opened.
+    pub dropped: u64,
+    /// Came from a session that is not the guest's.
+    pub strange: u64,
+}
+
+/// See the [module](self).
+pub(super) struct Seat {
+    pub connected: bool,
+    /// The session that was welcomed on this connection.
+    pub session: Option<u64>,
+    /// The last one that was.
+    last: u64,
+    pub heard: Duration,
+    pub told: Duration,
+    /// When it was last asked who it is.
+    pub asked: Option<Duration>,
+    pub counts: SeatCounts,
+    /// Embeddings whose steps are not settled.
+    ahead: BTreeMap<Step, Embedding>,
+    /// Steps missed in a row, since it was last heard of.
+    missed: u32,
+}
+
+/// What becomes of an embedding that arrives.
+pub(super) enum Placed {
+    Waits,
+    Late,
+    Duplicate,
+}
+
+impl Seat {
+    pub fn new(now: Duration) -> Self {
+        Self {
+            connected: false,
+            session: None,
+            last: 0,
+            heard: now,
+            told: now,
+            asked: None,
+            counts: SeatCounts::default(),
+            ahead: BTreeMap::new(),
+            missed: 0,
+        }
+    }
+
+    /// A session begins, or goes on over another connection; what another has sent is not its own.
+    pub fn join(&mut self, session: u64) {
+        self.session = Some(session);
+        if std::mem::replace(&mut self.last, session) != session {
+            self.ahead.clear();
+        }
+        self.missed = 0;
+        self.asked = None;
+    }
+
+    /// Whether the guest is connected, welcomed and not silent.
+    pub fn is_present(&self, now: Duration, silence: Duration) -> bool {
+        self.connected && self.session.is_some() && !lasted(self.heard, now, silence)
+    }
+
+    /// Whether a step waits for it.
+    pub fn is_waited_for(&self, now: Duration, silence: Duration) -> bool {
+        self.is_present(now, silence) && self.missed < PATIENT_STEPS
+    }
+
+    /// Whether its embedding of a step is there.
+    pub fn has(&self, step: Step) -> bool {
+        self.ahead.contains_key(&step)
+    }
+
+    /// Keeps an embedding until its step is settled.
+    pub fn place(&mut self, step: Step, embedding: Embedding, settled: Option<Step>) -> Placed {
+        // However late: the guest is at work again.
+        self.missed = 0;
+        if settled.is_some_and(|settled| step <= settled) {
+            self.counts.late += 1;
+            return Placed::Late;
+        }
+        if self.has(step) {
+            self.counts.duplicate += 1;
+            return Placed::Duplicate;
+        }
+        self.ahead.insert(step, embedding);
+        if self.ahead.len() > MAX_AHEAD {
+            self.ahead.pop_first();
+            self.counts.dropped += 1;
+        }
+        Placed::Waits
+    }
+
+    /// Hands out the embedding of a step that is settled now, and forgets older ones.
+    pub fn settle(&mut self, step: Step, present: bool) -> Option<Embedding> {
+        let later = self.ahead.split_off(&Step(step.0.saturating_add(1)));
+        let embedding = std::mem::replace(&mut self.ahead, later).remove(&step);
+        if embedding.is_some() {
+            self.counts.taken += 1;
+            self.missed = 0;
+        } else {
+            self.counts.missed += 1;
+            self.missed = if present { self.missed.saturating_add(1) } else { 0 };
+        }
+        embedding
+    }
+}
