@@ -109,6 +109,21 @@ impl Ctm {
         self.cells.count()
     }
 
+    /// Where a link's cells are in the state.
+    pub(crate) fn cells(&self, link: usize) -> std::ops::Range<usize> {
+        self.links[link].cells.clone()
+    }
+
+    pub(crate) fn diagram(&self, link: usize) -> Diagram {
+        self.links[link].diagram
+    }
+
+    /// The jam density of every cell.
+    pub(crate) fn most_densities(&self) -> Vec<f64> {
+        let of = |link: &LinkCells| std::iter::repeat_n(link.diagram.jam, link.cells.len());
+        self.links.iter().flat_map(of).collect()
+    }
+
     fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
         let movements = self.graph.movements();
         Rules {

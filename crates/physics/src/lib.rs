@@ -3,6 +3,8 @@
 //! 1. [`Parameters`]: a fundamental diagram per link and a share per movement.
 //! 2. [`TrafficModel`]: `step(state, inputs) → state` with its vector–Jacobian product; [`Ctm`] by the
 //!    paper's equations.
+//! 3. [`PhysicsLoss`]: the residual of a model over consecutive steps, for training without labels.
+//! 4. [`filter`]: the unscented Kalman filter on the CTM.
 //!
 //! Equations, and which are the paper's and which ours: `docs/physics.md`. This crate knows nothing
 //! of files, tensors or networks of computers.
@@ -12,11 +14,13 @@ mod convergence;
 mod ctm;
 mod error;
 mod exchange;
+pub mod filter;
 #[cfg(test)]
 mod finite_differences;
 mod graph;
 mod model;
 mod parameters;
+mod residual;
 mod signals;
 #[cfg(test)]
 mod test_networks;
@@ -29,4 +33,5 @@ pub use exchange::Diverge;
 pub use graph::{RoadGraph, ratios_by_lanes};
 pub use model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
 pub use parameters::{ParameterLayout, Parameters};
+pub use residual::{PhysicsLoss, ResidualWeights, Segment, SegmentGradient};
 pub use signals::GreenPlan;
