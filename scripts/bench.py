@@ -250,6 +250,8 @@ def take_turns(rounds, tools):
     times = {name: [] for name in tools}
     for _ in range(rounds):
         for name, measure in tools.items():
+            # What was written before goes to disk now, not while the next one is measured.
+            os.sync()
             times[name].append(measure())
     return times
 

@@ -44,6 +44,10 @@ def main():
     parser.add_argument(
         "--samples", type=int, help="windows before the test part: 7 in 8 train; all unless given"
     )
+    parser.add_argument(
+        "--cells", type=int, default=0, metavar="STEPS",
+        help="for the Oracle, also the fleet's totals in each cell of the link, of so many last steps",
+    )
     parser.add_argument("--quantity", choices=["density", "flow", "both"], default="both")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     options = parser.parse_args()
@@ -52,7 +56,7 @@ def main():
     cases = [] if options.without_tse_n else [("TSE-n", None)]
     cases += [("Oracle", rate) for rate in rates]
     for folder in options.dataset:
-        data = Dataset(folder, options.target, options.samples)
+        data = Dataset(folder, options.target, options.samples, options.cells)
         if not options.json:
             print(f"{folder}: {options.part} part, {len(data.part(options.part))} windows")
         for quantity in quantities:
@@ -74,8 +78,9 @@ def report(options, folder, quantity, method, rate, rmse, mae):
 class Dataset:
     """The features of a folder as arrays over steps."""
 
-    def __init__(self, folder, target, samples):
+    def __init__(self, folder, target, samples, cells=0):
         self.folder = folder
+        self.cell_steps = cells
         self.target = target
         self.samples = samples
         network = tomllib.loads((folder / "network.toml").read_text())
@@ -119,6 +124,15 @@ class Dataset:
         series = np.concatenate(series, axis=1)
         return np.concatenate([series[windows - lag] for lag in range(WINDOW)], axis=1)
 
+    def cells(self, rate, windows, link):
+        """Totals of the link's cells and sub-steps, step by step back from the window's last."""
+        path = self.folder / "features" / f"fleet-{rate}.parquet"
+        names = [name for name in pq.read_schema(path).names if "_c" in name and "s" in name.split("_c")[1]]
+        table = pq.read_table(path, columns=names)
+        columns = [np.array(table[name]).reshape(len(self.steps), -1)[:, link] for name in names]
+        own = np.stack(columns, axis=1)
+        return np.concatenate([own[windows - lag] for lag in range(self.cell_steps)], axis=1)
+
     def truth(self, quantity):
         column = quantity if self.target == "raw" else f"{quantity}_smooth"
         table = pq.read_table(self.folder / "features" / "targets.parquet", columns=[column])
@@ -131,9 +145,13 @@ class Dataset:
         truth = self.truth(quantity)
         errors = []
         for link in self.targets:
+            x, x_new = x_train, x_test
+            if rate is not None and self.cell_steps:
+                x = np.concatenate([x, self.cells(rate, train, link)], axis=1)
+                x_new = np.concatenate([x_new, self.cells(rate, test, link)], axis=1)
             model = HistGradientBoostingRegressor(random_state=0)
-            model.fit(x_train, truth[train, link])
-            errors.append(model.predict(x_test) - truth[test, link])
+            model.fit(x, truth[train, link])
+            errors.append(model.predict(x_new) - truth[test, link])
         errors = np.array(errors)
         return float(np.sqrt(np.mean(errors**2))), float(np.mean(np.abs(errors)))
 

@@ -9,6 +9,7 @@ seeds do. Run by `make bench-train`, which puts the result into docs/benchmarks.
 """
 
 import argparse
+import math
 import pathlib
 import statistics
 import subprocess
@@ -106,7 +107,8 @@ def compare(seeds, epochs):
                 "theirs": statistics.mean(a),
                 "ours": statistics.mean(b),
                 "spread": statistics.stdev(a),
-                "difference": max(abs(a - b) for a, b in zip(a, b)),
+                "difference": math.sqrt(statistics.mean((a - b) ** 2 for a, b in zip(a, b))),
+                "largest": max(abs(a - b) for a, b in zip(a, b)),
             }
         rows.append(row)
     kinds = ["training", "validation"]
@@ -116,15 +118,16 @@ def compare(seeds, epochs):
 
 def markdown(result):
     lines = [
-        f"Mean over {result['seeds']} seeds; *spread*: standard deviation between seeds (PyTorch's); *apart*: largest "
-        "difference between the two sides for the same seed.",
+        f"Mean over {result['seeds']} seeds; *spread*: standard deviation between seeds (PyTorch's); *apart*: root mean "
+        "square of the differences between the two sides for the same seed, and in brackets the largest of them.",
         "",
         "| epoch | training: PyTorch | ours | spread | apart | validation: PyTorch | ours | spread | apart |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
         cells = [
-            f"{part['theirs']:.5f} | {part['ours']:.5f} | {part['spread']:.1e} | {part['difference']:.1e}"
+            f"{part['theirs']:.5f} | {part['ours']:.5f} | {part['spread']:.1e} | "
+            f"{part['difference']:.1e} ({part['largest']:.1e})"
             for part in (row["training"], row["validation"])
         ]
         lines.append(f"| {row['epoch']} | {' | '.join(cells)} |")

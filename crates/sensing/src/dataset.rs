@@ -27,6 +27,7 @@ use crate::table::{Column, Kind, TableError, TableReader, TableWriter};
 use crate::vehicles::VehicleTable;
 
 mod moments;
+mod moments_ahead;
 mod samples;
 mod tables;
 mod text;

@@ -149,8 +149,11 @@ pub fn extract_dataset(
     let mut positions = dataset.positions()?;
     let mut recordings = dataset.manifest().recordings.iter().copied();
     let mut current = None::<crate::Recording>;
-    let mut moment = Vec::new();
-    while let Some(time) = positions.next_moment(&mut moment)? {
+    let rows = positions.rows();
+    let mut rows_read = 0;
+    while let Some((time, moment)) = positions.next_moment()? {
+        let first = rows_read;
+        rows_read += moment.len() as u64;
         if time < from {
             continue;
         }
@@ -169,17 +172,15 @@ pub fn extract_dataset(
                         path: dataset.folder().join("trajectories.parquet"),
                         problem: format!(
                             "row {}: time: found {time}, expected a time within the recordings of manifest.json",
-                            positions.rows_read()
+                            first + 1
                         ),
                     });
                 }
             }
         }
-        extractor.positions(time, &moment, dataset.vehicles(), &mut on_step).map_err(|bad| {
-            let first = positions.rows_read() - moment.len() as u64;
-            positions.bad_row(first + bad.at as u64, bad.error.to_string())
-        })?;
-        progress(positions.rows_read(), positions.rows());
+        let taken = extractor.positions(time, moment, dataset.vehicles(), &mut on_step);
+        taken.map_err(|bad| positions.bad_row(first + bad.at as u64, bad.error.to_string()))?;
+        progress(rows_read, rows);
     }
     // Recordings may end, or lie, after the last vehicle was seen.
     if let Some(recording) = current {

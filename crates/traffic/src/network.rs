@@ -153,7 +153,6 @@ pub struct NetworkParts {
 pub struct Network {
     parts: NetworkParts,
     by_name: HashMap<String, LinkId>,
-    turn_between: HashMap<(LinkId, LinkId), TurnId>,
     outgoing: Vec<Vec<TurnId>>,
     incoming: Vec<Vec<TurnId>>,
     signal_of: HashMap<Movement, usize>,
@@ -189,7 +188,6 @@ impl Network {
         let mut network = Self {
             outgoing: vec![Vec::new(); link_count],
             incoming: vec![Vec::new(); link_count],
-            turn_between: HashMap::with_capacity(parts.turns.len()),
             signal_of: HashMap::new(),
             by_name,
             parts,
@@ -248,7 +246,8 @@ impl Network {
 
     /// The turn from one link straight into another.
     pub fn turn_between(&self, from: LinkId, to: LinkId) -> Option<TurnId> {
-        self.turn_between.get(&(from, to)).copied()
+        // A link has a handful of turns: looking at each is faster than hashing.
+        self.outgoing.get(from.index())?.iter().copied().find(|&turn| self.turn(turn).to == to)
     }
 
     /// The turns that leave a link; empty at an exit.

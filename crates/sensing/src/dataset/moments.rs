@@ -1,20 +1,20 @@
 //! The rows of `trajectories.parquet`, one moment after the other.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{Dataset, DatasetError, open_table};
 use crate::journey::{SampleError, is_time};
-use crate::table::{Column, Kind, ReadAhead};
+use crate::table::{Column, Kind, TableReader};
 
 /// Rows decoded at a time: enough to be fast, few enough that those that wait stay in the cache.
-const BATCH_ROWS: usize = 1 << 14;
+pub(super) const BATCH_ROWS: usize = 1 << 14;
 
 /// Finds moments in a table whose first two columns are time and vehicle, in constant memory.
 pub(super) struct Moments {
     path: PathBuf,
     vehicles: usize,
-    table: ReadAhead,
+    table: TableReader,
     columns: Vec<Column>,
     /// The next row of the batch, and how many rows it has.
     at: usize,
@@ -30,7 +30,7 @@ impl Moments {
     pub fn open(dataset: &Dataset, columns: &[(&str, Kind)]) -> Result<Self, DatasetError> {
         let path = dataset.folder.join("trajectories.parquet");
         Ok(Self {
-            table: ReadAhead::new(open_table(&path, columns)?, BATCH_ROWS)?,
+            table: open_table(&path, columns)?,
             path,
             vehicles: dataset.vehicles.all().len(),
             columns: Vec::new(),
@@ -41,8 +41,7 @@ impl Moments {
         })
     }
 
-    /// Rows handed out so far.
-    pub fn rows_read(&self) -> u64 {
+    fn rows_read(&self) -> u64 {
         self.batch_start + self.at as u64
     }
 
@@ -51,9 +50,13 @@ impl Moments {
         self.table.rows()
     }
 
-    /// The error of a row, counted from 0.
-    pub fn bad_row(&self, row: u64, problem: String) -> DatasetError {
-        DatasetError::Row { path: self.path.clone(), row: row + 1, problem }
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn bad_row(&self, row: u64, problem: String) -> DatasetError {
+        bad_row(&self.path, row, problem)
     }
 
     /// Hands the rows of the next moment to `take`, batch by batch, and returns its time; `None`
@@ -97,7 +100,7 @@ impl Moments {
         if self.at == self.rows {
             self.batch_start += self.rows as u64;
             self.at = 0;
-            self.rows = self.table.next_batch(&mut self.columns)?;
+            self.rows = self.table.next_batch(BATCH_ROWS, &mut self.columns)?;
         }
         Ok(self.rows > 0)
     }
@@ -112,6 +115,11 @@ impl Moments {
         };
         Err(self.bad_row(self.rows_read(), problem))
     }
+}
+
+/// The error of a row, counted from 0.
+pub(super) fn bad_row(path: &Path, row: u64, problem: String) -> DatasetError {
+    DatasetError::Row { path: path.to_owned(), row: row + 1, problem }
 }
 
 /// Checks that the vehicles of a moment are known, and in order.

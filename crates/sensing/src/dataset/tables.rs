@@ -26,9 +26,14 @@ pub(super) fn write_vehicles(path: &Path, vehicles: &VehicleTable) -> Result<(),
 }
 
 pub(super) fn read_vehicles(path: &Path) -> Result<VehicleTable, DatasetError> {
-    let mut table = ReadAhead::new(open_table(path, &VEHICLE_COLUMNS)?, BATCH_ROWS)?;
-    let (mut vehicles, mut columns) = (VehicleTable::default(), Vec::new());
-    while table.next_batch(&mut columns)? > 0 {
+    let mut table = open_table(path, &VEHICLE_COLUMNS)?;
+    let mut vehicles = VehicleTable::with_capacity(table.rows());
+    let mut batches = ReadAhead::start(move |columns: &mut Vec<Column>| {
+        table.next_batch(BATCH_ROWS, columns).map(|rows| rows > 0)
+    })
+    .map_err(|source| DatasetError::Io { path: path.to_owned(), source })?;
+    let mut columns = Vec::new();
+    while batches.next(&mut columns)? {
         let before = vehicles.all().len() as u64;
         let [Column::I32(numbers), Column::Text(names), Column::Text(classes)] = &columns[..]
         else {

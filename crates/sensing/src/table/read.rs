@@ -56,10 +56,6 @@ impl TableReader {
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The names of the columns.
     pub fn columns(&self) -> Vec<String> {
         let schema = self.file.metadata().file_metadata().schema_descr();

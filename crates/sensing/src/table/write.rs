@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
@@ -58,8 +58,15 @@ impl TableWriter {
             Packing::Small => Compression::ZSTD(ZstdLevel::try_new(1).map_err(damaged)?),
             Packing::Fast => Compression::SNAPPY,
         };
-        let mut properties =
-            WriterProperties::builder().set_compression(compression).set_dictionary_enabled(false);
+        // Smallest and largest values help those who look for a few rows in a large file.
+        let statistics = match packing {
+            Packing::Small => EnabledStatistics::Page,
+            Packing::Fast => EnabledStatistics::None,
+        };
+        let mut properties = WriterProperties::builder()
+            .set_compression(compression)
+            .set_statistics_enabled(statistics)
+            .set_dictionary_enabled(false);
         for &(name, _) in columns.iter().filter(|&&(_, kind)| kind == Kind::Text) {
             // Of numbers, compression alone makes less, and faster.
             properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), true);

@@ -50,6 +50,7 @@ impl fmt::Display for NetworkPart {
 
 impl Network {
     pub(super) fn index_turns(&mut self) -> Result<(), NetworkError> {
+        let mut given = HashSet::with_capacity(self.parts.turns.len());
         for (index, turn) in self.parts.turns.iter().enumerate() {
             let fail = |problem| {
                 let name = |id: LinkId| {
@@ -77,10 +78,10 @@ impl Network {
                     ));
                 }
             }
-            let id = TurnId(index as u32);
-            if self.turn_between.insert((turn.from, turn.to), id).is_some() {
+            if !given.insert((turn.from, turn.to)) {
                 return fail("is given twice".into());
             }
+            let id = TurnId(index as u32);
             self.outgoing[turn.from.index()].push(id);
             self.incoming[turn.to.index()].push(id);
         }
