@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
 TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
 
-.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train tables clean-venvs
+.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation tables clean-venvs
 
 test: fmt lengths clippy unit doc licences readme fuzz-fixed
 	@echo "make test: all checks passed"
@@ -85,6 +85,11 @@ tables: sumo peers
 bench-train: torch
 	cargo build --locked --release -p neural --examples
 	$(TORCH_VENV)/bin/python scripts/bench_train.py $(BENCH)
+
+# A federation over the network against the same rounds in one process, on a quiet machine.
+bench-federation:
+	cargo build --locked --release
+	python3 scripts/bench_federation.py --write
 
 clean-venvs:
 	rm -rf $(SUMO_VENV) $(PEERS_VENV) $(TORCH_VENV)

@@ -23,6 +23,8 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+import benchmark_page
+
 ROOT = Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "target" / "release"
 EXAMPLES = RELEASE / "examples"
@@ -329,20 +331,13 @@ def write(results, table, arguments):
     about = machine()
     command = "make bench" if not arguments.large else "make bench BENCH=--large"
     document = {"command": command, "rounds": arguments.rounds, "machine": about, "results": results}
-    docs = ROOT / "docs"
-    # What `make bench-train` wrote stays.
-    before = json.loads((docs / "benchmarks.json").read_text()) if (docs / "benchmarks.json").exists() else {}
-    document |= {"training": before["training"]} if "training" in before else {}
-    mark, page = "<!-- training: ", (docs / "benchmarks.md").read_text() if (docs / "benchmarks.md").exists() else ""
-    training = "\n" + page[page.index(mark) :] if mark in page else ""
-    (docs / "benchmarks.json").write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    (docs / "benchmarks.md").write_text(
-        f"# Benchmarks\n\nWritten by `{command}` ([scripts/bench.py](../scripts/bench.py)): both sides in one run, taking "
-        f"turns, {arguments.rounds} rounds; medians, and the ratio of medians.\nThe peers' scripts are `scripts/peer_*.py`. "
-        "All numbers, round by round: [benchmarks.json](benchmarks.json).\n\n"
-        f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}. Versions: {versions}.\n\n{table}{training}"
+    page = (
+        f"## Simulation and sensing\n\nWritten by `{command}` ([scripts/bench.py](../scripts/bench.py)): both sides in one run, "
+        f"taking turns, {arguments.rounds} rounds; medians, and the ratio of medians. The peers' scripts are `scripts/peer_*.py`.\n\n"
+        f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}. Versions: {versions}.\n\n{table}"
     )
+    benchmark_page.write("sensing", page, document)
     readme = ROOT / "README.md"
     text = readme.read_text()
     block = re.compile(r"(<!-- benchmarks: [^\n]*-->\n).*?(?=\n## |\Z)", re.S)

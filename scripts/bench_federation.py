@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Measures training over the network beside the same training in one process:
 
-    scripts/bench_federation.py [--data DIR] [--epochs 5] [--rounds 3]
+    scripts/bench_federation.py [--data DIR] [--epochs 5] [--rounds 3] [--write]
 
 A host and two guests on loopback, each a process with its own certificate, against `fedtse rehearse`
 with the same configurations, taking turns. Prints wall-clock time and processor time of both, their
 ratio, and the bytes on the network (TLS, HTTP/2 and greetings included) beside the embeddings and
 gradients in them. Fails if the weights differ. Needs `cargo build --release`. Without --data it
-simulates a day of its own.
+simulates a day of its own. `make bench-federation` builds, runs it and writes its part of
+docs/benchmarks.md.
 """
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import socket
@@ -20,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import benchmark_page
 
 FEDTSE = Path(__file__).resolve().parent.parent / "target" / "release" / "fedtse"
 GUESTS = {"fleet-a": "fleet-20", "fleet-b": "fleet-40"}
@@ -30,23 +34,42 @@ def main():
     parser.add_argument("--data", type=Path)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="write the part of docs/benchmarks.md")
     parser.add_argument("--fedtse", type=Path, default=FEDTSE)
     arguments = parser.parse_args()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="fedtse-bench-") as folder:
         folder = Path(folder)
         program = arguments.fedtse
         data = arguments.data or simulate(program, folder / "data")
         configure(program, folder, data.resolve(), arguments.epochs)
         runs = [measure(program, folder) for _ in range(arguments.rounds)]
-    memory, network = (statistics.median(run[way]["seconds"] for run in runs) for way in ("memory", "network"))
+    table = markdown(runs)
+    print(table)
+    if arguments.write:
+        page = (
+            "## Over the network\n\nWritten by `make bench-federation` ([scripts/bench_federation.py](../scripts/bench_federation.py)): "
+            f"a host and two guests on loopback against the same rounds in one process, {arguments.epochs} epochs, "
+            f"median of {arguments.rounds} rounds; load average {load:.1f} before. The weights are the same, bit for bit.\n\n{table}"
+        )
+        benchmark_page.write("federation", page, {"load_before": load, "runs": runs})
+
+
+def markdown(runs):
+    def median(way, what):
+        return statistics.median(run[way][what] for run in runs)
+
+    memory, network = median("memory", "seconds"), median("network", "seconds")
     last = runs[-1]
-    share = last["bytes"] / last["numbers"] - 1
-    print(f"rounds of exchange         {last['exchanges']}")
-    print(f"in one process             {memory:8.2f} s   processor {last['memory']['processor']:.2f} s")
-    print(f"over the network           {network:8.2f} s   processor {last['network']['processor']:.2f} s")
-    print(f"ratio of wall-clock times  {network / memory:8.2f}")
-    print(f"embeddings and gradients   {last['numbers']:>11} bytes")
-    print(f"on the network             {last['bytes']:>11} bytes, {100 * share:+.2f} %")
+    share = 100 * (last["bytes"] / last["numbers"] - 1)
+    mark = lambda reached: "✓" if reached else "missed"  # noqa: E731
+    return "\n".join([
+        f"| {last['exchanges']} exchanges | in one process | over the network | ratio | target |",
+        "|---|---|---|---|---|",
+        f"| wall-clock time | {memory:.2f} s | {network:.2f} s | {network / memory:.2f}× | ≤ 1.3× {mark(network / memory <= 1.3)} |",
+        f"| processor time | {median('memory', 'processor'):.2f} s | {median('network', 'processor'):.2f} s | | |",
+        f"| bytes | {last['numbers']} (embeddings, gradients) | {last['bytes']} (TLS and all) | {share:+.2f} % | < 2 % {mark(share < 2)} |",
+    ]) + "\n"
 
 
 def run(program, *arguments):

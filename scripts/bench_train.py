@@ -28,13 +28,13 @@ import time
 
 import torch
 
+import benchmark_page
 import stgcn_torch as reference
 import train_curves
 
 THREADS = 2
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "target/release/examples/train_step"
-MARK = "<!-- training: written by make bench-train -->\n"
 # (case, against, at least)
 TARGETS = [("train 128", "eager", 4.5), ("train 128", "compiled", 3.0), ("infer 1", "eager", 15.0)]
 NAMES = {
@@ -240,16 +240,6 @@ def processor():
         return "unknown"
 
 
-def write(document, page):
-    docs = ROOT / "docs"
-    file = docs / "benchmarks.json"
-    whole = json.loads(file.read_text()) if file.exists() else {}
-    file.write_text(json.dumps(whole | {"training": document}, indent=2, ensure_ascii=False) + "\n")
-    file = docs / "benchmarks.md"
-    before = file.read_text().split(MARK)[0].rstrip() if file.exists() else "# Benchmarks"
-    file.write_text(f"{before}\n\n{MARK}{page}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no files")
@@ -265,7 +255,7 @@ def main():
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
     }
     page = (
-        "\n## Training\n\nWritten by `make bench-train` ([scripts/bench_train.py](../scripts/bench_train.py), which says "
+        "## Training\n\nWritten by `make bench-train` ([scripts/bench_train.py](../scripts/bench_train.py), which says "
         f"what is measured); {document['processor']}, {document['cores']} cores, torch {torch.__version__}, load average "
         f"{load:.1f} before.\n"
     )
@@ -285,7 +275,7 @@ def main():
             page += f"{title}\n{markdown(document[name])}"
     print(page)
     if not quick and not arguments.only:
-        write(document, page)
+        benchmark_page.write("training", page, document)
 
 
 if __name__ == "__main__":
