@@ -186,6 +186,16 @@ impl HostModel {
         self.block.load(checkpoint)
     }
 
+    /// The best weights alone, for [`load_best`](Self::load_best).
+    pub fn save_best(&self) -> Checkpoint {
+        self.block.save_best()
+    }
+
+    /// Takes the best weights of a model of the same shape.
+    pub fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        self.block.load_best(checkpoint)
+    }
+
     fn batch(
         &self,
         x: &[f32],

@@ -18,6 +18,9 @@ use crate::recipe::Recipe;
 /// Of what a checkpoint of a party's parameters says it is.
 pub const PARTY_CHECKPOINT: &str = "fedtse-party";
 
+/// Of what a file with a party's best weights says it is.
+pub(crate) const PARTY_WEIGHTS: &str = "fedtse-party-weights";
+
 /// How the parameters of a party move.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpdateRule {
@@ -156,6 +159,21 @@ impl PartyBlock {
             checkpoint.put_parameters("start", layout, &self.start);
         }
         checkpoint
+    }
+
+    /// The best weights alone: what a party needs to estimate.
+    pub fn save_best(&self) -> Checkpoint {
+        let mut checkpoint = Checkpoint::new(PARTY_WEIGHTS);
+        checkpoint.put_parameters("weights", self.learner.layout(), &self.best);
+        checkpoint
+    }
+
+    /// Takes such weights as the best, and to go on from.
+    pub fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        self.best = checkpoint.parameters("weights", self.learner.layout())?;
+        self.learner.update(|parameters, _| parameters.copy_from_slice(&self.best));
+        (self.judged, self.kept) = (OnceLock::new(), OnceLock::new());
+        Ok(())
     }
 
     /// Goes back to what was saved; on an error nothing changes.

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sensing::{FeatureTable, Features, FeaturesError, LoopTable};
+use sensing::{FeatureTable, Features, FeaturesError, HeldSteps, LoopTable};
 use traffic::{LinkId, LinkState, MetresPerSecond, Step, Totals};
 
 use crate::timeline::Timeline;
@@ -31,6 +31,20 @@ pub struct FleetData {
 }
 
 impl LoopData {
+    /// Without steps yet.
+    pub(crate) fn live(timeline: Arc<Timeline>, table: LoopTable) -> Self {
+        Self { timeline, table }
+    }
+
+    pub(crate) fn table_mut(&mut self) -> &mut LoopTable {
+        &mut self.table
+    }
+
+    /// Says which steps the table holds now.
+    pub(crate) fn hold(&mut self, held: HeldSteps) {
+        self.timeline = Arc::new(self.timeline.holding(held));
+    }
+
     /// Reads the loops of a features folder.
     pub fn open(folder: &Path) -> Result<Self, FeaturesError> {
         let (timeline, features) = Timeline::read(folder)?;
@@ -63,6 +77,25 @@ impl LoopData {
 }
 
 impl FleetData {
+    /// Without steps yet.
+    pub(crate) fn live(
+        timeline: Arc<Timeline>,
+        name: String,
+        rate: f64,
+        table: FeatureTable,
+    ) -> Self {
+        Self { timeline, name, rate, table }
+    }
+
+    pub(crate) fn table_mut(&mut self) -> &mut FeatureTable {
+        &mut self.table
+    }
+
+    /// Says which steps the table holds now.
+    pub(crate) fn hold(&mut self, held: HeldSteps) {
+        self.timeline = Arc::new(self.timeline.holding(held));
+    }
+
     /// Reads one fleet of a features folder.
     pub fn open(folder: &Path, fleet: &str) -> Result<Self, FeaturesError> {
         let (timeline, features) = Timeline::read(folder)?;

@@ -105,6 +105,16 @@ impl LayerSubModel {
         Ok(Self::new(shape.build(network)?, party_seed(seed, &shape.name), rule))
     }
 
+    /// The best weights alone, for [`load_best`](Self::load_best).
+    pub fn save_best(&self) -> Checkpoint {
+        self.block.save_best()
+    }
+
+    /// Takes the best weights of a model of the same shape.
+    pub fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        self.block.load_best(checkpoint)
+    }
+
     fn samples(&self, x: &[f32], z: usize) -> Result<usize, PassError> {
         let samples = whole_samples("input", x.len(), self.input_len())?;
         check_len("output", z, samples * self.output_len())?;

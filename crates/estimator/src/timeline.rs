@@ -1,18 +1,35 @@
 //! Which steps of which network a party's features hold: what parties must agree on.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sensing::{Features, FeaturesError, HeldSteps, read_network};
-use traffic::{Network, Seconds, Step};
+use serde::{Deserialize, Serialize};
+use traffic::{Network, Seconds, Step, network_hash};
 
 use crate::study::WINDOW;
+
+/// How features are cut out of time and road: needed to make the same ones live.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepsCard {
+    /// Length of a step.
+    pub step_s: f64,
+    /// Cells of a link.
+    pub cells: usize,
+    /// Sub-steps of a step.
+    pub sub_steps: usize,
+    /// How long a vehicle may go unseen and still be on its way.
+    pub patience_s: f64,
+}
 
 /// The steps of a features folder, and the network they belong to.
 #[derive(Debug)]
 pub struct Timeline {
-    network: Network,
+    network: Arc<Network>,
     network_hash: String,
     step: Seconds,
+    patience: Seconds,
     held: HeldSteps,
     windows: Vec<Step>,
     cell_shape: [usize; 2],
@@ -26,22 +43,51 @@ impl Timeline {
         let network = read_network(&folder.join("network.toml"))?;
         let features = Features::open(folder, &network)?;
         let manifest = features.manifest();
+        let timeline = Self {
+            network: Arc::new(network),
+            network_hash: manifest.network_hash.clone(),
+            step: manifest.step_s,
+            patience: manifest.patience_s,
+            windows: Vec::new(),
+            held: HeldSteps::default(),
+            cell_shape: [manifest.cells, manifest.sub_steps],
+            first_rows: Vec::new(),
+        };
+        Ok((timeline.holding(manifest.held.clone()), features))
+    }
+
+    /// Of a party that reads no features, and holds no steps yet.
+    pub(crate) fn live(network: Arc<Network>, steps: &StepsCard) -> Self {
+        Self {
+            network_hash: network_hash(&network),
+            network,
+            step: Seconds::new(steps.step_s),
+            patience: Seconds::new(steps.patience_s),
+            windows: Vec::new(),
+            held: HeldSteps::default(),
+            cell_shape: [steps.cells, steps.sub_steps],
+            first_rows: Vec::new(),
+        }
+    }
+
+    /// The same with these steps.
+    pub(crate) fn holding(&self, held: HeldSteps) -> Self {
         let mut row = 0;
         let mut first_rows = Vec::new();
-        for range in manifest.held.ranges() {
+        for range in held.ranges() {
             first_rows.push((range.first, row));
             row += (range.last.0 - range.first.0 + 1) as usize;
         }
-        let timeline = Self {
-            network,
-            network_hash: manifest.network_hash.clone(),
-            step: manifest.step_s,
-            windows: manifest.held.windows(WINDOW),
-            held: manifest.held.clone(),
-            cell_shape: [manifest.cells, manifest.sub_steps],
-            first_rows,
-        };
-        Ok((timeline, features))
+        let windows = held.windows(WINDOW);
+        let (network, network_hash) = (Arc::clone(&self.network), self.network_hash.clone());
+        let Self { step, patience, cell_shape, .. } = *self;
+        Self { network, network_hash, step, patience, held, windows, cell_shape, first_rows }
+    }
+
+    /// How its steps were made.
+    pub fn steps_card(&self) -> StepsCard {
+        let [cells, sub_steps] = self.cell_shape;
+        StepsCard { step_s: self.step.get(), cells, sub_steps, patience_s: self.patience.get() }
     }
 
     /// The network.

@@ -244,6 +244,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.running.as_ref().map(|running| &running.model)
     }
 
+    /// The run that it takes part in, once there is one.
+    pub fn run(&self) -> Option<RunId> {
+        self.running.as_ref().map(|running| running.run)
+    }
+
     /// The same, to be taken apart.
     pub fn into_model(self) -> Option<M> {
         self.running.map(|running| running.model)

@@ -298,6 +298,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
         &self.ledger
     }
 
+    /// The run that it leads, once there is one.
+    pub fn run(&self) -> Option<RunId> {
+        self.card.as_ref().map(|card| card.run)
+    }
+
     fn summary(&self) -> Option<&Summary> {
         self.card.as_ref().and_then(|card| card.finished.as_ref())
     }

@@ -1,13 +1,17 @@
 //! `fedtse estimate`: density and flow of all links by a trained model.
 
+mod parties;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use estimator::{FleetData, GuestCard, LoopData, ModelFile, NeuralEstimator};
+use estimator::{FleetData, GuestCard, LoopData, ModelFile, NeuralEstimator, WINDOW};
 use sensing::{Column, Kind, TableWriter};
 use serde_json::json;
 use traffic::{LinkState, Network, Step};
+
+use parties::Parties;
 
 /// Estimate density and flow of all links with a trained model
 ///
@@ -19,8 +23,12 @@ use traffic::{LinkState, Network, Step};
 )]
 pub struct EstimateArguments {
     /// The model's folder, as `fedtse train --out` wrote it
-    #[arg(long)]
-    model: PathBuf,
+    #[arg(long, required_unless_present = "party")]
+    model: Option<PathBuf>,
+    /// Instead of a model: the folder of a party trained by `fedtse host` or `fedtse guest`; once for
+    /// the host and for each guest
+    #[arg(long, conflicts_with = "model")]
+    party: Vec<PathBuf>,
     /// The dataset, with features of the same fleet
     #[arg(long)]
     data: PathBuf,
@@ -42,19 +50,17 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
         Some("csv") => write_csv,
         _ => bail!("--out: found {}, expected .parquet or .csv", arguments.out.display()),
     };
-    let card = ModelFile::read(&arguments.model)?.card;
     let loops = LoopData::open(&arguments.data)?;
-    let read = |guest: &GuestCard| FleetData::open(&arguments.data, &guest.fleet);
-    let fleets = card.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let model = NeuralEstimator::load(&arguments.model, &loops, &fleets)?;
     let (network, windows) = (loops.timeline().network(), loops.timeline().windows());
     ensure!(
         !windows.is_empty(),
-        "{}: found no windows of {} steps, expected at least one",
-        arguments.data.display(),
-        card.host.common.window
+        "{}: found no windows of {WINDOW} steps, expected at least one",
+        arguments.data.display()
     );
-    let states = model.estimate_all(&loops, &fleets, windows)?;
+    let states = match &arguments.model {
+        Some(model) => by_model(model, &arguments.data, &loops)?,
+        None => Parties::read(&arguments.party, &arguments.data, &loops)?.estimate(windows)?,
+    };
     write(&arguments.out, network, windows, &states)?;
     let links = network.links().len();
     if json {
@@ -64,6 +70,14 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
         println!("{}: {} steps of {links} links", arguments.out.display(), windows.len());
     }
     Ok(())
+}
+
+fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkState>> {
+    let card = ModelFile::read(folder)?.card;
+    let read = |guest: &GuestCard| FleetData::open(data, &guest.fleet);
+    let fleets = card.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let model = NeuralEstimator::load(folder, loops, &fleets)?;
+    Ok(model.estimate_all(loops, &fleets, loops.timeline().windows())?)
 }
 
 fn write_parquet(

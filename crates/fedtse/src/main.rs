@@ -13,6 +13,7 @@ mod network;
 mod party;
 mod plot;
 mod progress;
+mod replay;
 mod reproduce;
 mod simulate;
 mod subject;
@@ -49,6 +50,8 @@ enum Command {
     Host(party::host::HostArguments),
     Guest(party::guest::GuestArguments),
     Rehearse(party::rehearse::RehearseArguments),
+    Live(party::live::LiveArguments),
+    Replay(replay::ReplayArguments),
     Reproduce(reproduce::ReproduceArguments),
     Audit(audit::AuditArguments),
 }
@@ -71,6 +74,8 @@ fn main() -> ExitCode {
         Command::Host(arguments) => party::host::run(&arguments, json),
         Command::Guest(arguments) => party::guest::run(&arguments, json),
         Command::Rehearse(arguments) => party::rehearse::run(&arguments, json),
+        Command::Live(arguments) => party::live::run(&arguments, json),
+        Command::Replay(arguments) => replay::run(&arguments, json),
         Command::Reproduce(arguments) => reproduce::run(&arguments, json),
         Command::Audit(arguments) => audit::run(&arguments, json),
     };

@@ -10,9 +10,11 @@ pub mod guest_part;
 pub mod host;
 mod host_config;
 pub mod host_part;
+pub mod live;
 mod logs;
 pub mod rehearse;
 mod stopping;
+mod trained;
 
 use std::time::SystemTime;
 

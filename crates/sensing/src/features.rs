@@ -31,6 +31,7 @@ use crate::dataset::{Dataset, DatasetError, read_json, software, write_json};
 use crate::extract::{
     ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, MAX_PARTS, StepFeatures,
 };
+use crate::fleet::Fleet;
 use crate::recordings::{HeldSteps, MAX_STEPS};
 
 mod loops;
@@ -39,6 +40,7 @@ mod read;
 mod write;
 mod write_behind;
 
+pub(crate) use loops::LoopSums;
 pub use manifest::{FeaturesManifest, FleetEntry, ReportEntry};
 pub use read::{FeatureTable, LoopTable};
 use write::FeatureWriter;
@@ -330,16 +332,37 @@ impl Features {
 
     /// A fleet's features.
     pub fn fleet(&self, name: &str) -> Result<FeatureTable, FeaturesError> {
-        let fleets = &self.manifest.fleets;
-        if !fleets.iter().any(|fleet| fleet.name == name) {
-            let names: Vec<&str> = fleets.iter().map(|fleet| fleet.name.as_str()).collect();
-            return Err(FeaturesError::NoFleet {
-                path: self.folder.clone(),
-                found: name.into(),
-                expected: names.join(", "),
-            });
+        if !self.manifest.fleets.iter().any(|fleet| fleet.name == name) {
+            return Err(self.no_fleet(name));
         }
         FeatureTable::read(self, name)
+    }
+
+    /// Which vehicles belong to a fleet: those whose draw lies in its interval.
+    pub fn fleet_named(&self, name: &str) -> Result<Fleet, FeaturesError> {
+        let fleets = &self.manifest.fleets;
+        let Some(at) = fleets.iter().position(|fleet| fleet.name == name) else {
+            return Err(self.no_fleet(name));
+        };
+        let rate = fleets[at].rate;
+        // As `Fleets` has made and named them.
+        let part = name.rsplit_once('-').and_then(|(_, part)| part.split_once("of"));
+        let part: Option<usize> = part.and_then(|(part, _)| part.parse().ok());
+        let from = match part {
+            Some(part) => rate * part.saturating_sub(1) as f64,
+            None if name.starts_with("guest-") => fleets[..at].iter().map(|fleet| fleet.rate).sum(),
+            None => 0.0,
+        };
+        Ok(Fleet { name: name.to_owned(), from, to: from + rate })
+    }
+
+    fn no_fleet(&self, name: &str) -> FeaturesError {
+        let names = self.manifest.fleets.iter().map(|fleet| fleet.name.as_str());
+        FeaturesError::NoFleet {
+            path: self.folder.clone(),
+            found: name.into(),
+            expected: names.collect::<Vec<_>>().join(", "),
+        }
     }
 
     /// The loops' counts.

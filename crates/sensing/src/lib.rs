@@ -12,6 +12,7 @@ pub mod pneuma;
 mod recordings;
 mod scale_up;
 mod sort;
+pub mod stream;
 pub mod sumo;
 mod table;
 #[cfg(test)]

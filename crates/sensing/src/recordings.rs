@@ -110,6 +110,11 @@ impl TryFrom<Vec<StepRange>> for HeldSteps {
 }
 
 impl HeldSteps {
+    /// From the first to the last, both included; none if the last comes first.
+    pub fn of_range(first: Step, last: Step) -> Self {
+        Self(if first <= last { vec![StepRange { first, last }] } else { Vec::new() })
+    }
+
     /// Adds a step later than all before.
     pub fn push(&mut self, step: Step) {
         match self.0.last_mut() {

@@ -10,6 +10,8 @@ use traffic::{VehicleClass, VehicleId};
 pub struct VehicleTable {
     by_name: FxHashMap<Arc<str>, VehicleId>,
     vehicles: Vec<Vehicle>,
+    /// Numbers of forgotten vehicles, to be given out again.
+    free: Vec<VehicleId>,
 }
 
 /// What is known of a vehicle.
@@ -31,6 +33,7 @@ impl VehicleTable {
         Self {
             by_name: FxHashMap::with_capacity_and_hasher(vehicles, Default::default()),
             vehicles: Vec::with_capacity(vehicles),
+            free: Vec::new(),
         }
     }
 
@@ -39,11 +42,25 @@ impl VehicleTable {
         if let Some(&id) = self.by_name.get(name) {
             return id;
         }
-        let id = VehicleId(self.vehicles.len() as u32);
         let name: Arc<str> = name.into();
-        self.by_name.insert(Arc::clone(&name), id);
-        self.vehicles.push(Vehicle { name, class });
+        let vehicle = Vehicle { name: Arc::clone(&name), class };
+        let id = self.free.pop().unwrap_or(VehicleId(self.vehicles.len() as u32));
+        match self.vehicles.get_mut(id.index()) {
+            Some(forgotten) => *forgotten = vehicle,
+            None => self.vehicles.push(vehicle),
+        }
+        self.by_name.insert(name, id);
         id
+    }
+
+    /// Forgets a vehicle that has left: a stream has no end, a table must have one. Its number may
+    /// be given to another.
+    pub fn forget(&mut self, id: VehicleId) {
+        let Some(vehicle) = self.vehicles.get(id.index()) else { return };
+        if self.by_name.get(&vehicle.name) == Some(&id) {
+            self.by_name.remove(&vehicle.name);
+            self.free.push(id);
+        }
     }
 
     /// A vehicle, if the number was given out.
@@ -54,5 +71,23 @@ impl VehicleTable {
     /// All vehicles, indexed by [`VehicleId`].
     pub fn all(&self) -> &[Vehicle] {
         &self.vehicles
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_forgotten_vehicles_are_given_out_again() {
+        let mut table = VehicleTable::default();
+        let [a, b] = ["a", "b"].map(|name| table.number(name, VehicleClass::Car));
+        table.forget(a);
+        // Twice is once.
+        table.forget(a);
+        assert_eq!(table.number("b", VehicleClass::Car), b);
+        assert_eq!(table.number("c", VehicleClass::Car), a);
+        assert_eq!(table.get(a).map(|vehicle| &*vehicle.name), Some("c"));
+        assert_eq!(table.number("a", VehicleClass::Car), VehicleId(2));
     }
 }

@@ -190,8 +190,7 @@ impl LiveGuest {
             let seconds = now.monotonic.saturating_sub(self.heard).as_secs_f64();
             return Err(PartyError::HostSilent { seconds });
         }
-        let quiet =
-            |long| self.said.is_none_or(|said| lasted(said, now.monotonic, long));
+        let quiet = |long| self.said.is_none_or(|said| lasted(said, now.monotonic, long));
         match self.stage {
             Stage::Joining if quiet(timing.resend) => self.greet(now, out),
             Stage::Live if quiet(timing.heartbeat) => self.say(now, ToHost::Heartbeat, out),
@@ -239,7 +238,8 @@ impl LiveGuest {
         numbers: Vec<f32>,
         out: &mut Vec<Released<ToHost>>,
     ) -> Result<(), PartyError> {
-        let values = Values::new(self.settings.width as usize, numbers).map_err(PartyError::misuse)?;
+        let values =
+            Values::new(self.settings.width as usize, numbers).map_err(PartyError::misuse)?;
         let (session, embedding) = (self.settings.session, Embedding(values));
         let message = FromLiveGuest::Embedding { session, step, embedding };
         self.say(now, ToHost::Live(message), out)?;

@@ -236,7 +236,8 @@ impl<M: LiveModel> LiveHost<M> {
         }
         let found = [embedding.0.samples(), embedding.0.width()];
         if found != [1, width] {
-            let what = format!("embedding of step {}: found {found:?}, expected [1, {width}]", step.0);
+            let what =
+                format!("embedding of step {}: found {found:?}, expected [1, {width}]", step.0);
             return Err(PartyError::misbehaved(from, what));
         }
         match seat.place(step, embedding, self.settled) {
@@ -324,8 +325,12 @@ impl<M: LiveModel> LiveHost<M> {
             seat.is_present(now.monotonic, timing.silence)
                 && lasted(seat.told, now.monotonic, timing.heartbeat)
         };
-        let quiet: Vec<PartyId> =
-            self.seats.iter().filter(|(_, seat)| quiet(seat)).map(|(party, _)| party.clone()).collect();
+        let quiet: Vec<PartyId> = self
+            .seats
+            .iter()
+            .filter(|(_, seat)| quiet(seat))
+            .map(|(party, _)| party.clone())
+            .collect();
         quiet.iter().try_for_each(|party| self.say(now, party, ToGuest::Heartbeat, out))
     }
 

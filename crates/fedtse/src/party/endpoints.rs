@@ -14,7 +14,13 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tracing::{debug, info};
 
-use super::gauges::Gauges;
+/// What is shown there.
+pub trait Page: Send + Sync + 'static {
+    /// Why the party is not well, if it is not.
+    fn trouble(&self) -> Option<String>;
+    /// Its numbers.
+    fn prometheus(&self) -> String;
+}
 
 /// More than any monitoring needs.
 const MOST_CONNECTIONS: usize = 16;
@@ -22,7 +28,7 @@ const MOST_HEADER_BYTES: usize = 16 * 1024;
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// Answers at an address until the runtime ends.
-pub async fn open(address: SocketAddr, gauges: Arc<Gauges>) -> Result<SocketAddr> {
+pub async fn open(address: SocketAddr, page: Arc<impl Page>) -> Result<SocketAddr> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("observe.http: {address}"))?;
     let address = listener.local_addr().context("observe.http")?;
@@ -35,10 +41,10 @@ pub async fn open(address: SocketAddr, gauges: Arc<Gauges>) -> Result<SocketAddr
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             };
-            let gauges = gauges.clone();
+            let page = Arc::clone(&page);
             tokio::spawn(async move {
                 let service = hyper::service::service_fn(move |request| {
-                    std::future::ready(Ok::<_, Infallible>(answer(&request, &gauges)))
+                    std::future::ready(Ok::<_, Infallible>(answer(&request, &*page)))
                 });
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -56,14 +62,13 @@ pub async fn open(address: SocketAddr, gauges: Arc<Gauges>) -> Result<SocketAddr
     Ok(address)
 }
 
-fn answer(request: &Request<Incoming>, gauges: &Gauges) -> Response<String> {
-    let shown = gauges.shown().clone();
+fn answer(request: &Request<Incoming>, page: &impl Page) -> Response<String> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/healthz") if shown.healthy() => (StatusCode::OK, "ok\n".to_owned()),
-        (&Method::GET, "/healthz") => {
-            (StatusCode::SERVICE_UNAVAILABLE, "waiting for other parties\n".to_owned())
-        }
-        (&Method::GET, "/metrics") => (StatusCode::OK, shown.prometheus()),
+        (&Method::GET, "/healthz") => match page.trouble() {
+            None => (StatusCode::OK, "ok\n".to_owned()),
+            Some(trouble) => (StatusCode::SERVICE_UNAVAILABLE, format!("{trouble}\n")),
+        },
+        (&Method::GET, "/metrics") => (StatusCode::OK, page.prometheus()),
         _ => (StatusCode::NOT_FOUND, "expected GET /healthz or GET /metrics\n".to_owned()),
     };
     let mut response = Response::new(text);

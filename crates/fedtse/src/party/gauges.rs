@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use federation::grpc::Traffic;
 
+use super::endpoints::Page;
+
 /// What a party shows of itself.
 #[derive(Debug, Default)]
 pub struct Gauges(Mutex<Shown>);
@@ -35,6 +37,17 @@ impl Gauges {
     pub fn traffic(&self, traffic: &Traffic) {
         let mut shown = self.shown();
         (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
+    }
+}
+
+impl Page for Gauges {
+    fn trouble(&self) -> Option<String> {
+        (!self.shown().healthy()).then(|| "waiting for other parties".into())
+    }
+
+    fn prometheus(&self) -> String {
+        let shown = self.shown().clone();
+        shown.prometheus()
     }
 }
 

@@ -52,6 +52,7 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
     let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let trained = part.trained(&name);
     let mut guest = Guest::new(settings, part.maker(), store, ledger, clock.now())?;
 
     let runtime = network_threads()?;
@@ -85,7 +86,9 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
     let_in?;
     match guest.ended() {
         Some(GuestEnd::Finished(summary)) => {
-            let weights = guest.model().map(weights);
+            let model = guest.model().context("the model")?;
+            trained.write(&run, guest.run(), &model.sub_model().save_best())?;
+            let weights = Some(weights(model));
             let bytes = json!({"sent": traffic.sent(), "received": traffic.received()});
             if json {
                 println!("{}", json!({"finished": summary, "bytes": bytes, "weights": weights}));

@@ -41,6 +41,13 @@ pub struct HostSection {
     certificate_name: Option<String>,
 }
 
+impl HostSection {
+    /// The name that the host's certificate must be for, if it is not that of the address.
+    pub fn certificate_name(&self) -> Option<&str> {
+        self.certificate_name.as_deref()
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSection {

@@ -7,15 +7,16 @@ use std::sync::Arc;
 use anyhow::Result;
 use estimator::{
     FleetData, GuestCard, GuestInputs, GuestPlan, GuestShape, LayerSubModel, Seat, Sizes, Timeline,
-    WINDOW, train_span,
+    TrainedGuest, WINDOW, train_span,
 };
 use federation::fedbcd::FedGuest;
 use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
-use federation::{Compression, ModelFailure, Plan};
+use federation::{Compression, ModelFailure, PartyId, Plan};
 use traffic::Step;
 
+use super::trained::Trained;
 use crate::subject::subject;
 
 /// A guest's model with its data.
@@ -62,6 +63,12 @@ impl GuestPart {
     /// What it can embed.
     pub fn held(&self) -> Result<HeldSteps> {
         Ok(HeldSteps::of(self.timeline.windows().iter().copied())?)
+    }
+
+    /// What is left of it when the training has finished: all that it needs to estimate live.
+    pub fn trained(&self, name: &PartyId) -> Trained<TrainedGuest> {
+        let part = TrainedGuest { guest: self.card.clone(), shape: self.shape.clone() };
+        Trained::new(name, part, Arc::clone(&self.timeline))
     }
 
     /// Its place at the host's head.

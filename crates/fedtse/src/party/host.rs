@@ -54,6 +54,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let trained = part.trained(&name, &seats);
     let mut host = Host::new(settings, part.maker(seats), store, ledger, clock.now())?;
 
     let runtime = network_threads()?;
@@ -85,6 +86,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     match host.ended() {
         Some(HostEnd::Finished(summary)) => {
             let model = host.model().context("the model")?;
+            trained.write(&run, host.run(), &model.host_model().save_best())?;
             let (score, weights) = (part.score(model), weights(model));
             let report = json!({
                 "finished": summary, "score": score, "bytes": bytes, "refused": refused,

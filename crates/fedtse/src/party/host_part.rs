@@ -4,15 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use estimator::{Estimates, HostStudy, NeuralPlan, Score, Seat, Study, score};
+use estimator::{Estimates, HostStudy, NeuralPlan, Score, Seat, Study, TrainedHost, score};
 use federation::fedbcd::FedHost;
 use federation::host::MakeHostModel;
 use federation::message::Terms;
 use federation::message::parts::Text;
-use federation::{Compression, ModelFailure, Plan, Samples};
+use federation::{Compression, ModelFailure, PartyId, Plan, Samples};
 use traffic::Step;
 
 use super::guest_part::terms;
+use super::trained::Trained;
 use crate::subject::subject;
 
 /// The host's model with its data.
@@ -40,6 +41,16 @@ impl HostPart {
     /// What its checkpoints belong to.
     pub fn subject(&self, seats: &[Seat]) -> Result<Text> {
         subject(&(&self.plan, self.windows.card(), seats, self.study.windows()))
+    }
+
+    /// What is left of it when the training has finished: all that it needs to estimate live.
+    pub fn trained(&self, name: &PartyId, seats: &[Seat]) -> Trained<TrainedHost> {
+        let part = TrainedHost {
+            host: self.windows.card().clone(),
+            shape: self.plan.host_shape(self.windows.inputs(), seats.to_vec()),
+            target: self.plan.target,
+        };
+        Trained::new(name, part, Arc::clone(self.study.timeline()))
     }
 
     pub fn links(&self) -> usize {

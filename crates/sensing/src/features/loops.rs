@@ -13,19 +13,45 @@ pub(super) type LoopSteps = BTreeMap<Step, Vec<Option<u32>>>;
 /// Intervals may miss a step's border by this much through rounding.
 const BORDER_TOLERANCE: f64 = 1e-6;
 
-/// Adds up intervals that lie within steps. An interval across a step's border cannot be divided
-/// honestly and is refused.
+/// What the loops have reported of one step: `[loop]`, seconds covered and vehicles.
+pub(crate) struct LoopSums(Vec<(f64, u32)>);
+
+impl LoopSums {
+    pub fn new(loops: usize) -> Self {
+        Self(vec![(0.0, 0); loops])
+    }
+
+    /// The step that an interval lies in. One across a border cannot be divided honestly: none.
+    pub fn step_of(clock: StepClock, begin: f64, end: f64) -> Option<Step> {
+        let step = clock.step_at(Seconds::new(begin + BORDER_TOLERANCE));
+        let step_end = clock.start_of(step) + clock.length;
+        (end <= step_end.get() + BORDER_TOLERANCE).then_some(step)
+    }
+
+    /// Adds an interval.
+    pub fn add(&mut self, detector: usize, seconds: f64, count: u32) {
+        let sum = &mut self.0[detector];
+        sum.0 += seconds;
+        sum.1 = sum.1.saturating_add(count);
+    }
+
+    /// What each loop counted, where it has reported for all of the step.
+    pub fn counts(&self, clock: StepClock) -> Vec<Option<u32>> {
+        let whole = clock.length.get() - BORDER_TOLERANCE;
+        self.0.iter().map(|&(seconds, count)| (seconds >= whole).then_some(count)).collect()
+    }
+}
+
+/// Adds up intervals that lie within steps; one across a step's border is refused.
 pub(super) fn per_step(
     dataset: &Dataset,
     counts: &[LoopCount],
     clock: StepClock,
 ) -> Result<LoopSteps, FeaturesError> {
     let detectors = dataset.network().loops().len();
-    let mut covered: BTreeMap<(Step, usize), (f64, u32)> = BTreeMap::new();
+    let mut sums: BTreeMap<Step, LoopSums> = BTreeMap::new();
     for count in counts {
-        let step = clock.step_at(count.begin + Seconds::new(BORDER_TOLERANCE));
-        let step_end = clock.start_of(step) + clock.length;
-        if count.end > step_end + Seconds::new(BORDER_TOLERANCE) {
+        let Some(step) = LoopSums::step_of(clock, count.begin.get(), count.end.get()) else {
             return Err(FeaturesError::LoopInterval {
                 path: dataset.folder().join("loops.parquet"),
                 detector: dataset.network().loops()[count.detector].name.clone(),
@@ -33,16 +59,10 @@ pub(super) fn per_step(
                 end: count.end,
                 step: clock.length,
             });
-        }
-        let entry = covered.entry((step, count.detector)).or_default();
-        entry.0 += (count.end - count.begin).get();
-        entry.1 = entry.1.saturating_add(count.count);
+        };
+        let sum = sums.entry(step).or_insert_with(|| LoopSums::new(detectors));
+        sum.add(count.detector, (count.end - count.begin).get(), count.count);
     }
-    let mut steps = LoopSteps::new();
-    for ((step, detector), (seconds, count)) in covered {
-        if seconds >= clock.length.get() - BORDER_TOLERANCE {
-            steps.entry(step).or_insert_with(|| vec![None; detectors])[detector] = Some(count);
-        }
-    }
-    Ok(steps)
+    let steps = sums.into_iter().map(|(step, sums)| (step, sums.counts(clock)));
+    Ok(steps.filter(|(_, counts)| counts.iter().any(Option::is_some)).collect())
 }

@@ -4,6 +4,7 @@ use traffic::{LinkState, Metres, Network, Seconds, Step, Totals};
 
 use super::write::{cell_columns, smooth_steps, trailing_mean};
 use super::{Features, FeaturesError};
+use crate::extract::FleetFeatures;
 use crate::recordings::HeldSteps;
 use crate::table::{Column, Kind, TableReader};
 
@@ -117,6 +118,48 @@ impl FeatureTable {
         Ok(read)
     }
 
+    /// A table without steps yet, for those that come live.
+    pub fn live(links: usize, cell_count: usize) -> Self {
+        Self {
+            held: HeldSteps::default(),
+            links,
+            cell_count,
+            totals: Vec::new(),
+            vehicles: Vec::new(),
+            squares: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    /// Adds the step after the last one, as it would be read from a file, and forgets the first if
+    /// there are more than `most` then. Any other step begins the table anew.
+    pub fn push(&mut self, step: Step, fleet: &FleetFeatures, most: usize) {
+        let ranges = self.held.ranges();
+        let range = ranges.first().filter(|range| range.last.0 + 1 == step.0).copied();
+        if range.is_none() {
+            *self = Self::live(self.links, self.cell_count);
+        }
+        let mut first = range.map_or(step, |range| range.first);
+        let per_link = fleet.boxes.len() / self.links.max(1);
+        for (boxes, &vehicles) in fleet.boxes.chunks(per_link.max(1)).zip(&fleet.vehicles) {
+            let mut totals = Totals::default();
+            boxes.iter().for_each(|&piece| totals += piece);
+            self.totals.push(totals);
+            self.vehicles.push(vehicles);
+            if self.cell_count > 0 {
+                self.cells.extend(boxes.iter().map(|piece| piece.time.get() as f32));
+                self.cells.extend(boxes.iter().map(|piece| piece.distance.get() as f32));
+            }
+        }
+        if step.0 - first.0 + 1 > most as i64 {
+            first = Step(first.0 + 1);
+            self.totals.drain(..self.links);
+            self.vehicles.drain(..self.links);
+            self.cells.drain(..2 * self.cell_count * self.links);
+        }
+        self.held = HeldSteps::of_range(first, step);
+    }
+
     /// Density and flow `[step][link]`.
     pub fn states(&self, network: &Network, step: Seconds) -> Vec<LinkState> {
         let links = network.links();
@@ -159,6 +202,11 @@ pub struct LoopTable {
 }
 
 impl LoopTable {
+    /// A table without steps yet, for those that come live.
+    pub fn live(detectors: usize) -> Self {
+        Self { detectors, counts: Vec::new() }
+    }
+
     pub(super) fn read(features: &Features, detectors: usize) -> Result<Self, FeaturesError> {
         let path = features.folder.join("loops.parquet");
         let mut table = TableReader::open(&path)?;

@@ -1,0 +1,208 @@
+//! `fedtse live guest`: embeds each step of its fleet and sends it to the host.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use estimator::{PartyFile, TrainedGuest};
+use federation::grpc::dial::{HostAddress, dial};
+use federation::grpc::drive::Clock;
+use federation::grpc::{Limits, tls};
+use federation::live::drive::run_live_guest;
+use federation::live::{GuestCounts, LiveGuest, LiveGuestSettings};
+use federation::{Ledger, PartyError, PartyId};
+use sensing::stream::FleetFeed;
+use sensing::{FeaturePlan, Fleets};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tracing::info;
+use traffic::{Seconds, StepClock};
+
+use super::feed::Feed;
+use super::guest_config::{self, Config};
+use super::guest_feed::FleetTaker;
+use super::terms;
+use crate::party::endpoints::Page;
+use crate::party::{config, drawn, endpoints, logs, network_threads, own_name, software, stopping};
+
+/// A longer jump of time begins a new recording, unless the configuration says otherwise.
+pub const GAP_S: f64 = 10.0;
+/// Bytes of the longest message from a live host: greetings and short texts.
+const MOST_MESSAGE: usize = 1 << 16;
+
+/// Embed each step of a fleet's records and send it to the host, which estimates
+///
+/// Runs until the records end or the host stops. On SIGTERM or Ctrl-C it says goodbye and ends.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse live guest --example > live.toml\n  fedtse replay --data data/corridor --fleet fleet-20 | fedtse live guest --config live.toml"
+)]
+pub struct LiveGuestArguments {
+    /// The configuration
+    #[arg(long, required_unless_present = "example")]
+    config: Option<PathBuf>,
+    /// Print a configuration with all fields explained, and do nothing else
+    #[arg(long)]
+    example: bool,
+}
+
+pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
+    if arguments.example {
+        print!("{}", guest_config::EXAMPLE);
+        return Ok(());
+    }
+    let path = arguments.config.as_deref().context("--config: expected a file")?;
+    let (config, folder) = config::read::<Config>(path)?;
+    logs::start(&config.observe)?;
+    let clock = Clock::start();
+    config.records.check()?;
+    let (identity, authority) = config.identity.read(&folder)?;
+    let party = own_name(identity.card())?;
+    let tls = tls::guest_side(identity, &authority)?;
+    let host = &config.host;
+    let address = HostAddress::new(&host.address, host.certificate_name())
+        .map_err(|problem| anyhow!("host.address: {problem}"))?;
+    let (file, network, weights) =
+        PartyFile::<TrainedGuest>::read(&folder.join(&config.model.folder))?;
+    if file.name != party.as_str() {
+        bail!("model.folder: found the model of `{}`, expected that of `{party}`", file.name);
+    }
+    let card = &file.part.guest;
+    let settings = LiveGuestSettings {
+        party: party.clone(),
+        host: PartyId::new(&host.name)?,
+        software: software(),
+        session: drawn(),
+        terms: terms(&file, &card.common.network_hash, card.common.window)?,
+        width: file.part.width(&network) as u32,
+        timing: config.patience.timing()?,
+    };
+    let run = folder.join(&config.run.folder);
+    std::fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
+    let ledger = Ledger::open(&run.join("ledger.jsonl"), &party)?;
+    let mut guest = LiveGuest::new(settings, ledger, clock.now());
+
+    let (to, mut own) = mpsc::channel(16);
+    let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
+    let (model, window) =
+        (file.part.model(&network, &weights)?, file.part.live(&network, &file.steps));
+    let plan = FeaturePlan {
+        clock: StepClock { length: Seconds::new(file.steps.step_s) },
+        cells: file.steps.cells,
+        sub_steps: file.steps.sub_steps,
+        patience: Seconds::new(file.steps.patience_s),
+        // All that comes in is this fleet's.
+        fleets: Fleets::nested(&[], 0)?,
+    };
+    let (host_name, http) = (config.host.address.clone(), config.observe.http);
+    let feed = Feed::start(config.records, folder, move |fill| {
+        let feed = FleetFeed::new(&network, plan, gap)?;
+        let (columns, ready) = (None, Vec::new());
+        fill(&mut FleetTaker { network: &network, columns, feed, window, model, to, ready })
+    })?;
+
+    let runtime = network_threads()?;
+    let view = Arc::new(View::default());
+    let (sender, mut arrivals) = mpsc::channel(64);
+    let limits = Limits { message: MOST_MESSAGE, ..Limits::default() };
+    let (line, stop) = runtime.block_on(async {
+        let stop = stopping::on_signal().await?;
+        if let Some(address) = http {
+            endpoints::open(address, Arc::clone(&view)).await?;
+        }
+        Ok::<_, anyhow::Error>((dial(address, tls, limits, sender), stop))
+    })?;
+    info!(guest = %party, host = %host_name, "dialling");
+    let traffic = line.traffic();
+    let let_in = run_live_guest(
+        runtime.handle(),
+        &clock,
+        &mut guest,
+        &line,
+        &mut arrivals,
+        &mut own,
+        &stop,
+        |guest, connected| {
+            *view.0.lock().unwrap_or_else(PoisonError::into_inner) = Shown {
+                connected,
+                live: guest.is_live(),
+                counts: guest.counts(),
+                bad_lines: feed.counts.bad.load(Ordering::Relaxed),
+                released: guest.ledger().len(),
+                bytes: [traffic.sent(), traffic.received()],
+            };
+        },
+    );
+    runtime.block_on(line.close());
+    runtime.shutdown_background();
+    let_in?;
+    let bad_lines = feed.counts.bad.load(Ordering::Relaxed);
+    drop(own);
+    feed.ended()?;
+    match guest.ended() {
+        Some(PartyError::Stopped { reason }) => {
+            info!("stopped: {reason}");
+            let counts = guest.counts();
+            let report =
+                json!({"stopped": reason.as_str(), "steps": counts, "bad_lines": bad_lines});
+            if json {
+                println!("{report}");
+            } else {
+                let GuestCounts { sent, taken, missed, unsent } = counts;
+                println!(
+                    "stopped: {reason}; {sent} embeddings sent, {taken} in time, {missed} not; {unsent} not sent; {bad_lines} bad lines"
+                );
+            }
+            Ok(())
+        }
+        Some(error) => bail!("{error}"),
+        None => bail!("the guest has stopped before its end"),
+    }
+}
+
+/// What monitoring sees of a guest.
+#[derive(Default)]
+struct View(Mutex<Shown>);
+
+#[derive(Default)]
+struct Shown {
+    connected: bool,
+    live: bool,
+    counts: GuestCounts,
+    bad_lines: u64,
+    released: u64,
+    bytes: [u64; 2],
+}
+
+impl Page for View {
+    fn trouble(&self) -> Option<String> {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (!(shown.connected && shown.live)).then(|| "waiting for the host".into())
+    }
+
+    fn prometheus(&self) -> String {
+        let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = &shown.counts;
+        let mut text = String::new();
+        for (name, help, count) in [
+            ("live_sent_total", "Embeddings sent", counts.sent),
+            ("live_unsent_total", "Embeddings that nobody could use", counts.unsent),
+            ("live_taken_total", "Steps estimated with this guest", counts.taken),
+            ("live_missed_total", "Steps estimated without it", counts.missed),
+            ("live_bad_lines_total", "Records left out", shown.bad_lines),
+            ("released_messages_total", "Messages in the ledger", shown.released),
+            ("sent_bytes_total", "Bytes sent to the host", shown.bytes[0]),
+            ("received_bytes_total", "Bytes received from the host", shown.bytes[1]),
+        ] {
+            // Writing to a text cannot fail.
+            let _ = write!(
+                text,
+                "# HELP fedtse_{name} {help}\n# TYPE fedtse_{name} counter\nfedtse_{name} {count}\n"
+            );
+        }
+        text
+    }
+}

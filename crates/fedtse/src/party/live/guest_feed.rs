@@ -1,0 +1,73 @@
+//! A guest's records to embeddings.
+
+use estimator::{LayerSubModel, LiveFleet, SubModel};
+use sensing::stream::{FleetColumns, FleetFeed, RecordError};
+use tokio::sync::mpsc;
+use tracing::{debug, error};
+use traffic::{Network, Step};
+
+use super::records::Taker;
+
+/// Takes a fleet's lines and sends an embedding for each step that has a whole window.
+pub struct FleetTaker<'n> {
+    pub network: &'n Network,
+    pub columns: Option<FleetColumns>,
+    pub feed: FleetFeed<'n>,
+    pub window: LiveFleet,
+    pub model: LayerSubModel,
+    pub to: mpsc::Sender<(Step, Vec<f32>)>,
+    /// Embeddings on their way.
+    pub ready: Vec<(Step, Vec<f32>)>,
+}
+
+impl FleetTaker<'_> {
+    /// Sends what is ready; false if nobody listens any more.
+    fn send(&mut self) -> bool {
+        self.ready.drain(..).all(|embedding| self.to.blocking_send(embedding).is_ok())
+    }
+}
+
+fn embed(
+    window: &mut LiveFleet,
+    model: &LayerSubModel,
+    step: &sensing::StepFeatures,
+) -> Option<(Step, Vec<f32>)> {
+    if !step.complete {
+        debug!(step = step.step.0, "incomplete");
+        return None;
+    }
+    window.push(step.step, &step.all);
+    let sample = window.sample().map_err(|problem| error!("{problem}")).ok()??;
+    let (step, x) = sample;
+    let mut z = vec![0.0; model.output_len()];
+    model.infer_best(&x, &mut z).map_err(|problem| error!("{problem}")).ok()?;
+    debug!(step = step.0, "embedded");
+    Some((step, z))
+}
+
+impl Taker for FleetTaker<'_> {
+    fn header(&mut self, line: &str) -> Result<(), RecordError> {
+        self.columns = Some(FleetColumns::of(line)?);
+        Ok(())
+    }
+
+    fn time(&self, line: &str) -> Option<f64> {
+        self.columns.as_ref()?.time(line)
+    }
+
+    fn record(&mut self, line: &str) -> Result<bool, RecordError> {
+        let Some(columns) = &self.columns else { return Ok(true) };
+        let record = columns.parse(line, self.network)?;
+        let Self { feed, window, model, ready, .. } = self;
+        let taken = feed.take(record, &mut |step| ready.extend(embed(window, model, step)));
+        let wanted = self.send();
+        taken.map(|()| wanted)
+    }
+
+    fn finish(&mut self) -> Result<(), RecordError> {
+        let Self { feed, window, model, ready, .. } = self;
+        feed.finish(&mut |step| ready.extend(embed(window, model, step)))?;
+        self.send();
+        Ok(())
+    }
+}

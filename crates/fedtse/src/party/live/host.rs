@@ -1,0 +1,236 @@
+//! `fedtse live host`: estimates each step and publishes it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use estimator::{HostCard, HostModel, PartyFile, TrainedHost};
+use federation::grpc::drive::Clock;
+use federation::grpc::listen::{Door, listen};
+use federation::grpc::{Limits, accepted, tls};
+use federation::live::drive::{LiveWatch, run_live_host};
+use federation::live::{LiveEvent, LiveHost, LiveHostSettings, LiveModel, Participation};
+use federation::model::Embeddings;
+use federation::wire::message_limit;
+use federation::{Ledger, ModelFailure, PartyError, PartyId};
+use sensing::stream::LoopFeed;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+use traffic::{LinkState, Seconds, StepClock};
+
+use super::board::{Board, Published};
+use super::feed::Feed;
+use super::host_config::{self, Config};
+use super::host_feed::{Ends, LoopTaker, Own};
+use super::{publish, terms};
+use crate::party::{config, endpoints, logs, network_threads, own_name, software, stopping};
+
+/// A longer jump of time begins a new recording, unless the configuration says otherwise.
+pub const GAP_S: f64 = 300.0;
+
+/// Estimate each step from loop counts and the guests' embeddings, and publish it over HTTP
+///
+/// Runs until its records end. On SIGTERM or Ctrl-C it says goodbye and ends.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse live host --example > live.toml\n  fedtse replay --data data/corridor --loops | fedtse live host --config live.toml\n  curl http://127.0.0.1:8080/v1/estimates"
+)]
+pub struct LiveHostArguments {
+    /// The configuration
+    #[arg(long, required_unless_present = "example")]
+    config: Option<PathBuf>,
+    /// Print a configuration with all fields explained, and do nothing else
+    #[arg(long)]
+    example: bool,
+}
+
+pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
+    if arguments.example {
+        print!("{}", host_config::EXAMPLE);
+        return Ok(());
+    }
+    let path = arguments.config.as_deref().context("--config: expected a file")?;
+    let (config, folder) = config::read::<Config>(path)?;
+    logs::start(&config.observe)?;
+    let clock = Clock::start();
+    config.records.check()?;
+    let (identity, authority) = config.identity.read(&folder)?;
+    let name = own_name(identity.card())?;
+    let tls = tls::host_side(identity, &authority)?;
+    let (file, network, weights) =
+        PartyFile::<TrainedHost>::read(&folder.join(&config.model.folder))?;
+    let card = file.part.host.clone();
+    let model = file.part.model(&network, &weights)?;
+    let guests = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width as u32)));
+    let guests: BTreeMap<PartyId, u32> = guests.collect::<Result<_>>()?;
+    let settings = LiveHostSettings {
+        party: name.clone(),
+        guests: guests.clone(),
+        software: software(),
+        terms: terms(&file, &card.common.network_hash, card.common.window)?,
+        deadline: config.live.deadline()?,
+        timing: config.patience.timing()?,
+    };
+    let run = folder.join(&config.run.folder);
+    std::fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
+    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let names = network.links().iter().map(|link| link.name.clone()).collect();
+    let (stale, target) = (config.publish.stale()?, file.part.target);
+    let board = Arc::new(Board::new(names, file.steps.step_s, target, stale));
+    board.shown().connected = guests.keys().map(|guest| (guest.to_string(), false)).collect();
+    let mut host = LiveHost::new(settings, Estimator { model, card }, ledger, clock.now());
+
+    let (to, mut own) = mpsc::channel(16);
+    let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
+    let lag = Seconds::new(config.live.lag_s(file.steps.patience_s)?);
+    let steps = StepClock { length: Seconds::new(file.steps.step_s) };
+    let window = file.part.live(&network, &file.steps);
+    let Config { records, network: door, publish, observe, .. } = config;
+    let accepted_file = folder.join(&door.accepted);
+    let feed = Feed::start(records, folder, move |fill| {
+        let feed = LoopFeed::new(&network, steps, lag, gap);
+        let (columns, ends, ready) = (None, Ends::new(steps), Vec::new());
+        fill(&mut LoopTaker { network: &network, columns, feed, window, ends, to, ready })
+    })?;
+
+    let runtime = network_threads()?;
+    let widest = guests.values().copied().max().unwrap_or(1);
+    let limits = Limits { message: message_limit(widest), ..Limits::default() };
+    let (sender, mut arrivals) = mpsc::channel(64);
+    let (door, stop) = runtime.block_on(async {
+        let stop = stopping::on_signal().await?;
+        let accepted = accepted::follow(accepted_file)?;
+        let address = door.listen;
+        let door = listen(address, tls, accepted, limits, sender)
+            .await
+            .with_context(|| format!("network.listen: {address}"))?;
+        publish::open(publish.http, Arc::clone(&board)).await?;
+        if let Some(address) = observe.http {
+            endpoints::open(address, Arc::clone(&board)).await?;
+        }
+        Ok::<_, anyhow::Error>((door, stop))
+    })?;
+    info!(host = %name, address = %door.address(), "waiting for guests and records");
+    let mut watch = Watch { board: &board, door: &door, feed: &feed, clock: &clock };
+    run_live_host(
+        runtime.handle(),
+        &clock,
+        &mut host,
+        &door,
+        &mut arrivals,
+        &mut own,
+        &stop,
+        &mut watch,
+    );
+    runtime.block_on(door.close());
+    runtime.shutdown_background();
+    drop(own);
+    feed.ended()?;
+    match host.ended() {
+        Some(PartyError::Stopped { reason }) => {
+            info!("stopped: {reason}");
+            let shown = board.shown().clone();
+            let latency = shown.latencies.quantiles();
+            if json {
+                let report = json!({
+                    "stopped": reason.as_str(), "estimates": shown.estimates,
+                    "complete": shown.complete, "missed": shown.missed, "latency_s": latency,
+                    "guests": shown.seats, "bad_lines": shown.bad_lines,
+                });
+                println!("{report}");
+            } else {
+                println!(
+                    "stopped: {reason}; {} estimates, {} with all guests, {} steps missed",
+                    shown.estimates, shown.complete, shown.missed
+                );
+            }
+            Ok(())
+        }
+        Some(error) => bail!("{error}"),
+        None => bail!("the host has stopped before its end"),
+    }
+}
+
+/// The host's trained model.
+struct Estimator {
+    model: HostModel,
+    card: HostCard,
+}
+
+impl LiveModel for Estimator {
+    type Own = Own;
+    /// States of all links, and when the step had ended.
+    type Estimate = (Vec<LinkState>, Instant);
+
+    fn estimate(
+        &mut self,
+        own: &Own,
+        embeddings: &Embeddings,
+    ) -> Result<Self::Estimate, ModelFailure> {
+        let there = embeddings.iter().filter_map(|(party, embedding)| {
+            Some((party.as_str(), embedding.as_ref()?.0.as_slice()))
+        });
+        let mut y = vec![0.0; self.model.output_len()];
+        self.model
+            .infer_best(&own.x, &there.collect(), &mut y)
+            .map_err(|error| ModelFailure(error.to_string()))?;
+        Ok((self.card.states(&y).collect(), own.ended))
+    }
+}
+
+/// Publishes estimates and shows what happens.
+struct Watch<'a> {
+    board: &'a Board,
+    door: &'a Door,
+    feed: &'a Feed,
+    clock: &'a Clock,
+}
+
+impl LiveWatch<Estimator> for Watch<'_> {
+    fn look(&mut self, host: &mut LiveHost<Estimator>) {
+        let events = host.take_events();
+        if events.is_empty() {
+            return;
+        }
+        for event in events {
+            match event {
+                LiveEvent::Estimated(estimated) => {
+                    let (states, ended) = estimated.estimate;
+                    let (step, latency) = (estimated.step, ended.elapsed());
+                    let without: Vec<&str> = estimated
+                        .guests
+                        .iter()
+                        .filter(|(_, guest)| **guest != Participation::In)
+                        .map(|(party, _)| party.as_str())
+                        .collect();
+                    let (ms, without) = (latency.as_millis() as u64, without.join(" "));
+                    tracing::debug!(step = step.0, ms, without, "estimated");
+                    let guests = estimated.guests;
+                    self.board.publish(Published { step, states, guests, ended, latency });
+                }
+                LiveEvent::Joined(guest) => info!(%guest, "joined"),
+                LiveEvent::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
+                LiveEvent::Left(guest, why) => info!(%guest, "left: {why:?}"),
+            }
+        }
+        let seats = host.seats(self.clock.now());
+        let seats = seats.map(|(party, _, counts)| (party.clone(), counts)).collect();
+        let traffic = self.door.traffic();
+        let mut shown = self.board.shown();
+        shown.seats = seats;
+        shown.bad_lines = self.feed.counts.bad.load(Ordering::Relaxed);
+        (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
+        (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
+    }
+
+    fn connection(&mut self, guest: &PartyId, connected: bool) {
+        if let Some(shown) = self.board.shown().connected.get_mut(guest.as_str()) {
+            *shown = connected;
+        }
+    }
+}

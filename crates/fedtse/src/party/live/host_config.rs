@@ -1,0 +1,110 @@
+//! The configuration of a live host.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde::Deserialize;
+
+use super::guest_config::ModelSection;
+use super::records::RecordsSection;
+use crate::party::config::{IdentitySection, ObserveSection, PatienceSection};
+use crate::party::host_config::{NetworkSection, RunSection};
+
+/// A configuration with all fields explained.
+pub const EXAMPLE: &str = include_str!("host.toml");
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub identity: IdentitySection,
+    pub network: NetworkSection,
+    pub model: ModelSection,
+    pub records: RecordsSection,
+    #[serde(default)]
+    pub live: LiveSection,
+    pub publish: PublishSection,
+    pub run: RunSection,
+    #[serde(default)]
+    pub patience: PatienceSection,
+    #[serde(default)]
+    pub observe: ObserveSection,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LiveSection {
+    lag_s: Option<f64>,
+    deadline_s: f64,
+}
+
+impl Default for LiveSection {
+    fn default() -> Self {
+        LiveSection { lag_s: None, deadline_s: 2.0 }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishSection {
+    pub http: SocketAddr,
+    #[serde(default = "minute")]
+    stale_s: f64,
+}
+
+fn minute() -> f64 {
+    60.0
+}
+
+impl LiveSection {
+    /// By the records' time, after the end of a step.
+    pub fn lag_s(&self, patience_s: f64) -> Result<f64> {
+        let lag = self.lag_s.unwrap_or(patience_s);
+        ensure!((0.0..=3600.0).contains(&lag), "live.lag_s: found {lag}, expected 0 to 3600");
+        Ok(lag)
+    }
+
+    /// By the wall's time, after a step has opened.
+    pub fn deadline(&self) -> Result<Duration> {
+        seconds("live.deadline_s", self.deadline_s)
+    }
+}
+
+impl PublishSection {
+    pub fn stale(&self) -> Result<Duration> {
+        seconds("publish.stale_s", self.stale_s)
+    }
+}
+
+fn seconds(field: &str, found: f64) -> Result<Duration> {
+    ensure!((0.0..=3600.0).contains(&found), "{field}: found {found}, expected 0 to 3600 seconds");
+    Ok(Duration::from_secs_f64(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_a_configuration_with_the_defaults_it_names() {
+        let config: Config = toml::from_str(EXAMPLE).unwrap();
+        let short: Config = toml::from_str(
+            r#"
+            identity = { certificate = "c", key = "k", authority = "a" }
+            network = { listen = "127.0.0.1:0", accepted = "g" }
+            model.folder = "m"
+            records.source = "file:loops.csv"
+            publish.http = "127.0.0.1:0"
+            run.folder = "r"
+            "#,
+        )
+        .unwrap();
+        for config in [&config, &short] {
+            assert_eq!(config.live.lag_s(5.0).unwrap(), 5.0);
+            assert_eq!(config.live.deadline().unwrap(), Duration::from_secs(2));
+            assert_eq!(config.publish.stale().unwrap(), Duration::from_secs(60));
+            config.records.check().unwrap();
+        }
+        assert_eq!(config.records.gap_s, Some(super::super::host::GAP_S));
+    }
+}

@@ -1,0 +1,115 @@
+//! The host's loop counts to its own numbers of each window.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use estimator::LiveLoops;
+use sensing::stream::{LoopColumns, LoopFeed, RecordError};
+use tokio::sync::mpsc;
+use tracing::error;
+use traffic::{Network, Seconds, Step, StepClock};
+
+use super::records::Taker;
+
+/// The host's own numbers of a window.
+pub struct Own {
+    pub x: Vec<f32>,
+    /// When the records had reached the end of the step.
+    pub ended: Instant,
+}
+
+/// Takes lines of loop counts and opens each step that has a whole window.
+pub struct LoopTaker<'n> {
+    pub network: &'n Network,
+    pub columns: Option<LoopColumns>,
+    pub feed: LoopFeed<'n>,
+    pub window: LiveLoops,
+    pub ends: Ends,
+    pub to: mpsc::Sender<(Step, Own)>,
+    /// Steps on their way.
+    pub ready: Vec<(Step, Own)>,
+}
+
+/// When steps ended, by the clock of the wall.
+pub struct Ends {
+    clock: StepClock,
+    /// The step that the records have reached.
+    current: Option<Step>,
+    ended: BTreeMap<Step, Instant>,
+}
+
+impl Ends {
+    /// Steps whose ends are remembered: more than the lag of any feed.
+    const MOST: usize = 1024;
+
+    pub fn new(clock: StepClock) -> Self {
+        Ends { clock, current: None, ended: BTreeMap::new() }
+    }
+
+    /// The records have reached a time.
+    fn reach(&mut self, time: f64) {
+        let now = self.clock.step_at(Seconds::new(time));
+        let before = self.current.replace(now).unwrap_or(now);
+        for step in before.0.max(now.0.saturating_sub(Self::MOST as i64))..now.0 {
+            self.ended.insert(Step(step), Instant::now());
+        }
+        while self.ended.len() > Self::MOST {
+            self.ended.pop_first();
+        }
+    }
+
+    fn take(&mut self, step: Step) -> Instant {
+        self.ended.remove(&step).unwrap_or_else(Instant::now)
+    }
+}
+
+fn open(
+    window: &mut LiveLoops,
+    ends: &mut Ends,
+    step: Step,
+    counts: &[Option<u32>],
+) -> Option<(Step, Own)> {
+    window.push(step, counts);
+    let ended = ends.take(step);
+    let (step, x) = window.sample().map_err(|problem| error!("{problem}")).ok()??;
+    Some((step, Own { x, ended }))
+}
+
+impl Taker for LoopTaker<'_> {
+    fn header(&mut self, line: &str) -> Result<(), RecordError> {
+        self.columns = Some(LoopColumns::of(line)?);
+        Ok(())
+    }
+
+    fn time(&self, line: &str) -> Option<f64> {
+        self.columns.as_ref()?.time(line)
+    }
+
+    fn record(&mut self, line: &str) -> Result<bool, RecordError> {
+        let Some(columns) = &self.columns else { return Ok(true) };
+        let record = columns.parse(line, self.network)?;
+        let Self { feed, window, ends, ready, .. } = self;
+        if let Some(time) = columns.time(line) {
+            ends.reach(time);
+        }
+        let taken = feed.take(record, &mut |step, counts| {
+            ready.extend(open(window, ends, step, counts));
+        });
+        let wanted = self.send();
+        taken.map(|()| wanted)
+    }
+
+    fn finish(&mut self) -> Result<(), RecordError> {
+        let Self { feed, window, ends, ready, .. } = self;
+        feed.finish(&mut |step, counts| ready.extend(open(window, ends, step, counts)));
+        self.send();
+        Ok(())
+    }
+}
+
+impl LoopTaker<'_> {
+    /// Sends what is ready; false if nobody listens any more.
+    fn send(&mut self) -> bool {
+        self.ready.drain(..).all(|own| self.to.blocking_send(own).is_ok())
+    }
+}

@@ -1,0 +1,37 @@
+//! A party when its training has finished, as it is kept for estimating live.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use estimator::{PARTY_FORMAT, PartyFile, PartyWeights, Timeline};
+use federation::{PartyId, RunId};
+use tracing::info;
+
+/// All of a party but its weights and the run's name, which are known at the end.
+pub struct Trained<P> {
+    name: PartyId,
+    part: P,
+    timeline: Arc<Timeline>,
+}
+
+impl<P: estimator::Trained> Trained<P> {
+    pub fn new(name: &PartyId, part: P, timeline: Arc<Timeline>) -> Self {
+        Trained { name: name.clone(), part, timeline }
+    }
+
+    /// Writes `model` into the folder of a run.
+    pub fn write(self, folder: &Path, run: Option<RunId>, weights: &PartyWeights) -> Result<()> {
+        let file = PartyFile {
+            format: PARTY_FORMAT.into(),
+            run: run.context("the run's name")?.to_string(),
+            name: self.name.to_string(),
+            steps: self.timeline.steps_card(),
+            part: self.part,
+        };
+        let folder = folder.join("model");
+        file.write(&folder, self.timeline.network(), weights)?;
+        info!(folder = %folder.display(), "the model is kept, for `fedtse live`");
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! Lines to records.
+
+use traffic::{LinkId, Network};
+
+use super::RecordError;
+
+/// Longest line, in bytes.
+pub const MAX_LINE: usize = 1024;
+/// Longest part of a line that an error shows.
+const SHOWN: usize = 64;
+
+/// A line of a fleet's stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FleetRecord<'a> {
+    /// A vehicle was seen.
+    Seen {
+        /// When, in seconds.
+        time: f64,
+        /// Its name.
+        vehicle: &'a str,
+        /// Where.
+        link: LinkId,
+        /// Metres from the link's start.
+        position: f32,
+    },
+    /// All that happened up to this time has been sent.
+    Time(f64),
+}
+
+/// A line of a stream of loop counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LoopRecord {
+    /// A loop has counted.
+    Count {
+        /// Its number in the network.
+        detector: usize,
+        /// Beginning of the interval, in seconds.
+        begin: f64,
+        /// Its end.
+        end: f64,
+        /// Vehicles.
+        count: u32,
+    },
+    /// All that was counted up to this time has been sent.
+    Time(f64),
+}
+
+/// Where the columns of a fleet's stream are.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetColumns {
+    /// `time`, `vehicle`, `link`, `position`.
+    at: [usize; 4],
+    count: usize,
+}
+
+/// Where the columns of a stream of loop counts are.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopColumns {
+    /// `loop`, `begin`, `end`, `count`.
+    at: [usize; 4],
+    count: usize,
+}
+
+impl FleetColumns {
+    /// The line that [`FleetColumns::of`] understands.
+    pub const HEADER: &'static str = "time,vehicle,link,position";
+
+    /// From the first line.
+    pub fn of(header: &str) -> Result<Self, RecordError> {
+        let (at, count) = find(header, ["time", "vehicle", "link", "position"], Self::HEADER)?;
+        Ok(Self { at, count })
+    }
+
+    /// The time of a line, if it has one.
+    pub fn time(&self, line: &str) -> Option<f64> {
+        line.split(',').nth(self.at[0])?.trim().parse().ok()
+    }
+
+    /// Any other line.
+    pub fn parse<'a>(
+        &self,
+        line: &'a str,
+        network: &Network,
+    ) -> Result<FleetRecord<'a>, RecordError> {
+        let [time, vehicle, link, position] = pick(line, self.at, self.count)?;
+        let time = number("time", time)?;
+        if vehicle.is_empty() && link.is_empty() && position.is_empty() {
+            return Ok(FleetRecord::Time(time));
+        }
+        if vehicle.is_empty() {
+            return Err(wrong("vehicle", vehicle, "a name"));
+        }
+        let found = network.link_named(link);
+        let link = found.ok_or_else(|| wrong("link", link, "a link of the network"))?;
+        let position = number("position", position)? as f32;
+        Ok(FleetRecord::Seen { time, vehicle, link, position })
+    }
+}
+
+impl LoopColumns {
+    /// The line that [`LoopColumns::of`] understands.
+    pub const HEADER: &'static str = "loop,begin,end,count";
+
+    /// From the first line.
+    pub fn of(header: &str) -> Result<Self, RecordError> {
+        let (at, count) = find(header, ["loop", "begin", "end", "count"], Self::HEADER)?;
+        Ok(Self { at, count })
+    }
+
+    /// The time at which a line is known: the end of its interval.
+    pub fn time(&self, line: &str) -> Option<f64> {
+        line.split(',').nth(self.at[2])?.trim().parse().ok()
+    }
+
+    /// Any other line.
+    pub fn parse(&self, line: &str, network: &Network) -> Result<LoopRecord, RecordError> {
+        let [name, begin, end, count] = pick(line, self.at, self.count)?;
+        let end = number("end", end)?;
+        if name.is_empty() && begin.is_empty() && count.is_empty() {
+            return Ok(LoopRecord::Time(end));
+        }
+        let detector = network.loops().iter().position(|detector| detector.name == name);
+        let detector = detector.ok_or_else(|| wrong("loop", name, "a loop of the network"))?;
+        let begin = number("begin", begin)?;
+        if begin >= end {
+            return Err(wrong("end", &end.to_string(), &format!("later than {begin}")));
+        }
+        let count = count.parse().map_err(|_| wrong("count", count, "a whole number"))?;
+        Ok(LoopRecord::Count { detector, begin, end, count })
+    }
+}
+
+fn find(
+    header: &str,
+    names: [&str; 4],
+    expected: &'static str,
+) -> Result<([usize; 4], usize), RecordError> {
+    let columns: Vec<&str> =
+        header.trim_start_matches('\u{feff}').split(',').map(str::trim).collect();
+    let mut at = [0; 4];
+    for (at, name) in at.iter_mut().zip(names) {
+        let found = columns.iter().position(|column| *column == name);
+        *at = found.ok_or_else(|| RecordError::Columns { found: shown(header), expected })?;
+    }
+    Ok((at, columns.len()))
+}
+
+fn pick(line: &str, at: [usize; 4], count: usize) -> Result<[&str; 4], RecordError> {
+    let mut picked = [""; 4];
+    let mut found = 0;
+    for (index, field) in line.split(',').enumerate() {
+        found += 1;
+        if let Some(place) = at.iter().position(|at| *at == index) {
+            picked[place] = field.trim();
+        }
+    }
+    if found == count { Ok(picked) } else { Err(RecordError::Fields { found, expected: count }) }
+}
+
+fn number(field: &'static str, found: &str) -> Result<f64, RecordError> {
+    let number = found.parse().ok().filter(|number: &f64| number.is_finite());
+    number.ok_or_else(|| wrong(field, found, "a number"))
+}
+
+fn wrong(field: &'static str, found: &str, expected: &str) -> RecordError {
+    RecordError::Field { field, found: shown(found), expected: expected.to_owned() }
+}
+
+/// The beginning of what was found, fit for a log.
+fn shown(found: &str) -> String {
+    found.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
