@@ -88,6 +88,42 @@ impl NeuralStudy {
         NeuralEstimator { card: self.card, learner: trainer.finish() }
     }
 
+    /// The estimator made of parts that were trained apart: the host's part and head, then each
+    /// guest's part in the order of the plan.
+    pub fn assemble(self, parts: &[&[f32]]) -> Result<NeuralEstimator, NeuralError> {
+        let mut learner = new_learner(self.host.timeline().network(), &self.card)?;
+        let blocks = self.card.shape.blocks(learner.model());
+        let length = |ranges: &[std::ops::Range<usize>]| ranges.iter().map(|r| r.len()).sum();
+        let expected: Vec<usize> = blocks.iter().map(|ranges| length(ranges)).collect();
+        let found: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        if found != expected {
+            let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
+            return Err(NeuralError::Mismatch { what: "weights of each party", found, expected });
+        }
+        learner.update(|parameters, _| {
+            for (ranges, part) in blocks.into_iter().zip(parts) {
+                let mut rest = *part;
+                for range in ranges {
+                    let (own, after) = rest.split_at(range.len());
+                    parameters[range].copy_from_slice(own);
+                    rest = after;
+                }
+            }
+        });
+        Ok(NeuralEstimator { card: self.card, learner })
+    }
+
+    /// Estimates the scored links of windows, `[window][target link]`, by the weights that a run
+    /// would keep now.
+    pub fn estimate(&self, trainer: &mut Trainer, study: &Study, windows: &[Step]) -> Estimates {
+        let mut states = Vec::with_capacity(windows.len() * study.targets().len());
+        trainer.estimate(self, windows, |_, estimate| {
+            let all: Vec<LinkState> = self.card.host.states(estimate).collect();
+            states.extend(study.targets().iter().map(|link| all[link.index()]));
+        });
+        states
+    }
+
     /// What its models assume.
     pub fn card(&self) -> &ModelCard {
         &self.card

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-use sensing::{FeaturesError, Split, split};
+use sensing::{FeaturesError, LEAST_RECORDINGS, Split, split, split_by_recording};
 use thiserror::Error;
 use traffic::{LinkId, LinkState, Network, Seconds, Step, Totals};
 
@@ -102,6 +102,14 @@ pub enum StudyError {
         /// Windows before the test part.
         most: usize,
     },
+    /// Too few recordings to keep some for the test.
+    #[error(
+        "recordings with windows of {WINDOW} steps: found {found}, expected {LEAST_RECORDINGS} or more"
+    )]
+    Recordings {
+        /// How many there are.
+        found: usize,
+    },
 }
 
 /// One window in eight judges: with fewer none would.
@@ -152,6 +160,13 @@ impl Study {
         let (train, validation) = kept.split_at(samples - samples / 8);
         self.split.train = train.to_vec();
         self.split.validation = validation.to_vec();
+        Ok(self)
+    }
+
+    /// Splits by recording, as [`split_by_recording`] does.
+    pub fn by_recording(mut self) -> Result<Self, StudyError> {
+        self.split = split_by_recording(self.timeline.windows())
+            .map_err(|found| StudyError::Recordings { found })?;
         Ok(self)
     }
 

@@ -198,25 +198,30 @@ impl Trainer {
     }
 
     fn validate(&mut self, examples: &impl Examples) -> f64 {
-        let weights = self.judged_weights().to_vec();
-        let current = self.learner.parameters().to_vec();
-        self.learner.update(|parameters, _| parameters.copy_from_slice(&weights));
         let windows = examples.validation();
         let mut target = vec![0.0; examples.outputs()];
         let mut total = 0.0;
-        estimate_windows(
-            &self.learner,
-            windows,
-            |last, x| examples.write_input(last, x),
-            |last, estimate| {
-                examples.write_target(last, &mut target);
-                for ((y, t), w) in estimate.iter().zip(&target).zip(examples.judged()) {
-                    total += f64::from(*w) * f64::from(y - t).powi(2);
-                }
-            },
-        );
-        self.learner.update(|parameters, _| parameters.copy_from_slice(&current));
+        self.estimate(examples, windows, |last, estimate| {
+            examples.write_target(last, &mut target);
+            for ((y, t), w) in estimate.iter().zip(&target).zip(examples.judged()) {
+                total += f64::from(*w) * f64::from(y - t).powi(2);
+            }
+        });
         total / windows.len().max(1) as f64
+    }
+
+    /// Runs the model over windows with the weights that are judged, and hands each output on.
+    pub(crate) fn estimate(
+        &mut self,
+        examples: &impl Examples,
+        windows: &[Step],
+        take: impl FnMut(Step, &[f32]),
+    ) {
+        let weights = self.judged_weights().to_vec();
+        let current = self.learner.parameters().to_vec();
+        self.learner.update(|parameters, _| parameters.copy_from_slice(&weights));
+        estimate_windows(&self.learner, windows, |last, x| examples.write_input(last, x), take);
+        self.learner.update(|parameters, _| parameters.copy_from_slice(&current));
     }
 
     /// The model with the weights of the best epoch.

@@ -16,7 +16,7 @@ use traffic::{Metres, Network, Seconds};
 use crate::{network, progress};
 
 mod osm;
-mod pneuma;
+pub mod pneuma;
 mod sumo;
 
 /// Import trajectories, loop counts and networks
@@ -71,14 +71,23 @@ struct Target {
     #[arg(long)]
     epoch: Option<String>,
     /// A silence longer than this many seconds is a blind gap, not an empty road: it ends a recording
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = GAP)]
     gap: f64,
     /// Standard deviation of positions in metres, for map matching
-    #[arg(long, default_value_t = 4.0)]
+    #[arg(long, default_value_t = SIGMA)]
     sigma: f64,
 }
 
+const GAP: f64 = 10.0;
+const SIGMA: f64 = 4.0;
+
 impl Target {
+    /// With the usual settings.
+    fn new(network: Option<&Path>, out: &Path) -> Self {
+        let (network, out) = (network.map(Path::to_owned), out.to_owned());
+        Self { network, out, epoch: None, gap: GAP, sigma: SIGMA }
+    }
+
     fn writer(
         &self,
         network: &Network,
@@ -131,7 +140,8 @@ fn generic(arguments: &GenericArguments, kind: FileKind, json: bool) -> Result<(
     tell(&target.out, &manifest, report.as_ref(), None, json)
 }
 
-fn file_names(files: &[PathBuf]) -> String {
+/// Names of files, without folders.
+pub fn file_names(files: &[PathBuf]) -> String {
     let names = files.iter().map(|file| {
         file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     });

@@ -11,13 +11,15 @@ use serde_json::json;
 
 use crate::progress;
 
+mod absence;
 mod curves;
 mod federated;
 mod fit;
 mod guest_options;
+mod watched;
 
 pub use federated::FederationOptions;
-pub use fit::{Method, Task};
+pub use fit::{Method, Task, Watch};
 pub use guest_options::GuestOptions;
 
 /// Fit an estimator on a dataset's features and score it
@@ -60,7 +62,7 @@ pub struct TrainArguments {
     /// Folder for the trained model: one neural estimator, one rate, one target
     ///
     /// A run that was interrupted continues where it stood and ends with the same weights. For `fedtse`
-    /// and `fedtse-cell` it holds each party's checkpoints and ledger, but no model for `estimate` yet
+    /// and `fedtse-cell` it also holds each party's checkpoints and ledger
     #[arg(long)]
     out: Option<PathBuf>,
     /// The part of the data that is scored; choices belong on the validation part
@@ -139,8 +141,10 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
                 && arguments.target.len() == 1,
             "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one --rate and one --target"
         );
+        // A federated run that is finished is read again: its parties know that they are.
+        let read_again = arguments.method.is_federated() && out.join("host").exists();
         ensure!(
-            !out.join("model.json").exists(),
+            read_again || !out.join("model.json").exists(),
             "{}: holds a model already, expected a new folder or an unfinished run",
             out.display()
         );
@@ -173,7 +177,7 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         Some(epochs) => progress::bar("training", epochs as u64),
         None => ProgressBar::hidden(),
     };
-    let fitted = task.fit(study, windows, arguments.out.as_deref(), &bar)?;
+    let fitted = task.fit(study, windows, Watch::default(), arguments.out.as_deref(), &bar)?;
     let score = score(study, target, windows, &fitted.estimates);
     let architecture = task.method.is_neural().then_some(task.architecture);
     let training = fitted.training;

@@ -29,6 +29,16 @@ fn fedtse_is_the_oracle_without_shared_data() {
     let after = std::fs::read(out.join("guest/ledger.jsonl")).unwrap();
     assert!(after.starts_with(&before) && after.len() < before.len() + 2000);
 
+    // The parts are put together in the folder: the oracle's model, for `fedtse estimate`.
+    let central = path("central");
+    train("oracle", &["--out", text(&central)]);
+    let estimates = |model: &std::path::Path, name: &str| {
+        let file = path(name);
+        ok(&["estimate", "--model", text(model), "--data", text(&data), "--out", text(&file)]);
+        std::fs::read(file).unwrap()
+    };
+    assert_eq!(estimates(&out, "fedtse.csv"), estimates(&central, "oracle.csv"));
+
     // A folder with another rate's or target's checkpoints does not pass for this one's.
     for (rate, target) in [("100", "raw"), ("50", "smooth")] {
         let data = ["train", "--data", text(&data), "--method", "fedtse", "--rate", rate];
@@ -39,7 +49,10 @@ fn fedtse_is_the_oracle_without_shared_data() {
     }
 
     // Two guests and more local updates are another model.
-    let shared = train("fedtse-cell", &["--guests", "2", "--q", "2", "--proximal", "0.01"]);
+    let two = path("two");
+    let more = ["--guests", "2", "--q", "2", "--proximal", "0.01", "--out", text(&two)];
+    let shared = train("fedtse-cell", &more);
+    assert!(!estimates(&two, "two.csv").is_empty());
     assert_ne!(shared["score"], oracle["score"]);
     assert_eq!(shared["rounds"], fedtse["rounds"]);
 

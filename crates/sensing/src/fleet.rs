@@ -100,8 +100,17 @@ impl Fleets {
     /// # Ok::<(), sensing::FleetError>(())
     /// ```
     pub fn divided(self, providers: &[usize]) -> Result<Self, FleetError> {
+        self.divided_where(|_| true, providers)
+    }
+
+    /// The same for some of the fleets only.
+    pub fn divided_where(
+        self,
+        chosen: impl Fn(&Fleet) -> bool,
+        providers: &[usize],
+    ) -> Result<Self, FleetError> {
         let mut all = self.fleets.clone();
-        for fleet in &self.fleets {
+        for fleet in self.fleets.iter().filter(|fleet| chosen(fleet)) {
             for &count in providers {
                 if count > MAX_FLEETS {
                     return Err(FleetError::Count(count));

@@ -33,7 +33,10 @@ pub use features::{
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
 pub use journey::{Breaks, LastSeen, SampleError, check_sample};
-pub use recordings::{HeldSteps, Recording, RecordingWatch, Split, StepRange, split};
+pub use recordings::{
+    HeldSteps, LEAST_RECORDINGS, Recording, RecordingWatch, Split, StepRange, split,
+    split_by_recording,
+};
 pub use scale_up::{ScaleUpErrors, scale_up_errors};
 pub use sort::{Sortable, Sorted, Sorter};
 pub use table::{Column, Kind, Packing, TableError, TableReader, TableWriter};

@@ -180,6 +180,35 @@ pub fn split(windows: &[Step]) -> Split {
     }
 }
 
+/// One to learn from, one to judge by, one for the test.
+pub const LEAST_RECORDINGS: usize = 3;
+
+/// Splits windows by recording, not within one: of 16 recordings the last three are for the test
+/// and the one before them validates; of more or fewer as many in proportion, at least one each.
+/// A recording is a run of windows without a gap. `Err`: how many there are, if too few.
+///
+/// ```
+/// use sensing::split_by_recording;
+/// use traffic::Step;
+/// let windows = [8, 9, 18, 19, 28, 29].map(Step);
+/// let split = split_by_recording(&windows)?;
+/// assert_eq!(split.train, [8, 9].map(Step));
+/// assert_eq!(split.test, [28, 29].map(Step));
+/// # Ok::<(), usize>(())
+/// ```
+pub fn split_by_recording(windows: &[Step]) -> Result<Split, usize> {
+    let mut recordings: Vec<&[Step]> =
+        windows.chunk_by(|before, after| after.0 - before.0 == 1).collect();
+    let found = recordings.len();
+    if found < LEAST_RECORDINGS {
+        return Err(found);
+    }
+    let part = |sixteenths: usize| ((sixteenths * found + 8) / 16).max(1);
+    let test = recordings.split_off(found - part(3)).concat();
+    let validation = recordings.split_off(recordings.len() - part(1)).concat();
+    Ok(Split { train: recordings.concat(), validation, test })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +267,23 @@ mod tests {
         assert_eq!((split.train.len(), split.validation.len(), split.test.len()), (3354, 479, 959));
         assert!(split.train.last() < split.validation.first());
         assert!(split.validation.last() < split.test.first());
+    }
+
+    #[test]
+    fn recordings_are_split_as_the_authors_did() {
+        let parts = |recordings: i64| {
+            let windows: Vec<Step> =
+                (0..recordings).flat_map(|n| [100 * n, 100 * n + 1].map(Step)).collect();
+            let split = split_by_recording(&windows)?;
+            let all = [&split.train[..], &split.validation[..], &split.test[..]];
+            assert_eq!(all.concat(), windows);
+            Ok(all.map(|part| part.len() / 2))
+        };
+        assert_eq!(parts(16), Ok([12, 1, 3]));
+        assert_eq!(parts(3), Ok([1, 1, 1]));
+        assert_eq!(parts(5), Ok([3, 1, 1]));
+        assert_eq!(parts(32), Ok([24, 2, 6]));
+        assert_eq!((parts(2), parts(0)), (Err(2), Err(0)));
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use rayon::prelude::*;
-use sensing::matching::{MatchReport, MatchScratch, Matcher, Track, accuracy};
+use sensing::matching::{Accuracy, MatchReport, MatchScratch, Matcher, Track, accuracy};
 use sensing::pneuma::{ReadOptions, Session, open_pneuma};
-use sensing::{Sorter, VehicleTable, write_sorted};
+use sensing::{DatasetManifest, Sorter, VehicleTable, write_sorted};
 use traffic::{Network, Seconds, VehicleClass, VehicleSample};
 
 use super::{Target, tell};
@@ -15,6 +15,8 @@ use crate::{network, progress};
 
 /// Tracks matched at once, on all cores.
 const TRACKS_AT_ONCE: usize = 256;
+/// Seconds between the positions that are kept.
+const INTERVAL: f64 = 1.0;
 const SECONDS_A_DAY: f64 = 86_400.0;
 
 /// Drone recordings in the pNEUMA format, map-matched onto a network
@@ -31,7 +33,7 @@ pub struct PneumaArguments {
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Keep one position in this many seconds
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = INTERVAL)]
     interval: f64,
     /// Where the vehicles really were (CSV: vehicle, time, link, position), to measure the matching;
     /// for a single file, as `fedtse export --truth` writes it
@@ -49,75 +51,101 @@ struct Film<'a> {
     prefix: String,
 }
 
+/// What an import has led to.
+struct Imported {
+    manifest: DatasetManifest,
+    report: MatchReport,
+    measured: Option<Accuracy>,
+}
+
 pub fn run(arguments: &PneumaArguments, json: bool) -> Result<()> {
-    ensure!(
-        arguments.interval > 0.0 && arguments.interval.is_finite(),
-        "--interval: found {}, expected more than 0 s",
-        arguments.interval
-    );
-    let target = &arguments.target;
-    let network = network::load(target.network.as_deref())?;
-    let (films, epoch) = films(&arguments.files)?;
-    let matcher = Matcher::new(&network, target.matching())?;
-    let mut vehicles = VehicleTable::default();
-    let mut samples: Sorter<VehicleSample> = Sorter::default();
-    let mut report = MatchReport::default();
-    let mut to_measure = Vec::new();
-    ensure!(
-        arguments.truth.is_none() || films.len() == 1,
-        "--truth: found {} files, expected one",
-        films.len()
-    );
-    let spinner = progress::spinner("matching tracks");
-    for film in &films {
-        let options =
-            ReadOptions { interval: Some(Seconds::new(arguments.interval)), start: film.start };
-        let mut tracks = open_pneuma(film.path, options)?;
-        loop {
-            let chunk: Vec<Track> =
-                tracks.by_ref().take(TRACKS_AT_ONCE).collect::<Result<_, _>>()?;
-            if chunk.is_empty() {
-                break;
-            }
-            let numbered: Vec<_> = chunk
-                .iter()
-                .map(|track| {
-                    let name = format!("{}{}", film.prefix, track.name);
-                    (track, vehicles.number(&name, track.class))
-                })
-                .collect();
-            let matched: Vec<_> = numbered
-                .par_iter()
-                .map_init(MatchScratch::default, |scratch, &(track, vehicle)| {
-                    matcher.match_track(track, vehicle, scratch)
-                })
-                .collect();
-            for track in matched {
-                report.add(&track.report);
-                for &sample in track.parts.iter().flatten() {
-                    samples.push(sample).context("sorting in the temporary folder")?;
-                    if arguments.truth.is_some() {
-                        to_measure.push(sample);
+    let Imported { manifest, report, measured } = arguments.import()?;
+    tell(&arguments.target.out, &manifest, Some(&report), measured.as_ref(), json)
+}
+
+/// Imports files into a new folder, with the usual settings.
+pub fn import(files: &[PathBuf], network: Option<&Path>, out: &Path) -> Result<MatchReport> {
+    let arguments = PneumaArguments {
+        files: files.to_vec(),
+        interval: INTERVAL,
+        truth: None,
+        target: Target::new(network, out),
+    };
+    Ok(arguments.import()?.report)
+}
+
+impl PneumaArguments {
+    fn import(&self) -> Result<Imported> {
+        let arguments = self;
+        ensure!(
+            arguments.interval > 0.0 && arguments.interval.is_finite(),
+            "--interval: found {}, expected more than 0 s",
+            arguments.interval
+        );
+        let target = &arguments.target;
+        let network = network::load(target.network.as_deref())?;
+        let (films, epoch) = films(&arguments.files)?;
+        let matcher = Matcher::new(&network, target.matching())?;
+        let mut vehicles = VehicleTable::default();
+        let mut samples: Sorter<VehicleSample> = Sorter::default();
+        let mut report = MatchReport::default();
+        let mut to_measure = Vec::new();
+        ensure!(
+            arguments.truth.is_none() || films.len() == 1,
+            "--truth: found {} files, expected one",
+            films.len()
+        );
+        let spinner = progress::spinner("matching tracks");
+        for film in &films {
+            let options =
+                ReadOptions { interval: Some(Seconds::new(arguments.interval)), start: film.start };
+            let mut tracks = open_pneuma(film.path, options)?;
+            loop {
+                let chunk: Vec<Track> =
+                    tracks.by_ref().take(TRACKS_AT_ONCE).collect::<Result<_, _>>()?;
+                if chunk.is_empty() {
+                    break;
+                }
+                let numbered: Vec<_> = chunk
+                    .iter()
+                    .map(|track| {
+                        let name = format!("{}{}", film.prefix, track.name);
+                        (track, vehicles.number(&name, track.class))
+                    })
+                    .collect();
+                let matched: Vec<_> = numbered
+                    .par_iter()
+                    .map_init(MatchScratch::default, |scratch, &(track, vehicle)| {
+                        matcher.match_track(track, vehicle, scratch)
+                    })
+                    .collect();
+                for track in matched {
+                    report.add(&track.report);
+                    for &sample in track.parts.iter().flatten() {
+                        samples.push(sample).context("sorting in the temporary folder")?;
+                        if arguments.truth.is_some() {
+                            to_measure.push(sample);
+                        }
                     }
                 }
+                spinner.inc(chunk.len() as u64);
             }
-            spinner.inc(chunk.len() as u64);
         }
+        let mut source = vec![("import", super::file_names(&arguments.files))];
+        source.push(("interval", arguments.interval.to_string()));
+        let mut writer = target.writer(&network, epoch, &source)?;
+        write_sorted(samples, &mut writer)?;
+        let manifest = writer.finish(&vehicles, &[])?;
+        spinner.finish_and_clear();
+        let measured = match &arguments.truth {
+            Some(path) => {
+                let truth = read_truth(path, &network, &films[0], &mut vehicles)?;
+                accuracy(&network, &truth, &to_measure)
+            }
+            None => None,
+        };
+        Ok(Imported { manifest, report, measured })
     }
-    let mut source = vec![("import", super::file_names(&arguments.files))];
-    source.push(("interval", arguments.interval.to_string()));
-    let mut writer = target.writer(&network, epoch, &source)?;
-    write_sorted(samples, &mut writer)?;
-    let manifest = writer.finish(&vehicles, &[])?;
-    spinner.finish_and_clear();
-    let measured = match &arguments.truth {
-        Some(path) => {
-            let truth = read_truth(path, &network, &films[0], &mut vehicles)?;
-            accuracy(&network, &truth, &to_measure)
-        }
-        None => None,
-    };
-    tell(&target.out, &manifest, Some(&report), measured.as_ref(), json)
 }
 
 fn read_truth(

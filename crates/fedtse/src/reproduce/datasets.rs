@@ -1,9 +1,9 @@
-//! The datasets that jobs are fitted to: simulated once, then found again.
+//! The datasets that jobs are fitted to: simulated or imported once, then found again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use sensing::{Dataset, DatasetManifest, FeaturePlan, Features, FeaturesManifest, Fleets};
 use serde::{Deserialize, Serialize};
 use traffic::{Network, Seconds, network_file_hash};
@@ -22,10 +22,39 @@ pub struct Prepared {
     pub facts: Facts,
 }
 
+/// Where datasets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    Builtin,
+    Sumo,
+    /// Drone recordings.
+    Pneuma,
+}
+
+impl From<World> for Source {
+    fn from(world: World) -> Self {
+        match world {
+            World::Builtin => Source::Builtin,
+            World::Sumo => Source::Sumo,
+        }
+    }
+}
+
+/// The fleets that jobs need besides the usual ones.
+#[derive(Clone, Debug, Default)]
+pub struct Needed {
+    /// Penetration rates, in percent.
+    pub rates: Vec<u32>,
+    /// Fleets that are divided: rate, and number of providers.
+    pub divided: Vec<(u32, u16)>,
+}
+
 /// What results say of their dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
+    /// Of recordings: the seed that deals vehicles to fleets.
     pub demand_seed: u64,
     pub source: BTreeMap<String, String>,
     pub network_file_hash: String,
@@ -36,10 +65,11 @@ pub struct Facts {
 }
 
 /// Finds or makes the dataset of a demand seed.
-pub fn prepare(root: &Path, settings: &Settings, seed: u64, rates: &[u32]) -> Result<Prepared> {
-    let world = match settings.world {
-        World::Builtin => "builtin",
-        World::Sumo => "sumo",
+fn prepare(root: &Path, settings: &Settings, seed: u64, needed: &Needed) -> Result<Prepared> {
+    let (simulator, world) = match settings.world {
+        Source::Builtin => (World::Builtin, "builtin"),
+        Source::Sumo => (World::Sumo, "sumo"),
+        Source::Pneuma => bail!("recordings are imported, not simulated"),
     };
     let folder = root.join(format!("{world}-{}-seed-{seed}", settings.minutes));
     if !folder.exists() {
@@ -49,12 +79,22 @@ pub fn prepare(root: &Path, settings: &Settings, seed: u64, rates: &[u32]) -> Re
             std::fs::remove_dir_all(&unfinished)
                 .with_context(|| unfinished.display().to_string())?;
         }
-        simulate::corridor(settings.world, &unfinished, settings.minutes, seed)?;
+        simulate::corridor(simulator, &unfinished, settings.minutes, seed)?;
         std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
     }
     let dataset = Dataset::open(&folder)?;
     check(&folder, dataset.manifest(), settings, world, seed)?;
-    let manifest = featured(&dataset, settings, rates)?;
+    prepared(&dataset, seed, settings.fleet_seed, needed)
+}
+
+/// A dataset with the features of all fleets.
+pub fn prepared(
+    dataset: &Dataset,
+    seed: u64,
+    fleet_seed: u64,
+    needed: &Needed,
+) -> Result<Prepared> {
+    let manifest = featured(dataset, fleet_seed, needed)?;
     let facts = Facts {
         demand_seed: seed,
         source: dataset.manifest().source.clone(),
@@ -63,7 +103,7 @@ pub fn prepare(root: &Path, settings: &Settings, seed: u64, rates: &[u32]) -> Re
         steps: manifest.held.len(),
         fingerprint: fingerprint(dataset.manifest(), &manifest)?,
     };
-    Ok(Prepared { folder, facts })
+    Ok(Prepared { folder: dataset.folder().to_owned(), facts })
 }
 
 /// Refuses a dataset that this program would make otherwise.
@@ -101,14 +141,19 @@ fn check(
 }
 
 /// The features of all fleets, made unless they are there.
-fn featured(dataset: &Dataset, settings: &Settings, rates: &[u32]) -> Result<FeaturesManifest> {
+fn featured(dataset: &Dataset, fleet_seed: u64, needed: &Needed) -> Result<FeaturesManifest> {
     let network: &Network = dataset.network();
     let mut all = USUAL_RATES.to_vec();
-    all.extend(rates);
+    all.extend(&needed.rates);
     all.sort_unstable();
     all.dedup();
     let shares: Vec<f64> = all.iter().map(|&rate| f64::from(rate) / 100.0).collect();
-    let plan = FeaturePlan::paper(Fleets::nested(&shares, settings.fleet_seed)?);
+    let mut fleets = Fleets::nested(&shares, fleet_seed)?;
+    for &(rate, providers) in &needed.divided {
+        let name = format!("fleet-{rate}");
+        fleets = fleets.divided_where(|fleet| fleet.name == name, &[providers.into()])?;
+    }
+    let plan = FeaturePlan::paper(fleets);
     if let Ok(found) = Features::open(dataset.folder(), network) {
         let manifest = found.manifest();
         let has = |name: &str| manifest.fleets.iter().any(|fleet| fleet.name == name);
@@ -116,7 +161,7 @@ fn featured(dataset: &Dataset, settings: &Settings, rates: &[u32]) -> Result<Fea
             && manifest.cells == plan.cells
             && manifest.sub_steps == plan.sub_steps
             && manifest.patience_s == plan.patience
-            && manifest.fleet_seed == settings.fleet_seed
+            && manifest.fleet_seed == fleet_seed
             && manifest.held.len() as f64 >= recorded_steps(dataset.manifest(), plan.clock.length)
             && plan.fleets.all().iter().all(|fleet| has(&fleet.name))
         {
@@ -144,13 +189,13 @@ pub fn prepare_all(
     root: &Path,
     settings: &Settings,
     seeds: &[u64],
-    rates: &[u32],
+    needed: &Needed,
 ) -> Result<BTreeMap<u64, Prepared>> {
     std::fs::create_dir_all(root).with_context(|| root.display().to_string())?;
     let bar = progress::bar("datasets", seeds.len() as u64);
     let mut prepared: BTreeMap<u64, Prepared> = BTreeMap::new();
     for &seed in seeds {
-        let dataset = prepare(root, settings, seed, rates)?;
+        let dataset = prepare(root, settings, seed, needed)?;
         if let Some((_, first)) = prepared.first_key_value() {
             let version = |facts: &Facts| facts.source.get("sumo").cloned().unwrap_or_default();
             let (found, expected) = (version(&dataset.facts), version(&first.facts));

@@ -10,11 +10,10 @@ use clap::ValueEnum;
 use estimator::{Architecture, Score, TargetKind};
 use serde::{Deserialize, Serialize};
 
-use super::datasets::Facts;
+use super::datasets::{Facts, Source};
 use super::peer::Boosting;
 use super::program::Program;
 use super::variant::Variant;
-use crate::simulate::World;
 use crate::train::Method;
 
 const JOB_FORMAT: &str = "fedtse-job/1";
@@ -53,7 +52,8 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    pub world: World,
+    pub world: Source,
+    /// Simulated; 0 of recordings.
     pub minutes: f64,
     /// Seed that deals vehicles to fleets.
     pub fleet_seed: u64,
@@ -84,7 +84,32 @@ pub struct Record {
     pub rounds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
+    /// Exchanges of an epoch, or updates where nothing is exchanged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchanges: Option<usize>,
+    /// After each epoch, where a curve was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<Moment>,
+    /// With each guest absent, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub absent: Vec<Absent>,
     pub seconds: f64,
+}
+
+/// The errors after an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Moment {
+    pub validation: Score,
+    pub test: Score,
+}
+
+/// The errors on the test part without a guest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Absent {
+    pub guest: String,
+    pub score: Score,
 }
 
 impl Estimator {
@@ -102,6 +127,10 @@ impl Estimator {
     pub fn sees_fleet(self) -> bool {
         use Estimator::{Own, Peer};
         !matches!(self, Own(Method::TseN | Method::RidgeN) | Peer(Boosting::BoostingN))
+    }
+
+    pub fn is_federated(self) -> bool {
+        matches!(self, Estimator::Own(method) if method.is_federated())
     }
 
     pub fn is_neural(self) -> bool {
@@ -187,9 +216,8 @@ impl JobFolder {
             record.format
         );
         ensure!(record.job == *job, "{}: holds another job than its name says", path.display());
-        let errors = [record.score.density, record.score.flow];
         ensure!(
-            errors.iter().flat_map(|e| [e.rmse, e.mae]).all(|e| e.is_finite() && e >= 0.0),
+            record.scores().flat_map(numbers).all(|e| e.is_finite() && e >= 0.0),
             "{}: score: expected finite numbers of 0 or more",
             path.display()
         );
@@ -220,6 +248,13 @@ impl JobFolder {
 }
 
 impl Record {
+    /// All scores it holds.
+    fn scores(&self) -> impl Iterator<Item = Score> + '_ {
+        let curve = self.curve.iter().flat_map(|moment| [moment.validation, moment.test]);
+        let absent = self.absent.iter().map(|absent| absent.score);
+        [self.score].into_iter().chain(self.validation).chain(curve).chain(absent)
+    }
+
     /// A new record in the present format.
     pub fn new(job: Job, settings: Settings, dataset: Facts, program: Program) -> Self {
         Self {
@@ -236,9 +271,46 @@ impl Record {
             epochs: None,
             rounds: None,
             bytes: None,
+            exchanges: None,
+            curve: Vec::new(),
+            absent: Vec::new(),
             seconds: 0.0,
         }
     }
+}
+
+#[cfg(test)]
+impl Record {
+    /// A record of some job, for tests.
+    pub fn example() -> Self {
+        let job = Job {
+            demand_seed: 1,
+            estimator: Estimator::Own(Method::FedTse),
+            architecture: Some(Architecture::Link),
+            training_seed: Some(1),
+            rate: Some(20),
+            target: TargetKind::Raw,
+            samples: None,
+            variant: Variant::USUAL,
+        };
+        let settings =
+            Settings { world: Source::Sumo, minutes: 810.0, fleet_seed: 1, epochs: None };
+        let facts = Facts {
+            demand_seed: 1,
+            source: std::collections::BTreeMap::new(),
+            network_file_hash: String::new(),
+            vehicles: 0,
+            steps: 0,
+            fingerprint: String::new(),
+        };
+        let program = Program { version: String::new(), commit: String::new(), executable: None };
+        Self::new(job, settings, facts, program)
+    }
+}
+
+fn numbers(score: Score) -> [f64; 4] {
+    let Score { density, flow } = score;
+    [density.rmse, density.mae, flow.rmse, flow.mae]
 }
 
 /// Writes a file whole or not at all.

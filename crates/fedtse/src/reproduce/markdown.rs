@@ -9,11 +9,14 @@ use super::table::{Compared, QUANTITIES, Row, Table};
 
 /// The whole text.
 pub fn render(table: &Table) -> String {
-    let mut text = format!("# {}\n\n", table.title);
-    if table.quick {
-        text += "**Quick version: it shows that the program works. Its numbers mean nothing.**\n\n";
-    }
-    text += &made(table);
+    let head = &table.head;
+    let mut text = head.text();
+    let _ = write!(
+        text,
+        "Errors on the test part over the target links: mean ± standard deviation over {},\neach the mean over training seeds. Best of a column in bold.\n",
+        head.seeds
+    );
+    text += &head.missing();
     for (at, &target) in table.targets.iter().enumerate() {
         let what = match target {
             TargetKind::Raw => "Raw targets: states of single steps of 10 s",
@@ -31,42 +34,7 @@ pub fn render(table: &Table) -> String {
         text += &choices(table, at);
         text += &gains(table, target);
     }
-    text += "\n## Notes\n\n";
-    for note in &table.notes {
-        let _ = writeln!(text, "- {note}");
-    }
-    text
-}
-
-fn made(table: &Table) -> String {
-    let made = &table.made;
-    let list = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    let commits: Vec<String> = made.programs.iter().map(|one| one.commit.clone()).collect();
-    let mut text = format!(
-        "Made on {} by `{}`, commit {}; demand seeds {}, training seeds {}",
-        made.date,
-        made.command,
-        commits.join(", "),
-        list(&table.demand_seeds),
-        list(&table.training_seeds)
-    );
-    if let Some(version) = table.datasets.first().and_then(|facts| facts.source.get("sumo")) {
-        let _ = write!(text, "; SUMO {version}");
-    }
-    for peer in &made.peers {
-        let _ = write!(text, "; {}", peer.split(',').next().unwrap_or(peer));
-    }
-    text += ".\nErrors on the test part (last 20 % of the time) over the target links: mean ± standard\n";
-    text += "deviation over demand seeds, each the mean over training seeds. Best of a column in bold.\n";
-    if !table.unfinished.is_empty() {
-        let _ = writeln!(
-            text,
-            "\n**{} jobs have not been run: the table is not complete.** A number in brackets says how\nmany demand seeds a value has, where it is not all {}.",
-            table.unfinished.len(),
-            table.demand_seeds.len()
-        );
-    }
-    text
+    text + &head.remarks()
 }
 
 fn errors(table: &Table, at: usize, quantity: Quantity, place: usize) -> String {
@@ -132,7 +100,7 @@ fn shown(cell: &Cell, quantity: Quantity, best: f64, table: &Table) -> String {
     if let Some(deviation) = spread.deviation {
         let _ = write!(text, " ± {deviation:.2}");
     }
-    if cell.demand_seeds.len() < table.demand_seeds.len() {
+    if cell.demand_seeds.len() < table.head.demand_seeds.len() {
         let _ = write!(text, " ({})", cell.demand_seeds.len());
     }
     text
@@ -178,7 +146,7 @@ fn header(table: &Table, first: &str) -> Vec<String> {
 }
 
 /// A Markdown table whose columns are as wide as their widest place.
-fn aligned(grid: &[Vec<String>]) -> String {
+pub fn aligned(grid: &[Vec<String>]) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let width = |column: usize| {
         grid.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max()

@@ -1,9 +1,9 @@
 //! What a table is made of: rows, columns, and the jobs behind each place.
 
-use estimator::{Architecture, TargetKind};
+use estimator::{Architecture, Errors, Score, TargetKind};
 
-use super::cells::PaperErrors;
-use super::job::{Estimator, Job};
+use super::cells::{PaperErrors, mean};
+use super::job::{Estimator, Job, Record};
 use super::variant::Variant;
 
 /// A table before anything was run.
@@ -18,6 +18,8 @@ pub struct TablePlan {
     pub choices: &'static [&'static str],
     pub paper: Vec<PaperRow>,
     pub notes: &'static [&'static str],
+    /// What the datasets differ by.
+    pub seeds: &'static str,
 }
 
 pub struct Column {
@@ -25,6 +27,8 @@ pub struct Column {
     /// Penetration rate in percent.
     pub rate: u32,
     pub samples: Option<usize>,
+    /// Guests among which the fleet of the federated ones is divided.
+    pub guests: Option<u16>,
     /// Where the paper has it, if it has.
     pub paper: Option<usize>,
 }
@@ -34,6 +38,40 @@ pub struct RowPlan {
     pub estimator: Estimator,
     pub architecture: Option<Architecture>,
     pub variant: Variant,
+    /// Which of a job's errors it shows.
+    pub pick: Pick,
+}
+
+/// Which of a job's errors a row shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// On the test part.
+    Test,
+    /// Without one guest, the mean over guests.
+    OneAbsent,
+    /// Without the guest that is missed most.
+    WorstAbsent,
+}
+
+impl Pick {
+    /// The errors; none where a job has none of that kind.
+    pub fn score(self, record: &Record) -> Option<Score> {
+        let absent = || record.absent.iter().map(|absent| absent.score);
+        match self {
+            Pick::Test => Some(record.score),
+            Pick::OneAbsent => mean_score(&absent().collect::<Vec<_>>()),
+            Pick::WorstAbsent => absent().max_by(|a, b| a.density.rmse.total_cmp(&b.density.rmse)),
+        }
+    }
+}
+
+fn mean_score(scores: &[Score]) -> Option<Score> {
+    let errors = |of: fn(&Score) -> Errors| Errors {
+        rmse: mean(scores.iter().map(|score| of(score).rmse)),
+        mae: mean(scores.iter().map(|score| of(score).mae)),
+    };
+    let mean = Score { density: errors(|score| score.density), flow: errors(|score| score.flow) };
+    (!scores.is_empty()).then_some(mean)
 }
 
 /// How much better one row is than the best of others.
@@ -67,6 +105,8 @@ impl RowPlan {
         range: &'a Range,
     ) -> impl Iterator<Item = Job> + 'a {
         let neural = self.estimator.is_neural();
+        let guests = if self.estimator.is_federated() { column.guests } else { None };
+        let variant = Variant { guests: guests.or(self.variant.guests), ..self.variant };
         let training: Vec<Option<u64>> = if neural {
             range.training_seeds.iter().copied().map(Some).collect()
         } else {
@@ -81,7 +121,7 @@ impl RowPlan {
                 rate: self.estimator.sees_fleet().then_some(column.rate),
                 target,
                 samples: column.samples,
-                variant: self.variant,
+                variant,
             })
         })
     }
@@ -118,7 +158,8 @@ impl TablePlan {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::{table2, table4};
+    use super::super::job::Absent;
+    use super::super::{curve_plans, guests, request, table1, table2, table4};
     use super::*;
 
     fn range() -> Range {
@@ -143,6 +184,47 @@ mod tests {
     }
 
     #[test]
+    fn guests_share_the_fleets_that_are_made_for_them() {
+        let plan = guests::plan(&guests::GUESTS);
+        let jobs = plan.jobs(&range());
+        // TSE-n has one job for all numbers of guests; absence is scored by the jobs trained for it.
+        assert_eq!(jobs.len(), 3 * 2 * 2 * (1 + 2 * 4));
+        let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
+        assert_eq!(names.len(), jobs.len());
+        let lone = jobs.iter().filter(|job| !job.estimator.is_federated());
+        assert!(lone.map(|job| job.variant).all(|variant| variant.is_usual()));
+        let needed = request::needed(&plan);
+        assert_eq!(needed.divided, [(40, 2), (40, 4), (40, 8)]);
+    }
+
+    #[test]
+    fn larger_q_has_the_same_updates_in_fewer_rounds() {
+        let jobs = curve_plans::rounds().jobs(&range());
+        assert_eq!(jobs, curve_plans::local_updates().jobs(&range()));
+        for job in &jobs {
+            assert!(job.variant.curve);
+            let epochs = (job.architecture == Some(Architecture::Link))
+                .then_some(())
+                .and(job.variant.q)
+                .map(|q| 100_usize.div_ceil(q as usize));
+            assert_eq!(job.variant.epochs, epochs, "{}", job.name());
+        }
+    }
+
+    #[test]
+    fn absence_is_picked_from_all_guests() {
+        let score = |rmse| Score { density: Errors { rmse, mae: 1.0 }, ..Score::default() };
+        let absent = |rmse| Absent { guest: String::new(), score: score(rmse) };
+        let mut record = Record::example();
+        record.score = score(1.0);
+        assert_eq!(Pick::OneAbsent.score(&record), None);
+        record.absent = vec![absent(2.0), absent(6.0), absent(4.0)];
+        let picked = [Pick::Test, Pick::OneAbsent, Pick::WorstAbsent];
+        let rmse = picked.map(|pick| pick.score(&record).unwrap().density.rmse);
+        assert_eq!(rmse, [1.0, 4.0, 6.0]);
+    }
+
+    #[test]
     fn a_whole_table_comes_before_the_next_training_seed() {
         let jobs = table2::plan(&table2::RATES).jobs(&range());
         let second = jobs.iter().position(|job| job.training_seed == Some(2)).unwrap();
@@ -154,7 +236,12 @@ mod tests {
 
     #[test]
     fn comparisons_name_rows_that_exist() {
-        for plan in [table2::plan(&table2::RATES), table4::plan(&table4::SIZES)] {
+        for plan in [
+            table1::plan(&table2::RATES),
+            table2::plan(&table2::RATES),
+            table4::plan(&table4::SIZES),
+            guests::plan(&guests::GUESTS),
+        ] {
             let has = |label: &str| plan.rows.iter().any(|row| row.label == label);
             let paper_has = |label: &str| plan.paper.iter().any(|row| row.label == label);
             for comparison in &plan.comparisons {

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use estimator::{Architecture, Study, score};
+use estimator::{Architecture, Estimates, Study, score};
 use indicatif::ProgressBar;
 use sensing::Split;
 
-use super::datasets::Prepared;
-use super::job::{Estimator, Job, JobFolder, Record, Settings};
+use super::datasets::{Prepared, Source};
+use super::job::{Absent, Estimator, Job, JobFolder, Moment, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use crate::progress;
@@ -87,7 +87,11 @@ impl Workshop<'_> {
                     federation: FederationOptions::default(),
                 };
                 job.variant.apply(&mut task);
-                fit(&task, &study(&dataset.folder, job, &task)?, &mut record)?;
+                let mut study = study(&dataset.folder, job, &task)?;
+                if self.settings.world == Source::Pneuma {
+                    study = study.by_recording()?;
+                }
+                fit(&task, &study, &mut record)?;
             }
             Estimator::Peer(boosting) => {
                 let peer = self.peer.context("gradient boosting is not installed")?;
@@ -115,13 +119,27 @@ fn study(folder: &Path, job: &Job, task: &Task) -> Result<Study> {
 fn fit(task: &Task, study: &Study, record: &mut Record) -> Result<()> {
     let Split { validation, test, .. } = study.split();
     let windows = [&validation[..], &test[..]].concat();
-    let fitted = task.fit(study, &windows, None, &ProgressBar::hidden())?;
-    let (judged, tested) = fitted.estimates.split_at(validation.len() * study.targets().len());
-    record.validation = Some(score(study, task.target, validation, judged));
-    record.score = score(study, task.target, test, tested);
+    let watch = record.job.variant.watch();
+    let fitted = task.fit(study, &windows, watch, None, &ProgressBar::hidden())?;
+    let scored = |estimates: &Estimates| {
+        let (judged, tested) = estimates.split_at(validation.len() * study.targets().len());
+        Moment {
+            validation: score(study, task.target, validation, judged),
+            test: score(study, task.target, test, tested),
+        }
+    };
+    let end = scored(&fitted.estimates);
+    (record.validation, record.score) = (Some(end.validation), end.test);
+    record.curve = fitted.by_epoch.iter().map(scored).collect();
+    record.absent = fitted
+        .absent
+        .into_iter()
+        .map(|(guest, estimates)| Absent { guest, score: scored(&estimates).test })
+        .collect();
     if let Some(training) = fitted.training {
         record.best_epoch = training.best_epoch;
         record.epochs = Some(training.epochs);
+        record.exchanges = Some(training.exchanges);
         (record.rounds, record.bytes) = (training.rounds, training.bytes);
     }
     Ok(())

@@ -1,15 +1,14 @@
 //! A table made of finished jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use estimator::{Architecture, Score, TargetKind};
 use serde::Serialize;
 
 use super::cells::{Cell, PaperErrors, Quantity, mean};
-use super::datasets::Facts;
-use super::job::{Record, Settings};
+use super::head::Head;
+use super::job::Record;
 use super::plan::{Comparison, Range, TablePlan};
-use super::program::Program;
 use super::variant::Variant;
 
 pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
@@ -17,33 +16,13 @@ pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
 /// A table with all that it depends on.
 #[derive(Serialize)]
 pub struct Table {
-    pub table: &'static str,
-    pub title: &'static str,
-    /// A small version, to see that the program works: its numbers mean nothing.
-    pub quick: bool,
-    pub made: Made,
-    pub settings: Settings,
-    pub demand_seeds: Vec<u64>,
-    pub training_seeds: Vec<u64>,
-    pub datasets: Vec<Facts>,
+    #[serde(flatten)]
+    pub head: Head,
     pub targets: Vec<TargetKind>,
     pub columns: Vec<String>,
     pub rows: Vec<Row>,
     pub paper: Vec<Published>,
     pub comparisons: Vec<Compared>,
-    /// Jobs that are not in the table because they have not been run.
-    pub unfinished: Vec<String>,
-    pub notes: Vec<String>,
-}
-
-/// By what a table was made.
-#[derive(Serialize)]
-pub struct Made {
-    pub command: String,
-    pub programs: Vec<Program>,
-    pub peers: Vec<String>,
-    /// The day, UTC.
-    pub date: String,
 }
 
 /// An estimator's errors.
@@ -101,10 +80,8 @@ impl Table {
     pub fn new(
         plan: &TablePlan,
         range: &Range,
-        settings: &Settings,
         records: &BTreeMap<String, Record>,
-        made: (String, String),
-        quick: bool,
+        head: Head,
     ) -> Self {
         let rows = rows(plan, range, records);
         let paper = published(plan);
@@ -117,34 +94,13 @@ impl Table {
                 }
             }
         }
-        let distinct = |texts: &mut dyn Iterator<Item = String>| -> Vec<String> {
-            texts.collect::<BTreeSet<_>>().into_iter().collect()
-        };
-        let datasets: BTreeMap<u64, Facts> =
-            records.values().map(|one| (one.job.demand_seed, one.dataset.clone())).collect();
-        let jobs = plan.jobs(range).into_iter().map(|job| job.name());
-        let programs: BTreeSet<Program> = records.values().map(|one| one.program.clone()).collect();
         Self {
-            table: plan.name,
-            title: plan.title,
-            quick,
-            made: Made {
-                command: made.0,
-                programs: programs.into_iter().collect(),
-                peers: distinct(&mut records.values().filter_map(|one| one.peer.clone())),
-                date: made.1,
-            },
-            settings: settings.clone(),
-            demand_seeds: range.seeds.clone(),
-            training_seeds: range.training_seeds.clone(),
-            datasets: datasets.into_values().collect(),
+            head,
             targets: range.targets.clone(),
             columns: plan.columns.iter().map(|column| column.label.clone()).collect(),
             rows,
             paper,
             comparisons,
-            unfinished: jobs.filter(|name| !records.contains_key(name)).collect(),
-            notes: plan.notes.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -153,7 +109,7 @@ impl Table {
 fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> Vec<Row> {
     let mut rows = Vec::new();
     for row in &plan.rows {
-        let all = |score: fn(&Record) -> Option<Score>| -> Vec<Vec<Option<Cell>>> {
+        let all = |score: &dyn Fn(&Record) -> Option<Score>| -> Vec<Vec<Option<Cell>>> {
             let of_target = |&target: &TargetKind| {
                 let cells = plan.columns.iter().map(|column| {
                     let found = row.jobs(column, target, range).filter_map(|job| {
@@ -165,7 +121,7 @@ fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> 
             };
             range.targets.iter().map(of_target).collect()
         };
-        let cells = all(|record| Some(record.score));
+        let cells = all(&|record| row.pick.score(record));
         if cells.iter().flatten().any(Option::is_some) {
             let chosen = plan.choices.contains(&row.label);
             rows.push(Row {
@@ -174,7 +130,7 @@ fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> 
                 architecture: row.architecture,
                 variant: row.variant,
                 cells,
-                validation: chosen.then(|| all(|record| record.validation)),
+                validation: chosen.then(|| all(&|record| record.validation)),
             });
         }
     }

@@ -5,7 +5,7 @@ use estimator::Architecture::{Link, Paper};
 use super::cells::PaperErrors;
 use super::job::Estimator::{Own, Peer};
 use super::peer::Boosting;
-use super::plan::{Column, Comparison, PaperRow, RowPlan, TablePlan};
+use super::plan::{Column, Comparison, PaperRow, Pick, RowPlan, TablePlan};
 use super::variant::Variant;
 use crate::train::Method;
 
@@ -22,6 +22,7 @@ pub fn plan(rates: &[u32]) -> TablePlan {
         label: format!("{rate} %"),
         rate,
         samples: None,
+        guests: None,
         paper: RATES.iter().position(|&one| one == rate),
     });
     TablePlan {
@@ -33,6 +34,7 @@ pub fn plan(rates: &[u32]) -> TablePlan {
         choices: CROSSINGS,
         paper: paper(),
         notes: NOTES,
+        seeds: "demand seeds",
     }
 }
 
@@ -53,13 +55,14 @@ const CROSSINGS: &[&str] = &["FedTSE, `link`, d = 1", "FedTSE, `link`, d = 2", "
 fn rows() -> Vec<RowPlan> {
     let row = |label, estimator, architecture| {
         let variant = Variant::USUAL;
-        RowPlan { label, estimator, architecture, variant }
+        RowPlan { label, estimator, architecture, variant, pick: Pick::Test }
     };
     let crossing = |label, method, numbers| RowPlan {
         label,
         estimator: Own(method),
         architecture: Some(Link),
         variant: Variant { crossing: Some(numbers), ..Variant::USUAL },
+        pick: Pick::Test,
     };
     vec![
         row("TSE-n, `link`", Own(Method::TseN), Some(Link)),

@@ -5,7 +5,7 @@ use estimator::Architecture::{Link, Paper};
 use super::cells::PaperErrors;
 use super::job::Estimator::{Own, Peer};
 use super::peer::Boosting;
-use super::plan::{Column, Comparison, PaperRow, RowPlan, TablePlan};
+use super::plan::{Column, Comparison, PaperRow, Pick, RowPlan, TablePlan};
 use super::variant::Variant;
 use crate::train::Method;
 
@@ -22,11 +22,12 @@ pub fn plan(sizes: &[usize]) -> TablePlan {
         label: samples.to_string(),
         rate: RATE,
         samples: Some(samples),
+        guests: None,
         paper: SIZES.iter().position(|&one| one == samples),
     });
     let row = |label, estimator, architecture| {
         let variant = Variant::USUAL;
-        RowPlan { label, estimator, architecture, variant }
+        RowPlan { label, estimator, architecture, variant, pick: Pick::Test }
     };
     let reference = "the best reference";
     let comparison =
@@ -45,6 +46,7 @@ pub fn plan(sizes: &[usize]) -> TablePlan {
         choices: &[],
         paper: paper(),
         notes: NOTES,
+        seeds: "demand seeds",
     }
 }
 

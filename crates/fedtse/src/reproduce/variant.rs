@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::train::{FederationOptions, GuestOptions, Task};
+use crate::train::{FederationOptions, GuestOptions, Task, Watch};
 
 /// See the [module](self). What is not given is as usual, and is not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct Variant {
     /// How often a guest counts as absent in training. Then it is scored with each guest absent too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub party_dropout: Option<f32>,
+    /// Whether it is scored after each epoch too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub curve: bool,
 }
 
 impl Variant {
@@ -39,6 +42,7 @@ impl Variant {
         epochs: None,
         learning_rate: None,
         party_dropout: None,
+        curve: false,
     };
 
     pub fn is_usual(&self) -> bool {
@@ -59,6 +63,9 @@ impl Variant {
         add("epochs", self.epochs.map(|value| value.to_string()));
         add("rate", self.learning_rate.map(|value| value.to_string()));
         add("dropout", self.party_dropout.map(|value| value.to_string()));
+        if self.curve {
+            text += ".curve";
+        }
         text
     }
 
@@ -67,6 +74,11 @@ impl Variant {
         let guests = u64::from(self.guests.unwrap_or(1));
         // About two thirds of a training step are the guest's.
         (1 + 2 * guests) * u64::from(self.q.unwrap_or(1)) / 3
+    }
+
+    /// What is asked besides the estimates.
+    pub fn watch(&self) -> Watch {
+        Watch { each_epoch: self.curve, each_absent: self.party_dropout.is_some() }
     }
 
     /// Changes a task accordingly.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{Epoch, Estimates, HostStudy, NeuralPlan, Study};
+use estimator::{Epoch, Estimates, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel};
 use federation::guest::GuestSettings;
 use federation::message::parts::Text;
 use federation::{
@@ -20,10 +20,12 @@ use federation::{
 use indicatif::ProgressBar;
 use traffic::Step;
 
+use super::absence;
 use super::curves;
-use super::fit::{Fitted, Training};
-use crate::party::guest_part::{GuestPart, terms};
-use crate::party::host_part::{self, HostOf};
+use super::fit::{Fitted, Training, Watch};
+use super::watched::{Outputs, Watched, with_watched};
+use crate::party::guest_part::{GuestOf, GuestPart, terms};
+use crate::party::host_part;
 use crate::progress;
 use crate::subject::subject;
 
@@ -90,19 +92,23 @@ impl FederationOptions {
 }
 
 type AnyStore = Box<dyn Store>;
+type Guests = BTreeMap<PartyId, Guest<GuestOf, AnyStore>>;
 
 /// Trains host and guests and estimates some windows. Checkpoints and ledgers of all parties are
-/// kept in the folder, if one is given, and a run that was interrupted goes on.
+/// kept in the folder, if one is given, and a run that was interrupted goes on; at the end the
+/// parts are put together there, as a model for `fedtse estimate`.
 pub fn train(
     study: &Study,
     plan: &NeuralPlan,
     options: &FederationOptions,
     windows: &[Step],
+    watch: Watch,
     keep: Option<&Path>,
     bar: &ProgressBar,
 ) -> Result<Fitted> {
     let (found, expected) = (study.fleets().len(), plan.guests.len());
     ensure!(found == expected, "fleets: found {found}, expected {expected}, one for each guest");
+    let looked_at = if watch.each_epoch { windows } else { &[] };
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
         let party = PartyId::new(&guest.name)?;
@@ -142,19 +148,24 @@ pub fn train(
             local: options.local(),
             keep_every: if keep.is_some() { KEEP_EVERY } else { u32::MAX },
         },
-        samples: Samples {
-            train: study.split().train.clone(),
-            validation: study.split().validation.clone(),
-            estimate: windows.to_vec(),
-        },
+        samples: with_watched(
+            Samples {
+                train: study.split().train.clone(),
+                validation: study.split().validation.clone(),
+                estimate: windows.to_vec(),
+            },
+            looked_at,
+        ),
         shuffle: plan.recipe.shuffle,
         patience: plan.recipe.patience as u32,
         absent: Absent::Wait,
         timing: Timing::default(),
     };
     let (store, ledger) = shelf(keep, &settings.party)?;
-    let make = host_part::maker(&host_study, plan, seats);
-    let mut host = Host::new(settings, make, store, ledger, Now::default())?;
+    let mut make = host_part::maker(&host_study, plan, seats);
+    let (data, looked_at) = (Arc::clone(&host_study), looked_at.to_vec());
+    let make = move |plan: &Plan| Ok(Watched::new(make(plan)?, Arc::clone(&data), &looked_at));
+    let mut host = Host::new(settings, Box::new(make), store, ledger, Now::default())?;
     let summary = memory::run(&mut host, &mut guests, |event| {
         if let Event::Epoch(epoch) = event {
             progress::after_epoch(bar, epoch.number as usize, epoch.train, epoch.validation);
@@ -167,20 +178,53 @@ pub fn train(
             train: epoch.train,
             validation: epoch.validation,
         });
-        curves::draw(&folder.join("curves.svg"), &epochs.collect::<Vec<_>>())?;
+        let epochs: Vec<Epoch> = epochs.collect();
+        curves::draw(&folder.join("curves.svg"), &epochs)?;
+        let model = host.model().context("the host's model")?;
+        let best = model.model().host_model().best();
+        let whole = assembled(study, plan, best, &guests)?;
+        whole.save(folder, &epochs)?;
     }
     let released = guests.values().map(|guest| guest.ledger().released_bytes());
     let bytes = host.ledger().released_bytes() + released.sum::<u64>();
-    let model = host.model().context("the host's model")?;
+    let mut model = host.into_model().context("the host's model")?;
+    let estimates = scored(study, &host_study, model.model().estimates(), windows)?;
+    let by_epoch = model.epochs().iter().map(|all| scored(study, &host_study, all, windows));
+    let by_epoch = by_epoch.collect::<Result<_>>()?;
+    let mut absent = Vec::new();
+    if watch.each_absent {
+        for (guest, outputs) in absence::each_absent(model.model_mut(), guests, windows)? {
+            absent.push((guest, scored(study, &host_study, &outputs, windows)?));
+        }
+    }
     Ok(Fitted {
-        estimates: scored(study, &host_study, model, windows)?,
+        estimates,
+        by_epoch,
+        absent,
         training: Some(Training {
             best_epoch: Some(summary.best_epoch as usize),
             epochs: summary.epochs as usize,
+            exchanges: study.split().train.len().div_ceil(plan.recipe.batch),
             rounds: Some(summary.rounds.0),
             bytes: Some(bytes),
         }),
     })
+}
+
+/// The best weights of all parties in one model. Only here, where all are in one process.
+fn assembled(
+    study: &Study,
+    plan: &NeuralPlan,
+    host: &[f32],
+    guests: &Guests,
+) -> Result<estimator::NeuralEstimator> {
+    let mut parts = vec![host];
+    for guest in &plan.guests {
+        let model = guests.get(&PartyId::new(&guest.name)?).and_then(Guest::model);
+        let model = model.with_context(|| format!("the model of {}", guest.name))?;
+        parts.push(model.sub_model().best());
+    }
+    Ok(NeuralStudy::new(study, plan.clone())?.assemble(&parts)?)
 }
 
 /// A party's checkpoints and ledger: in a folder of its own, or in memory.
@@ -195,9 +239,14 @@ fn shelf(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger)> {
 }
 
 /// The estimates of the scored links, window by window.
-fn scored(study: &Study, host: &HostStudy, model: &HostOf, windows: &[Step]) -> Result<Estimates> {
+fn scored(
+    study: &Study,
+    host: &HostStudy,
+    outputs: &Outputs,
+    windows: &[Step],
+) -> Result<Estimates> {
     let estimates = windows.iter().map(|step| {
-        model.estimates().get(step).map(Vec::as_slice).with_context(|| {
+        outputs.get(step).map(Vec::as_slice).with_context(|| {
             format!("step {}: found no estimate; is this folder's run of another --part?", step.0)
         })
     });

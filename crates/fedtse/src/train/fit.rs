@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use clap::ValueEnum;
 use estimator::{
-    Architecture, Estimates, GuestPlan, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Ridge,
-    Study, TargetKind, scale_up,
+    Architecture, Estimates, GuestPlan, NeuralPlan, NeuralStudy, Party, Ridge, Study, TargetKind,
+    scale_up,
 };
 use indicatif::ProgressBar;
 use sensing::part_name;
@@ -75,9 +75,22 @@ pub struct Task {
     pub federation: FederationOptions,
 }
 
+/// What is asked of a fit besides its estimates.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch {
+    /// Of neural estimators: the same estimates after each epoch.
+    pub each_epoch: bool,
+    /// Of federated ones: the same estimates with each guest absent.
+    pub each_absent: bool,
+}
+
 /// A fit's estimates, and of a neural estimator how it was trained.
 pub struct Fitted {
     pub estimates: Estimates,
+    /// After each epoch, if asked for.
+    pub by_epoch: Vec<Estimates>,
+    /// Without each guest, if asked for.
+    pub absent: Vec<(String, Estimates)>,
     pub training: Option<Training>,
 }
 
@@ -85,6 +98,8 @@ pub struct Training {
     /// The epoch whose weights were kept.
     pub best_epoch: Option<usize>,
     pub epochs: usize,
+    /// Updates of an epoch with one local update each: exchanges of the federated ones.
+    pub exchanges: usize,
     /// Of the federated ones: exchanges, and bytes that left any party.
     pub rounds: Option<u64>,
     pub bytes: Option<u64>,
@@ -104,6 +119,10 @@ impl Method {
             Method::FedTse => Kind::Federated(Party::Both),
             Method::FedTseCell => Kind::Federated(Party::BothAndCells),
         }
+    }
+
+    pub fn is_federated(self) -> bool {
+        matches!(self.kind(), Kind::Federated(_))
     }
 
     pub fn is_neural(self) -> bool {
@@ -157,24 +176,24 @@ impl Task {
         &self,
         study: &Study,
         windows: &[Step],
+        watch: Watch,
         keep: Option<&Path>,
         bar: &ProgressBar,
     ) -> Result<Fitted> {
-        let (estimates, training) = match self.method.kind() {
-            Kind::ScaleUp => (scale_up(study, self.target, windows), None),
+        let estimates = match self.method.kind() {
+            Kind::ScaleUp => scale_up(study, self.target, windows),
             Kind::Ridge(party) => {
-                (Ridge::fit(study, self.target, party)?.estimate(study, windows)?, None)
+                Ridge::fit(study, self.target, party)?.estimate(study, windows)?
             }
             Kind::Neural(party) => {
-                let (estimator, training) = train(study, self.plan(party), keep, bar)?;
-                (estimator.estimate(study, windows)?, Some(training))
+                return train(study, self.plan(party), windows, watch, keep, bar);
             }
             Kind::Federated(party) => {
-                let plan = self.plan(party);
-                return federated::train(study, &plan, &self.federation, windows, keep, bar);
+                let (plan, options) = (self.plan(party), &self.federation);
+                return federated::train(study, &plan, options, windows, watch, keep, bar);
             }
         };
-        Ok(Fitted { estimates, training })
+        Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: None })
     }
 }
 
@@ -182,19 +201,26 @@ impl Task {
 fn train(
     study: &Study,
     plan: NeuralPlan,
+    windows: &[Step],
+    watch: Watch,
     keep: Option<&Path>,
     bar: &ProgressBar,
-) -> Result<(NeuralEstimator, Training)> {
+) -> Result<Fitted> {
+    let exchanges = study.split().train.len().div_ceil(plan.recipe.batch);
     let data = NeuralStudy::new(study, plan)?;
     let mut trainer = match keep {
         Some(folder) => data.resume(folder)?,
         None => data.trainer()?,
     };
     bar.set_position(trainer.history().len() as u64);
+    let mut by_epoch = Vec::new();
     while !trainer.is_done() {
         let epoch = trainer.epoch(&data)?;
         if let Some(folder) = keep {
             data.keep(&trainer, folder)?;
+        }
+        if watch.each_epoch {
+            by_epoch.push(data.estimate(&mut trainer, study, windows));
         }
         crate::progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
@@ -206,5 +232,11 @@ fn train(
         curves::draw(&folder.join("curves.svg"), &history)?;
         estimator.save(folder, &history)?;
     }
-    Ok((estimator, Training { best_epoch, epochs: history.len(), rounds: None, bytes: None }))
+    let epochs = history.len();
+    Ok(Fitted {
+        estimates: estimator.estimate(study, windows)?,
+        by_epoch,
+        absent: Vec::new(),
+        training: Some(Training { best_epoch, epochs, exchanges, rounds: None, bytes: None }),
+    })
 }

@@ -1,0 +1,113 @@
+//! Real recordings for the tables: a folder of pNEUMA files, imported once.
+//!
+//! All fleet seeds are drawn from one import: each has a copy of the dataset with features of its
+//! own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use sensing::Dataset;
+use sensing::pneuma::Session;
+
+use super::datasets::{Needed, Prepared, prepared};
+use crate::import::pneuma;
+
+/// What is imported.
+pub struct Recordings<'a> {
+    /// The folder with the files.
+    pub folder: &'a Path,
+    /// The network file; the corridor's if none.
+    pub network: Option<&'a Path>,
+}
+
+impl Recordings<'_> {
+    /// Finds or makes the dataset of each fleet seed.
+    pub fn prepare_all(
+        &self,
+        root: &Path,
+        seeds: &[u64],
+        needed: &Needed,
+    ) -> Result<BTreeMap<u64, Prepared>> {
+        std::fs::create_dir_all(root).with_context(|| root.display().to_string())?;
+        let imported = self.import(root)?;
+        let mut all = BTreeMap::new();
+        for &seed in seeds {
+            let folder = root.join(format!("pneuma-fleet-seed-{seed}"));
+            if !folder.exists() {
+                copy(&imported, &folder)?;
+            }
+            let dataset = Dataset::open(&folder)?;
+            let manifest = Dataset::open(&imported)?.manifest().clone();
+            ensure!(
+                *dataset.manifest() == manifest,
+                "{}: found another dataset than {}; delete the folder, or choose another --data",
+                folder.display(),
+                imported.display()
+            );
+            all.insert(seed, prepared(&dataset, seed, seed, needed)?);
+        }
+        Ok(all)
+    }
+
+    /// Finds or makes the dataset of all files.
+    fn import(&self, root: &Path) -> Result<PathBuf> {
+        let files = self.files()?;
+        let folder = root.join("pneuma");
+        if !folder.exists() {
+            let unfinished = root.join("pneuma.unfinished");
+            if unfinished.exists() {
+                std::fs::remove_dir_all(&unfinished)
+                    .with_context(|| unfinished.display().to_string())?;
+            }
+            let report = pneuma::import(&files, self.network, &unfinished)?;
+            eprintln!("{report}");
+            std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
+        }
+        let dataset = Dataset::open(&folder)?;
+        let found = dataset.manifest().source.get("import").cloned().unwrap_or_default();
+        let expected = crate::import::file_names(&files);
+        ensure!(
+            found == expected,
+            "{}: files: found {found}, expected {expected}; delete the folder to import again, or choose another --data",
+            folder.display()
+        );
+        Ok(folder)
+    }
+
+    /// The files of the folder that are named as recordings are, in order.
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(self.folder)
+            .with_context(|| format!("--pneuma: {}", self.folder.display()))?;
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry.with_context(|| self.folder.display().to_string())?.path();
+            if Session::of_file(&path).is_ok() {
+                files.push(path);
+            }
+        }
+        files.sort();
+        ensure!(
+            !files.is_empty(),
+            "--pneuma: {}: found no file named like 20181024_d1_0830_0900.csv, expected at least three",
+            self.folder.display()
+        );
+        Ok(files)
+    }
+}
+
+/// Copies the files of a dataset, without its features, into a new folder.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    std::fs::create_dir_all(&unfinished).with_context(|| unfinished.display().to_string())?;
+    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let path = entry.with_context(|| from.display().to_string())?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+            std::fs::copy(&path, unfinished.join(name))
+                .with_context(|| path.display().to_string())?;
+        }
+    }
+    std::fs::rename(&unfinished, to).with_context(|| to.display().to_string())
+}
