@@ -74,11 +74,15 @@ bench: sumo peers
 	cargo build --release --workspace --examples --bins
 	$(PEERS_VENV)/bin/python scripts/bench.py $(BENCH)
 
-# The paper's tables: hours. What is finished is kept, in results/.
+# The paper's tables and figures, and our own: many hours. What is finished is kept, in results/.
 tables: sumo peers
 	cargo build --locked --release
 	target/release/fedtse reproduce table2 --publish docs/results $(TABLES)
 	target/release/fedtse reproduce table4 --publish docs/results $(TABLES)
+	target/release/fedtse reproduce table3 --publish docs/results $(TABLES)
+	target/release/fedtse reproduce fig-q --publish docs/results $(TABLES)
+	target/release/fedtse reproduce fig-loss --publish docs/results $(TABLES)
+	target/release/fedtse reproduce guests --publish docs/results $(TABLES)
 	python3 scripts/readme_tables.py --write
 
 # Training against PyTorch, on a quiet machine: other jobs delay PyTorch's threads most of all.
