@@ -74,7 +74,8 @@ impl Bottleneck {
         Seconds::new(0.75 * self.length.get() / self.tail_speed())
     }
 
-    fn densities(&self) -> (f64, f64) {
+    /// Densities of the arriving traffic and of the queue, veh/km/lane.
+    pub fn densities(&self) -> (f64, f64) {
         let wave = self.wave_speed.get() * 0.06;
         let free = self.free_speed.get() * 0.06;
         (self.arrivals / free, self.jam_density.get() - self.discharge / wave)

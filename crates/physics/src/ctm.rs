@@ -17,6 +17,7 @@ use crate::exchange::{Diverge, Rules, TransferCotangents};
 use crate::graph::RoadGraph;
 use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
+use crate::rounding::snap;
 
 mod cells_of_link;
 
@@ -25,7 +26,7 @@ mod tests;
 #[cfg(test)]
 mod theory_tests;
 
-use cells_of_link::{LinkCells, snap};
+use cells_of_link::LinkCells;
 
 /// Which flow of a link a model reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,9 +6,7 @@ use traffic::Network;
 
 use crate::cells::Cells;
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
-
-/// How far rounding may carry a density past its bounds, relative to jam.
-const ROUNDING: f64 = 1e-12;
+use crate::rounding::snap;
 
 /// A link's cells.
 #[derive(Clone, Debug)]
@@ -93,18 +91,5 @@ impl LinkCells {
         }
         let d_inflow = self.gain * d_next[first] + 0.5 * d_border;
         (d_inflow, -self.gain * d_next[last] + 0.5 * d_border)
-    }
-}
-
-/// Takes back what rounding carried past 0 or `most`. A state that was outside before (an estimate
-/// may be) is not touched: the derivative would be wrong there.
-pub(super) fn snap(before: f64, value: f64, most: f64) -> f64 {
-    let slack = ROUNDING * (1.0 + before.abs());
-    if value < 0.0 && value >= -slack {
-        0.0
-    } else if value > most && value <= most + slack {
-        most
-    } else {
-        value
     }
 }
