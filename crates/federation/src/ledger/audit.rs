@@ -71,9 +71,15 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         if found == 0 {
             break;
         }
-        if text.last() != Some(&b'\n') && found <= MAX_LINE {
-            audit.torn = found as u64;
-            break;
+        if text.last() != Some(&b'\n') {
+            // Half a line, or the zeros that a file system leaves where power failed before the line was
+            // on the disk.
+            let zeros = zeros_to_the_end(&text, &mut reader)
+                .map_err(|source| LedgerError::Io { path: path.to_owned(), source })?;
+            if found <= MAX_LINE || zeros.is_some() {
+                audit.torn = found as u64 + zeros.unwrap_or(0);
+                break;
+            }
         }
         let broken = |problem: String| LedgerError::Broken {
             path: path.to_owned(),
@@ -133,4 +139,24 @@ impl Audit {
 /// One line with its end, or a bit more than the longest that is allowed.
 fn read_line(reader: &mut impl BufRead, to: &mut Vec<u8>) -> io::Result<usize> {
     reader.take(MAX_LINE as u64 + 1).read_until(b'\n', to)
+}
+
+/// If what has been read ends with zeros, and nothing but zeros follows: how many more.
+fn zeros_to_the_end(text: &[u8], reader: &mut impl BufRead) -> io::Result<Option<u64>> {
+    let mut more = 0;
+    if text.last() != Some(&0) {
+        return Ok(None);
+    }
+    loop {
+        let next = reader.fill_buf()?;
+        if next.is_empty() {
+            return Ok(Some(more));
+        }
+        if next.iter().any(|byte| *byte != 0) {
+            return Ok(None);
+        }
+        let length = next.len();
+        reader.consume(length);
+        more += length as u64;
+    }
 }

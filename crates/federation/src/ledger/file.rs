@@ -31,8 +31,13 @@ impl Ledger {
             Err(TryLockError::Error(source)) => return Err(io(source)),
         }
         let audit = audit(BufReader::new(&file), path, party)?;
-        file.set_len(audit.end).map_err(io)?;
-        let sink = FileSink { file, length: audit.end };
+        file.set_len(audit.end).and_then(|()| file.sync_all()).map_err(io)?;
+        // That there is a file must reach the disk too.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = File::open(folder.unwrap_or(Path::new(".")));
+        folder.and_then(|folder| folder.sync_all()).map_err(io)?;
+        let spare = Spare::keep(path.with_extension("spare")).map_err(io)?;
+        let sink = FileSink { file, length: audit.end, whole: true, spare: Some(spare) };
         Ok(Self {
             path: path.to_owned(),
             sink: Box::new(sink),
@@ -57,16 +62,43 @@ impl Ledger {
     }
 }
 
-struct FileSink {
-    file: File,
-    length: u64,
+/// What a ledger needs of a file.
+trait Lines: Write + Send {
+    fn cut(&mut self, length: u64) -> io::Result<()>;
+    fn sync(&mut self) -> io::Result<()>;
 }
 
-impl Sink for FileSink {
+impl Lines for File {
+    fn cut(&mut self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+struct FileSink<F> {
+    file: F,
+    /// Of all whole lines.
+    length: u64,
+    /// Whether nothing follows them.
+    whole: bool,
+    spare: Option<Spare>,
+}
+
+impl<F: Lines> Sink for FileSink<F> {
     fn append(&mut self, line: &[u8]) -> io::Result<()> {
+        // The chain must go on after a whole line.
+        if !self.whole {
+            self.file.cut(self.length)?;
+            self.whole = true;
+        }
         if let Err(error) = self.file.write_all(line) {
-            // A full disk leaves half a line: the chain must go on after a whole one.
-            self.file.set_len(self.length)?;
+            // A full disk leaves half a line.
+            self.whole = self.file.cut(self.length).is_ok();
+            if error.kind() == io::ErrorKind::StorageFull {
+                self.spare = None;
+            }
             return Err(error);
         }
         self.length += line.len() as u64;
@@ -74,7 +106,28 @@ impl Sink for FileSink {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file.sync_data()
+        self.file.sync()
+    }
+}
+
+/// Some room on the disk, given up when it is full: the party must stop, but its goodbye can still be
+/// recorded, and so sent, and the others need not wait for a silence to end.
+struct Spare(PathBuf);
+
+impl Spare {
+    /// Goodbyes to a thousand parties.
+    const BYTES: usize = 1 << 19;
+
+    fn keep(path: PathBuf) -> io::Result<Self> {
+        std::fs::write(&path, vec![0; Self::BYTES])?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        // If it cannot be removed there is nothing more to be done.
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
@@ -103,3 +156,6 @@ impl Sink for MemorySink {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

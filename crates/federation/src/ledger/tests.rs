@@ -74,6 +74,37 @@ fn a_file_goes_on_after_a_torn_line_and_keeps_others_out() {
     assert_eq!(audit_file(&path, &guest()).unwrap().messages, 2);
 }
 
+/// Where power failed, a file may end with zeros instead of its last lines.
+#[test]
+fn zeros_at_the_end_are_a_torn_line() {
+    let whole = written(3);
+    let second = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    for (kept, zeros) in [(whole.len(), 5), (whole.len(), 100_000), (second + 20, 7), (0, 4096)] {
+        let mut bytes = whole[..kept].to_vec();
+        bytes.resize(kept + zeros, 0);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.jsonl");
+        std::fs::write(&path, &bytes).unwrap();
+        let lines = bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let audit = audit_file(&path, &guest()).unwrap();
+        let end = whole[..kept].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        assert_eq!((audit.messages, audit.torn), (lines, (bytes.len() - end) as u64));
+        let mut ledger = Ledger::open(&path, &guest()).unwrap();
+        ledger.release(Now::default(), &host(), embedding(9, 1)).unwrap();
+        drop(ledger);
+        assert_eq!(audit_file(&path, &guest()).unwrap().messages, lines + 1);
+    }
+    // Zeros in the middle are damage, and not cut off.
+    let mut bytes = whole.clone();
+    bytes.extend([0; 100]);
+    bytes.extend(&whole);
+    assert!(check(&bytes).is_err());
+    let mut bytes = whole.clone();
+    bytes.resize(whole.len() + 10_000, 0);
+    bytes.push(b'x');
+    assert!(check(&bytes).is_err());
+}
+
 proptest! {
     /// Any change of any byte but in a torn end is found.
     #[test]
