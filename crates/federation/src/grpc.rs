@@ -20,6 +20,8 @@ pub mod identity;
 mod limits;
 pub mod listen;
 mod observed;
+mod places;
+mod queue;
 pub mod tls;
 
 pub use accepted::Accepted;

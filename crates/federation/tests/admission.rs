@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use federation::certificates::{Authority, Validity};
+use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::identity::read_certificates;
 use federation::grpc::listen::Door;
 use federation::grpc::tls::host_side;
 use federation::grpc::{Arrival, Card, Dialled, Identity, Limits, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
 
 use house::{
@@ -53,10 +54,15 @@ async fn strangers_are_refused_and_guests_are_not_disturbed() {
     let why = refused(&mut words).await;
     assert!(why.contains("refuses our certificate"), "{why}");
 
-    // A host of another authority is refused by the guest.
+    // A host of another authority gets nothing from the guest. Before a host has proven who it is it
+    // could be anybody, so the guest goes on dialling.
     let (_line, mut words) = call(&door, other.tls(a.identity(&house)));
-    let why = refused(&mut words).await;
-    assert!(why.contains("the host's certificate"), "{why}");
+    for _ in 0..2 {
+        let Dialled::Disconnected(why) = next(&mut words).await else {
+            panic!("expected to be disconnected")
+        };
+        assert!(why.contains("the host's certificate"), "{why}");
+    }
 
     // Its own certificate, another's name.
     let (line, mut words) = call(&door, house.tls(a.identity(&house)));
@@ -157,6 +163,125 @@ async fn revocation_cuts_an_open_connection() {
     // Back in the list, it may come back.
     std::fs::write(&file, &both).expect("a file");
     comes_in(&house, &door, &a).await;
+}
+
+/// Strangers who connect and say nothing do not keep guests out, nor push those out who are in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_of_strangers_does_not_keep_guests_out() {
+    let house = House::new();
+    let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
+    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card]));
+    // Nobody gives up by itself before the test is over.
+    let handshake = 10 * PATIENCE;
+    let limits = Limits { connections: 3, handshake, ..Limits::default() };
+    let (door, mut arrivals) = house.open(accepted, limits).await;
+    let (line, mut words) = call(&door, house.tls(a.identity(&house)));
+    connected(&mut words).await;
+    let mut crowd = Vec::new();
+    for _ in 0..20 {
+        crowd.push(TcpStream::connect(door.address()).await.expect("a connection"));
+    }
+    still_open(&house, &door, &mut arrivals, &b).await;
+    // The first ones of the crowd had to make room.
+    let mut answer = Vec::new();
+    let end = tokio::time::timeout(PATIENCE, crowd[0].read_to_end(&mut answer)).await;
+    let _ = end.expect("its place was taken");
+    // The guest that was in all the time still is.
+    line.send(&released(embedding(7)));
+    loop {
+        if let Arrival::Message(from, message) = next(&mut arrivals).await
+            && from == party("fleet-a")
+        {
+            assert_eq!(message, embedding(7));
+            break;
+        }
+    }
+    assert!(words.try_recv().is_err());
+}
+
+/// A host of the same authority, but not the one that the guest was told to trust.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_of_another_name_is_refused_by_the_guest() {
+    let house = House::new();
+    let a = TcpGuest::new(&house, "fleet-a");
+    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let (door, _arrivals) = house.open(accepted, Limits::default()).await;
+    let dial_as = |name: &str| {
+        let address = HostAddress::new(&format!("localhost:{}", door.address().port()), None);
+        let (sender, words) = mpsc::channel(16);
+        let address = address.expect("an address").of(party(name));
+        (dial(address, house.tls(a.identity(&house)), Limits::default(), sender), words)
+    };
+    let (_line, mut words) = dial_as("town");
+    let why = refused(&mut words).await;
+    assert!(why.contains("found that of `city`, expected that of host `town`"), "{why}");
+    let (_line, mut words) = dial_as("city");
+    connected(&mut words).await;
+}
+
+/// Whoever is on the way can answer a first word with an alert: that is no reason to give up for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_alert_does_not_end_a_guest() {
+    let house = House::new();
+    let a = TcpGuest::new(&house, "fleet-a");
+    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let (door, _arrivals) = house.open(accepted, Limits::default()).await;
+    let between = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("localhost:{}", between.local_addr().expect("an address").port());
+    let target = door.address();
+    tokio::spawn(async move {
+        // Fatal alerts, unencrypted: bad certificate, unknown authority, access denied, version; then
+        // plain noise, and nothing.
+        let forged: [&[u8]; 6] = [
+            &[0x15, 3, 3, 0, 2, 2, 42],
+            &[0x15, 3, 3, 0, 2, 2, 48],
+            &[0x15, 3, 3, 0, 2, 2, 49],
+            &[0x15, 3, 3, 0, 2, 2, 70],
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            b"",
+        ];
+        for answer in forged {
+            let (mut stream, _) = between.accept().await.expect("a guest");
+            stream.write_all(answer).await.expect("an answer");
+            let _ = stream.shutdown().await;
+        }
+        while let Ok((mut from, _)) = between.accept().await {
+            let mut to = TcpStream::connect(target).await.expect("the host");
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut from, &mut to).await });
+        }
+    });
+    let (sender, mut words) = mpsc::channel(16);
+    let address = HostAddress::new(&address, None).expect("an address");
+    let _line = dial(address, house.tls(a.identity(&house)), Limits::default(), sender);
+    connected(&mut words).await;
+}
+
+/// A connection does not outlive its certificate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_expires_cuts_an_open_connection() {
+    let house = House::new();
+    // Long enough to connect, on a slow machine at the second or third time.
+    for seconds in [3, 12, 48] {
+        let unix = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let almost_a_day_ago = unix.as_secs() as i64 - 24 * 3600 + seconds;
+        let issued = house.authority.guest("fleet-a", Validity::days_from(almost_a_day_ago, 1));
+        let identity = house.keep("fleet-a", &issued.expect("a guest"));
+        let (_list, accepted) = watch::channel(lists(&[identity.card()]));
+        let (door, _arrivals) = house.open(accepted, Limits::default()).await;
+        let (_line, mut words) = call(&door, house.tls(identity));
+        let first = loop {
+            match next(&mut words).await {
+                Dialled::Disconnected(_) => {}
+                other => break other,
+            }
+        };
+        if matches!(first, Dialled::Connected) {
+            let why = refused(&mut words).await;
+            assert!(why.contains("has expired"), "{why}");
+            return;
+        }
+    }
+    panic!("expected a connection before the certificate expires");
 }
 
 /// The list is a pipe for once: whoever opens it to write knows that the host has come to read.

@@ -113,42 +113,78 @@ impl Accepted {
     }
 }
 
-/// Follows a file: what it holds now, and at each change. A file that became unreadable changes
-/// nothing but the log, so that a half-written one cuts nobody off.
+/// Follows a file: what it holds now, and at each change. A file that became unreadable or lists nobody
+/// changes nothing but the log, and a change counts when two looks in a row have found the same: so one
+/// that is being written cuts nobody off.
 ///
 /// The task ends when nobody listens any more.
 pub fn follow(path: PathBuf) -> Result<watch::Receiver<Accepted>, AcceptedError> {
     let (sender, receiver) = watch::channel(Accepted::read(&path)?);
     tokio::spawn(async move {
-        let mut problem = None;
+        let mut follower = Follower::default();
         loop {
             tokio::select! {
                 () = sender.closed() => return,
                 () = tokio::time::sleep(EVERY) => {}
             }
-            match Accepted::read(&path) {
-                Ok(accepted) => {
-                    problem = None;
-                    let changed = sender.send_if_modified(|current| {
-                        let changed = *current != accepted;
-                        *current = accepted;
-                        changed
-                    });
-                    if changed {
-                        info!(file = %path.display(), "the list of guests has changed");
-                    }
+            let current = sender.borrow().clone();
+            match follower.look(&current, Accepted::read(&path)) {
+                Look::Nothing => {}
+                Look::Changed(accepted) => {
+                    info!(file = %path.display(), guests = accepted.len(), "the list of guests has changed");
+                    sender.send_replace(accepted);
                 }
-                Err(found) => {
-                    let found = found.to_string();
-                    if problem.as_ref() != Some(&found) {
-                        error!("{found}; the list of guests stays as it was");
-                        problem = Some(found);
-                    }
-                }
+                Look::Problem(problem) => error!("{problem}; the list of guests stays as it was"),
             }
         }
     });
     Ok(receiver)
+}
+
+/// What looks at a file have led to so far.
+#[derive(Default)]
+struct Follower {
+    /// A list that was found once.
+    seen: Option<Accepted>,
+    /// What was wrong the last time.
+    problem: Option<String>,
+}
+
+/// What a look at a file leads to.
+#[derive(Debug, PartialEq)]
+enum Look {
+    Nothing,
+    Changed(Accepted),
+    /// For the log, once.
+    Problem(String),
+}
+
+impl Follower {
+    fn look(&mut self, current: &Accepted, found: Result<Accepted, AcceptedError>) -> Look {
+        let found = found.map_err(|error| error.to_string()).and_then(|accepted| {
+            if accepted.is_empty() && !current.is_empty() {
+                // Nobody needs this by accident; on purpose it can be said guest by guest.
+                let expected = "expected guests; `NAME = []` cuts one off";
+                return Err(format!("list of guests: found nobody, {expected}"));
+            }
+            Ok(accepted)
+        });
+        match found {
+            Err(problem) => {
+                self.seen = None;
+                if self.problem.as_ref() == Some(&problem) {
+                    return Look::Nothing;
+                }
+                self.problem = Some(problem.clone());
+                Look::Problem(problem)
+            }
+            Ok(accepted) => {
+                self.problem = None;
+                let again = self.seen.replace(accepted.clone()).as_ref() == Some(&accepted);
+                if again && accepted != *current { Look::Changed(accepted) } else { Look::Nothing }
+            }
+        }
+    }
 }
 
 fn read_text(path: &Path) -> std::io::Result<String> {
@@ -160,3 +196,6 @@ fn read_text(path: &Path) -> std::io::Result<String> {
     }
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,20 +7,23 @@ use std::time::Duration;
 
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use prost::Message as _;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tracing::{debug, info, warn};
 
-use super::limits::{HEADERS, Limits, QUEUE, WINDOW};
+use super::identity::{Card, Role};
+use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
+use super::queue::{Entrance, queue};
 use crate::ledger::Released;
 use crate::message::{ToGuest, ToHost};
+use crate::party::PartyId;
 use crate::wire;
 use crate::wire::generated as proto;
 use proto::federation_client::FederationClient;
@@ -50,6 +53,8 @@ pub struct HostAddress {
     pub address: String,
     /// The name or IP address that the host's certificate must be for.
     pub name: ServerName<'static>,
+    /// The party that it must be of, if that is known.
+    pub party: Option<PartyId>,
 }
 
 impl HostAddress {
@@ -65,7 +70,13 @@ impl HostAddress {
         let dialled = dialled.trim_start_matches('[').trim_end_matches(']');
         let name = name.unwrap_or(dialled);
         let name = ServerName::try_from(name.to_owned()).map_err(|_| wrong(name))?;
-        Ok(HostAddress { address: address.to_owned(), name })
+        Ok(HostAddress { address: address.to_owned(), name, party: None })
+    }
+
+    /// The same, where only this party is listened to: another one of the same authority is not.
+    #[must_use]
+    pub fn of(self, party: PartyId) -> Self {
+        HostAddress { party: Some(party), ..self }
     }
 }
 
@@ -83,7 +94,7 @@ type Outgoing = Arc<Mutex<Way>>;
 enum Way {
     #[default]
     Closed,
-    Open(mpsc::Sender<proto::ToHost>),
+    Open(Entrance<proto::ToHost>),
     /// Closed by us, and not to be opened again.
     HungUp,
 }
@@ -126,7 +137,9 @@ impl Line {
             debug!(kind, "not connected, message dropped");
             return;
         };
-        if outgoing.try_send(wire::write_to_host(message.message())).is_err() {
+        let message_out = wire::write_to_host(message.message());
+        let bytes = message_out.encoded_len();
+        if !outgoing.put(message_out, bytes) {
             debug!(kind, "line jammed, message dropped");
         }
     }
@@ -201,7 +214,7 @@ impl Dialler {
                 last_problem.clear();
             }
             tokio::time::sleep(jittered(pause)).await;
-            pause = (2 * pause).min(PAUSES.1);
+            pause = longer(pause);
         }
     }
 
@@ -214,7 +227,7 @@ impl Dialler {
         let connecting = tokio::time::timeout(self.limits.handshake, self.connect(&error)).await;
         let (sender, connection) = match connecting {
             Err(_) => return Ended::Broken("no answer in time".into()),
-            Ok(Err(why)) => return judge(&error, why),
+            Ok(Err(ended)) => return ended,
             Ok(Ok(connected)) => connected,
         };
         // Ends with this function.
@@ -230,17 +243,16 @@ impl Dialler {
     async fn connect(
         &self,
         error: &LastError,
-    ) -> Result<(Http, impl Future<Output = ()> + Send + 'static), String> {
-        let stream =
-            TcpStream::connect(&self.host.address).await.map_err(|error| error.to_string())?;
-        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    ) -> Result<(Http, impl Future<Output = ()> + Send + 'static), Ended> {
+        // Until the host has proven who it is, anybody on the way could have said anything: whatever
+        // goes wrong so far may go well next time.
+        let stream = TcpStream::connect(&self.host.address).await.map_err(broken)?;
+        stream.set_nodelay(true).map_err(broken)?;
         let traffic = Some(self.traffic.clone());
         let stream = Observed { stream, traffic, error: LastError::default() };
         let connecting = self.tls.connect(self.host.name.clone(), stream).await;
-        let stream = connecting.map_err(|problem| {
-            error.note(&problem);
-            problem.to_string()
-        })?;
+        let stream = connecting.map_err(|problem| Ended::Broken(unproven(&problem)))?;
+        self.check_host(stream.get_ref().1.peer_certificates())?;
         let stream = Observed { stream, traffic: None, error: error.clone() };
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -252,7 +264,7 @@ impl Dialler {
             .keep_alive_while_idle(true)
             .handshake::<_, tonic::body::Body>(TokioIo::new(stream))
             .await
-            .map_err(|error| error.to_string())?;
+            .map_err(|problem| judge(error, problem.to_string()))?;
         Ok((Http(sender), async move {
             if let Err(error) = connection.await {
                 debug!("connection: {error}");
@@ -260,14 +272,28 @@ impl Dialler {
         }))
     }
 
+    /// Whether the certificate, which is one of the authority, is that of the host we want.
+    fn check_host(&self, certificates: Option<&[CertificateDer<'_>]>) -> Result<(), Ended> {
+        let Some(expected) = &self.host.party else { return Ok(()) };
+        let first = certificates.and_then(|certificates| certificates.first());
+        let card = first.map(Card::of).transpose().map_err(|error| refused(&error))?;
+        match card {
+            Some(card) if card.role == Role::Host && card.name == *expected => Ok(()),
+            card => {
+                let found = card.map_or("nobody".to_owned(), |card| format!("`{}`", card.name));
+                Err(refused(&format!("found that of {found}, expected that of host `{expected}`")))
+            }
+        }
+    }
+
     async fn exchange(&self, http: Http) -> Ended {
-        let (outgoing, messages) = mpsc::channel(QUEUE);
+        let (outgoing, messages) = queue();
         let Ok(origin) = hyper::Uri::try_from(format!("https://{}", self.host.address)) else {
             return Ended::Refused(format!("address of the host: {}", self.host.address));
         };
         let mut client = FederationClient::with_origin(http, origin)
             .max_decoding_message_size(self.limits.message);
-        let answer = client.take_part(ReceiverStream::new(messages));
+        let answer = client.take_part(messages);
         let mut incoming = match tokio::time::timeout(self.limits.handshake, answer).await {
             Err(_) => return Ended::Broken("no answer in time".into()),
             Ok(Err(status)) => return ended(&status),
@@ -305,12 +331,29 @@ fn ended(status: &tonic::Status) -> Ended {
     }
 }
 
-/// A connection that broke because of a certificate, ours or the host's, stays broken.
+fn broken(error: std::io::Error) -> Ended {
+    Ended::Broken(error.to_string())
+}
+
+fn refused(problem: &dyn std::fmt::Display) -> Ended {
+    Ended::Refused(format!("the host's certificate: {problem}"))
+}
+
+/// What went wrong before the host had proven who it is.
+fn unproven(problem: &std::io::Error) -> String {
+    let inner = problem.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(error)) => {
+            format!("the host's certificate: {error}")
+        }
+        _ => problem.to_string(),
+    }
+}
+
+/// A connection that broke because the host, which has proven who it is, refuses our certificate stays
+/// broken.
 fn judge(error: &LastError, why: String) -> Ended {
     match error.get() {
-        Some(rustls::Error::InvalidCertificate(error)) => {
-            Ended::Refused(format!("the host's certificate: {error}"))
-        }
         Some(rustls::Error::AlertReceived(
             alert @ (AlertDescription::BadCertificate
             | AlertDescription::CertificateExpired
@@ -325,6 +368,11 @@ fn judge(error: &LastError, why: String) -> Ended {
         )) => Ended::Refused(format!("the host refuses our certificate: {alert:?}")),
         _ => Ended::Broken(why),
     }
+}
+
+/// The pause after one more attempt that failed.
+fn longer(pause: Duration) -> Duration {
+    (2 * pause).min(PAUSES.1)
 }
 
 /// Half to all of a pause, so that guests that were cut off together do not all come back together.
@@ -351,3 +399,6 @@ impl tower_service::Service<hyper::Request<tonic::body::Body>> for Http {
         Box::pin(self.0.send_request(request))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 //! Both are plain loops on the calling thread, which also computes: take what arrived, hand it to
 //! the state machine, send what it says. The network lives on the runtime's own threads.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use thiserror::Error;
@@ -36,18 +37,43 @@ pub trait HostWatch<M, S> {
 }
 
 /// Reads the clocks.
-pub struct Clock(Instant);
+///
+/// Time in which the party itself computes, and hears nobody, does not count: others are not silent
+/// because we do not listen.
+pub struct Clock {
+    began: Instant,
+    /// Nanoseconds of that.
+    deaf: AtomicU64,
+}
 
 impl Clock {
     /// Begins now.
     pub fn start() -> Self {
-        Clock(Instant::now())
+        Clock { began: Instant::now(), deaf: AtomicU64::new(0) }
     }
 
     /// What time it is.
     pub fn now(&self) -> Now {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Now { monotonic: self.0.elapsed(), unix }
+        Now { monotonic: self.at(Instant::now()), unix }
+    }
+
+    /// Does something during which this clock stands still.
+    pub fn stopped<T>(&self, work: impl FnOnce(Now) -> T) -> T {
+        let began = Instant::now();
+        let done = work(self.now());
+        self.skip(began.elapsed());
+        done
+    }
+
+    fn at(&self, moment: Instant) -> Duration {
+        let deaf = Duration::from_nanos(self.deaf.load(Ordering::Relaxed));
+        moment.saturating_duration_since(self.began).saturating_sub(deaf)
+    }
+
+    fn skip(&self, time: Duration) {
+        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.deaf.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 }
 
@@ -67,12 +93,9 @@ pub fn run_host<M: HostModel, S: Store>(
         if let Some(reason) = stop.borrow().clone() {
             out.extend(host.stop(clock.now(), reason));
         }
-        if ticks.due() {
-            out.extend(host.tick(clock.now()));
-        }
         match runtime.block_on(next(arrivals, ticks.left())) {
             Next::Arrived(Arrival::Message(from, message)) => {
-                out.extend(host.handle(clock.now(), &from, message));
+                out.extend(clock.stopped(|now| host.handle(now, &from, message)));
             }
             Next::Arrived(Arrival::Connected(guest)) => watch.connection(&guest, true),
             Next::Arrived(Arrival::Disconnected(guest, reason)) => {
@@ -80,6 +103,10 @@ pub fn run_host<M: HostModel, S: Store>(
                 watch.connection(&guest, false);
             }
             Next::Nothing | Next::Closed => {}
+        }
+        // Who has spoken while we computed is heard before anybody counts as silent.
+        if ticks.due(arrivals.is_empty()) {
+            out.extend(clock.stopped(|now| host.tick(now)));
         }
         for (to, message) in &out {
             door.send(to, message);
@@ -110,13 +137,9 @@ pub fn run_guest<M: GuestModel, S: Store>(
         if let Some(reason) = stop.borrow().clone() {
             out.extend(guest.stop(clock.now(), reason));
         }
-        // A guest that is not connected has nobody to talk to, but it does lose patience.
-        if ticks.due() {
-            out.extend(guest.tick(clock.now()));
-        }
         match runtime.block_on(next(arrivals, ticks.left())) {
             Next::Arrived(Dialled::Message(message)) => {
-                out.extend(guest.handle(clock.now(), message));
+                out.extend(clock.stopped(|now| guest.handle(now, message)));
             }
             Next::Arrived(Dialled::Connected) => connected = true,
             Next::Arrived(Dialled::Disconnected(reason)) => {
@@ -125,6 +148,10 @@ pub fn run_guest<M: GuestModel, S: Store>(
             }
             Next::Arrived(Dialled::Refused(reason)) => return Err(NotLetIn(reason)),
             Next::Nothing | Next::Closed => {}
+        }
+        // A guest that is not connected has nobody to talk to, but it does lose patience.
+        if ticks.due(arrivals.is_empty()) {
+            out.extend(clock.stopped(|now| guest.tick(now)));
         }
         for message in &out {
             line.send(message);
@@ -139,15 +166,25 @@ pub fn run_guest<M: GuestModel, S: Store>(
 #[derive(Default)]
 struct Ticks {
     last: Option<Instant>,
+    /// Arrivals that were taken since it was due.
+    put_off: u32,
 }
 
+/// A crowd that never stops talking does not stop time.
+const MOST_PUT_OFF: u32 = 1000;
+
 impl Ticks {
-    fn due(&mut self) -> bool {
-        let due = self.left().is_zero();
-        if due {
-            self.last = Some(Instant::now());
+    /// Whether time is to pass now. If there is still something to be heard, that comes first.
+    fn due(&mut self, all_heard: bool) -> bool {
+        if !self.left().is_zero() {
+            return false;
         }
-        due
+        if !all_heard && self.put_off < MOST_PUT_OFF {
+            self.put_off += 1;
+            return false;
+        }
+        *self = Ticks { last: Some(Instant::now()), put_off: 0 };
+        true
     }
 
     fn left(&self) -> Duration {
@@ -172,3 +209,6 @@ async fn next<T>(arrivals: &mut mpsc::Receiver<T>, at_most: Duration) -> Next<T>
         Err(_) => Next::Nothing,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,8 @@ use crate::wire::MAX_MESSAGE;
 pub struct Limits {
     /// Most bytes of a message that is received.
     pub message: usize,
-    /// Most connections at a time, those that have not shown a certificate yet included.
+    /// Most connections at a time of those who have not shown a certificate of the list yet. Guests have
+    /// two each besides.
     pub connections: usize,
     /// Longest time from a connection to the end of its TLS handshake.
     pub handshake: Duration,
@@ -33,6 +34,8 @@ impl Default for Limits {
 
 /// Messages that wait to be sent on one connection; more wait for the network.
 pub(super) const QUEUE: usize = 64;
+/// Bytes of them: two of the largest.
+pub(super) const QUEUE_BYTES: usize = 2 * MAX_MESSAGE;
 /// Bytes that a peer may send before they are read: several messages of usual size.
 pub(super) const WINDOW: u32 = 4 << 20;
 /// Bytes of headers: ours are a few hundred.

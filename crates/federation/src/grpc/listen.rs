@@ -2,7 +2,7 @@
 //! off or leave.
 //!
 //! Who has no certificate of the authority never gets past TLS. Who has one but is not in the list
-//! of guests is told so, and gets no further. One connection per guest: a newer one takes the place
+//! of guests is told so, and gets no further. One line per guest: a newer one takes the place
 //! of an older one, which may be the broken one of a guest that has restarted.
 
 use std::collections::BTreeMap;
@@ -13,18 +13,20 @@ use std::time::{Duration, SystemTime};
 
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use prost::Message as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::accepted::Accepted;
 use super::identity::Card;
-use super::limits::{HEADERS, Limits, QUEUE, WINDOW};
+use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
+use super::places::{Place, Places};
+use super::queue::{Entrance, Exit, queue};
 use crate::ledger::Released;
 use crate::live::FromLiveGuest;
 use crate::message::{ToGuest, ToHost};
@@ -35,6 +37,8 @@ use proto::federation_server::{Federation, FederationServer};
 
 /// How long a guest that was cut off has to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Why a connection ended early.
+const CROWDED: &str = "its place was needed for a newer connection";
 /// How long a host that ends waits for its last words to go out.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -65,15 +69,15 @@ struct Hub {
     count: AtomicU64,
     refused: AtomicU64,
     traffic: Arc<Traffic>,
-    /// One for each connection that may be open.
-    places: Arc<Semaphore>,
+    /// Of all connections that are open.
+    places: Arc<Places>,
     closing: watch::Sender<bool>,
 }
 
 /// The way to a guest.
 struct Line {
     number: u64,
-    outgoing: mpsc::Sender<Result<proto::ToGuest, Status>>,
+    outgoing: Entrance<Result<proto::ToGuest, Status>>,
     /// Dropped when a newer connection takes this one's place.
     _replaced: watch::Sender<()>,
 }
@@ -88,7 +92,7 @@ pub async fn listen(
 ) -> std::io::Result<Door> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let places = Arc::new(Semaphore::new(limits.connections));
+    let places = Places::new(limits.connections);
     let hub = Arc::new(Hub {
         accepted,
         limits,
@@ -118,7 +122,9 @@ impl Door {
             debug!(guest = %to, kind = message.message().kind(), "not connected, message dropped");
             return;
         };
-        if outgoing.try_send(Ok(wire::write_to_guest(message.message()))).is_err() {
+        let message_out = wire::write_to_guest(message.message());
+        let bytes = message_out.encoded_len();
+        if !outgoing.put(Ok(message_out), bytes) {
             debug!(guest = %to, kind = message.message().kind(), "line jammed, message dropped");
         }
     }
@@ -142,8 +148,7 @@ impl Door {
     pub async fn close(self) {
         self.hub.closing.send_replace(true);
         self.hub.lines().clear();
-        let all = u32::try_from(self.hub.limits.connections).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(CLOSING, self.hub.places.acquire_many(all)).await;
+        let _ = tokio::time::timeout(CLOSING, self.hub.places.all_left()).await;
     }
 }
 
@@ -188,16 +193,11 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, hub: Arc<Hub>) {
                 continue;
             }
         };
-        let Ok(place) = hub.places.clone().try_acquire_owned() else {
-            hub.refuse(peer, "too many connections");
-            continue;
-        };
-        let (tls, hub) = (tls.clone(), hub.clone());
+        let (tls, hub, place) = (tls.clone(), hub.clone(), hub.places.enter());
         connections.spawn(async move {
-            if let Err(why) = serve(stream, peer, tls, &hub).await {
+            if let Err(why) = serve(stream, peer, tls, &hub, place).await {
                 hub.refuse(peer, &why);
             }
-            drop(place);
         });
     }
 }
@@ -207,21 +207,27 @@ async fn serve(
     peer: SocketAddr,
     tls: TlsAcceptor,
     hub: &Arc<Hub>,
+    mut place: Place,
 ) -> Result<(), String> {
     // Messages are small and answered at once: waiting to fill packets would cost 40 ms each.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let traffic = Some(hub.traffic.clone());
     let stream = Observed { stream, traffic, error: LastError::default() };
-    let stream = tokio::time::timeout(hub.limits.handshake, tls.accept(stream))
-        .await
-        .map_err(|_| "no TLS handshake in time".to_owned())?
-        .map_err(|error| error.to_string())?;
+    let handshake = tokio::time::timeout(hub.limits.handshake, tls.accept(stream));
+    let stream = tokio::select! {
+        done = handshake => done
+            .map_err(|_| "no TLS handshake in time".to_owned())?
+            .map_err(|error| error.to_string())?,
+        () = place.taken() => return Err(CROWDED.to_owned()),
+    };
     let certificates = stream.get_ref().1.peer_certificates();
     let certificate = certificates.and_then(|certificates| certificates.first());
     let card =
         Card::of(certificate.ok_or("found no certificate")?).map_err(|error| error.to_string())?;
-    if let Err(why) = hub.accepted.borrow().check(&card) {
-        hub.refuse(peer, &why);
+    match hub.accepted.borrow().check(&card) {
+        Ok(()) => place.admit(&card.name),
+        // It is told so when it asks, and keeps a stranger's place until then.
+        Err(why) => hub.refuse(peer, &why),
     }
     let service = FederationServer::new(Guestbook { hub: hub.clone(), card: card.clone(), peer })
         .max_decoding_message_size(hub.limits.message);
@@ -250,6 +256,7 @@ async fn serve(
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(LAST_WORDS, connection).await;
         }
+        () = place.taken() => debug!(%peer, guest = %card.name, "{CROWDED}"),
         () = async { drop(closing.wait_for(|closing| *closing).await) } => {
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(CLOSING, connection).await;
@@ -290,7 +297,7 @@ struct Guestbook {
 
 #[tonic::async_trait]
 impl Federation for Guestbook {
-    type TakePartStream = ReceiverStream<Result<proto::ToGuest, Status>>;
+    type TakePartStream = Exit<Result<proto::ToGuest, Status>>;
 
     async fn take_part(
         &self,
@@ -298,7 +305,7 @@ impl Federation for Guestbook {
     ) -> Result<Response<Self::TakePartStream>, Status> {
         let (hub, card, peer) = (self.hub.clone(), self.card.clone(), self.peer);
         hub.accepted.borrow().check(&card).map_err(Status::permission_denied)?;
-        let (outgoing, messages) = mpsc::channel(QUEUE);
+        let (outgoing, messages) = queue();
         let (replaced, replacement) = watch::channel(());
         let number = hub.count.fetch_add(1, Ordering::Relaxed);
         let line = Line { number, outgoing: outgoing.clone(), _replaced: replaced };
@@ -310,14 +317,14 @@ impl Federation for Guestbook {
             let reason = status.message().to_owned();
             info!(guest = %card.name, %peer, "disconnected: {reason}");
             if status.code() != tonic::Code::Ok {
-                let _ = outgoing.try_send(Err(status));
+                outgoing.put(Err(status), 0);
             }
             // One that was replaced is no news: the guest is connected by another.
             if hub.forget(&card.name, number) {
                 let _ = hub.arrivals.send(Arrival::Disconnected(card.name, reason)).await;
             }
         });
-        Ok(Response::new(ReceiverStream::new(messages)))
+        Ok(Response::new(messages))
     }
 }
 

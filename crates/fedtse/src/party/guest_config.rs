@@ -98,7 +98,8 @@ impl Config {
         let party = own_name(identity.card())?;
         let tls = tls::guest_side(identity, &authority)?;
         let address = HostAddress::new(&self.host.address, self.host.certificate_name.as_deref())
-            .map_err(|problem| anyhow!("host.address: {problem}"))?;
+            .map_err(|problem| anyhow!("host.address: {problem}"))?
+            .of(PartyId::new(&self.host.name)?);
         let data = folder.join(&self.data.folder);
         let part = GuestPart::read(&data, &self.data.fleet, &self.plan(&party))?;
         let settings = GuestSettings {

@@ -12,13 +12,13 @@ fn hub() -> Hub {
         count: AtomicU64::new(0),
         refused: AtomicU64::new(0),
         traffic: Arc::default(),
-        places: Arc::new(Semaphore::new(1)),
+        places: Places::new(1),
         closing: watch::Sender::new(false),
     }
 }
 
 fn line(number: u64) -> Line {
-    Line { number, outgoing: mpsc::channel(1).0, _replaced: watch::Sender::new(()) }
+    Line { number, outgoing: queue().0, _replaced: watch::Sender::new(()) }
 }
 
 /// The end of a replaced connection is not the end of the guest's.
