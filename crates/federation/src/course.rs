@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use traffic::Step;
 
 use crate::message::Purpose;
+use crate::party::Round;
 
 /// The samples of a run, by the last step of their windows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -146,6 +147,20 @@ impl Course {
             }
         }
         best
+    }
+
+    /// Training exchanges done.
+    pub fn exchanges(&self) -> u64 {
+        let each = self.samples.train.len().div_ceil(self.order.batch.max(1)) as u64;
+        self.progress.history.len() as u64 * each + u64::from(self.progress.batches)
+    }
+
+    /// The round that ended the best epoch so far: each exchange is one round.
+    pub fn best_round(&self) -> Option<Round> {
+        let blocks = |samples: &[Step], most: usize| samples.len().div_ceil(most.max(1)) as u64;
+        let each = blocks(&self.samples.train, self.order.batch)
+            + blocks(&self.samples.validation, self.order.block);
+        self.best().map(|best| Round(u64::from(best.number) * each))
     }
 
     /// Sum of the validation losses of this epoch's blocks so far.

@@ -134,6 +134,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         ledger: Ledger,
         now: Now,
     ) -> Result<Self, PartyError> {
+        settings.timing.check().map_err(PartyError::misuse)?;
         let card: Option<Card> = read_card(&store)?;
         if let Some(card) = &card {
             same_subject(&card.subject, &settings.subject)?;
@@ -206,17 +207,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             }
             return Ok(());
         }
-        let quiet = self.quiet_for(now, timing.heartbeat);
-        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
-        match open {
-            Some(open) if lasted(open.answered, now.monotonic, timing.resend) => {
-                open.answered = now.monotonic;
-                let answer = open.answer.clone();
-                self.say(now, answer, out)
-            }
-            _ if quiet => self.say(now, ToHost::Heartbeat, out),
-            _ => Ok(()),
+        // Embeddings are large: they are sent again only to a host that asks again.
+        if self.quiet_for(now, timing.heartbeat) {
+            self.say(now, ToHost::Heartbeat, out)?;
         }
+        Ok(())
     }
 
     /// Takes part no longer, because someone says so. It can come back later.
@@ -244,14 +239,14 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.running.as_ref().map(|running| &running.model)
     }
 
-    /// The run that it takes part in, once there is one.
-    pub fn run(&self) -> Option<RunId> {
-        self.running.as_ref().map(|running| running.run)
-    }
-
     /// The same, to be taken apart.
     pub fn into_model(self) -> Option<M> {
         self.running.map(|running| running.model)
+    }
+
+    /// The run that it takes part in, once there is one.
+    pub fn run(&self) -> Option<RunId> {
+        self.running.as_ref().map(|running| running.run)
     }
 
     /// The last round it has finished.

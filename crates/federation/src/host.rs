@@ -100,6 +100,8 @@ pub enum Event {
     Left(PartyId, Departure),
     /// All go on from this round.
     Begun(Attempt, Round),
+    /// No round is kept by all: they begin anew, and everything up to this round is lost.
+    Restarted(Round),
     /// A round is done.
     Round(Round),
     /// An epoch is done.
@@ -118,6 +120,7 @@ pub struct Host<M, S> {
     running: Option<Running<M>>,
     seats: BTreeMap<PartyId, Seat>,
     stage: Stage,
+    furthest: Furthest,
     events: Vec<Event>,
 }
 
@@ -157,6 +160,16 @@ struct Card {
     finished: Option<Summary>,
 }
 
+/// The furthest round that a run has come to.
+#[derive(Clone, Copy, Debug)]
+struct Furthest {
+    round: Round,
+    /// When.
+    reached: Duration,
+    /// How often the parties have gone back to a checkpoint since.
+    returns: u32,
+}
+
 /// A run that the host has in memory.
 struct Running<M> {
     model: M,
@@ -189,7 +202,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let seats = seats.map(|party| (party.clone(), Seat::new(now.monotonic))).collect();
         let stage = Stage::Gathering(now.monotonic);
         let (running, events) = (None, Vec::new());
-        let mut host = Self { settings, make, store, ledger, card, running, seats, stage, events };
+        let furthest = Furthest { round: Round::START, reached: now.monotonic, returns: 0 };
+        let mut host =
+            Self { settings, make, store, ledger, card, running, seats, stage, furthest, events };
         host.continue_run(now)?;
         Ok(host)
     }
@@ -283,6 +298,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
         self.running.as_ref().map_or(&[], |running| running.course.history())
     }
 
+    /// The run that it leads, once there is one.
+    pub fn run(&self) -> Option<RunId> {
+        self.card.as_ref().map(|card| card.run)
+    }
+
     /// The last round it has finished.
     pub fn round(&self) -> Round {
         self.running.as_ref().map_or(Round::START, |running| running.done)
@@ -296,11 +316,6 @@ impl<M: HostModel, S: Store> Host<M, S> {
     /// Messages that have left it.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
-    }
-
-    /// The run that it leads, once there is one.
-    pub fn run(&self) -> Option<RunId> {
-        self.card.as_ref().map(|card| card.run)
     }
 
     fn summary(&self) -> Option<&Summary> {
@@ -345,6 +360,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
 
 impl HostSettings {
     fn check(&self) -> Result<(), PartyError> {
+        self.timing.check().map_err(PartyError::misuse)?;
         let plan = Plan { exchanges: 1, ..self.plan.clone() };
         plan.check().map_err(PartyError::misuse)?;
         let wrong = |what, found: String, expected: &str| {

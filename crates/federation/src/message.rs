@@ -221,8 +221,21 @@ pub struct Welcome {
 pub enum Resume {
     /// With the weights it had after this round, from memory or from a checkpoint.
     Exactly(Round),
-    /// With the newest weights it has, as if this round had just finished.
-    AsYouAre(Round),
+    /// With the newest weights it has, although rounds were done without it.
+    AsYouAre(Missed),
+}
+
+/// What a guest has missed that goes on with its newest weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Missed {
+    /// It goes on as if this round had just finished.
+    pub round: Round,
+    /// Training exchanges until then.
+    pub exchanges: u64,
+    /// An epoch ended as the best so far while it was away. Its weights have not changed since it left,
+    /// so those that it has are the ones to be remembered.
+    pub best: bool,
 }
 
 /// Why a guest leaves.

@@ -28,6 +28,9 @@ pub trait GuestModel: Send {
     /// [`learn`](Self::learn) needs.
     fn embed(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure>;
 
+    /// So many training exchanges have been done, some of them without this guest.
+    fn skip_to(&mut self, exchanges: u64);
+
     /// All updates of an exchange, from the gradient of the last [`embed`](Self::embed).
     fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure>;
 

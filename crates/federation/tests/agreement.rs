@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use federation::guest::GuestSettings;
 use federation::ledger::MemorySink;
-use federation::message::parts::{Batch, Embedding, HeldSteps, StepRange, Text, Values};
+use federation::message::parts::{
+    Batch, Embedding, EmbeddingGradient, HeldSteps, StepRange, Text, Values,
+};
 use federation::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, Standing, Terms};
 use federation::{
     Absent, Attempt, Compression, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger,
-    MemoryStore, Now, PartyError, PartyId, Released, Round, RunId, Timing, ToGuest, ToHost,
+    MemoryStore, Now, PartyError, PartyId, Released, Round, RunId, Store, StoreError, Timing,
+    ToGuest, ToHost,
 };
 use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
 use traffic::Step;
@@ -116,6 +119,10 @@ fn parties_that_do_not_agree_part_with_a_clear_word() {
         (other(|terms| terms.origin_s = 60.0), "beginning of step 0, s: found 60, expected 0"),
         (other(|terms| terms.window = 3), "steps of a window: found 3, expected 9"),
         (
+            other(|terms| terms.compression = Compression::Q8),
+            "compression: found q8, expected none",
+        ),
+        (
             GuestSettings { width: 7, ..guest_settings() },
             "numbers of an embedding: found 7, expected 2",
         ),
@@ -215,6 +222,62 @@ fn embeddings_of_another_shape_round_or_purpose_are_refused() {
     let (mut host, ..) = asked();
     let out = host.handle(at(2), &id("a"), embedding(exchange, Purpose::Train, samples, WIDTH));
     assert_eq!(kinds(&out), ["gradient", "ask"]);
+}
+
+/// What was agreed is what is sent: numbers that are packed otherwise are refused by either side.
+#[test]
+fn numbers_that_are_packed_otherwise_are_refused() {
+    let (mut host, exchange, samples) = asked();
+    let values = Compression::F16.pack(WIDTH, vec![0.5; samples * WIDTH]).unwrap();
+    let purpose = Purpose::Train;
+    let message = ToHost::Embedding { exchange, purpose, embedding: Embedding(values.clone()) };
+    let out = host.handle(at(2), &id("a"), message);
+    assert_eq!(kinds(&out), ["refuse"]);
+    let ToGuest::Refuse { reason, .. } = out[0].1.message() else { unreachable!("a refusal") };
+    let words = "compression of its numbers: found f16, expected none";
+    assert!(reason.as_str().contains(words), "{reason}");
+
+    let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
+    let hello = guest.tick(at(1)).remove(0).into_message();
+    for (_, answer) in host.handle(at(1), &id("a"), hello) {
+        guest.handle(at(1), answer.into_message());
+    }
+    let gradient = EmbeddingGradient(values);
+    guest.handle(at(2), ToGuest::Gradient { exchange, gradient });
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains(words), "{error}");
+}
+
+/// A small question that is asked again and again does not cost a large answer each time; and an answer
+/// that was not asked for again is not sent again.
+#[test]
+fn embeddings_are_sent_again_only_when_needed() {
+    let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
+    let hello = guest.tick(at(1)).remove(0).into_message();
+    let out = host.handle(at(1), &id("a"), hello);
+    let ask = out[1].1.message().clone();
+    guest.handle(at(1), out[0].1.message().clone());
+    let embeddings = |out: Vec<Released<ToHost>>| {
+        out.iter().filter(|message| message.message().kind() == "embedding").count()
+    };
+    assert_eq!(embeddings(guest.handle(at(1), ask.clone())), 1);
+    // A thousand questions in ten seconds, which is when a host asks again: two answers.
+    let resend = Timing::default().resend;
+    let mut again = 0;
+    for part in 1..=1000 {
+        let time = at(1).monotonic + resend * part / 1000;
+        again += embeddings(guest.handle(Now { monotonic: time, unix: time }, ask.clone()));
+    }
+    assert_eq!(again, 2);
+    // An hour in which the host says that it is there, and waits for others.
+    let mut unasked = 0;
+    for second in 20..3600 {
+        guest.handle(at(second), ToGuest::Heartbeat);
+        unasked += embeddings(guest.tick(at(second)));
+    }
+    assert_eq!(unasked, 0);
+    assert!(guest.ended().is_none());
+    assert_eq!(embeddings(guest.handle(at(3600), ask)), 1);
 }
 
 #[test]
@@ -352,6 +415,93 @@ fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
     assert_eq!(greet(3, Vec::new()), Some(Resume::Exactly(Round::START)));
 }
 
+/// A disk that is full when a checkpoint is due.
+struct FullStore(MemoryStore);
+
+impl Store for FullStore {
+    fn put(&mut self, _: Round, _: &[u8]) -> Result<(), StoreError> {
+        let source = std::io::ErrorKind::StorageFull.into();
+        Err(StoreError::Io { path: "run".into(), source })
+    }
+    fn get(&self, round: Round) -> Result<Vec<u8>, StoreError> {
+        self.0.get(round)
+    }
+    fn rounds(&self) -> Result<Vec<Round>, StoreError> {
+        self.0.rounds()
+    }
+    fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
+        self.0.forget_after(round)
+    }
+    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
+        self.0.put_card(card)
+    }
+    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.card()
+    }
+}
+
+/// The others hear of it in the same moment, and not when a silence has lasted too long.
+#[test]
+fn a_full_disk_is_told_to_the_others_at_once() {
+    let ledger = |party| Ledger::in_memory(&MemorySink::default(), &id(party)).expect("a ledger");
+    let make_host = || Box::new(|_: &_| Ok(ToyHost::new(vec![id("a")])));
+    let make_guest = || Box::new(|_: &_| Ok(ToyGuest::new(&id("a"))));
+    for host_is_full in [true, false] {
+        let store = |full: bool| -> Box<dyn Store> {
+            let store = MemoryStore::default();
+            if full { Box::new(FullStore(store)) } else { Box::new(store) }
+        };
+        let settings = HostSettings { absent: Absent::Stop, ..host_settings() };
+        let store_of_host = store(host_is_full);
+        let mut host =
+            Host::new(settings, make_host(), store_of_host, ledger("host"), at(0)).unwrap();
+        let store_of_guest = store(!host_is_full);
+        let mut guest =
+            Guest::new(guest_settings(), make_guest(), store_of_guest, ledger("a"), at(0)).unwrap();
+        let mut to_host: VecDeque<_> = guest.tick(at(1)).into();
+        while let Some(message) = to_host.pop_front() {
+            for (_, answer) in host.handle(at(1), &id("a"), message.into_message()) {
+                to_host.extend(guest.handle(at(1), answer.into_message()));
+            }
+        }
+        let Some(HostEnd::Stopped(at_host)) = host.ended() else { unreachable!("the host waits") };
+        let Some(GuestEnd::Stopped(at_guest)) = guest.ended() else { unreachable!("it waits") };
+        let (full, told) = if host_is_full { (at_host, at_guest) } else { (at_guest, at_host) };
+        assert!(matches!(full, PartyError::Store(_)), "{full}");
+        assert!(told.to_string().contains("its checkpoints failed"), "{told}");
+    }
+}
+
+/// All have checkpoints, but of different rounds: nobody is told that all is well.
+#[test]
+fn a_run_that_begins_anew_says_so() {
+    let disk = MemoryStore::default();
+    let open = || {
+        let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
+        let make = Box::new(move |_: &_| Ok(ToyHost::new(vec![id("a")])));
+        Host::new(host_settings(), make, disk.clone(), ledger, at(0)).expect("a host")
+    };
+    let mut kept = None;
+    train(&mut new_guest(guest_settings()), &mut open(), |events, _| {
+        kept = kept.or(events.iter().find_map(|event| match event {
+            Event::Kept(round) => Some(*round),
+            _ => None,
+        }));
+        kept.is_some()
+    });
+    let kept = kept.expect("a checkpoint");
+    let mut host = open();
+    let standing = Standing { run: Some(RunId(1)), kept: vec![], live: None };
+    let hello = Hello { session: 2, standing, ..hello() };
+    host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
+    let events = host.take_events();
+    assert!(events.contains(&Event::Restarted(kept)), "{events:?}");
+    // The first beginning is none.
+    let mut host = new_host(host_settings()).unwrap();
+    host.handle(at(1), &id("a"), ToHost::Hello(Box::new(self::hello())));
+    assert!(!host.take_events().iter().any(|event| matches!(event, Event::Restarted(_))));
+}
+
 /// Batches hold only samples that all parties have; without any the run ends with a word.
 #[test]
 fn only_samples_that_all_hold_are_asked_for() {
@@ -378,6 +528,7 @@ fn settings_that_nobody_could_follow_are_refused() {
         change(&mut settings);
         new_host(settings).err().map(|error| error.to_string()).unwrap_or_default()
     };
+    assert!(with(|s| s.timing.heartbeat = s.timing.silence).contains("heartbeat: found 60 s"));
     assert!(with(|s| s.guests.clear()).contains("guests: found none"));
     assert!(with(|s| s.plan.batch = 0).contains("batch: found 0"));
     assert!(with(|s| s.plan.local.count = 0).contains("local updates: found 0"));

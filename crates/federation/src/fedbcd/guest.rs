@@ -63,6 +63,10 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         Ok(self.z.clone())
     }
 
+    fn skip_to(&mut self, exchanges: u64) {
+        self.pace.exchanges = exchanges;
+    }
+
     fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure> {
         let (gradient, rate) = (gradient.0.as_slice(), self.pace.rate());
         for update in 0..self.pace.local.count {

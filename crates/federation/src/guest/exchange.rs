@@ -7,6 +7,7 @@ use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
 use crate::party::Now;
 use crate::store::Store;
+use crate::timing::lasted;
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
     /// The run, if a message belongs to it.
@@ -25,22 +26,18 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let Some(running) = self.current(exchange) else { return Ok(()) };
-        match &mut running.open {
+        match &running.open {
             Some(open) if open.exchange == exchange => {
                 if (open.purpose, &open.batch) != (purpose, &batch) {
                     let what = format!("it asked for round {} twice, differently", exchange.round);
                     return Err(PartyError::misbehaved(&self.settings.host, what));
                 }
-                open.answered = now.monotonic;
-                let answer = open.answer.clone();
-                self.say(now, answer, out)
+                self.answer_again(now, out)
             }
             Some(open) if open.exchange.round.precedes(exchange.round) => {
                 // The end of our exchange got lost or is late: the answer again brings it.
-                open.answered = now.monotonic;
-                let answer = open.answer.clone();
                 running.early = Some((exchange, purpose, batch));
-                self.say(now, answer, out)
+                self.answer_again(now, out)
             }
             None if running.done.precedes(exchange.round) => {
                 self.answer(now, exchange, purpose, batch, out)
@@ -48,6 +45,19 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             // Long over, or from a time that this guest has not reached.
             _ => Ok(()),
         }
+    }
+
+    /// Says the last answer again, but not to everyone who asks again at once: a small question must not
+    /// cost a large answer each time.
+    fn answer_again(&mut self, now: Now, out: &mut ToHostOutbox) -> Result<(), PartyError> {
+        let pause = self.settings.timing.resend / 2;
+        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
+        let Some(open) = open.filter(|open| lasted(open.answered, now.monotonic, pause)) else {
+            return Ok(());
+        };
+        open.answered = now.monotonic;
+        let answer = open.answer.clone();
+        self.say(now, answer, out)
     }
 
     fn answer(

@@ -3,7 +3,7 @@
 use super::{Card, Guest, Running, Stage, ToHostOutbox, write_card};
 use crate::error::{PartyError, agree};
 use crate::message::parts::Text;
-use crate::message::{Departure, Hello, PROTOCOL, Resume, Standing, ToHost, Welcome};
+use crate::message::{Departure, Hello, Missed, PROTOCOL, Resume, Standing, ToHost, Welcome};
 use crate::model::GuestModel;
 use crate::party::{Attempt, Now, Round, RunId};
 use crate::plan::Summary;
@@ -58,10 +58,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let current = self.running.as_ref().filter(|_| matches!(self.stage, Stage::Training));
         match current.map(|running| running.attempt) {
             Some(attempt) if welcome.attempt < attempt => Ok(()),
-            Some(attempt) if welcome.attempt == attempt => {
-                self.skip_to(welcome.resume);
-                Ok(())
-            }
+            Some(attempt) if welcome.attempt == attempt => self.skip_to(welcome.resume),
             _ => self.begin(now, welcome, out),
         }
     }
@@ -87,15 +84,25 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     }
 
     /// The same attempt goes on; under the policy `skip` perhaps some rounds later.
-    fn skip_to(&mut self, resume: Resume) {
-        let Some(running) = &mut self.running else { return };
-        if let Resume::AsYouAre(round) = resume
-            && round > running.done
-        {
-            running.done = round;
-            running.open = None;
-            running.early = None;
+    fn skip_to(&mut self, resume: Resume) -> Result<(), PartyError> {
+        match (resume, &self.running) {
+            (Resume::AsYouAre(missed), Some(running)) if missed.round > running.done => {
+                self.catch_up(missed)
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Goes on with its weights after rounds that were done without it.
+    fn catch_up(&mut self, missed: Missed) -> Result<(), PartyError> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        running.model.skip_to(missed.exchanges);
+        (running.done, running.open, running.early) = (missed.round, None, None);
+        if missed.best {
+            running.model.keep_best();
+            self.store.put(missed.round, &running.save()?)?;
+        }
+        Ok(())
     }
 
     /// A new attempt.
@@ -138,11 +145,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             }
             // It was taken for someone with another past: say again where this one stands.
             Resume::Exactly(_) => return self.greet(now, out),
-            Resume::AsYouAre(round) => {
+            Resume::AsYouAre(missed) => {
                 if let Some(&newest) = kept.last().filter(|_| fresh) {
                     running.restore(&self.store.get(newest)?)?;
                 }
-                round
+                missed.round
             }
         };
         if let Resume::Exactly(round) = resume {
@@ -153,7 +160,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         running.open = None;
         running.early = None;
         self.stage = Stage::Training;
-        Ok(())
+        match resume {
+            Resume::AsYouAre(missed) => self.catch_up(missed),
+            Resume::Exactly(_) => Ok(()),
+        }
     }
 
     pub(super) fn finish(
@@ -166,8 +176,14 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     ) -> Result<(), PartyError> {
         if !matches!(self.stage, Stage::Finished(_)) {
             let ours = self.running.as_ref().filter(|_| matches!(self.stage, Stage::Training));
-            if ours.is_none_or(|running| (running.run, running.attempt) != (run, attempt)) {
+            let Some(running) =
+                ours.filter(|running| (running.run, running.attempt) == (run, attempt))
+            else {
                 return Ok(());
+            };
+            // The end of the last exchange may be lost; if more is missing, the host must say what.
+            if running.done.next() < summary.rounds {
+                return self.greet(now, out);
             }
             if let Some(card) = &mut self.card {
                 card.finished = Some(summary.clone());

@@ -88,8 +88,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let Some(card) = &self.card else { return Ok(()) };
         let (run, attempt) = (card.run, card.attempt);
         let Some(summary) = card.finished.clone() else { return Ok(()) };
+        let skip = self.settings.absent == Absent::Skip;
         if let Some(seat) = self.seats.get_mut(party) {
             seat.asked = now.monotonic;
+            // Whoever was away must hear what it has missed first.
+            if skip && !seat.present {
+                return self.say(now, party, ToGuest::Call, out);
+            }
         }
         self.say(now, party, ToGuest::Finish { run, attempt, summary }, out)
     }
@@ -160,7 +165,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let resume = match live {
             Some(round) if has_it && round >= trained => Resume::Exactly(round),
             _ if has_it => Resume::Exactly(trained),
-            _ if skip => Resume::AsYouAre(done),
+            _ if skip => self.missed_by(standing),
             // All had kept it before anyone was told to finish: this greeting is an old one.
             _ if matches!(self.stage, Stage::Finishing(_)) => return Ok(()),
             Some(round) if round.precedes(done) && done == trained => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use traffic::Step;
 
-use super::{Absent, Event, Host, Kept, Stage, ToGuestOutbox};
+use super::{Absent, Event, Furthest, Host, Kept, Stage, ToGuestOutbox};
 use crate::error::{PartyError, differently_packed};
 use crate::message::parts::{Batch, Embedding};
 use crate::message::{Exchange, Purpose, Resume, Standing, ToGuest};
@@ -133,6 +133,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         seat.present = true;
         seat.spoke = true;
+        seat.active = Some(seat.session);
         seat.doubted = None;
         Ok(true)
     }
@@ -200,6 +201,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
         }
         running.done = round;
+        if round > self.furthest.round {
+            self.furthest = Furthest { round, reached: now.monotonic, returns: 0 };
+        }
         let just_trained = trained && running.trained.is_none();
         if just_trained {
             running.trained = Some(round);
@@ -252,10 +256,6 @@ impl<M: HostModel, S: Store> Host<M, S> {
     ) -> Result<(), PartyError> {
         let (Some(card), Some(running)) = (&self.card, &self.running) else { return Ok(()) };
         let (attempt, done) = (card.attempt, running.done);
-        if self.settings.absent == Absent::Skip {
-            self.welcome(now, party, Resume::AsYouAre(done), out)?;
-            return self.ask(now, party, out);
-        }
         let last =
             running.settled.as_ref().and_then(|settled| settled.messages.get(party)).cloned();
         let Some(seat) = self.seats.get(party) else { return Ok(()) };
@@ -278,6 +278,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 self.welcome(now, party, Resume::Exactly(done), out)?;
                 self.ask(now, party, out)
             }
+            // It has missed rounds, or its memory.
+            _ if self.settings.absent == Absent::Skip => {
+                let missed = self.missed_by(standing);
+                self.welcome(now, party, missed, out)?;
+                self.ask(now, party, out)
+            }
             _ => self.gather_again(now, party, out),
         }
     }
@@ -297,7 +303,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
             self.seats.keys().filter(|party| !open.answers.contains_key(party)).cloned().collect();
         for party in waiting {
             let Some(seat) = self.seats.get_mut(&party) else { continue };
-            let slow = lasted(since, now.monotonic, timing.limit);
+            // First, so that one who leaves and comes back all the time does not escape it.
+            if lasted(since, now.monotonic, timing.limit) {
+                return Err(self.away(now, &party, since));
+            }
             let silent = lasted(seat.heard, now.monotonic, timing.silence);
             let late = lasted(since, now.monotonic, timing.silence);
             let skips = self.settings.absent == Absent::Skip;
@@ -305,8 +314,6 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 seat.present = false;
                 self.events.push(Event::Missed(party.clone()));
                 self.without(now, &party, out)?;
-            } else if slow {
-                return Err(self.away(now, &party, since));
             } else if lasted(seat.asked, now.monotonic, timing.resend) && (seat.present || !skips) {
                 // Whoever has not spoken since it was welcomed may not know of it.
                 if !seat.spoke {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Absent, Card, Event, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
+use super::{Absent, Card, Event, Furthest, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
 use crate::course::{Course, Samples};
 use crate::error::{PartyError, agree, same_subject};
-use crate::message::parts::{HeldSteps, MAX_KEPT, PartError};
-use crate::message::{Hello, PROTOCOL, Resume, ToGuest, Welcome};
+use crate::message::parts::{HeldSteps, MAX_KEPT, PartError, Text};
+use crate::message::{Hello, Missed, PROTOCOL, Resume, Standing, ToGuest, Welcome};
 use crate::model::HostModel;
 use crate::party::{Attempt, Now, PartyId, Round};
 use crate::plan::Plan;
@@ -153,6 +153,15 @@ impl<M: HostModel, S: Store> Host<M, S> {
         newcomer: &PartyId,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
+        // Nobody can hold the run for ever by losing its memory again and again.
+        let Furthest { reached, returns, .. } = self.furthest;
+        if returns > 0 && lasted(reached, now.monotonic, self.settings.timing.limit) {
+            let seconds = now.monotonic.saturating_sub(reached).as_secs_f64();
+            let reason = format!("it came back without its memory {returns} times");
+            let (party, reason) = (newcomer.clone(), Some(Text::of(reason)));
+            return Err(PartyError::Absent { party, seconds, reason });
+        }
+        self.furthest.returns += 1;
         self.stage = Stage::Gathering(now.monotonic);
         if let Some(running) = &mut self.running {
             running.open = None;
@@ -189,12 +198,16 @@ impl<M: HostModel, S: Store> Host<M, S> {
             if let Some(&newest) = self.store.rounds()?.last().filter(|_| !live) {
                 self.load(newest)?;
             }
-            Resume::AsYouAre(self.round())
+            None
         } else {
             let round = self.common_round()?;
+            let lost = self.store.rounds()?.last().copied().unwrap_or_default().max(self.round());
+            if round == Round::START && lost > round {
+                self.events.push(Event::Restarted(lost));
+            }
             self.load(round)?;
             self.store.forget_after(round)?;
-            Resume::Exactly(round)
+            Some(Resume::Exactly(round))
         };
         self.stage = Stage::Training;
         self.events.push(Event::Begun(attempt, self.round()));
@@ -205,9 +218,25 @@ impl<M: HostModel, S: Store> Host<M, S> {
             .map(|(p, _)| p.clone())
             .collect();
         for party in here {
+            let standing = self.seats.get(&party).and_then(|seat| seat.hello.as_ref());
+            let standing = standing.map(|hello| hello.standing.clone()).unwrap_or_default();
+            let resume = resume.unwrap_or_else(|| self.missed_by(&standing));
             self.welcome(now, &party, resume, out)?;
         }
         self.open_next(now, out)
+    }
+
+    /// What a guest has missed, under the policy `skip`.
+    pub(super) fn missed_by(&self, standing: &Standing) -> Resume {
+        let attempt = self.card.as_ref().map(|card| card.attempt);
+        let live = standing.live.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
+        let knows = live.or(standing.kept.last().copied()).unwrap_or_default();
+        let course = self.running.as_ref().map(|running| &running.course);
+        Resume::AsYouAre(Missed {
+            round: self.round(),
+            exchanges: course.map_or(0, Course::exchanges),
+            best: course.and_then(Course::best_round).is_some_and(|best| best > knows),
+        })
     }
 
     /// The last round that the host and all guests have kept; round 0 nobody can lose.

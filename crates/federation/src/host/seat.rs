@@ -29,6 +29,8 @@ pub(super) struct Seat {
     /// a round since.
     pub welcome: Option<(u64, Attempt, Resume)>,
     pub spoke: bool,
+    /// The last session in which it has spoken of a round.
+    pub active: Option<u64>,
     /// When it was heard, told anything, and asked last.
     pub heard: Duration,
     pub told: Duration,
@@ -52,6 +54,7 @@ impl Seat {
             greetings: VecDeque::new(),
             welcome: None,
             spoke: false,
+            active: None,
             heard: now,
             told: now,
             asked: now,
@@ -62,8 +65,11 @@ impl Seat {
         }
     }
 
-    /// Whether a greeting is not newer than the last one of its session.
+    /// Whether a greeting is not newer than the last one of its session, or from before it took part.
     pub fn is_stale(&self, hello: &Hello) -> bool {
+        if self.active == Some(hello.session) && hello.standing.live.is_none() {
+            return true;
+        }
         let known = self.greetings.iter().find(|(session, _)| *session == hello.session);
         known.is_some_and(|(_, number)| hello.greeting <= *number)
     }

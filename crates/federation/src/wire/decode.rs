@@ -11,7 +11,7 @@ use crate::message::parts::{
     PartError, StepRange, Text,
 };
 use crate::message::{
-    Departure, Exchange, Hello, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
+    Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
 };
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
@@ -103,7 +103,9 @@ fn welcome(welcome: wire::Welcome) -> Result<Welcome, WireError> {
         plan: plan(required("plan", welcome.plan)?)?,
         resume: match required("resume", welcome.resume)? {
             welcome::Resume::Exactly(round) => Resume::Exactly(Round(round)),
-            welcome::Resume::AsYouAre(round) => Resume::AsYouAre(Round(round)),
+            welcome::Resume::AsYouAre(wire::AsYouAre { round, exchanges, best }) => {
+                Resume::AsYouAre(Missed { round: Round(round), exchanges, best })
+            }
         },
     })
 }

@@ -6,8 +6,9 @@ use super::{live, numbers};
 use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
-    Departure, Exchange, Hello, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
+    Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
 };
+use crate::party::Round;
 use crate::plan::{LocalVariant, Plan};
 
 pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
@@ -96,7 +97,9 @@ fn welcome(welcome: &Welcome) -> wire::Welcome {
         plan: Some(plan(&welcome.plan)),
         resume: Some(match welcome.resume {
             Resume::Exactly(round) => welcome::Resume::Exactly(round.0),
-            Resume::AsYouAre(round) => welcome::Resume::AsYouAre(round.0),
+            Resume::AsYouAre(Missed { round: Round(round), exchanges, best }) => {
+                welcome::Resume::AsYouAre(wire::AsYouAre { round, exchanges, best })
+            }
         }),
     }
 }

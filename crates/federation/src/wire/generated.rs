@@ -191,10 +191,24 @@ pub mod welcome {
         /// with the weights that it had after this round
         #[prost(uint64, tag = "7")]
         Exactly(u64),
-        /// with its newest weights, as if this round had just finished
-        #[prost(uint64, tag = "8")]
-        AsYouAre(u64),
+        /// with its newest weights, although rounds were done without it
+        #[prost(message, tag = "8")]
+        AsYouAre(super::AsYouAre),
     }
+}
+/// What a guest has missed that goes on with its newest weights.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct AsYouAre {
+    /// it goes on as if this one had just finished
+    #[prost(uint64, tag = "1")]
+    pub round: u64,
+    /// training exchanges until then
+    #[prost(uint64, tag = "2")]
+    pub exchanges: u64,
+    /// these weights were among the best so far when it was away: remember them
+    #[prost(bool, tag = "3")]
+    pub best: bool,
 }
 /// How the parties train.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]

@@ -10,7 +10,9 @@ use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_KEPT, MAX_RANGES, MAX_STEP, MAX_STEPS,
     MAX_TEXT, StepRange, Text, Values,
 };
-use crate::message::{Departure, Exchange, Hello, Purpose, Resume, Standing, Terms, Welcome};
+use crate::message::{
+    Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
+};
 use crate::party::{Attempt, Now, PartyId, Round, RunId};
 use crate::plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
 
@@ -146,7 +148,9 @@ fn plan() -> impl Strategy<Value = Plan> {
 fn to_guest() -> impl Strategy<Value = ToGuest> {
     let resume = prop_oneof![
         any::<u64>().prop_map(|round| Resume::Exactly(Round(round))),
-        any::<u64>().prop_map(|round| Resume::AsYouAre(Round(round)))
+        (any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(round, exchanges, best)| {
+            Resume::AsYouAre(Missed { round: Round(round), exchanges, best })
+        })
     ];
     let welcome = (
         (any::<u32>(), text(), any::<u64>(), any::<u64>(), any::<u32>()),
@@ -303,6 +307,45 @@ fn what_is_beyond_bounds_is_refused() {
     assert!(embedding(1, &[]).contains("found 0"));
     assert!(embedding(1, &vec![0.0; MAX_VALUES + 1]).contains("at most"));
 
+    let packed = |width, values| {
+        refused_by_host(to_host::Message::Embedding(generated::Embedding {
+            exchange: an_exchange(),
+            purpose: 1,
+            numbers: Some(generated::Numbers { width, values: Some(values) }),
+        }))
+    };
+    let f16 = |width, exponent, numbers: Vec<u8>| {
+        packed(width, numbers::Values::F16(generated::Halves { exponent, numbers: numbers.into() }))
+    };
+    assert!(f16(1, 0, vec![0; 3]).contains("a multiple of 2"));
+    assert!(f16(1, 0, vec![]).contains("found 0"));
+    assert!(f16(3, 0, vec![0; 4]).contains("a whole number of samples of 3"));
+    assert!(f16(1, 114, vec![0; 2]).contains("exponent of numbers: found 114"));
+    assert!(f16(1, i32::MIN, vec![0; 2]).contains("expected -125 to 113"));
+    // Infinity, and not a number.
+    assert!(f16(1, 0, vec![0x00, 0x7c]).contains("finite numbers"));
+    assert!(f16(1, 0, vec![0x01, 0x7c]).contains("finite numbers"));
+    // The largest one, times too much.
+    assert!(f16(1, 113, vec![0xff, 0x7b]).contains("finite numbers"));
+    assert!(f16(1, 0, vec![0; 2 * (MAX_VALUES + 1)]).contains("at most"));
+
+    let q8 = |width, steps: &[f32], codes: Vec<u8>| {
+        let steps: Vec<u8> = steps.iter().flat_map(|step| step.to_le_bytes()).collect();
+        let codes = generated::Codes { steps: steps.into(), codes: codes.into() };
+        packed(width, numbers::Values::Q8(codes))
+    };
+    assert!(q8(2, &[1.0], vec![1, 2]).contains("steps of numbers: found 1, expected 2"));
+    assert!(q8(2, &[1.0; 2], vec![1, 2, 3]).contains("a whole number of samples of 2"));
+    assert!(q8(0, &[], vec![]).contains("found 0"));
+    assert!(q8(1, &[1.0], vec![]).contains("found 0"));
+    assert!(q8(1, &[1.0], vec![0x80]).contains("codes of numbers: found -128"));
+    assert!(q8(1, &[-1.0], vec![1]).contains("steps of numbers: found -1"));
+    assert!(q8(1, &[f32::NAN], vec![1]).contains("steps of numbers: found NaN"));
+    assert!(q8(1, &[f32::INFINITY], vec![1]).contains("steps of numbers: found inf"));
+    assert!(q8(1, &[f32::MIN_POSITIVE / 2.0], vec![1]).contains("steps of numbers"));
+    assert!(q8(1, &[f32::MAX], vec![2]).contains("finite numbers"));
+    assert!(q8(1, &[1.0], vec![0; MAX_VALUES + 1]).contains("at most"));
+
     let ask = |first, offset| {
         let ask = generated::Ask { exchange: an_exchange(), purpose: 1, first, offset };
         refused_by_guest(to_guest::Message::Ask(ask))
@@ -370,4 +413,27 @@ fn an_exchange_is_its_numbers() {
     let numbers = 2 * 4 * samples * width;
     assert!(bytes > numbers, "{bytes} bytes for {numbers}");
     assert!(bytes * 100 < numbers * 102, "{bytes} bytes for {numbers}");
+}
+
+/// Half the bytes, and a quarter: for the same exchange as above, in both directions.
+#[test]
+fn compressed_numbers_are_half_and_a_quarter() {
+    let exchange = Exchange { run: RunId(u64::MAX), attempt: Attempt(9), round: Round(100_000) };
+    let (samples, width) = (128, 34);
+    let length = |compression: Compression| {
+        let numbers = (0..samples * width).map(|i| (i as f32).sin()).collect();
+        let values = compression.pack(width, numbers).unwrap();
+        let purpose = Purpose::Train;
+        let embedding = Embedding(values.clone());
+        encode_to_host(&released(ToHost::Embedding { exchange, purpose, embedding })).len()
+            + encode_to_guest(&released(ToGuest::Gradient {
+                exchange,
+                gradient: EmbeddingGradient(values),
+            }))
+            .len()
+    };
+    let plain = length(Compression::None) as f64;
+    // One exponent for 4352 numbers; a step of 4 bytes for 128 numbers; and what stands around them.
+    assert!((length(Compression::F16) as f64 / plain - 0.5).abs() < 0.005);
+    assert!((length(Compression::Q8) as f64 / plain - 0.25 * (1.0 + 4.0 / 128.0)).abs() < 0.005);
 }

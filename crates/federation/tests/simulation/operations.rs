@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use crate::disk::Death;
+
 /// One thing that happens. Messages are on their way in one line, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Op {
@@ -21,6 +23,8 @@ pub enum Op {
     Replay(usize),
     /// A party loses its memory (0 is the host) and what is on its way to it.
     Crash(usize),
+    /// A party will lose its memory in the middle of its next checkpoint (0 is the host).
+    CrashInCheckpoint(usize, Death),
     /// It comes back with its disk.
     Restart(usize),
     /// A guest loses its memory and its disk.
@@ -36,6 +40,10 @@ pub fn lists(most: usize, long: bool) -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(if long { 2000 } else { 40 }), 0..most)
 }
 
+fn death() -> impl Strategy<Value = Death> {
+    prop_oneof![Just(Death::Before), Just(Death::Between), Just(Death::After)]
+}
+
 fn op(longest: u64) -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (1..12usize).prop_map(Op::Deliver),
@@ -46,6 +54,7 @@ fn op(longest: u64) -> impl Strategy<Value = Op> {
         1 => Just(Op::Reverse),
         2 => (0..60usize).prop_map(Op::Replay),
         1 => (0..4usize).prop_map(Op::Crash),
+        1 => (0..4usize, death()).prop_map(|(party, death)| Op::CrashInCheckpoint(party, death)),
         1 => (0..4usize).prop_map(Op::Restart),
         1 => (0..4usize).prop_map(Op::Tear),
         2 => (1..=longest).prop_map(Op::Pause),

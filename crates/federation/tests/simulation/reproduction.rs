@@ -1,11 +1,13 @@
 //! Lists that once failed, by what they showed.
 
+use crate::disk::Death;
 use crate::operations::Op::{
-    Crash, Delay, Deliver, LoseAnswers, LoseDisk, Pause, Replay, Restart, Reverse,
+    Crash, CrashInCheckpoint, Delay, Deliver, LoseAnswers, LoseDisk, Pause, Replay, Restart,
+    Reverse,
 };
-use crate::world::World;
+use crate::world::{Setting, World};
 use crate::{Outcome, ends_alike, outcome, undisturbed};
-use federation::Absent;
+use federation::{Absent, Compression};
 
 /// A crash of everyone at every moment of a run.
 #[test]
@@ -38,14 +40,15 @@ fn a_guest_that_misses_the_end_is_told_later() {
 #[test]
 fn a_guest_that_stays_away_stops_everyone() {
     for messages in [0, 5, 20] {
-        let mut world = crate::world::World::new(Absent::Wait, 2);
+        let mut world = World::new(Setting::new(Absent::Wait, 2));
         for op in [Deliver(messages), Crash(1), Pause(11_000)] {
             world.apply(op);
         }
         let found = world.recover();
         assert!(matches!(found, Outcome::Stopped(_)), "after {messages} messages: {found:?}");
     }
-    let found = outcome(Absent::Stop, 2, &[Deliver(20), Crash(1), Pause(90), Restart(1)]);
+    let found =
+        outcome(Setting::new(Absent::Stop, 2), &[Deliver(20), Crash(1), Pause(90), Restart(1)]);
     assert!(matches!(found, Outcome::Stopped(_)), "{found:?}");
 }
 
@@ -83,7 +86,7 @@ fn greetings_in_the_wrong_order_do_not_shut_the_guest_out() {
         Pause(1),
         Reverse,
     ];
-    let found = outcome(Absent::Skip, 3, &list);
+    let found = outcome(Setting::new(Absent::Skip, 3), &list);
     assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
 }
 
@@ -104,7 +107,7 @@ fn a_greeting_from_the_beginning_comes_again_at_the_end() {
 fn a_guest_that_lost_its_disk_does_not_erase_those_of_the_others() {
     let mut refused = 0;
     for messages in 1..50 {
-        let mut world = World::new(Absent::Wait, 2);
+        let mut world = World::new(Setting::new(Absent::Wait, 2));
         for op in [Deliver(messages), LoseDisk(1)] {
             world.apply(op);
         }
@@ -113,7 +116,7 @@ fn a_guest_that_lost_its_disk_does_not_erase_those_of_the_others() {
         let Outcome::Stopped(words) = found else {
             // Possible only where there was nothing to lose.
             assert!(kept.is_empty(), "after {messages} messages: {found:?}");
-            assert_eq!(&found, undisturbed(2), "after {messages} messages");
+            assert_eq!(&found, undisturbed(2, Compression::None), "after {messages} messages");
             continue;
         };
         assert!(words[1].contains("checkpoints: found none, expected of rounds"), "{words:?}");
@@ -122,4 +125,49 @@ fn a_guest_that_lost_its_disk_does_not_erase_those_of_the_others() {
     }
     // Checkpoints begin with round 3 of 9.
     assert!(refused > 20, "{refused}");
+}
+
+/// A crash between a checkpoint and what follows it: the party has kept a round that nobody has heard of.
+#[test]
+fn one_dies_in_its_checkpoint() {
+    for messages in 0..40 {
+        for party in 0..3 {
+            for death in [Death::Before, Death::Between, Death::After] {
+                let dies = CrashInCheckpoint(party, death);
+                ends_alike(2, &[Deliver(messages), dies, Deliver(60), Pause(25), Restart(party)]);
+            }
+        }
+    }
+}
+
+/// The disks of the simulation do what folders do.
+#[test]
+fn real_folders_end_alike() {
+    for messages in (1..60).step_by(9) {
+        for party in 0..3 {
+            let setting = Setting { folders: true, ..Setting::new(Absent::Wait, 2) };
+            let list = [Deliver(messages), Crash(party), Pause(25), Restart(party)];
+            assert_eq!(&outcome(setting, &list), undisturbed(2, Compression::None));
+        }
+    }
+}
+
+/// A guest that loses its memory again and again, whenever the others have just gone back for it.
+#[test]
+fn a_guest_that_keeps_coming_back_does_not_hold_the_run_for_ever() {
+    let mut world = World::new(Setting::new(Absent::Wait, 2));
+    world.apply(Deliver(30));
+    // The limit is 10 000 seconds, each return takes 20.
+    let mut returns = 0;
+    while !world.host_has_ended() {
+        for op in [Restart(1), Pause(10), Deliver(4), Pause(10)] {
+            world.apply(op);
+        }
+        returns += 1;
+        assert!(returns < 1000, "the host still waits");
+    }
+    assert!(returns > 100, "{returns}: others may fail a few times");
+    let found = world.recover();
+    let Outcome::Stopped(words) = found else { unreachable!("{found:?}") };
+    assert!(words[0].contains("it came back without its memory"), "{words:?}");
 }

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use federation::message::parts::{EmbeddingGradient, Values};
+use federation::message::parts::{Embedding, EmbeddingGradient, Values};
 use federation::model::{Embeddings, GuestModel, HostModel, Learned, ModelFailure};
 use federation::{LocalUpdates, Numbers, PartyId, Plan, Samples};
 use neural::{hash, unit};
@@ -93,17 +93,26 @@ pub struct ToyGuest {
     name: String,
     line: Line,
     embedded: Vec<Step>,
+    /// Training exchanges, with or without it.
+    exchanges: u64,
 }
 
 impl ToyGuest {
     pub fn new(party: &PartyId) -> Self {
         let name = party.to_string();
-        Self { line: Line::new(&name, WIDTH), name, embedded: Vec::new() }
+        Self { line: Line::new(&name, WIDTH), name, embedded: Vec::new(), exchanges: 0 }
     }
 
     /// Everything that training has changed.
     pub fn bits(&self) -> Vec<u32> {
-        self.line.bits()
+        let mut bits = self.line.bits();
+        bits.push(self.exchanges as u32);
+        bits
+    }
+
+    /// Training exchanges, with or without it.
+    pub fn exchanges(&self) -> u64 {
+        self.exchanges
     }
 
     fn values(&self, steps: &[Step], weights: &[f32]) -> Vec<f32> {
@@ -131,7 +140,11 @@ impl GuestModel for ToyGuest {
             }
         }
         self.line.descend(&own);
+        self.exchanges += 1;
         Ok(())
+    }
+    fn skip_to(&mut self, exchanges: u64) {
+        self.exchanges = exchanges;
     }
     fn judge(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure> {
         Ok(self.values(steps, &self.line.weights))
@@ -143,11 +156,16 @@ impl GuestModel for ToyGuest {
         Ok(self.values(steps, &self.line.best))
     }
     fn save(&self) -> Result<Vec<u8>, ModelFailure> {
-        Ok(self.line.save())
+        let mut bytes = self.exchanges.to_le_bytes().to_vec();
+        bytes.extend(self.line.save());
+        Ok(bytes)
     }
     fn restore(&mut self, saved: &[u8]) -> Result<(), ModelFailure> {
+        let cut = || ModelFailure("found too few bytes".to_owned());
+        let (exchanges, line) = saved.split_first_chunk().ok_or_else(cut)?;
         self.embedded.clear();
-        self.line.restore(saved)
+        self.exchanges = u64::from_le_bytes(*exchanges);
+        self.line.restore(line)
     }
 }
 
@@ -170,6 +188,21 @@ impl ToyHost {
         let mut bits = self.line.bits();
         bits.extend(self.estimates.iter().flat_map(|(&step, &bits)| [step as u32, bits]));
         bits
+    }
+
+    /// Whether the estimates are those of the best weights of some of the guests, the others absent.
+    pub fn estimated_with_some(&self, guests: &BTreeMap<PartyId, &ToyGuest>) -> bool {
+        let steps: Vec<Step> = self.estimates.keys().map(|step| Step(*step)).collect();
+        (0..1usize << guests.len()).any(|some| {
+            let embeddings = guests.iter().enumerate().map(|(place, (party, guest))| {
+                let values = guest.values(&steps, &guest.line.best);
+                let there = (some >> place) & 1 == 1;
+                let embedding = Values::new(WIDTH, values).ok().filter(|_| there);
+                (party.clone(), embedding.map(Embedding))
+            });
+            let y = self.output(&steps, &embeddings.collect(), &self.line.best);
+            y.iter().zip(self.estimates.values()).all(|(y, bits)| y.to_bits() == *bits)
+        })
     }
 
     fn output(&self, steps: &[Step], embeddings: &Embeddings, weights: &[f32]) -> Vec<f32> {

@@ -9,11 +9,13 @@ use federation::ledger::{MemorySink, audit};
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Compression, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger, MemoryStore, Now,
-    PartyId, Round, RunId, Store, Timing, ToGuest, ToHost,
+    Absent, Compression, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger,
+    Now, PartyId, Round, RunId, Store, Timing, ToGuest, ToHost,
 };
+use tempfile::TempDir;
 use traffic::Step;
 
+use crate::disk::DiskStore;
 use crate::operations::Op;
 use crate::toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
 
@@ -47,7 +49,9 @@ enum Sent {
 /// What outlives a crash.
 #[derive(Default)]
 struct Disk {
-    store: MemoryStore,
+    store: DiskStore,
+    /// A real folder instead.
+    folder: Option<TempDir>,
     ledger: MemorySink,
     /// Messages that have left.
     sent: u64,
@@ -55,50 +59,79 @@ struct Disk {
     torn: u64,
 }
 
+/// What the parties are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub absent: Absent,
+    pub guests: usize,
+    pub compression: Compression,
+    /// Whether disks are real folders.
+    pub folders: bool,
+}
+
+impl Setting {
+    pub fn new(absent: Absent, guests: usize) -> Self {
+        Self { absent, guests, compression: Compression::None, folders: false }
+    }
+}
+
+impl Disk {
+    fn new(folders: bool) -> Self {
+        let folder = folders.then(|| tempfile::tempdir().expect("a folder"));
+        Self { folder, ..Self::default() }
+    }
+
+    fn store(&self) -> Box<dyn Store> {
+        match &self.folder {
+            Some(folder) => Box::new(FolderStore::open(folder.path()).expect("a folder")),
+            None => Box::new(self.store.clone()),
+        }
+    }
+}
+
 pub struct World {
-    absent: Absent,
+    setting: Setting,
     now: Duration,
-    host: Option<Host<ToyHost, MemoryStore>>,
+    host: Option<Host<ToyHost, Box<dyn Store>>>,
     host_disk: Disk,
-    guests: BTreeMap<PartyId, Option<Guest<ToyGuest, MemoryStore>>>,
+    guests: BTreeMap<PartyId, Option<Guest<ToyGuest, Box<dyn Store>>>>,
     disks: BTreeMap<PartyId, Disk>,
     sessions: u64,
     queue: VecDeque<Sent>,
     past: Vec<Sent>,
+    /// Whether any party was missed or has lost its memory.
+    disturbed: bool,
 }
 
 fn host_id() -> PartyId {
     PartyId::new("host").expect("a name")
 }
 
-fn terms() -> Terms {
-    Terms {
-        network_hash: Text::of("toy"),
-        step_s: 10.0,
-        origin_s: 0.0,
-        window: 1,
-        compression: Compression::None,
-    }
+fn terms(compression: Compression) -> Terms {
+    Terms { network_hash: Text::of("toy"), step_s: 10.0, origin_s: 0.0, window: 1, compression }
 }
 
 impl World {
-    pub fn new(absent: Absent, guests: usize) -> Self {
+    pub fn new(setting: Setting) -> Self {
+        let guests = setting.guests;
         let names = ["a", "b", "c"].into_iter().take(guests);
         let names = names.map(|name| PartyId::new(name).expect("a name"));
         let mut world = World {
-            absent,
+            setting,
             now: Duration::ZERO,
             host: None,
-            host_disk: Disk::default(),
+            host_disk: Disk::new(setting.folders),
             guests: names.map(|name| (name, None)).collect(),
             disks: BTreeMap::new(),
             sessions: 0,
             queue: VecDeque::new(),
             past: Vec::new(),
+            disturbed: false,
         };
         for party in 0..=guests {
             world.restart(party);
         }
+        world.disturbed = false;
         world.tick();
         world
     }
@@ -148,6 +181,11 @@ impl World {
                 self.queue.extend(message);
             }
             Op::Crash(party) => self.crash(party),
+            Op::CrashInCheckpoint(0, death) => self.host_disk.store.kill(death),
+            Op::CrashInCheckpoint(party, death) => {
+                let disk = self.guest(party).and_then(|guest| self.disks.get(&guest));
+                disk.into_iter().for_each(|disk| disk.store.kill(death));
+            }
             Op::Restart(party) => self.restart(party),
             Op::LoseDisk(party) => self.lose_disk(party),
             Op::Tear(party) => self.tear(party),
@@ -157,6 +195,7 @@ impl World {
 
     /// The faults are over: lost parties come back, messages arrive, time passes.
     pub fn recover(&mut self) -> Outcome {
+        self.disks.values().chain([&self.host_disk]).for_each(|disk| disk.store.spare());
         for party in 0..=self.guests.len() {
             if if party == 0 { self.host.is_none() } else { self.is_down(party) } {
                 self.restart(party);
@@ -231,6 +270,11 @@ impl World {
 
     fn sent_by_host(&mut self, out: federation::host::ToGuestOutbox) {
         self.host_disk.sent += out.len() as u64;
+        let events = self.host.as_mut().map(Host::take_events).unwrap_or_default();
+        self.disturbed |= events.iter().any(|event| matches!(event, Event::Missed(_)));
+        if self.host_disk.store.has_killed() {
+            return self.crash(0);
+        }
         let sent = out.into_iter().map(|(to, m)| Sent::ToGuest(to, m.into_message()));
         self.queue.extend(sent);
     }
@@ -238,12 +282,17 @@ impl World {
     fn sent_by_guest(&mut self, party: &PartyId, out: federation::guest::ToHostOutbox) {
         if let Some(disk) = self.disks.get_mut(party) {
             disk.sent += out.len() as u64;
+            if disk.store.has_killed() {
+                let number = self.guests.keys().position(|guest| guest == party);
+                return self.crash(1 + number.expect("a guest"));
+            }
         }
         let sent = out.into_iter().map(|m| Sent::ToHost(party.clone(), m.into_message()));
         self.queue.extend(sent);
     }
 
     fn crash(&mut self, party: usize) {
+        self.disturbed = true;
         if party == 0 {
             self.host = None;
             self.queue.retain(|message| matches!(message, Sent::ToGuest(..)));
@@ -256,13 +305,13 @@ impl World {
     fn lose_disk(&mut self, party: usize) {
         self.crash(party);
         if let Some(guest) = self.guest(party) {
-            self.disks.insert(guest, Disk::default());
+            self.disks.insert(guest, Disk::new(self.setting.folders));
         }
     }
 
     /// Rounds of which the host has a checkpoint.
     pub fn kept_by_host(&self) -> Vec<Round> {
-        self.host_disk.store.rounds().expect("a store in memory")
+        self.host_disk.store().rounds().expect("a store")
     }
 
     /// The disk did not get all of the last line: as if the party had died in the middle of it.
@@ -297,18 +346,18 @@ impl World {
             guests: guests.iter().map(|guest| (guest.clone(), WIDTH as u32)).collect(),
             software: Text::of("toy"),
             run: RunId(3),
-            terms: terms(),
+            terms: terms(self.setting.compression),
             subject: Text::of("test"),
             plan: plan(),
             samples: samples(),
             shuffle: true,
             patience: 10,
-            absent: self.absent,
+            absent: self.setting.absent,
             timing: TIMING,
         };
         let ledger = Ledger::in_memory(&self.host_disk.ledger, &host_id()).expect("a whole ledger");
         let make = Box::new(move |_: &_| Ok(ToyHost::new(guests.clone())));
-        let host = Host::new(settings, make, self.host_disk.store.clone(), ledger, self.now());
+        let host = Host::new(settings, make, self.host_disk.store(), ledger, self.now());
         self.host = Some(host.expect("a host that can go on"));
     }
 
@@ -319,18 +368,19 @@ impl World {
             host: host_id(),
             software: Text::of("toy"),
             session: self.sessions,
-            terms: terms(),
+            terms: terms(self.setting.compression),
             subject: Text::of("test"),
             held: HeldSteps::of((0..10).map(Step)).expect("steps"),
             width: WIDTH as u32,
             timing: TIMING,
         };
         let now = self.now();
-        let disk = self.disks.entry(party.clone()).or_default();
+        let folders = self.setting.folders;
+        let disk = self.disks.entry(party.clone()).or_insert_with(|| Disk::new(folders));
         let ledger = Ledger::in_memory(&disk.ledger, &party).expect("a whole ledger");
         let name = party.clone();
         let make = Box::new(move |_: &_| Ok(ToyGuest::new(&name)));
-        let guest = Guest::new(settings, make, disk.store.clone(), ledger, now);
+        let guest = Guest::new(settings, make, disk.store(), ledger, now);
         self.guests.insert(party, Some(guest.expect("a guest that can go on")));
     }
 
@@ -356,6 +406,36 @@ impl World {
         } else {
             Outcome::Stopped(self.words())
         }
+    }
+
+    pub fn host_has_ended(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| host.ended().is_some())
+    }
+
+    /// Whether any party was missed or has lost its memory.
+    pub fn was_disturbed(&self) -> bool {
+        self.disturbed
+    }
+
+    /// What must hold when all have finished, also where the host has gone on without a guest.
+    pub fn check_agreement(&self) {
+        let host = self.host.as_ref().expect("a host");
+        let Some(HostEnd::Finished(summary)) = host.ended() else { return };
+        let mut models = BTreeMap::new();
+        for (party, guest) in &self.guests {
+            let guest = guest.as_ref().expect("a guest");
+            let Some(GuestEnd::Finished(its)) = guest.ended() else { return };
+            assert_eq!(its, summary, "summary of {party}");
+            let model = guest.model().expect("a model");
+            // Learning rates follow from this: a guest that was away goes on with those of the others.
+            let exchanges = u64::from(summary.epochs) * 3;
+            assert_eq!(model.exchanges(), exchanges, "training exchanges of {party}");
+            models.insert(party.clone(), model);
+        }
+        let model = host.model().expect("a model");
+        assert!(summary.validation.is_finite());
+        // Everyone ends with the weights that the estimates were made with.
+        assert!(model.estimated_with_some(&models), "estimates of no weights that were kept");
     }
 
     /// Where everyone stands, in words.

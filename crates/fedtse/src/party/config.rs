@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use estimator::{Architecture, Crossing};
 use federation::Timing;
 use federation::grpc::Identity;
@@ -24,7 +24,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<(C, PathBuf)> {
     let length = std::fs::metadata(path).with_context(|| format!("{shown}"))?.len();
     ensure!(length <= MOST_BYTES, "{shown}: found {length} bytes, expected at most {MOST_BYTES}");
     let text = std::fs::read_to_string(path).with_context(|| format!("{shown}"))?;
-    let config = toml::from_str(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
+    let config = toml::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
     Ok((config, path.parent().unwrap_or(Path::new("")).to_owned()))
 }
 
@@ -77,12 +77,14 @@ impl PatienceSection {
             );
             Ok(Duration::from_secs_f64(found))
         };
-        Ok(Timing {
+        let timing = Timing {
             resend: seconds("resend_s", self.resend_s)?,
             heartbeat: seconds("heartbeat_s", self.heartbeat_s)?,
             silence: seconds("silence_s", self.silence_s)?,
             limit: seconds("limit_s", self.limit_s)?,
-        })
+        };
+        timing.check().map_err(|error| anyhow!("patience.{}_s: {error}", error.field))?;
+        Ok(timing)
     }
 }
 

@@ -142,6 +142,9 @@ impl HostWatch<HostOf, FolderStore> for Board<'_> {
                 info!(attempt = attempt.0, round = round.0, "all parties go on from this round");
                 self.begun.get_or_insert_with(Instant::now);
             }
+            Event::Restarted(lost) => {
+                warn!(lost = lost.0, "no checkpoint is kept by all: the run begins anew");
+            }
             Event::Kept(round) => info!(round = round.0, "checkpoint"),
             Event::Round(round) => self.gauges.shown().round = round.0,
             Event::Epoch(epoch) => {
