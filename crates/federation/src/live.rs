@@ -17,7 +17,8 @@
 //!   estimate says so: [`Participation`].
 //! - What comes after that is late, what comes twice a duplicate; both are counted and change nothing.
 //! - A guest that has missed [`PATIENT_STEPS`] steps in a row is not waited for until it is heard
-//!   again, so that one slow guest does not slow down all estimates.
+//!   again, so that one slow guest does not slow down all estimates; nor is one that has joined
+//!   later, until its first embedding comes.
 //! - Memory is bounded: [`MAX_AHEAD`] embeddings of a guest wait for their steps to open, and
 //!   [`MAX_OPEN`] steps for their guests.
 

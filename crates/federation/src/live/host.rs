@@ -210,7 +210,7 @@ impl<M: LiveModel> LiveHost<M> {
         };
         if let Some(seat) = self.seats.get_mut(from) {
             if seat.session != Some(hello.session) {
-                seat.join(hello.session);
+                seat.join(hello.session, self.settled.is_some());
                 self.events.push(LiveEvent::Joined(from.clone()));
             }
             // A transport without connections has nobody else to say so.

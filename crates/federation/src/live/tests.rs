@@ -244,13 +244,17 @@ fn estimates_go_on_without_a_guest_that_is_gone_and_with_it_when_it_returns() {
         embedding: Embedding(Values::new(1, vec![-1.0]).expect("values")),
     };
     host.handle(at(40), &party("b"), ToHost::Live(old));
-    host.open(at(50), Step(1), 0);
-    send(&mut host, &mut a, "a", 60, 1);
-    send(&mut host, &mut b, "b", 60, 1);
+    // It has a window to fill first, for which nobody waits.
+    send(&mut host, &mut a, "a", 45, 1);
+    host.open(at(45), Step(1), 0);
+    assert_eq!(estimates(&mut host)[0].guests[&party("b")], Participation::Late);
+    send(&mut host, &mut b, "b", 50, 2);
+    host.open(at(50), Step(2), 0);
+    send(&mut host, &mut a, "a", 60, 2);
     let made = estimates(&mut host);
-    assert_eq!(made[0].estimate, BTreeMap::from([("a".into(), 1.0), ("b".into(), 1.0)]));
+    assert_eq!(made[0].estimate, BTreeMap::from([("a".into(), 2.0), ("b".into(), 2.0)]));
     // One that says nothing for long is absent although its connection stands.
-    host.open(at(60 + SILENCE), Step(2), 0);
+    host.open(at(60 + SILENCE), Step(3), 0);
     let made = estimates(&mut host);
     assert!(made[0].guests.values().all(|guest| *guest == Participation::Absent), "{made:?}");
 }
@@ -310,8 +314,7 @@ fn a_guest_sends_nothing_that_nobody_can_use() {
     let mut host = host(&["a"]);
     join(&mut host, &mut a, "a", at(0));
     host.open(at(0), Step(5), 0);
-    let settled: Vec<_> = host.tick(at(DEADLINE));
-    for (_, message) in settled {
+    for (_, message) in host.tick(at(DEADLINE)) {
         a.handle(at(DEADLINE), message.into_message());
     }
     assert_eq!(a.newest_settled(), Some(Step(5)));
@@ -334,14 +337,9 @@ fn nobody_waits_for_ever() {
     assert_eq!(a.tick(at(1000)).len(), 1, "it greets again");
     a.tick(at(20_000));
     assert!(matches!(a.ended(), Some(crate::PartyError::HostSilent { .. })));
-    // Those who ask the wrong kind of host are told at once.
     let mut host = host(&["a"]);
-    let answers = host.handle(
-        at(0),
-        &party("a"),
-        ToHost::Leave { session: 9, departure: Departure::Stopped },
-    );
-    assert!(answers.is_empty(), "a stranger's goodbye is no news");
+    let goodbye = ToHost::Leave { session: 9, departure: Departure::Stopped };
+    assert!(host.handle(at(0), &party("a"), goodbye).is_empty(), "a stranger's goodbye is no news");
     host.stop(at(0), Text::of("enough"));
     assert!(host.ended().is_some() && host.open(at(1), Step(1), 0).is_empty());
 }

@@ -68,12 +68,13 @@ impl Seat {
     }
 
     /// A session begins, or goes on over another connection; what another has sent is not its own.
-    pub fn join(&mut self, session: u64) {
+    /// Whoever joins while estimates are made has a window to fill first: nobody waits for that.
+    pub fn join(&mut self, session: u64, under_way: bool) {
         self.session = Some(session);
         if std::mem::replace(&mut self.last, session) != session {
             self.ahead.clear();
+            self.missed = if under_way { PATIENT_STEPS } else { 0 };
         }
-        self.missed = 0;
         self.asked = None;
     }
 
