@@ -203,11 +203,12 @@ mod tests {
         assert_eq!(jobs, curve_plans::local_updates().jobs(&range()));
         for job in &jobs {
             assert!(job.variant.curve);
-            let epochs = (job.architecture == Some(Architecture::Link))
-                .then_some(())
-                .and(job.variant.q)
-                .map(|q| 100_usize.div_ceil(q as usize));
-            assert_eq!(job.variant.epochs, epochs, "{}", job.name());
+            // `link` is trained for 100 epochs, in one cycle of the learning rate.
+            let updates = job.variant.epochs.unwrap_or(100) * job.variant.q.unwrap_or(1) as usize;
+            let shorter = job.variant.q.is_none() && job.variant.epochs.is_some();
+            let link = job.architecture == Some(Architecture::Link);
+            assert!(!link || shorter || (100..103).contains(&updates), "{}", job.name());
+            assert!(link || job.variant.epochs.is_none());
         }
     }
 
