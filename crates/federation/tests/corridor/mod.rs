@@ -161,13 +161,13 @@ pub fn steps(range: Range<i64>) -> Vec<Step> {
     range.map(Step).collect()
 }
 
-pub fn terms() -> Terms {
+pub fn terms(compression: Compression) -> Terms {
     Terms {
         network_hash: Text::of("sha256:corridor"),
         step_s: 10.0,
         origin_s: 0.0,
         window: 9,
-        compression: Compression::None,
+        compression,
     }
 }
 
@@ -180,6 +180,15 @@ pub fn table(shape: &ModelShape) -> Table {
 
 /// Host and guests of a shape, each with its columns.
 pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+    packed_parties(shape, plan, Compression::None)
+}
+
+/// The same with some compression.
+pub fn packed_parties(
+    shape: &ModelShape,
+    plan: &Plan,
+    compression: Compression,
+) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let network = corridor().expect("the corridor");
     let whole = table(shape).0;
     let host_model = move |plan: &Plan, shape: &ModelShape| {
@@ -205,7 +214,7 @@ pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostOf, BTreeMap<PartyId, Gu
             host: host_id.clone(),
             software: Text::of("test"),
             session: hash([9, from as u64]) | 1,
-            terms: terms(),
+            terms: terms(compression),
             subject: Text::of("test"),
             held: HeldSteps::of(steps(0..ESTIMATE.end)).expect("steps"),
             width,
@@ -227,7 +236,7 @@ pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostOf, BTreeMap<PartyId, Gu
         guests: widths,
         software: Text::of("test"),
         run: RunId(7),
-        terms: terms(),
+        terms: terms(compression),
         subject: Text::of("test"),
         plan: plan.clone(),
         samples: Samples {
