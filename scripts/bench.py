@@ -62,7 +62,7 @@ def check_tools():
         if not path.exists():
             sys.exit(f"bench: {path.relative_to(ROOT)}: not found; run `{command}`, or all at once: `make bench`")
     try:
-        for package in ("pandas", "pyarrow", "leuvenmapmatching"):
+        for package in ("pandas", "pyarrow", "leuvenmapmatching", "filterpy"):
             metadata.version(package)
     except metadata.PackageNotFoundError as error:
         sys.exit(
@@ -184,6 +184,45 @@ def simulation(folder, rounds):
     ]
 
 
+def filter_step(folder, rounds):
+    scene = folder / "filter-scene.json"
+    own = [EXAMPLES / "ukf_speed", "run", scene, 60]
+    peer = [sys.executable, ROOT / "scripts/peer_filterpy.py", scene, "--steps", 60]
+    run([EXAMPLES / "ukf_speed", "scene", scene])
+    ours, theirs = run_json(own), run_json(peer)
+    pairs = zip(ours["mean_densities"], theirs["mean_densities"])
+    difference = max(abs(a - b) for a, b in pairs)
+    # The same filter in two forms: rounding, which grows at the kinks of the model.
+    if not difference < 1e-5:
+        sys.exit(f"bench: filter: found mean densities that differ by {difference}, expected less than 1e-5")
+    times = take_turns(rounds, {
+        "fedtse": lambda: run_json(own)["seconds"],
+        "filterpy": lambda: run_json(peer)["seconds"],
+    })
+    note = f"corridor, 41 states; mean densities of {ours['steps']} steps agree to {difference:.0e}; one thread each"
+    return [compare("unscented filter, one step", times, "fedtse", "filterpy", "filterpy, NumPy model", 50, note)]
+
+
+def ctm(_folder, rounds):
+    runs = [run_json([EXAMPLES / "ctm_speed"])["grids"] for _ in range(rounds)]
+    largest = [grids[-1] for grids in runs]
+    per_link = [
+        statistics.median(1e9 / (grids[i]["steps_per_s"] * grids[i]["links"]) for grids in runs)
+        for i in range(len(runs[0]))
+    ]
+    sizes = ", ".join(f"{grid['links']:,}: {each:.0f} ns" for grid, each in zip(runs[0], per_link))
+    rate = statistics.median(grid["steps_per_s"] for grid in largest)
+    return [{
+        "what": f"cell transmission model, a step of {largest[0]['links']:,} links",
+        "ours_s": summary([1 / grid["steps_per_s"] for grid in largest]),
+        "steps_per_s": rate,
+        "ns_per_link": per_link,
+        "target": "linear in links",
+        "reached": max(per_link) < 2 * min(per_link),
+        "note": f"{rate:,.0f} steps of 10 s a second, one thread; a link and step by links: {sizes}",
+    }]
+
+
 def large(folder, _rounds):
     small, dataset = folder / "corridor", folder / "large"
     if not small.exists():
@@ -217,6 +256,8 @@ BENCHMARKS = [
     ("fcd", fcd),
     ("matching", matching),
     ("simulation", simulation),
+    ("filter", filter_step),
+    ("ctm", ctm),
     ("large", large),
 ]
 
@@ -313,7 +354,7 @@ def machine():
         model = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)[1]
     except (OSError, TypeError):
         pass
-    packages = ("pandas", "numpy", "pyarrow", "leuvenmapmatching")
+    packages = ("pandas", "numpy", "pyarrow", "leuvenmapmatching", "filterpy")
     return {
         "processor": model,
         "cores": len(os.sched_getaffinity(0)),

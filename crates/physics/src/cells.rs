@@ -187,7 +187,7 @@ fn asked_cells(network: &Network, rule: CellRule) -> Result<Vec<f64>, ModelError
         CellRule::OnePerLink | CellRule::Finest => each(1.0),
         CellRule::Each(0) => refuse("cells per link", 0.0),
         CellRule::Each(count) => each(count as f64),
-        CellRule::UpTo(longest) if !(longest > Metres::ZERO) => {
+        CellRule::UpTo(longest) if longest <= Metres::ZERO || longest.get().is_nan() => {
             refuse("length of a cell", longest.get())
         }
         CellRule::UpTo(longest) => {

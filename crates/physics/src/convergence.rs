@@ -6,7 +6,7 @@
 //!                                 tail of the queue, s = (q_a − q_b)/(k_b − k_a)
 //! ```
 //!
-//! The exact density is a step at `L − s·t`. The error is the mean over some times of the L1
+//! The exact density is a step at `L − s·t`. The error is the mean over time of the L1
 //! distance, in veh/lane, between the cells' densities and the exact cell means.
 
 use traffic::{
@@ -81,8 +81,15 @@ impl Bottleneck {
         (self.arrivals / free, self.jam_density.get() - self.discharge / wave)
     }
 
-    /// Runs the model in so many cells and hands out profiles at `shots` times, evenly spaced.
-    pub fn profiles(&self, cells: usize, shots: usize) -> Result<Vec<Profile>, ModelError> {
+    /// The profile at the end, in so many cells.
+    pub fn last_profile(&self, cells: usize) -> Result<Profile, ModelError> {
+        let mut last = Profile { cells: Vec::new(), exact: Vec::new() };
+        self.run(cells, |profile| last.clone_from(profile))?;
+        Ok(last)
+    }
+
+    /// Runs the model in so many cells and shows the profile after every step.
+    fn run(&self, cells: usize, mut show: impl FnMut(&Profile)) -> Result<(), ModelError> {
         let network = one_road(self.length, self.free_speed)?;
         let diagram =
             FundamentalDiagram::triangular(self.free_speed, self.wave_speed, self.jam_density)
@@ -102,16 +109,16 @@ impl Bottleneck {
         let (mut next, mut flows) = (state.clone(), vec![0.0]);
         let mut memory = model.memory();
         let steps = (self.until() / step).round().max(1.0) as usize;
-        let mut profiles = Vec::new();
+        let mut profile = Profile { cells: Vec::new(), exact: Vec::new() };
         for at in 1..=steps {
             model.step(&state, &inputs, &mut memory, &mut next, &mut flows)?;
             std::mem::swap(&mut state, &mut next);
-            if at * shots / steps > (at - 1) * shots / steps {
-                let exact = self.exact(cells, step * at as f64);
-                profiles.push(Profile { cells: state[..cells].to_vec(), exact });
-            }
+            profile.cells.clear();
+            profile.cells.extend_from_slice(&state[..cells]);
+            profile.exact = self.exact(cells, step * at as f64);
+            show(&profile);
         }
-        Ok(profiles)
+        Ok(())
     }
 
     /// Exact means over cells: a step at the queue's tail.
@@ -127,15 +134,16 @@ impl Bottleneck {
     }
 }
 
-/// Mean L1 error over time, in vehicles on the road.
+/// Mean L1 error over all steps, in vehicles on the road.
 pub fn cell_error(scene: &Bottleneck, cells: usize) -> Result<f64, ModelError> {
-    let profiles = scene.profiles(cells, 64.min(2 * cells))?;
     let length = scene.length.get() / 1000.0 / cells as f64;
-    let of = |profile: &Profile| -> f64 {
+    let (mut sum, mut steps) = (0.0, 0.0);
+    scene.run(cells, |profile| {
         let pairs = profile.cells.iter().zip(&profile.exact);
-        pairs.map(|(found, exact)| (found - exact).abs() * length).sum()
-    };
-    Ok(profiles.iter().map(of).sum::<f64>() / profiles.len().max(1) as f64)
+        sum += pairs.map(|(found, exact)| (found - exact).abs() * length).sum::<f64>();
+        steps += 1.0;
+    })?;
+    Ok(sum / steps)
 }
 
 fn one_road(length: Metres, speed: MetresPerSecond) -> Result<Network, ModelError> {

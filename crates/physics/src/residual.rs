@@ -129,9 +129,9 @@ impl<'m> PhysicsLoss<'m> {
             let memory = &mut self.memory;
             self.model.step(&self.state, inputs, memory, &mut self.next, &mut self.flows)?;
             self.model.densities(&self.next, &mut self.densities)?;
-            for n in 0..links {
+            for (n, &own_flow) in q.iter().enumerate() {
                 let density = segment.densities[then.start + n] - self.densities[n];
-                let flow = q[n] - self.flows[n];
+                let flow = own_flow - self.flows[n];
                 let (d_density, d_flow) =
                     (self.weights.density[n] * density, self.weights.flow[n] * flow);
                 loss += 0.5 * (d_density * density + d_flow * flow);

@@ -84,7 +84,7 @@ pub fn density_of_occupancy(
         return refuse("occupancy", occupancy, "0 to 1");
     }
     let length = (vehicle + detector).get();
-    if !(length > 0.0) {
+    if !(length > 0.0 && length.is_finite()) {
         return refuse("length of vehicle and detector", length, "more than 0 m");
     }
     Ok(VehPerKmLane::new(occupancy / length * 1000.0))
@@ -126,9 +126,9 @@ pub fn fit_diagram(
     let fitted = if congested >= LEAST_CONGESTED { Fitted::Both } else { Fitted::FreeOnly };
     let curve = fit(&used, &all, start, fitted, &options);
     let errors = standard_errors(used.len(), |keep| {
-        Some(fit(&used, keep, curve, fitted, &options).numbers())
+        Some(fit(&used, keep, curve, fitted, &options).numbers().to_vec())
     })
-    .unwrap_or([f64::INFINITY; 4]);
+    .unwrap_or_else(|| vec![f64::INFINITY; 4]);
     let diagram = curve.diagram().ok_or(CalibrationError::Unidentified {
         what: what(),
         why: "the best curve is no diagram",

@@ -7,22 +7,23 @@
 /// How many blocks: enough for a variance, few enough that a block outlasts a peak's memory.
 pub(super) const BLOCKS: usize = 20;
 
-/// Standard errors of an estimate of `N` numbers over samples `0..count`; `estimate` is given a
+/// Standard errors of an estimate of some numbers over samples `0..count`; `estimate` is given a
 /// function that tells whether a sample is used. `None` where too many of the estimates fail.
-pub(super) fn standard_errors<const N: usize>(
+pub(super) fn standard_errors(
     count: usize,
-    mut estimate: impl FnMut(&dyn Fn(usize) -> bool) -> Option<[f64; N]>,
-) -> Option<[f64; N]> {
+    mut estimate: impl FnMut(&dyn Fn(usize) -> bool) -> Option<Vec<f64>>,
+) -> Option<Vec<f64>> {
     let block = |sample: usize| sample * BLOCKS / count.max(1);
-    let estimates: Vec<[f64; N]> =
+    let estimates: Vec<Vec<f64>> =
         (0..BLOCKS).filter_map(|left_out| estimate(&|sample| block(sample) != left_out)).collect();
     if estimates.len() < BLOCKS / 2 {
         return None;
     }
     let many = estimates.len() as f64;
-    Some(std::array::from_fn(|i| {
+    let error = |i: usize| {
         let mean = estimates.iter().map(|e| e[i]).sum::<f64>() / many;
         let squares: f64 = estimates.iter().map(|e| (e[i] - mean).powi(2)).sum();
         ((many - 1.0) / many * squares).sqrt()
-    }))
+    };
+    Some((0..estimates[0].len()).map(error).collect())
 }

@@ -47,7 +47,7 @@ pub fn robust_variance(
     errors.iter_mut().for_each(|error| *error = (*error - bias).abs());
     let robust = (NORMAL * median(&mut errors)).powi(2);
     let (variance, factor) = if robust > 0.0 { (robust, 1.64) } else { (plain, 1.0) };
-    if !(variance > 0.0) {
+    if variance <= 0.0 {
         let what = format!("variance of {what}");
         return Err(CalibrationError::Unidentified { what, why: "all errors are equal" });
     }

@@ -6,11 +6,13 @@
 //! is rare and not impossible. Standard error √(p(1−p)/(Σc + a + 1)), that of the Dirichlet posterior.
 //!
 //! From flows, where nobody counted turns: inflow_n(t) = Σ_m p_mn·outflow_m(t), least squares over
-//! shares that are 0 or more and add up to 1 at each link, by projected gradient steps.
+//! shares that are 0 or more and add up to 1 at each link, by projected gradient steps; standard
+//! errors by leaving out a block of time at a time.
 
 use traffic::{LinkId, Network};
 
 use super::error::CalibrationError;
+use super::jackknife::{BLOCKS, standard_errors};
 use crate::graph::ratios_by_lanes;
 
 /// Counts per movement: turns, then exits.
@@ -24,6 +26,8 @@ pub struct TurnCounts {
 pub enum RatioSource {
     /// Counted.
     Counts,
+    /// Fitted to flows.
+    Flows,
     /// Too few vehicles were counted on its link: the prior.
     Prior,
 }
@@ -152,78 +156,113 @@ fn movements(network: &Network, link: LinkId) -> Vec<usize> {
 }
 
 /// Ratios from in- and outflows of all links (vehicles per step, step after step, a number per
-/// link). Links that no other leads into, and exits, are left out of the fit.
+/// link). Exits within the network cannot be told from flows: links with turns are taken to have none.
 pub fn ratios_from_flows(
     network: &Network,
     inflows: &[f64],
     outflows: &[f64],
-) -> Result<Vec<f64>, CalibrationError> {
+) -> Result<RatioEstimate, CalibrationError> {
     let (links, turns) = (network.links().len(), network.turns().len());
     let steps = inflows.len() / links;
-    if inflows.len() != outflows.len() || inflows.len() != steps * links || steps < 2 * turns {
+    // Two equations for each unknown, and one for each block that is left out in turn.
+    let needed = (2 * turns).max(BLOCKS);
+    if inflows.len() != outflows.len() || inflows.len() != steps * links || steps < needed {
         let what = "steps with flows of all links".into();
-        return Err(CalibrationError::TooLittle { what, found: steps, needed: 2 * turns });
+        return Err(CalibrationError::TooLittle { what, found: steps, needed });
     }
     if let Some(&found) = inflows.iter().chain(outflows).find(|x| !(x.is_finite() && **x >= 0.0)) {
         let (what, expected) = ("flows".into(), "0 or more");
         return Err(CalibrationError::Number { what, found, expected });
     }
-    let mut ratios = ratios_by_lanes(network);
-    // Into one link: H = Σ_t out·outᵀ over the links before it, b = Σ_t out·in.
-    let of = |list: &[f64], t: usize, link: LinkId| list[t * links + link.index()];
-    let mut products = vec![0.0; turns];
-    let mut squares: Vec<Vec<f64>> = Vec::with_capacity(links);
-    let mut most: f64 = 0.0;
-    for link in network.link_ids() {
-        let into = network.incoming(link);
-        let mut square = vec![0.0; into.len() * into.len()];
-        for t in 0..steps {
-            for (i, &a) in into.iter().enumerate() {
-                let from = of(outflows, t, network.turn(a).from);
-                products[a.index()] += from * of(inflows, t, link);
-                for (j, &b) in into.iter().enumerate() {
-                    square[i * into.len() + j] += from * of(outflows, t, network.turn(b).from);
-                }
-            }
-        }
-        most = most.max((0..into.len()).map(|i| square[i * into.len() + i]).sum());
-        squares.push(square);
-    }
-    if !(most > 0.0) {
-        let what = "turning ratios".into();
-        return Err(CalibrationError::Unidentified { what, why: "no flow in the data" });
-    }
-    // The trace bounds the largest eigenvalue, so that 1/most is a safe step.
-    let mut gradient = vec![0.0; turns];
-    for _ in 0..5000 {
+    let fit = |keep: &dyn Fn(usize) -> bool| {
+        Normal::new(network, inflows, outflows, keep).solve(network, ratios_by_lanes(network))
+    };
+    let ratios = fit(&|_| true).ok_or(CalibrationError::Unidentified {
+        what: "turning ratios".into(),
+        why: "no flow in the data",
+    })?;
+    let errors = standard_errors(steps, fit).unwrap_or_else(|| vec![f64::INFINITY; ratios.len()]);
+    let source = |link| match network.outgoing(link).is_empty() {
+        true => RatioSource::Prior,
+        false => RatioSource::Flows,
+    };
+    Ok(RatioEstimate { ratios, errors, sources: network.link_ids().map(source).collect() })
+}
+
+/// The least-squares problem: for each link H = Σ_t out·outᵀ over the links before it, and for each
+/// turn b = Σ_t out·in.
+struct Normal {
+    squares: Vec<Vec<f64>>,
+    products: Vec<f64>,
+    /// A bound of the largest eigenvalue: the largest trace of an H.
+    most: f64,
+}
+
+impl Normal {
+    fn new(
+        network: &Network,
+        inflows: &[f64],
+        outflows: &[f64],
+        keep: &dyn Fn(usize) -> bool,
+    ) -> Self {
+        let links = network.links().len();
+        let steps = inflows.len() / links;
+        let of = |list: &[f64], t: usize, link: LinkId| list[t * links + link.index()];
+        let mut products = vec![0.0; network.turns().len()];
+        let mut squares = Vec::with_capacity(links);
+        let mut most: f64 = 0.0;
         for link in network.link_ids() {
             let into = network.incoming(link);
-            let square = &squares[link.index()];
-            for (i, &a) in into.iter().enumerate() {
-                let row = &square[i * into.len()..][..into.len()];
-                let predicted: f64 = row.iter().zip(into).map(|(s, b)| s * ratios[b.index()]).sum();
-                gradient[a.index()] = predicted - products[a.index()];
+            let mut square = vec![0.0; into.len() * into.len()];
+            for t in (0..steps).filter(|&t| keep(t)) {
+                for (i, &a) in into.iter().enumerate() {
+                    let from = of(outflows, t, network.turn(a).from);
+                    products[a.index()] += from * of(inflows, t, link);
+                    for (j, &b) in into.iter().enumerate() {
+                        square[i * into.len() + j] += from * of(outflows, t, network.turn(b).from);
+                    }
+                }
             }
+            most = most.max((0..into.len()).map(|i| square[i * into.len() + i]).sum());
+            squares.push(square);
         }
-        let mut moved: f64 = 0.0;
-        for link in network.link_ids() {
-            let own = network.outgoing(link);
-            if own.is_empty() {
-                continue;
-            }
-            let mut shares: Vec<f64> =
-                own.iter().map(|e| ratios[e.index()] - gradient[e.index()] / most).collect();
-            onto_simplex(&mut shares);
-            for (turn, share) in own.iter().zip(shares) {
-                moved = moved.max((share - ratios[turn.index()]).abs());
-                ratios[turn.index()] = share;
-            }
-        }
-        if moved < 1e-9 {
-            break;
-        }
+        Self { squares, products, most }
     }
-    Ok(ratios)
+
+    /// Projected gradient steps of 1/most, which is safe, until nothing moves.
+    fn solve(&self, network: &Network, mut ratios: Vec<f64>) -> Option<Vec<f64>> {
+        if self.most <= 0.0 {
+            return None;
+        }
+        let mut gradient = vec![0.0; network.turns().len()];
+        for _ in 0..5000 {
+            for link in network.link_ids() {
+                let into = network.incoming(link);
+                for (i, &a) in into.iter().enumerate() {
+                    let row = &self.squares[link.index()][i * into.len()..][..into.len()];
+                    let known = row.iter().zip(into).map(|(s, b)| s * ratios[b.index()]);
+                    gradient[a.index()] = known.sum::<f64>() - self.products[a.index()];
+                }
+            }
+            let mut moved: f64 = 0.0;
+            for link in network.link_ids() {
+                let own = network.outgoing(link);
+                let mut shares: Vec<f64> = own
+                    .iter()
+                    .map(|e| ratios[e.index()] - gradient[e.index()] / self.most)
+                    .collect();
+                onto_simplex(&mut shares);
+                for (turn, share) in own.iter().zip(shares) {
+                    moved = moved.max((share - ratios[turn.index()]).abs());
+                    ratios[turn.index()] = share;
+                }
+            }
+            if moved < 1e-9 {
+                break;
+            }
+        }
+        Some(ratios)
+    }
 }
 
 /// The nearest shares that are 0 or more and add up to 1.

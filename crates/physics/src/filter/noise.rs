@@ -70,7 +70,7 @@ impl Adaptation {
         if !(0.0..1.0).contains(&self.rate) {
             return fail("adaptation rate", self.rate, "0 or more and less than 1");
         }
-        if !(self.limit >= 1.0) {
+        if !(self.limit >= 1.0 && self.limit.is_finite()) {
             return fail("adaptation limit", self.limit, "1 or more");
         }
         check_positive(|| "gate".into(), self.gate)

@@ -72,7 +72,7 @@ impl SquareRootFilter {
         check_len("standard deviations", deviations.len(), n)?;
         check_positive(|| "alpha".into(), spread.alpha)?;
         check_positive(|| "state size + kappa".into(), n as f64 + spread.kappa)?;
-        if !(spread.beta >= spread.alpha * spread.alpha) {
+        if !(spread.beta >= spread.alpha * spread.alpha && spread.beta.is_finite()) {
             return Err(FilterError::Number {
                 place: "beta".into(),
                 found: spread.beta,

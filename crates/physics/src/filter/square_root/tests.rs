@@ -168,9 +168,9 @@ fn the_centred_sum_is_van_der_merwes_covariance() {
         images.iter().enumerate().map(of).sum()
     };
     filter.predict(2, &[1e-9, 1e-9], square).unwrap();
-    for a in 0..2 {
+    for (a, mean) in mean.iter().enumerate() {
         // Weights of a hundred lose two digits.
-        assert!((filter.mean()[a] - mean[a]).abs() < 1e-12);
+        assert!((filter.mean()[a] - mean).abs() < 1e-12);
         for b in 0..2 {
             assert!((filter.covariance(a, b) - covariance(a, b)).abs() < 1e-12);
         }
