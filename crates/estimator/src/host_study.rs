@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sensing::Split;
-use traffic::Step;
+use traffic::{Network, Step};
 
 use crate::card::{CommonCard, HostCard};
 use crate::inputs::HostInputs;
@@ -54,8 +54,8 @@ impl HostStudy {
             split: study.split().clone(),
             targets,
             rows,
-            weights: loss_weights(study, recipe.flow_weight, recipe.other_links),
-            judged: loss_weights(study, recipe.flow_weight, 0.0),
+            weights: loss_weights(study.network(), recipe.flow_weight, recipe.other_links),
+            judged: loss_weights(study.network(), recipe.flow_weight, 0.0),
             card,
         })
     }
@@ -128,10 +128,10 @@ fn output_scales(study: &Study, kind: TargetKind) -> Result<Vec<[Scale; 2]>, Neu
 }
 
 /// Weights of density and flow of each link, such that those of density add up to 1.
-fn loss_weights(study: &Study, flow: f32, others: f32) -> Vec<f32> {
-    let each = study.network().link_ids();
+pub(crate) fn loss_weights(network: &Network, flow: f32, others: f32) -> Vec<f32> {
+    let (each, targets) = (network.link_ids(), network.targets());
     let links: Vec<f32> =
-        each.map(|link| if study.targets().contains(&link) { 1.0 } else { others }).collect();
+        each.map(|link| if targets.contains(&link) { 1.0 } else { others }).collect();
     let total: f32 = links.iter().sum();
     links.iter().flat_map(|weight| [weight / total, flow * weight / total]).collect()
 }

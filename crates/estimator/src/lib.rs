@@ -5,25 +5,28 @@
 //! 3. The neural estimator: a [`NeuralPlan`] on a [`NeuralStudy`] becomes, by a [`Trainer`], a
 //!    [`NeuralEstimator`]. Its models ([`ModelShape`]) are made of `neural`'s layers and of
 //!    [`layers`].
-//! 4. [`Score`]: errors over the target links, as the paper reports them.
+//! 4. [`HeldOutStudy`] and [`HeldOutEstimator`]: the same without ground truth, part of the fleet held
+//!    out.
+//! 5. [`Score`]: errors over the target links, as the paper reports them.
 //!
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
 mod architecture;
 mod card;
+mod held_out;
 mod host_model;
 mod host_study;
 mod inputs;
 pub mod layers;
-mod metrics;
 mod live;
+mod metrics;
 mod model_error;
 mod model_folder;
 mod neural_estimator;
 mod parts;
 mod party_block;
-mod plan;
 mod party_folder;
+mod plan;
 mod recipe;
 mod ridge;
 mod scale_up;
@@ -39,22 +42,25 @@ mod trainer;
 
 pub use architecture::{Architecture, HostShape, ModelShape, Seat, parameter_count};
 pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
+pub use held_out::{
+    FoldRates, HeldOutError, HeldOutEstimator, HeldOutStudy, HeldOutWindow, LabelNoise, penetration,
+};
 pub use host_model::{Embeddings, HostModel};
 pub use host_study::HostStudy;
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
+pub use live::{LiveFleet, LiveLoops};
 pub use metrics::{Errors, Estimates, Score, score};
 pub use model_error::ModelError;
 pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
+pub use neural::Checkpoint as PartyWeights;
 pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy};
-pub use live::{LiveFleet, LiveLoops};
 pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
 pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
+pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost};
 pub use plan::{GuestPlan, NeuralPlan};
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};
-pub use neural::Checkpoint as PartyWeights;
 pub use scale_up::scale_up;
-pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost};
 pub use scales::{GuestScales, HostScales, Scale};
 pub use sizes::Sizes;
 pub use sources::{FleetData, LoopData};

@@ -171,7 +171,7 @@ pub(crate) fn new_learner(
 }
 
 /// Writes the host's numbers, then each guest's.
-fn write_all(host: &HostInputs, guests: &[GuestInputs], last: Step, to: &mut [f32]) {
+pub(crate) fn write_all(host: &HostInputs, guests: &[GuestInputs], last: Step, to: &mut [f32]) {
     let (own, mut rest) = to.split_at_mut(host.len());
     host.write(last, own);
     for guest in guests {
@@ -181,11 +181,12 @@ fn write_all(host: &HostInputs, guests: &[GuestInputs], last: Step, to: &mut [f3
     }
 }
 
-fn length(host: &HostInputs, guests: &[GuestInputs]) -> usize {
+pub(crate) fn length(host: &HostInputs, guests: &[GuestInputs]) -> usize {
     host.len() + guests.iter().map(GuestInputs::len).sum::<usize>()
 }
 
 impl Examples for NeuralStudy {
+    type Sample = Step;
     fn inputs(&self) -> usize {
         length(self.host.inputs(), &self.guests)
     }

@@ -66,6 +66,17 @@ impl Recipe {
         }
     }
 
+    /// The same for labels of held-out folds: as many steps, in epochs that see a window once with
+    /// each fold held out.
+    pub fn held_out(self, folds: usize) -> Self {
+        let folds = folds.max(1);
+        Self {
+            epochs: self.epochs.div_ceil(folds),
+            patience: self.patience.div_ceil(folds),
+            ..self
+        }
+    }
+
     /// The learning rates, for epochs of this many steps.
     pub fn schedule(&self, steps_per_epoch: usize) -> Schedule {
         if self.one_cycle {

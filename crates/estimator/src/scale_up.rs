@@ -1,16 +1,13 @@
 //! The plainest reference: the fleet's totals divided by its rate.
 
-use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
+use traffic::{LinkState, Seconds, Step, VehPerKmLane, VehPerMinLane};
 
 use crate::metrics::Estimates;
 use crate::study::{Study, TargetKind};
 
 /// Estimates windows by scale-up; smooth targets by the mean over the last 60 s of the window.
 pub fn scale_up(study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates {
-    let steps = match kind {
-        TargetKind::Raw => 1,
-        TargetKind::Smooth => ((60.0 / study.step().get()).round() as i64).max(1),
-    };
+    let steps = averaged_steps(kind, study.step());
     let mut estimates = Vec::with_capacity(windows.len() * study.targets().len());
     for &last in windows {
         for &link in study.targets() {
@@ -28,4 +25,12 @@ pub fn scale_up(study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates 
         }
     }
     estimates
+}
+
+/// Steps over which a target is the mean, the last ones of its window.
+pub(crate) fn averaged_steps(kind: TargetKind, step: Seconds) -> i64 {
+    match kind {
+        TargetKind::Raw => 1,
+        TargetKind::Smooth => ((60.0 / step.get()).round() as i64).max(1),
+    }
 }

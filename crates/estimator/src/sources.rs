@@ -113,6 +113,20 @@ impl FleetData {
         Ok(Self { timeline, name: fleet.to_owned(), rate, table })
     }
 
+    /// Fleets that have no vehicle in common and hold the same steps, as one of this rate; none of
+    /// no fleets.
+    pub(crate) fn together(fleets: &[&Self], name: &str, rate: f64) -> Option<Self> {
+        let (first, others) = fleets.split_first()?;
+        let (timeline, mut table) = (Arc::clone(&first.timeline), first.table.clone());
+        for other in others {
+            table.totals.iter_mut().zip(&other.table.totals).for_each(|(sum, own)| *sum += *own);
+            let vehicles = table.vehicles.iter_mut().zip(&other.table.vehicles);
+            vehicles.for_each(|(sum, own)| *sum += own);
+            table.cells.iter_mut().zip(&other.table.cells).for_each(|(sum, own)| *sum += own);
+        }
+        Some(Self { timeline, name: name.to_owned(), rate, table })
+    }
+
     /// The steps it holds.
     pub fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline

@@ -18,7 +18,6 @@ use neural::{
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use traffic::Step;
 
 use crate::recipe::Recipe;
 
@@ -27,22 +26,24 @@ const BLOCK: usize = 512;
 
 /// The samples of a training run.
 pub trait Examples: Sync {
+    /// What names a sample: a window by its last step, or more.
+    type Sample: Copy;
     /// Numbers of an input.
     fn inputs(&self) -> usize;
     /// Numbers of a target.
     fn outputs(&self) -> usize;
-    /// Writes the input of a window.
-    fn write_input(&self, last: Step, to: &mut [f32]);
-    /// Writes the scaled target of a window.
-    fn write_target(&self, last: Step, to: &mut [f32]);
+    /// Writes the input of a sample.
+    fn write_input(&self, sample: Self::Sample, to: &mut [f32]);
+    /// Writes the scaled target of a sample.
+    fn write_target(&self, sample: Self::Sample, to: &mut [f32]);
     /// Weights of the outputs in the loss.
     fn weights(&self) -> &[f32];
     /// Weights of the outputs in the validation loss.
     fn judged(&self) -> &[f32];
-    /// Windows to learn from.
-    fn train(&self) -> &[Step];
-    /// Windows to judge by.
-    fn validation(&self) -> &[Step];
+    /// Samples to learn from.
+    fn train(&self) -> &[Self::Sample];
+    /// Samples to judge by.
+    fn validation(&self) -> &[Self::Sample];
 }
 
 /// How an epoch went.
@@ -168,14 +169,14 @@ impl Trainer {
         Ok(epoch)
     }
 
-    fn step(&mut self, examples: &impl Examples, batch: &[Step], step: u64) -> f64 {
+    fn step<E: Examples>(&mut self, examples: &E, batch: &[E::Sample], step: u64) -> f64 {
         let (inputs, outputs) = (examples.inputs(), examples.outputs());
         self.x.resize(batch.len() * inputs, 0.0);
         self.y.resize(batch.len() * outputs, 0.0);
         let places = self.x.chunks_exact_mut(inputs).zip(self.y.chunks_exact_mut(outputs));
-        for (&last, (x, y)) in batch.iter().zip(places) {
-            examples.write_input(last, x);
-            examples.write_target(last, y);
+        for (&sample, (x, y)) in batch.iter().zip(places) {
+            examples.write_input(sample, x);
+            examples.write_target(sample, y);
         }
         let noise = Noise { seed: self.seed, step, first_sample: 0 };
         let loss = Squared::new(&self.y, examples.weights());
@@ -211,16 +212,16 @@ impl Trainer {
     }
 
     /// Runs the model over windows with the weights that are judged, and hands each output on.
-    pub(crate) fn estimate(
+    pub(crate) fn estimate<E: Examples>(
         &mut self,
-        examples: &impl Examples,
-        windows: &[Step],
-        take: impl FnMut(Step, &[f32]),
+        examples: &E,
+        windows: &[E::Sample],
+        take: impl FnMut(E::Sample, &[f32]),
     ) {
         let weights = self.judged_weights().to_vec();
         let current = self.learner.parameters().to_vec();
         self.learner.update(|parameters, _| parameters.copy_from_slice(&weights));
-        estimate_windows(&self.learner, windows, |last, x| examples.write_input(last, x), take);
+        estimate_windows(&self.learner, windows, |one, x| examples.write_input(one, x), take);
         self.learner.update(|parameters, _| parameters.copy_from_slice(&current));
     }
 
@@ -232,12 +233,12 @@ impl Trainer {
     }
 }
 
-/// Runs a model over windows, block by block, and hands each window's output on.
-pub(crate) fn estimate_windows(
+/// Runs a model over windows, or other samples, block by block, and hands each one's output on.
+pub(crate) fn estimate_windows<S: Copy>(
     learner: &Learner<Fusion>,
-    windows: &[Step],
-    write_input: impl Fn(Step, &mut [f32]),
-    mut take: impl FnMut(Step, &[f32]),
+    windows: &[S],
+    write_input: impl Fn(S, &mut [f32]),
+    mut take: impl FnMut(S, &[f32]),
 ) {
     let (inputs, outputs) = (learner.model().input_len(), learner.model().output_len());
     let mut x = vec![0.0; BLOCK.min(windows.len()) * inputs];

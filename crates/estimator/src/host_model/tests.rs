@@ -65,6 +65,7 @@ impl Table {
 }
 
 impl Examples for Table {
+    type Sample = Step;
     fn inputs(&self) -> usize {
         self.inputs
     }

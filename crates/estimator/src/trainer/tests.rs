@@ -1,7 +1,7 @@
 //! Training where the best possible error is known, and what it must not depend on.
 
 use neural::{Linear, Plan, unit};
-use traffic::corridor;
+use traffic::{Step, corridor};
 
 use super::*;
 use crate::architecture::{Architecture, ModelShape};
@@ -18,6 +18,7 @@ struct Table {
 }
 
 impl Examples for Table {
+    type Sample = Step;
     fn inputs(&self) -> usize {
         self.inputs
     }

@@ -1,0 +1,32 @@
+//! Learning without ground truth: part of a fleet is held out, and the rest is asked about it.
+//!
+//! A fleet that is a fair sample of the traffic measures it without bias, only noisily, and noisy
+//! labels without bias teach a regression what clean ones would. What a model sees and what it is
+//! asked must not share the noise, so the fleet is dealt by vehicle into folds:
+//!
+//! 1. [`penetration`]: the fleet's share of the traffic, from loops.
+//! 2. [`FoldRates`]: the algebra of folds, labels and estimates; [`LabelNoise`]: how noisy the
+//!    labels are, from how the folds differ.
+//! 3. [`HeldOutStudy`]: windows as seen by all folds but one, with the state as that one scales it
+//!    up for a label. Made of loops and folds alone: truth has no way in.
+//! 4. [`HeldOutEstimator`]: what the whole fleet sees, and for what it does not see the mean of the
+//!    model's answers to each choice of folds.
+//!
+//! `docs/held-out-fleet.md` derives it.
+
+mod error;
+mod estimator;
+mod folds;
+mod noise;
+mod penetration;
+mod rates;
+mod study;
+#[cfg(test)]
+mod tests;
+
+pub use error::HeldOutError;
+pub use estimator::HeldOutEstimator;
+pub use noise::LabelNoise;
+pub use penetration::penetration;
+pub use rates::FoldRates;
+pub use study::{HeldOutStudy, HeldOutWindow};
