@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use clap::{Args, ValueEnum};
 use estimator::{Architecture, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
@@ -16,6 +16,7 @@ mod curves;
 mod federated;
 mod fit;
 mod guest_options;
+mod held_out;
 mod watched;
 
 pub use federated::FederationOptions;
@@ -136,9 +137,7 @@ struct Row {
 pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
     if let Some(out) = &arguments.out {
         ensure!(
-            arguments.method.is_neural()
-                && arguments.rate.len() == 1
-                && arguments.target.len() == 1,
+            arguments.method.is_kept() && arguments.rate.len() == 1 && arguments.target.len() == 1,
             "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one --rate and one --target"
         );
         // A federated run that is finished is read again: its parties know that they are.
@@ -154,7 +153,11 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
     for &rate in &arguments.rate {
         let fleets = task(arguments, TargetKind::Raw).fleets(rate);
         let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
-        let study = Study::open_fleets(&arguments.data, &fleets)?;
+        let mut study = Study::open_fleets(&arguments.data, &fleets).map_err(Error::from);
+        if let Some(need) = arguments.method.need(&arguments.data) {
+            study = study.context(need);
+        }
+        let study = study?;
         for &target in &arguments.target {
             rows.push(fit(arguments, &study, rate, target.into())?);
         }

@@ -16,6 +16,7 @@ use traffic::Step;
 use super::curves;
 use super::federated::{self, FederationOptions};
 use super::guest_options::GuestOptions;
+use super::held_out;
 
 /// The estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
@@ -45,6 +46,11 @@ pub enum Method {
     #[value(name = "fedtse-cell")]
     #[serde(rename = "fedtse-cell")]
     FedTseCell,
+    /// As oracle, but without ground truth: part of the fleet is held out, and the rest learns to
+    /// tell it
+    Hf,
+    /// As oracle-cell, but without ground truth, like hf
+    HfCell,
 }
 
 /// What kind of estimator a method is, and whose features it sees.
@@ -54,7 +60,12 @@ pub enum Kind {
     Ridge(Party),
     Neural(Party),
     Federated(Party),
+    /// Without ground truth.
+    HeldOut(Party),
 }
+
+/// Parts into which a fleet is dealt, one of which is held out at a time.
+pub const FOLDS: usize = 4;
 
 /// What is to be fitted.
 #[derive(Clone, Copy, Debug)]
@@ -118,6 +129,8 @@ impl Method {
             Method::OracleCell => Kind::Neural(Party::BothAndCells),
             Method::FedTse => Kind::Federated(Party::Both),
             Method::FedTseCell => Kind::Federated(Party::BothAndCells),
+            Method::Hf => Kind::HeldOut(Party::Both),
+            Method::HfCell => Kind::HeldOut(Party::BothAndCells),
         }
     }
 
@@ -126,6 +139,19 @@ impl Method {
     }
 
     pub fn is_neural(self) -> bool {
+        !matches!(self.kind(), Kind::ScaleUp | Kind::Ridge(_))
+    }
+
+    /// What it needs of a dataset beyond the usual features.
+    pub fn need(self, data: &Path) -> Option<String> {
+        matches!(self.kind(), Kind::HeldOut(_)).then(|| {
+            let data = data.display();
+            format!("this method needs each fleet in {FOLDS} parts; they are made by `fedtse features {data} --providers {FOLDS}`")
+        })
+    }
+
+    /// Whether `--out` keeps what it has learned.
+    pub fn is_kept(self) -> bool {
         matches!(self.kind(), Kind::Neural(_) | Kind::Federated(_))
     }
 }
@@ -134,13 +160,18 @@ impl Task {
     /// Epochs that training takes at most; none for what is not trained in epochs.
     pub fn most_epochs(&self) -> Option<usize> {
         match self.method.kind() {
-            Kind::Neural(party) | Kind::Federated(party) => Some(self.plan(party).recipe.epochs),
+            Kind::Neural(party) | Kind::Federated(party) | Kind::HeldOut(party) => {
+                Some(self.plan(party).recipe.epochs)
+            }
             Kind::ScaleUp | Kind::Ridge(_) => None,
         }
     }
 
     fn plan(&self, party: Party) -> NeuralPlan {
         let mut plan = NeuralPlan::new(party, self.architecture, self.target, self.seed);
+        if let Kind::HeldOut(_) = self.method.kind() {
+            plan.recipe = plan.recipe.held_out(FOLDS);
+        }
         if let Some(epochs) = self.epochs {
             plan.recipe.epochs = epochs;
         }
@@ -166,6 +197,7 @@ impl Task {
             Kind::Federated(_) if parts > 1 => {
                 (1..=parts).map(|part| part_name(&fleet, part, parts)).collect()
             }
+            Kind::HeldOut(_) => (1..=FOLDS).map(|part| part_name(&fleet, part, FOLDS)).collect(),
             _ => vec![fleet],
         }
     }
@@ -191,6 +223,9 @@ impl Task {
             Kind::Federated(party) => {
                 let (plan, options) = (self.plan(party), &self.federation);
                 return federated::train(study, &plan, options, windows, watch, keep, bar);
+            }
+            Kind::HeldOut(party) => {
+                return held_out::train(study, self.plan(party), windows, bar);
             }
         };
         Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: None })

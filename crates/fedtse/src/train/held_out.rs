@@ -1,0 +1,39 @@
+//! Training without ground truth, all data in one place.
+
+use anyhow::Result;
+use estimator::{Examples, HeldOutStudy, NeuralPlan, Study};
+use indicatif::ProgressBar;
+use traffic::Step;
+
+use super::fit::{Fitted, Training};
+use crate::progress;
+
+/// Trains on the folds of a fleet and estimates some windows. Of the study, loops, fleets and the
+/// borders of its parts are used; the truth in it is for whoever scores the estimates.
+pub fn train(
+    study: &Study,
+    plan: NeuralPlan,
+    windows: &[Step],
+    bar: &ProgressBar,
+) -> Result<Fitted> {
+    let (loops, folds) = (study.loops(), study.fleets());
+    let batch = plan.recipe.batch;
+    let samples = study.split().train.len() * folds.len();
+    let exchanges = samples.div_ceil(plan.recipe.batch);
+    let data = HeldOutStudy::new(loops, folds, study.split(), plan)?;
+    let mut trainer = data.trainer()?;
+    while !trainer.is_done() {
+        let epoch = trainer.epoch(&data)?;
+        progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
+    }
+    bar.finish_and_clear();
+    let training = Training {
+        best_epoch: trainer.best_epoch().map(|epoch| epoch.number),
+        epochs: trainer.history().len(),
+        exchanges: data.train().len().div_ceil(batch),
+        rounds: None,
+        bytes: None,
+    };
+    let estimates = data.finish(trainer).estimate(loops, folds, windows)?;
+    Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: Some(training) })
+}
