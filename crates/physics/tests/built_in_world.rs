@@ -31,17 +31,18 @@ struct Recorded {
 }
 
 fn record() -> Recorded {
-    let network = corridor().unwrap();
-    let demand = corridor_demand(&network).unwrap();
+    let network = corridor().expect("the corridor");
+    let demand = corridor_demand(&network).expect("its demand");
     let until = Seconds::new(5400.0);
     let mut vehicles = VehicleTable::default();
     for departure in demand.departures(&network, 1, until) {
         vehicles.number(&format!("v{}", departure.vehicle.0), departure.class);
     }
     let plan = SimulationPlan { until, ..SimulationPlan::default() };
-    let mut world = Simulation::new(&network, plan, demand.departures(&network, 1, until)).unwrap();
-    let features = FeaturePlan::paper(Fleets::nested(&[RATE], 1).unwrap());
-    let mut extractor = FeatureExtractor::new(&network, features).unwrap();
+    let mut world = Simulation::new(&network, plan, demand.departures(&network, 1, until))
+        .expect("sound test data");
+    let features = FeaturePlan::paper(Fleets::nested(&[RATE], 1).expect("sound test data"));
+    let mut extractor = FeatureExtractor::new(&network, features).expect("sound test data");
     let mut recorded = Recorded {
         network: network.clone(),
         first: WARM_UP,
@@ -79,8 +80,8 @@ fn record() -> Recorded {
     };
     extractor.begin(Seconds::ZERO, &mut take);
     let mut samples = Vec::new();
-    while let Some(time) = world.next_moment(&mut samples).unwrap() {
-        extractor.moment(time, &samples, &vehicles, &mut take).unwrap();
+    while let Some(time) = world.next_moment(&mut samples).expect("sound test data") {
+        extractor.moment(time, &samples, &vehicles, &mut take).expect("sound test data");
     }
     extractor.end(until, &mut take);
     recorded
@@ -94,7 +95,7 @@ impl Recorded {
     /// Diagrams and ratios from the first half of the truth.
     fn calibrated(&self) -> Parameters {
         let links = self.network.links().len();
-        let typical = Parameters::typical(&self.network).unwrap();
+        let typical = Parameters::typical(&self.network).expect("sound test data");
         let half = self.steps() / 2;
         let diagrams: Vec<_> = (0..links)
             .map(|n| {
@@ -102,31 +103,31 @@ impl Recorded {
                     .map(|t| t * links + n)
                     .map(|at| DiagramSample { density: self.densities[at], flow: self.flows[at] })
                     .collect();
-                let prior = typical.fundamental_diagram(n).unwrap();
+                let prior = typical.fundamental_diagram(n).expect("sound test data");
                 let options = DiagramOptions { quantile: 0.9, prior };
                 let name = &self.network.links()[n].name;
                 // A side street with hardly a vehicle keeps its prior.
                 fit_diagram(name, &samples, options).map_or(prior, |fit| fit.diagram)
             })
             .collect();
-        let ratios = self.counts().ratios(&self.network, 2.0, 20.0).unwrap();
-        Parameters::new(&self.network, &diagrams, &ratios.ratios).unwrap()
+        let ratios = self.counts().ratios(&self.network, 2.0, 20.0).expect("sound test data");
+        Parameters::new(&self.network, &diagrams, &ratios.ratios).expect("sound test data")
     }
 
     fn counts(&self) -> TurnCounts {
         let mut counts = TurnCounts::none(&self.network);
         for (turn, &count) in self.network.turns().iter().zip(&self.turns) {
-            counts.turned(&self.network, turn.from, turn.to, count).unwrap();
+            counts.turned(&self.network, turn.from, turn.to, count).expect("sound test data");
         }
         for (link, &count) in self.left.iter().enumerate() {
-            counts.left(&self.network, LinkId(link as u32), count).unwrap();
+            counts.left(&self.network, LinkId(link as u32), count).expect("sound test data");
         }
         counts
     }
 
     fn model(&self, parameters: Parameters) -> Ctm {
         let plan = Discretisation::of_step(Seconds::new(STEP));
-        Ctm::new(&self.network, parameters, plan).unwrap()
+        Ctm::new(&self.network, parameters, plan).expect("sound test data")
     }
 
     /// Signals of every step; what really entered as demand, where `demand` is so.
@@ -136,7 +137,7 @@ impl Recorded {
             .map(|t| {
                 let mut inputs = Inputs::free(model);
                 let begin = Seconds::new((self.first + t as i64) as f64 * STEP);
-                inputs.signals_from(&signals, model, begin).unwrap();
+                inputs.signals_from(&signals, model, begin).expect("sound test data");
                 inputs.demand.copy_from_slice(demand);
                 inputs
             })
@@ -233,7 +234,7 @@ fn the_filter_beats_the_model_alone() {
     let (mut next, mut flows) = (state.clone(), vec![0.0; links]);
     let mut densities = vec![0.0; links];
     let (mut filtered, mut open, mut count) = (0.0, 0.0, 0.0);
-    for t in 0..recorded.steps() {
+    for (t, inputs) in inputs.iter().enumerate() {
         let mut measurements = Measurements::none(links);
         for (detector, &flow) in network.loops().iter().zip(&recorded.loops[t]) {
             // A count of n vehicles has about their variance.
@@ -247,9 +248,9 @@ fn the_filter_beats_the_model_alone() {
                 measurements.speeds[n] = Some(Reading { value: speed, variance: 9.0 / seen });
             }
         }
-        filter.step(&inputs[t].green, &measurements).unwrap();
+        filter.step(&inputs.green, &measurements).unwrap();
         filter.densities(&mut densities).unwrap();
-        model.step(&state, &inputs[t], &mut memory, &mut next, &mut flows).unwrap();
+        model.step(&state, inputs, &mut memory, &mut next, &mut flows).unwrap();
         std::mem::swap(&mut state, &mut next);
         assert!(filter.smallest_pivot() > 0.0);
         for link in network.targets() {

@@ -4,7 +4,8 @@
 //! running mean of ν² − s, over the stated variance, is the factor by which r should be taken. For
 //! the model, the correction c that a measurement made has E[c²] ≤ q in the steady state: the running
 //! mean of c² moves q. Both stay within a factor of `limit` of what was stated, so that a filter that
-//! is wrong for a while neither becomes deaf nor believes everything. (Ours: the paper cites an
+//! is wrong for a while neither becomes deaf nor believes everything; and no sensor is taken to be
+//! better than it says, since errors that sensors share (all speeds of a queue) would look like that. (Ours: the paper cites an
 //! adaptive filter whose text was not to be had.)
 
 use super::error::{FilterError, check_positive};
@@ -76,9 +77,13 @@ impl Adaptation {
         check_positive(|| "gate".into(), self.gate)
     }
 
-    /// A factor's new value, given what this step says it should be.
-    pub(super) fn moved(&self, factor: f64, suggested: f64) -> f64 {
-        let moved = factor + self.rate * (suggested - factor);
-        moved.clamp(1.0 / self.limit, self.limit)
+    /// The factor of a sensor's variance, given what this step says it should be.
+    pub(super) fn of_sensor(&self, factor: f64, suggested: f64) -> f64 {
+        (factor + self.rate * (suggested - factor)).clamp(1.0, self.limit)
+    }
+
+    /// The factor of the model's variance, likewise.
+    pub(super) fn of_model(&self, factor: f64, suggested: f64) -> f64 {
+        (factor + self.rate * (suggested - factor)).clamp(1.0 / self.limit, self.limit)
     }
 }

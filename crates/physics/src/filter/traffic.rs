@@ -249,7 +249,8 @@ impl TrafficFilter {
                 });
                 noise = square / (gate * gate) - spread;
             }
-            *factor = self.plan.adaptation.moved(*factor, (square.min(allowed) - spread) / stated);
+            *factor =
+                self.plan.adaptation.of_sensor(*factor, (square.min(allowed) - spread) / stated);
             self.deviations.push(noise.sqrt());
         }
         self.report.squared_innovation = self.filter.take(&self.deviations)?;
@@ -258,7 +259,7 @@ impl TrafficFilter {
             // A consistent filter corrects by as much as it thinks: E[c²] = var c.
             let surprise = correction[i] * correction[i] - variance[i];
             let stated = self.process[i] * self.process[i];
-            *factor = self.plan.adaptation.moved(*factor, *factor + surprise / stated);
+            *factor = self.plan.adaptation.of_model(*factor, *factor + surprise / stated);
         }
         Ok(())
     }
