@@ -143,6 +143,7 @@ class World:
         records = '[records]\nsource = "stdin"\nbad-lines = "stop"\n'
         publish = f'[publish]\nhttp = "127.0.0.1:{self.ports[1]}"\n'
         live = f"[live]\ndeadline_s = {arguments.deadline}\n"
+        before = os.times()
         at = time.time() + 3
         self.replay = ["--from", start, "--at", at, "--speed-up", arguments.speed_up]
         config = self.write("city", self.door(), model("city"), records, publish, live, patience)
@@ -160,7 +161,9 @@ class World:
         for name in self.names:
             self.parties[name].wait(30)
         events.thread.join(5)
-        return self.report(host, events, step_s, start, at, faults)
+        after = os.times()
+        processor = sum(after[2:4]) - sum(before[2:4])
+        return self.report(host, events, step_s, start, at, faults, processor)
 
     def start_guest(self, name):
         number = self.names.index(name) + 1
@@ -191,7 +194,7 @@ class World:
         self.start_guest(killed)
         return {"frozen": frozen, "killed": killed, "from": stopped, "to": back}
 
-    def report(self, host, events, step_s, start, at, faults):
+    def report(self, host, events, step_s, start, at, faults, processor):
         problems = []
         estimates = events.estimates
         steps = [estimate["step"] for _, estimate in estimates]
@@ -217,7 +220,7 @@ class World:
                 problems.append("not complete again at the end")
         elif whole < len(estimates):
             problems.append(f"{len(estimates) - whole} estimates without all guests")
-        usage = os.times()
+        wall = 60 * self.arguments.minutes / self.arguments.speed_up
         return {
             "guests": len(self.names),
             "steps estimated": len(set(steps)),
@@ -227,7 +230,8 @@ class World:
             "latency p99, s": round(sorted(latencies)[int(0.99 * (len(latencies) - 1))], 3),
             "of which patience, s": manifest_patience(self.data) / self.arguments.speed_up,
             "equal to fedtse estimate": f"{compared - differing} of {compared}",
-            "processor of all, s": round(usage.children_user + usage.children_system, 1),
+            "processor of parties, s": f"{processor:.1f} in {wall:.0f} s",
+            "load of the machine": round(os.getloadavg()[0], 1),
             "guests' embeddings": {name: seat["taken"] for name, seat in host["guests"].items()},
             "faults": faults,
             "problems": problems,
