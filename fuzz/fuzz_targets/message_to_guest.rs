@@ -1,5 +1,12 @@
 #![no_main]
 
+use federation::ToGuest;
+use federation::wire::{decode_to_guest, encode_to_guest};
+
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = federation::wire::decode_to_guest(bytes);
+    // Numbers, however they are packed, come back as they were.
+    if let Ok(message @ ToGuest::Gradient { .. }) = decode_to_guest(bytes) {
+        let again = decode_to_guest(&encode_to_guest(&fuzz::released(message.clone())));
+        assert_eq!(again.expect("what was sent"), message);
+    }
 });

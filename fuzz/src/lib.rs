@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use federation::ledger::{MemorySink, Recorded};
+use federation::{Ledger, Now, PartyId, Released};
 use sensing::matching::MatchParameters;
 use sensing::{
     Dataset, DatasetWriter, FeaturePlan, Features, FileKind, Fleets, Provenance, TrajectoryImport,
@@ -135,6 +137,13 @@ pub fn read_features(folder: &Path) {
         let _ = (held.len(), held.windows(9).len());
         let _ = (features.all(), features.fleet("fleet-20"), features.loops(2));
     }
+}
+
+/// A message as a party's ledger lets it go.
+pub fn released<M: Recorded>(message: M) -> Released<M> {
+    let party = sound(PartyId::new("fuzz"));
+    let mut ledger = sound(Ledger::in_memory(&MemorySink::default(), &party));
+    sound(ledger.release(Now::default(), &party, message))
 }
 
 fn plan() -> FeaturePlan {

@@ -12,8 +12,8 @@ use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps,
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
 use federation::wire::{encode_to_guest, encode_to_host};
 use federation::{
-    Attempt, Compression, Exchange, Ledger, LocalUpdates, Now, Numbers, PartyId, Plan, Purpose,
-    Released, Round, RunId, Summary, ToGuest, ToHost,
+    Attempt, Compression, Exchange, Feedback, Ledger, LocalUpdates, Now, Numbers, PartyId, Plan,
+    Purpose, Released, Round, RunId, Summary, ToGuest, ToHost,
 };
 use traffic::Step;
 
@@ -27,7 +27,41 @@ fn main() -> Result<(), Box<dyn Error>> {
         let file = folder.join("message_to_guest").join(message.kind());
         std::fs::write(file, encode_to_guest(&released(message)?))?;
     }
+    for compression in [Compression::F16, Compression::Q8] {
+        let (exchange, purpose) = (exchange(), Purpose::Train);
+        let values = compression.pack(2, vec![0.5, -1.0, 2.0, 0.0])?;
+        let embedding = Embedding(values.clone());
+        let message = ToHost::Embedding { exchange, purpose, embedding };
+        let name = |kind: &str| format!("{kind}-{}", compression.name());
+        let file = folder.join("message_to_host").join(name(message.kind()));
+        std::fs::write(file, encode_to_host(&released(message)?))?;
+        let message = ToGuest::Gradient { exchange, gradient: EmbeddingGradient(values) };
+        let file = folder.join("message_to_guest").join(name(message.kind()));
+        std::fs::write(file, encode_to_guest(&released(message)?))?;
+    }
+    std::fs::write(folder.join("ledger_audit/ledger.jsonl"), ledger()?)?;
+    std::fs::write(folder.join("party_state/left"), left()?)?;
     Ok(())
+}
+
+/// A ledger of all that a guest says.
+fn ledger() -> Result<Vec<u8>, Box<dyn Error>> {
+    let (party, host) = (PartyId::new("fleet-a")?, PartyId::new("city")?);
+    let sink = MemorySink::default();
+    let mut ledger = Ledger::in_memory(&sink, &party)?;
+    for message in to_host()? {
+        ledger.release(Now::default(), &host, message)?;
+    }
+    Ok(sink.bytes())
+}
+
+/// What 8 bits have lost of two samples.
+fn left() -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut feedback = Feedback::default();
+    feedback.pack(Compression::Q8, &[Step(8), Step(-9)], 2, vec![0.5, -1.0, 2.0, 0.1])?;
+    let mut bytes = Vec::new();
+    feedback.save(&mut bytes);
+    Ok(bytes)
 }
 
 fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {

@@ -1,0 +1,16 @@
+#![no_main]
+
+use std::path::Path;
+
+use federation::PartyId;
+use federation::ledger::{Ledger, MemorySink, Sink, audit};
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let party = PartyId::new("fleet-a").expect("a name");
+    let found = audit(bytes, Path::new("fuzzed"), &party);
+    // What can be audited can be continued, and what cannot must not be.
+    let mut sink = MemorySink::default();
+    sink.append(bytes).expect("memory");
+    let continued = Ledger::in_memory(&sink, &party).map(|ledger| ledger.len());
+    assert_eq!(continued.ok(), found.map(|audit| audit.messages).ok());
+});
