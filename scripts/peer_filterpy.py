@@ -38,7 +38,7 @@ def main():
 
     points = MerweScaledSigmaPoints(size, scene["alpha"], scene["beta"], scene["kappa"])
     ukf = UnscentedKalmanFilter(size, 1, 1.0, model.observe, model.advance, points)
-    ukf.x = np.concatenate([np.full(links, scene["start"]), np.zeros(len(lanes) + links)])
+    ukf.x = np.concatenate([np.full(links, scene["start"]), model.usual, np.zeros(links)])
     ukf.P = np.diag(spread(noise["first_density"], noise["first_demand"]) ** 2)
     ukf.Q = np.diag(spread(noise["density"], noise["demand"]) ** 2)
     most = np.concatenate([model.jam, np.full(len(lanes), np.inf), model.capacity])
@@ -84,6 +84,7 @@ class Model:
         turns = np.array(scene["turns"])
         self.origin, self.destination = turns[:, 0], turns[:, 1]
         self.entries = np.array(scene["entries"])
+        self.usual, self.lasting = scene["usual_per_lane"] * self.lanes[self.entries], scene["lasting"]
         self.delta = scene["step_min"] / self.sub_steps
         self.gain = self.delta / (self.length * self.lanes)
         self.size = 2 * self.links + len(self.entries)
@@ -116,7 +117,8 @@ class Model:
             flow += 0.5 * (inflow + outflow) / (self.lanes * self.sub_steps)
             density = np.clip(density + self.gain * (inflow - outflow), 0.0, self.jam)
             waiting = np.maximum(waiting + self.delta * (demand - entry), 0.0)
-        return np.concatenate([density, x[links : links + len(self.entries)], flow])
+        wandering = self.usual + self.lasting * (x[links : links + len(self.entries)] - self.usual)
+        return np.concatenate([density, wandering, flow])
 
     def observe(self, x):
         flow = x[-self.links :]

@@ -27,6 +27,8 @@ const SPREAD: Spread = Spread { alpha: 0.1, beta: 2.0, kappa: 0.0 };
 const FLOW_VARIANCE: f64 = 1.0;
 const SPEED_VARIANCE: f64 = 1.0;
 const START: f64 = 15.0;
+/// Usual demand, veh/min/lane.
+const USUAL: f64 = 7.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -79,7 +81,7 @@ fn scene() -> Result<Value, Box<dyn Error>> {
         for link in network.entries() {
             let lanes = f64::from(network.link(link).lanes);
             let wave = 1.0 + 0.7 * (now.get() / 900.0 + link.index() as f64).sin();
-            inputs.demand[link.index()] = 7.0 * lanes * wave;
+            inputs.demand[link.index()] = USUAL * lanes * wave;
         }
         inputs.signals_from(&signals, &model, now)?;
         model.step(&state, &inputs, &mut memory, &mut next, &mut flows)?;
@@ -108,6 +110,7 @@ fn scene() -> Result<Value, Box<dyn Error>> {
     }
     let noise = FilterNoise::default();
     let values = model.parameters();
+    let lasting = (-(STEP / noise.demand_memory)).exp();
     Ok(json!({
         "links": links,
         "sub_steps": model.sub_steps(),
@@ -124,9 +127,10 @@ fn scene() -> Result<Value, Box<dyn Error>> {
         "start": START,
         "alpha": SPREAD.alpha, "beta": SPREAD.beta, "kappa": SPREAD.kappa,
         "flow_variance": FLOW_VARIANCE, "speed_variance": SPEED_VARIANCE,
+        "usual_per_lane": USUAL, "lasting": lasting,
         "noise": {
-            "density": noise.density, "flow": noise.flow, "demand": noise.demand,
-            "first_density": noise.first_density, "first_demand": noise.first_demand,
+            "density": noise.density, "flow": noise.flow, "first_density": noise.first_density,
+            "first_demand": noise.demand, "demand": noise.demand * (1.0 - lasting * lasting).sqrt(),
         },
         "steps": steps,
     }))
@@ -160,7 +164,9 @@ fn run(scene: &Value, most: usize) -> Result<Value, Box<dyn Error>> {
     let links = network.links().len();
     let (mut error, mut seconds) = (0.0, 0.0);
     let (mut densities, mut mean) = (vec![0.0; links], vec![0.0; links]);
-    let mut filter = TrafficFilter::new(&network, model(&network)?, &vec![START; links], plan)?;
+    let usual: Vec<f64> = network.links().iter().map(|l| USUAL * f64::from(l.lanes)).collect();
+    let mut filter =
+        TrafficFilter::new(&network, model(&network)?, &vec![START; links], &usual, plan)?;
     for (t, (green, measured)) in greens.iter().zip(&measurements).enumerate() {
         let begin = Instant::now();
         filter.step(green, measured)?;

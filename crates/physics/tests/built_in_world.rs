@@ -226,8 +226,9 @@ fn the_filter_beats_the_model_alone() {
     let model = recorded.model(parameters);
     let inputs = recorded.inputs(&model, &recorded.mean_demand());
     let start: Vec<f64> = recorded.densities[..links].to_vec();
+    let plan = FilterPlan::default();
     let mut filter =
-        TrafficFilter::new(network, model.clone(), &start, FilterPlan::default()).unwrap();
+        TrafficFilter::new(network, model.clone(), &start, &recorded.mean_demand(), plan).unwrap();
     let mut memory = model.memory();
     let mut state = vec![0.0; model.state_len()];
     model.lift(&start, &vec![0.0; links], &mut state).unwrap();
@@ -244,8 +245,8 @@ fn the_filter_beats_the_model_alone() {
         }
         for n in 0..links {
             if let Some((speed, seen)) = recorded.speeds[t * links + n] {
-                // Speeds of vehicles in a box differ by about 3 m/s.
-                measurements.speeds[n] = Some(Reading { value: speed, variance: 9.0 / seen });
+                // Some vehicles of a box stand and others drive: about half the free speed apart.
+                measurements.speeds[n] = Some(Reading { value: speed, variance: 36.0 / seen });
             }
         }
         filter.step(&inputs.green, &measurements).unwrap();

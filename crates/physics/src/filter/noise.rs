@@ -8,6 +8,8 @@
 //! better than it says, since errors that sensors share (all speeds of a queue) would look like that. (Ours: the paper cites an
 //! adaptive filter whose text was not to be had.)
 
+use traffic::Seconds;
+
 use super::error::{FilterError, check_positive};
 
 /// Standard deviations of the model's errors per step, and of the start.
@@ -17,18 +19,24 @@ pub struct FilterNoise {
     pub density: f64,
     /// Of flow, veh/min/lane.
     pub flow: f64,
-    /// Of the demand at an entry, veh/min/lane.
+    /// Of the demand at an entry about its usual value in the long run, veh/min/lane.
     pub demand: f64,
     /// Of density at the start.
     pub first_density: f64,
-    /// Of demand at the start.
-    pub first_demand: f64,
+    /// How long the demand at an entry stays away from its usual value.
+    pub demand_memory: Seconds,
 }
 
 impl Default for FilterNoise {
-    /// Of the order of what the CTM misses of the corridor in a step of 10 s.
+    /// Of the order of what the CTM misses of the corridor in a step of 10 s, with a margin.
     fn default() -> Self {
-        Self { density: 6.0, flow: 2.5, demand: 1.0, first_density: 30.0, first_demand: 5.0 }
+        Self {
+            density: 6.0,
+            flow: 2.5,
+            demand: 3.0,
+            first_density: 30.0,
+            demand_memory: Seconds::new(900.0),
+        }
     }
 }
 
@@ -39,7 +47,7 @@ impl FilterNoise {
             ("noise of flow", self.flow),
             ("noise of demand", self.demand),
             ("noise of the first density", self.first_density),
-            ("noise of the first demand", self.first_demand),
+            ("memory of demand", self.demand_memory.get()),
         ];
         fields.iter().try_for_each(|&(name, value)| check_positive(|| name.into(), value))
     }

@@ -1,6 +1,7 @@
 //! The filter on the CTM of a whole network.
 //!
-//! State: density of every cell, demand at every entry (a random walk: the boundary is not known),
+//! State: density of every cell, demand at every entry (the boundary is not known: it wanders about a
+//! usual value, `d ← usual + φ·(d − usual) + noise`, since without that the unseen ones would wander off),
 //! then the flow of every link, which the next step does not depend on. The paper's state is the
 //! first and the last of these. Flow is measured by loops as it is; speed by fleets as flow over
 //! density. Cost grows with the cube of the state: for networks of up to some hundred links.
@@ -50,6 +51,9 @@ pub struct TrafficFilter {
     plan: FilterPlan,
     filter: SquareRootFilter,
     entries: Vec<usize>,
+    /// Usual demand of each entry, veh/min, and the share of a departure that lasts a step.
+    usual: Vec<f64>,
+    lasting: f64,
     /// Density per cell, demand per entry, flow per link: the most that is possible.
     most: Vec<f64>,
     process: Vec<f64>,
@@ -69,17 +73,24 @@ pub struct TrafficFilter {
 }
 
 impl TrafficFilter {
-    /// Starts from densities per link; entries are the network's.
+    /// Starts from densities per link and the usual demand per link (veh/min; of entries only).
     pub fn new(
         network: &Network,
         model: Ctm,
         densities: &[f64],
+        demand: &[f64],
         plan: FilterPlan,
     ) -> Result<Self, FilterError> {
         plan.noise.check()?;
         plan.adaptation.check()?;
         check_len("links of the model", model.links(), network.links().len())?;
         check_len("first densities", densities.len(), model.links())?;
+        check_len("usual demand", demand.len(), model.links())?;
+        let bad = |value: &&f64| !(**value >= 0.0 && value.is_finite());
+        if let Some(&found) = densities.iter().chain(demand).find(bad) {
+            let (place, expected) = ("first densities and usual demand".into(), "0 or more");
+            return Err(FilterError::Number { place, found, expected });
+        }
         let entries: Vec<usize> = network.entries().map(|link| link.index()).collect();
         let (cells, links) = (model.cell_count(), model.links());
         let mut state = vec![0.0; model.state_len()];
@@ -87,18 +98,21 @@ impl TrafficFilter {
         let mut most = model.most_densities();
         most.extend(entries.iter().map(|_| f64::INFINITY));
         most.extend((0..links).map(|link| model.diagram(link).capacity));
+        let usual: Vec<f64> = entries.iter().map(|&link| demand[link]).collect();
         let mut mean = state[..cells].to_vec();
+        mean.extend_from_slice(&usual);
         mean.resize(most.len(), 0.0);
-        let FilterNoise { density, flow, demand, first_density, first_demand } = plan.noise;
+        let FilterNoise { density, flow, demand, first_density, demand_memory } = plan.noise;
+        let lasting = (-(model.step_length() / demand_memory)).exp();
         let lanes = |link: usize| f64::from(network.links()[link].lanes);
         let per_state = |cell: f64, entry: f64| -> Vec<f64> {
             let cells = std::iter::repeat_n(cell, cells);
             let entries = entries.iter().map(|&link| entry * lanes(link));
             cells.chain(entries).chain(std::iter::repeat_n(flow, links)).collect()
         };
-        let process = per_state(density, demand);
-        let filter =
-            SquareRootFilter::new(mean, &per_state(first_density, first_demand), plan.spread)?;
+        // In the long run the variance is that of `demand`.
+        let process = per_state(density, demand * (1.0 - lasting * lasting).sqrt());
+        let filter = SquareRootFilter::new(mean, &per_state(first_density, demand), plan.spread)?;
         Ok(Self {
             plan,
             filter,
@@ -116,6 +130,8 @@ impl TrafficFilter {
             state,
             process,
             most,
+            usual,
+            lasting,
             entries,
             model,
         })
@@ -180,6 +196,7 @@ impl TrafficFilter {
         let (model, entries, most) = (&self.model, &self.entries, &self.most);
         let (inputs, memory) = (&mut self.inputs, &mut self.memory);
         let (state, next) = (&mut self.state, &mut self.next);
+        let (usual, lasting) = (&self.usual, self.lasting);
         let cells = model.cell_count();
         let active = cells + entries.len();
         let stated = self.process.iter().zip(&self.drift);
@@ -194,7 +211,9 @@ impl TrafficFilter {
             }
             model.step(state, inputs, memory, next, &mut to[active..])?;
             to[..cells].copy_from_slice(&next[..cells]);
-            to[cells..active].copy_from_slice(&from[cells..active]);
+            for (at, usual) in usual.iter().enumerate() {
+                to[cells + at] = usual + lasting * (from[cells + at] - usual);
+            }
             Ok(())
         })
     }

@@ -91,6 +91,11 @@ impl World {
     }
 }
 
+/// The mean demand per link, which filter and model alone are both told.
+fn usual(network: &Network) -> Vec<f64> {
+    network.links().iter().map(|link| 7.0 * f64::from(link.lanes)).collect()
+}
+
 /// Root mean square error of density over the run's second half: filter, model alone.
 fn errors(
     plan: FilterPlan,
@@ -101,7 +106,8 @@ fn errors(
     let mut world = World::new();
     let start = [15.0; 17];
     let model = world.model.clone();
-    let mut filter = TrafficFilter::new(&world.network, model, &start, plan).unwrap();
+    let mut filter =
+        TrafficFilter::new(&world.network, model, &start, &usual(&world.network), plan).unwrap();
     // The model alone, told the mean of the demand.
     let mut open = World::new();
     open.model.lift(&start, &[0.0; 17], &mut open.state).unwrap();
@@ -143,9 +149,14 @@ fn it_beats_the_model_alone() {
 fn contradictions_are_softened_and_reported() {
     let mut world = World::new();
     let draw = &mut Draw::new(5);
-    let mut filter =
-        TrafficFilter::new(&world.network, world.model.clone(), &[15.0; 17], FilterPlan::default())
-            .unwrap();
+    let mut filter = TrafficFilter::new(
+        &world.network,
+        world.model.clone(),
+        &[15.0; 17],
+        &usual(&world.network),
+        FilterPlan::default(),
+    )
+    .unwrap();
     for _ in 0..100 {
         world.step(draw);
         filter.step(&world.inputs.green, &world.measured(draw)).unwrap();
@@ -178,9 +189,14 @@ fn a_broken_sensor_does_less_harm_with_adaptation() {
 #[test]
 fn bad_numbers_are_refused() {
     let world = World::new();
-    let mut filter =
-        TrafficFilter::new(&world.network, world.model.clone(), &[15.0; 17], FilterPlan::default())
-            .unwrap();
+    let mut filter = TrafficFilter::new(
+        &world.network,
+        world.model.clone(),
+        &[15.0; 17],
+        &usual(&world.network),
+        FilterPlan::default(),
+    )
+    .unwrap();
     let mut measurements = Measurements::none(17);
     measurements.flows[3] = Some(Reading { value: 3.0, variance: -1.0 });
     let error = filter.step(&world.inputs.green, &measurements).unwrap_err();
@@ -192,7 +208,8 @@ fn bad_numbers_are_refused() {
     assert!(filter.step(&world.inputs.green, &measurements).is_err());
     let noise = FilterNoise { density: -1.0, ..FilterNoise::default() };
     let plan = FilterPlan { noise, ..FilterPlan::default() };
-    let error = TrafficFilter::new(&world.network, world.model.clone(), &[15.0; 17], plan);
+    let error =
+        TrafficFilter::new(&world.network, world.model.clone(), &[15.0; 17], &[5.0; 17], plan);
     assert!(error.unwrap_err().to_string().contains("noise of density: found -1"));
 }
 
@@ -207,6 +224,7 @@ proptest! {
             &world.network,
             world.model.clone(),
             &[60.0; 17],
+            &usual(&world.network),
             FilterPlan::default(),
         )
         .unwrap();
