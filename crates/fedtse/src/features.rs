@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sensing::{
-    Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets, ScaleUpErrors,
-    make_features, scale_up_errors,
+    Concentration, Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets,
+    ScaleUpErrors, Trait, make_features, scale_up_errors,
 };
 use serde_json::json;
 use traffic::{Network, Seconds, StepClock};
@@ -32,6 +32,13 @@ pub struct FeaturesArguments {
     /// Also divide each rate's fleet among so many providers, for each number: `fleet-20-1of2`, …
     #[arg(long, value_delimiter = ',', conflicts_with = "guests", value_name = "K")]
     providers: Vec<usize>,
+    /// Make fleets that are no fair sample: each vehicle's chance depends on what it has in common
+    /// with others
+    #[arg(long, value_enum, value_name = "BY")]
+    concentrate: Option<By>,
+    /// With --concentrate: chances are multiplied by up to 1 ± this
+    #[arg(long, default_value_t = 0.5, requires = "concentrate")]
+    strength: f64,
     /// Seed that deals vehicles to fleets
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -52,6 +59,27 @@ pub struct FeaturesArguments {
     from: f64,
 }
 
+/// What a vehicle's chance of belonging to a fleet depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// The link by which it enters
+    Entry,
+    /// The hour in which it enters
+    Hour,
+    /// Its kind
+    Class,
+}
+
+impl From<By> for Trait {
+    fn from(by: By) -> Self {
+        match by {
+            By::Entry => Trait::Entry,
+            By::Hour => Trait::Hour,
+            By::Class => Trait::Class,
+        }
+    }
+}
+
 pub fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
     let dataset = Dataset::open(&arguments.folder)?;
     let fractions = |percents: &[f64]| percents.iter().map(|p| p / 100.0).collect::<Vec<_>>();
@@ -60,6 +88,13 @@ pub fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
             .divided(&arguments.providers)?
     } else {
         Fleets::partition(&fractions(&arguments.guests), arguments.seed)?
+    };
+    let fleets = match arguments.concentrate {
+        Some(by) => {
+            let strength = arguments.strength;
+            fleets.concentrated(Concentration { by: by.into(), strength })?
+        }
+        None => fleets,
     };
     if arguments.from.is_nan() {
         bail!("--from: found NaN, expected a number of seconds");

@@ -16,6 +16,7 @@ use serde::Serialize;
 use thiserror::Error;
 use traffic::{Metres, Network, Seconds, Totals, VehicleId, VehicleSample};
 
+use crate::concentration::FirstSight;
 use crate::journey::{
     BreakReason, Breaks, Position, Progress, SampleError, Sighting, check_place, check_sample,
     is_time, over_turns, progress,
@@ -283,7 +284,13 @@ impl<'n> FeatureExtractor<'n> {
             let Some(known) = vehicles.get(id) else {
                 return Err(SampleError::Vehicle { found: id.0, vehicles: vehicles.all().len() });
             };
-            let band = self.plan.fleets.band_of(&known.name) as u8;
+            let seen = FirstSight {
+                name: &known.name,
+                class: known.class,
+                link: &self.network.link(link).name,
+                time: Seconds::new(self.now),
+            };
+            let band = self.plan.fleets.band_of(&seen) as u8;
             if self.traffic.add(UnderWay::new(id, next, band)) {
                 self.sums.report.breaks.count(BreakReason::Gap);
             }

@@ -249,6 +249,7 @@ pub fn make_features(
         patience_s: plan.patience,
         smooth_s: write::SMOOTH,
         fleet_seed: plan.fleets.seed(),
+        concentration: plan.fleets.concentration(),
         fleets: fleet_entries(&plan),
         loops: if sensors.is_some() { "sensors" } else { "trajectories" }.into(),
         held,
@@ -344,6 +345,14 @@ impl Features {
         let Some(at) = fleets.iter().position(|fleet| fleet.name == name) else {
             return Err(self.no_fleet(name));
         };
+        if self.manifest.concentration.is_some() {
+            return Err(FeaturesError::Mismatch {
+                path: self.folder.join("manifest.json"),
+                problem: format!(
+                    "fleet `{name}`: found a concentrated fleet, expected a fair sample: its vehicles are known only when they are first seen"
+                ),
+            });
+        }
         let rate = fleets[at].rate;
         // As `Fleets` has made and named them.
         let part = name.rsplit_once('-').and_then(|(_, part)| part.split_once("of"));

@@ -6,6 +6,8 @@
 
 use thiserror::Error;
 
+use crate::concentration::{Concentration, FirstSight};
+
 /// A provider's share of the vehicles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
@@ -28,6 +30,7 @@ impl Fleet {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleets {
     seed: u64,
+    concentration: Option<Concentration>,
     fleets: Vec<Fleet>,
     /// Sorted borders of all fleets: vehicles between two neighbouring borders are in the same
     /// fleets, so sums are kept for each such *band* and added up once a step.
@@ -49,6 +52,9 @@ pub enum FleetError {
     /// Too many fleets for one pass.
     #[error("fleets: found {0}, expected at most {MAX_FLEETS}")]
     Count(usize),
+    /// A concentration outside 0–1.
+    #[error("strength of concentration: found {0}, expected 0 or more and less than 1")]
+    Strength(f64),
 }
 
 /// The most fleets of one study.
@@ -123,7 +129,14 @@ impl Fleets {
                 }));
             }
         }
-        Self::new(all, self.seed)
+        Ok(Self { concentration: self.concentration, ..Self::new(all, self.seed)? })
+    }
+
+    /// The same fleets, no fair samples any more.
+    pub fn concentrated(mut self, concentration: Concentration) -> Result<Self, FleetError> {
+        concentration.check()?;
+        self.concentration = Some(concentration);
+        Ok(self)
     }
 
     fn new(fleets: Vec<Fleet>, seed: u64) -> Result<Self, FleetError> {
@@ -140,7 +153,7 @@ impl Fleets {
         borders.retain(|&border| border > SAME_BORDER && border < 1.0 - SAME_BORDER);
         borders.sort_by(f64::total_cmp);
         borders.dedup_by(|a, b| (*a - *b).abs() <= SAME_BORDER);
-        Ok(Self { seed, fleets, borders })
+        Ok(Self { seed, concentration: None, fleets, borders })
     }
 
     /// The fleets.
@@ -153,14 +166,20 @@ impl Fleets {
         self.seed
     }
 
+    /// How the fleets differ from fair samples.
+    pub fn concentration(&self) -> Option<Concentration> {
+        self.concentration
+    }
+
     /// Number of bands.
     pub(crate) fn bands(&self) -> usize {
         self.borders.len() + 1
     }
 
     /// The band of a vehicle.
-    pub(crate) fn band_of(&self, name: &str) -> usize {
-        let draw = draw(self.seed, name);
+    pub(crate) fn band_of(&self, seen: &FirstSight) -> usize {
+        let factor = self.concentration.map_or(1.0, |how| how.factor(self.seed, seen));
+        let draw = draw(self.seed, seen.name) / factor;
         self.borders.iter().take_while(|&&border| border <= draw).count()
     }
 
@@ -206,6 +225,8 @@ fn percent(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use traffic::{Seconds, VehicleClass};
+
     use super::*;
 
     #[test]
@@ -244,7 +265,9 @@ mod tests {
         for vehicle in 0..1000 {
             let name = vehicle.to_string();
             let expected = [0.2, 0.4, 0.8].iter().filter(|&&b| b <= draw(7, &name)).count();
-            assert_eq!(nested.band_of(&name), expected);
+            let (class, time) = (VehicleClass::Car, Seconds::new(0.0));
+            let seen = FirstSight { name: &name, class, link: "A", time };
+            assert_eq!(nested.band_of(&seen), expected);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Records to features.
 
+mod concentration;
 mod dataset;
 mod extract;
 mod features;
@@ -19,6 +20,7 @@ mod table;
 mod test_roads;
 mod vehicles;
 
+pub use concentration::{Concentration, Trait};
 pub use dataset::{
     DATASET_FORMAT, Dataset, DatasetError, DatasetManifest, DatasetSamples, DatasetWriter,
     Provenance, class_name, class_named, read_network,

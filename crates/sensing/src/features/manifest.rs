@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use traffic::Seconds;
 
+use crate::concentration::Concentration;
 use crate::extract::ExtractReport;
 use crate::recordings::HeldSteps;
 
@@ -30,6 +31,9 @@ pub struct FeaturesManifest {
     pub smooth_s: Seconds,
     /// Seed that dealt vehicles to fleets.
     pub fleet_seed: u64,
+    /// How fleets differ from fair samples; absent if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concentration: Option<Concentration>,
     /// The fleets.
     pub fleets: Vec<FleetEntry>,
     /// Who counted at the loops: `sensors`, or `trajectories` (virtual loops).
