@@ -3,7 +3,7 @@
 //! Own data come from another thread, over a channel; what the parties say goes over the same doors
 //! and lines as in training.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -19,6 +19,16 @@ use crate::party::PartyId;
 /// How often a state machine hears that time has passed: deadlines are kept to within this.
 const TICK: Duration = Duration::from_millis(20);
 
+/// What a live party hears.
+pub struct Inputs<A, O> {
+    /// From the network.
+    pub arrivals: mpsc::Receiver<A>,
+    /// Its own data, step by step.
+    pub own: mpsc::Receiver<O>,
+    /// Holds a reason as soon as it is to stop.
+    pub stop: watch::Receiver<Option<Text>>,
+}
+
 /// What the people who run a live host see of it.
 pub trait LiveWatch<M: LiveModel> {
     /// Something may have happened; [`LiveHost::take_events`] says what.
@@ -33,21 +43,19 @@ pub fn run_live_host<M: LiveModel>(
     clock: &Clock,
     host: &mut LiveHost<M>,
     door: &Door,
-    arrivals: &mut mpsc::Receiver<Arrival>,
-    own: &mut mpsc::Receiver<(Step, M::Own)>,
-    stop: &watch::Receiver<Option<Text>>,
+    inputs: &mut Inputs<Arrival, (Step, M::Own)>,
     watch: &mut impl LiveWatch<M>,
 ) {
     let mut over = false;
     loop {
         let mut out = Vec::new();
-        if let Some(reason) = stop.borrow().clone() {
+        if let Some(reason) = inputs.told_to_stop() {
             out.extend(host.stop(clock.now(), reason));
         } else if over && !host.is_waiting() {
             out.extend(host.stop(clock.now(), Text::of("its records have ended")));
         }
         if host.ended().is_none() {
-            match runtime.block_on(next(arrivals, own, over)) {
+            match runtime.block_on(inputs.next(over)) {
                 Next::Arrived(Arrival::Message(from, message)) => {
                     out.extend(host.handle(clock.now(), &from, message));
                 }
@@ -81,21 +89,19 @@ pub fn run_live_guest(
     clock: &Clock,
     guest: &mut LiveGuest,
     line: &Line,
-    arrivals: &mut mpsc::Receiver<Dialled>,
-    own: &mut mpsc::Receiver<(Step, Vec<f32>)>,
-    stop: &watch::Receiver<Option<Text>>,
+    inputs: &mut Inputs<Dialled, (Step, Vec<f32>)>,
     mut watch: impl FnMut(&LiveGuest, bool),
 ) -> Result<(), NotLetIn> {
-    let (mut over, mut connected) = (None::<Instant>, false);
+    let (mut over, mut connected) = (false, false);
     loop {
         let mut out = Vec::new();
-        if let Some(reason) = stop.borrow().clone() {
+        if let Some(reason) = inputs.told_to_stop() {
             out.extend(guest.stop(clock.now(), reason));
-        } else if over.is_some() {
+        } else if over {
             out.extend(guest.stop(clock.now(), Text::of("its records have ended")));
         }
         if guest.ended().is_none() {
-            match runtime.block_on(next(arrivals, own, over.is_some())) {
+            match runtime.block_on(inputs.next(over)) {
                 Next::Arrived(Dialled::Message(message)) => {
                     out.extend(guest.handle(clock.now(), message));
                 }
@@ -108,7 +114,7 @@ pub fn run_live_guest(
                 Next::Own((step, numbers)) => {
                     out.extend(guest.embedding(clock.now(), step, numbers));
                 }
-                Next::OwnEnded => over = Some(Instant::now()),
+                Next::OwnEnded => over = true,
                 Next::Nothing => {}
             }
             out.extend(guest.tick(clock.now()));
@@ -130,17 +136,19 @@ enum Next<A, O> {
     Nothing,
 }
 
-/// The next thing that happens, or nothing for a while. What has arrived goes first: an embedding
-/// must not be late because the host was busy.
-async fn next<A, O>(
-    arrivals: &mut mpsc::Receiver<A>,
-    own: &mut mpsc::Receiver<O>,
-    over: bool,
-) -> Next<A, O> {
-    tokio::select! {
-        biased;
-        Some(arrived) = arrivals.recv() => Next::Arrived(arrived),
-        own = own.recv(), if !over => own.map_or(Next::OwnEnded, Next::Own),
-        () = tokio::time::sleep(TICK) => Next::Nothing,
+impl<A, O> Inputs<A, O> {
+    fn told_to_stop(&self) -> Option<Text> {
+        self.stop.borrow().clone()
+    }
+
+    /// The next thing that happens, or nothing for a while. What has arrived goes first: an
+    /// embedding must not be late because the host was busy.
+    async fn next(&mut self, over: bool) -> Next<A, O> {
+        tokio::select! {
+            biased;
+            Some(arrived) = self.arrivals.recv() => Next::Arrived(arrived),
+            own = self.own.recv(), if !over => own.map_or(Next::OwnEnded, Next::Own),
+            () = tokio::time::sleep(TICK) => Next::Nothing,
+        }
     }
 }

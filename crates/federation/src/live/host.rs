@@ -250,7 +250,8 @@ impl<M: LiveModel> LiveHost<M> {
     fn settle(&mut self, now: Now, out: &mut Outbox) -> Result<(), PartyError> {
         while let Some(first) = self.open.front() {
             let over = lasted(first.since, now.monotonic, self.settings.deadline);
-            let all_in = self.waited_for(now).all(|seat| seat.has(first.step));
+            let step = first.step;
+            let all_in = self.waited_for(now).all(|seat| seat.has(step) || seat.is_past(step));
             if !(over || all_in || self.open.len() > MAX_OPEN) {
                 return Ok(());
             }

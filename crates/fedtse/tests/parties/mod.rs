@@ -31,11 +31,12 @@ pub struct Choice {
     pub epochs: u32,
     pub keep_every: u32,
     pub local_updates: u32,
+    pub party_dropout: f32,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Choice { epochs: 3, keep_every: 4, local_updates: 1 }
+        Choice { epochs: 3, keep_every: 4, local_updates: 1, party_dropout: 0.0 }
     }
 }
 
@@ -115,7 +116,7 @@ impl World {
     }
 
     fn configure(&self, choice: &Choice) {
-        let Choice { epochs, keep_every, local_updates } = choice;
+        let Choice { epochs, keep_every, local_updates, party_dropout } = choice;
         let patience =
             "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 3\nlimit_s = 300\n";
         let identity = |name: &str| {
@@ -140,6 +141,7 @@ impl World {
             batch = 32
             keep-every = {keep_every}
             local-updates = {local_updates}
+            party-dropout = {party_dropout:?}
             [run]
             folder = \"run\"
             [observe]
@@ -250,9 +252,13 @@ pub struct Party {
 impl Party {
     pub fn start(name: &str, config: &Path, log: &Path) -> Self {
         let role = if name == "city" { "host" } else { "guest" };
+        Self::run(name, &[role, "--config", text(config), "--json"], log)
+    }
+
+    pub fn run(name: &str, arguments: &[&str], log: &Path) -> Self {
         let file = fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
         let child = Command::new(env!("CARGO_BIN_EXE_fedtse"))
-            .args([role, "--config", text(config), "--json"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(file)
             .spawn()
@@ -276,8 +282,23 @@ impl Party {
 
     /// Asks it to end.
     pub fn terminate(&self) {
-        let killed = Command::new("kill").arg(self.id().to_string()).status().expect("kill");
-        assert!(killed.success());
+        self.signal("-TERM");
+    }
+
+    /// Stops it where it is.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.id().to_string();
+        let sent = Command::new("kill").args([signal, &id]).status().expect("kill");
+        assert!(sent.success());
     }
 
     pub fn running(&mut self) -> bool {
@@ -353,7 +374,7 @@ pub fn wait_for(parties: &mut [Party], mut condition: impl FnMut() -> bool) {
     }
 }
 
-fn http_get(port: u16, path: &str) -> Option<String> {
+pub fn http_get(port: u16, path: &str) -> Option<String> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -365,7 +386,7 @@ fn http_get(port: u16, path: &str) -> Option<String> {
 
 /// A port that is free, and below those that systems give to outgoing connections: nobody takes it
 /// by chance before the host does.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 10_000..32_000;
     static DRAWN: AtomicU32 = AtomicU32::new(0);
     // Programs that run at the same time begin far from each other.

@@ -17,7 +17,6 @@ pub struct FleetFeed<'n> {
     vehicles: VehicleTable,
     /// `[vehicle]`: when it was last seen; forgotten ones are at minus infinity.
     seen: Vec<f64>,
-    under_way: usize,
     moment: Vec<VehicleSample>,
     /// The time that the stream has reached.
     now: Option<f64>,
@@ -37,7 +36,6 @@ impl<'n> FleetFeed<'n> {
             extractor: FeatureExtractor::new(network, plan)?,
             vehicles: VehicleTable::default(),
             seen: Vec::new(),
-            under_way: 0,
             moment: Vec::new(),
             now: None,
             gap: gap.get(),
@@ -158,18 +156,15 @@ impl<'n> FleetFeed<'n> {
             return;
         }
         self.swept = now;
-        self.under_way = 0;
-        for (index, seen) in self.seen.iter_mut().enumerate() {
+        for (index, seen) in self.seen.iter().enumerate() {
             if now - *seen > self.forget_after {
                 self.vehicles.forget(VehicleId(index as u32));
-            } else {
-                self.under_way += 1;
             }
         }
     }
 
-    /// Vehicles remembered after the last sweep.
-    pub fn remembered(&self) -> usize {
-        self.under_way
+    /// The most vehicles that were remembered at a time.
+    pub fn room(&self) -> usize {
+        self.seen.len().max(self.vehicles.all().len())
     }
 }

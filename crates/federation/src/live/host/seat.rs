@@ -93,6 +93,11 @@ impl Seat {
         self.ahead.contains_key(&step)
     }
 
+    /// Whether it has gone on to later steps: what it has not sent by then will not come.
+    pub fn is_past(&self, step: Step) -> bool {
+        self.ahead.last_key_value().is_some_and(|(newest, _)| *newest > step)
+    }
+
     /// Keeps an embedding until its step is settled.
     pub fn place(&mut self, step: Step, embedding: Embedding, settled: Option<Step>) -> Placed {
         // However late: the guest is at work again.

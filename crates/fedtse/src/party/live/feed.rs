@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
@@ -35,8 +36,13 @@ impl Feed {
 
     /// How it ended, if it has. One that still waits for records is left alone.
     pub fn ended(self) -> Result<()> {
-        if !self.thread.is_finished() {
-            return Ok(());
+        // One that has just let go of its channel may need a moment more.
+        let patience = Instant::now() + Duration::from_millis(500);
+        while !self.thread.is_finished() {
+            if Instant::now() > patience {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
         self.thread.join().map_err(|_| anyhow!("the thread that reads records has failed"))?
     }

@@ -11,7 +11,7 @@ use estimator::{PartyFile, TrainedGuest};
 use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::drive::Clock;
 use federation::grpc::{Limits, tls};
-use federation::live::drive::run_live_guest;
+use federation::live::drive::{Inputs, run_live_guest};
 use federation::live::{GuestCounts, LiveGuest, LiveGuestSettings};
 use federation::{Ledger, PartyError, PartyId};
 use sensing::stream::FleetFeed;
@@ -64,7 +64,8 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     let tls = tls::guest_side(identity, &authority)?;
     let host = &config.host;
     let address = HostAddress::new(&host.address, host.certificate_name())
-        .map_err(|problem| anyhow!("host.address: {problem}"))?;
+        .map_err(|problem| anyhow!("host.address: {problem}"))?
+        .of(PartyId::new(&host.name)?);
     let (file, network, weights) =
         PartyFile::<TrainedGuest>::read(&folder.join(&config.model.folder))?;
     if file.name != party.as_str() {
@@ -85,7 +86,7 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &party)?;
     let mut guest = LiveGuest::new(settings, ledger, clock.now());
 
-    let (to, mut own) = mpsc::channel(16);
+    let (to, own) = mpsc::channel(16);
     let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
     let (model, window) =
         (file.part.model(&network, &weights)?, file.part.live(&network, &file.steps));
@@ -106,7 +107,7 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
 
     let runtime = network_threads()?;
     let view = Arc::new(View::default());
-    let (sender, mut arrivals) = mpsc::channel(64);
+    let (sender, arrivals) = mpsc::channel(64);
     let limits = Limits { message: MOST_MESSAGE, ..Limits::default() };
     let (line, stop) = runtime.block_on(async {
         let stop = stopping::on_signal().await?;
@@ -117,14 +118,13 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     })?;
     info!(guest = %party, host = %host_name, "dialling");
     let traffic = line.traffic();
+    let mut inputs = Inputs { arrivals, own, stop };
     let let_in = run_live_guest(
         runtime.handle(),
         &clock,
         &mut guest,
         &line,
-        &mut arrivals,
-        &mut own,
-        &stop,
+        &mut inputs,
         |guest, connected| {
             *view.0.lock().unwrap_or_else(PoisonError::into_inner) = Shown {
                 connected,
@@ -140,7 +140,7 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     runtime.shutdown_background();
     let_in?;
     let bad_lines = feed.counts.bad.load(Ordering::Relaxed);
-    drop(own);
+    drop(inputs);
     feed.ended()?;
     match guest.ended() {
         Some(PartyError::Stopped { reason }) => {

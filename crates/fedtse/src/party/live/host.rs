@@ -12,7 +12,7 @@ use estimator::{HostCard, HostModel, PartyFile, TrainedHost};
 use federation::grpc::drive::Clock;
 use federation::grpc::listen::{Door, listen};
 use federation::grpc::{Limits, accepted, tls};
-use federation::live::drive::{LiveWatch, run_live_host};
+use federation::live::drive::{Inputs, LiveWatch, run_live_host};
 use federation::live::{LiveEvent, LiveHost, LiveHostSettings, LiveModel, Participation};
 use federation::model::Embeddings;
 use federation::wire::message_limit;
@@ -85,7 +85,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     board.shown().connected = guests.keys().map(|guest| (guest.to_string(), false)).collect();
     let mut host = LiveHost::new(settings, Estimator { model, card }, ledger, clock.now());
 
-    let (to, mut own) = mpsc::channel(16);
+    let (to, own) = mpsc::channel(16);
     let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
     let lag = Seconds::new(config.live.lag_s(file.steps.patience_s)?);
     let steps = StepClock { length: Seconds::new(file.steps.step_s) };
@@ -101,7 +101,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     let runtime = network_threads()?;
     let widest = guests.values().copied().max().unwrap_or(1);
     let limits = Limits { message: message_limit(widest), ..Limits::default() };
-    let (sender, mut arrivals) = mpsc::channel(64);
+    let (sender, arrivals) = mpsc::channel(64);
     let (door, stop) = runtime.block_on(async {
         let stop = stopping::on_signal().await?;
         let accepted = accepted::follow(accepted_file)?;
@@ -117,19 +117,11 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     })?;
     info!(host = %name, address = %door.address(), "waiting for guests and records");
     let mut watch = Watch { board: &board, door: &door, feed: &feed, clock: &clock };
-    run_live_host(
-        runtime.handle(),
-        &clock,
-        &mut host,
-        &door,
-        &mut arrivals,
-        &mut own,
-        &stop,
-        &mut watch,
-    );
+    let mut inputs = Inputs { arrivals, own, stop };
+    run_live_host(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut watch);
     runtime.block_on(door.close());
     runtime.shutdown_background();
-    drop(own);
+    drop(inputs);
     feed.ended()?;
     match host.ended() {
         Some(PartyError::Stopped { reason }) => {

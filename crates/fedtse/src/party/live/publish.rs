@@ -11,7 +11,7 @@ use std::task::{Context as Task, Poll};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::{Method, Request, Response, StatusCode};
@@ -165,6 +165,15 @@ impl Answer {
 impl Body for Answer {
     type Data = Bytes;
     type Error = Infallible;
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
+            }
+            Answer::Events(_) => SizeHint::default(),
+        }
+    }
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
