@@ -62,18 +62,31 @@ impl Rows {
         let head = if diagonal > 0.0 { diagonal + norm } else { diagonal - norm };
         let scale = 1.0 / (norm * head.abs());
         let sum = &mut self.sum[at + 1..];
+        self.values[at * width + at] = head;
         sum.fill(0.0);
-        for (row, values) in self.values.chunks_exact(width).enumerate().skip(at) {
-            let v = if row == at { head } else { values[at] };
-            if v != 0.0 {
-                sum.iter_mut().zip(&values[at + 1..]).for_each(|(sum, value)| *sum += v * value);
+        // Four rows at a time: the sum is loaded and stored once for them.
+        let below = &self.values[at * width..];
+        let fours = below.chunks_exact(4 * width);
+        for row in fours.remainder().chunks_exact(width) {
+            let v = row[at];
+            sum.iter_mut().zip(&row[at + 1..]).for_each(|(sum, value)| *sum += v * value);
+        }
+        for rows in fours {
+            let v = [0, 1, 2, 3].map(|i| rows[i * width + at]);
+            if v == [0.0; 4] {
+                continue;
+            }
+            let [a, b, c, d] = [0, 1, 2, 3].map(|i| &rows[i * width + at + 1..(i + 1) * width]);
+            let rows = a.iter().zip(b).zip(c.iter().zip(d));
+            for (sum, ((a, b), (c, d))) in sum.iter_mut().zip(rows) {
+                *sum += (v[0] * a + v[1] * b) + (v[2] * c + v[3] * d);
             }
         }
         sum.iter_mut().for_each(|sum| *sum *= scale);
         // The reflected diagonal is −norm or +norm; its row is turned over where it is negative.
         let over = if diagonal > 0.0 { -1.0 } else { 1.0 };
         for (row, values) in self.values.chunks_exact_mut(width).enumerate().skip(at) {
-            let v = if row == at { head } else { values[at] };
+            let v = values[at];
             if v != 0.0 {
                 values[at + 1..].iter_mut().zip(&*sum).for_each(|(value, sum)| *value -= v * sum);
             }
