@@ -23,7 +23,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::compression::Feedback;
 use crate::course::{Course, EpochLosses, Order, Progress, Samples};
 use crate::error::PartyError;
 use crate::guest::{read_card, write_card};
@@ -37,7 +36,7 @@ use crate::store::Store;
 use crate::timing::Timing;
 
 use exchange::{OpenRound, Settlement};
-use kept::Kept;
+use kept::{Kept, Left};
 use seat::Seat;
 
 /// What the host is told by those who run it.
@@ -175,7 +174,7 @@ struct Running<M> {
     model: M,
     initial: Vec<u8>,
     /// What compression has lost of each guest's gradients.
-    feedback: BTreeMap<PartyId, Feedback>,
+    feedback: Left,
     course: Course,
     beginning: Progress,
     /// The last finished round.

@@ -73,6 +73,7 @@ impl LabelledWindows for Columns {
 pub struct Table(pub Columns, Vec<Step>, Vec<Step>);
 
 impl Examples for Table {
+    type Sample = Step;
     fn inputs(&self) -> usize {
         self.0.input_len()
     }

@@ -134,3 +134,21 @@ impl Numbers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_do_not_go_together_are_refused_by_field() {
+        let error = |text: &str| {
+            let section: PatienceSection = toml::from_str(text).unwrap();
+            section.timing().unwrap_err().to_string()
+        };
+        let found = error("heartbeat_s = 60");
+        assert!(found.contains("patience.heartbeat_s: heartbeat: found 60 s"), "{found}");
+        assert!(error("silence_s = 2").contains("patience.heartbeat_s"));
+        assert!(error("silence_s = 1800").contains("patience.silence_s"));
+        assert!(error("limit_s = nan").contains("patience.limit_s: found NaN"));
+    }
+}

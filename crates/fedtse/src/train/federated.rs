@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{Epoch, Estimates, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel};
+use estimator::{Epoch, Estimates, GuestPlan, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel};
 use federation::guest::GuestSettings;
 use federation::message::parts::Text;
 use federation::{
@@ -106,8 +106,7 @@ pub fn train(
     keep: Option<&Path>,
     bar: &ProgressBar,
 ) -> Result<Fitted> {
-    let (found, expected) = (study.fleets().len(), plan.guests.len());
-    ensure!(found == expected, "fleets: found {found}, expected {expected}, one for each guest");
+    check_guests(&plan.guests, study.fleets().len())?;
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
@@ -128,8 +127,7 @@ pub fn train(
         };
         let (store, ledger) = shelf(keep, &party)?;
         let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
-        let name = party.to_string();
-        ensure!(guests.insert(party, guest).is_none(), "guests: found two named `{name}`");
+        guests.insert(party, guest);
     }
     let host_study = Arc::new(HostStudy::new(study, plan)?);
     let settings = HostSettings {
@@ -227,6 +225,17 @@ fn assembled(
     Ok(NeuralStudy::new(study, plan.clone())?.assemble(&parts)?)
 }
 
+/// Guests have fleets by their place in the list: as many of both, and no name twice.
+fn check_guests(guests: &[GuestPlan], fleets: usize) -> Result<()> {
+    let expected = guests.len();
+    ensure!(fleets == expected, "fleets: found {fleets}, expected {expected}, one for each guest");
+    for (place, guest) in guests.iter().enumerate() {
+        let twice = guests[..place].iter().any(|other| other.name == guest.name);
+        ensure!(!twice, "guests: found two named `{}`, expected names that differ", guest.name);
+    }
+    Ok(())
+}
+
 /// A party's checkpoints and ledger: in a folder of its own, or in memory.
 fn shelf(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger)> {
     let Some(folder) = keep else {
@@ -252,4 +261,22 @@ fn scored(
     });
     let estimates = estimates.collect::<Result<Vec<_>>>()?;
     Ok(host_part::of_targets(study, host, estimates.into_iter()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_guest_has_a_fleet_and_a_name_of_its_own() {
+        let (features, arch) = (estimator::GuestFeatures::Totals, estimator::Architecture::Link);
+        let guest = |name: &str| GuestPlan::new(name, features, arch);
+        let two = [guest("a"), guest("b")];
+        assert!(check_guests(&two, 2).is_ok());
+        let error = check_guests(&two, 1).unwrap_err().to_string();
+        assert_eq!(error, "fleets: found 1, expected 2, one for each guest");
+        assert!(check_guests(&two, 3).is_err());
+        let error = check_guests(&[guest("a"), guest("b"), guest("a")], 3).unwrap_err();
+        assert!(error.to_string().contains("two named `a`"), "{error}");
+    }
 }
