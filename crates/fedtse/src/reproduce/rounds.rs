@@ -207,7 +207,7 @@ mod tests {
         // with Q = 3, whatever its own end is.
         let curves = [
             curve(None, &[20.0, 15.0, 12.0, 11.0, 10.0], 10.0),
-            curve(Some(2), &[15.0, 11.3, 12.0], 11.3),
+            curve(Some(2), &[15.0, 11.2, 12.0], 11.2),
             curve(Some(3), &[15.0, 14.0], 14.0),
         ];
         let rows = rounds(&curves);
