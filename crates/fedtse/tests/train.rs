@@ -87,3 +87,30 @@ fn a_guest_may_have_another_sub_model_and_give_fewer_numbers() {
     assert!(error.contains("expected some for each link"), "{error}");
     assert!(refused(&with(&["--party-dropout", "1.5"])).contains("party_dropout: found 1.5"));
 }
+
+#[test]
+fn part_of_the_fleet_is_held_out_instead_of_the_truth() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    ok(&["simulate", "--minutes", "40", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
+    ok(&["features", text(&data), "--rates", "50"]);
+    let train = ["train", "--data", text(&data), "--method", "hf", "--rate", "50", "--epochs", "1"];
+    let error = refused(&train);
+    assert!(error.contains("--providers 4") && error.contains("fleet-50-1of4"), "{error}");
+
+    let features = ["features", text(&data), "--rates", "50", "--providers", "4"];
+    ok(&features);
+    let rows = ok_json(&train);
+    assert_eq!(rows[0]["method"], "hf");
+    assert_eq!(rows[1]["target"], "smooth");
+    let fair = rows[0]["score"]["density"]["rmse"].as_f64().unwrap();
+
+    // A fleet that is no fair sample is another fleet.
+    ok(&[&features[..], &["--concentrate", "entry", "--strength", "0.9"]].concat());
+    let rows = ok_json(&train);
+    assert!(rows[0]["score"]["density"]["rmse"].as_f64().unwrap() != fair);
+    let strong = [&features[..], &["--concentrate", "hour", "--strength", "1.5"]].concat();
+    assert!(refused(&strong).contains("found 1.5, expected 0 or more and less than 1"));
+    let replay = ["replay", "--data", text(&data), "--fleet", "fleet-50"];
+    assert!(refused(&replay).contains("found a concentrated fleet"));
+}
