@@ -22,17 +22,17 @@ fn offline(world: &LiveWorld) -> BTreeMap<i64, Vec<(String, f64, f64)>> {
     folders.iter().for_each(|folder| arguments.extend(["--party", text(folder)]));
     let data = world.path("data");
     ok(&[&arguments[..], &["--data", text(&data), "--out", text(&out)]].concat());
-    let mut table = TableReader::open(&out).unwrap();
+    let mut table = TableReader::open(&out).expect("a table");
     for (column, kind) in [
         ("step", Kind::I64),
         ("link", Kind::Text),
         ("density_veh_km_lane", Kind::F64),
         ("flow_veh_min_lane", Kind::F64),
     ] {
-        table.want(column, kind).unwrap();
+        table.want(column, kind).expect("a column");
     }
     let (mut columns, mut steps) = (Vec::new(), BTreeMap::new());
-    while table.next_batch(4096, &mut columns).unwrap() > 0 {
+    while table.next_batch(4096, &mut columns).expect("rows") > 0 {
         let [Column::I64(numbers), Column::Text(links), Column::F64(k), Column::F64(q)] =
             &columns[..]
         else {

@@ -88,13 +88,13 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
         Some(GuestEnd::Finished(summary)) => {
             let model = guest.model().context("the model")?;
             trained.write(&run, guest.run(), &model.sub_model().save_best())?;
-            let weights = Some(weights(model));
+            let weights = weights(model);
             let bytes = json!({"sent": traffic.sent(), "received": traffic.received()});
             if json {
                 println!("{}", json!({"finished": summary, "bytes": bytes, "weights": weights}));
             } else {
                 println!("finished after {} rounds", summary.rounds);
-                println!("weights {}", weights.unwrap_or_default());
+                println!("weights {}", weights);
             }
             Ok(())
         }
