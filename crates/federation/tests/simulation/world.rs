@@ -89,12 +89,15 @@ impl Disk {
     }
 }
 
+type HostOf = Host<ToyHost, Box<dyn Store>>;
+type GuestOf = Guest<ToyGuest, Box<dyn Store>>;
+
 pub struct World {
     setting: Setting,
     now: Duration,
-    host: Option<Host<ToyHost, Box<dyn Store>>>,
+    host: Option<HostOf>,
     host_disk: Disk,
-    guests: BTreeMap<PartyId, Option<Guest<ToyGuest, Box<dyn Store>>>>,
+    guests: BTreeMap<PartyId, Option<GuestOf>>,
     disks: BTreeMap<PartyId, Disk>,
     sessions: u64,
     queue: VecDeque<Sent>,
