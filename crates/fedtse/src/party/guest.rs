@@ -94,7 +94,7 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
                 println!("{}", json!({"finished": summary, "bytes": bytes, "weights": weights}));
             } else {
                 println!("finished after {} rounds", summary.rounds);
-                println!("weights {}", weights);
+                println!("weights {weights}");
             }
             Ok(())
         }
