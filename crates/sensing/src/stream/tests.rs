@@ -102,8 +102,7 @@ fn memory_does_not_grow_with_the_stream() {
     let (short, long) = (remembered(900), remembered(3600));
     // One vehicle every 7 s stays for less than 300 m / 4 m/s = 75 s, and is forgotten within twice
     // the 40 s after which it may be: (75 + 80) / 7 < 23, and one more in between.
-    assert!(long <= 24, "{long}");
-    assert_eq!(short, long);
+    assert!(short <= 24 && long <= 24, "{short}, {long}");
 }
 
 #[test]
@@ -124,8 +123,8 @@ fn a_jump_of_time_begins_a_new_recording_whichever_way() {
     for second in 26..=55 {
         take(&mut complete, &format!("{second},a,E1,{second}")).unwrap();
     }
-    // Steps 0 and 1 before; 2 and 3 lie across the jump, 4 begins after it.
-    assert_eq!(complete, [0, 1]);
+    // Steps 0 and 1 before; 2 lies across the jump, 3 begins after it; 4 is closed at 55 s and no earlier.
+    assert_eq!(complete, [0, 1, 3]);
     for second in 56..=65 {
         take(&mut complete, &format!("{second},a,E1,{second}")).unwrap();
     }
@@ -163,7 +162,7 @@ fn what_cannot_be_true_is_refused_and_changes_nothing() {
                 "NaN,x,E1,1".into(),
                 "-1,x,E1,1".into(),
                 "1e30,x,E1,1".into(),
-                "1,v0,E1,5".into(),
+                format!("{},v0,E1,5", time.parse::<f64>().unwrap() - 1.0),
                 line.clone(),
             ] {
                 // A line without a vehicle may come twice.
