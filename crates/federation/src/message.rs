@@ -29,7 +29,7 @@ use crate::plan::{Plan, Summary};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// From a guest to the host.
 #[derive(Clone, Debug, PartialEq)]

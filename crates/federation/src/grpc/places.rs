@@ -1,8 +1,8 @@
 //! Who may be connected at a time.
 //!
 //! Strangers, who have not shown a certificate of the list yet, have some places between them; a new
-//! one takes the place of the one that has held its own for longest. So a crowd at the door keeps
-//! nobody out for longer than a handshake takes. Guests have places of their own.
+//! one takes the place of the one that has held its own for longest: a crowd at the door can make a
+//! guest try again, but those who stand there do not keep it out. Guests have places of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -21,6 +21,8 @@ pub const MAX_RANGES: usize = 4096;
 pub const MAX_STEP: i64 = 1 << 40;
 /// Most checkpoints that a guest announces.
 pub const MAX_KEPT: usize = 8;
+/// The most training exchanges of a run: more than could ever be done, few enough to count with.
+pub const MAX_EXCHANGES: u64 = 1 << 40;
 
 /// A part of a message that is out of bounds.
 #[derive(Clone, Debug, Error, PartialEq)]

@@ -7,8 +7,8 @@ use super::generated::{leave, to_guest, to_host, welcome};
 use super::{WireError, live, numbers};
 use crate::compression::Compression;
 use crate::message::parts::{
-    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_KEPT, MAX_RANGES, MAX_STEP, MAX_STEPS,
-    PartError, StepRange, Text,
+    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
+    MAX_STEPS, PartError, StepRange, Text,
 };
 use crate::message::{
     Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
@@ -104,6 +104,10 @@ fn welcome(welcome: wire::Welcome) -> Result<Welcome, WireError> {
         resume: match required("resume", welcome.resume)? {
             welcome::Resume::Exactly(round) => Resume::Exactly(Round(round)),
             welcome::Resume::AsYouAre(wire::AsYouAre { round, exchanges, best }) => {
+                if exchanges > MAX_EXCHANGES {
+                    let expected = format!("at most {MAX_EXCHANGES}");
+                    return Err(PartError::new("exchanges", exchanges, expected).into());
+                }
                 Resume::AsYouAre(Missed { round: Round(round), exchanges, best })
             }
         },

@@ -7,8 +7,8 @@ use super::*;
 use crate::compression::Compression;
 use crate::ledger::{Ledger, MemorySink};
 use crate::message::parts::{
-    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_KEPT, MAX_RANGES, MAX_STEP, MAX_STEPS,
-    MAX_TEXT, StepRange, Text, Values,
+    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
+    MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
 };
 use crate::message::{
     Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
@@ -148,7 +148,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 fn to_guest() -> impl Strategy<Value = ToGuest> {
     let resume = prop_oneof![
         any::<u64>().prop_map(|round| Resume::Exactly(Round(round))),
-        (any::<u64>(), any::<u64>(), any::<bool>()).prop_map(|(round, exchanges, best)| {
+        (any::<u64>(), 0..=MAX_EXCHANGES, any::<bool>()).prop_map(|(round, exchanges, best)| {
             Resume::AsYouAre(Missed { round: Round(round), exchanges, best })
         })
     ];

@@ -13,7 +13,7 @@ use federation::grpc::tls::{guest_side, host_side};
 use federation::grpc::{Accepted, Arrival, Card, Dialled, Identity, Limits};
 use federation::ledger::{Ledger, MemorySink, Recorded, Released};
 use federation::message::parts::{Embedding, HeldSteps, Text, Values};
-use federation::message::{Exchange, Hello, Purpose, Standing, Terms, ToHost};
+use federation::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, ToHost};
 use federation::{Attempt, Compression, Now, PartyId, Round, RunId};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -141,7 +141,7 @@ pub fn embedding(count: usize) -> ToHost {
 
 pub fn hello(name: &str) -> ToHost {
     ToHost::Hello(Box::new(Hello {
-        protocol: 1,
+        protocol: PROTOCOL,
         software: Text::of("test"),
         party: party(name),
         session: 1,

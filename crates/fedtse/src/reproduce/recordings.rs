@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use sensing::Dataset;
 use sensing::pneuma::Session;
+use traffic::network_file_hash;
 
 use super::datasets::{Needed, Prepared, prepared};
 use crate::import::pneuma;
@@ -67,6 +68,13 @@ impl Recordings<'_> {
         let dataset = Dataset::open(&folder)?;
         let found = dataset.manifest().source.get("import").cloned().unwrap_or_default();
         let expected = crate::import::file_names(&files);
+        let network = network_file_hash(&crate::network::load(self.network)?);
+        ensure!(
+            dataset.manifest().network_file_hash == network,
+            "{}: network: found {}, expected {network}; delete the folder to import again, or choose another --data",
+            folder.display(),
+            dataset.manifest().network_file_hash
+        );
         ensure!(
             found == expected,
             "{}: files: found {found}, expected {expected}; delete the folder to import again, or choose another --data",

@@ -116,7 +116,8 @@ impl Reached {
         // Only over trainings that both have.
         let shared = first.map(|first| {
             let has = |one: &&SeedReached| {
-                found.seeds.iter().any(|seed| seed.demand_seed == one.demand_seed)
+                let training = |seed: &SeedReached| (seed.demand_seed, seed.training_seed);
+                found.seeds.iter().any(|seed| training(seed) == training(one))
             };
             first.seeds.iter().filter(has).cloned().collect::<Vec<_>>()
         });

@@ -18,8 +18,6 @@ pub fn train(
 ) -> Result<Fitted> {
     let (loops, folds) = (study.loops(), study.fleets());
     let batch = plan.recipe.batch;
-    let samples = study.split().train.len() * folds.len();
-    let exchanges = samples.div_ceil(plan.recipe.batch);
     let data = HeldOutStudy::new(loops, folds, study.split(), plan)?;
     let mut trainer = data.trainer()?;
     while !trainer.is_done() {
