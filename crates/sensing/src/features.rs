@@ -40,7 +40,7 @@ mod read;
 mod write;
 mod write_behind;
 
-pub(crate) use loops::LoopSums;
+pub(crate) use loops::{BORDER_TOLERANCE, LoopSums};
 pub use manifest::{FeaturesManifest, FleetEntry, ReportEntry};
 pub use read::{FeatureTable, LoopTable};
 use write::FeatureWriter;

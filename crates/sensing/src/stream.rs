@@ -14,9 +14,14 @@
 //! 1. [`FleetColumns`] and [`LoopColumns`] read lines.
 //! 2. [`FleetFeed`] makes steps of a fleet's records, [`LoopFeed`] of loop counts. Memory does not
 //!    grow with the length of a stream.
+//!
+//! A new recording begins where time jumps by more than the gap, either way: no step lies across it. A
+//! line with nothing but a time is believed at once; of vehicles and loops three in a row must agree,
+//! and those before are refused, so that a single wrong clock does not stop all others.
 
 mod columns;
 mod fleet_feed;
+mod jumps;
 mod loop_feed;
 
 use thiserror::Error;
@@ -65,6 +70,16 @@ pub enum RecordError {
         /// The time that the stream has reached.
         now: f64,
     },
+    /// Its time is far from that of the others.
+    #[error("time: found {found}, expected within {gap} s of {now}")]
+    Jump {
+        /// Its time.
+        found: f64,
+        /// The time that the stream has reached.
+        now: f64,
+        /// The most that time may jump.
+        gap: f64,
+    },
     /// It cannot be true.
     #[error(transparent)]
     Sample(#[from] SampleError),
@@ -76,6 +91,18 @@ pub enum RecordError {
     Vehicles {
         /// The most.
         most: usize,
+    },
+    /// A loop has reported the time already.
+    #[error(
+        "loop `{detector}`: found a count from {begin} s on, expected {reached} s or later: it has been counted"
+    )]
+    Counted {
+        /// The loop.
+        detector: String,
+        /// Beginning of the interval.
+        begin: f64,
+        /// Up to when it has reported.
+        reached: f64,
     },
     /// A loop's interval lies across the border of a step.
     #[error(

@@ -11,7 +11,7 @@ use crate::dataset::Dataset;
 pub(super) type LoopSteps = BTreeMap<Step, Vec<Option<u32>>>;
 
 /// Intervals may miss a step's border by this much through rounding.
-const BORDER_TOLERANCE: f64 = 1e-6;
+pub(crate) const BORDER_TOLERANCE: f64 = 1e-6;
 
 /// What the loops have reported of one step: `[loop]`, seconds covered and vehicles.
 pub(crate) struct LoopSums(Vec<(f64, u32)>);

@@ -3,6 +3,7 @@
 use traffic::{LinkId, Network};
 
 use super::RecordError;
+use crate::journey::is_time;
 
 /// Longest line, in bytes.
 pub const MAX_LINE: usize = 1024;
@@ -71,9 +72,9 @@ impl FleetColumns {
         Ok(Self { at, count })
     }
 
-    /// The time of a line, if it has one.
+    /// The time of a line, if it has one that can be true.
     pub fn time(&self, line: &str) -> Option<f64> {
-        line.split(',').nth(self.at[0])?.trim().parse().ok()
+        time_in(line, self.at[0])
     }
 
     /// Any other line.
@@ -107,9 +108,9 @@ impl LoopColumns {
         Ok(Self { at, count })
     }
 
-    /// The time at which a line is known: the end of its interval.
+    /// The time at which a line is known: the end of its interval, if that can be true.
     pub fn time(&self, line: &str) -> Option<f64> {
-        line.split(',').nth(self.at[2])?.trim().parse().ok()
+        time_in(line, self.at[2])
     }
 
     /// Any other line.
@@ -155,6 +156,10 @@ fn pick(line: &str, at: [usize; 4], count: usize) -> Result<[&str; 4], RecordErr
         }
     }
     if found == count { Ok(picked) } else { Err(RecordError::Fields { found, expected: count }) }
+}
+
+fn time_in(line: &str, column: usize) -> Option<f64> {
+    line.split(',').nth(column)?.trim().parse().ok().filter(|time| is_time(*time))
 }
 
 fn number(field: &'static str, found: &str) -> Result<f64, RecordError> {

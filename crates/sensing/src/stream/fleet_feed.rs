@@ -2,9 +2,10 @@
 
 use traffic::{Network, Seconds, VehicleClass, VehicleId, VehicleSample};
 
+use super::jumps::{Jumps, Word};
 use super::{FleetRecord, RecordError};
 use crate::extract::{FeatureExtractor, FeaturePlan, StepFeatures};
-use crate::journey::{SampleError, check_sample, is_time};
+use crate::journey::{SampleError, check_sample};
 use crate::vehicles::VehicleTable;
 
 /// Most vehicles that are remembered at a time.
@@ -20,15 +21,15 @@ pub struct FleetFeed<'n> {
     moment: Vec<VehicleSample>,
     /// The time that the stream has reached.
     now: Option<f64>,
-    gap: f64,
+    jumps: Jumps,
     /// A vehicle unseen for this long has left the extractor too.
     forget_after: f64,
     swept: f64,
 }
 
 impl<'n> FleetFeed<'n> {
-    /// Before the first record. A jump of time by more than `gap`, either way, begins a new recording:
-    /// no step and no window lies across it.
+    /// Before the first record. A jump of time by more than `gap` may begin a new recording, see the
+    /// [module](super).
     pub fn new(network: &'n Network, plan: FeaturePlan, gap: Seconds) -> Result<Self, RecordError> {
         let forget_after = 2.0 * (plan.patience.get() + plan.clock.length.get()) + gap.get();
         Ok(Self {
@@ -38,7 +39,7 @@ impl<'n> FleetFeed<'n> {
             seen: Vec::new(),
             moment: Vec::new(),
             now: None,
-            gap: gap.get(),
+            jumps: Jumps::new(gap.get()),
             forget_after,
             swept: f64::NEG_INFINITY,
         })
@@ -47,6 +48,11 @@ impl<'n> FleetFeed<'n> {
     /// The time that the stream has reached.
     pub fn now(&self) -> Option<f64> {
         self.now
+    }
+
+    /// The most that time may jump within a recording, in seconds.
+    pub fn gap(&self) -> f64 {
+        self.jumps.gap()
     }
 
     /// Takes a record; hands out the steps that this closes. A record that is refused has changed
@@ -58,7 +64,7 @@ impl<'n> FleetFeed<'n> {
     ) -> Result<(), RecordError> {
         match record {
             FleetRecord::Time(time) => {
-                self.reach(time, on_step)?;
+                self.reach(time, Word::Sender, on_step)?;
                 // Nothing more of this moment will come.
                 self.flush(on_step)
             }
@@ -72,7 +78,7 @@ impl<'n> FleetFeed<'n> {
                     speed: 0.0,
                 };
                 check_sample(self.network, &sample)?;
-                self.reach(time, on_step)?;
+                self.reach(time, Word::Single, on_step)?;
                 sample.vehicle = self.number(vehicle)?;
                 let seen = &mut self.seen[sample.vehicle.index()];
                 if *seen == time {
@@ -98,29 +104,24 @@ impl<'n> FleetFeed<'n> {
     fn reach(
         &mut self,
         time: f64,
+        word: Word,
         on_step: &mut impl FnMut(&StepFeatures),
     ) -> Result<(), RecordError> {
-        if !is_time(time) {
-            return Err(SampleError::Time(time).into());
-        }
-        match self.now {
-            Some(now) if (time - now).abs() <= self.gap => {
-                if time < now {
-                    return Err(RecordError::Late { found: time, now });
-                }
-                if time > now {
-                    self.flush(on_step)?;
-                }
+        if self.jumps.begins(self.now, time, word)? {
+            self.flush(on_step)?;
+            if let Some(before) = self.now {
+                self.extractor.end(Seconds::new(before), on_step);
             }
-            before => {
+            self.extractor.begin(Seconds::new(time), on_step);
+            self.swept = time;
+            // After a jump back, times of before would be in the future.
+            self.seen.fill(f64::NEG_INFINITY);
+        } else if let Some(now) = self.now {
+            if time < now {
+                return Err(RecordError::Late { found: time, now });
+            }
+            if time > now {
                 self.flush(on_step)?;
-                if let Some(before) = before {
-                    self.extractor.end(Seconds::new(before), on_step);
-                }
-                self.extractor.begin(Seconds::new(time), on_step);
-                self.swept = time;
-                // After a jump back, times of before would be in the future.
-                self.seen.fill(f64::NEG_INFINITY);
             }
         }
         self.now = Some(time);

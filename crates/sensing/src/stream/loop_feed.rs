@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use traffic::{Network, Seconds, Step, StepClock};
 
+use super::jumps::{Jumps, Word};
 use super::{LoopRecord, RecordError};
-use crate::features::LoopSums;
+use crate::features::{BORDER_TOLERANCE, LoopSums};
 use crate::journey::{SampleError, is_time};
 
 /// Makes steps of loop counts, see the [module](super).
@@ -16,23 +17,32 @@ pub struct LoopFeed<'n> {
     network: &'n Network,
     clock: StepClock,
     lag: f64,
-    gap: f64,
+    jumps: Jumps,
     open: BTreeMap<Step, LoopSums>,
     /// The first step that is not closed.
     next: Step,
     now: Option<f64>,
+    /// `[loop]`: up to when it has reported.
+    reached: Vec<f64>,
 }
 
 impl<'n> LoopFeed<'n> {
-    /// Before the first record. A jump of time by more than `gap`, either way, begins anew.
+    /// Before the first record. A jump of time by more than `gap` may begin anew, see the [module](super).
     pub fn new(network: &'n Network, clock: StepClock, lag: Seconds, gap: Seconds) -> Self {
-        let (lag, gap) = (lag.get().max(0.0), gap.get());
-        Self { network, clock, lag, gap, open: BTreeMap::new(), next: Step(0), now: None }
+        let (lag, jumps) = (lag.get().max(0.0), Jumps::new(gap.get()));
+        let (open, next) = (BTreeMap::new(), Step(0));
+        let reached = vec![f64::NEG_INFINITY; network.loops().len()];
+        Self { network, clock, lag, jumps, open, next, now: None, reached }
     }
 
     /// The time that the stream has reached.
     pub fn now(&self) -> Option<f64> {
         self.now
+    }
+
+    /// The most that time may jump within a recording, in seconds.
+    pub fn gap(&self) -> f64 {
+        self.jumps.gap()
     }
 
     /// Takes a record; hands out the steps that this closes, with what each loop has counted.
@@ -42,30 +52,40 @@ impl<'n> LoopFeed<'n> {
         on_step: &mut impl FnMut(Step, &[Option<u32>]),
     ) -> Result<(), RecordError> {
         match record {
-            LoopRecord::Time(time) => self.reach(time, time, on_step),
+            LoopRecord::Time(time) => {
+                let begins = self.jumps.begins(self.now, time, Word::Sender)?;
+                self.reach(begins, time, time);
+            }
             LoopRecord::Count { detector, begin, end, count } => {
-                let step = LoopSums::step_of(self.clock, begin, end).ok_or_else(|| {
-                    RecordError::Interval {
-                        detector: self.network.loops()[detector].name.clone(),
-                        begin,
-                        end,
-                        step: self.clock.length.get(),
-                    }
-                })?;
-                if self.now.is_some_and(|now| (end - now).abs() <= self.gap) && step < self.next {
+                if !is_time(begin) {
+                    return Err(SampleError::Time(begin).into());
+                }
+                let name = || self.network.loops()[detector].name.clone();
+                let Some(step) = LoopSums::step_of(self.clock, begin, end) else {
+                    let (detector, step) = (name(), self.clock.length.get());
+                    return Err(RecordError::Interval { detector, begin, end, step });
+                };
+                let begins = self.jumps.begins(self.now, end, Word::Single)?;
+                if !begins && step < self.next {
                     let now = self.clock.start_of(self.next).get();
                     return Err(RecordError::Late { found: begin, now });
                 }
-                self.reach(begin, end, on_step)?;
+                // A sender that comes back may repeat what it has sent.
+                let reached = self.reached[detector];
+                if !begins && begin < reached - BORDER_TOLERANCE {
+                    return Err(RecordError::Counted { detector: name(), begin, reached });
+                }
+                self.reach(begins, begin, end);
+                self.reached[detector] = end;
                 if step >= self.next {
                     let loops = self.network.loops().len();
                     let sums = self.open.entry(step).or_insert_with(|| LoopSums::new(loops));
                     sums.add(detector, end - begin, count);
                 }
-                self.close(on_step);
-                Ok(())
             }
         }
+        self.close(on_step);
+        Ok(())
     }
 
     /// The stream has ended: closes the steps that it has reached the end of.
@@ -74,31 +94,19 @@ impl<'n> LoopFeed<'n> {
         self.close(on_step);
     }
 
-    /// Lets time pass up to `time`; a stream that begins here has been there since `since`.
-    fn reach(
-        &mut self,
-        since: f64,
-        time: f64,
-        on_step: &mut impl FnMut(Step, &[Option<u32>]),
-    ) -> Result<(), RecordError> {
-        for time in [since, time] {
-            if !is_time(time) {
-                return Err(SampleError::Time(time).into());
-            }
-        }
-        match self.now {
+    /// Lets time pass up to `time`; a recording that begins here has been there since `since`.
+    fn reach(&mut self, begins: bool, since: f64, time: f64) {
+        if begins {
+            self.open.clear();
+            self.reached.fill(f64::NEG_INFINITY);
+            let whole = self.clock.step_at(Seconds::new(since));
+            let begun = self.clock.start_of(whole).get() < since;
+            self.next = Step(whole.0 + i64::from(begun));
+            self.now = Some(time);
+        } else {
             // Counts of several loops for one interval come one after the other.
-            Some(now) if (time - now).abs() <= self.gap => self.now = Some(now.max(time)),
-            _ => {
-                self.open.clear();
-                let whole = self.clock.step_at(Seconds::new(since));
-                let begun = self.clock.start_of(whole).get() < since;
-                self.next = Step(whole.0 + i64::from(begun));
-                self.now = Some(time);
-            }
+            self.now = self.now.map(|now| now.max(time));
         }
-        self.close(on_step);
-        Ok(())
     }
 
     fn close(&mut self, on_step: &mut impl FnMut(Step, &[Option<u32>])) {

@@ -106,7 +106,7 @@ fn memory_does_not_grow_with_the_stream() {
 }
 
 #[test]
-fn a_jump_of_time_begins_a_new_recording_whichever_way() {
+fn a_wrong_clock_is_refused_and_a_jump_begins_a_new_recording_whichever_way() {
     let network = corridor().unwrap();
     let columns = FleetColumns::of(FleetColumns::HEADER).unwrap();
     let mut feed = FleetFeed::new(&network, plan(), GAP).unwrap();
@@ -115,20 +115,45 @@ fn a_jump_of_time_begins_a_new_recording_whichever_way() {
         let record = columns.parse(line, &network)?;
         feed.take(record, &mut |step| complete.extend(step.complete.then_some(step.step.0)))
     };
-    for second in 0..=25 {
-        take(&mut complete, &format!("{second},a,E1,{second}")).unwrap();
+    let seen = |second: i32| format!("{second},a,E1,{}", second % 100);
+    let refused = |taken| matches!(taken, Err(RecordError::Jump { .. }));
+    for second in 0..=55 {
+        take(&mut complete, &seen(second)).unwrap();
+        // One vehicle whose clock is wrong, among others; and those that do not agree.
+        assert!(refused(take(&mut complete, "9e10,b,E1,50")));
+        assert!(refused(take(&mut complete, "9e10,b,E1,51")));
+        assert!(refused(take(&mut complete, "8e10,b,E1,50")));
     }
-    // A line of a clock that is wrong: as if the stream had stopped there, and not a step more.
-    take(&mut complete, "9e10,a,E1,50").unwrap();
-    for second in 26..=55 {
-        take(&mut complete, &format!("{second},a,E1,{second}")).unwrap();
+    // Step 4 is closed by the moment of 55 s, its end and the patience, which is over at 56 s.
+    assert_eq!(complete, [0, 1, 2, 3]);
+    take(&mut complete, &seen(56)).unwrap();
+    assert_eq!(complete, [0, 1, 2, 3, 4]);
+    // Three that agree are believed.
+    assert!(refused(take(&mut complete, &seen(1000))));
+    assert!(refused(take(&mut complete, &seen(1001))));
+    for second in 1002..=1036 {
+        take(&mut complete, &seen(second)).unwrap();
     }
-    // Steps 0 and 1 before; 2 lies across the jump, 3 begins after it; 4 is closed at 55 s and no earlier.
-    assert_eq!(complete, [0, 1, 3]);
-    for second in 56..=65 {
-        take(&mut complete, &format!("{second},a,E1,{second}")).unwrap();
+    // Steps 5 and 100 are not whole.
+    assert_eq!(complete, [0, 1, 2, 3, 4, 101, 102]);
+    // The sender is believed at once.
+    take(&mut complete, "100,,,").unwrap();
+    for second in 101..=126 {
+        take(&mut complete, &seen(second)).unwrap();
     }
-    assert_eq!(complete, [0, 1, 3, 4]);
+    assert_eq!(complete, [0, 1, 2, 3, 4, 101, 102, 10, 11]);
+}
+
+#[test]
+fn a_time_is_told_only_if_it_can_be_true() {
+    let fleet = FleetColumns::of(FleetColumns::HEADER).unwrap();
+    let loops = LoopColumns::of(LoopColumns::HEADER).unwrap();
+    assert_eq!(fleet.time("600.5,,,"), Some(600.5));
+    assert_eq!(loops.time(",,600.5,"), Some(600.5));
+    for wrong in ["nan", "inf", "-inf", "1e300", "-1", "noon", ""] {
+        assert_eq!(fleet.time(&format!("{wrong},,,")), None, "{wrong}");
+        assert_eq!(loops.time(&format!(",,{wrong},")), None, "{wrong}");
+    }
 }
 
 #[test]
@@ -245,6 +270,46 @@ fn counts_that_are_late_or_lie_across_steps_are_refused() {
     assert!(take(&format!("{name},620,630,-1")).is_err());
 }
 
+#[test]
+fn a_count_that_is_sent_again_is_not_counted_twice() {
+    let network = corridor().unwrap();
+    let name = &network.loops()[0].name;
+    let columns = LoopColumns::of(LoopColumns::HEADER).unwrap();
+    let clock = StepClock { length: Seconds::new(10.0) };
+    let mut feed = LoopFeed::new(&network, clock, Seconds::new(5.0), Seconds::new(60.0));
+    let mut found = Vec::new();
+    let mut take = |line: &str| {
+        let record = columns.parse(line, &network)?;
+        feed.take(record, &mut |step, counts| found.push((step.0, counts[0])))
+    };
+    take(",,600,").unwrap();
+    let sent = [format!("{name},600,605,3"), format!("{name},605,610,4")];
+    for line in &sent {
+        take(line).unwrap();
+    }
+    for line in &sent {
+        let error = take(line).unwrap_err();
+        assert!(matches!(error, RecordError::Counted { .. }), "{error}");
+    }
+    // A loop whose clock is wrong does not take the others along.
+    for _ in 0..5 {
+        let error = take(&format!("{name},9000,9010,1")).unwrap_err();
+        assert!(matches!(error, RecordError::Jump { .. }), "{error}");
+        take(",,611,").unwrap();
+    }
+    take(",,615,").unwrap();
+    // Three that agree begin anew, where the same times may be counted again.
+    for begin in [100, 110] {
+        assert!(take(&format!("{name},{begin},{},1", begin + 10)).is_err());
+    }
+    take(&format!("{name},120,130,5")).unwrap();
+    take(",,600,").unwrap();
+    take(&sent[0]).unwrap();
+    take(&sent[1]).unwrap();
+    take(",,615,").unwrap();
+    assert_eq!(found, [(60, Some(7)), (60, Some(7))]);
+}
+
 proptest! {
     /// Whatever a line holds, reading it ends, without a panic.
     #[test]
@@ -256,6 +321,7 @@ proptest! {
         let mut vehicles = FleetFeed::new(&network, plan(), GAP).unwrap();
         let mut loops = LoopFeed::new(&network, clock, Seconds::new(5.0), Seconds::new(60.0));
         for line in &lines {
+            prop_assert!(fleet.time(line).is_none_or(f64::is_finite));
             let _ = fleet.parse(line, &network).map(|record| vehicles.take(record, &mut |_| ()));
             let _ = counts.parse(line, &network).map(|record| loops.take(record, &mut |_, _| ()));
         }
