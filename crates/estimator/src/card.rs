@@ -94,11 +94,12 @@ impl HostCard {
         same("loops", &data.names().join(", "), &self.loops.join(", "))
     }
 
-    /// A scaled output as states of all links. Negative traffic does not exist.
+    /// A scaled output as states of all links. Negative traffic does not exist; what is not a number
+    /// stays none.
     pub fn states(&self, estimate: &[f32]) -> impl Iterator<Item = LinkState> {
         estimate.chunks_exact(2).zip(&self.outputs).map(|(pair, [density, flow])| LinkState {
-            density: VehPerKmLane::new(density.undo(pair[0]).max(0.0)),
-            flow: VehPerMinLane::new(flow.undo(pair[1]).max(0.0)),
+            density: VehPerKmLane::new(not_negative(density.undo(pair[0]))),
+            flow: VehPerMinLane::new(not_negative(flow.undo(pair[1]))),
         })
     }
 }
@@ -111,6 +112,11 @@ impl GuestCard {
         let cells = self.cells.map(|_| fleet.timeline().cell_shape());
         same("cells and sub-steps", &Debugged(cells), &Debugged(self.cells))
     }
+}
+
+/// `f64::max` would make a road without vehicles of NaN.
+fn not_negative(value: f64) -> f64 {
+    if value.is_nan() { value } else { value.max(0.0) }
 }
 
 #[derive(PartialEq)]
@@ -132,4 +138,23 @@ fn same<T: PartialEq + ToString>(
     }
     let (found, expected) = (found.to_string(), expected.to_string());
     Err(NeuralError::Mismatch { what, found, expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_traffic_is_none_and_nan_is_not() {
+        let scale = Scale { mean: 1.0, deviation: 2.0 };
+        let card = HostCard {
+            common: CommonCard { network_hash: String::new(), step_s: 10.0, window: WINDOW },
+            loops: Vec::new(),
+            inputs: HostScales { loops: Vec::new() },
+            outputs: vec![[scale; 2]; 2],
+        };
+        let states: Vec<LinkState> = card.states(&[-3.0, 0.5, f32::NAN, f32::NAN]).collect();
+        assert_eq!((states[0].density.get(), states[0].flow.get()), (0.0, 2.0));
+        assert!(states[1].density.get().is_nan() && states[1].flow.get().is_nan());
+    }
 }

@@ -34,6 +34,9 @@ pub use guest::{GuestCounts, LiveGuest, LiveGuestSettings};
 pub use host::{LiveHost, Outbox, SeatCounts};
 pub use message::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
 
+/// The largest number of an embedding. Those of a trained model are a few; numbers as large as a `f32`
+/// can be would run over in the head.
+pub const LARGEST: f32 = 1e6;
 /// Embeddings of a guest that may wait for their steps to open.
 pub const MAX_AHEAD: usize = 64;
 /// Steps that may wait for their guests at a time.

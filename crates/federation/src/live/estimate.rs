@@ -37,12 +37,13 @@ pub trait LiveModel: Send {
     /// An estimate.
     type Estimate;
 
-    /// Estimates one window; a guest without an embedding is absent.
+    /// Estimates one window; a guest without an embedding is absent. None if what comes out are no
+    /// numbers.
     fn estimate(
         &mut self,
         own: &Self::Own,
         embeddings: &Embeddings,
-    ) -> Result<Self::Estimate, ModelFailure>;
+    ) -> Result<Option<Self::Estimate>, ModelFailure>;
 }
 
 /// Whether a guest took part in an estimate.
@@ -55,6 +56,8 @@ pub enum Participation {
     Late,
     /// It was not connected, or silent.
     Absent,
+    /// Its embedding was there, but no numbers came out of the model with it.
+    Unusable,
 }
 
 /// An estimate and how it came about.
@@ -75,6 +78,8 @@ pub struct Estimated<E> {
 pub enum LiveEvent<E> {
     /// A step has been estimated.
     Estimated(Estimated<E>),
+    /// A step has no estimate: no numbers came out of the model.
+    Unestimated(Step),
     /// A guest takes part.
     Joined(PartyId),
     /// A guest was refused.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use traffic::Step;
 
 use super::estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
-use super::{FromLiveGuest, FromLiveHost, LiveHello, LiveWelcome, MAX_OPEN};
+use super::{FromLiveGuest, FromLiveHost, LARGEST, LiveHello, LiveWelcome, MAX_OPEN};
 use crate::error::PartyError;
 use crate::ledger::{Ledger, Released};
 use crate::message::parts::{Embedding, Text};
@@ -240,6 +240,13 @@ impl<M: LiveModel> LiveHost<M> {
                 format!("embedding of step {}: found {found:?}, expected [1, {width}]", step.0);
             return Err(PartyError::misbehaved(from, what));
         }
+        if let Some(number) = embedding.0.as_slice().iter().find(|n| n.abs() > LARGEST) {
+            let what = format!(
+                "embedding of step {}: found {number:e}, expected at most {LARGEST:e}",
+                step.0
+            );
+            return Err(PartyError::misbehaved(from, what));
+        }
         match seat.place(step, embedding, self.settled) {
             Placed::Waits => self.settle(now, out),
             Placed::Late | Placed::Duplicate => Ok(()),
@@ -277,7 +284,7 @@ impl<M: LiveModel> LiveHost<M> {
         let (mut embeddings, mut guests) = (Embeddings::new(), BTreeMap::new());
         for (party, seat) in &mut self.seats {
             let present = seat.is_present(now.monotonic, silence);
-            let embedding = seat.settle(step, present);
+            let embedding = seat.take(step);
             let participation = match (&embedding, present) {
                 (Some(_), _) => Participation::In,
                 (None, true) => Participation::Late,
@@ -287,14 +294,27 @@ impl<M: LiveModel> LiveHost<M> {
             embeddings.insert(party.clone(), embedding);
         }
         self.settled = Some(step);
-        let estimate = self.model.estimate(&own, &embeddings)?;
+        let mut estimate = self.model.estimate(&own, &embeddings)?;
+        if estimate.is_none() {
+            // Whose numbers it were is not known: it is the host's own estimate, or none.
+            embeddings.values_mut().for_each(|embedding| *embedding = None);
+            let within = guests.values_mut().filter(|guest| **guest == Participation::In);
+            within.for_each(|guest| *guest = Participation::Unusable);
+            estimate = self.model.estimate(&own, &embeddings)?;
+        }
+        for (party, seat) in &mut self.seats {
+            guests.get(party).into_iter().for_each(|guest| seat.settled(*guest));
+        }
         let waited = now.monotonic.saturating_sub(since);
         let told: Vec<(PartyId, bool)> = guests
             .iter()
             .filter(|(_, participation)| **participation != Participation::Absent)
             .map(|(party, participation)| (party.clone(), *participation == Participation::In))
             .collect();
-        self.events.push(LiveEvent::Estimated(Estimated { step, estimate, waited, guests }));
+        self.events.push(match estimate {
+            Some(estimate) => LiveEvent::Estimated(Estimated { step, estimate, waited, guests }),
+            None => LiveEvent::Unestimated(step),
+        });
         for (party, taken) in told {
             let settled = ToGuest::Live(FromLiveHost::Settled { step, taken });
             self.say(now, &party, settled, out)?;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use traffic::Step;
 
+mod faults;
+
 use super::*;
 use crate::ledger::{Ledger, MemorySink, Released};
 use crate::message::parts::{Embedding, Text, Values};
@@ -16,6 +18,8 @@ use crate::timing::Timing;
 
 const DEADLINE: u64 = 500;
 const SILENCE: u64 = 3000;
+const OVER: f32 = -77.0;
+const NOTHING: i64 = -1;
 
 fn at(ms: u64) -> Now {
     Now { monotonic: Duration::from_millis(ms), unix: Duration::from_millis(ms) }
@@ -47,13 +51,16 @@ impl LiveModel for Recorder {
 
     fn estimate(
         &mut self,
-        _own: &i64,
+        own: &i64,
         embeddings: &Embeddings,
-    ) -> Result<Self::Estimate, ModelFailure> {
+    ) -> Result<Option<Self::Estimate>, ModelFailure> {
         let there = embeddings.iter().filter_map(|(party, embedding)| {
             Some((party.to_string(), embedding.as_ref()?.0.as_slice()[0]))
         });
-        Ok(there.collect())
+        let there: BTreeMap<String, f32> = there.collect();
+        // A head that runs over, if it is given this or has nothing of its own.
+        let over = *own == NOTHING || there.values().any(|number| *number == OVER);
+        Ok((!over).then_some(there))
     }
 }
 

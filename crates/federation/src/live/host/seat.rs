@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use traffic::Step;
 
-use super::super::{MAX_AHEAD, PATIENT_STEPS};
+use super::super::{MAX_AHEAD, PATIENT_STEPS, Participation};
 use crate::message::parts::Embedding;
 use crate::timing::lasted;
 
@@ -119,16 +119,20 @@ impl Seat {
     }
 
     /// Hands out the embedding of a step that is settled now, and forgets older ones.
-    pub fn settle(&mut self, step: Step, present: bool) -> Option<Embedding> {
+    pub fn take(&mut self, step: Step) -> Option<Embedding> {
         let later = self.ahead.split_off(&Step(step.0.saturating_add(1)));
-        let embedding = std::mem::replace(&mut self.ahead, later).remove(&step);
-        if embedding.is_some() {
-            self.counts.taken += 1;
-            self.missed = 0;
-        } else {
-            self.counts.missed += 1;
-            self.missed = if present { self.missed.saturating_add(1) } else { 0 };
+        std::mem::replace(&mut self.ahead, later).remove(&step)
+    }
+
+    /// A step has been settled, and so did this guest take part.
+    pub fn settled(&mut self, participation: Participation) {
+        match participation {
+            Participation::In => self.counts.taken += 1,
+            _ => self.counts.missed += 1,
         }
-        embedding
+        self.missed = match participation {
+            Participation::Late => self.missed.saturating_add(1),
+            Participation::In | Participation::Absent | Participation::Unusable => 0,
+        };
     }
 }

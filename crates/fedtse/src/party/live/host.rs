@@ -163,7 +163,7 @@ impl LiveModel for Estimator {
         &mut self,
         own: &Own,
         embeddings: &Embeddings,
-    ) -> Result<Self::Estimate, ModelFailure> {
+    ) -> Result<Option<Self::Estimate>, ModelFailure> {
         let there = embeddings.iter().filter_map(|(party, embedding)| {
             Some((party.as_str(), embedding.as_ref()?.0.as_slice()))
         });
@@ -171,7 +171,8 @@ impl LiveModel for Estimator {
         self.model
             .infer_best(&own.x, &there.collect(), &mut y)
             .map_err(|error| ModelFailure(error.to_string()))?;
-        Ok((self.card.states(&y).collect(), own.ended))
+        let numbers = y.iter().all(|y| y.is_finite());
+        Ok(numbers.then(|| (self.card.states(&y).collect(), own.ended)))
     }
 }
 
@@ -200,10 +201,19 @@ impl LiveWatch<Estimator> for Watch<'_> {
                         .filter(|(_, guest)| **guest != Participation::In)
                         .map(|(party, _)| party.as_str())
                         .collect();
+                    if estimated.guests.values().any(|guest| *guest == Participation::Unusable) {
+                        warn!(
+                            step = step.0,
+                            "estimated without guests: with them no numbers come out of the model"
+                        );
+                    }
                     let (ms, without) = (latency.as_millis() as u64, without.join(" "));
                     tracing::debug!(step = step.0, ms, without, "estimated");
                     let guests = estimated.guests;
                     self.board.publish(Published { step, states, guests, ended, latency });
+                }
+                LiveEvent::Unestimated(step) => {
+                    warn!(step = step.0, "no estimate: what comes out of the model are no numbers");
                 }
                 LiveEvent::Joined(guest) => info!(%guest, "joined"),
                 LiveEvent::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
