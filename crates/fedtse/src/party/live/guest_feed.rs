@@ -55,6 +55,10 @@ impl Taker for FleetTaker<'_> {
         self.columns.as_ref()?.time(line)
     }
 
+    fn gap(&self) -> f64 {
+        self.feed.gap()
+    }
+
     fn record(&mut self, line: &str) -> Result<bool, RecordError> {
         let Some(columns) = &self.columns else { return Ok(true) };
         let record = columns.parse(line, self.network)?;

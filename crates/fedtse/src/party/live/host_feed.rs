@@ -46,11 +46,16 @@ impl Ends {
         Ends { clock, current: None, ended: BTreeMap::new() }
     }
 
-    /// The records have reached a time.
+    /// The records have reached a time. Where that is not a while after the time before, another
+    /// recording has begun, and ends of the one before mean nothing.
     fn reach(&mut self, time: f64) {
         let now = self.clock.step_at(Seconds::new(time));
         let before = self.current.replace(now).unwrap_or(now);
-        for step in before.0.max(now.0.saturating_sub(Self::MOST as i64))..now.0 {
+        if !(0..=Self::MOST as i64).contains(&(now.0 - before.0)) {
+            self.ended.clear();
+            return;
+        }
+        for step in before.0..now.0 {
             self.ended.insert(Step(step), Instant::now());
         }
         while self.ended.len() > Self::MOST {
@@ -85,16 +90,20 @@ impl Taker for LoopTaker<'_> {
         self.columns.as_ref()?.time(line)
     }
 
+    fn gap(&self) -> f64 {
+        self.feed.gap()
+    }
+
     fn record(&mut self, line: &str) -> Result<bool, RecordError> {
         let Some(columns) = &self.columns else { return Ok(true) };
         let record = columns.parse(line, self.network)?;
         let Self { feed, window, ends, ready, .. } = self;
-        if let Some(time) = columns.time(line) {
-            ends.reach(time);
-        }
         let taken = feed.take(record, &mut |step, counts| {
             ready.extend(open(window, ends, step, counts));
         });
+        if let (Ok(()), Some(now)) = (&taken, feed.now()) {
+            ends.reach(now);
+        }
         let wanted = self.send();
         taken.map(|()| wanted)
     }
@@ -111,5 +120,33 @@ impl LoopTaker<'_> {
     /// Sends what is ready; false if nobody listens any more.
     fn send(&mut self) -> bool {
         self.ready.drain(..).all(|own| self.to.blocking_send(own).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_one_recording_are_not_those_of_another() {
+        let mut ends = Ends::new(StepClock { length: Seconds::new(10.0) });
+        for time in [600.0, 611.0, 615.0, 625.0] {
+            ends.reach(time);
+        }
+        assert_eq!(ends.ended.keys().copied().collect::<Vec<_>>(), [Step(60), Step(61)]);
+        let ended = ends.ended[&Step(60)];
+        assert_eq!(ends.take(Step(60)), ended);
+        // Far ahead and back again: steps are remembered from there on.
+        ends.reach(9e10);
+        assert!(ends.ended.is_empty());
+        ends.reach(630.0);
+        assert!(ends.ended.is_empty());
+        ends.reach(640.0);
+        assert_eq!(ends.ended.keys().copied().collect::<Vec<_>>(), [Step(63)]);
+        // However long a recording is, only so many.
+        for step in 64..3000 {
+            ends.reach(10.0 * f64::from(step));
+        }
+        assert_eq!(ends.ended.len(), Ends::MOST);
     }
 }

@@ -1,8 +1,8 @@
 //! Where a live party's records come from, line by line.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::net::{SocketAddr, TcpListener};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -16,6 +16,8 @@ use super::pace::Pace;
 
 /// Bad lines that are each told in the log; of those after them only every thousandth.
 const TOLD: u64 = 10;
+/// A sender that is silent for so long is given up, and its place to the next.
+const SILENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -71,6 +73,8 @@ pub trait Taker {
     fn header(&mut self, line: &str) -> Result<(), RecordError>;
     /// The time of a record, as far as it has one.
     fn time(&self, line: &str) -> Option<f64>;
+    /// The most that time may jump within a recording, in seconds.
+    fn gap(&self) -> f64;
     /// Any other line. False if nobody listens any more.
     fn record(&mut self, line: &str) -> Result<bool, RecordError>;
     /// The records have ended.
@@ -106,26 +110,35 @@ impl RecordsSection {
     pub fn read(&self, folder: &Path, taker: &mut dyn Taker, counts: &Counts) -> Result<()> {
         match &self.source {
             Source::Stdin => {
-                self.stream(&mut io::stdin().lock(), "standard input", taker, counts, None)?;
+                let stream = Stream::of("standard input");
+                self.stream(&mut io::stdin().lock(), stream, taker, counts)?;
             }
             Source::File(path) => {
                 let path = folder.join(path);
                 let file = File::open(&path).with_context(|| path.display().to_string())?;
-                let pace = Pace::new(self.speed_up.unwrap_or(1.0));
-                let name = path.display().to_string();
-                self.stream(&mut BufReader::new(file), &name, taker, counts, Some(pace))?;
+                let pace = Pace::new(self.speed_up.unwrap_or(1.0)).with_gap(taker.gap());
+                let stream = Stream { pace: Some(pace), ..Stream::of(path.display()) };
+                self.stream(&mut BufReader::new(file), stream, taker, counts)?;
             }
-            Source::Tcp(address) => return self.serve(*address, taker, counts),
+            Source::Tcp(address) => {
+                let listener = TcpListener::bind(address)
+                    .with_context(|| format!("records.source: tcp:{address}"))?;
+                return self.serve(&listener, SILENCE, taker, counts);
+            }
         }
         taker.finish().context("the end of the records")
     }
 
     /// One sender after the other.
-    fn serve(&self, address: SocketAddr, taker: &mut dyn Taker, counts: &Counts) -> Result<()> {
-        let listener =
-            TcpListener::bind(address).with_context(|| format!("records.source: tcp:{address}"))?;
+    fn serve(
+        &self,
+        listener: &TcpListener,
+        silence: Duration,
+        taker: &mut dyn Taker,
+        counts: &Counts,
+    ) -> Result<()> {
         loop {
-            let (stream, peer) = match listener.accept() {
+            let (stream, peer) = match accept(listener, silence) {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     warn!("records: {error}");
@@ -134,12 +147,15 @@ impl RecordsSection {
                 }
             };
             info!(%peer, "records come in");
-            let name = peer.to_string();
-            match self.stream(&mut BufReader::new(stream), &name, taker, counts, None) {
+            let from = Stream { may_be_cut: true, ..Stream::of(peer) };
+            match self.stream(&mut BufReader::new(stream), from, taker, counts) {
                 Ok(true) => info!(%peer, "records have ended; waiting for another sender"),
                 Ok(false) => return Ok(()),
+                Err(error) if silent(&error) => {
+                    warn!(%peer, "no records for {silence:?}; waiting for another sender");
+                }
                 Err(error) if self.bad_lines == BadLines::Stop => return Err(error),
-                Err(error) => warn!("{error:#}"),
+                Err(error) => warn!("{error:#}; waiting for another sender"),
             }
         }
     }
@@ -148,15 +164,19 @@ impl RecordsSection {
     fn stream(
         &self,
         reader: &mut impl BufRead,
-        name: &str,
+        Stream { name, mut pace, may_be_cut }: Stream,
         taker: &mut dyn Taker,
         counts: &Counts,
-        mut pace: Option<Pace>,
     ) -> Result<bool> {
         let mut buffer = Vec::new();
         for number in 1_u64.. {
-            if !next_line(reader, &mut buffer).with_context(|| name.to_owned())? {
-                break;
+            match next_line(reader, &mut buffer).with_context(|| name.clone())? {
+                Line::None => break,
+                Line::Cut if may_be_cut => {
+                    warn!("{name}, line {number}: left out, for it has no end");
+                    break;
+                }
+                Line::Cut | Line::Whole => {}
             }
             counts.lines.fetch_add(1, Ordering::Relaxed);
             let taken = text(&buffer).and_then(|line| {
@@ -188,13 +208,47 @@ impl RecordsSection {
     }
 }
 
-/// The next line without its end; a too long one is cut off, and refused by [`text`]. False at the end.
-fn next_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<bool> {
+/// What lines come from.
+struct Stream {
+    name: String,
+    pace: Option<Pace>,
+    /// Whether a last line without an end may be a piece of one.
+    may_be_cut: bool,
+}
+
+impl Stream {
+    fn of(name: impl ToString) -> Self {
+        Stream { name: name.to_string(), pace: None, may_be_cut: false }
+    }
+}
+
+fn accept(listener: &TcpListener, silence: Duration) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, peer) = listener.accept()?;
+    stream.set_read_timeout(Some(silence))?;
+    Ok((stream, peer))
+}
+
+fn silent(error: &anyhow::Error) -> bool {
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    matches!(kind, Some(ErrorKind::WouldBlock | ErrorKind::TimedOut))
+}
+
+/// What was found of a line.
+enum Line {
+    Whole,
+    /// It has no end.
+    Cut,
+    None,
+}
+
+/// The next line without its end; a too long one is cut off, and refused by [`text`].
+fn next_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Line> {
     buffer.clear();
     let most = MAX_LINE as u64 + 2;
     if reader.by_ref().take(most).read_until(b'\n', buffer)? == 0 {
-        return Ok(false);
+        return Ok(Line::None);
     }
+    let whole = buffer.last() == Some(&b'\n') || buffer.len() as u64 == most;
     if buffer.last() != Some(&b'\n') && buffer.len() as u64 == most {
         // The rest of the line, in pieces.
         let mut rest = Vec::new();
@@ -208,7 +262,7 @@ fn next_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<bool
     while buffer.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
         buffer.pop();
     }
-    Ok(true)
+    Ok(if whole { Line::Whole } else { Line::Cut })
 }
 
 fn text(line: &[u8]) -> Result<&str> {

@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use super::*;
 
 /// Remembers lines; those that begin with `bad` cannot be true.
@@ -15,6 +17,9 @@ impl Taker for Lines {
     }
     fn time(&self, _line: &str) -> Option<f64> {
         None
+    }
+    fn gap(&self) -> f64 {
+        10.0
     }
     fn record(&mut self, line: &str) -> Result<bool, RecordError> {
         if line.starts_with("bad") {
@@ -70,4 +75,61 @@ fn a_line_of_the_longest_length_is_read() {
     done.unwrap();
     assert_eq!(lines.taken.len(), 1);
     assert_eq!(counts.bad.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_place_of_a_silent_sender_is_given_to_the_next_and_no_piece_of_a_line_is_taken() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let send = |text: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    // They wait in the order in which they connect: one that is cut off, one that falls silent.
+    drop(send("columns\n1\n2,piece"));
+    let silent = send("columns\n3\n4,piece");
+    let last = send("columns\n5\nenough\n");
+    let section: RecordsSection =
+        toml::from_str("source = \"tcp:127.0.0.1:1\"\nbad-lines = \"stop\"").unwrap();
+    let (mut lines, counts) = (Lines::default(), Counts::default());
+    section.serve(&listener, Duration::from_millis(50), &mut lines, &counts).unwrap();
+    assert_eq!(lines.taken, ["1", "3", "5", "enough"]);
+    assert_eq!(counts.bad.load(Ordering::Relaxed), 0);
+    drop((silent, last));
+}
+
+/// As [`Lines`], with the times of a fleet's records.
+#[derive(Default)]
+struct Timed(Lines);
+
+impl Taker for Timed {
+    fn header(&mut self, line: &str) -> Result<(), RecordError> {
+        self.0.header(line)
+    }
+    fn time(&self, line: &str) -> Option<f64> {
+        sensing::stream::FleetColumns::of(&self.0.header).ok()?.time(line)
+    }
+    fn gap(&self) -> f64 {
+        10.0
+    }
+    fn record(&mut self, line: &str) -> Result<bool, RecordError> {
+        self.0.record(line)
+    }
+    fn finish(&mut self) -> Result<(), RecordError> {
+        self.0.finish()
+    }
+}
+
+#[test]
+fn no_time_in_a_file_makes_it_wait_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = ["9e10", "600", "nan", "inf", "1e300", "-1", "600", "99999", "600"];
+    let text = times.map(|time| format!("{time},,,\n")).concat();
+    let text = format!("time,vehicle,link,position\n{text}");
+    std::fs::write(folder.path().join("records.csv"), text).unwrap();
+    let section: RecordsSection = toml::from_str("source = \"file:records.csv\"").unwrap();
+    let (mut timed, counts) = (Timed::default(), Counts::default());
+    section.read(folder.path(), &mut timed, &counts).unwrap();
+    assert_eq!(timed.0.taken.len(), times.len());
 }
