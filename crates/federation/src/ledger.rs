@@ -78,6 +78,8 @@ pub struct Ledger {
     path: PathBuf,
     sink: Box<dyn Sink>,
     sequence: u64,
+    /// Lines that have reached the disk for certain.
+    synced: u64,
     head: [u8; 32],
     /// Content of the messages released since it was opened.
     released: u64,
@@ -113,7 +115,14 @@ impl Ledger {
 
     /// Makes sure that all lines have reached the disk.
     pub fn sync(&mut self) -> Result<(), LedgerError> {
-        self.sink.sync().map_err(|source| self.io(source))
+        self.sink.sync().map_err(|source| self.io(source))?;
+        self.synced = self.sequence;
+        Ok(())
+    }
+
+    /// Lines since the last time.
+    pub fn unsynced(&self) -> u64 {
+        self.sequence - self.synced
     }
 
     /// Lines so far.

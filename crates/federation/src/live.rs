@@ -16,9 +16,10 @@
 //! - A guest without an embedding by then is replaced by the learned absent embedding, and the
 //!   estimate says so: [`Participation`].
 //! - What comes after that is late, what comes twice a duplicate; both are counted and change nothing.
-//! - A guest that has missed [`PATIENT_STEPS`] steps in a row is not waited for until it is heard
-//!   again, so that one slow guest does not slow down all estimates; nor is one that has joined
-//!   later, until its first embedding comes.
+//! - A guest that has missed [`PATIENT_STEPS`] steps in a row is not waited for until an embedding
+//!   comes within the deadline, so that one slow guest does not slow down all estimates; nor is one
+//!   that has joined later, until its first embedding comes.
+//! - Steps do not go back: own data that do open nothing, and the host says so.
 //! - Memory is bounded: [`MAX_AHEAD`] embeddings of a guest wait for their steps to open, and
 //!   [`MAX_OPEN`] steps for their guests.
 
@@ -28,6 +29,7 @@ mod estimate;
 mod guest;
 mod host;
 mod message;
+mod syncing;
 
 pub use estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
 pub use guest::{GuestCounts, LiveGuest, LiveGuestSettings};

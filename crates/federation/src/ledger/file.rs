@@ -42,6 +42,7 @@ impl Ledger {
             path: path.to_owned(),
             sink: Box::new(sink),
             sequence: audit.messages,
+            synced: audit.messages,
             head: audit.head_bytes,
             released: 0,
         })
@@ -56,6 +57,7 @@ impl Ledger {
             path,
             sink: Box::new(sink.clone()),
             sequence: found.messages,
+            synced: found.messages,
             head: found.head_bytes,
             released: 0,
         })

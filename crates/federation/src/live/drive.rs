@@ -18,6 +18,8 @@ use crate::party::PartyId;
 
 /// How often a state machine hears that time has passed: deadlines are kept to within this.
 const TICK: Duration = Duration::from_millis(20);
+/// Arrivals that may come before own data that are there.
+const MOST_IN_A_ROW: u32 = 100;
 
 /// What a live party hears.
 pub struct Inputs<A, O> {
@@ -46,7 +48,7 @@ pub fn run_live_host<M: LiveModel>(
     inputs: &mut Inputs<Arrival, (Step, M::Own)>,
     watch: &mut impl LiveWatch<M>,
 ) {
-    let mut over = false;
+    let (mut over, mut in_a_row) = (false, 0);
     loop {
         let mut out = Vec::new();
         if let Some(reason) = inputs.told_to_stop() {
@@ -55,7 +57,7 @@ pub fn run_live_host<M: LiveModel>(
             out.extend(host.stop(clock.now(), Text::of("its records have ended")));
         }
         if host.ended().is_none() {
-            match runtime.block_on(inputs.next(over)) {
+            match runtime.block_on(inputs.next(over, &mut in_a_row)) {
                 Next::Arrived(Arrival::Message(from, message)) => {
                     out.extend(host.handle(clock.now(), &from, message));
                 }
@@ -92,7 +94,7 @@ pub fn run_live_guest(
     inputs: &mut Inputs<Dialled, (Step, Vec<f32>)>,
     mut watch: impl FnMut(&LiveGuest, bool),
 ) -> Result<(), NotLetIn> {
-    let (mut over, mut connected) = (false, false);
+    let (mut over, mut connected, mut in_a_row) = (false, false, 0);
     loop {
         let mut out = Vec::new();
         if let Some(reason) = inputs.told_to_stop() {
@@ -101,7 +103,7 @@ pub fn run_live_guest(
             out.extend(guest.stop(clock.now(), Text::of("its records have ended")));
         }
         if guest.ended().is_none() {
-            match runtime.block_on(inputs.next(over)) {
+            match runtime.block_on(inputs.next(over, &mut in_a_row)) {
                 Next::Arrived(Dialled::Message(message)) => {
                     out.extend(guest.handle(clock.now(), message));
                 }
@@ -142,13 +144,51 @@ impl<A, O> Inputs<A, O> {
     }
 
     /// The next thing that happens, or nothing for a while. What has arrived goes first: an
-    /// embedding must not be late because the host was busy.
-    async fn next(&mut self, over: bool) -> Next<A, O> {
-        tokio::select! {
+    /// embedding must not be late because the host was busy. But not for ever: others who never stop
+    /// talking do not keep a party from its own data.
+    async fn next(&mut self, over: bool, in_a_row: &mut u32) -> Next<A, O> {
+        if *in_a_row >= MOST_IN_A_ROW {
+            *in_a_row = 0;
+            if let Ok(own) = self.own.try_recv() {
+                return Next::Own(own);
+            }
+        }
+        let next = tokio::select! {
             biased;
             Some(arrived) = self.arrivals.recv() => Next::Arrived(arrived),
             own = self.own.recv(), if !over => own.map_or(Next::OwnEnded, Next::Own),
             () = tokio::time::sleep(TICK) => Next::Nothing,
+        };
+        *in_a_row = if matches!(next, Next::Arrived(_)) { *in_a_row + 1 } else { 0 };
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_data_come_through_however_much_arrives() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let many = 3 * MOST_IN_A_ROW as usize;
+        let (arriving, arrivals) = mpsc::channel(many);
+        (0..many).for_each(|_| arriving.try_send(()).unwrap());
+        let (to, own) = mpsc::channel(2);
+        ["first", "second"].into_iter().for_each(|own| to.try_send(own).unwrap());
+        let (_told, stop) = watch::channel(None);
+        let mut inputs = Inputs { arrivals, own, stop };
+        let mut in_a_row = 0;
+        let mut heard = Vec::new();
+        for _ in 0..many + 2 {
+            heard.push(match runtime.block_on(inputs.next(false, &mut in_a_row)) {
+                Next::Own(own) => own,
+                Next::Arrived(()) => "arrived",
+                Next::OwnEnded | Next::Nothing => "nothing",
+            });
         }
+        let own = heard.iter().enumerate().filter(|(_, what)| **what != "arrived");
+        let most = MOST_IN_A_ROW as usize;
+        assert_eq!(own.collect::<Vec<_>>(), [(most, &"first"), (2 * most + 1, &"second")]);
     }
 }

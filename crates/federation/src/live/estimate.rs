@@ -80,6 +80,14 @@ pub enum LiveEvent<E> {
     Estimated(Estimated<E>),
     /// A step has no estimate: no numbers came out of the model.
     Unestimated(Step),
+    /// The host's own data have gone back, to a step that is not newer than the newest; nothing is
+    /// estimated until they are past it.
+    WentBack {
+        /// Found.
+        step: Step,
+        /// The newest.
+        newest: Step,
+    },
     /// A guest takes part.
     Joined(PartyId),
     /// A guest was refused.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use traffic::Step;
 
+use super::syncing::Syncing;
 use super::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
 use crate::error::PartyError;
 use crate::ledger::{Ledger, Released};
@@ -53,8 +54,9 @@ pub struct LiveGuest {
     counts: GuestCounts,
     /// The newest step that the host has settled.
     settled: Option<Step>,
-    /// The newest step whose embedding has left.
+    /// The last step whose embedding has left.
     sent: Option<Step>,
+    syncing: Syncing,
     heard: Duration,
     said: Option<Duration>,
 }
@@ -76,6 +78,7 @@ impl LiveGuest {
             counts: GuestCounts::default(),
             settled: None,
             sent: None,
+            syncing: Syncing::from(now),
             heard: now.monotonic,
             said: None,
         }
@@ -96,8 +99,10 @@ impl LiveGuest {
     pub fn embedding(&mut self, now: Now, step: Step, numbers: Vec<f32>) -> Vec<Released<ToHost>> {
         let mut out = Vec::new();
         let live = matches!(self.stage, Stage::Live);
-        let old = self.settled.max(self.sent).is_some_and(|newest| step <= newest);
-        if !live || old {
+        // Records may go back to steps that the host has still to come to.
+        let useless =
+            self.settled.is_some_and(|settled| step <= settled) || self.sent == Some(step);
+        if !live || useless {
             self.counts.unsent += 1;
             return out;
         }
@@ -151,7 +156,7 @@ impl LiveGuest {
         if self.ended().is_none() {
             // Whether or not the host hears of it, this guest stops.
             let _ = self.goodbye(now, Departure::Stopped, &mut out);
-            self.stage = Stage::Stopped(PartyError::Stopped { reason });
+            self.end(PartyError::Stopped { reason });
         }
         out
     }
@@ -185,6 +190,7 @@ impl LiveGuest {
     }
 
     fn wait(&mut self, now: Now, out: &mut Vec<Released<ToHost>>) -> Result<(), PartyError> {
+        self.syncing.tick(&mut self.ledger, now)?;
         let timing = self.settings.timing;
         if lasted(self.heard, now.monotonic, timing.limit) {
             let seconds = now.monotonic.saturating_sub(self.heard).as_secs_f64();
@@ -217,7 +223,7 @@ impl LiveGuest {
             terms.check(host, (welcome.protocol, PROTOCOL), &welcome.terms)?;
             self.stage = Stage::Live;
             // It may be another host, or one that begins anew.
-            self.settled = None;
+            (self.settled, self.sent) = (None, None);
         }
         Ok(())
     }
@@ -280,6 +286,10 @@ impl LiveGuest {
             // A ledger that cannot be written lets nothing out, not even this.
             let _ = self.goodbye(now, Departure::Failed(error.for_peers()), out);
         }
-        self.stage = Stage::Stopped(error);
+        self.end(error);
+    }
+
+    fn end(&mut self, error: PartyError) {
+        self.stage = Stage::Stopped(self.syncing.at_the_end(&mut self.ledger, error));
     }
 }

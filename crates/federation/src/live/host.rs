@@ -1,6 +1,7 @@
 //! The host of trained parties: collects embeddings of each step until its deadline, then estimates.
 
 mod seat;
+mod speech;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use traffic::Step;
 
 use super::estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
+use super::syncing::Syncing;
 use super::{FromLiveGuest, FromLiveHost, LARGEST, LiveHello, LiveWelcome, MAX_OPEN};
 use crate::error::PartyError;
 use crate::ledger::{Ledger, Released};
@@ -19,6 +21,7 @@ use crate::timing::lasted;
 
 pub use seat::SeatCounts;
 use seat::{Placed, Seat};
+use speech::again;
 
 /// Messages to guests.
 pub type Outbox = Vec<(PartyId, Released<ToGuest>)>;
@@ -32,6 +35,13 @@ pub struct LiveHost<M: LiveModel> {
     open: VecDeque<Open<M::Own>>,
     /// The last settled step.
     settled: Option<Step>,
+    /// When the last settled steps had opened.
+    opened: VecDeque<(Step, Duration)>,
+    /// Whether its own data are before what is settled.
+    back: bool,
+    /// When someone without a seat was last told so.
+    turned_away: Option<Duration>,
+    syncing: Syncing,
     events: Vec<LiveEvent<M::Estimate>>,
     stopped: Option<PartyError>,
 }
@@ -47,17 +57,37 @@ impl<M: LiveModel> LiveHost<M> {
     pub fn new(settings: LiveHostSettings, model: M, ledger: Ledger, now: Now) -> Self {
         let seats = settings.guests.keys();
         let seats = seats.map(|party| (party.clone(), Seat::new(now.monotonic))).collect();
-        let (open, events) = (VecDeque::new(), Vec::new());
-        Self { settings, model, ledger, seats, open, settled: None, events, stopped: None }
+        Self {
+            settings,
+            model,
+            ledger,
+            seats,
+            open: VecDeque::new(),
+            settled: None,
+            opened: VecDeque::new(),
+            back: false,
+            turned_away: None,
+            syncing: Syncing::from(now),
+            events: Vec::new(),
+            stopped: None,
+        }
     }
 
-    /// The host's own numbers of a step are there: it opens. Steps come in order; others are ignored.
+    /// The host's own numbers of a step are there: it opens. Steps come in order; others are left out,
+    /// and the first of them is an event.
     pub fn open(&mut self, now: Now, step: Step, own: M::Own) -> Outbox {
         let mut out = Vec::new();
         let newest = self.open.back().map(|open| open.step).or(self.settled);
-        if self.stopped.is_some() || newest.is_some_and(|newest| step <= newest) {
+        if self.stopped.is_some() {
             return out;
         }
+        if let Some(newest) = newest.filter(|newest| step <= *newest) {
+            if !std::mem::replace(&mut self.back, true) {
+                self.events.push(LiveEvent::WentBack { step, newest });
+            }
+            return out;
+        }
+        self.back = false;
         self.open.push_back(Open { step, own, since: now.monotonic });
         let done = self.settle(now, &mut out);
         self.stop_on_error(now, done, &mut out);
@@ -75,10 +105,7 @@ impl<M: LiveModel> LiveHost<M> {
                 seat.heard = now.monotonic;
                 self.take(now, from, message, &mut out)
             }
-            None => {
-                let reason = Text::of(format!("`{from}` is not among the guests"));
-                self.say(now, from, ToGuest::Refuse { session: 0, reason }, &mut out)
-            }
+            None => self.turn_away(now, from, &mut out),
         };
         self.stop_on_error(now, done, &mut out);
         out
@@ -92,6 +119,7 @@ impl<M: LiveModel> LiveHost<M> {
             seat.heard = now.monotonic;
             // Whoever connects says who he is; whoever has gone is not waited for.
             seat.session = None;
+            (seat.greeted, seat.refused) = (None, None);
         }
         let done = self.settle(now, &mut out);
         self.stop_on_error(now, done, &mut out);
@@ -104,7 +132,10 @@ impl<M: LiveModel> LiveHost<M> {
         if self.stopped.is_some() {
             return out;
         }
-        let done = self.settle(now, &mut out).and_then(|()| self.heartbeats(now, &mut out));
+        let done = self
+            .settle(now, &mut out)
+            .and_then(|()| self.heartbeats(now, &mut out))
+            .and_then(|()| self.syncing.tick(&mut self.ledger, now));
         self.stop_on_error(now, done, &mut out);
         out
     }
@@ -133,12 +164,12 @@ impl<M: LiveModel> LiveHost<M> {
         std::mem::take(&mut self.events)
     }
 
-    /// Each guest: whether it is there, and what became of its embeddings.
+    /// Each guest: whether steps wait for it, and what became of its embeddings.
     pub fn seats(&self, now: Now) -> impl Iterator<Item = (&PartyId, bool, SeatCounts)> {
         let silence = self.settings.timing.silence;
         let seat = move |(party, seat)| {
             let seat: &Seat = seat;
-            (party, seat.is_present(now.monotonic, silence), seat.counts)
+            (party, seat.is_waited_for(now.monotonic, silence), seat.counts)
         };
         self.seats.iter().map(seat)
     }
@@ -187,6 +218,11 @@ impl<M: LiveModel> LiveHost<M> {
         hello: &LiveHello,
         out: &mut Outbox,
     ) -> Result<(), PartyError> {
+        let resend = self.settings.timing.resend;
+        // A greeting that is lost so is repeated.
+        if !self.seats.get_mut(from).is_some_and(|seat| again(&mut seat.greeted, now, resend)) {
+            return Ok(());
+        }
         if hello.party != *from {
             let what = format!("it greets as `{}`", hello.party);
             return Err(PartyError::misbehaved(from, what));
@@ -247,7 +283,10 @@ impl<M: LiveModel> LiveHost<M> {
             );
             return Err(PartyError::misbehaved(from, what));
         }
-        match seat.place(step, embedding, self.settled) {
+        let opened = self.opened.iter().find(|(opened, _)| *opened == step);
+        let prompt =
+            opened.is_some_and(|(_, since)| !lasted(*since, now.monotonic, self.settings.deadline));
+        match seat.place(step, embedding, self.settled, prompt) {
             Placed::Waits => self.settle(now, out),
             Placed::Late | Placed::Duplicate => Ok(()),
         }
@@ -294,6 +333,10 @@ impl<M: LiveModel> LiveHost<M> {
             embeddings.insert(party.clone(), embedding);
         }
         self.settled = Some(step);
+        self.opened.push_back((step, since));
+        if self.opened.len() > MAX_OPEN {
+            self.opened.pop_front();
+        }
         let mut estimate = self.model.estimate(&own, &embeddings)?;
         if estimate.is_none() {
             // Whose numbers it were is not known: it is the host's own estimate, or none.
@@ -320,78 +363,5 @@ impl<M: LiveModel> LiveHost<M> {
             self.say(now, &party, settled, out)?;
         }
         Ok(())
-    }
-
-    /// A guest that speaks but has not greeted is asked who it is.
-    fn call_stranger(
-        &mut self,
-        now: Now,
-        party: &PartyId,
-        out: &mut Outbox,
-    ) -> Result<(), PartyError> {
-        let resend = self.settings.timing.resend;
-        let Some(seat) = self.seats.get_mut(party) else { return Ok(()) };
-        let lately = seat.asked.is_some_and(|asked| !lasted(asked, now.monotonic, resend));
-        if seat.session.is_some() || lately {
-            return Ok(());
-        }
-        seat.asked = Some(now.monotonic);
-        self.say(now, party, ToGuest::Call, out)
-    }
-
-    /// Guests to whom nothing was said for a while hear that the host is still there.
-    fn heartbeats(&mut self, now: Now, out: &mut Outbox) -> Result<(), PartyError> {
-        let timing = self.settings.timing;
-        let quiet = |seat: &Seat| {
-            seat.is_present(now.monotonic, timing.silence)
-                && lasted(seat.told, now.monotonic, timing.heartbeat)
-        };
-        let quiet: Vec<PartyId> = self
-            .seats
-            .iter()
-            .filter(|(_, seat)| quiet(seat))
-            .map(|(party, _)| party.clone())
-            .collect();
-        quiet.iter().try_for_each(|party| self.say(now, party, ToGuest::Heartbeat, out))
-    }
-
-    fn say(
-        &mut self,
-        now: Now,
-        to: &PartyId,
-        message: ToGuest,
-        out: &mut Outbox,
-    ) -> Result<(), PartyError> {
-        out.push((to.clone(), self.ledger.release(now, to, message)?));
-        if let Some(seat) = self.seats.get_mut(to) {
-            seat.told = now.monotonic;
-        }
-        Ok(())
-    }
-
-    /// A guest's fault is the guest's affair; anything else ends the host, and everyone is told.
-    fn stop_on_error(&mut self, now: Now, done: Result<(), PartyError>, out: &mut Outbox) {
-        let mut result = done;
-        if let Err(
-            error @ (PartyError::PeerMisbehaved { party, .. }
-            | PartyError::PeerIncompatible { party, .. }),
-        ) = &result
-        {
-            let (party, reason) = (party.clone(), Text::of(error));
-            if let Some(seat) = self.seats.get_mut(&party) {
-                seat.session = None;
-            }
-            self.events.push(LiveEvent::Refused(party.clone(), reason.clone()));
-            result = self.say(now, &party, ToGuest::Refuse { session: 0, reason }, out);
-        }
-        let Err(error) = result else { return };
-        let reason = error.for_peers();
-        let parties: Vec<PartyId> = self.seats.keys().cloned().collect();
-        for party in parties {
-            // A ledger that cannot be written lets nothing out, not even this.
-            let refuse = ToGuest::Refuse { session: 0, reason: reason.clone() };
-            let _ = self.say(now, &party, refuse, out);
-        }
-        self.stopped = Some(error);
     }
 }

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use traffic::Step;
 
 mod faults;
+mod upkeep;
 
 use super::*;
 use crate::ledger::{Ledger, MemorySink, Released};

@@ -38,10 +38,14 @@ pub(super) struct Seat {
     pub told: Duration,
     /// When it was last asked who it is.
     pub asked: Option<Duration>,
+    /// When a greeting on this connection was last looked at.
+    pub greeted: Option<Duration>,
+    /// When it was last told that it is refused, on this connection.
+    pub refused: Option<Duration>,
     pub counts: SeatCounts,
     /// Embeddings whose steps are not settled.
     ahead: BTreeMap<Step, Embedding>,
-    /// Steps missed in a row, since it was last heard of.
+    /// Steps missed in a row, since an embedding was last in time.
     missed: u32,
 }
 
@@ -61,6 +65,8 @@ impl Seat {
             heard: now,
             told: now,
             asked: None,
+            greeted: None,
+            refused: None,
             counts: SeatCounts::default(),
             ahead: BTreeMap::new(),
             missed: 0,
@@ -98,18 +104,31 @@ impl Seat {
         self.ahead.last_key_value().is_some_and(|(newest, _)| *newest > step)
     }
 
-    /// Keeps an embedding until its step is settled.
-    pub fn place(&mut self, step: Step, embedding: Embedding, settled: Option<Step>) -> Placed {
-        // However late: the guest is at work again.
-        self.missed = 0;
+    /// Keeps an embedding until its step is settled. One that comes after that may still be `prompt`:
+    /// within the deadline, and only not waited for.
+    pub fn place(
+        &mut self,
+        step: Step,
+        embedding: Embedding,
+        settled: Option<Step>,
+        prompt: bool,
+    ) -> Placed {
         if settled.is_some_and(|settled| step <= settled) {
             self.counts.late += 1;
+            // One that is late each time would have every step wait in vain.
+            if prompt {
+                self.missed = 0;
+            }
             return Placed::Late;
         }
         if self.has(step) {
             self.counts.duplicate += 1;
             return Placed::Duplicate;
         }
+        self.missed = 0;
+        // Its records have gone back: what is far ahead is not of these times.
+        let far = self.ahead.split_off(&Step(step.0.saturating_add(1 + MAX_AHEAD as i64)));
+        self.counts.dropped += far.len() as u64;
         self.ahead.insert(step, embedding);
         if self.ahead.len() > MAX_AHEAD {
             self.ahead.pop_first();

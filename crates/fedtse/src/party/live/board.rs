@@ -43,6 +43,7 @@ pub struct Shown {
     pub latencies: Latencies,
     pub connected: BTreeMap<String, bool>,
     pub seats: BTreeMap<PartyId, SeatCounts>,
+    pub waited_for: BTreeMap<PartyId, bool>,
     pub bad_lines: u64,
     pub refused: u64,
     pub released: u64,
@@ -184,11 +185,14 @@ impl Shown {
             let help = "From the end of a step to its estimate, of the last thousand";
             put("live_latency_seconds", "gauge", help, &quantiles);
         }
-        let connected = self.connected.iter().map(|(party, connected)| {
-            (format!("{{party=\"{party}\"}}"), f64::from(u8::from(*connected)))
-        });
-        let connected: Vec<_> = connected.collect();
+        let gauge =
+            |party: &str, is: bool| (format!("{{party=\"{party}\"}}"), f64::from(u8::from(is)));
+        let connected: Vec<_> =
+            self.connected.iter().map(|(party, is)| gauge(party, *is)).collect();
         put("connected", "gauge", "Whether a party is connected", &connected);
+        let waited_for = self.waited_for.iter().map(|(party, is)| gauge(party.as_str(), *is));
+        let waited_for: Vec<_> = waited_for.collect();
+        put("live_waited_for", "gauge", "Whether steps wait for a guest", &waited_for);
         let outcomes = self.seats.iter().flat_map(|(party, counts)| {
             [
                 ("taken", counts.taken),

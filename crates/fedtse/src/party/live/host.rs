@@ -122,7 +122,9 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     runtime.block_on(door.close());
     runtime.shutdown_background();
     drop(inputs);
+    let counts = Arc::clone(&feed.counts);
     feed.ended()?;
+    board.shown().bad_lines = counts.bad.load(Ordering::Relaxed);
     match host.ended() {
         Some(PartyError::Stopped { reason }) => {
             info!("stopped: {reason}");
@@ -186,11 +188,7 @@ struct Watch<'a> {
 
 impl LiveWatch<Estimator> for Watch<'_> {
     fn look(&mut self, host: &mut LiveHost<Estimator>) {
-        let events = host.take_events();
-        if events.is_empty() {
-            return;
-        }
-        for event in events {
+        for event in host.take_events() {
             match event {
                 LiveEvent::Estimated(estimated) => {
                     let (states, ended) = estimated.estimate;
@@ -215,16 +213,25 @@ impl LiveWatch<Estimator> for Watch<'_> {
                 LiveEvent::Unestimated(step) => {
                     warn!(step = step.0, "no estimate: what comes out of the model are no numbers");
                 }
+                LiveEvent::WentBack { step, newest } => {
+                    let (step, newest) = (step.0, newest.0);
+                    warn!(
+                        step,
+                        newest,
+                        "its records have gone back: no estimate until they are past the newest step"
+                    );
+                }
                 LiveEvent::Joined(guest) => info!(%guest, "joined"),
                 LiveEvent::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
                 LiveEvent::Left(guest, why) => info!(%guest, "left: {why:?}"),
             }
         }
-        let seats = host.seats(self.clock.now());
-        let seats = seats.map(|(party, _, counts)| (party.clone(), counts)).collect();
         let traffic = self.door.traffic();
         let mut shown = self.board.shown();
-        shown.seats = seats;
+        for (party, waited_for, counts) in host.seats(self.clock.now()) {
+            shown.seats.insert(party.clone(), counts);
+            shown.waited_for.insert(party.clone(), waited_for);
+        }
         shown.bad_lines = self.feed.counts.bad.load(Ordering::Relaxed);
         (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
         (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
