@@ -13,6 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
         let plan = FeaturePlan::paper(Fleets::nested(&[], 0).expect("no fleets"));
         let mut feed = FleetFeed::new(network, plan, gap).expect("a plan");
         for line in lines.clone() {
+            told(columns.time(line));
             let _ = columns.parse(line, network).map(|record| feed.take(record, &mut |_| ()));
         }
         feed.finish(&mut |_| ()).expect("what was taken can be finished");
@@ -21,8 +22,14 @@ fuzz_target!(|bytes: &[u8]| {
         let clock = StepClock { length: gap };
         let mut feed = LoopFeed::new(network, clock, Seconds::new(5.0), Seconds::new(60.0));
         for line in lines {
+            told(columns.time(line));
             let _ = columns.parse(line, network).map(|record| feed.take(record, &mut |_, _| ()));
         }
         feed.finish(&mut |_, _| ());
     }
 });
+
+/// Whoever paces a stream by its times counts on this.
+fn told(time: Option<f64>) {
+    assert!(time.is_none_or(|time| time >= 0.0 && time.is_finite()));
+}
