@@ -65,7 +65,7 @@ fn live_estimates_are_those_of_the_recording_with_guests_coming_and_going() {
     let events = world.events();
 
     // All are there: ten steps with both guests, whose windows fill first.
-    wait_for(&mut [], || world.connected("fleet-a") && world.connected("fleet-b"));
+    wait_for(&mut [], || world.waited_for("fleet-a") && world.waited_for("fleet-b"));
     for _ in 0..19 {
         senders.values_mut().for_each(Sender::step);
         world.wait_for_settled(&senders["city"], &events);
@@ -86,7 +86,6 @@ fn live_estimates_are_those_of_the_recording_with_guests_coming_and_going() {
     // One is frozen, one is killed: estimates go on without them, and say so.
     a.freeze();
     b.kill();
-    let embedded_before = b.log().matches("embedded").count();
     for _ in 0..5 {
         senders.get_mut("city").expect("a sender").step();
         world.wait_for_settled(&senders["city"], &events);
@@ -104,15 +103,15 @@ fn live_estimates_are_those_of_the_recording_with_guests_coming_and_going() {
 
     // Both come back; the frozen one has kept its window, the killed one fills it again.
     a.thaw();
+    let welcomes = world.welcomes("fleet-b");
     let mut b = world.start("fleet-b");
     senders.insert("fleet-b", world.sender_from("fleet-b", senders["city"].reached()));
     let behind = senders["city"].reached();
     senders.get_mut("fleet-a").expect("a sender").to(behind);
-    wait_for(&mut [], || world.connected("fleet-a") && world.connected("fleet-b"));
+    wait_for(&mut [], || world.waited_for("fleet-a") && world.welcomes("fleet-b") > welcomes);
     // Nobody waits for a window that fills: it is told first, and then it is waited for.
     senders.get_mut("fleet-b").expect("a sender").to(behind + 150.0);
-    let embedded = |log: String| log.matches("embedded").count();
-    wait_for(&mut [], || embedded(b.log()) > embedded_before);
+    wait_for(&mut [], || world.waited_for("fleet-b"));
     for _ in 0..25 {
         senders.values_mut().for_each(Sender::step);
         world.wait_for_settled(&senders["city"], &events);
@@ -140,6 +139,7 @@ fn live_estimates_are_those_of_the_recording_with_guests_coming_and_going() {
     // A line that cannot be true is left out, counted and named.
     senders.get_mut("city").expect("a sender").say("nonsense");
     wait_for(&mut [], || city.log().contains("line ") && city.log().contains("found 1 fields"));
+    wait_for(&mut [], || world.metric("fedtse_live_bad_lines_total") == Some(1.0));
     // Asked to end, they say goodbye.
     for party in [&mut a, &mut b, &mut city] {
         party.terminate();
