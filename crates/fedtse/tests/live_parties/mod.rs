@@ -6,7 +6,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -107,6 +108,8 @@ impl LiveWorld {
         let header = lines.pop_front().expect("a header");
         writeln!(stream, "{header}").expect("a line");
         let time = if name == "city" { 2 } else { 0 };
+        let stream = Arc::new(Mutex::new(stream));
+        keep_alive(Arc::downgrade(&stream));
         Sender { stream, lines, time, reached: from }
     }
 
@@ -170,9 +173,23 @@ impl LiveWorld {
     }
 }
 
+/// A sender that says nothing is given up by its party after a while: it says empty lines.
+fn keep_alive(stream: Weak<Mutex<TcpStream>>) {
+    std::thread::spawn(move || {
+        while let Some(stream) = stream.upgrade() {
+            let said = writeln!(stream.lock().unwrap_or_else(PoisonError::into_inner));
+            if said.is_err() {
+                return;
+            }
+            drop(stream);
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    });
+}
+
 /// Tells a party its records, a step at a time.
 pub struct Sender {
-    stream: TcpStream,
+    stream: Arc<Mutex<TcpStream>>,
     lines: VecDeque<String>,
     /// The column of the time.
     time: usize,
@@ -205,7 +222,7 @@ impl Sender {
 
     pub fn say(&mut self, line: &str) {
         // A party that was killed does not listen.
-        let _ = writeln!(self.stream, "{line}");
+        let _ = writeln!(self.stream.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
     }
 }
 
