@@ -18,6 +18,7 @@ use crate::graph::RoadGraph;
 use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
 use crate::rounding::snap;
+use crate::sub_steps::{self, SubStepped};
 
 mod cells_of_link;
 
@@ -126,13 +127,7 @@ impl Ctm {
     }
 
     fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
-        let movements = self.graph.movements();
-        Rules {
-            graph: &self.graph,
-            ratios: self.parameters.ratios(),
-            green: &inputs.green[sub_step * movements..][..movements],
-            diverge: self.diverge,
-        }
+        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step, self.diverge)
     }
 
     fn fill_offers(&self, state: &[f64], inputs: &Inputs, memory: &mut Memory) {
@@ -146,8 +141,9 @@ impl Ctm {
             offers.knocking[n] = inputs.demand[n] + waiting[n] / self.cells.sub_step;
         }
     }
+}
 
-    /// One sub-step from `state` to `next`; adds to the flows.
+impl SubStepped for Ctm {
     fn advance(
         &self,
         (state, next): (&[f64], &mut [f64]),
@@ -175,7 +171,6 @@ impl Ctm {
         left
     }
 
-    /// The transpose of [`Self::advance`]: from `d_next` to `d_state`.
     fn retreat(
         &self,
         (state, d_next, d_state): (&[f64], &[f64], &mut [f64]),
@@ -328,25 +323,7 @@ impl TrafficModel for Ctm {
         next: &mut [f64],
         flows: &mut [f64],
     ) -> Result<Throughput, ModelError> {
-        let len = self.state_len();
-        inputs.check(&self.graph, self.links(), self.sub_steps())?;
-        check_len("state", state.len(), len)?;
-        check_len("next state", next.len(), len)?;
-        check_len("flows", flows.len(), self.links())?;
-        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
-        flows.fill(0.0);
-        let mut tape = std::mem::take(&mut memory.tape);
-        tape[..len].copy_from_slice(state);
-        let mut left = 0.0;
-        for sub_step in 0..self.sub_steps() {
-            let (past, future) = tape.split_at_mut((sub_step + 1) * len);
-            let now = &past[sub_step * len..];
-            let then = future.get_mut(..len).unwrap_or(&mut *next);
-            left += self.advance((now, then), inputs, sub_step, memory, flows);
-        }
-        memory.tape = tape;
-        let minutes = self.cells.step.get() / 60.0;
-        Ok(Throughput { arrived: inputs.demand.iter().sum::<f64>() * minutes, left })
+        sub_steps::step(self, state, inputs, memory, next, flows)
     }
 
     fn vjp(
@@ -355,35 +332,9 @@ impl TrafficModel for Ctm {
         memory: &mut Memory,
         d_next: &[f64],
         d_flows: &[f64],
-        mut gradient: Gradient<'_>,
+        gradient: Gradient<'_>,
     ) -> Result<(), ModelError> {
-        let len = self.state_len();
-        inputs.check(&self.graph, self.links(), self.sub_steps())?;
-        check_len("cotangent of the next state", d_next.len(), len)?;
-        check_len("cotangent of the flows", d_flows.len(), self.links())?;
-        check_len("cotangent of the state", gradient.state.len(), len)?;
-        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
-        if let Some(parameters) = &gradient.parameters {
-            check_len("gradient of the parameters", parameters.len(), self.parameters().len())?;
-        }
-        if let Some(demand) = &gradient.demand {
-            check_len("gradient of the demand", demand.len(), self.links())?;
-        }
-        let tape = std::mem::take(&mut memory.tape);
-        let [mut d_now, mut d_then] = std::mem::take(&mut memory.d_state);
-        d_then.copy_from_slice(d_next);
-        for sub_step in (0..self.sub_steps()).rev() {
-            let state = &tape[sub_step * len..][..len];
-            let cotangents = (state, &d_then[..], &mut d_now[..]);
-            self.retreat(cotangents, inputs, sub_step, memory, d_flows, &mut gradient);
-            std::mem::swap(&mut d_now, &mut d_then);
-        }
-        for (sum, d) in gradient.state.iter_mut().zip(&d_then) {
-            *sum += d;
-        }
-        memory.tape = tape;
-        memory.d_state = [d_now, d_then];
-        Ok(())
+        sub_steps::vjp(self, inputs, memory, d_next, d_flows, gradient)
     }
 
     fn vehicles(&self, state: &[f64]) -> f64 {

@@ -86,6 +86,21 @@ pub(crate) struct Rules<'a> {
     pub diverge: Diverge,
 }
 
+impl<'a> Rules<'a> {
+    /// Those of a sub-step, given the greens of all.
+    pub fn of(
+        graph: &'a RoadGraph,
+        ratios: &'a [f64],
+        greens: &'a [f64],
+        sub_step: usize,
+        diverge: Diverge,
+    ) -> Self {
+        let movements = graph.movements();
+        let green = &greens[sub_step * movements..][..movements];
+        Self { graph, ratios, green, diverge }
+    }
+}
+
 /// Cotangents of what passes, per place.
 pub(crate) struct TransferCotangents<'a> {
     pub inflow: &'a [f64],

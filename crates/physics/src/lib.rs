@@ -29,6 +29,7 @@ mod rounding;
 mod signals;
 mod store_and_forward;
 mod stores;
+mod sub_steps;
 #[cfg(test)]
 mod test_networks;
 

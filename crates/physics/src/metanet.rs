@@ -29,6 +29,7 @@ use crate::graph::RoadGraph;
 use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, KM_PER_MIN, Parameters};
 use crate::rounding::snap;
+use crate::sub_steps::{self, SubStepped};
 
 mod speed;
 
@@ -104,13 +105,7 @@ impl Metanet {
     }
 
     fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
-        let movements = self.graph.movements();
-        Rules {
-            graph: &self.graph,
-            ratios: self.parameters.ratios(),
-            green: &inputs.green[sub_step * movements..][..movements],
-            diverge: Diverge::NonFifo,
-        }
+        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step, Diverge::NonFifo)
     }
 
     /// What a cell could take in, all lanes: its free space within a sub-step.
@@ -173,6 +168,53 @@ impl Metanet {
         Around { density, speed, up: up.unwrap_or(speed), down: down.unwrap_or(density) }
     }
 
+    /// The transpose of [`Self::ends`].
+    fn ends_vjp(
+        &self,
+        state: &[f64],
+        link: usize,
+        ends: (Option<f64>, Option<f64>),
+        (d_up, d_down): (f64, f64),
+        d_state: &mut [f64],
+        gradient: &mut Gradient<'_>,
+    ) {
+        let count = self.cells.count();
+        let ratios = self.parameters.ratios();
+        let first_ratio = self.parameters.layout().ratio().start;
+        if let Some(up) = ends.0 {
+            let sends = |e: usize, m: usize| {
+                ratios[e] * self.lanes[m] * sent(state, count, self.range(m).end - 1)
+            };
+            let weight: f64 = self.into[link].iter().map(|&(e, m)| sends(e, m)).sum();
+            for &(e, m) in &self.into[link] {
+                let last = self.range(m).end - 1;
+                let speed = state[count + last] * KM_PER_MIN;
+                // mean = Σ s·v/Σ s: by v the share of s, by s the distance from the mean.
+                d_state[count + last] += d_up * sends(e, m) / weight * KM_PER_MIN;
+                let d_sends = d_up * (speed - up) / weight;
+                add_sent(state, count, last, d_sends * ratios[e] * self.lanes[m], d_state);
+                if let Some(parameters) = &mut gradient.parameters {
+                    parameters[first_ratio + e] +=
+                        d_sends * self.lanes[m] * sent(state, count, last);
+                }
+            }
+        }
+        if let Some(down) = ends.1 {
+            let density = |n: usize| state[self.range(n).start];
+            let weight: f64 = self.out_of[link].iter().map(|&(e, n)| ratios[e] * density(n)).sum();
+            for &(e, n) in &self.out_of[link] {
+                let slope = d_down * (2.0 * density(n) - down) / weight;
+                d_state[self.range(n).start] += ratios[e] * slope;
+                if let Some(parameters) = &mut gradient.parameters {
+                    parameters[first_ratio + e] +=
+                        d_down * density(n) * (density(n) - down) / weight;
+                }
+            }
+        }
+    }
+}
+
+impl SubStepped for Metanet {
     fn advance(
         &self,
         (state, next): (&[f64], &mut [f64]),
@@ -312,51 +354,6 @@ impl Metanet {
             }
             if let Some(parameters) = &mut gradient.parameters {
                 d_diagram.add_to(layout, link, parameters);
-            }
-        }
-    }
-
-    /// The transpose of [`Self::ends`].
-    fn ends_vjp(
-        &self,
-        state: &[f64],
-        link: usize,
-        ends: (Option<f64>, Option<f64>),
-        (d_up, d_down): (f64, f64),
-        d_state: &mut [f64],
-        gradient: &mut Gradient<'_>,
-    ) {
-        let count = self.cells.count();
-        let ratios = self.parameters.ratios();
-        let first_ratio = self.parameters.layout().ratio().start;
-        if let Some(up) = ends.0 {
-            let sends = |e: usize, m: usize| {
-                ratios[e] * self.lanes[m] * sent(state, count, self.range(m).end - 1)
-            };
-            let weight: f64 = self.into[link].iter().map(|&(e, m)| sends(e, m)).sum();
-            for &(e, m) in &self.into[link] {
-                let last = self.range(m).end - 1;
-                let speed = state[count + last] * KM_PER_MIN;
-                // mean = Σ s·v/Σ s: by v the share of s, by s the distance from the mean.
-                d_state[count + last] += d_up * sends(e, m) / weight * KM_PER_MIN;
-                let d_sends = d_up * (speed - up) / weight;
-                add_sent(state, count, last, d_sends * ratios[e] * self.lanes[m], d_state);
-                if let Some(parameters) = &mut gradient.parameters {
-                    parameters[first_ratio + e] +=
-                        d_sends * self.lanes[m] * sent(state, count, last);
-                }
-            }
-        }
-        if let Some(down) = ends.1 {
-            let density = |n: usize| state[self.range(n).start];
-            let weight: f64 = self.out_of[link].iter().map(|&(e, n)| ratios[e] * density(n)).sum();
-            for &(e, n) in &self.out_of[link] {
-                let slope = d_down * (2.0 * density(n) - down) / weight;
-                d_state[self.range(n).start] += ratios[e] * slope;
-                if let Some(parameters) = &mut gradient.parameters {
-                    parameters[first_ratio + e] +=
-                        d_down * density(n) * (density(n) - down) / weight;
-                }
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::graph::RoadGraph;
 use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
 use crate::rounding::snap;
+use crate::sub_steps::{self, SubStepped};
 
 /// What a store offers, given its mean density (veh/km/lane); all in vehicles a minute.
 pub trait Law {
@@ -94,13 +95,7 @@ impl<L: Law> StoreModel<L> {
     }
 
     fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
-        let movements = self.graph.movements();
-        Rules {
-            graph: &self.graph,
-            ratios: self.parameters.ratios(),
-            green: &inputs.green[sub_step * movements..][..movements],
-            diverge: self.diverge,
-        }
+        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step, self.diverge)
     }
 
     fn fill_offers(&self, state: &[f64], inputs: &Inputs, memory: &mut Memory) {
@@ -117,11 +112,85 @@ impl<L: Law> StoreModel<L> {
             offers.knocking[place] += demand;
         }
     }
+}
 
-    fn check_shapes(&self, state: usize, flows: usize, memory: &Memory) -> Result<(), ModelError> {
-        check_len("state", state, self.state_len())?;
-        check_len("flows", flows, self.links())?;
-        check_len("memory", memory.tape.len(), self.state_len() * self.sub_steps)
+impl<L: Law> SubStepped for StoreModel<L> {
+    fn advance(
+        &self,
+        (state, next): (&[f64], &mut [f64]),
+        inputs: &Inputs,
+        sub_step: usize,
+        memory: &mut Memory,
+        flows: &mut [f64],
+    ) -> f64 {
+        self.fill_offers(state, inputs, memory);
+        memory.transfers.fill(self.rules(inputs, sub_step), &memory.offers);
+        let (places, delta, transfers) = (self.stores.len(), self.sub_step(), &memory.transfers);
+        let mut left = 0.0;
+        for (p, store) in self.stores.iter().enumerate() {
+            let change = delta * (transfers.inflow[p] - transfers.outflow[p]);
+            let most = store.size * store.diagram.jam;
+            next[p] = snap(state[p], state[p] + change, most);
+            // knocking = waiting/δt + demand, so that what does not enter waits.
+            let waiting = delta * (memory.offers.knocking[p] - transfers.entry[p]);
+            next[places + p] = snap(state[places + p], waiting, f64::INFINITY);
+            left += delta * transfers.exit[p];
+        }
+        for (&(place, _), flow) in self.links.iter().zip(flows.iter_mut()) {
+            let share = self.stores[place].flow_share / self.sub_steps as f64;
+            *flow += share * transfers.outflow[place];
+        }
+        left
+    }
+
+    fn retreat(
+        &self,
+        (state, d_next, d_state): (&[f64], &[f64], &mut [f64]),
+        inputs: &Inputs,
+        sub_step: usize,
+        memory: &mut Memory,
+        d_flows: &[f64],
+        gradient: &mut Gradient<'_>,
+    ) {
+        let (places, delta) = (self.stores.len(), self.sub_step());
+        self.fill_offers(state, inputs, memory);
+        let rules = self.rules(inputs, sub_step);
+        memory.transfers.fill(rules, &memory.offers);
+        memory.d_offers.clear();
+        for p in 0..places {
+            memory.d_inflow[p] = delta * d_next[p];
+            memory.d_outflow[p] = -delta * d_next[p];
+            memory.d_entry[p] = -delta * d_next[places + p];
+            memory.d_offers.knocking[p] = delta * d_next[places + p];
+        }
+        for (&(place, _), d_flow) in self.links.iter().zip(d_flows) {
+            let share = self.stores[place].flow_share / self.sub_steps as f64;
+            memory.d_outflow[place] += share * d_flow;
+        }
+        let given = TransferCotangents {
+            inflow: &memory.d_inflow,
+            outflow: &memory.d_outflow,
+            entry: &memory.d_entry,
+        };
+        let ratio = self.parameters.layout().ratio();
+        let d_ratios = gradient.parameters.as_deref_mut().map(|all| &mut all[ratio]);
+        memory.transfers.vjp(rules, &memory.offers, &given, &mut memory.d_offers, d_ratios);
+        let d = &memory.d_offers;
+        for (p, store) in self.stores.iter().enumerate() {
+            let given = [d.leaving[p], d.capacity[p], d.room[p]];
+            let mut own = Cotangent(DiagramCotangent::default());
+            let d_density = self.law.offers_vjp(store, state[p] / store.size, given, &mut own);
+            d_state[p] = d_next[p] + d_density / store.size;
+            d_state[places + p] = d.knocking[p] / delta;
+            if let Some(parameters) = &mut gradient.parameters {
+                own.0.add_to(self.parameters.layout(), p, parameters);
+            }
+        }
+        if let Some(demand) = &mut gradient.demand {
+            for (&(place, _), demand) in self.links.iter().zip(demand.iter_mut()) {
+                *demand += d.knocking[place];
+            }
+        }
     }
 }
 
@@ -217,34 +286,7 @@ impl<L: Law> TrafficModel for StoreModel<L> {
         next: &mut [f64],
         flows: &mut [f64],
     ) -> Result<Throughput, ModelError> {
-        inputs.check(&self.graph, self.links(), self.sub_steps)?;
-        self.check_shapes(state.len(), flows.len(), memory)?;
-        check_len("next state", next.len(), state.len())?;
-        let (places, delta) = (self.stores.len(), self.sub_step());
-        flows.fill(0.0);
-        next.copy_from_slice(state);
-        let mut left = 0.0;
-        for sub_step in 0..self.sub_steps {
-            memory.tape[sub_step * state.len()..][..state.len()].copy_from_slice(next);
-            self.fill_offers(next, inputs, memory);
-            memory.transfers.fill(self.rules(inputs, sub_step), &memory.offers);
-            let transfers = &memory.transfers;
-            for (p, store) in self.stores.iter().enumerate() {
-                let change = delta * (transfers.inflow[p] - transfers.outflow[p]);
-                let most = store.size * store.diagram.jam;
-                next[p] = snap(next[p], next[p] + change, most);
-                // knocking = waiting/δt + demand, so that what does not enter waits.
-                let waiting = delta * (memory.offers.knocking[p] - transfers.entry[p]);
-                next[places + p] = snap(next[places + p], waiting, f64::INFINITY);
-                left += delta * transfers.exit[p];
-            }
-            for (&(place, _), flow) in self.links.iter().zip(flows.iter_mut()) {
-                let share = self.stores[place].flow_share / self.sub_steps as f64;
-                *flow += share * transfers.outflow[place];
-            }
-        }
-        let minutes = self.step.get() / 60.0;
-        Ok(Throughput { arrived: inputs.demand.iter().sum::<f64>() * minutes, left })
+        sub_steps::step(self, state, inputs, memory, next, flows)
     }
 
     fn vjp(
@@ -253,60 +295,9 @@ impl<L: Law> TrafficModel for StoreModel<L> {
         memory: &mut Memory,
         d_next: &[f64],
         d_flows: &[f64],
-        mut gradient: Gradient<'_>,
+        gradient: Gradient<'_>,
     ) -> Result<(), ModelError> {
-        inputs.check(&self.graph, self.links(), self.sub_steps)?;
-        self.check_shapes(d_next.len(), d_flows.len(), memory)?;
-        check_len("cotangent of the state", gradient.state.len(), self.state_len())?;
-        let (places, delta, len) = (self.stores.len(), self.sub_step(), self.state_len());
-        let tape = std::mem::take(&mut memory.tape);
-        let [mut d_state, spare] = std::mem::take(&mut memory.d_state);
-        d_state.copy_from_slice(d_next);
-        for sub_step in (0..self.sub_steps).rev() {
-            let state = &tape[sub_step * len..][..len];
-            self.fill_offers(state, inputs, memory);
-            let rules = self.rules(inputs, sub_step);
-            memory.transfers.fill(rules, &memory.offers);
-            memory.d_offers.clear();
-            for p in 0..places {
-                memory.d_inflow[p] = delta * d_state[p];
-                memory.d_outflow[p] = -delta * d_state[p];
-                memory.d_entry[p] = -delta * d_state[places + p];
-                memory.d_offers.knocking[p] = delta * d_state[places + p];
-            }
-            for (&(place, _), d_flow) in self.links.iter().zip(d_flows) {
-                let share = self.stores[place].flow_share / self.sub_steps as f64;
-                memory.d_outflow[place] += share * d_flow;
-            }
-            let given = TransferCotangents {
-                inflow: &memory.d_inflow,
-                outflow: &memory.d_outflow,
-                entry: &memory.d_entry,
-            };
-            let ratio = self.parameters.layout().ratio();
-            let d_ratios = gradient.parameters.as_deref_mut().map(|all| &mut all[ratio]);
-            memory.transfers.vjp(rules, &memory.offers, &given, &mut memory.d_offers, d_ratios);
-            let d = &memory.d_offers;
-            for (p, store) in self.stores.iter().enumerate() {
-                let given = [d.leaving[p], d.capacity[p], d.room[p]];
-                let mut own = Cotangent(DiagramCotangent::default());
-                let d_density = self.law.offers_vjp(store, state[p] / store.size, given, &mut own);
-                d_state[p] += d_density / store.size;
-                d_state[places + p] = d.knocking[p] / delta;
-                if let Some(parameters) = &mut gradient.parameters {
-                    own.0.add_to(self.parameters.layout(), p, parameters);
-                }
-            }
-            if let Some(demand) = &mut gradient.demand {
-                for (&(place, _), demand) in self.links.iter().zip(demand.iter_mut()) {
-                    *demand += d.knocking[place];
-                }
-            }
-        }
-        gradient.state.iter_mut().zip(&d_state).for_each(|(sum, d)| *sum += d);
-        memory.tape = tape;
-        memory.d_state = [d_state, spare];
-        Ok(())
+        sub_steps::vjp(self, inputs, memory, d_next, d_flows, gradient)
     }
 
     fn vehicles(&self, state: &[f64]) -> f64 {

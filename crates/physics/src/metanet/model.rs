@@ -116,25 +116,7 @@ impl TrafficModel for Metanet {
         next: &mut [f64],
         flows: &mut [f64],
     ) -> Result<Throughput, ModelError> {
-        let len = self.state_len();
-        inputs.check(&self.graph, self.links(), self.sub_steps())?;
-        check_len("state", state.len(), len)?;
-        check_len("next state", next.len(), len)?;
-        check_len("flows", flows.len(), self.links())?;
-        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
-        flows.fill(0.0);
-        let mut tape = std::mem::take(&mut memory.tape);
-        tape[..len].copy_from_slice(state);
-        let mut left = 0.0;
-        for sub_step in 0..self.sub_steps() {
-            let (past, future) = tape.split_at_mut((sub_step + 1) * len);
-            let now = &past[sub_step * len..];
-            let then = future.get_mut(..len).unwrap_or(&mut *next);
-            left += self.advance((now, then), inputs, sub_step, memory, flows);
-        }
-        memory.tape = tape;
-        let minutes = self.cells.step.get() / 60.0;
-        Ok(Throughput { arrived: inputs.demand.iter().sum::<f64>() * minutes, left })
+        sub_steps::step(self, state, inputs, memory, next, flows)
     }
 
     fn vjp(
@@ -143,27 +125,9 @@ impl TrafficModel for Metanet {
         memory: &mut Memory,
         d_next: &[f64],
         d_flows: &[f64],
-        mut gradient: Gradient<'_>,
+        gradient: Gradient<'_>,
     ) -> Result<(), ModelError> {
-        let len = self.state_len();
-        inputs.check(&self.graph, self.links(), self.sub_steps())?;
-        check_len("cotangent of the next state", d_next.len(), len)?;
-        check_len("cotangent of the flows", d_flows.len(), self.links())?;
-        check_len("cotangent of the state", gradient.state.len(), len)?;
-        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
-        let tape = std::mem::take(&mut memory.tape);
-        let [mut d_now, mut d_then] = std::mem::take(&mut memory.d_state);
-        d_then.copy_from_slice(d_next);
-        for sub_step in (0..self.sub_steps()).rev() {
-            let state = &tape[sub_step * len..][..len];
-            let cotangents = (state, &d_then[..], &mut d_now[..]);
-            self.retreat(cotangents, inputs, sub_step, memory, d_flows, &mut gradient);
-            std::mem::swap(&mut d_now, &mut d_then);
-        }
-        gradient.state.iter_mut().zip(&d_then).for_each(|(sum, d)| *sum += d);
-        memory.tape = tape;
-        memory.d_state = [d_now, d_then];
-        Ok(())
+        sub_steps::vjp(self, inputs, memory, d_next, d_flows, gradient)
     }
 
     fn vehicles(&self, state: &[f64]) -> f64 {
