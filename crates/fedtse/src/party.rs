@@ -1,6 +1,7 @@
 //! Parties as processes of their own: `fedtse host` and `fedtse guest`; and all of them in one
 //! process, with the same configurations: `fedtse rehearse`.
 
+mod arguments;
 mod config;
 mod endpoints;
 mod gauges;

@@ -1,6 +1,5 @@
 //! `fedtse guest`: takes part in a training over the network.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
@@ -16,10 +15,11 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::info;
 
+use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
 use super::guest_part::GuestOf;
-use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
+use super::{endpoints, logs, network_threads, print_stopped, stopping};
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -30,21 +30,14 @@ use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
     after_help = "Example:\n  fedtse guest --example > guest.toml\n  fedtse guest --config guest.toml"
 )]
 pub struct GuestArguments {
-    /// The configuration
-    #[arg(long, required_unless_present = "example")]
-    config: Option<PathBuf>,
-    /// Print a configuration with all fields explained, and do nothing else
-    #[arg(long)]
-    example: bool,
+    #[command(flatten)]
+    file: ConfigArguments,
 }
 
 pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
-    if arguments.example {
-        print!("{}", guest_config::EXAMPLE);
+    let Some((config, folder)) = arguments.file.read::<Config>(guest_config::EXAMPLE)? else {
         return Ok(());
-    }
-    let path = arguments.config.as_deref().context("--config: expected a file")?;
-    let (config, folder) = config::read::<Config>(path)?;
+    };
     logs::start(&config.observe)?;
     let clock = Clock::start();
     let Prepared { tls, address, part, settings } = config.prepare(&folder)?;

@@ -1,6 +1,5 @@
 //! `fedtse host`: trains with guests over the network.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,10 +16,11 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
+use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
 use super::host_part::HostOf;
-use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
+use super::{endpoints, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -31,21 +31,14 @@ use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
     after_help = "Example:\n  fedtse host --example > host.toml\n  fedtse host --config host.toml"
 )]
 pub struct HostArguments {
-    /// The configuration
-    #[arg(long, required_unless_present = "example")]
-    config: Option<PathBuf>,
-    /// Print a configuration with all fields explained, and do nothing else
-    #[arg(long)]
-    example: bool,
+    #[command(flatten)]
+    file: ConfigArguments,
 }
 
 pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
-    if arguments.example {
-        print!("{}", host_config::EXAMPLE);
+    let Some((config, folder)) = arguments.file.read::<Config>(host_config::EXAMPLE)? else {
         return Ok(());
-    }
-    let path = arguments.config.as_deref().context("--config: expected a file")?;
-    let (config, folder) = config::read::<Config>(path)?;
+    };
     logs::start(&config.observe)?;
     let clock = Clock::start();
     let Prepared { name, tls, part, seats, settings } = config.prepare(&folder)?;

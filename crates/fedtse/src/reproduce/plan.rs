@@ -89,6 +89,14 @@ pub struct PaperRow {
     pub errors: PaperErrors,
 }
 
+impl PaperRow {
+    /// RMSE and MAE of density, then of flow, by rate.
+    pub fn new(label: &'static str, numbers: [[f64; 4]; 4]) -> Self {
+        let [rmse, mae, flow_rmse, flow_mae] = &numbers;
+        Self { label, errors: PaperErrors::new([rmse, mae, flow_rmse, flow_mae]) }
+    }
+}
+
 /// What the jobs of a table range over.
 pub struct Range {
     pub seeds: Vec<u64>,

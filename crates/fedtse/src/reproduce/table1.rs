@@ -2,7 +2,6 @@
 
 use estimator::Architecture::{Link, Paper};
 
-use super::cells::PaperErrors;
 use super::job::Estimator::Own;
 use super::plan::{Column, Comparison, PaperRow, Pick, RowPlan, TablePlan};
 use super::table2::RATES;
@@ -66,10 +65,7 @@ const NOTES: &[&str] = &[
 
 /// The paper's Table 1 (its label `realtab1`): RMSE and MAE of density, then of flow.
 fn paper() -> Vec<PaperRow> {
-    let row = |label, numbers: [[f64; 4]; 4]| PaperRow {
-        label,
-        errors: PaperErrors::new([&numbers[0], &numbers[1], &numbers[2], &numbers[3]]),
-    };
+    let row = PaperRow::new;
     vec![
         row("TSE-n", [[10.34; 4], [7.19; 4], [1.91; 4], [1.50; 4]]),
         row(

@@ -2,7 +2,6 @@
 
 use estimator::Architecture::{Link, Paper};
 
-use super::cells::PaperErrors;
 use super::job::Estimator::{Own, Peer};
 use super::peer::Boosting;
 use super::plan::{Column, Comparison, PaperRow, Pick, RowPlan, TablePlan};
@@ -124,10 +123,7 @@ fn comparisons() -> Vec<Comparison> {
 
 /// The paper's Table 2 (its label `sumotab1`): RMSE and MAE of density, then of flow.
 fn paper() -> Vec<PaperRow> {
-    let row = |label, numbers: [[f64; 4]; 4]| PaperRow {
-        label,
-        errors: PaperErrors::new([&numbers[0], &numbers[1], &numbers[2], &numbers[3]]),
-    };
+    let row = PaperRow::new;
     vec![
         row("TSE-n", [[14.19; 4], [6.47; 4], [0.96; 4], [0.75; 4]]),
         row(

@@ -1,7 +1,6 @@
 //! `fedtse live guest`: embeds each step of its fleet and sends it to the host.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,8 +24,9 @@ use super::feed::Feed;
 use super::guest_config::{self, Config};
 use super::guest_feed::FleetTaker;
 use super::terms;
+use crate::party::arguments::ConfigArguments;
 use crate::party::endpoints::Page;
-use crate::party::{config, drawn, endpoints, logs, network_threads, own_name, software, stopping};
+use crate::party::{drawn, endpoints, logs, network_threads, own_name, software, stopping};
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub const GAP_S: f64 = 10.0;
@@ -41,21 +41,14 @@ const MOST_MESSAGE: usize = 1 << 16;
     after_help = "Example:\n  fedtse live guest --example > live.toml\n  fedtse replay --data data/corridor --fleet fleet-20 | fedtse live guest --config live.toml"
 )]
 pub struct LiveGuestArguments {
-    /// The configuration
-    #[arg(long, required_unless_present = "example")]
-    config: Option<PathBuf>,
-    /// Print a configuration with all fields explained, and do nothing else
-    #[arg(long)]
-    example: bool,
+    #[command(flatten)]
+    file: ConfigArguments,
 }
 
 pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
-    if arguments.example {
-        print!("{}", guest_config::EXAMPLE);
+    let Some((config, folder)) = arguments.file.read::<Config>(guest_config::EXAMPLE)? else {
         return Ok(());
-    }
-    let path = arguments.config.as_deref().context("--config: expected a file")?;
-    let (config, folder) = config::read::<Config>(path)?;
+    };
     logs::start(&config.observe)?;
     let clock = Clock::start();
     config.records.check()?;

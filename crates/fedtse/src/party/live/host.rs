@@ -1,7 +1,6 @@
 //! `fedtse live host`: estimates each step and publishes it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -28,7 +27,8 @@ use super::feed::Feed;
 use super::host_config::{self, Config};
 use super::host_feed::{Ends, LoopTaker, Own};
 use super::{publish, terms};
-use crate::party::{config, endpoints, logs, network_threads, own_name, software, stopping};
+use crate::party::arguments::ConfigArguments;
+use crate::party::{endpoints, logs, network_threads, own_name, software, stopping};
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub const GAP_S: f64 = 300.0;
@@ -41,21 +41,14 @@ pub const GAP_S: f64 = 300.0;
     after_help = "Example:\n  fedtse live host --example > live.toml\n  fedtse replay --data data/corridor --loops | fedtse live host --config live.toml\n  curl http://127.0.0.1:8080/v1/estimates"
 )]
 pub struct LiveHostArguments {
-    /// The configuration
-    #[arg(long, required_unless_present = "example")]
-    config: Option<PathBuf>,
-    /// Print a configuration with all fields explained, and do nothing else
-    #[arg(long)]
-    example: bool,
+    #[command(flatten)]
+    file: ConfigArguments,
 }
 
 pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
-    if arguments.example {
-        print!("{}", host_config::EXAMPLE);
+    let Some((config, folder)) = arguments.file.read::<Config>(host_config::EXAMPLE)? else {
         return Ok(());
-    }
-    let path = arguments.config.as_deref().context("--config: expected a file")?;
-    let (config, folder) = config::read::<Config>(path)?;
+    };
     logs::start(&config.observe)?;
     let clock = Clock::start();
     config.records.check()?;
