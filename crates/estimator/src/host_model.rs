@@ -3,17 +3,32 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use neural::{Checkpoint, CheckpointError, Loss, Noise, Plan, Squared};
+use neural::{Checkpoint, CheckpointError, Noise};
 use traffic::Network;
 
 use crate::architecture::HostShape;
+use crate::measurements::MeasuredBatch;
 use crate::model_error::ModelError;
+use crate::objective::Objective;
 use crate::parts::party_seed;
 use crate::party_block::{PartyBlock, UpdateRule};
+use crate::sample::Sample;
 use crate::sub_model::{PassError, check_finite, check_len, whole_samples};
 
 /// What the guests gave for a batch, by name: `[sample, number]` each. Who is not there is absent.
 pub type Embeddings<'a> = BTreeMap<&'a str, &'a [f32]>;
+
+/// All that a training step of the host works with.
+pub struct HostBatch<'a> {
+    /// The samples.
+    pub samples: &'a [Sample],
+    /// The host's own input, `[sample, number]`.
+    pub x: &'a [f32],
+    /// What the guests gave.
+    pub embeddings: &'a Embeddings<'a>,
+    /// What all parties measured, as far as the objective asks for it.
+    pub measured: &'a MeasuredBatch<'a>,
+}
 
 /// The host's part and head, with guests elsewhere.
 ///
@@ -21,7 +36,7 @@ pub type Embeddings<'a> = BTreeMap<&'a str, &'a [f32]>;
 ///
 /// ```text
 /// begin_round
-/// train(x, embeddings, targets, …) → loss     gradient_of(guest) → ∂L/∂z, to that guest alone
+/// train(batch, objective, …) → loss     gradient_of(guest) → ∂L/∂z, to that guest alone
 /// update(rate)
 /// Q − 1 times: train with the same embeddings, update             (or, frozen: update alone)
 /// ```
@@ -94,31 +109,27 @@ impl HostModel {
     }
 
     /// Loss of a batch; the gradients of the own parameters and of all embeddings follow from it.
-    /// `weights`: of each output in the loss.
     pub fn train(
         &mut self,
-        x: &[f32],
-        embeddings: &Embeddings<'_>,
-        targets: &[f32],
-        weights: &[f32],
+        given: &HostBatch<'_>,
+        objective: &mut dyn Objective,
         noise: Noise,
     ) -> Result<f64, PassError> {
-        let samples = self.check(x, embeddings)?;
-        let outputs = samples * self.output_len();
-        check_len("targets", targets.len(), outputs)?;
-        check_len("weights of the loss", weights.len(), self.output_len())?;
+        let samples = self.check(given.x, given.embeddings)?;
+        check_len("samples", given.samples.len(), samples)?;
         let mut batch = std::mem::take(&mut self.x);
-        self.fill(x, embeddings, samples, &mut batch);
+        self.fill(given.x, given.embeddings, samples, &mut batch);
+        let outputs = samples * self.output_len();
         self.y.resize(outputs, 0.0);
         self.dy.resize(outputs, 0.0);
         self.dx.resize(batch.len(), 0.0);
         let learner = &mut self.block.learner;
         learner.forward(&batch, &mut self.y, Some(noise));
-        let loss = evaluate(&Squared::new(targets, weights), samples, &self.y, &mut self.dy);
+        let loss = objective.train(given.samples, given.measured, &self.y, &mut self.dy)?;
         learner.backward(&batch, &self.dy, Some(&mut self.dx), Some(noise));
         let width = self.block.model().input_len();
         for place in &mut self.seats {
-            place.gradient = embeddings.contains_key(place.name.as_str()).then(|| {
+            place.gradient = given.embeddings.contains_key(place.name.as_str()).then(|| {
                 let rows = self.dx.chunks_exact(width);
                 rows.flat_map(|row| &row[place.numbers.clone()]).copied().collect()
             });
@@ -240,23 +251,6 @@ impl HostModel {
             }
         }
     }
-}
-
-/// The loss of a batch and its gradient, added up in the order of [`neural::Learner::train`], so
-/// that not even the last bit tells where a model was trained.
-fn evaluate(loss: &impl Loss, samples: usize, y: &[f32], dy: &mut [f32]) -> f64 {
-    let Plan { chunk, lanes } = Plan::default();
-    let outputs = y.len() / samples.max(1);
-    let chunks = samples.div_ceil(chunk);
-    let mut totals = vec![0.0; lanes];
-    for (lane, total) in totals.iter_mut().enumerate() {
-        for number in lane * chunks / lanes..(lane + 1) * chunks / lanes {
-            let first = number * chunk;
-            let range = first * outputs..(first + chunk).min(samples) * outputs;
-            *total += loss.evaluate(first, &y[range.clone()], &mut dy[range]);
-        }
-    }
-    totals.iter().sum()
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use traffic::{Network, Step};
 use crate::card::{CommonCard, HostCard};
 use crate::inputs::HostInputs;
 use crate::neural_estimator::NeuralError;
+use crate::objective::Labels;
 use crate::plan::NeuralPlan;
+use crate::sample::Sample;
 use crate::scales::{HostScales, Scale};
 use crate::study::{Study, TargetKind};
 use crate::timeline::Timeline;
@@ -102,6 +104,18 @@ impl HostStudy {
 
     /// Weights of the outputs in the validation loss: those of scored links alone.
     pub fn judged(&self) -> &[f32] {
+        &self.judged
+    }
+}
+
+impl Labels for HostStudy {
+    fn write_label(&self, sample: Sample, to: &mut [f32]) {
+        self.write_target(sample.last, to);
+    }
+    fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+    fn judged(&self) -> &[f32] {
         &self.judged
     }
 }

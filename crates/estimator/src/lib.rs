@@ -7,7 +7,8 @@
 //!    [`layers`].
 //! 4. [`HeldOutStudy`] and [`HeldOutEstimator`]: the same without ground truth, part of the fleet held
 //!    out.
-//! 5. [`Score`]: errors over the target links, as the paper reports them.
+//! 5. [`Score`]: errors over the target links, as the paper reports them; [`Intervals`] around single
+//!    estimates.
 //!
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
@@ -19,16 +20,19 @@ mod host_study;
 mod inputs;
 pub mod layers;
 mod live;
+mod measurements;
 mod metrics;
 mod model_error;
 mod model_folder;
 mod neural_estimator;
+mod objective;
 mod parts;
 mod party_block;
 mod party_folder;
 mod plan;
 mod recipe;
 mod ridge;
+mod sample;
 mod scale_up;
 mod scales;
 mod sizes;
@@ -45,21 +49,24 @@ pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
 pub use held_out::{
     FoldRates, HeldOutError, HeldOutEstimator, HeldOutStudy, HeldOutWindow, LabelNoise, penetration,
 };
-pub use host_model::{Embeddings, HostModel};
+pub use host_model::{Embeddings, HostBatch, HostModel};
 pub use host_study::HostStudy;
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 pub use live::{LiveFleet, LiveLoops};
+pub use measurements::{Entry, Gathered, Measured, MeasuredBatch, Quantity, Readings};
 pub use metrics::{Errors, Estimates, Score, score};
 pub use model_error::ModelError;
 pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
 pub use neural::Checkpoint as PartyWeights;
 pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy};
+pub use objective::{Labelled, Labels, Objective};
 pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
 pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost};
 pub use plan::{GuestPlan, NeuralPlan};
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};
+pub use sample::{Sample, View};
 pub use scale_up::scale_up;
 pub use scales::{GuestScales, HostScales, Scale};
 pub use sizes::Sizes;

@@ -31,6 +31,16 @@ pub enum PassError {
         /// Where.
         place: usize,
     },
+    /// Less than 0 where nothing below makes sense.
+    #[error("{what}: found {found} at place {place}, expected 0 or more")]
+    Negative {
+        /// Which numbers.
+        what: &'static str,
+        /// The value.
+        found: f32,
+        /// Where.
+        place: usize,
+    },
     /// A guest that has no seat.
     #[error("guest `{found}`: found no seat for it, expected one of: {expected}")]
     NoSeat {

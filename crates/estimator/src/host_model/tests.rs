@@ -5,6 +5,7 @@ use traffic::{Step, corridor};
 
 use super::*;
 use crate::architecture::{Architecture, ModelShape};
+use crate::objective::{Labelled, Labels};
 use crate::parts::{Crossing, GuestShape};
 use crate::recipe::Recipe;
 use crate::sizes::Sizes;
@@ -92,6 +93,33 @@ impl Examples for Table {
     }
 }
 
+impl Labels for Table {
+    fn write_label(&self, sample: Sample, to: &mut [f32]) {
+        self.write_target(sample.last, to);
+    }
+    fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+    fn judged(&self) -> &[f32] {
+        &self.weights
+    }
+}
+
+/// One training step of the host on labels.
+fn train(
+    host: &mut HostModel,
+    data: &Table,
+    batch: &[Step],
+    x: &[f32],
+    embeddings: &Embeddings<'_>,
+    noise: Noise,
+) -> Result<f64, PassError> {
+    let samples: Vec<Sample> = batch.iter().map(|&step| Sample::whole(step)).collect();
+    let measured = MeasuredBatch::new();
+    let batch = HostBatch { samples: &samples, x, embeddings, measured: &measured };
+    host.train(&batch, &mut Labelled::new(data), noise)
+}
+
 /// All parties in one process, each with its part and its columns of the data.
 struct Parties {
     host: HostModel,
@@ -130,8 +158,7 @@ impl Parties {
         let names = self.guests.iter().map(|(name, ..)| name.as_str());
         let by_name: Embeddings<'_> = names.zip(embeddings.iter().map(Vec::as_slice)).collect();
         let x = data.columns(batch, 0..self.host.input_len());
-        let targets = data.targets(batch);
-        let loss = self.host.train(&x, &by_name, &targets, &data.weights, noise).unwrap();
+        let loss = train(&mut self.host, data, batch, &x, &by_name, noise).unwrap();
         self.host.update(rate);
         for ((name, model, _), x) in self.guests.iter_mut().zip(&inputs) {
             model.backward(x, self.host.gradient_of(name).unwrap(), noise).unwrap();
@@ -238,7 +265,7 @@ fn each_guest_gets_the_slope_of_the_loss_along_its_own_embedding() {
     let mut host = Parties::new(&shape).host;
     let samples = 5;
     let batch = &data.steps[..samples];
-    let (x, targets) = (data.columns(batch, 0..host.input_len()), data.targets(batch));
+    let x = data.columns(batch, 0..host.input_len());
     let noise = Noise { seed: SEED, step: 0, first_sample: 0 };
     let guests: Vec<(String, usize)> =
         host.guests().map(|(name, width)| (name.to_owned(), width)).collect();
@@ -247,7 +274,7 @@ fn each_guest_gets_the_slope_of_the_loss_along_its_own_embedding() {
     let mut at = |embeddings: &[Vec<f32>]| {
         let names = guests.iter().map(|(name, _)| name.as_str());
         let by_name = names.zip(embeddings.iter().map(Vec::as_slice)).collect();
-        let loss = host.train(&x, &by_name, &targets, &data.weights, noise).unwrap();
+        let loss = train(&mut host, &data, batch, &x, &by_name, noise).unwrap();
         let gradient = |(name, _): &(String, usize)| host.gradient_of(name).unwrap().to_vec();
         (loss, guests.iter().map(gradient).collect::<Vec<_>>())
     };
@@ -345,7 +372,7 @@ fn a_round_without_a_guest_teaches_the_host_alone() {
     let speeds = some(BATCH * 2 * 17, 1);
     let here = Embeddings::from([("speeds", speeds.as_slice())]);
     let noise = Noise { seed: SEED, step: 0, first_sample: 0 };
-    host.train(&x, &here, &data.targets(batch), &data.weights, noise).unwrap();
+    train(&mut host, &data, batch, &x, &here, noise).unwrap();
     assert!(host.gradient_of("totals").is_none());
     assert!(host.gradient_of("speeds").unwrap().iter().any(|g| *g != 0.0));
     let layout = host.block.learner.layout().clone();
@@ -369,7 +396,11 @@ fn what_does_not_fit_is_refused() {
     good[40] = f32::NAN;
     assert!(refused("guest", &good).contains("found NaN at place 40"));
     let noise = Noise { seed: 0, step: 0, first_sample: 0 };
-    let error = host.train(&x[1..], &Embeddings::new(), &[], &[], noise).err().unwrap();
-    assert!(matches!(error, PassError::Length { .. }), "{error}");
+    let data = Table::new(&one_guest(sizes(), 2));
+    for (samples, x) in [(2, &x[1..]), (1, &x[..])] {
+        let batch = &data.steps[..samples];
+        let error = train(&mut host, &data, batch, x, &Embeddings::new(), noise).err().unwrap();
+        assert!(matches!(error, PassError::Length { .. }), "{error}");
+    }
     assert_eq!(Crossing::PerLink(2).len(17), 34);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use estimator::PARTY_CHECKPOINT;
+use estimator::{HostBatch, Labelled, Labels, MeasuredBatch, Objective, PARTY_CHECKPOINT, Sample};
 use neural::Checkpoint;
 use serde_json::Value;
 use traffic::Step;
@@ -24,7 +24,6 @@ pub struct FedHost<D> {
     pace: Pace,
     parties: BTreeMap<PartyId, usize>,
     x: Vec<f32>,
-    y: Vec<f32>,
     /// Estimates by the best weights, in the model's own scale.
     estimates: BTreeMap<Step, Vec<f32>>,
 }
@@ -45,8 +44,8 @@ impl<D: LabelledWindows> FedHost<D> {
         }
         let parties = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width)));
         let parties = parties.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
-        let (x, y, estimates) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Ok(Self { model, data, pace: Pace::new(plan), parties, x, y, estimates })
+        let (x, estimates) = (Vec::new(), BTreeMap::new());
+        Ok(Self { model, data, pace: Pace::new(plan), parties, x, estimates })
     }
 
     /// The model.
@@ -62,6 +61,21 @@ impl<D: LabelledWindows> FedHost<D> {
     fn outputs(&mut self, steps: &[Step]) -> Vec<f32> {
         gather(&self.data, steps, &mut self.x);
         vec![0.0; steps.len() * self.model.output_len()]
+    }
+}
+
+/// The host's labels as an objective reads them.
+struct Truth<'a, D>(&'a D);
+
+impl<D: LabelledWindows> Labels for Truth<'_, D> {
+    fn write_label(&self, sample: Sample, to: &mut [f32]) {
+        self.0.write_target(sample.last, to);
+    }
+    fn weights(&self) -> &[f32] {
+        self.0.weights()
+    }
+    fn judged(&self) -> &[f32] {
+        self.0.judged()
     }
 }
 
@@ -83,21 +97,18 @@ impl<D: LabelledWindows> HostModel for FedHost<D> {
 
     fn learn(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<Learned, ModelFailure> {
         gather(&self.data, steps, &mut self.x);
-        let outputs = self.data.output_len();
-        self.y.resize(steps.len() * outputs, 0.0);
-        for (&step, y) in steps.iter().zip(self.y.chunks_exact_mut(outputs)) {
-            self.data.write_target(step, y);
-        }
-        let given = given(embeddings);
+        let samples: Vec<Sample> = steps.iter().map(|&step| Sample::whole(step)).collect();
+        let (given, measured) = (given(embeddings), MeasuredBatch::new());
+        let mut objective = Labelled::new(Truth(&self.data));
         let rate = self.pace.rate();
         self.model.begin_round();
         let mut learned = Learned { loss: 0.0, gradients: BTreeMap::new() };
         for update in 0..self.pace.local.count {
             let noise = self.pace.noise(update);
             if update == 0 || self.pace.local.variant == LocalVariant::Recompute {
-                let weights = self.data.weights();
-                let loss = self.model.train(&self.x, &given, &self.y, weights, noise);
-                let loss = loss.map_err(failed)?;
+                let (samples, x) = (&samples, &self.x);
+                let batch = HostBatch { samples, x, embeddings: &given, measured: &measured };
+                let loss = self.model.train(&batch, &mut objective, noise).map_err(failed)?;
                 if update == 0 {
                     learned.loss = loss;
                     learned.gradients = self.gradients(embeddings)?;
@@ -113,18 +124,13 @@ impl<D: LabelledWindows> HostModel for FedHost<D> {
         &mut self,
         steps: &[Step],
         embeddings: &Embeddings,
-        mut total: f64,
+        total: f64,
     ) -> Result<f64, ModelFailure> {
         let mut y = self.outputs(steps);
         self.model.infer(&self.x, &given(embeddings), &mut y).map_err(failed)?;
-        let mut target = vec![0.0; self.data.output_len()];
-        for (&step, y) in steps.iter().zip(y.chunks_exact(target.len())) {
-            self.data.write_target(step, &mut target);
-            for ((y, t), w) in y.iter().zip(&target).zip(self.data.judged()) {
-                total += f64::from(*w) * f64::from(y - t).powi(2);
-            }
-        }
-        Ok(total)
+        let samples: Vec<Sample> = steps.iter().map(|&step| Sample::whole(step)).collect();
+        let mut objective = Labelled::new(Truth(&self.data));
+        objective.judge(&samples, &MeasuredBatch::new(), &y, total).map_err(failed)
     }
 
     fn keep_best(&mut self) {

@@ -1,0 +1,128 @@
+//! What training makes small.
+//!
+//! An [`Objective`] turns a batch of estimates into a loss and its gradient. It sees the whole batch at
+//! once, because a traffic model ties samples of consecutive steps together. [`Labelled`]: squared
+//! errors against labels.
+
+use neural::{Loss, Plan, Squared};
+
+use crate::measurements::MeasuredBatch;
+use crate::sample::Sample;
+use crate::sub_model::{PassError, check_len};
+
+/// A loss over a batch of estimates.
+///
+/// Estimates are `[sample, link, (density, flow)]` in the model's own scale.
+pub trait Objective {
+    /// The mean loss of a batch, and its gradient into `dy`, all of which is written.
+    fn train(
+        &mut self,
+        samples: &[Sample],
+        measured: &MeasuredBatch<'_>,
+        y: &[f32],
+        dy: &mut [f32],
+    ) -> Result<f64, PassError>;
+
+    /// Adds the validation losses of some samples to `total`, one after the other, and gives the sum.
+    fn judge(
+        &mut self,
+        samples: &[Sample],
+        measured: &MeasuredBatch<'_>,
+        y: &[f32],
+        total: f64,
+    ) -> Result<f64, PassError>;
+}
+
+/// Labels of samples, in the model's own scale.
+pub trait Labels {
+    /// Writes the label of a sample.
+    fn write_label(&self, sample: Sample, to: &mut [f32]);
+    /// Weights of the outputs in the loss.
+    fn weights(&self) -> &[f32];
+    /// Weights of the outputs in the validation loss.
+    fn judged(&self) -> &[f32];
+}
+
+impl<L: Labels + ?Sized> Labels for &L {
+    fn write_label(&self, sample: Sample, to: &mut [f32]) {
+        (**self).write_label(sample, to);
+    }
+    fn weights(&self) -> &[f32] {
+        (**self).weights()
+    }
+    fn judged(&self) -> &[f32] {
+        (**self).judged()
+    }
+}
+
+/// The paper's supervised loss: weighted squared errors against labels.
+pub struct Labelled<L> {
+    labels: L,
+    targets: Vec<f32>,
+}
+
+impl<L: Labels> Labelled<L> {
+    /// Against these labels.
+    pub fn new(labels: L) -> Self {
+        Self { labels, targets: Vec::new() }
+    }
+
+    fn fill(&mut self, samples: &[Sample], y: &[f32]) -> Result<(), PassError> {
+        let outputs = self.labels.weights().len();
+        check_len("estimates", y.len(), samples.len() * outputs)?;
+        self.targets.resize(y.len(), 0.0);
+        for (&sample, target) in samples.iter().zip(self.targets.chunks_exact_mut(outputs)) {
+            self.labels.write_label(sample, target);
+        }
+        Ok(())
+    }
+}
+
+impl<L: Labels> Objective for Labelled<L> {
+    fn train(
+        &mut self,
+        samples: &[Sample],
+        _measured: &MeasuredBatch<'_>,
+        y: &[f32],
+        dy: &mut [f32],
+    ) -> Result<f64, PassError> {
+        self.fill(samples, y)?;
+        check_len("gradient of the estimates", dy.len(), y.len())?;
+        let loss = Squared::new(&self.targets, self.labels.weights());
+        Ok(evaluate(&loss, samples.len(), y, dy))
+    }
+
+    fn judge(
+        &mut self,
+        samples: &[Sample],
+        _measured: &MeasuredBatch<'_>,
+        y: &[f32],
+        mut total: f64,
+    ) -> Result<f64, PassError> {
+        self.fill(samples, y)?;
+        let outputs = self.labels.judged().len();
+        for (y, target) in y.chunks_exact(outputs).zip(self.targets.chunks_exact(outputs)) {
+            for ((y, t), w) in y.iter().zip(target).zip(self.labels.judged()) {
+                total += f64::from(*w) * f64::from(y - t).powi(2);
+            }
+        }
+        Ok(total)
+    }
+}
+
+/// The loss of a batch and its gradient, added up in the order of [`neural::Learner::train`], so
+/// that not even the last bit tells where a model was trained.
+fn evaluate(loss: &impl Loss, samples: usize, y: &[f32], dy: &mut [f32]) -> f64 {
+    let Plan { chunk, lanes } = Plan::default();
+    let outputs = y.len() / samples.max(1);
+    let chunks = samples.div_ceil(chunk);
+    let mut totals = vec![0.0; lanes];
+    for (lane, total) in totals.iter_mut().enumerate() {
+        for number in lane * chunks / lanes..(lane + 1) * chunks / lanes {
+            let first = number * chunk;
+            let range = first * outputs..(first + chunk).min(samples) * outputs;
+            *total += loss.evaluate(first, &y[range.clone()], &mut dy[range]);
+        }
+    }
+    totals.iter().sum()
+}
