@@ -18,6 +18,7 @@ mod held_out;
 mod host_model;
 mod host_study;
 mod inputs;
+mod intervals;
 pub mod layers;
 mod live;
 mod measurements;
@@ -52,6 +53,9 @@ pub use held_out::{
 pub use host_model::{Embeddings, HostBatch, HostModel};
 pub use host_study::HostStudy;
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
+pub use intervals::{
+    Coverage, Intervals, IntervalsError, IntervalsFileError, LEVELS, Level, LinkInterval,
+};
 pub use live::{LiveFleet, LiveLoops};
 pub use measurements::{Entry, Gathered, Measured, MeasuredBatch, Quantity, Readings};
 pub use metrics::{Errors, Estimates, Score, score};
