@@ -23,10 +23,15 @@ mod rates;
 mod study;
 #[cfg(test)]
 mod tests;
+mod totals;
+mod views;
 
 pub use error::HeldOutError;
 pub use estimator::HeldOutEstimator;
+pub(crate) use folds::Choices;
 pub use noise::LabelNoise;
 pub use penetration::penetration;
 pub use rates::FoldRates;
 pub use study::{HeldOutStudy, HeldOutWindow};
+pub(crate) use totals::held_out_totals;
+pub use views::{FoldedInputs, whole_fleet};

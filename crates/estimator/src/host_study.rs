@@ -12,8 +12,14 @@ use crate::objective::Labels;
 use crate::plan::NeuralPlan;
 use crate::sample::Sample;
 use crate::scales::{HostScales, Scale};
-use crate::study::{Study, TargetKind};
+use crate::sources::LoopData;
+use crate::study::{Study, TargetKind, train_span};
 use crate::timeline::Timeline;
+
+/// Scales of density and flow in streets with signals, where nobody has measured them: a quarter of
+/// a jam of 7.5 m a vehicle, and what passes at half of capacity and a third of the time.
+const USUAL: [Scale; 2] =
+    [Scale { mean: 33.0, deviation: 33.0 }, Scale { mean: 5.0, deviation: 5.0 }];
 
 /// A dataset as the host's part and head read it: own inputs, targets and their weights.
 pub struct HostStudy {
@@ -59,6 +65,34 @@ impl HostStudy {
             weights: loss_weights(study.network(), recipe.flow_weight, recipe.other_links),
             judged: loss_weights(study.network(), recipe.flow_weight, 0.0),
             card,
+        })
+    }
+
+    /// Of loops alone, for training without ground truth: it holds no targets, and outputs have the
+    /// scales that usual traffic has.
+    pub fn without_truth(
+        loops: &LoopData,
+        split: &Split,
+        plan: &NeuralPlan,
+    ) -> Result<Self, NeuralError> {
+        let scales = HostScales::fit(loops, &train_span(&split.train))?;
+        let inputs = HostInputs::new(loops, plan.host_arrangement(), &scales)?;
+        let network = loops.timeline().network();
+        let recipe = &plan.recipe;
+        Ok(Self {
+            timeline: Arc::clone(loops.timeline()),
+            card: HostCard {
+                common: CommonCard::of(loops.timeline()),
+                loops: loops.names(),
+                inputs: scales,
+                outputs: vec![USUAL; network.links().len()],
+            },
+            inputs,
+            split: split.clone(),
+            targets: Vec::new(),
+            rows: Vec::new(),
+            weights: loss_weights(network, recipe.flow_weight, recipe.other_links),
+            judged: loss_weights(network, recipe.flow_weight, 0.0),
         })
     }
 

@@ -13,14 +13,18 @@
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
 mod architecture;
+mod calibrated_ctm;
 mod card;
 mod held_out;
 mod host_model;
 mod host_study;
 mod inputs;
 mod intervals;
+mod label_free;
+mod label_free_error;
 pub mod layers;
 mod live;
+mod measurement_table;
 mod measurements;
 mod metrics;
 mod model_error;
@@ -30,6 +34,7 @@ mod objective;
 mod parts;
 mod party_block;
 mod party_folder;
+mod physics_informed;
 mod plan;
 mod recipe;
 mod ridge;
@@ -47,9 +52,11 @@ mod timeline;
 mod trainer;
 
 pub use architecture::{Architecture, HostShape, ModelShape, Seat, parameter_count};
+pub use calibrated_ctm::calibrated_ctm;
 pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
 pub use held_out::{
-    FoldRates, HeldOutError, HeldOutEstimator, HeldOutStudy, HeldOutWindow, LabelNoise, penetration,
+    FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutStudy, HeldOutWindow,
+    LabelNoise, penetration, whole_fleet,
 };
 pub use host_model::{Embeddings, HostBatch, HostModel};
 pub use host_study::HostStudy;
@@ -57,7 +64,10 @@ pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 pub use intervals::{
     Coverage, Intervals, IntervalsError, IntervalsFileError, LEVELS, Level, LinkInterval,
 };
+pub use label_free::{LabelFreeEstimator, LabelFreeRun, LabelFreeStudy, Measures};
+pub use label_free_error::LabelFreeError;
 pub use live::{LiveFleet, LiveLoops};
+pub use measurement_table::MeasurementTable;
 pub use measurements::{Entry, Gathered, Measured, MeasuredBatch, Quantity, Readings};
 pub use metrics::{Errors, Estimates, Score, score};
 pub use model_error::ModelError;
@@ -68,6 +78,7 @@ pub use objective::{Labelled, Labels, Objective};
 pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
 pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost};
+pub use physics_informed::{CTM_DEVIATIONS, LearnedPhysics, Physics, PhysicsInformed, SomeLabels};
 pub use plan::{GuestPlan, NeuralPlan};
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};

@@ -6,13 +6,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use traffic::LinkId;
 
 use crate::sample::Sample;
 use crate::sub_model::{PassError, check_finite, check_len};
 
 /// What is measured: a function of a link's density k and flow q.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// k, veh/km/lane.
     Density,
@@ -23,7 +25,8 @@ pub enum Quantity {
 }
 
 /// One number of a party's measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Where.
     pub link: LinkId,

@@ -4,6 +4,8 @@
 //! once, because a traffic model ties samples of consecutive steps together. [`Labelled`]: squared
 //! errors against labels.
 
+use std::sync::Arc;
+
 use neural::{Loss, Plan, Squared};
 
 use crate::measurements::MeasuredBatch;
@@ -41,6 +43,18 @@ pub trait Labels {
     fn weights(&self) -> &[f32];
     /// Weights of the outputs in the validation loss.
     fn judged(&self) -> &[f32];
+}
+
+impl<L: Labels + ?Sized> Labels for Arc<L> {
+    fn write_label(&self, sample: Sample, to: &mut [f32]) {
+        (**self).write_label(sample, to);
+    }
+    fn weights(&self) -> &[f32] {
+        (**self).weights()
+    }
+    fn judged(&self) -> &[f32] {
+        (**self).judged()
+    }
 }
 
 impl<L: Labels + ?Sized> Labels for &L {

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sensing::{FeatureTable, Features, FeaturesError, HeldSteps, LoopTable};
+use sensing::{FeatureTable, Features, FeaturesError, HeldSteps, LoopTable, MovementTable};
 use traffic::{LinkId, LinkState, MetresPerSecond, Step, Totals};
 
 use crate::timeline::Timeline;
@@ -28,6 +28,7 @@ pub struct FleetData {
     name: String,
     rate: f64,
     table: FeatureTable,
+    movements: MovementTable,
 }
 
 impl LoopData {
@@ -84,7 +85,7 @@ impl FleetData {
         rate: f64,
         table: FeatureTable,
     ) -> Self {
-        Self { timeline, name, rate, table }
+        Self { timeline, name, rate, table, movements: MovementTable::default() }
     }
 
     pub(crate) fn table_mut(&mut self) -> &mut FeatureTable {
@@ -110,7 +111,8 @@ impl FleetData {
         let table = features.fleet(fleet)?;
         let fleets = &features.manifest().fleets;
         let rate = fleets.iter().find(|entry| entry.name == fleet).map_or(1.0, |entry| entry.rate);
-        Ok(Self { timeline, name: fleet.to_owned(), rate, table })
+        let movements = features.movements(fleet, timeline.network())?;
+        Ok(Self { timeline, name: fleet.to_owned(), rate, table, movements })
     }
 
     /// Fleets that have no vehicle in common and hold the same steps, as one of this rate; none of
@@ -118,13 +120,16 @@ impl FleetData {
     pub(crate) fn together(fleets: &[&Self], name: &str, rate: f64) -> Option<Self> {
         let (first, others) = fleets.split_first()?;
         let (timeline, mut table) = (Arc::clone(&first.timeline), first.table.clone());
+        let mut movements = first.movements.clone();
         for other in others {
             table.totals.iter_mut().zip(&other.table.totals).for_each(|(sum, own)| *sum += *own);
             let vehicles = table.vehicles.iter_mut().zip(&other.table.vehicles);
             vehicles.for_each(|(sum, own)| *sum += own);
             table.cells.iter_mut().zip(&other.table.cells).for_each(|(sum, own)| *sum += own);
+            movements.turns.extend_from_slice(&other.movements.turns);
+            movements.ends.extend_from_slice(&other.movements.ends);
         }
-        Some(Self { timeline, name: name.to_owned(), rate, table })
+        Some(Self { timeline, name: name.to_owned(), rate, table, movements })
     }
 
     /// The steps it holds.
@@ -152,6 +157,11 @@ impl FleetData {
         let network = self.timeline.network();
         let state = self.totals(step, link).state(network.link(link), self.timeline.step());
         LinkState { density: state.density / self.rate, flow: state.flow / self.rate }
+    }
+
+    /// What the fleet did at the ends of links.
+    pub fn movements(&self) -> &MovementTable {
+        &self.movements
     }
 
     /// Mean speed of the fleet on a link in a step; none where it had no vehicle.

@@ -41,6 +41,9 @@ pub enum PassError {
         /// Where.
         place: usize,
     },
+    /// The traffic model of a loss refused its numbers.
+    #[error("traffic model of the loss: {0}")]
+    Physics(String),
     /// A guest that has no seat.
     #[error("guest `{found}`: found no seat for it, expected one of: {expected}")]
     NoSeat {

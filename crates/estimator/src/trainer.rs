@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::recipe::Recipe;
+use crate::sub_model::PassError;
 
 /// Windows that are estimated together outside training.
 const BLOCK: usize = 512;
@@ -73,6 +74,9 @@ pub enum TrainError {
         /// Its loss.
         loss: f64,
     },
+    /// The objective refused its numbers.
+    #[error(transparent)]
+    Objective(#[from] PassError),
 }
 
 /// A training run, between two epochs.
@@ -146,22 +150,42 @@ impl Trainer {
         if self.recipe.shuffle {
             shuffle(&mut order, hash([self.seed, number as u64]));
         }
+        let batch = self.recipe.batch.max(1);
+        let train =
+            self.pass(&order, batch, |own, batch, step| Ok(own.step(examples, batch, step)))?;
+        let validation = self.validate(examples);
+        self.record(train, validation)
+    }
+
+    /// Steps along an order, batch by batch; the mean loss.
+    pub(crate) fn pass<S>(
+        &mut self,
+        order: &[S],
+        batch: usize,
+        mut step_on: impl FnMut(&mut Self, &[S], u64) -> Result<f64, TrainError>,
+    ) -> Result<f64, TrainError> {
+        let epoch = self.history.len() + 1;
         let (mut total, mut steps) = (0.0, 0);
-        for batch in order.chunks(self.recipe.batch.max(1)) {
+        for batch in order.chunks(batch) {
             let step = self.adam.steps();
-            let loss = self.step(examples, batch, step);
+            let loss = step_on(self, batch, step)?;
             if !loss.is_finite() {
-                return Err(TrainError::Diverged { epoch: number, step, loss });
+                return Err(TrainError::Diverged { epoch, step, loss });
             }
             total += loss;
             steps += 1;
         }
-        let validation = self.validate(examples);
+        Ok(total / f64::from(steps.max(1)))
+    }
+
+    /// The losses of an epoch; the weights are kept if they are the best so far.
+    pub(crate) fn record(&mut self, train: f64, validation: f64) -> Result<Epoch, TrainError> {
+        let number = self.history.len() + 1;
         if !validation.is_finite() {
             let step = self.adam.steps();
             return Err(TrainError::Diverged { epoch: number, step, loss: validation });
         }
-        let epoch = Epoch { number, train: total / f64::from(steps.max(1)), validation };
+        let epoch = Epoch { number, train, validation };
         if self.best_epoch().is_none_or(|best| validation < best.validation) {
             self.best = self.judged_weights().to_vec();
         }
@@ -178,9 +202,20 @@ impl Trainer {
             examples.write_input(sample, x);
             examples.write_target(sample, y);
         }
-        let noise = Noise { seed: self.seed, step, first_sample: 0 };
+        let noise = self.noise(step);
         let loss = Squared::new(&self.y, examples.weights());
         let loss = self.learner.train(&self.x, &loss, Some(noise));
+        self.update(step);
+        loss
+    }
+
+    /// The randomness of a step.
+    pub(crate) fn noise(&self, step: u64) -> Noise {
+        Noise { seed: self.seed, step, first_sample: 0 }
+    }
+
+    /// One step along the learner's gradient.
+    pub(crate) fn update(&mut self, step: u64) {
         if let Some(longest) = self.recipe.clip {
             for block in &self.blocks {
                 clip_block(self.learner.gradient_mut(), block, longest);
@@ -190,7 +225,6 @@ impl Trainer {
         if let Some(average) = &mut self.average {
             average.update(self.learner.parameters());
         }
-        loss
     }
 
     /// The weights that are judged and kept.
@@ -218,10 +252,20 @@ impl Trainer {
         windows: &[E::Sample],
         take: impl FnMut(E::Sample, &[f32]),
     ) {
+        self.estimate_with(windows, |one, x| examples.write_input(one, x), take);
+    }
+
+    /// The same with any inputs.
+    pub(crate) fn estimate_with<S: Copy>(
+        &mut self,
+        windows: &[S],
+        write_input: impl Fn(S, &mut [f32]),
+        take: impl FnMut(S, &[f32]),
+    ) {
         let weights = self.judged_weights().to_vec();
         let current = self.learner.parameters().to_vec();
         self.learner.update(|parameters, _| parameters.copy_from_slice(&weights));
-        estimate_windows(&self.learner, windows, |one, x| examples.write_input(one, x), take);
+        estimate_windows(&self.learner, windows, write_input, take);
         self.learner.update(|parameters, _| parameters.copy_from_slice(&current));
     }
 

@@ -36,12 +36,14 @@ use crate::recordings::{HeldSteps, MAX_STEPS};
 
 mod loops;
 mod manifest;
+mod movements;
 mod read;
 mod write;
 mod write_behind;
 
 pub(crate) use loops::{BORDER_TOLERANCE, LoopSums};
 pub use manifest::{FeaturesManifest, FleetEntry, ReportEntry};
+pub use movements::MovementTable;
 pub use read::{FeatureTable, LoopTable};
 use write::FeatureWriter;
 use write_behind::WriteBehind;
@@ -337,6 +339,14 @@ impl Features {
             return Err(self.no_fleet(name));
         }
         FeatureTable::read(self, name)
+    }
+
+    /// The turns that a fleet made and the trips that it ended.
+    pub fn movements(&self, name: &str, network: &Network) -> Result<MovementTable, FeaturesError> {
+        if !self.manifest.fleets.iter().any(|fleet| fleet.name == name) {
+            return Err(self.no_fleet(name));
+        }
+        MovementTable::read(self, name, network)
     }
 
     /// Which vehicles belong to a fleet: those whose draw lies in its interval.

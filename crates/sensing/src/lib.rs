@@ -30,7 +30,7 @@ pub use extract::{
 };
 pub use features::{
     FEATURES_FORMAT, FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry,
-    LoopTable, ReportEntry, extract_dataset, make_features,
+    LoopTable, MovementTable, ReportEntry, extract_dataset, make_features,
 };
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};

@@ -19,11 +19,18 @@ pub struct HeldOutEstimator {
     card: ModelCard,
     rates: FoldRates,
     learner: Learner<Fusion>,
+    /// Whether its model tells the total of a box, and not the unseen part, scaled up.
+    totals: bool,
 }
 
 impl HeldOutEstimator {
     pub(super) fn new(card: ModelCard, rates: FoldRates, learner: Learner<Fusion>) -> Self {
-        Self { card, rates, learner }
+        Self { card, rates, learner, totals: false }
+    }
+
+    /// Of a model that tells totals.
+    pub(crate) fn of_totals(card: ModelCard, rates: FoldRates, learner: Learner<Fusion>) -> Self {
+        Self { card, rates, learner, totals: true }
     }
 
     /// What its model assumes.
@@ -108,8 +115,26 @@ impl HeldOutEstimator {
                 |last, x| write_all(&host, &seen, last, x),
                 |_, estimate| states.extend(self.card.host.states(estimate)),
             );
+            if self.totals {
+                self.take_off_seen(fleet, windows, &mut states);
+            }
             answers.push(states);
         }
         Ok(answers)
+    }
+
+    /// Of totals, the unseen part, scaled up: `M = (N − S)/(1 − s)`.
+    fn take_off_seen(&self, seen: &FleetData, windows: &[Step], totals: &mut [LinkState]) {
+        let network = seen.timeline().network();
+        let of_window = |&last| network.link_ids().map(move |link| (last, link));
+        let boxes = windows.iter().flat_map(of_window);
+        let steps = averaged_steps(self.card.plan.target, seen.timeline().step());
+        let (share, unseen) = (self.rates.seen(), 1.0 - self.rates.seen());
+        for (state, (last, link)) in totals.iter_mut().zip(boxes) {
+            let own = trailing_state(seen, last, steps, link);
+            let rest = |total: f64, seen: f64| ((total - share * seen) / unseen).max(0.0);
+            state.density = VehPerKmLane::new(rest(state.density.get(), own.density.get()));
+            state.flow = VehPerMinLane::new(rest(state.flow.get(), own.flow.get()));
+        }
     }
 }

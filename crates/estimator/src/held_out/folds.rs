@@ -7,7 +7,7 @@ use super::rates::FoldRates;
 use crate::sources::{FleetData, LoopData};
 
 /// Every choice of folds, in the order of the fold that is left out.
-pub(super) struct Choices {
+pub(crate) struct Choices {
     /// All folds but one, in scale-up units of their own rate.
     pub seen: Vec<FleetData>,
     /// The one, in those of its rate.

@@ -133,7 +133,7 @@ fn a_loss_that_is_not_a_number_ends_training() {
     let (mut trainer, mut data) = trainer(Recipe::of(Architecture::Link));
     data.target = |sample, _| if sample == 77 { f32::INFINITY } else { 0.0 };
     let error = trainer.epoch(&data).unwrap_err();
-    let TrainError::Diverged { epoch, loss, .. } = error;
+    let TrainError::Diverged { epoch, loss, .. } = error else { unreachable!("{error}") };
     assert!(epoch == 1 && !loss.is_finite(), "{error}");
 }
 

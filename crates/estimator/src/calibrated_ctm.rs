@@ -1,0 +1,61 @@
+//! A CTM of a network by what host and guests may know: no ground truth.
+
+use physics::calibrate::TurnCounts;
+use physics::{Ctm, Discretisation, Parameters, SubSteps};
+use traffic::{Network, Step};
+
+use crate::label_free_error::LabelFreeError;
+use crate::physics_informed::{CTM_DEVIATIONS, LearnedPhysics, Physics};
+use crate::sources::FleetData;
+use crate::timeline::Timeline;
+
+/// Vehicles that the prior of turning ratios, by lanes, counts as; links with fewer than this many
+/// counted keep it.
+const PRIOR_VEHICLES: f64 = 2.0;
+const LEAST_VEHICLES: f64 = 20.0;
+/// By how much learned waves may become faster.
+const FASTER: f64 = 1.5;
+
+/// The traffic model for losses without ground truth: usual diagrams from the network, turning ratios
+/// from what fleets counted in some steps (those of the training part), the host's signals.
+///
+/// `learning_rate`: of the diagrams, if they are learned jointly.
+pub fn calibrated_ctm(
+    timeline: &Timeline,
+    fleets: &[FleetData],
+    steps: &std::ops::RangeInclusive<Step>,
+    learning_rate: Option<f32>,
+) -> Result<Physics, LabelFreeError> {
+    let network = timeline.network();
+    let mut counts = TurnCounts::none(network);
+    for fleet in fleets {
+        let movements = fleet.movements();
+        for &(_, turn, vehicles) in movements.turns.iter().filter(|(at, ..)| steps.contains(at)) {
+            let turn = network.turn(turn);
+            counts.turned(network, turn.from, turn.to, f64::from(vehicles))?;
+        }
+        for &(_, link, vehicles) in movements.ends.iter().filter(|(at, ..)| steps.contains(at)) {
+            counts.left(network, link, f64::from(vehicles))?;
+        }
+    }
+    let ratios = counts.ratios(network, PRIOR_VEHICLES, LEAST_VEHICLES)?.ratios;
+    let parameters = with_ratios(network, &ratios)?;
+    let layout = parameters.layout();
+    let mut plan = Discretisation::of_step(timeline.step());
+    if learning_rate.is_some() {
+        let fewest =
+            physics::TrafficModel::sub_steps(&Ctm::new(network, parameters.clone(), plan)?);
+        plan.sub_steps = SubSteps::Exactly((fewest as f64 * FASTER).ceil() as usize);
+    }
+    let model = Ctm::new(network, parameters, plan)?;
+    let learned = learning_rate.map(|rate| LearnedPhysics::new(&model, layout, rate));
+    Ok(Physics { learned, ..Physics::new(network, Box::new(model), CTM_DEVIATIONS)? })
+}
+
+/// Usual diagrams with counted ratios.
+fn with_ratios(network: &Network, ratios: &[f64]) -> Result<Parameters, LabelFreeError> {
+    let usual = Parameters::typical(network)?;
+    let diagrams = (0..network.links().len()).map(|link| usual.fundamental_diagram(link));
+    let diagrams = diagrams.collect::<Result<Vec<_>, _>>()?;
+    Ok(Parameters::new(network, &diagrams, ratios)?)
+}

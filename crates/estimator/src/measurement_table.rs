@@ -1,0 +1,158 @@
+//! Measurements ready to be read: loop flows, fleet speeds, densities by queue profiles, held-out folds.
+//!
+//! | measurement | quantity | variance |
+//! |---|---|---|
+//! | loop | flow | half the mean square of what neighbouring steps differ by |
+//! | fleet | speed | σ_v²·(1 − p)/n, n = vehicles of the fleet on the link, on the mean of the step |
+//! | queue profile | density | as the profile tells it |
+//! | held-out fold | density and flow | from how the folds differ |
+//!
+//! `docs/physics.md` says why.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use traffic::{LinkId, Step};
+
+use crate::measurements::{Entry, Measured, Quantity};
+use crate::sample::{Sample, View};
+use crate::sources::{FleetData, LoopData};
+use crate::timeline::Timeline;
+
+/// Standard deviation of a vehicle's mean speed over a step from that of all vehicles on the link,
+/// m/s: at signals, some stand while others drive. Found on the built-in world (2.4), checked on SUMO
+/// (2.3).
+const SPEED_DEVIATION: f64 = 2.3;
+/// No fleet's speed is taken to be surer than if a twentieth of the vehicles were not in it.
+const LEAST_UNSEEN: f64 = 0.05;
+
+/// A party's measurements in all steps held.
+pub struct MeasurementTable {
+    timeline: Arc<Timeline>,
+    entries: Vec<Entry>,
+    /// By view; a single one holds for all views.
+    views: Vec<Readings>,
+}
+
+/// `[row, entry]` each.
+#[derive(Clone, Default)]
+struct Readings {
+    values: Vec<f32>,
+    weights: Vec<f32>,
+}
+
+impl MeasurementTable {
+    /// Flow at each loop. Its variance, that of a count at one place within 10 s as a link's mean flow,
+    /// is estimated by half the mean square of what neighbouring steps of the training part differ by:
+    /// a link's mean is one over a time about as long.
+    pub fn loop_flows(loops: &LoopData, training: &RangeInclusive<Step>) -> Self {
+        let timeline = Arc::clone(loops.timeline());
+        let network = timeline.network();
+        let flow = |step: Step, at: usize| {
+            let lanes = f64::from(network.link(network.loops()[at].link).lanes);
+            loops.counts(step)[at].map(|count| count * 60.0 / (timeline.step().get() * lanes))
+        };
+        let weight = |at: usize| {
+            let (mut sum, mut count) = (0.0, 0.0);
+            let steps: Vec<Step> =
+                timeline.steps().filter(|step| training.contains(step)).collect();
+            for pair in steps.windows(2).filter(|pair| pair[0].0 + 1 == pair[1].0) {
+                if let (Some(one), Some(next)) = (flow(pair[0], at), flow(pair[1], at)) {
+                    sum += (next - one).powi(2);
+                    count += 1.0;
+                }
+            }
+            if sum > 0.0 { 2.0 * count / sum } else { 0.0 }
+        };
+        let weights: Vec<f64> = (0..network.loops().len()).map(weight).collect();
+        let entries = network.loops().iter();
+        let entries = entries.map(|l| Entry { link: l.link, quantity: Quantity::Flow }).collect();
+        Self::filled(&timeline, entries, |step, at, _| {
+            flow(step, at).map(|flow| (flow, weights[at]))
+        })
+    }
+
+    /// Mean speed of a fleet's vehicles on each link. Weights grow with the time that they spent there:
+    /// then the expected best answer is distance over time of all vehicles, which a mean of speeds
+    /// is not.
+    pub fn fleet_speeds(fleet: &FleetData) -> Self {
+        let timeline = fleet.timeline();
+        let unseen = (1.0 - fleet.rate()).max(LEAST_UNSEEN);
+        let each = 1.0 / (SPEED_DEVIATION.powi(2) * unseen * timeline.step().get());
+        Self::filled(timeline, each_link(timeline, &[Quantity::Speed]), |step, _, entry| {
+            let weight = each * fleet.totals(step, entry.link).time.get();
+            fleet.speed(step, entry.link).map(|speed| (speed.get(), weight))
+        })
+    }
+
+    /// Values and weights by step, number of the entry and entry; nothing where nothing is measured.
+    pub(crate) fn filled(
+        timeline: &Arc<Timeline>,
+        entries: Vec<Entry>,
+        read: impl Fn(Step, usize, Entry) -> Option<(f64, f64)>,
+    ) -> Self {
+        let mut readings = Readings::default();
+        for step in timeline.steps() {
+            for (at, &entry) in entries.iter().enumerate() {
+                let (value, weight) = read(step, at, entry).unwrap_or_default();
+                readings.values.push(value as f32);
+                readings.weights.push(weight as f32);
+            }
+        }
+        Self { timeline: Arc::clone(timeline), entries, views: vec![readings] }
+    }
+
+    /// One table for each view without a fold, and nothing for whole fleets.
+    pub(crate) fn of_views(tables: Vec<Self>) -> Option<Self> {
+        let first = tables.first()?;
+        let (timeline, entries) = (Arc::clone(&first.timeline), first.entries.clone());
+        let none = vec![0.0; first.views[0].values.len()];
+        let none = Readings { values: none.clone(), weights: none };
+        let each = tables.into_iter().flat_map(|table| table.views.into_iter().take(1));
+        Some(Self { timeline, entries, views: [none].into_iter().chain(each).collect() })
+    }
+
+    /// One party's measurements of two kinds, in the same steps.
+    pub fn beside(self, other: Self) -> Self {
+        let views = self.views.len().max(other.views.len());
+        let of = |table: &Self, view: usize| table.views[view.min(table.views.len() - 1)].clone();
+        let joined = (0..views).map(|view| {
+            let (one, two) = (of(&self, view), of(&other, view));
+            let join = |a: &[f32], b: &[f32]| -> Vec<f32> {
+                let rows =
+                    a.chunks(self.entries.len().max(1)).zip(b.chunks(other.entries.len().max(1)));
+                rows.flat_map(|(a, b)| [a, b].concat()).collect()
+            };
+            let values = join(&one.values, &two.values);
+            Readings { values, weights: join(&one.weights, &two.weights) }
+        });
+        let views = joined.collect();
+        let entries = [&self.entries[..], &other.entries[..]].concat();
+        Self { timeline: self.timeline, entries, views }
+    }
+
+    fn view(&self, view: View) -> &Readings {
+        let at = if self.views.len() == 1 { 0 } else { usize::from(view.0) };
+        &self.views[at.min(self.views.len() - 1)]
+    }
+}
+
+impl Measured for MeasurementTable {
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn write(&self, sample: Sample, values: &mut [f32], weights: &mut [f32]) {
+        let each = self.entries.len();
+        let from = self.timeline.row(sample.last) * each;
+        let readings = self.view(sample.view);
+        values.copy_from_slice(&readings.values[from..from + each]);
+        weights.copy_from_slice(&readings.weights[from..from + each]);
+    }
+}
+
+/// Some quantities of all links, link by link.
+pub(crate) fn each_link(timeline: &Timeline, quantities: &[Quantity]) -> Vec<Entry> {
+    let of = |link: LinkId| quantities.iter().map(move |&quantity| Entry { link, quantity });
+    timeline.network().link_ids().flat_map(of).collect()
+}
