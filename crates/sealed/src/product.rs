@@ -1,0 +1,245 @@
+//! What the federation uses: secure products of a host's matrix with a guest's vectors.
+//!
+//! ```text
+//!  guest (vectors u_b, one per block)                     host (matrix A, new each exchange)
+//!    │ opening: its public key ───────────────────────►   once
+//!    │ upload(b): u_b, encrypted ─────────────────────►   once per block, kept
+//!    │
+//!    │ ◄────────────────────────── ask: A·u, masked ───   blocks and rows of the host's choice
+//!    │ answer: masked numbers ────────────────────────►   open: A·u, and nothing else
+//!    │
+//!    │ ◄─────────────── grant: D_b·u_b + c_b, per block    its mirror
+//!    │ take: the products, for the guest alone
+//! ```
+//!
+//! A *block* is what a guest encrypts at a time: `width` values on the agreed grid, for instance the
+//! measurements of one step. A question is about any of the uploaded blocks, in any order.
+//!
+//! Messages are bytes, bounded and versioned ([`wire`](crate::wire)); who carries them is not this crate's
+//! business. In [`ipfe`](crate::ipfe) a key authority answers questions, not the guest: [`Host::answered_by`].
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::fixed_point::{FixedPointError, Grid};
+use crate::random::RandomnessError;
+use crate::wire::DecodeError;
+
+/// The name of a block, chosen by the guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockId(pub u64);
+
+impl fmt::Display for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {}", self.0)
+    }
+}
+
+/// What host and guest have agreed on; public.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Agreement {
+    /// Values per block.
+    pub width: usize,
+    /// Where the guest's values lie.
+    pub grid: Grid,
+    /// The most products that one question or grant may have.
+    pub most_rows: usize,
+    /// The most blocks that a host keeps.
+    pub most_blocks: usize,
+}
+
+/// The widest block.
+pub const MOST_WIDTH: usize = 8192;
+/// The most products per exchange that any agreement may allow.
+pub const MOST_ROWS: usize = 1 << 20;
+/// The most values of a guest in one product; what rounding the weights must leave room for.
+pub const MOST_COLUMNS: usize = 1 << 21;
+
+impl Agreement {
+    /// Checks the sizes.
+    pub fn checked(self) -> Result<Self, SealedError> {
+        for (what, found, most) in [
+            ("width", self.width, MOST_WIDTH),
+            ("most_rows", self.most_rows, MOST_ROWS),
+            ("most_blocks", self.most_blocks, usize::MAX),
+        ] {
+            if !(1..=most).contains(&found) {
+                return Err(misuse(what, found, format!("1 to {most}")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// A host's matrix: `rows` × (blocks · width), row after row.
+#[derive(Clone, Copy)]
+pub struct Matrix<'a> {
+    /// Number of rows.
+    pub rows: usize,
+    /// The blocks whose values the columns belong to, `width` columns each.
+    pub blocks: &'a [BlockId],
+    /// The entries.
+    pub values: &'a [f64],
+}
+
+impl Matrix<'_> {
+    /// Columns of the matrix; checks all sizes.
+    pub(crate) fn columns(&self, agreement: &Agreement) -> Result<usize, SealedError> {
+        let columns = self.blocks.len().saturating_mul(agreement.width);
+        if !(1..=agreement.most_rows).contains(&self.rows) {
+            return Err(misuse("rows", self.rows, format!("1 to {}", agreement.most_rows)));
+        }
+        if !(1..=MOST_COLUMNS).contains(&columns) {
+            return Err(misuse("columns", columns, format!("1 to {MOST_COLUMNS}")));
+        }
+        if self.values.len() != self.rows * columns {
+            let expected = format!("{} rows of {columns}", self.rows);
+            return Err(misuse("matrix entries", self.values.len(), expected));
+        }
+        Ok(columns)
+    }
+}
+
+impl fmt::Debug for Matrix<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Matrix({} rows, {} blocks, …)", self.rows, self.blocks.len())
+    }
+}
+
+/// Products for the guest alone: for block b the `rows` products D_b·u_b + c_b.
+#[derive(Clone, Copy)]
+pub struct BlockProducts<'a> {
+    /// Products per block.
+    pub rows: usize,
+    /// The blocks, each with coefficients of its own.
+    pub blocks: &'a [BlockId],
+    /// D: for each block `rows` × width entries.
+    pub coefficients: &'a [f64],
+    /// c: for each block `rows` numbers that the host adds, so that the guest sees the sums only.
+    pub offsets: &'a [f64],
+}
+
+impl BlockProducts<'_> {
+    /// The number of all products; checks all sizes.
+    pub(crate) fn products(&self, agreement: &Agreement) -> Result<usize, SealedError> {
+        let products = self.rows.saturating_mul(self.blocks.len());
+        if !(1..=agreement.most_rows).contains(&products) {
+            return Err(misuse("products", products, format!("1 to {}", agreement.most_rows)));
+        }
+        let expected = products * agreement.width;
+        if self.coefficients.len() != expected {
+            return Err(misuse("coefficients", self.coefficients.len(), expected));
+        }
+        if self.offsets.len() != products {
+            return Err(misuse("offsets", self.offsets.len(), products));
+        }
+        Ok(products)
+    }
+}
+
+impl fmt::Debug for BlockProducts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlockProducts({} rows of {} blocks, …)", self.rows, self.blocks.len())
+    }
+}
+
+/// Who answers a host's questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnsweredBy {
+    /// The guest, with masked numbers.
+    Guest,
+    /// A key authority, which sees the host's matrix.
+    Authority,
+}
+
+/// The host's side, for one guest.
+pub trait Host {
+    /// Who answers [`Host::ask`].
+    fn answered_by(&self) -> AnsweredBy;
+    /// Takes in an upload.
+    fn store(&mut self, upload: &[u8]) -> Result<BlockId, SealedError>;
+    /// Forgets a block; whether there was one.
+    fn forget(&mut self, block: BlockId) -> bool;
+    /// Begins an exchange; one that was under way is given up.
+    fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError>;
+    /// Ends an exchange: A·u, row by row. An answer that is refused may be followed by a right one.
+    fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError>;
+    /// Makes products for the guest alone.
+    fn grant(&mut self, products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError>;
+}
+
+/// Whoever answers a host's questions.
+pub trait Answerer {
+    /// The answer to a question; the same for the same question.
+    fn answer(&mut self, question: &[u8]) -> Result<Vec<u8>, SealedError>;
+}
+
+/// The guest's side.
+pub trait Guest {
+    /// What the host needs of this guest before all else.
+    fn opening(&self) -> Vec<u8>;
+    /// Encrypts a block of levels of the agreed grid.
+    fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError>;
+    /// The products of a grant, block by block.
+    fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError>;
+}
+
+/// Why a party does not go on.
+#[derive(Debug, Error)]
+pub enum SealedError {
+    /// The other party's bytes are not what they must be.
+    #[error("the peer sent no valid {what}: {reason}")]
+    Peer {
+        /// The message.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: DecodeError,
+    },
+    /// This party asks for what cannot be.
+    #[error("{what}: found {found}, expected {expected}")]
+    Misuse {
+        /// The argument.
+        what: &'static str,
+        /// What was given.
+        found: String,
+        /// What is possible.
+        expected: String,
+    },
+    /// Numbers that cannot be represented.
+    #[error(transparent)]
+    FixedPoint(#[from] FixedPointError),
+    /// A block that was never uploaded, or forgotten.
+    #[error("{0}: not uploaded")]
+    Unknown(BlockId),
+    /// More blocks than agreed.
+    #[error("{block}: the host keeps {most} blocks already, as many as agreed")]
+    Full {
+        /// The block that had no room.
+        block: BlockId,
+        /// The agreed limit.
+        most: usize,
+    },
+    /// An answer without a question.
+    #[error("found an answer, expected none: no exchange is under way")]
+    NoExchange,
+    /// This implementation has no such operation.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// No randomness.
+    #[error(transparent)]
+    Randomness(#[from] RandomnessError),
+}
+
+pub(crate) fn misuse(
+    what: &'static str,
+    found: impl ToString,
+    expected: impl ToString,
+) -> SealedError {
+    SealedError::Misuse { what, found: found.to_string(), expected: expected.to_string() }
+}
+
+/// Says which message was wrong.
+pub(crate) fn peer(what: &'static str) -> impl Fn(DecodeError) -> SealedError {
+    move |reason| SealedError::Peer { what, reason }
+}

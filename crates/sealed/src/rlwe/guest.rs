@@ -1,0 +1,199 @@
+//! The guest: encrypts its blocks, decrypts what the host has masked or granted.
+
+use std::fmt;
+
+use zeroize::{Zeroize, Zeroizing};
+
+use super::codec::expand;
+use super::message::{Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload};
+use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, Ring, ring};
+use super::transform::DEGREE;
+use super::{row_places, rows_per_poly};
+use crate::kernel::{LANES, Lanes, ROUND, Vectorised, vectorise};
+use crate::product::{Agreement, Answerer, BlockId, Guest, SealedError, misuse, peer};
+use crate::random::Randomness;
+
+/// A guest of the lattice protocol.
+pub struct RlweGuest {
+    agreement: Agreement,
+    /// The secret key, transformed.
+    key: [Poly; PRIMES],
+    public: PublicKey,
+    random: Randomness,
+}
+
+/// 32 bytes from which a guest's keys are made; what a guest keeps across restarts.
+#[derive(Clone)]
+pub struct KeySeed(Zeroizing<[u8; 32]>);
+
+impl KeySeed {
+    /// A new one, from the operating system.
+    pub fn from_os() -> Result<Self, SealedError> {
+        Ok(Self::drawn(&mut Randomness::from_os()?))
+    }
+
+    /// A new one from a given stream.
+    pub fn drawn(random: &mut Randomness) -> Self {
+        Self(Zeroizing::new(random.seed()))
+    }
+
+    /// One that was kept.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+
+    /// To keep it; as secret as the data themselves.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        *self.0
+    }
+}
+
+impl fmt::Debug for KeySeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeySeed(…)")
+    }
+}
+
+impl RlweGuest {
+    /// A guest with these keys; encryptions use randomness of the operating system.
+    pub fn new(agreement: Agreement, seed: &KeySeed) -> Result<Self, SealedError> {
+        Self::with_randomness(agreement, seed, Randomness::from_os()?)
+    }
+
+    /// A guest whose every byte can be repeated: for tests and test vectors only.
+    pub fn with_randomness(
+        agreement: Agreement,
+        seed: &KeySeed,
+        random: Randomness,
+    ) -> Result<Self, SealedError> {
+        let mut stream = Randomness::from_secret(&seed.0);
+        let secret = Poly::ternary(&mut stream);
+        let key = transformed(ring(), &secret);
+        let noise = Poly::error(&mut stream);
+        let public_seed = stream.seed();
+        let public = PublicKey(encrypt(&key, public_seed, noise, &[]));
+        Ok(Self { agreement: agreement.checked()?, key, public, random })
+    }
+
+    /// Numbers modulo 2^40, in the order of the rows.
+    fn decrypt(&self, products: &SealedProducts) -> Vec<u64> {
+        let mut numbers = Vec::with_capacity(products.rows);
+        for poly in &products.polys {
+            self.decrypt_poly(poly, &mut numbers);
+        }
+        numbers
+    }
+
+    fn decrypt_poly(&self, sealed: &Sealed, numbers: &mut Vec<u64>) {
+        let transform = &ring().transforms[0];
+        let p = transform.modulus();
+        let mut phase = Poly::zero();
+        for (x, &residue) in phase.0.iter_mut().zip(&sealed.c1) {
+            *x = p.reduce(residue as f64);
+        }
+        transform.forward(&mut phase.0);
+        vectorise(MultiplyInto { prime: 0, x: &mut phase.0, y: &self.key[0].0 });
+        transform.inverse(&mut phase.0);
+        let to_plain = (1u64 << PLAIN_BITS) as f64 / PRIME[0] as f64;
+        for (place, &c0) in row_places(self.agreement.width, sealed.c0.len()).zip(&sealed.c0) {
+            let residue = p.reduce(phase.0[place] + c0 as f64);
+            // The noise stays a quarter of a unit away from the next number, this rounding 2^-12.
+            let number = (residue * to_plain + ROUND) - ROUND;
+            numbers.push(number as i64 as u64 & ((1 << PLAIN_BITS) - 1));
+        }
+    }
+}
+
+impl Guest for RlweGuest {
+    fn opening(&self) -> Vec<u8> {
+        self.public.encode()
+    }
+
+    fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError> {
+        if levels.len() != self.agreement.width {
+            return Err(misuse("values of a block", levels.len(), self.agreement.width));
+        }
+        self.agreement.grid.check(levels)?;
+        let noise = Poly::error(&mut self.random);
+        let half = encrypt(&self.key, self.random.seed(), noise, levels);
+        Ok(Upload { block, half }.encode())
+    }
+
+    fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
+        let Agreement { width, most_rows, .. } = self.agreement;
+        let grant = Grant::decode(grant, width, most_rows).map_err(peer("grant"))?;
+        let unit = libm::ldexp(1.0, -grant.scale);
+        let mut numbers = self.decrypt(&grant.products);
+        let products = numbers.iter().map(|&number| centred(number) as f64 * unit).collect();
+        numbers.zeroize();
+        Ok(products)
+    }
+}
+
+impl Answerer for RlweGuest {
+    fn answer(&mut self, question: &[u8]) -> Result<Vec<u8>, SealedError> {
+        let Agreement { width, most_rows, .. } = self.agreement;
+        let Question(products) =
+            Question::decode(question, width, most_rows).map_err(peer("question"))?;
+        debug_assert!(products.polys.iter().all(|poly| poly.c0.len() <= rows_per_poly(width)));
+        let masked = self.decrypt(&products);
+        Ok(Answer { exchange: products.exchange, masked }.encode())
+    }
+}
+
+impl fmt::Debug for RlweGuest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RlweGuest(width {}, …)", self.agreement.width)
+    }
+}
+
+/// The number in −2^39..2^39 that is congruent to this one modulo 2^40.
+pub(crate) fn centred(number: u64) -> i64 {
+    (number << (64 - PLAIN_BITS)) as i64 >> (64 - PLAIN_BITS)
+}
+
+/// b = −a·s + e + ⌊q/t⌋·u, transformed, where a is what the seed stands for.
+fn encrypt(key: &[Poly; PRIMES], seed: [u8; 32], noise: Poly, levels: &[i32]) -> SeededHalf {
+    let ring = ring();
+    let mut a = Box::new([0.0; DEGREE]);
+    let residues = std::array::from_fn(|prime| {
+        let transform = &ring.transforms[prime];
+        let p = transform.modulus();
+        let mut message = noise.clone();
+        for (x, &level) in message.0.iter_mut().zip(levels) {
+            *x = p.reduce(*x + ring.scaled(prime, f64::from(level)));
+        }
+        transform.forward(&mut message.0);
+        expand(&seed, prime, &mut a);
+        vectorise(MultiplyInto { prime, x: &mut a, y: &key[prime].0 });
+        message.0.iter().zip(a.iter()).map(|(m, a_s)| p.canonical(m - a_s)).collect()
+    });
+    SeededHalf::new(seed, residues)
+}
+
+fn transformed(ring: &Ring, secret: &Poly) -> [Poly; PRIMES] {
+    std::array::from_fn(|prime| {
+        let mut poly = secret.clone();
+        ring.transforms[prime].forward(&mut poly.0);
+        poly
+    })
+}
+
+/// x ← x·y, balanced.
+struct MultiplyInto<'a> {
+    prime: usize,
+    x: &'a mut [f64; DEGREE],
+    y: &'a [f64; DEGREE],
+}
+
+impl Vectorised for MultiplyInto<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let p = ring().modulus(self.prime).lanes::<L>();
+        let factors = self.y.as_chunks::<LANES>().0;
+        for (x, y) in self.x.as_chunks_mut::<LANES>().0.iter_mut().zip(factors) {
+            p.reduce(p.multiply(L::load(x), L::load(y))).store(x);
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! The host: multiplies uploaded blocks by its rows, and hides all but the products.
+
+use std::fmt;
+
+use rustc_hash::FxHashMap;
+use zeroize::Zeroize;
+
+use super::codec::expand;
+use super::guest::centred;
+use super::message::{
+    Answer, Grant, MOST_SCALE, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
+};
+use super::ring::{FLOOD_BITS, PLAIN_BITS, PLAIN_LIMIT, PRIMES, Poly, ring};
+use super::transform::DEGREE;
+use super::{row_places, rows_per_poly};
+use crate::fixed_point::{FixedPointError, RowScale};
+use crate::kernel::{LANES, Lanes, ROUND, Vectorised, vectorise};
+use crate::product::{
+    Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
+};
+use crate::random::Randomness;
+use crate::wire::out_of_range;
+
+/// A host of the lattice protocol, for one guest.
+pub struct RlweHost {
+    agreement: Agreement,
+    public: Expanded,
+    blocks: FxHashMap<BlockId, SeededHalf>,
+    random: Randomness,
+    exchange: u64,
+    pending: Option<Pending>,
+}
+
+/// What the host keeps between its question and the answer.
+struct Pending {
+    scales: Vec<RowScale>,
+    masks: Vec<u64>,
+}
+
+impl RlweHost {
+    /// A host for the guest with this opening; masks come from the operating system.
+    pub fn new(agreement: Agreement, opening: &[u8]) -> Result<Self, SealedError> {
+        Self::with_randomness(agreement, opening, Randomness::from_os()?)
+    }
+
+    /// A host whose every byte can be repeated: for tests and test vectors only.
+    pub fn with_randomness(
+        agreement: Agreement,
+        opening: &[u8],
+        random: Randomness,
+    ) -> Result<Self, SealedError> {
+        let public = PublicKey::decode(opening).map_err(peer("public key"))?;
+        let mut expanded = Expanded::new();
+        expanded.fill(&public.0);
+        Ok(Self {
+            agreement: agreement.checked()?,
+            public: expanded,
+            blocks: FxHashMap::default(),
+            random,
+            exchange: 0,
+            pending: None,
+        })
+    }
+
+    fn block(&self, block: BlockId) -> Result<&SeededHalf, SealedError> {
+        self.blocks.get(&block).ok_or(SealedError::Unknown(block))
+    }
+
+    /// Adds Enc_pk(0), the plaintexts and flooding noise; switches to one prime; keeps what is needed.
+    ///
+    /// Without Enc_pk(0), c1 = Σ w_b·c1_b would be linear in the rows, and the guest knows every c1_b.
+    fn finish(&mut self, mut sums: Sums, plaintexts: &[u64]) -> Sealed {
+        let ring = ring();
+        let blind = Poly::ternary(&mut self.random);
+        let noise0 = Poly::error(&mut self.random);
+        let noise1 = Poly::error(&mut self.random);
+        let mut scratch = Poly::zero();
+        for prime in 0..PRIMES {
+            let transform = &ring.transforms[prime];
+            let [sum0, sum1] = &mut sums.0[prime];
+            let factors = &self.public.0[prime];
+            scratch.0.copy_from_slice(&*blind.0);
+            let weights = &mut scratch.0;
+            vectorise(Accumulate { prime, weights, factors, sums: [sum0, sum1], reduce: true });
+            transform.inverse(&mut sum0.0);
+            transform.inverse(&mut sum1.0);
+        }
+        let [[a0, a1], [b0, b1], [d0, d1]] = &sums.0;
+        let c1 = (0..DEGREE)
+            .map(|i| ring.switch([a1, b1, d1].map(|sum| sum.0[i] + noise1.0[i])))
+            .collect();
+        let places = row_places(self.agreement.width, plaintexts.len());
+        let c0 = places
+            .zip(plaintexts)
+            .map(|(i, &plaintext)| {
+                let flood = ring.flood(self.random.bits128() >> (128 - FLOOD_BITS - 1));
+                let hidden = |prime: usize, sum: &Poly| {
+                    let plain = ring.scaled(prime, plaintext as f64);
+                    // Each of the four is at most p/2.
+                    sum.0[i] + noise0.0[i] + plain + flood[prime]
+                };
+                ring.switch([hidden(0, a0), hidden(1, b0), hidden(2, d0)])
+            })
+            .collect();
+        Sealed { c1, c0 }
+    }
+}
+
+impl Host for RlweHost {
+    fn answered_by(&self) -> AnsweredBy {
+        AnsweredBy::Guest
+    }
+
+    fn store(&mut self, upload: &[u8]) -> Result<BlockId, SealedError> {
+        let Upload { block, half } = Upload::decode(upload).map_err(peer("upload"))?;
+        if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
+            return Err(SealedError::Full { block, most: self.agreement.most_blocks });
+        }
+        self.blocks.insert(block, half);
+        Ok(block)
+    }
+
+    fn forget(&mut self, block: BlockId) -> bool {
+        self.blocks.remove(&block).is_some()
+    }
+
+    fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError> {
+        let columns = matrix.columns(&self.agreement)?;
+        let Agreement { width, grid, .. } = self.agreement;
+        let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
+        let scales = rows
+            .iter()
+            .map(|row| RowScale::new(row, &grid, PLAIN_LIMIT))
+            .collect::<Result<Vec<_>, FixedPointError>>()?;
+        let per_poly = rows_per_poly(width);
+        let mut sums: Vec<Sums> =
+            (0..matrix.rows.div_ceil(per_poly)).map(|_| Sums::zero()).collect();
+        let mut ciphertext = Expanded::new();
+        let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
+        for (number, &block) in matrix.blocks.iter().enumerate() {
+            ciphertext.fill(self.block(block)?);
+            let parts = rows.chunks(per_poly).zip(scales.chunks(per_poly));
+            for (sums, (rows, scales)) in sums.iter_mut().zip(parts) {
+                weights.0[rows.len() * width..].fill(0.0);
+                let places = weights.0.chunks_exact_mut(width);
+                for (place, (row, scale)) in places.zip(rows.iter().zip(scales)) {
+                    // Backwards: the product of a row with its block gathers at the last place.
+                    let entries = row[number * width..][..width].iter();
+                    for (weight, &entry) in place.iter_mut().rev().zip(entries) {
+                        *weight = scale.weight(entry);
+                    }
+                }
+                sums.add(&weights, &mut scratch, &ciphertext, number);
+            }
+        }
+        let masks: Vec<u64> =
+            (0..matrix.rows).map(|_| self.random.bits() >> (64 - PLAIN_BITS)).collect();
+        let polys = sums.into_iter().zip(masks.chunks(per_poly));
+        let polys = polys.map(|(sums, masks)| self.finish(sums, masks)).collect();
+        self.exchange += 1;
+        self.pending = Some(Pending { scales, masks });
+        let products = SealedProducts { exchange: self.exchange, rows: matrix.rows, polys };
+        Ok(Question(products).encode())
+    }
+
+    fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError> {
+        let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
+        let Answer { exchange, masked } =
+            Answer::decode(answer, self.agreement.most_rows).map_err(peer("answer"))?;
+        let wrong = |what, found: u64, expected: u64| {
+            peer("answer")(out_of_range(what, found, expected))
+        };
+        if exchange != self.exchange {
+            return Err(wrong("exchange of the answer", exchange, self.exchange));
+        }
+        let rows = pending.masks.len();
+        if masked.len() != rows {
+            return Err(wrong("rows of the answer", masked.len() as u64, rows as u64));
+        }
+        let masks = pending.masks.iter().zip(&pending.scales);
+        let products = masked.iter().zip(masks);
+        let products = products
+            .map(|(&masked, (&mask, scale))| scale.product(centred(masked.wrapping_sub(mask))))
+            .collect();
+        self.pending = None;
+        Ok(products)
+    }
+
+    fn grant(&mut self, products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError> {
+        let all = products.products(&self.agreement)?;
+        let Agreement { width, .. } = self.agreement;
+        let scale = self.public_scale(products)?;
+        let (unit, offsets) = self.whole_offsets(products, scale);
+        let per_poly = rows_per_poly(width);
+        let mut sums: Vec<Sums> = (0..all.div_ceil(per_poly)).map(|_| Sums::zero()).collect();
+        let mut used = vec![0; sums.len()];
+        let mut ciphertext = Expanded::new();
+        let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
+        let coefficients = products.coefficients.chunks_exact(products.rows * width);
+        for (number, (&block, coefficients)) in products.blocks.iter().zip(coefficients).enumerate() {
+            ciphertext.fill(self.block(block)?);
+            let first = number * products.rows;
+            for poly in first / per_poly..=(first + products.rows - 1) / per_poly {
+                weights.0.fill(0.0);
+                for (i, row) in coefficients.chunks_exact(width).enumerate() {
+                    let Some(slot) = (first + i).checked_sub(poly * per_poly) else { continue };
+                    if slot >= per_poly {
+                        break;
+                    }
+                    let place = &mut weights.0[slot * width..][..width];
+                    for (weight, entry) in place.iter_mut().rev().zip(row) {
+                        *weight = (entry * unit + ROUND) - ROUND;
+                    }
+                }
+                sums[poly].add(&weights, &mut scratch, &ciphertext, used[poly]);
+                used[poly] += 1;
+            }
+        }
+        let polys = sums.into_iter().zip(offsets.chunks(per_poly));
+        let polys = polys.map(|(sums, offsets)| self.finish(sums, offsets)).collect();
+        self.exchange += 1;
+        let products = SealedProducts { exchange: self.exchange, rows: all, polys };
+        Ok(Grant { products, scale }.encode())
+    }
+}
+
+impl RlweHost {
+    /// The largest power of two by which no product overflows. The guest must know it, so it says no more
+    /// of the coefficients than the order of their largest row.
+    fn public_scale(&self, products: &BlockProducts<'_>) -> Result<i32, SealedError> {
+        let Agreement { width, grid, .. } = self.agreement;
+        let all = products.coefficients.iter().chain(products.offsets);
+        if let Some(&found) = all.clone().find(|x| !x.is_finite()) {
+            return Err(FixedPointError::NotFinite { what: "block product", found }.into());
+        }
+        let reach = grid.step() * f64::from(grid.levels());
+        let rows = products.coefficients.chunks_exact(width).zip(products.offsets);
+        let largest = rows
+            .map(|(row, offset)| {
+                let norm: f64 = row.iter().map(|d| d.abs()).sum();
+                norm * (reach + grid.centre().abs()) + offset.abs()
+            })
+            .fold(f64::MIN_POSITIVE, f64::max);
+        // Rounding costs levels/2 per weight and 1/2 for the offset.
+        let room = PLAIN_LIMIT - (width as i64 * i64::from(grid.levels())) / 2 - 2;
+        let scale = libm::floor(libm::log2(room as f64) - libm::log2(largest) - 1e-9);
+        let most = f64::from(MOST_SCALE);
+        if scale < -most {
+            return Err(misuse("block products", format!("a row of size {largest}"), "less"));
+        }
+        Ok(scale.min(most) as i32)
+    }
+
+    /// What a coefficient is multiplied by, and the offsets as plaintexts modulo 2^40.
+    fn whole_offsets(&self, products: &BlockProducts<'_>, scale: i32) -> (f64, Vec<u64>) {
+        let Agreement { width, grid, .. } = self.agreement;
+        let per_unit = libm::ldexp(1.0, scale);
+        let rows = products.coefficients.chunks_exact(width).zip(products.offsets);
+        let offsets = rows.map(|(row, offset)| {
+            let sum: f64 = row.iter().sum();
+            let whole = ((sum * grid.centre() + offset) * per_unit + ROUND) - ROUND;
+            whole as i64 as u64 & ((1 << PLAIN_BITS) - 1)
+        });
+        (grid.step() * per_unit, offsets.collect())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.masks.zeroize();
+    }
+}
+
+impl fmt::Debug for RlweHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RlweHost({} blocks, exchange {}, …)", self.blocks.len(), self.exchange)
+    }
+}
+
+/// A ciphertext or public key with both halves, transformed: c0 and c1 for each prime.
+struct Expanded([[Box<[f64; DEGREE]>; 2]; PRIMES]);
+
+impl Expanded {
+    fn new() -> Self {
+        Self(std::array::from_fn(|_| std::array::from_fn(|_| Box::new([0.0; DEGREE]))))
+    }
+
+    fn fill(&mut self, half: &SeededHalf) {
+        for (prime, [c0, c1]) in self.0.iter_mut().enumerate() {
+            half.residues(prime, c0);
+            expand(&half.seed, prime, c1);
+        }
+    }
+}
+
+/// Σ w_b·c_b, transformed: c0 and c1 for each prime.
+struct Sums([[Poly; 2]; PRIMES]);
+
+impl Sums {
+    fn zero() -> Self {
+        Self(std::array::from_fn(|_| std::array::from_fn(|_| Poly::zero())))
+    }
+
+    /// Adds the product of a ciphertext with weights; `number` products were added before.
+    fn add(
+        &mut self,
+        weights: &Poly,
+        scratch: &mut Poly,
+        ciphertext: &Expanded,
+        number: usize,
+    ) {
+        for (prime, (sums, factors)) in self.0.iter_mut().zip(&ciphertext.0).enumerate() {
+            let [sum0, sum1] = sums;
+            // A product adds at most 0.76 p, and 2^53 is 8 p.
+            let reduce = number % 8 == 7;
+            scratch.0.copy_from_slice(&*weights.0);
+            let weights = &mut scratch.0;
+            vectorise(Accumulate { prime, weights, factors, sums: [sum0, sum1], reduce });
+        }
+    }
+}
+
+/// Transforms the weights and adds their products with both halves of a ciphertext.
+struct Accumulate<'a> {
+    prime: usize,
+    weights: &'a mut [f64; DEGREE],
+    factors: &'a [Box<[f64; DEGREE]>; 2],
+    sums: [&'a mut Poly; 2],
+    reduce: bool,
+}
+
+impl Vectorised for Accumulate<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let transform = &ring().transforms[self.prime];
+        let p = transform.modulus().lanes::<L>();
+        transform.forward_within::<L>(self.weights);
+        let weights = self.weights.as_chunks::<LANES>().0;
+        let factors = self.factors[0].as_chunks::<LANES>().0.iter();
+        let factors = factors.zip(self.factors[1].as_chunks::<LANES>().0);
+        let [sum0, sum1] = self.sums;
+        let sums = sum0.0.as_chunks_mut::<LANES>().0.iter_mut();
+        let sums = sums.zip(sum1.0.as_chunks_mut::<LANES>().0);
+        for ((w, (f0, f1)), (s0, s1)) in weights.iter().zip(factors).zip(sums) {
+            let w = L::load(w);
+            let mut a = L::load(s0).add(p.multiply(w, L::load(f0)));
+            let mut b = L::load(s1).add(p.multiply(w, L::load(f1)));
+            if self.reduce {
+                (a, b) = (p.reduce(a), p.reduce(b));
+            }
+            a.store(s0);
+            b.store(s1);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The five messages of the lattice protocol.
+//!
+//! ```text
+//! PublicKey   seed:32  b: 3 × 8192 residues                                153 636 bytes
+//! Upload      block:u64  seed:32  c0: 3 × 8192 residues                    153 644 bytes
+//! Question    exchange:u64  rows:u32  per polynomial: c1: 8192 residues, c0: one residue per row in it
+//! Answer      exchange:u64  rows:u32  5 bytes per row
+//! Grant       exchange:u64  rows:u32  scale: i32 (a power of two)  as in Question
+//! ```
+//!
+//! Residues modulo the three primes of keys and uploads are values of the transform, in its order; those of
+//! questions and grants are coefficients modulo the first prime.
+
+use super::codec::{pack, packed_len, unpack};
+use super::ring::{PLAIN_BITS, PRIME, PRIMES};
+use super::transform::DEGREE;
+use crate::product::BlockId;
+use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+
+const PLAIN_BYTES: usize = PLAIN_BITS as usize / 8;
+
+/// Half of a ciphertext, as residues modulo all primes; the other half is the stream of its seed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SeededHalf {
+    pub(crate) seed: [u8; 32],
+    /// Packed residues, checked.
+    pub(crate) packed: Vec<u8>,
+}
+
+impl std::fmt::Debug for SeededHalf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SeededHalf(…)")
+    }
+}
+
+const POLY_BYTES: usize = packed_len(DEGREE);
+
+impl SeededHalf {
+    pub(crate) fn new(seed: [u8; 32], residues: [Vec<u64>; PRIMES]) -> Self {
+        let mut packed = Vec::with_capacity(PRIMES * POLY_BYTES);
+        for residues in residues {
+            pack(&residues, &mut packed);
+        }
+        Self { seed, packed }
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        writer.bytes(&self.seed);
+        writer.bytes(&self.packed);
+    }
+
+    fn read(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let seed = reader.array()?;
+        let packed = reader.bytes(PRIMES * POLY_BYTES)?;
+        for (bytes, prime) in packed.chunks_exact(POLY_BYTES).zip(PRIME) {
+            unpack(what, bytes, DEGREE, prime, |_, _| {})?;
+        }
+        Ok(Self { seed, packed: packed.to_vec() })
+    }
+
+    /// The residues modulo one prime.
+    pub(crate) fn residues(&self, prime: usize, out: &mut [f64; DEGREE]) {
+        let bytes = &self.packed[prime * POLY_BYTES..][..POLY_BYTES];
+        // Checked when it was read.
+        let _ = unpack("residue", bytes, DEGREE, PRIME[prime], |i, x| out[i] = x);
+    }
+}
+
+/// A guest's public key: with it the host makes fresh encryptions of zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey(pub(crate) SeededHalf);
+
+impl PublicKey {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::RlwePublicKey, 32 + PRIMES * POLY_BYTES);
+        self.0.write(&mut writer);
+        writer.finish()
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("public key", Kind::RlwePublicKey, bytes)?;
+        let half = SeededHalf::read("public key", &mut reader)?;
+        reader.finish()?;
+        Ok(Self(half))
+    }
+}
+
+/// A block of a guest's values, encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Which block.
+    pub block: BlockId,
+    pub(crate) half: SeededHalf,
+}
+
+impl Upload {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::RlweUpload, 40 + PRIMES * POLY_BYTES);
+        writer.u64(self.block.0);
+        self.half.write(&mut writer);
+        writer.finish()
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("upload", Kind::RlweUpload, bytes)?;
+        let block = BlockId(reader.u64()?);
+        let half = SeededHalf::read("upload", &mut reader)?;
+        reader.finish()?;
+        Ok(Self { block, half })
+    }
+}
+
+/// A polynomial of results: c1 in full, of c0 only the coefficients that hold a product.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sealed {
+    pub(crate) c1: Vec<u64>,
+    pub(crate) c0: Vec<u64>,
+}
+
+/// Encrypted products: all that a question and a grant have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SealedProducts {
+    pub(crate) exchange: u64,
+    pub(crate) rows: usize,
+    pub(crate) polys: Vec<Sealed>,
+}
+
+impl SealedProducts {
+    fn len(&self) -> usize {
+        self.polys.iter().map(|poly| POLY_BYTES + packed_len(poly.c0.len())).sum()
+    }
+
+    fn write(&self, writer: &mut Writer) {
+        for poly in &self.polys {
+            let mut packed = Vec::with_capacity(POLY_BYTES + packed_len(poly.c0.len()));
+            pack(&poly.c1, &mut packed);
+            pack(&poly.c0, &mut packed);
+            writer.bytes(&packed);
+        }
+    }
+
+    fn read(
+        what: &'static str,
+        reader: &mut Reader<'_>,
+        exchange: u64,
+        rows: usize,
+        rows_per_poly: usize,
+    ) -> Result<Self, DecodeError> {
+        let mut polys = Vec::new();
+        let mut left = rows;
+        while left > 0 {
+            let here = left.min(rows_per_poly);
+            let mut residues = |count: usize| -> Result<Vec<u64>, DecodeError> {
+                // The bytes are there before the room is made.
+                let bytes = reader.bytes(packed_len(count))?;
+                let mut residues = vec![0; count];
+                unpack(what, bytes, count, PRIME[0], |i, x| residues[i] = x as u64)?;
+                Ok(residues)
+            };
+            polys.push(Sealed { c1: residues(DEGREE)?, c0: residues(here)? });
+            left -= here;
+        }
+        Ok(Self { exchange, rows, polys })
+    }
+}
+
+/// A host's masked products, encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question(pub(crate) SealedProducts);
+
+impl Question {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::RlweQuestion, 12 + self.0.len());
+        writer.u64(self.0.exchange);
+        writer.u32(self.0.rows as u32);
+        self.0.write(&mut writer);
+        writer.finish()
+    }
+
+    /// From bytes, with at most so many rows of so many values per block.
+    pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("question", Kind::RlweQuestion, bytes)?;
+        let exchange = reader.u64()?;
+        let rows = reader.count("rows of the question", most_rows)?;
+        let per_poly = super::rows_per_poly(width);
+        let products = SealedProducts::read("question", &mut reader, exchange, rows, per_poly)?;
+        reader.finish()?;
+        Ok(Self(products))
+    }
+}
+
+/// Products for the guest alone, encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub(crate) products: SealedProducts,
+    /// Products are in units of 2^−scale.
+    pub(crate) scale: i32,
+}
+
+/// Scales beyond these would not leave finite numbers.
+pub(crate) const MOST_SCALE: i32 = 1000;
+
+impl Grant {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::RlweGrant, 16 + self.products.len());
+        writer.u64(self.products.exchange);
+        writer.u32(self.products.rows as u32);
+        writer.u32(self.scale as u32);
+        self.products.write(&mut writer);
+        writer.finish()
+    }
+
+    /// From bytes, with at most so many products of so many values per block.
+    pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("grant", Kind::RlweGrant, bytes)?;
+        let exchange = reader.u64()?;
+        let rows = reader.count("products of the grant", most_rows)?;
+        let scale = reader.u32()? as i32;
+        if scale.abs_diff(0) > MOST_SCALE as u32 {
+            let expected = format!("−{MOST_SCALE} to {MOST_SCALE}");
+            return Err(out_of_range("scale of the grant", scale, expected));
+        }
+        let per_poly = super::rows_per_poly(width);
+        let products = SealedProducts::read("grant", &mut reader, exchange, rows, per_poly)?;
+        reader.finish()?;
+        Ok(Self { products, scale })
+    }
+}
+
+/// Masked products, decrypted: numbers modulo 2^40.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub(crate) exchange: u64,
+    /// Uniform to everyone but the host.
+    pub(crate) masked: Vec<u64>,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Answer(exchange {}, {} rows, …)", self.exchange, self.masked.len())
+    }
+}
+
+impl Answer {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::RlweAnswer, 12 + PLAIN_BYTES * self.masked.len());
+        writer.u64(self.exchange);
+        writer.u32(self.masked.len() as u32);
+        for masked in &self.masked {
+            writer.bytes(&masked.to_le_bytes()[..PLAIN_BYTES]);
+        }
+        writer.finish()
+    }
+
+    /// From bytes, with at most so many rows.
+    pub fn decode(bytes: &[u8], most_rows: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("answer", Kind::RlweAnswer, bytes)?;
+        let exchange = reader.u64()?;
+        let rows = reader.count("rows of the answer", most_rows)?;
+        let masked = reader.bytes(PLAIN_BYTES * rows)?;
+        reader.finish()?;
+        let masked = masked.as_chunks::<PLAIN_BYTES>().0.iter().map(|bytes| {
+            let mut word = [0; 8];
+            word[..PLAIN_BYTES].copy_from_slice(bytes);
+            u64::from_le_bytes(word)
+        });
+        Ok(Self { exchange, masked: masked.collect() })
+    }
+}

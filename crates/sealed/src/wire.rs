@@ -1,0 +1,202 @@
+//! Bytes of messages: every length, number and range is checked before use.
+//!
+//! ```text
+//! message = 0x5E 0xA1  version:u8  kind:u8  fields…        numbers are little-endian
+//! ```
+
+use thiserror::Error;
+
+/// The version of all encodings of this crate. A change of any of them makes a new one.
+pub const VERSION: u8 = 1;
+const MAGIC: [u8; 2] = [0x5E, 0xA1];
+const HEADER: usize = 4;
+
+/// Bytes that are not the message that was expected.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum DecodeError {
+    /// Not a message of this crate.
+    #[error("found bytes that do not begin as a sealed message does (5E A1)")]
+    Foreign,
+    /// Another version.
+    #[error("found version {found} of the encoding, expected {VERSION}")]
+    Version {
+        /// The version found.
+        found: u8,
+    },
+    /// Another message.
+    #[error("found a message of kind {found}, expected {expected:?}")]
+    Kind {
+        /// The number of the kind found.
+        found: u8,
+        /// What was expected.
+        expected: Kind,
+    },
+    /// Too few or too many bytes.
+    #[error("{what}: found {found} bytes, expected {expected}")]
+    Length {
+        /// The message or field.
+        what: &'static str,
+        /// Bytes found.
+        found: usize,
+        /// Bytes expected.
+        expected: usize,
+    },
+    /// A number out of its range.
+    #[error("{what}: found {found}, expected {expected}")]
+    Range {
+        /// The field.
+        what: &'static str,
+        /// The number found.
+        found: String,
+        /// The numbers accepted.
+        expected: String,
+    },
+}
+
+/// Kinds of messages, by their numbers on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A guest's public key for lattice products.
+    RlwePublicKey = 1,
+    /// A block of a guest's values, encrypted.
+    RlweUpload = 2,
+    /// A host's masked products, encrypted.
+    RlweQuestion = 3,
+    /// The masked products, decrypted.
+    RlweAnswer = 4,
+    /// Products for the guest alone, encrypted.
+    RlweGrant = 5,
+    /// An authority's public key for functional encryption.
+    IpfePublicKey = 16,
+    /// A vector of a guest, encrypted to the authority's key.
+    IpfeUpload = 17,
+    /// Rows for which a host asks for function keys.
+    IpfeQuestion = 18,
+    /// Function keys.
+    IpfeAnswer = 19,
+    /// A block in the clear.
+    PlainUpload = 32,
+    /// Rows in the clear.
+    PlainQuestion = 33,
+    /// Products in the clear.
+    PlainAnswer = 34,
+    /// Products for the guest in the clear.
+    PlainGrant = 35,
+    /// A vector with its noise, as a guest stores it.
+    NoisedVector = 48,
+}
+
+/// Writes a message.
+#[derive(Debug)]
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub(crate) fn new(kind: Kind, capacity: usize) -> Self {
+        let mut bytes = Vec::with_capacity(HEADER + capacity);
+        bytes.extend(MAGIC);
+        bytes.extend([VERSION, kind as u8]);
+        Self(bytes)
+    }
+
+    pub(crate) fn u32(&mut self, x: u32) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, x: u64) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    pub(crate) fn f64(&mut self, x: f64) {
+        self.0.extend(x.to_le_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, x: &[u8]) {
+        self.0.extend(x);
+    }
+
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Reads a message.
+#[derive(Debug)]
+pub(crate) struct Reader<'a> {
+    what: &'static str,
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Checks the header.
+    pub(crate) fn new(what: &'static str, kind: Kind, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {
+            return Err(DecodeError::Length { what, found: bytes.len(), expected: HEADER });
+        };
+        if header[..2] != MAGIC {
+            return Err(DecodeError::Foreign);
+        }
+        if header[2] != VERSION {
+            return Err(DecodeError::Version { found: header[2] });
+        }
+        if header[3] != kind as u8 {
+            return Err(DecodeError::Kind { found: header[3], expected: kind });
+        }
+        Ok(Self { what, rest })
+    }
+
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+        let Some((taken, rest)) = self.rest.split_at_checked(count) else {
+            return Err(DecodeError::Length {
+                what: self.what,
+                found: self.rest.len(),
+                expected: count,
+            });
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.bytes(N)?);
+        Ok(array)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn f64(&mut self) -> Result<f64, DecodeError> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    /// A count in 1..=most.
+    pub(crate) fn count(&mut self, what: &'static str, most: usize) -> Result<usize, DecodeError> {
+        let found = self.u32()?;
+        match usize::try_from(found) {
+            Ok(count) if (1..=most).contains(&count) => Ok(count),
+            _ => Err(out_of_range(what, found, format!("1 to {most}"))),
+        }
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn finish(self) -> Result<(), DecodeError> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(DecodeError::Length { what: self.what, found: self.rest.len(), expected: 0 })
+    }
+}
+
+pub(crate) fn out_of_range(
+    what: &'static str,
+    found: impl ToString,
+    expected: impl ToString,
+) -> DecodeError {
+    DecodeError::Range { what, found: found.to_string(), expected: expected.to_string() }
+}
