@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use estimator::{FleetData, GuestCard, LoopData, ModelFile, NeuralEstimator, WINDOW};
+use estimator::{
+    FleetData, GuestCard, Intervals, LinkInterval, LoopData, ModelFile, NeuralEstimator, WINDOW,
+};
 use sensing::{Column, Kind, TableWriter};
 use serde_json::json;
 use traffic::{LinkState, Network, Step};
@@ -16,7 +18,8 @@ use parties::Parties;
 /// Estimate density and flow of all links with a trained model
 ///
 /// For every step that has a whole window before it: one row per step and link, with the columns
-/// step, link, density_veh_km_lane, flow_veh_min_lane.
+/// step, link, density_veh_km_lane, flow_veh_min_lane; with --interval also density_low,
+/// density_high, flow_low and flow_high.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  fedtse estimate --model model --data data/corridor --out estimates.parquet"
@@ -35,14 +38,38 @@ pub struct EstimateArguments {
     /// Where to write: a .parquet or .csv file
     #[arg(long)]
     out: PathBuf,
+    /// Add intervals that hold the truth in so many percent of cases: 50, 80, 90 or 95; of a model
+    /// that was trained with ground truth
+    #[arg(long, value_name = "PERCENT", conflicts_with = "party")]
+    interval: Option<u8>,
 }
 
-const COLUMNS: [(&str, Kind); 4] = [
+const COLUMNS: [(&str, Kind); 8] = [
     ("step", Kind::I64),
     ("link", Kind::Text),
     ("density_veh_km_lane", Kind::F64),
     ("flow_veh_min_lane", Kind::F64),
+    ("density_low", Kind::F64),
+    ("density_high", Kind::F64),
+    ("flow_low", Kind::F64),
+    ("flow_high", Kind::F64),
 ];
+/// Columns of a table without intervals.
+const PLAIN: usize = 4;
+
+/// Estimates of all links, window after window, with their intervals if asked for.
+struct Estimated<'a> {
+    network: &'a Network,
+    windows: &'a [Step],
+    states: Vec<LinkState>,
+    intervals: Option<Vec<LinkInterval>>,
+}
+
+impl Estimated<'_> {
+    fn columns(&self) -> &'static [(&'static str, Kind)] {
+        if self.intervals.is_some() { &COLUMNS } else { &COLUMNS[..PLAIN] }
+    }
+}
 
 pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
     let write = match arguments.out.extension().and_then(|extension| extension.to_str()) {
@@ -61,7 +88,11 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
         Some(model) => by_model(model, &arguments.data, &loops)?,
         None => Parties::read(&arguments.party, &arguments.data, &loops)?.estimate(windows)?,
     };
-    write(&arguments.out, network, windows, &states)?;
+    let intervals = match (arguments.interval, &arguments.model) {
+        (Some(percent), Some(model)) => Some(intervals(model, network, &states, percent)?),
+        _ => None,
+    };
+    write(&arguments.out, &Estimated { network, windows, states, intervals })?;
     let links = network.links().len();
     if json {
         let out = &arguments.out;
@@ -80,42 +111,68 @@ fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkStat
     Ok(model.estimate_all(loops, &fleets, loops.timeline().windows())?)
 }
 
-fn write_parquet(
-    path: &Path,
+fn intervals(
+    model: &Path,
     network: &Network,
-    windows: &[Step],
     states: &[LinkState],
-) -> Result<()> {
-    const STEPS_AT_ONCE: usize = 4096;
+    percent: u8,
+) -> Result<Vec<LinkInterval>> {
+    let level = Intervals::level(percent).context("--interval")?;
     let links = network.links().len();
-    let mut table = TableWriter::create(path, &COLUMNS)?;
-    for (windows, states) in windows.chunks(STEPS_AT_ONCE).zip(states.chunks(STEPS_AT_ONCE * links))
-    {
+    let intervals = Intervals::load(model, links)
+        .context("--interval: expected a model that `fedtse train --out` has made intervals for")?;
+    let of_state = |(at, state)| intervals.of(at % links, state, level);
+    states.iter().enumerate().map(of_state).collect::<Option<_>>().context("intervals of all links")
+}
+
+/// The four borders of intervals, column by column.
+fn borders(interval: &LinkInterval) -> [f64; 4] {
+    let LinkInterval { density: [density_low, density_high], flow: [flow_low, flow_high] } =
+        *interval;
+    [density_low, density_high, flow_low, flow_high]
+}
+
+fn write_parquet(path: &Path, estimated: &Estimated<'_>) -> Result<()> {
+    const STEPS_AT_ONCE: usize = 4096;
+    let links = estimated.network.links().len();
+    let mut table = TableWriter::create(path, estimated.columns())?;
+    for (block, windows) in estimated.windows.chunks(STEPS_AT_ONCE).enumerate() {
+        let first = block * STEPS_AT_ONCE * links;
+        let rows = first..first + windows.len() * links;
+        let states = &estimated.states[rows.clone()];
         let steps = windows.iter().flat_map(|step| std::iter::repeat_n(step.0, links)).collect();
-        let names = network.links().iter().map(|link| link.name.clone());
-        table.write(&[
+        let names = estimated.network.links().iter().map(|link| link.name.clone());
+        let mut columns = vec![
             Column::I64(steps),
             Column::Text(names.cycle().take(states.len()).collect()),
             Column::F64(states.iter().map(|state| state.density.get()).collect()),
             Column::F64(states.iter().map(|state| state.flow.get()).collect()),
-        ])?;
+        ];
+        if let Some(intervals) = &estimated.intervals {
+            for border in 0..4 {
+                let of_row = |interval| borders(interval)[border];
+                columns.push(Column::F64(intervals[rows.clone()].iter().map(of_row).collect()));
+            }
+        }
+        table.write(&columns)?;
     }
     Ok(table.finish()?)
 }
 
-fn write_csv(path: &Path, network: &Network, windows: &[Step], states: &[LinkState]) -> Result<()> {
+fn write_csv(path: &Path, estimated: &Estimated<'_>) -> Result<()> {
     let named = || format!("{}", path.display());
     let mut table = csv::Writer::from_path(path).with_context(named)?;
-    table.write_record(COLUMNS.map(|(name, _)| name)).with_context(named)?;
-    for (step, states) in windows.iter().zip(states.chunks(network.links().len())) {
-        for (link, state) in network.links().iter().zip(states) {
-            let (density, flow) = (state.density.get(), state.flow.get());
-            let numbers = [format!("{density:.4}"), format!("{flow:.4}")];
-            let [density, flow] = numbers;
-            table
-                .write_record([step.0.to_string(), link.name.clone(), density, flow])
-                .with_context(named)?;
+    table.write_record(estimated.columns().iter().map(|(name, _)| *name)).with_context(named)?;
+    let links = estimated.network.links();
+    for (at, state) in estimated.states.iter().enumerate() {
+        let (step, link) = (estimated.windows[at / links.len()], &links[at % links.len()]);
+        let mut row = vec![step.0.to_string(), link.name.clone()];
+        let mut numbers = vec![state.density.get(), state.flow.get()];
+        if let Some(intervals) = &estimated.intervals {
+            numbers.extend(borders(&intervals[at]));
         }
+        row.extend(numbers.iter().map(|number| format!("{number:.4}")));
+        table.write_record(&row).with_context(named)?;
     }
     table.flush().with_context(named)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Error, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{Architecture, Score, Study, TargetKind, score};
+use estimator::{Architecture, Coverage, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::json;
@@ -17,11 +17,14 @@ mod federated;
 mod fit;
 mod guest_options;
 mod held_out;
+mod intervals;
+mod label_free;
 mod watched;
 
 pub use federated::FederationOptions;
 pub use fit::{Method, Task, Watch};
 pub use guest_options::GuestOptions;
+pub use label_free::PhysicsOptions;
 
 /// Fit an estimator on a dataset's features and score it
 ///
@@ -51,6 +54,8 @@ pub struct TrainArguments {
     guest: GuestOptions,
     #[command(flatten)]
     federation: FederationOptions,
+    #[command(flatten)]
+    physics: PhysicsOptions,
     /// Seed of the neural estimators: first weights, order of samples, dropout
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -132,6 +137,9 @@ struct Row {
     rounds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    /// Of a model that is kept: how often its intervals hold the truth.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    intervals: Vec<Coverage>,
 }
 
 pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
@@ -183,6 +191,10 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
     let fitted = task.fit(study, windows, Watch::default(), arguments.out.as_deref(), &bar)?;
     let score = score(study, target, windows, &fitted.estimates);
     let architecture = task.method.is_neural().then_some(task.architecture);
+    let intervals = match &arguments.out {
+        Some(folder) => intervals::keep(folder, study, target, windows)?,
+        None => Vec::new(),
+    };
     let training = fitted.training;
     Ok(Row {
         method: task.method,
@@ -194,6 +206,7 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         best_epoch: training.as_ref().and_then(|training| training.best_epoch),
         rounds: training.as_ref().and_then(|training| training.rounds),
         bytes: training.as_ref().and_then(|training| training.bytes),
+        intervals,
     })
 }
 
@@ -207,6 +220,7 @@ fn task(arguments: &TrainArguments, target: TargetKind) -> Task {
         learning_rate: arguments.learning_rate,
         guest: arguments.guest,
         federation: arguments.federation,
+        physics: arguments.physics,
     }
 }
 
@@ -241,6 +255,13 @@ fn print(rows: &[Row], part: Part) {
         if let (Some(rounds), Some(bytes)) = (row.rounds, row.bytes) {
             let megabytes = bytes as f64 / 1e6;
             println!("{:>5}%: {rounds} exchanges, {megabytes:.1} MB left the parties", row.rate);
+        }
+        for one in &row.intervals {
+            let [density, flow] = one.within.map(|share| 100.0 * share);
+            println!(
+                "{:>5}%: intervals of {} % hold {density:.1} % of densities (mean width {:.1}), {flow:.1} % of flows ({:.2})",
+                row.rate, one.level, one.width[0], one.width[1]
+            );
         }
     }
 }

@@ -65,6 +65,52 @@ fn a_model_is_trained_kept_and_used() {
 }
 
 #[test]
+fn estimates_carry_intervals_when_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (data, model, table) = (path("data"), path("model"), path("estimates.csv"));
+    // 39 windows are needed to tell intervals: a tenth of 75 minutes has 44.
+    ok(&["simulate", "--minutes", "77", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
+    ok(&["features", text(&data), "--rates", "50"]);
+    let rows = ok_json(&[
+        "train",
+        "--data",
+        text(&data),
+        "--method",
+        "oracle",
+        "--rate",
+        "50",
+        "--target",
+        "raw",
+        "--epochs",
+        "2",
+        "--out",
+        text(&model),
+    ]);
+    let levels = rows[0]["intervals"].as_array().unwrap();
+    let widths: Vec<f64> = levels.iter().map(|one| one["width"][0].as_f64().unwrap()).collect();
+    assert_eq!(levels.len(), 4);
+    assert!(widths.is_sorted() && widths[0] > 0.0, "{widths:?}");
+
+    let estimate =
+        ["estimate", "--model", text(&model), "--data", text(&data), "--out", text(&table)];
+    ok(&[&estimate[..], &["--interval", "90"]].concat());
+    let table = std::fs::read_to_string(&table).unwrap();
+    let mut lines = table.lines();
+    let header = "step,link,density_veh_km_lane,flow_veh_min_lane,density_low,density_high,flow_low,flow_high";
+    assert_eq!(lines.next(), Some(header));
+    for line in lines {
+        let numbers: Vec<f64> = line.split(',').skip(2).map(|x| x.parse().unwrap()).collect();
+        assert!(numbers[2] <= numbers[3] && numbers[4] <= numbers[5], "{line}");
+    }
+    let error = refused(&[&estimate[..], &["--interval", "42"]].concat());
+    assert!(error.contains("found 42 %, expected one of 50, 80, 90, 95"), "{error}");
+    std::fs::remove_file(model.join("intervals.json")).unwrap();
+    let error = refused(&[&estimate[..], &["--interval", "90"]].concat());
+    assert!(error.contains("intervals.json"), "{error}");
+}
+
+#[test]
 fn a_guest_may_have_another_sub_model_and_give_fewer_numbers() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
