@@ -1,7 +1,8 @@
 //! From link-time features to estimates of density and flow.
 //!
 //! 1. [`Study`]: the features of a dataset as windows of numbers, with targets, split in time.
-//! 2. References that every estimator must beat: [`scale_up`] and [`Ridge`] regression.
+//! 2. References that every estimator must beat: [`scale_up`] and [`Ridge`] regression; and
+//!    [`QueueStates`], which needs no ground truth but kinematic wave theory.
 //! 3. The neural estimator: a [`NeuralPlan`] on a [`NeuralStudy`] becomes, by a [`Trainer`], a
 //!    [`NeuralEstimator`]. Its models ([`ModelShape`]) are made of `neural`'s layers and of
 //!    [`layers`].
@@ -36,6 +37,7 @@ mod party_block;
 mod party_folder;
 mod physics_informed;
 mod plan;
+mod queue_states;
 mod recipe;
 mod ridge;
 mod sample;
@@ -80,6 +82,9 @@ pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost};
 pub use physics_informed::{CTM_DEVIATIONS, LearnedPhysics, Physics, PhysicsInformed, SomeLabels};
 pub use plan::{GuestPlan, NeuralPlan};
+pub use queue_states::{
+    Origin, QueueKnowledge, QueueReport, QueueState, QueueStates, QueueStatesError,
+};
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};
 pub use sample::{Sample, View};

@@ -4,7 +4,7 @@
 //! and are split 70/10/20 in time.
 
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sensing::{FeaturesError, LEAST_RECORDINGS, Split, split, split_by_recording};
@@ -67,6 +67,7 @@ impl Party {
 
 /// A dataset ready for learning: what the host sees, the truth, and what some fleets see.
 pub struct Study {
+    folder: PathBuf,
     timeline: Arc<Timeline>,
     loops: LoopData,
     fleets: Vec<FleetData>,
@@ -139,6 +140,7 @@ impl Study {
         let truth = features.all()?;
         let (network, step) = (timeline.network(), timeline.step());
         Ok(Self {
+            folder: folder.to_owned(),
             loops: LoopData::read(Arc::clone(&timeline), &features)?,
             fleets,
             raw: truth.states(network, step),
@@ -168,6 +170,11 @@ impl Study {
         self.split = split_by_recording(self.timeline.windows())
             .map_err(|found| StudyError::Recordings { found })?;
         Ok(self)
+    }
+
+    /// Where the dataset lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The steps held, and the network.

@@ -6,6 +6,7 @@
 //! 3. [`PhysicsLoss`]: the residual of a model over consecutive steps, for training without labels.
 //! 4. [`calibrate`]: parameters and variances from data, with their errors.
 //! 5. [`filter`]: the unscented Kalman filter on the CTM.
+//! 6. [`queue`]: queue profiles at signals from the trajectories of a fleet.
 //!
 //! Equations, and which are the paper's and which ours: `docs/physics.md`. This crate knows nothing
 //! of files, tensors or networks of computers.
@@ -23,6 +24,7 @@ mod graph;
 mod metanet;
 mod model;
 mod parameters;
+pub mod queue;
 mod region;
 mod residual;
 mod rounding;

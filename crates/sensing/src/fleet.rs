@@ -139,6 +139,35 @@ impl Fleets {
         Ok(self)
     }
 
+    /// The fleets that a manifest names with their rates: `guest-2` comes after `guest-1`,
+    /// `fleet-20-2of4` is the second of equal parts, all others begin at 0.
+    pub(crate) fn of_entries(
+        entries: &[(&str, f64)],
+        seed: u64,
+        concentration: Option<Concentration>,
+    ) -> Result<Self, FleetError> {
+        let mut shared = 0.0;
+        let fleets = entries.iter().map(|&(name, rate)| {
+            check_rate(rate)?;
+            let part = name.rsplit_once('-').and_then(|(_, part)| part.split_once("of"));
+            let from = if name.starts_with("guest-") {
+                shared
+            } else {
+                part.and_then(|(part, _)| part.parse::<u32>().ok())
+                    .map_or(0.0, |part| f64::from(part.saturating_sub(1)) * rate)
+            };
+            if name.starts_with("guest-") {
+                shared += rate;
+            }
+            Ok(Fleet { name: name.to_owned(), from, to: (from + rate).min(1.0) })
+        });
+        let fleets = Self::new(fleets.collect::<Result<_, _>>()?, seed)?;
+        match concentration {
+            Some(concentration) => fleets.concentrated(concentration),
+            None => Ok(fleets),
+        }
+    }
+
     fn new(fleets: Vec<Fleet>, seed: u64) -> Result<Self, FleetError> {
         if fleets.len() > MAX_FLEETS {
             return Err(FleetError::Count(fleets.len()));

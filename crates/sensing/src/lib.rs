@@ -9,6 +9,7 @@ mod import;
 mod journey;
 pub mod matching;
 pub mod osm;
+mod passages;
 pub mod pneuma;
 mod recordings;
 mod scale_up;
@@ -35,6 +36,7 @@ pub use features::{
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
 pub use journey::{Breaks, LastSeen, SampleError, check_sample};
+pub use passages::{PassageCollector, PassagesError, read_passages};
 pub use recordings::{
     HeldSteps, LEAST_RECORDINGS, Recording, RecordingWatch, Split, StepRange, split,
     split_by_recording,

@@ -3,7 +3,7 @@
 //! 1. [`units`](crate::Metres): metres, seconds, veh/km/lane … as types.
 //! 2. [`Network`]: links and turns, with [`Signal`]s and [`LoopDetector`]s, read from a
 //!    [network file](parse_network), or made by [`corridor`] and [`grid`].
-//! 3. [`VehicleSample`] and [`LoopCount`]: what sensors report.
+//! 3. [`VehicleSample`] and [`LoopCount`]: what sensors report; [`Passage`]: a vehicle's way over a link.
 //! 4. [`cut`] and [`Totals`]: Edie's definitions, from samples to [`LinkState`].
 //! 5. [`FundamentalDiagram`]: how density, flow and speed hang together.
 //!
@@ -19,6 +19,7 @@ mod network;
 mod network_file;
 mod network_hash;
 mod observation;
+mod passage;
 mod signal;
 mod state;
 mod units;
@@ -38,6 +39,7 @@ pub use network_file::{
 };
 pub use network_hash::{network_file_hash, network_hash};
 pub use observation::{LoopCount, Samples, VehicleClass, VehicleId, VehicleSample};
+pub use passage::{Mark, Passage, Queued};
 pub use signal::{Aspect, Phase, Signal};
 pub use state::{LinkState, Step, StepClock};
 pub use units::{Metres, MetresPerSecond, Seconds, VehPerHour, VehPerKmLane, VehPerMinLane};

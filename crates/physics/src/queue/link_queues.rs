@@ -1,0 +1,477 @@
+//! A link's queues, cycle after cycle.
+
+use traffic::Passage;
+
+use super::profile::Profile;
+use super::program::{Outcome, Problem, Terms, cholesky, variance};
+use super::relation::Relations;
+use super::road::{QueueError, Road, positive};
+use super::tally::Tally;
+use super::usual::Usual;
+
+/// What is known of a link besides the fleet's passages.
+#[derive(Clone, Debug)]
+pub struct Knowledge {
+    /// The fleet's share of all vehicles.
+    pub rate: f64,
+    /// What queue positions say.
+    pub relations: Relations,
+    /// By slot of the cycle, the share of the lanes that may leave; all always, if not known.
+    pub open: Option<Vec<f64>>,
+    /// A loop on the link.
+    pub loop_curve: Option<LoopCurve>,
+}
+
+/// Counts of a loop across all lanes, interval after interval.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopCurve {
+    /// Metres to the stop line.
+    pub distance: f64,
+    /// When the first interval begins.
+    pub begin: f64,
+    /// Length of an interval in seconds.
+    pub interval: f64,
+    /// Vehicles in each interval; none where the loop did not report.
+    pub counts: Vec<Option<f64>>,
+}
+
+/// A link in a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepQueue {
+    /// Mean number of vehicles on the link.
+    pub vehicles: f64,
+    /// Its variance.
+    pub vehicles_variance: f64,
+    /// Vehicles a second, mean over the link.
+    pub flow: f64,
+    /// Its variance.
+    pub flow_variance: f64,
+    /// Whether the fleet was on the link in that cycle and the program was solved; else these are
+    /// usual values.
+    pub measured: bool,
+}
+
+/// How a cycle came out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CycleReport {
+    /// When it begins.
+    pub begin: f64,
+    /// Vehicles of the fleet on the link in it.
+    pub fleet: usize,
+    /// How the program came out.
+    pub outcome: Outcome,
+    /// The largest distance from the stop line to the back of the queue.
+    pub longest: f64,
+}
+
+/// Relations of one cycle share their errors: lanes differ for all of them. So many weigh half.
+const SHARED: f64 = 20.0;
+/// Whoever is counted now is still there half a minute later: counts in a row are no news.
+const SAME_VEHICLES: f64 = 30.0;
+/// A queue position this many standard deviations off is set aside.
+const CONTRADICTION: f64 = 5.0;
+/// Least variance of what others do in a slot, vehicles² a second.
+const RESTLESSNESS: f64 = 0.02;
+/// Loops miss or double a vehicle now and then.
+const LOOP_SLACK: f64 = 2.0;
+/// Slots before and after a cycle at most.
+const MOST_AROUND: usize = 40;
+
+/// All that is needed to solve a link's cycles.
+pub struct LinkQueues<'a> {
+    road: Road,
+    tally: &'a Tally,
+    /// In order of entering.
+    passages: &'a [Passage],
+    knowledge: &'a Knowledge,
+    usual: Usual,
+    /// Slots before and after a cycle that are solved with it.
+    around: usize,
+    /// The longest that any vehicle stayed.
+    longest_stay: f64,
+}
+
+/// The stretch of slots of a problem.
+#[derive(Clone, Copy)]
+struct Window {
+    first: usize,
+    slots: usize,
+    begin: f64,
+    slot: f64,
+}
+
+impl Window {
+    /// The curve of those who entered, at the border of slots.
+    fn entered(&self, border: usize) -> usize {
+        border
+    }
+
+    /// The curve of those who left.
+    fn left(&self, border: usize) -> usize {
+        self.slots + 1 + border
+    }
+
+    /// A curve between borders; none outside.
+    fn at(&self, curve: fn(&Self, usize) -> usize, time: f64) -> Option<[(usize, f64); 2]> {
+        let place = (time - self.begin) / self.slot;
+        if !(place >= 0.0 && place <= self.slots as f64) {
+            return None;
+        }
+        let border = (place as usize).min(self.slots - 1);
+        let share = place - border as f64;
+        Some([(curve(self, border), 1.0 - share), (curve(self, border + 1), share)])
+    }
+}
+
+impl<'a> LinkQueues<'a> {
+    /// Of a link, with passages in order of entering.
+    pub fn new(
+        road: Road,
+        tally: &'a Tally,
+        passages: &'a [Passage],
+        knowledge: &'a Knowledge,
+    ) -> Result<Self, QueueError> {
+        positive("penetration rate", knowledge.rate)?;
+        if knowledge.rate > 1.0 {
+            let (found, expected) = (knowledge.rate, "at most 1");
+            return Err(QueueError::Number { what: "penetration rate", found, expected });
+        }
+        if let Some(index) = passages.windows(2).position(|two| two[0].entered > two[1].entered) {
+            let problem = "found one that enters before it, expected them in order of entering";
+            return Err(QueueError::Passage { index: index + 1, problem });
+        }
+        let mut usual = Usual::of(tally, knowledge.rate);
+        if let Some(curve) = &knowledge.loop_curve {
+            usual.level_by(tally, &curve.in_slots(tally), knowledge.rate);
+        }
+        let lag = (road.length / road.wave_speed / tally.slot).ceil() as usize;
+        let around = lag.max(tally.per_cycle / 3).min(MOST_AROUND);
+        let end = tally.start_of(tally.cycles());
+        let stays = passages.iter().map(|passage| passage.left.unwrap_or(end) - passage.entered);
+        let longest_stay = stays.fold(0.0, f64::max);
+        Ok(Self { road, tally, passages, knowledge, usual, around, longest_stay })
+    }
+
+    /// Solves a cycle.
+    pub fn cycle(&self, cycle: usize) -> (Profile, CycleReport, Vec<[f64; 2]>) {
+        let window = self.window(cycle);
+        let near = self.near(window.begin, window.begin + window.slots as f64 * window.slot);
+        let begin = self.tally.start_of(cycle);
+        let end = begin + self.tally.per_cycle as f64 * self.tally.slot;
+        let fleet = near.iter().filter(|passage| touches(passage, begin, end)).count();
+        let mut problem = self.problem(&window);
+        let relations = problem.measured.len();
+        self.weigh_queued(&window, near, &mut problem);
+        let limits = problem.limits.len();
+        self.limit_by_loop(&window, &mut problem);
+        let (solution, outcome) = solve(&mut problem, relations, limits);
+        let borders = window.slots + 1;
+        let (entered, left) = match solution {
+            Some(mut unknowns) => {
+                unknowns.truncate(2 * borders);
+                let left = unknowns.split_off(borders);
+                (unknowns, left)
+            }
+            None => self.usual_curves(&window),
+        };
+        let profile =
+            Profile { road: self.road, begin: window.begin, slot: window.slot, entered, left };
+        let steps = (0..=self.tally.per_cycle).map(|s| begin + s as f64 * self.tally.slot);
+        let longest = steps.map(|time| profile.back(time)).fold(0.0, f64::max);
+        let variances = self.variances(&window, &problem);
+        (profile, CycleReport { begin, fleet, outcome, longest }, variances)
+    }
+
+    /// Solves all cycles and takes means over steps of a length, from the first, numbered from time
+    /// zero.
+    pub fn steps(
+        &self,
+        first: i64,
+        count: usize,
+        length: f64,
+    ) -> (Vec<StepQueue>, Vec<CycleReport>) {
+        let mut steps = vec![StepQueue { measured: true, ..StepQueue::default() }; count];
+        let mut covered = vec![0.0; count];
+        let mut reports = Vec::with_capacity(self.tally.cycles());
+        for cycle in 0..self.tally.cycles() {
+            let (profile, report, variances) = self.cycle(cycle);
+            let end = report.begin + self.tally.per_cycle as f64 * self.tally.slot;
+            let measured = report.fleet > 0 && report.outcome != Outcome::Failed;
+            reports.push(report);
+            let mut begin = report.begin.max(first as f64 * length);
+            while begin < end {
+                let number = (begin / length).floor() as i64;
+                let until = ((number + 1) as f64 * length).min(end);
+                let Some(step) = usize::try_from(number - first).ok().filter(|&at| at < count)
+                else {
+                    break;
+                };
+                // Rounding may leave nothing of a step.
+                if until <= begin {
+                    begin = (number + 1) as f64 * length;
+                    continue;
+                }
+                let seconds = until - begin;
+                let border = ((0.5 * (begin + until) - profile.begin) / profile.slot).round();
+                let [vehicles, flow] = variances
+                    .get((border.max(0.0)) as usize)
+                    .or(variances.last())
+                    .copied()
+                    .unwrap_or([f64::MAX; 2]);
+                let sum = &mut steps[step];
+                sum.vehicles += profile.vehicle_seconds(begin, until);
+                sum.vehicles_variance += vehicles * seconds;
+                sum.flow += profile.passed(begin, until);
+                sum.flow_variance += flow * seconds;
+                sum.measured &= measured;
+                covered[step] += seconds;
+                begin = until;
+            }
+        }
+        for (step, covered) in steps.iter_mut().zip(covered) {
+            if covered > 0.0 {
+                step.vehicles /= covered;
+                step.vehicles_variance /= covered;
+                step.flow /= covered;
+                step.flow_variance /= covered;
+            } else {
+                step.measured = false;
+            }
+        }
+        (steps, reports)
+    }
+
+    fn window(&self, cycle: usize) -> Window {
+        let tally = self.tally;
+        let first = (cycle * tally.per_cycle).saturating_sub(self.around);
+        let last = ((cycle + 1) * tally.per_cycle + self.around).min(tally.entered.len());
+        let begin = tally.begin + first as f64 * tally.slot;
+        Window { first, slots: last - first, begin, slot: tally.slot }
+    }
+
+    /// Passages that touch a time.
+    fn near(&self, begin: f64, end: f64) -> &'a [Passage] {
+        let first = self.passages.partition_point(|p| p.entered < begin - self.longest_stay);
+        let last = self.passages.partition_point(|p| p.entered < end);
+        &self.passages[first.min(last)..last]
+    }
+
+    /// Slots and counts, which every cycle has.
+    fn problem(&self, window: &Window) -> Problem {
+        let (tally, usual, rate) = (self.tally, &self.usual, self.knowledge.rate);
+        let others = 1.0 - rate;
+        // One more for the count of a loop at the window's begin.
+        let mut problem = Problem::new(2 * (window.slots + 1) + 1);
+        let restless = RESTLESSNESS * window.slot;
+        for slot in 0..window.slots {
+            let at = window.first + slot;
+            let [entered, left] = [Window::entered, Window::left].map(|curve| {
+                Terms::default()
+                    .and(&[(curve(window, slot + 1), 1.0)])
+                    .less(&[(curve(window, slot), 1.0)])
+            });
+            let sides = [
+                (entered, tally.entered[at], usual.entering[at]),
+                (left, tally.left[at], usual.leaving[at]),
+            ];
+            for (terms, own, usual) in sides {
+                let mean = others * usual;
+                problem.weigh(terms, own + mean, 1.0 / (mean + restless));
+                problem.limit(Terms::default().less(terms.all()), -own);
+            }
+            let open =
+                self.knowledge.open.as_ref().map_or(1.0, |open| open[at % open.len().max(1)]);
+            let most = self.road.capacity * window.slot * open;
+            // Drivers may be quicker than the diagram; half a vehicle keeps the limits apart.
+            problem.limit(left, most.max(tally.left[at] + 0.5));
+        }
+        for border in 0..=window.slots {
+            let at = window.first + border;
+            let terms = Terms::default()
+                .and(&[(window.entered(border), 1.0)])
+                .less(&[(window.left(border), 1.0)]);
+            let own = tally.present[at];
+            let chance = usual.present[at].max(0.5) * others / rate + 0.5;
+            problem.weigh(terms, own / rate, window.slot / SAME_VEHICLES / chance);
+            problem.limit(Terms::default().less(terms.all()), -own);
+            problem.limit(terms, self.road.room().max(own + 1.0));
+        }
+        // The curves count from the window's begin.
+        problem.weigh(Terms::default().and(&[(window.left(0), 1.0)]), 0.0, 1.0);
+        // So that every unknown has a place, with a loop or without.
+        let count = 2 * (window.slots + 1);
+        problem.weigh(Terms::default().and(&[(count, 1.0)]), 0.0, 1e-6);
+        problem
+    }
+
+    /// Queue positions of the fleet.
+    fn weigh_queued(&self, window: &Window, near: &[Passage], problem: &mut Problem) {
+        let wave = self.road.wave_speed;
+        let cycles = window.slots as f64 / self.tally.per_cycle as f64;
+        let queued = near.iter().filter(|passage| passage.queued.is_some()).count() as f64;
+        let share = 1.0 / (1.0 + queued / cycles / SHARED);
+        for passage in near {
+            let Some(queued) = passage.queued else { continue };
+            let joined = queued.joined;
+            if let (Some(entered), Some(ahead)) = (
+                window.at(Window::entered, passage.entered),
+                window.at(Window::left, joined.time - joined.distance / wave),
+            ) {
+                let (value, weight) =
+                    self.knowledge.relations.joining.at(self.road.standing(joined.distance));
+                problem.weigh(Terms::default().and(&entered).less(&ahead), value, weight * share);
+            }
+            let (released, Some(left)) = (queued.released, passage.left) else { continue };
+            let start = released.time.min(left) - released.distance / wave;
+            if let (Some(left), Some(ahead)) =
+                (window.at(Window::left, left), window.at(Window::left, start))
+            {
+                let (value, weight) =
+                    self.knowledge.relations.leaving.at(self.road.standing(released.distance));
+                problem.weigh(Terms::default().and(&left).less(&ahead), value, weight * share);
+            }
+        }
+    }
+
+    /// Whoever crossed the loop has entered and has left or stands between loop and stop line.
+    fn limit_by_loop(&self, window: &Window, problem: &mut Problem) {
+        let Some(curve) = &self.knowledge.loop_curve else { return };
+        let base = 2 * (window.slots + 1);
+        let end = window.begin + window.slots as f64 * window.slot;
+        let ahead = self.road.standing(curve.distance);
+        let behind = self.road.room() - ahead;
+        let first = ((window.begin - curve.begin) / curve.interval).ceil().max(0.0) as usize;
+        let mut count = 0.0;
+        for interval in first..curve.counts.len() {
+            let time = curve.begin + interval as f64 * curve.interval;
+            let (Some(entered), Some(left)) =
+                (window.at(Window::entered, time), window.at(Window::left, time))
+            else {
+                break;
+            };
+            debug_assert!(time <= end + window.slot);
+            let crossed = [(base, 1.0)];
+            // left ≤ crossed ≤ left + room ahead, crossed ≤ entered ≤ crossed + room behind.
+            let least = Terms::default().and(&left).less(&crossed);
+            problem.limit(least, count + LOOP_SLACK);
+            problem.limit(Terms::default().less(least.all()), ahead + LOOP_SLACK - count);
+            let most = Terms::default().and(&entered).less(&crossed);
+            problem.limit(Terms::default().less(most.all()), LOOP_SLACK - count);
+            problem.limit(most, count + behind + LOOP_SLACK);
+            // From here on nothing is known.
+            let Some(more) = curve.counts[interval] else { break };
+            count += more;
+        }
+    }
+
+    /// What would be usual, where nothing can be solved.
+    fn usual_curves(&self, window: &Window) -> (Vec<f64>, Vec<f64>) {
+        let usual = &self.usual;
+        let mut left = vec![0.0];
+        let mut sum = 0.0;
+        for slot in 0..window.slots {
+            sum += usual.leaving[window.first + slot];
+            left.push(sum);
+        }
+        let present = |border: usize| usual.present[window.first + border].min(self.road.room());
+        let entered =
+            left.iter().enumerate().map(|(border, left)| left + present(border)).collect();
+        (entered, left)
+    }
+
+    /// Variances of the vehicles on the link and of the flow, at the borders of slots, were there no
+    /// limits: these only make them smaller.
+    fn variances(&self, window: &Window, problem: &Problem) -> Vec<[f64; 2]> {
+        let unknowns = 2 * (window.slots + 1) + 1;
+        let Some(factor) = cholesky(problem.hessian(), unknowns) else {
+            let usual = &self.usual.present[window.first..];
+            return usual.iter().take(window.slots + 1).map(|n| [n * n + 1.0, n + 1.0]).collect();
+        };
+        let mut scratch = Vec::new();
+        let mut of = |terms: Terms| variance(&factor, unknowns, &terms, &mut scratch);
+        (0..=window.slots)
+            .map(|border| {
+                let here = Terms::default()
+                    .and(&[(window.entered(border), 1.0)])
+                    .less(&[(window.left(border), 1.0)]);
+                let (before, after) = (border.saturating_sub(1), (border + 1).min(window.slots));
+                let seconds = (after - before) as f64 * window.slot;
+                let passed = [window.entered(after), window.left(after)].map(|u| (u, 0.5));
+                let earlier = [window.entered(before), window.left(before)].map(|u| (u, 0.5));
+                let flow = of(Terms::default().and(&passed).less(&earlier));
+                [of(here), flow / (seconds * seconds)]
+            })
+            .collect()
+    }
+}
+
+/// Solves; what contradicts all else is left out: queue positions (measurements from `relations` on),
+/// then the loop (limits from `limits` on).
+fn solve(problem: &mut Problem, relations: usize, limits: usize) -> (Option<Vec<f64>>, Outcome) {
+    let hessian = problem.hessian();
+    let mut outcome = Outcome::Solved;
+    let mut solution = problem.solve(&hessian);
+    if solution.is_none() && problem.limits.len() > limits {
+        problem.limits.truncate(limits);
+        solution = problem.solve(&hessian);
+        outcome = Outcome::WithoutLoop;
+    }
+    let Some(unknowns) = solution else { return (None, Outcome::Failed) };
+    let off: Vec<usize> = (relations..problem.measured.len())
+        .filter(|&at| problem.residual(at, &unknowns).abs() > CONTRADICTION)
+        .collect();
+    if off.is_empty() {
+        return (Some(unknowns), outcome);
+    }
+    for at in off.iter().rev() {
+        problem.measured.swap_remove(*at);
+    }
+    match problem.solve(&problem.hessian()) {
+        Some(again) if outcome == Outcome::Solved => (Some(again), Outcome::SetAside(off.len())),
+        Some(again) => (Some(again), outcome),
+        None => (Some(unknowns), outcome),
+    }
+}
+
+fn touches(passage: &Passage, begin: f64, end: f64) -> bool {
+    passage.entered < end && passage.left.is_none_or(|left| left > begin)
+}
+
+impl LoopCurve {
+    /// Checks its numbers.
+    pub fn check(&self) -> Result<(), QueueError> {
+        positive("interval of the loop", self.interval)?;
+        let wrong =
+            self.counts.iter().flatten().find(|count| !(**count >= 0.0 && count.is_finite()));
+        match wrong {
+            Some(&found) => {
+                Err(QueueError::Number { what: "loop count", found, expected: "0 or more" })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Counts by slot: each interval spread evenly.
+    fn in_slots(&self, tally: &Tally) -> Vec<Option<f64>> {
+        let mut slots: Vec<Option<f64>> = vec![Some(0.0); tally.left.len()];
+        for (at, slot) in slots.iter_mut().enumerate() {
+            let begin = tally.begin + at as f64 * tally.slot;
+            let end = begin + tally.slot;
+            let mut sum = Some(0.0);
+            let mut time = begin;
+            while time < end {
+                let interval = ((time - self.begin) / self.interval).floor();
+                let until = (self.begin + (interval + 1.0) * self.interval).min(end);
+                let known = (interval >= 0.0).then(|| self.counts.get(interval as usize)).flatten();
+                sum = match (sum, known.copied().flatten()) {
+                    (Some(sum), Some(count)) => Some(sum + count * (until - time) / self.interval),
+                    _ => None,
+                };
+                // Rounding may leave a border where it was.
+                time = if until > time { until } else { end };
+            }
+            *slot = sum;
+        }
+        slots
+    }
+}
