@@ -1,7 +1,33 @@
 //! Secure products of one party's matrix with another party's vectors, and noise that is drawn once.
-mod kernel;
+//!
+//! ```text
+//! values ► clipped, noised once, on a grid ► encrypted blocks ─► products that only one party can read
+//!          noise                fixed_point   rlwe · ipfe · plain        product
+//! ```
+//!
+//! 1. [`product`]: what the parties do, as traits without I/O: [`Host`], [`Guest`], [`Answerer`].
+//! 2. [`fixed_point`]: real numbers as whole numbers whose products cannot overflow.
+//! 3. [`rlwe`]: lattice encryption, the default; [`ipfe`]: functional encryption with a key authority;
+//!    [`plain`]: nothing hidden, for tests.
+//! 4. [`noise`]: the discrete Gaussian, the (ε, δ) of noise drawn once, and vectors that carry theirs.
+//! 5. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.
+//!
+//! This crate knows nothing of traffic, of models, or of networks. What it hides, from whom and under which
+//! assumptions is in docs/sealed.md, and so is what it does not hide: **exact products give the vectors
+//! away** after enough of them, whatever the encryption. Encrypt noised vectors.
+
 pub mod fixed_point;
+pub mod ipfe;
+mod kernel;
+pub mod noise;
+pub mod plain;
 pub mod product;
 pub mod random;
 pub mod rlwe;
 pub mod wire;
+
+pub use fixed_point::Grid;
+pub use product::{
+    Agreement, AnsweredBy, Answerer, BlockId, BlockProducts, Guest, Host, Matrix, SealedError,
+};
+pub use random::Randomness;

@@ -13,6 +13,7 @@
 //! in the product is Σ_j w_j u_j: a weight of another row would have to be moved by `width` places or more to
 //! get there, and u moves it by less. So one product of polynomials does ⌊8192/width⌋ rows.
 
+mod accumulate;
 pub(crate) mod codec;
 mod guest;
 mod host;
@@ -36,5 +37,7 @@ pub(crate) fn row_places(width: usize, rows: usize) -> impl Iterator<Item = usiz
     (0..rows.min(rows_per_poly(width))).map(move |row| row * width + width - 1)
 }
 
+#[cfg(test)]
+mod hiding_tests;
 #[cfg(test)]
 mod tests;

@@ -75,7 +75,7 @@ pub enum Kind {
     IpfeQuestion = 18,
     /// Function keys.
     IpfeAnswer = 19,
-    /// A block in the clear.
+    /// The name of a block in the clear.
     PlainUpload = 32,
     /// Rows in the clear.
     PlainQuestion = 33,
@@ -129,7 +129,11 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Checks the header.
-    pub(crate) fn new(what: &'static str, kind: Kind, bytes: &'a [u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn new(
+        what: &'static str,
+        kind: Kind,
+        bytes: &'a [u8],
+    ) -> Result<Self, DecodeError> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {
             return Err(DecodeError::Length { what, found: bytes.len(), expected: HEADER });
         };
@@ -182,6 +186,11 @@ impl<'a> Reader<'a> {
             Ok(count) if (1..=most).contains(&count) => Ok(count),
             _ => Err(out_of_range(what, found, format!("1 to {most}"))),
         }
+    }
+
+    /// Bytes that are left.
+    pub(crate) fn remaining(&self) -> usize {
+        self.rest.len()
     }
 
     /// Nothing may be left.

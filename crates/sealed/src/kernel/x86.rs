@@ -157,7 +157,8 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn rest(self, y: Self, q: Self, p: Self) -> Self {
         let h = self.mul(y);
-        let l = unsafe { Self(_mm256_fmsub_pd(self.0, y.0, h.0), _mm256_fmsub_pd(self.1, y.1, h.1)) };
+        let l =
+            unsafe { Self(_mm256_fmsub_pd(self.0, y.0, h.0), _mm256_fmsub_pd(self.1, y.1, h.1)) };
         h.minus_product(q, p).add(l)
     }
     #[inline(always)]

@@ -5,10 +5,12 @@ use std::fmt;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::codec::expand;
-use super::message::{Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload};
+use super::message::{
+    Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
+};
 use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, Ring, ring};
+use super::row_places;
 use super::transform::DEGREE;
-use super::{row_places, rows_per_poly};
 use crate::kernel::{LANES, Lanes, ROUND, Vectorised, vectorise};
 use crate::product::{Agreement, Answerer, BlockId, Guest, SealedError, misuse, peer};
 use crate::random::Randomness;
@@ -17,7 +19,7 @@ use crate::random::Randomness;
 pub struct RlweGuest {
     agreement: Agreement,
     /// The secret key, transformed.
-    key: [Poly; PRIMES],
+    pub(super) key: [Poly; PRIMES],
     public: PublicKey,
     random: Randomness,
 }
@@ -85,22 +87,27 @@ impl RlweGuest {
     }
 
     fn decrypt_poly(&self, sealed: &Sealed, numbers: &mut Vec<u64>) {
-        let transform = &ring().transforms[0];
-        let p = transform.modulus();
-        let mut phase = Poly::zero();
-        for (x, &residue) in phase.0.iter_mut().zip(&sealed.c1) {
-            *x = p.reduce(residue as f64);
-        }
-        transform.forward(&mut phase.0);
-        vectorise(MultiplyInto { prime: 0, x: &mut phase.0, y: &self.key[0].0 });
-        transform.inverse(&mut phase.0);
         let to_plain = (1u64 << PLAIN_BITS) as f64 / PRIME[0] as f64;
-        for (place, &c0) in row_places(self.agreement.width, sealed.c0.len()).zip(&sealed.c0) {
-            let residue = p.reduce(phase.0[place] + c0 as f64);
+        for phase in self.phases(sealed) {
             // The noise stays a quarter of a unit away from the next number, this rounding 2^-12.
-            let number = (residue * to_plain + ROUND) - ROUND;
+            let number = (phase * to_plain + ROUND) - ROUND;
             numbers.push(number as i64 as u64 & ((1 << PLAIN_BITS) - 1));
         }
+    }
+
+    /// c0 + c1·s where a product is, modulo the first prime: the number, scaled, and noise.
+    pub(super) fn phases(&self, sealed: &Sealed) -> Vec<f64> {
+        let transform = &ring().transforms[0];
+        let p = transform.modulus();
+        let mut masked = Poly::zero();
+        for (x, &residue) in masked.0.iter_mut().zip(&sealed.c1) {
+            *x = p.reduce(residue as f64);
+        }
+        transform.forward(&mut masked.0);
+        vectorise(MultiplyInto { prime: 0, x: &mut masked.0, y: &self.key[0].0 });
+        transform.inverse(&mut masked.0);
+        let places = row_places(self.agreement.width, sealed.c0.len()).zip(&sealed.c0);
+        places.map(|(place, &c0)| p.reduce(masked.0[place] + c0 as f64)).collect()
     }
 }
 
@@ -135,7 +142,6 @@ impl Answerer for RlweGuest {
         let Agreement { width, most_rows, .. } = self.agreement;
         let Question(products) =
             Question::decode(question, width, most_rows).map_err(peer("question"))?;
-        debug_assert!(products.polys.iter().all(|poly| poly.c0.len() <= rows_per_poly(width)));
         let masked = self.decrypt(&products);
         Ok(Answer { exchange: products.exchange, masked }.encode())
     }

@@ -5,16 +5,16 @@ use std::fmt;
 use rustc_hash::FxHashMap;
 use zeroize::Zeroize;
 
-use super::codec::expand;
+use super::accumulate::{Expanded, Sums};
 use super::guest::centred;
 use super::message::{
     Answer, Grant, MOST_SCALE, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
 };
-use super::ring::{FLOOD_BITS, PLAIN_BITS, PLAIN_LIMIT, PRIMES, Poly, ring};
+use super::ring::{FLOOD_BITS, PLAIN_BITS, PLAIN_LIMIT, Poly, ring};
 use super::transform::DEGREE;
 use super::{row_places, rows_per_poly};
 use crate::fixed_point::{FixedPointError, RowScale};
-use crate::kernel::{LANES, Lanes, ROUND, Vectorised, vectorise};
+use crate::kernel::ROUND;
 use crate::product::{
     Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
 };
@@ -66,6 +66,42 @@ impl RlweHost {
         self.blocks.get(&block).ok_or(SealedError::Unknown(block))
     }
 
+    /// The encrypted products, not yet hidden, and the scales of the rows.
+    pub(super) fn products(
+        &self,
+        matrix: &Matrix<'_>,
+    ) -> Result<(Vec<Sums>, Vec<RowScale>), SealedError> {
+        let columns = matrix.columns(&self.agreement)?;
+        let Agreement { width, grid, .. } = self.agreement;
+        let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
+        let scales = rows
+            .iter()
+            .map(|row| RowScale::new(row, &grid, PLAIN_LIMIT))
+            .collect::<Result<Vec<_>, FixedPointError>>()?;
+        let per_poly = rows_per_poly(width);
+        let mut sums: Vec<Sums> =
+            (0..matrix.rows.div_ceil(per_poly)).map(|_| Sums::zero()).collect();
+        let mut ciphertext = Expanded::new();
+        let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
+        for (number, &block) in matrix.blocks.iter().enumerate() {
+            ciphertext.fill(self.block(block)?);
+            let parts = rows.chunks(per_poly).zip(scales.chunks(per_poly));
+            for (sums, (rows, scales)) in sums.iter_mut().zip(parts) {
+                weights.0[rows.len() * width..].fill(0.0);
+                let places = weights.0.chunks_exact_mut(width);
+                for (place, (row, scale)) in places.zip(rows.iter().zip(scales)) {
+                    // Backwards: the product of a row with its block gathers at the last place.
+                    let entries = row[number * width..][..width].iter();
+                    for (weight, &entry) in place.iter_mut().rev().zip(entries) {
+                        *weight = scale.weight(entry);
+                    }
+                }
+                sums.add(&weights, &mut scratch, &ciphertext, number);
+            }
+        }
+        Ok((sums, scales))
+    }
+
     /// Adds Enc_pk(0), the plaintexts and flooding noise; switches to one prime; keeps what is needed.
     ///
     /// Without Enc_pk(0), c1 = Σ w_b·c1_b would be linear in the rows, and the guest knows every c1_b.
@@ -74,17 +110,7 @@ impl RlweHost {
         let blind = Poly::ternary(&mut self.random);
         let noise0 = Poly::error(&mut self.random);
         let noise1 = Poly::error(&mut self.random);
-        let mut scratch = Poly::zero();
-        for prime in 0..PRIMES {
-            let transform = &ring.transforms[prime];
-            let [sum0, sum1] = &mut sums.0[prime];
-            let factors = &self.public.0[prime];
-            scratch.0.copy_from_slice(&*blind.0);
-            let weights = &mut scratch.0;
-            vectorise(Accumulate { prime, weights, factors, sums: [sum0, sum1], reduce: true });
-            transform.inverse(&mut sum0.0);
-            transform.inverse(&mut sum1.0);
-        }
+        sums.blind(&blind, &self.public);
         let [[a0, a1], [b0, b1], [d0, d1]] = &sums.0;
         let c1 = (0..DEGREE)
             .map(|i| ring.switch([a1, b1, d1].map(|sum| sum.0[i] + noise1.0[i])))
@@ -125,36 +151,10 @@ impl Host for RlweHost {
     }
 
     fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError> {
-        let columns = matrix.columns(&self.agreement)?;
-        let Agreement { width, grid, .. } = self.agreement;
-        let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
-        let scales = rows
-            .iter()
-            .map(|row| RowScale::new(row, &grid, PLAIN_LIMIT))
-            .collect::<Result<Vec<_>, FixedPointError>>()?;
-        let per_poly = rows_per_poly(width);
-        let mut sums: Vec<Sums> =
-            (0..matrix.rows.div_ceil(per_poly)).map(|_| Sums::zero()).collect();
-        let mut ciphertext = Expanded::new();
-        let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
-        for (number, &block) in matrix.blocks.iter().enumerate() {
-            ciphertext.fill(self.block(block)?);
-            let parts = rows.chunks(per_poly).zip(scales.chunks(per_poly));
-            for (sums, (rows, scales)) in sums.iter_mut().zip(parts) {
-                weights.0[rows.len() * width..].fill(0.0);
-                let places = weights.0.chunks_exact_mut(width);
-                for (place, (row, scale)) in places.zip(rows.iter().zip(scales)) {
-                    // Backwards: the product of a row with its block gathers at the last place.
-                    let entries = row[number * width..][..width].iter();
-                    for (weight, &entry) in place.iter_mut().rev().zip(entries) {
-                        *weight = scale.weight(entry);
-                    }
-                }
-                sums.add(&weights, &mut scratch, &ciphertext, number);
-            }
-        }
+        let (sums, scales) = self.products(matrix)?;
         let masks: Vec<u64> =
             (0..matrix.rows).map(|_| self.random.bits() >> (64 - PLAIN_BITS)).collect();
+        let per_poly = rows_per_poly(self.agreement.width);
         let polys = sums.into_iter().zip(masks.chunks(per_poly));
         let polys = polys.map(|(sums, masks)| self.finish(sums, masks)).collect();
         self.exchange += 1;
@@ -167,9 +167,8 @@ impl Host for RlweHost {
         let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
         let Answer { exchange, masked } =
             Answer::decode(answer, self.agreement.most_rows).map_err(peer("answer"))?;
-        let wrong = |what, found: u64, expected: u64| {
-            peer("answer")(out_of_range(what, found, expected))
-        };
+        let wrong =
+            |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
         if exchange != self.exchange {
             return Err(wrong("exchange of the answer", exchange, self.exchange));
         }
@@ -197,7 +196,8 @@ impl Host for RlweHost {
         let mut ciphertext = Expanded::new();
         let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
         let coefficients = products.coefficients.chunks_exact(products.rows * width);
-        for (number, (&block, coefficients)) in products.blocks.iter().zip(coefficients).enumerate() {
+        for (number, (&block, coefficients)) in products.blocks.iter().zip(coefficients).enumerate()
+        {
             ciphertext.fill(self.block(block)?);
             let first = number * products.rows;
             for poly in first / per_poly..=(first + products.rows - 1) / per_poly {
@@ -274,83 +274,5 @@ impl Drop for Pending {
 impl fmt::Debug for RlweHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RlweHost({} blocks, exchange {}, …)", self.blocks.len(), self.exchange)
-    }
-}
-
-/// A ciphertext or public key with both halves, transformed: c0 and c1 for each prime.
-struct Expanded([[Box<[f64; DEGREE]>; 2]; PRIMES]);
-
-impl Expanded {
-    fn new() -> Self {
-        Self(std::array::from_fn(|_| std::array::from_fn(|_| Box::new([0.0; DEGREE]))))
-    }
-
-    fn fill(&mut self, half: &SeededHalf) {
-        for (prime, [c0, c1]) in self.0.iter_mut().enumerate() {
-            half.residues(prime, c0);
-            expand(&half.seed, prime, c1);
-        }
-    }
-}
-
-/// Σ w_b·c_b, transformed: c0 and c1 for each prime.
-struct Sums([[Poly; 2]; PRIMES]);
-
-impl Sums {
-    fn zero() -> Self {
-        Self(std::array::from_fn(|_| std::array::from_fn(|_| Poly::zero())))
-    }
-
-    /// Adds the product of a ciphertext with weights; `number` products were added before.
-    fn add(
-        &mut self,
-        weights: &Poly,
-        scratch: &mut Poly,
-        ciphertext: &Expanded,
-        number: usize,
-    ) {
-        for (prime, (sums, factors)) in self.0.iter_mut().zip(&ciphertext.0).enumerate() {
-            let [sum0, sum1] = sums;
-            // A product adds at most 0.76 p, and 2^53 is 8 p.
-            let reduce = number % 8 == 7;
-            scratch.0.copy_from_slice(&*weights.0);
-            let weights = &mut scratch.0;
-            vectorise(Accumulate { prime, weights, factors, sums: [sum0, sum1], reduce });
-        }
-    }
-}
-
-/// Transforms the weights and adds their products with both halves of a ciphertext.
-struct Accumulate<'a> {
-    prime: usize,
-    weights: &'a mut [f64; DEGREE],
-    factors: &'a [Box<[f64; DEGREE]>; 2],
-    sums: [&'a mut Poly; 2],
-    reduce: bool,
-}
-
-impl Vectorised for Accumulate<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let transform = &ring().transforms[self.prime];
-        let p = transform.modulus().lanes::<L>();
-        transform.forward_within::<L>(self.weights);
-        let weights = self.weights.as_chunks::<LANES>().0;
-        let factors = self.factors[0].as_chunks::<LANES>().0.iter();
-        let factors = factors.zip(self.factors[1].as_chunks::<LANES>().0);
-        let [sum0, sum1] = self.sums;
-        let sums = sum0.0.as_chunks_mut::<LANES>().0.iter_mut();
-        let sums = sums.zip(sum1.0.as_chunks_mut::<LANES>().0);
-        for ((w, (f0, f1)), (s0, s1)) in weights.iter().zip(factors).zip(sums) {
-            let w = L::load(w);
-            let mut a = L::load(s0).add(p.multiply(w, L::load(f0)));
-            let mut b = L::load(s1).add(p.multiply(w, L::load(f1)));
-            if self.reduce {
-                (a, b) = (p.reduce(a), p.reduce(b));
-            }
-            a.store(s0);
-            b.store(s1);
-        }
     }
 }

@@ -253,16 +253,7 @@ impl<L: Lanes> Root<L> {
 
 #[inline(always)]
 fn load_block<L: Lanes>([a, b, c, d, e, f, g, h]: &[[f64; LANES]; LANES]) -> [L; LANES] {
-    [
-        L::load(a),
-        L::load(b),
-        L::load(c),
-        L::load(d),
-        L::load(e),
-        L::load(f),
-        L::load(g),
-        L::load(h),
-    ]
+    [L::load(a), L::load(b), L::load(c), L::load(d), L::load(e), L::load(f), L::load(g), L::load(h)]
 }
 
 impl Roots {

@@ -1,0 +1,74 @@
+//! Inner-product functional encryption with a key authority, as the paper words it.
+//!
+//! The scheme of Agrawal, Libert and Stehlé (2016) from the decisional Diffie–Hellman assumption, over the
+//! group ristretto255 with generators G and H:
+//!
+//! ```text
+//! authority   secret s, t (one pair per value)         public h_j = s_j·G + t_j·H
+//! guest       x, randomness r                           C = r·G   D = r·H   E_j = x_j·G + r·h_j
+//! authority   for weights w: key (Σ w_j s_j, Σ w_j t_j)
+//! host        Σ w_j E_j − key₁·C − key₂·D = (Σ w_j x_j)·G, and the small logarithm of that
+//! ```
+//!
+//! # Who can see what
+//!
+//! | party | sees |
+//! |---|---|
+//! | host | the products whose keys it got; a key for a unit vector is a value of the guest |
+//! | guest | nothing of the host's matrix: it is not asked |
+//! | authority | **every row of the host's matrix**; together with a ciphertext it could read all of it |
+//!
+//! So the authority must be a third party that neither host nor guest controls, and that gets no ciphertexts.
+//! If it were the guest, the guest would see A; if the host, the host could issue itself keys for unit
+//! vectors. Two parties alone are served by [`rlwe`](crate::rlwe), not by this.
+//!
+//! There is no mirror ([`Host::grant`](crate::product::Host::grant)): to decrypt, the guest would need the rows. And one question is about one
+//! block: keys for a sum over several ciphertexts would open each part of it.
+
+mod authority;
+mod guest;
+mod host;
+mod logarithm;
+pub mod message;
+mod multiply;
+
+pub use authority::Authority;
+pub use guest::IpfeGuest;
+pub use host::IpfeHost;
+pub use logarithm::LogarithmTable;
+
+use std::sync::OnceLock;
+
+use curve25519_dalek::ristretto::RistrettoPoint;
+use curve25519_dalek::scalar::Scalar;
+use zeroize::Zeroize;
+
+use crate::random::Randomness;
+
+/// The second generator: the image of a fixed stream, so that nobody knows its logarithm.
+fn second_generator() -> RistrettoPoint {
+    static POINT: OnceLock<RistrettoPoint> = OnceLock::new();
+    *POINT.get_or_init(|| {
+        let mut stream = Randomness::from_secret(b"fedtse ipfe second generator, v1");
+        let mut bytes = [0; 64];
+        stream.fill(&mut bytes);
+        RistrettoPoint::from_uniform_bytes(&bytes)
+    })
+}
+
+fn random_scalar(random: &mut Randomness) -> Scalar {
+    let mut wide = [0; 64];
+    random.fill(&mut wide);
+    let scalar = Scalar::from_bytes_mod_order_wide(&wide);
+    wide.zeroize();
+    scalar
+}
+
+/// A small whole number as a scalar, without a branch on its sign.
+fn small_scalar(x: i64) -> Scalar {
+    // x + 2^62 is never negative.
+    Scalar::from((x + (1 << 62)) as u64) - Scalar::from(1u64 << 62)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The guest: encrypts to the authority's key, and is not asked again.
+
+use std::fmt;
+
+use curve25519_dalek::ristretto::RistrettoPoint;
+use zeroize::Zeroize;
+
+use super::message::{PublicKey, Upload};
+use super::{random_scalar, second_generator, small_scalar};
+use crate::product::{Agreement, BlockId, Guest, SealedError, misuse, peer};
+use crate::random::Randomness;
+use crate::wire::out_of_range;
+
+/// A guest of functional encryption.
+pub struct IpfeGuest {
+    agreement: Agreement,
+    public: PublicKey,
+    random: Randomness,
+}
+
+impl IpfeGuest {
+    /// A guest that encrypts to this authority.
+    pub fn new(agreement: Agreement, public_key: &[u8]) -> Result<Self, SealedError> {
+        Self::with_randomness(agreement, public_key, Randomness::from_os()?)
+    }
+
+    /// The same from a given stream; one that can be repeated is for tests only.
+    pub fn with_randomness(
+        agreement: Agreement,
+        public_key: &[u8],
+        random: Randomness,
+    ) -> Result<Self, SealedError> {
+        let agreement = agreement.checked()?;
+        let public = PublicKey::decode(public_key).map_err(peer("public key"))?;
+        check_values(&public, &agreement)?;
+        Ok(Self { agreement, public, random })
+    }
+}
+
+/// A key must have as many values as were agreed.
+pub(super) fn check_values(public: &PublicKey, agreement: &Agreement) -> Result<(), SealedError> {
+    let (found, expected) = (public.0.len(), agreement.width);
+    if found == expected {
+        return Ok(());
+    }
+    Err(peer("public key")(out_of_range("values of the public key", found, expected)))
+}
+
+impl Guest for IpfeGuest {
+    /// Nothing: the key is the authority's.
+    fn opening(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError> {
+        if levels.len() != self.agreement.width {
+            return Err(misuse("values of a block", levels.len(), self.agreement.width));
+        }
+        self.agreement.grid.check(levels)?;
+        let mut r = random_scalar(&mut self.random);
+        let heads = [RistrettoPoint::mul_base(&r), r * second_generator()];
+        let values = levels
+            .iter()
+            .zip(&self.public.0)
+            .map(|(&level, h)| RistrettoPoint::mul_base(&small_scalar(level.into())) + r * h);
+        let upload = Upload { block, heads, values: values.collect() };
+        r.zeroize();
+        Ok(upload.encode())
+    }
+
+    fn take(&mut self, _grant: &[u8]) -> Result<Vec<f64>, SealedError> {
+        Err(SealedError::Unsupported(super::host::NO_MIRROR))
+    }
+}
+
+impl fmt::Debug for IpfeGuest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IpfeGuest(width {}, …)", self.agreement.width)
+    }
+}

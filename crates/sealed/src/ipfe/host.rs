@@ -1,0 +1,136 @@
+//! The host: asks the authority for keys of its rows, and decrypts the products.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::guest::check_values;
+use super::logarithm::LogarithmTable;
+use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
+use super::multiply::weighted_sum;
+use crate::fixed_point::RowScale;
+use crate::product::{
+    Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
+};
+use crate::wire::out_of_range;
+
+pub(super) const NO_MIRROR: &str =
+    "functional encryption has no products for the guest alone: it would have to see the rows";
+
+/// A host of functional encryption, for one guest.
+pub struct IpfeHost {
+    agreement: Agreement,
+    table: Arc<LogarithmTable>,
+    blocks: FxHashMap<BlockId, Upload>,
+    exchange: u64,
+    pending: Option<Pending>,
+}
+
+struct Pending {
+    block: BlockId,
+    scales: Vec<RowScale>,
+    weights: Vec<i32>,
+}
+
+impl IpfeHost {
+    /// A host whose products are found by this table: it bounds their size.
+    pub fn new(
+        agreement: Agreement,
+        public_key: &[u8],
+        table: Arc<LogarithmTable>,
+    ) -> Result<Self, SealedError> {
+        let agreement = agreement.checked()?;
+        let public = PublicKey::decode(public_key).map_err(peer("public key"))?;
+        check_values(&public, &agreement)?;
+        Ok(Self { agreement, table, blocks: FxHashMap::default(), exchange: 0, pending: None })
+    }
+}
+
+impl Host for IpfeHost {
+    fn answered_by(&self) -> AnsweredBy {
+        AnsweredBy::Authority
+    }
+
+    fn store(&mut self, upload: &[u8]) -> Result<BlockId, SealedError> {
+        let upload = Upload::decode(upload).map_err(peer("upload"))?;
+        let (block, found) = (upload.block, upload.values.len());
+        if found != self.agreement.width {
+            let width = self.agreement.width;
+            return Err(peer("upload")(out_of_range("values of the upload", found, width)));
+        }
+        if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
+            return Err(SealedError::Full { block, most: self.agreement.most_blocks });
+        }
+        self.blocks.insert(block, upload);
+        Ok(block)
+    }
+
+    fn forget(&mut self, block: BlockId) -> bool {
+        self.blocks.remove(&block).is_some()
+    }
+
+    fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError> {
+        let width = matrix.columns(&self.agreement)?;
+        let &[block] = matrix.blocks else {
+            let expected = "1: keys for a sum over several would open each part of it";
+            return Err(misuse("blocks of the matrix", matrix.blocks.len(), expected));
+        };
+        if !self.blocks.contains_key(&block) {
+            return Err(SealedError::Unknown(block));
+        }
+        // A weight must fit, too, where the grid has few levels.
+        let most = i64::from(MOST_WEIGHT) * i64::from(self.agreement.grid.levels());
+        let limit = self.table.limit().min(most);
+        let (mut scales, mut weights) = (Vec::new(), Vec::with_capacity(matrix.values.len()));
+        for row in matrix.values.chunks_exact(width) {
+            let scale = RowScale::new(row, &self.agreement.grid, limit)?;
+            weights.extend(row.iter().map(|&entry| scale.weight(entry) as i32));
+            scales.push(scale);
+        }
+        self.exchange += 1;
+        let question = Question { exchange: self.exchange, values: width, weights };
+        let bytes = question.encode();
+        self.pending = Some(Pending { block, scales, weights: question.weights });
+        Ok(bytes)
+    }
+
+    fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError> {
+        let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
+        let Answer { exchange, keys } =
+            Answer::decode(answer, self.agreement.most_rows).map_err(peer("answer"))?;
+        let wrong =
+            |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
+        if exchange != self.exchange {
+            return Err(wrong("exchange of the answer", exchange, self.exchange));
+        }
+        if keys.len() != pending.scales.len() {
+            let (found, expected) = (keys.len() as u64, pending.scales.len() as u64);
+            return Err(wrong("rows of the answer", found, expected));
+        }
+        let upload = self.blocks.get(&pending.block).ok_or(SealedError::Unknown(pending.block))?;
+        let [c, d] = &upload.heads;
+        let rows = pending.weights.chunks_exact(self.agreement.width).zip(&pending.scales);
+        let products = rows.zip(&keys).map(|((weights, scale), [first, second])| {
+            let point = weighted_sum(weights, &upload.values) - first * c - second * d;
+            let whole = self.table.logarithm(&point).ok_or_else(|| {
+                let expected = format!("at most {} in size", self.table.limit());
+                peer("answer")(out_of_range("product", "one that is larger", expected))
+            })?;
+            Ok(scale.product(whole))
+        });
+        let products = products.collect::<Result<Vec<f64>, SealedError>>()?;
+        self.pending = None;
+        Ok(products)
+    }
+
+    fn grant(&mut self, _products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
+}
+
+impl fmt::Debug for IpfeHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IpfeHost({} blocks, exchange {}, …)", self.blocks.len(), self.exchange)
+    }
+}

@@ -1,0 +1,182 @@
+//! The four messages of functional encryption.
+//!
+//! ```text
+//! PublicKey   values:u32  one point (32 bytes) per value
+//! Upload      block:u64  values:u32  C, D, one point per value
+//! Question    exchange:u64  rows:u32  values:u32  one i32 per row and value
+//! Answer      exchange:u64  rows:u32  two scalars (32 bytes each) per row
+//! ```
+
+use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
+use curve25519_dalek::scalar::Scalar;
+
+use crate::product::{BlockId, MOST_WIDTH};
+use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+
+/// The largest weight.
+pub(crate) const MOST_WEIGHT: i32 = 1 << 30;
+
+/// An authority's public key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublicKey(pub(crate) Vec<RistrettoPoint>);
+
+impl PublicKey {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::IpfePublicKey, 4 + 32 * self.0.len());
+        writer.u32(self.0.len() as u32);
+        for point in &self.0 {
+            writer.bytes(point.compress().as_bytes());
+        }
+        writer.finish()
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("public key", Kind::IpfePublicKey, bytes)?;
+        let values = reader.count("values of the public key", MOST_WIDTH)?;
+        let points = points("point of the public key", reader.bytes(32 * values)?)?;
+        reader.finish()?;
+        Ok(Self(points))
+    }
+}
+
+/// A vector, encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// Which block.
+    pub block: BlockId,
+    /// C and D.
+    pub(crate) heads: [RistrettoPoint; 2],
+    /// E.
+    pub(crate) values: Vec<RistrettoPoint>,
+}
+
+impl Upload {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::IpfeUpload, 76 + 32 * self.values.len());
+        writer.u64(self.block.0);
+        writer.u32(self.values.len() as u32);
+        for point in self.heads.iter().chain(&self.values) {
+            writer.bytes(point.compress().as_bytes());
+        }
+        writer.finish()
+    }
+
+    /// From bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("upload", Kind::IpfeUpload, bytes)?;
+        let block = BlockId(reader.u64()?);
+        let values = reader.count("values of the upload", MOST_WIDTH)?;
+        let heads = [
+            point("point of the upload", reader.array()?)?,
+            point("point of the upload", reader.array()?)?,
+        ];
+        let values = points("point of the upload", reader.bytes(32 * values)?)?;
+        reader.finish()?;
+        Ok(Self { block, heads, values })
+    }
+}
+
+/// Rows for which a host asks for keys. The authority sees them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Question {
+    pub(crate) exchange: u64,
+    pub(crate) values: usize,
+    /// Row after row.
+    pub(crate) weights: Vec<i32>,
+}
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let rows = self.weights.len() / self.values.max(1);
+        write!(f, "Question(exchange {}, {rows} rows, …)", self.exchange)
+    }
+}
+
+impl Question {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::IpfeQuestion, 16 + 4 * self.weights.len());
+        writer.u64(self.exchange);
+        writer.u32((self.weights.len() / self.values.max(1)) as u32);
+        writer.u32(self.values as u32);
+        for weight in &self.weights {
+            writer.u32(*weight as u32);
+        }
+        writer.finish()
+    }
+
+    /// From bytes, with at most so many rows of exactly so many values.
+    pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("question", Kind::IpfeQuestion, bytes)?;
+        let exchange = reader.u64()?;
+        let rows = reader.count("rows of the question", most_rows)?;
+        let values = reader.count("values of the question", MOST_WIDTH)?;
+        if values != width {
+            return Err(out_of_range("values of the question", values, width));
+        }
+        let weights = reader.bytes(4 * rows * values)?;
+        reader.finish()?;
+        let weights = weights.as_chunks::<4>().0.iter().map(|&bytes| i32::from_le_bytes(bytes));
+        let weights: Vec<i32> = weights.collect();
+        match weights.iter().find(|weight| weight.unsigned_abs() > MOST_WEIGHT.unsigned_abs()) {
+            Some(found) => Err(out_of_range("weight", found, format!("at most {MOST_WEIGHT}"))),
+            None => Ok(Self { exchange, values, weights }),
+        }
+    }
+}
+
+/// Function keys, one pair per row.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub(crate) exchange: u64,
+    pub(crate) keys: Vec<[Scalar; 2]>,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Answer(exchange {}, {} keys, …)", self.exchange, self.keys.len())
+    }
+}
+
+impl Answer {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::IpfeAnswer, 12 + 64 * self.keys.len());
+        writer.u64(self.exchange);
+        writer.u32(self.keys.len() as u32);
+        for scalar in self.keys.iter().flatten() {
+            writer.bytes(scalar.as_bytes());
+        }
+        writer.finish()
+    }
+
+    /// From bytes, with at most so many rows.
+    pub fn decode(bytes: &[u8], most_rows: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("answer", Kind::IpfeAnswer, bytes)?;
+        let exchange = reader.u64()?;
+        let rows = reader.count("rows of the answer", most_rows)?;
+        let keys = reader.bytes(64 * rows)?;
+        reader.finish()?;
+        let keys = keys.as_chunks::<32>().0.as_chunks::<2>().0;
+        let keys = keys.iter().map(|&[a, b]| Ok([scalar(a)?, scalar(b)?]));
+        Ok(Self { exchange, keys: keys.collect::<Result<_, DecodeError>>()? })
+    }
+}
+
+fn points(what: &'static str, bytes: &[u8]) -> Result<Vec<RistrettoPoint>, DecodeError> {
+    bytes.as_chunks::<32>().0.iter().map(|&bytes| point(what, bytes)).collect()
+}
+
+fn point(what: &'static str, bytes: [u8; 32]) -> Result<RistrettoPoint, DecodeError> {
+    let point = CompressedRistretto(bytes).decompress();
+    point
+        .ok_or_else(|| out_of_range(what, "bytes of no point", "a canonical point of ristretto255"))
+}
+
+fn scalar(bytes: [u8; 32]) -> Result<Scalar, DecodeError> {
+    let scalar = Option::from(Scalar::from_canonical_bytes(bytes));
+    scalar.ok_or_else(|| out_of_range("key", "bytes of no scalar", "a canonical scalar"))
+}

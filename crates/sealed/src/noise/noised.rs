@@ -1,0 +1,135 @@
+//! A vector with its noise: clipped, noised once, stored, and used for everything from then on.
+
+use std::fmt;
+
+use zeroize::Zeroize;
+
+use super::{DiscreteGaussian, NoiseError};
+use crate::fixed_point::{FixedPointError, Grid};
+use crate::random::Randomness;
+use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+
+/// Levels of a grid with noise of σ steps: one release, however often it is used.
+///
+/// There is no way to draw the noise of the same data again through this type but by starting from the raw
+/// values; whoever holds those must store this and use it instead.
+#[derive(Clone, PartialEq)]
+pub struct NoisedVector {
+    levels: Vec<i32>,
+    sigma: f64,
+    grid: Grid,
+}
+
+/// The most values of one vector.
+pub const MOST_VALUES: usize = 1 << 24;
+
+impl NoisedVector {
+    /// Clips values to `low..=high`, puts them on the grid, adds noise of σ (in the values' own unit) and clips
+    /// to the grid, which should reach six σ beyond the limits ([`NoisedVector::grid`] makes such a one).
+    pub fn draw(
+        values: &[f64],
+        (low, high): (f64, f64),
+        grid: Grid,
+        sigma: f64,
+        random: &mut Randomness,
+    ) -> Result<Self, NoisedError> {
+        if low.is_nan() || high.is_nan() || low > high {
+            return Err(FixedPointError::Range { low, high }.into());
+        }
+        let noise = DiscreteGaussian::new(sigma / grid.step())?;
+        let most = i64::from(grid.levels());
+        let levels = values.iter().map(|&value| {
+            // Not a number stays so, and the grid refuses it.
+            let level = i64::from(grid.level(value.clamp(low, high))?);
+            Ok((level + noise.draw(random)).clamp(-most, most) as i32)
+        });
+        let levels = levels.collect::<Result<_, FixedPointError>>()?;
+        Ok(Self { levels, sigma: noise.sigma() * grid.step(), grid })
+    }
+
+    /// Values on the grid without noise, as the modes without noise use them.
+    pub fn without_noise(values: &[f64], grid: Grid) -> Result<Self, FixedPointError> {
+        Ok(Self { levels: grid.levels_of(values)?, sigma: 0.0, grid })
+    }
+
+    /// The grid for values in `low..=high` with noise of σ: six σ beyond either limit.
+    pub fn grid(low: f64, high: f64, sigma: f64, levels: i32) -> Result<Grid, FixedPointError> {
+        Grid::new(low - 6.0 * sigma, high + 6.0 * sigma, levels)
+    }
+
+    /// The noised levels.
+    pub fn levels(&self) -> &[i32] {
+        &self.levels
+    }
+
+    /// The noised values.
+    pub fn values(&self) -> Vec<f64> {
+        self.levels.iter().map(|&level| self.grid.value(level)).collect()
+    }
+
+    /// The variance of the noise, in the square of the values' unit: what to add to their covariance.
+    pub fn variance(&self) -> f64 {
+        self.sigma * self.sigma
+    }
+
+    /// As bytes, for the guest's own store.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::NoisedVector, 36 + 4 * self.levels.len());
+        writer.f64(self.sigma);
+        writer.f64(self.grid.centre());
+        writer.f64(self.grid.step());
+        writer.u32(self.grid.levels() as u32);
+        writer.u32(self.levels.len() as u32);
+        for level in &self.levels {
+            writer.u32(*level as u32);
+        }
+        writer.finish()
+    }
+
+    /// From bytes; the grid must be the one that is agreed now.
+    pub fn decode(bytes: &[u8], grid: Grid) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("noised vector", Kind::NoisedVector, bytes)?;
+        let sigma = reader.f64()?;
+        if !(sigma.is_finite() && sigma >= 0.0) {
+            return Err(out_of_range("sigma", sigma, "0 or more"));
+        }
+        let found = (reader.f64()?, reader.f64()?, reader.u32()?);
+        let expected = (grid.centre(), grid.step(), grid.levels() as u32);
+        if found != expected {
+            let [found, expected] = [found, expected].map(|grid| format!("{grid:?}"));
+            return Err(out_of_range("grid (centre, step, levels)", found, expected));
+        }
+        let count = reader.count("values", MOST_VALUES)?;
+        let levels = reader.bytes(4 * count)?.as_chunks::<4>().0;
+        let levels: Vec<i32> = levels.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
+        reader.finish()?;
+        grid.check(&levels).map_err(|error| out_of_range("level", error, "on the grid"))?;
+        Ok(Self { levels, sigma, grid })
+    }
+}
+
+impl fmt::Debug for NoisedVector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NoisedVector({} values, σ = {}, …)", self.levels.len(), self.sigma)
+    }
+}
+
+impl Drop for NoisedVector {
+    fn drop(&mut self) {
+        self.levels.zeroize();
+    }
+}
+
+/// Why a vector got no noise.
+#[derive(Clone, Debug, thiserror::Error, PartialEq)]
+pub enum NoisedError {
+    /// Its numbers cannot be represented.
+    #[error(transparent)]
+    FixedPoint(#[from] FixedPointError),
+    /// The noise cannot be drawn.
+    #[error(transparent)]
+    Noise(#[from] NoiseError),
+}
+
+#[cfg(test)]
+mod tests;
