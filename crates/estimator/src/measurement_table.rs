@@ -15,6 +15,7 @@ use std::sync::Arc;
 use traffic::{LinkId, Step};
 
 use crate::measurements::{Entry, Measured, Quantity};
+use crate::queue_states::QueueStates;
 use crate::sample::{Sample, View};
 use crate::sources::{FleetData, LoopData};
 use crate::timeline::Timeline;
@@ -85,6 +86,15 @@ impl MeasurementTable {
         })
     }
 
+    /// Density of each link by queue profiles, with the variances that these tell.
+    pub fn queue_densities(queues: &QueueStates) -> Self {
+        let timeline = queues.timeline();
+        Self::filled(timeline, each_link(timeline, &[Quantity::Density]), |step, _, entry| {
+            let queue = queues.state(step, entry.link);
+            Some((queue.state.density.get(), 1.0 / queue.density_variance))
+        })
+    }
+
     /// Values and weights by step, number of the entry and entry; nothing where nothing is measured.
     pub(crate) fn filled(
         timeline: &Arc<Timeline>,
@@ -110,6 +120,13 @@ impl MeasurementTable {
         let none = Readings { values: none.clone(), weights: none };
         let each = tables.into_iter().flat_map(|table| table.views.into_iter().take(1));
         Some(Self { timeline, entries, views: [none].into_iter().chain(each).collect() })
+    }
+
+    /// The same with other weights: as if errors were `1/√share` times as large.
+    pub fn trusted(mut self, share: f64) -> Self {
+        let weights = self.views.iter_mut().flat_map(|view| &mut view.weights);
+        weights.for_each(|weight| *weight = (f64::from(*weight) * share) as f32);
+        self
     }
 
     /// One party's measurements of two kinds, in the same steps.

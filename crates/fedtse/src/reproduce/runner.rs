@@ -16,7 +16,7 @@ use super::job::{Absent, Estimator, Job, JobFolder, Moment, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use crate::progress;
-use crate::train::{FederationOptions, GuestOptions, Task};
+use crate::train::{FederationOptions, GuestOptions, PhysicsOptions, Task};
 
 /// What jobs need to run.
 pub struct Workshop<'a> {
@@ -85,6 +85,7 @@ impl Workshop<'_> {
                     learning_rate: None,
                     guest: GuestOptions::default(),
                     federation: FederationOptions::default(),
+                    physics: PhysicsOptions::default(),
                 };
                 job.variant.apply(&mut task);
                 let mut study = study(&dataset.folder, job, &task)?;

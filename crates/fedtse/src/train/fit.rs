@@ -17,6 +17,7 @@ use super::curves;
 use super::federated::{self, FederationOptions};
 use super::guest_options::GuestOptions;
 use super::held_out;
+use super::label_free::{self, Measured, PhysicsOptions};
 
 /// The estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
@@ -51,6 +52,17 @@ pub enum Method {
     Hf,
     /// As oracle-cell, but without ground truth, like hf
     HfCell,
+    /// As tse-p, but without ground truth: loop flow, the fleet's speeds and a traffic model
+    TsePiP,
+    /// As oracle, but without ground truth: loop flow, the fleet's speeds, densities by queue profiles
+    /// and a traffic model
+    OraclePi,
+    /// As oracle-pi, without densities by queue profiles
+    OraclePiV,
+    /// As oracle-pi, without the fleet's speeds
+    OraclePiK,
+    /// Like hf, with loop flow and a traffic model besides
+    OraclePiHf,
 }
 
 /// What kind of estimator a method is, and whose features it sees.
@@ -62,6 +74,8 @@ pub enum Kind {
     Federated(Party),
     /// Without ground truth.
     HeldOut(Party),
+    /// The same, by measurements and a traffic model.
+    LabelFree(Party, Measured),
 }
 
 /// Parts into which a fleet is dealt, one of which is held out at a time.
@@ -84,6 +98,8 @@ pub struct Task {
     pub guest: GuestOptions,
     /// Of the federated ones.
     pub federation: FederationOptions,
+    /// Of those with a traffic model.
+    pub physics: PhysicsOptions,
 }
 
 /// What is asked of a fit besides its estimates.
@@ -131,6 +147,11 @@ impl Method {
             Method::FedTseCell => Kind::Federated(Party::BothAndCells),
             Method::Hf => Kind::HeldOut(Party::Both),
             Method::HfCell => Kind::HeldOut(Party::BothAndCells),
+            Method::TsePiP => Kind::LabelFree(Party::HostAndSpeeds, Measured::SPEEDS),
+            Method::OraclePi => Kind::LabelFree(Party::Both, Measured::SPEEDS_AND_QUEUES),
+            Method::OraclePiV => Kind::LabelFree(Party::Both, Measured::SPEEDS),
+            Method::OraclePiK => Kind::LabelFree(Party::Both, Measured::QUEUES),
+            Method::OraclePiHf => Kind::LabelFree(Party::Both, Measured::HELD_OUT),
         }
     }
 
@@ -144,10 +165,19 @@ impl Method {
 
     /// What it needs of a dataset beyond the usual features.
     pub fn need(self, data: &Path) -> Option<String> {
-        matches!(self.kind(), Kind::HeldOut(_)).then(|| {
+        self.is_folded().then(|| {
             let data = data.display();
             format!("this method needs each fleet in {FOLDS} parts; they are made by `fedtse features {data} --providers {FOLDS}`")
         })
+    }
+
+    /// Whether it holds out part of the fleet, which is dealt into folds.
+    fn is_folded(self) -> bool {
+        match self.kind() {
+            Kind::HeldOut(_) => true,
+            Kind::LabelFree(_, measured) => measured.held_out,
+            _ => false,
+        }
     }
 
     /// Whether `--out` keeps what it has learned.
@@ -160,16 +190,17 @@ impl Task {
     /// Epochs that training takes at most; none for what is not trained in epochs.
     pub fn most_epochs(&self) -> Option<usize> {
         match self.method.kind() {
-            Kind::Neural(party) | Kind::Federated(party) | Kind::HeldOut(party) => {
-                Some(self.plan(party).recipe.epochs)
-            }
+            Kind::Neural(party)
+            | Kind::Federated(party)
+            | Kind::HeldOut(party)
+            | Kind::LabelFree(party, _) => Some(self.plan(party).recipe.epochs),
             Kind::ScaleUp | Kind::Ridge(_) => None,
         }
     }
 
     fn plan(&self, party: Party) -> NeuralPlan {
         let mut plan = NeuralPlan::new(party, self.architecture, self.target, self.seed);
-        if let Kind::HeldOut(_) = self.method.kind() {
+        if self.method.is_folded() {
             plan.recipe = plan.recipe.held_out(FOLDS);
         }
         if let Some(epochs) = self.epochs {
@@ -197,7 +228,9 @@ impl Task {
             Kind::Federated(_) if parts > 1 => {
                 (1..=parts).map(|part| part_name(&fleet, part, parts)).collect()
             }
-            Kind::HeldOut(_) => (1..=FOLDS).map(|part| part_name(&fleet, part, FOLDS)).collect(),
+            _ if self.method.is_folded() => {
+                (1..=FOLDS).map(|part| part_name(&fleet, part, FOLDS)).collect()
+            }
             _ => vec![fleet],
         }
     }
@@ -226,6 +259,10 @@ impl Task {
             }
             Kind::HeldOut(party) => {
                 return held_out::train(study, self.plan(party), windows, bar);
+            }
+            Kind::LabelFree(party, measured) => {
+                let options = &self.physics;
+                return label_free::train(study, self.plan(party), measured, options, windows, bar);
             }
         };
         Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: None })
