@@ -1,0 +1,273 @@
+//! Products of all implementations against f64, over random and extreme inputs, through the traits alone.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use sealed::fixed_point::MOST_LEVELS;
+use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
+use sealed::plain::{PlainGuest, PlainHost};
+use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
+use sealed::{
+    Agreement, AnsweredBy, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Randomness,
+    SealedError,
+};
+
+fn agreement(width: usize, levels: i32) -> Agreement {
+    let grid = Grid::new(-0.25, 1.25, levels).expect("a grid");
+    Agreement { width, grid, most_rows: 3000, most_blocks: 300 }
+}
+
+fn rlwe(width: usize) -> (RlweGuest, RlweHost) {
+    let agreement = agreement(width, MOST_LEVELS);
+    let guest = RlweGuest::new(agreement, &KeySeed::from_os().expect("a seed")).expect("a guest");
+    let host = RlweHost::new(agreement, &guest.opening()).expect("a host");
+    (guest, host)
+}
+
+fn uniform(random: &mut Randomness) -> f64 {
+    (random.bits() >> 11) as f64 / (1u64 << 53) as f64 * 2.0 - 1.0
+}
+
+fn levels(count: usize, most: i32, random: &mut Randomness) -> Vec<i32> {
+    (0..count).map(|_| random.below(2 * most as u128 + 1) as i32 - most).collect()
+}
+
+/// The stated bound: rounding each weight by half a unit, on values of the largest level.
+fn bound(row: &[f64], grid: &Grid, limit: f64) -> f64 {
+    let norm: f64 = row.iter().map(|a| a.abs()).sum();
+    let (n, most) = (row.len() as f64, f64::from(grid.levels()));
+    n / 2.0 * most * grid.step() * norm / (limit / most - n / 2.0 - 1.0) * 1.001 + 1e-12 * norm
+}
+
+fn check(grid: &Grid, values: &[f64], row: &[f64], found: f64, limit: f64) {
+    let expected: f64 = row.iter().zip(values).map(|(a, u)| a * u).sum();
+    let bound = bound(row, grid, limit);
+    assert!((found - expected).abs() <= bound, "{found} {expected}: more than {bound} apart");
+}
+
+const RLWE_LIMIT: f64 = 549_755_813_887.0;
+
+#[test]
+fn thousands_of_products_equal_those_of_f64() {
+    let mut random = Randomness::from_seed_for_tests(1);
+    // (width, rows, blocks): one polynomial and several, full and almost empty, one block and many.
+    for (width, rows, blocks) in [
+        (18, 1000, 20),
+        (1, 3000, 4),
+        (8192, 3, 1),
+        (4097, 2, 2),
+        (100, 81, 3),
+        (100, 82, 9),
+        (7, 1, 1),
+    ] {
+        let (mut guest, mut host) = rlwe(width);
+        let grid = agreement(width, MOST_LEVELS).grid;
+        let mut values = Vec::new();
+        let blocks: Vec<BlockId> = (0..blocks).map(|i| BlockId(i * 7)).collect();
+        for &block in &blocks {
+            let levels = levels(width, MOST_LEVELS, &mut random);
+            values.extend(levels.iter().map(|&level| grid.value(level)));
+            assert_eq!(host.store(&guest.upload(block, &levels).unwrap()).unwrap(), block);
+        }
+        let columns = values.len();
+        // Rows of all sizes, some with a few entries only.
+        let matrix: Vec<f64> = (0..rows * columns)
+            .map(|i| {
+                let (row, size) = (i / columns, 10f64.powi((i / columns) as i32 % 41 - 20));
+                let kept = row % 3 != 2 || i % 97 == 0;
+                if kept { uniform(&mut random) * size } else { 0.0 }
+            })
+            .collect();
+        let question = host.ask(&Matrix { rows, blocks: &blocks, values: &matrix }).unwrap();
+        let products = host.open(&guest.answer(&question).unwrap()).unwrap();
+        assert_eq!(products.len(), rows);
+        for (row, found) in matrix.chunks_exact(columns).zip(products) {
+            check(&grid, &values, row, found, RLWE_LIMIT);
+        }
+    }
+}
+
+#[test]
+fn extreme_inputs_do_not_overflow() {
+    let width = 18;
+    let (mut guest, mut host) = rlwe(width);
+    let grid = agreement(width, MOST_LEVELS).grid;
+    let most = MOST_LEVELS;
+    let blocks = [BlockId(0), BlockId(1), BlockId(2), BlockId(u64::MAX)];
+    let alternating: Vec<i32> = (0..width).map(|i| if i % 2 == 0 { most } else { -most }).collect();
+    let all = [vec![most; width], vec![-most; width], alternating, vec![0; width]];
+    let mut values = Vec::new();
+    for (&block, levels) in blocks.iter().zip(&all) {
+        values.extend(levels.iter().map(|&level| grid.value(level)));
+        host.store(&guest.upload(block, levels).unwrap()).unwrap();
+    }
+    let columns = values.len();
+    let mut matrix = Vec::new();
+    for size in [0.0, 1.0, -1.0, 1e300, -1e300, 1e-300, f64::MIN_POSITIVE, 1e306] {
+        matrix.extend(vec![size; columns]);
+        // The sign of every value: the largest product there is.
+        matrix.extend(values.iter().map(|u| size * (u - grid.centre()).signum()));
+        let mut one = vec![0.0; columns];
+        one[columns - 1] = size;
+        matrix.extend(one);
+        // One entry so large that all others round to zero.
+        let mut spike = vec![size * 1e-30; columns];
+        spike[3] = size;
+        matrix.extend(spike);
+    }
+    let rows = matrix.len() / columns;
+    let question = host.ask(&Matrix { rows, blocks: &blocks, values: &matrix }).unwrap();
+    let products = host.open(&guest.answer(&question).unwrap()).unwrap();
+    for (row, found) in matrix.chunks_exact(columns).zip(products) {
+        check(&grid, &values, row, found, RLWE_LIMIT);
+    }
+}
+
+proptest! {
+    // Each case is an exchange of two megabytes.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_subset_of_blocks_in_any_order(
+        width in 1usize..40,
+        rows in 1usize..60,
+        chosen in prop::collection::vec(0usize..6, 1..9),
+        seed in any::<u64>(),
+    ) {
+        let mut random = Randomness::from_seed_for_tests(seed);
+        let (mut guest, mut host) = rlwe(width);
+        let grid = agreement(width, MOST_LEVELS).grid;
+        let blocks: Vec<Vec<i32>> =
+            (0..6).map(|_| levels(width, MOST_LEVELS, &mut random)).collect();
+        for (i, levels) in blocks.iter().enumerate() {
+            host.store(&guest.upload(BlockId(i as u64), levels)?)?;
+        }
+        let ids: Vec<BlockId> = chosen.iter().map(|&i| BlockId(i as u64)).collect();
+        let values: Vec<f64> = chosen
+            .iter()
+            .flat_map(|&i| blocks[i].iter().map(|&level| grid.value(level)))
+            .collect();
+        let matrix: Vec<f64> = (0..rows * values.len()).map(|_| uniform(&mut random)).collect();
+        let question = host.ask(&Matrix { rows, blocks: &ids, values: &matrix })?;
+        let products = host.open(&guest.answer(&question)?)?;
+        for (row, found) in matrix.chunks_exact(values.len()).zip(products) {
+            check(&grid, &values, row, found, RLWE_LIMIT);
+        }
+    }
+
+    #[test]
+    fn the_guest_gets_its_block_products(
+        width in 1usize..40,
+        rows in 1usize..30,
+        count in 1usize..20,
+        size in -30i32..30,
+        seed in any::<u64>(),
+    ) {
+        let mut random = Randomness::from_seed_for_tests(seed);
+        let (mut guest, mut host) = rlwe(width);
+        let grid = agreement(width, MOST_LEVELS).grid;
+        let size = 10f64.powi(size);
+        let blocks: Vec<BlockId> = (0..count as u64).map(BlockId).collect();
+        let mut values = Vec::new();
+        for &block in &blocks {
+            let levels = levels(width, MOST_LEVELS, &mut random);
+            values.push(levels.iter().map(|&level| grid.value(level)).collect::<Vec<f64>>());
+            host.store(&guest.upload(block, &levels)?)?;
+        }
+        let products = rows * count;
+        let coefficients: Vec<f64> =
+            (0..products * width).map(|_| uniform(&mut random) * size).collect();
+        let offsets: Vec<f64> = (0..products).map(|_| uniform(&mut random) * size).collect();
+        let grant = host.grant(&BlockProducts {
+            rows, blocks: &blocks, coefficients: &coefficients, offsets: &offsets,
+        })?;
+        let found = guest.take(&grant)?;
+        prop_assert_eq!(found.len(), products);
+        // The scale is that of the largest row, rounded down to a power of two.
+        let largest = coefficients
+            .chunks_exact(width)
+            .zip(&offsets)
+            .map(|(row, c)| 1.25 * row.iter().map(|d| d.abs()).sum::<f64>() + c.abs())
+            .fold(0.0, f64::max);
+        let unit = largest / (RLWE_LIMIT / 2.0 - width as f64 * f64::from(MOST_LEVELS));
+        let bound = unit * (1.0 + width as f64 * f64::from(MOST_LEVELS)) + 1e-12 * largest;
+        for (i, found) in found.into_iter().enumerate() {
+            let row = &coefficients[i * width..][..width];
+            let block = &values[i / rows];
+            let expected: f64 = row.iter().zip(block).map(|(d, u)| d * u).sum::<f64>() + offsets[i];
+            prop_assert!((found - expected).abs() <= bound, "{} {} {}", found, expected, bound);
+        }
+    }
+}
+
+/// The same exchange by any implementation.
+fn exchange(
+    guest: &mut dyn Guest,
+    host: &mut dyn Host,
+    answer: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, SealedError>,
+    upload: &[i32],
+    matrix: &[f64],
+) -> Result<Vec<f64>, SealedError> {
+    let bytes = guest.upload(BlockId(1), upload)?;
+    let block = host.store(&bytes)?;
+    let rows = matrix.len() / upload.len();
+    let question = host.ask(&Matrix { rows, blocks: &[block], values: matrix })?;
+    host.open(&answer(&question)?)
+}
+
+#[test]
+fn all_implementations_give_the_same() {
+    let (width, most) = (10, 1 << 11);
+    let agreement = agreement(width, most);
+    let mut random = Randomness::from_seed_for_tests(4);
+    let upload = levels(width, most, &mut random);
+    let matrix: Vec<f64> = (0..5 * width).map(|_| uniform(&mut random)).collect();
+
+    let (mut guest, mut asker) =
+        (PlainGuest::new(agreement).unwrap(), PlainGuest::new(agreement).unwrap());
+    asker.upload(BlockId(1), &upload).unwrap();
+    let mut host = PlainHost::new(agreement).unwrap();
+    let mut answer = |question: &[u8]| asker.answer(question);
+    let plain = exchange(&mut guest, &mut host, &mut answer, &upload, &matrix).unwrap();
+    assert_eq!(host.answered_by(), AnsweredBy::Guest);
+
+    let seed = KeySeed::from_os().unwrap();
+    let mut guest = RlweGuest::new(agreement, &seed).unwrap();
+    // The same keys after a restart.
+    let mut again = RlweGuest::new(agreement, &KeySeed::from_bytes(seed.to_bytes())).unwrap();
+    assert_eq!(guest.opening(), again.opening());
+    let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+    let mut answer = |question: &[u8]| again.answer(question);
+    let rlwe = exchange(&mut guest, &mut host, &mut answer, &upload, &matrix).unwrap();
+
+    let mut authority = Authority::new(agreement).unwrap();
+    let mut guest = IpfeGuest::new(agreement, &authority.public_key()).unwrap();
+    let table = Arc::new(LogarithmTable::new(14));
+    let limit = table.limit() as f64;
+    let mut host = IpfeHost::new(agreement, &authority.public_key(), table).unwrap();
+    let mut answer = |question: &[u8]| authority.answer(question);
+    let ipfe = exchange(&mut guest, &mut host, &mut answer, &upload, &matrix).unwrap();
+
+    for (i, row) in matrix.chunks_exact(width).enumerate() {
+        assert!((rlwe[i] - plain[i]).abs() <= bound(row, &agreement.grid, RLWE_LIMIT));
+        assert!((ipfe[i] - plain[i]).abs() <= bound(row, &agreement.grid, limit));
+    }
+}
+
+#[test]
+fn plain_grants_equal_sealed_ones() {
+    let agreement = agreement(4, 100);
+    let (mut guest, mut host) =
+        (PlainGuest::new(agreement).unwrap(), PlainHost::new(agreement).unwrap());
+    let upload = guest.upload(BlockId(3), &[1, -2, 3, 100]).unwrap();
+    let block = host.store(&upload).unwrap();
+    let products = BlockProducts {
+        rows: 2,
+        blocks: &[block],
+        coefficients: &[1.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 0.5],
+        offsets: &[0.0, -1.0],
+    };
+    let found = guest.take(&host.grant(&products).unwrap()).unwrap();
+    let u = [1, -2, 3, 100].map(|level| agreement.grid.value(level));
+    assert_eq!(found, [u[0], 0.5 * u[0] + 0.5 * u[1] + 0.5 * u[2] + 0.5 * u[3] - 1.0]);
+}

@@ -1,0 +1,197 @@
+//! Peers that do not keep to the protocol, and callers that ask for what cannot be.
+
+use sealed::rlwe::message::{Answer, Grant, PublicKey, Question, Upload};
+use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
+use sealed::{
+    Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Randomness, SealedError,
+};
+
+fn agreement() -> Agreement {
+    let grid = Grid::new(0.0, 1.0, 1 << 14).expect("a grid");
+    Agreement { width: 18, grid, most_rows: 500, most_blocks: 2 }
+}
+
+fn parties() -> (RlweGuest, RlweHost, BlockId) {
+    let key = KeySeed::drawn(&mut Randomness::from_seed_for_tests(1));
+    let mut guest = RlweGuest::new(agreement(), &key).expect("a guest");
+    let mut host = RlweHost::new(agreement(), &guest.opening()).expect("a host");
+    let block = host.store(&guest.upload(BlockId(1), &[7; 18]).expect("an upload")).expect("room");
+    (guest, host, block)
+}
+
+fn said<T: std::fmt::Debug>(result: Result<T, SealedError>) -> String {
+    result.expect_err("a refusal").to_string()
+}
+
+#[test]
+fn more_rows_than_agreed_are_refused_by_both_sides() {
+    let (_, mut host, block) = parties();
+    let values = vec![1.0; 501 * 18];
+    let error = said(host.ask(&Matrix { rows: 501, blocks: &[block], values: &values }));
+    assert_eq!(error, "rows: found 501, expected 1 to 500");
+    // A host that has agreed on more with itself.
+    let generous = Agreement { most_rows: 1000, ..agreement() };
+    let key = KeySeed::drawn(&mut Randomness::from_seed_for_tests(1));
+    let mut guest = RlweGuest::new(agreement(), &key).unwrap();
+    let mut host = RlweHost::new(generous, &guest.opening()).unwrap();
+    host.store(&guest.upload(block, &[7; 18]).unwrap()).unwrap();
+    let question = host.ask(&Matrix { rows: 501, blocks: &[block], values: &values }).unwrap();
+    assert_eq!(
+        said(guest.answer(&question)),
+        "the peer sent no valid question: rows of the question: found 501, expected 1 to 500"
+    );
+    let grant = host
+        .grant(&BlockProducts {
+            rows: 501,
+            blocks: &[block],
+            coefficients: &values,
+            offsets: &[0.0; 501],
+        })
+        .unwrap();
+    assert_eq!(
+        said(guest.take(&grant)),
+        "the peer sent no valid grant: products of the grant: found 501, expected 1 to 500"
+    );
+}
+
+#[test]
+fn every_cut_and_every_addition_is_noticed() {
+    let (mut guest, mut host, block) = parties();
+    let upload = guest.upload(BlockId(2), &[0; 18]).unwrap();
+    let question = host.ask(&Matrix { rows: 3, blocks: &[block], values: &[0.5; 54] }).unwrap();
+    let answer = guest.answer(&question).unwrap();
+    let products =
+        BlockProducts { rows: 1, blocks: &[block], coefficients: &[1.0; 18], offsets: &[0.0] };
+    let grant = host.grant(&products).unwrap();
+    let key = guest.opening();
+    type Decode = fn(&[u8]) -> bool;
+    let all: [(&[u8], Decode); 5] = [
+        (&key, |bytes| PublicKey::decode(bytes).is_ok()),
+        (&upload, |bytes| Upload::decode(bytes).is_ok()),
+        (&question, |bytes| Question::decode(bytes, 18, 500).is_ok()),
+        (&answer, |bytes| Answer::decode(bytes, 500).is_ok()),
+        (&grant, |bytes| Grant::decode(bytes, 18, 500).is_ok()),
+    ];
+    for (bytes, decodes) in all {
+        assert!(decodes(bytes));
+        // All short ones, and some in between.
+        let cuts = (0..100.min(bytes.len())).chain((100..bytes.len()).step_by(1009));
+        for length in cuts.chain([bytes.len() - 1]) {
+            assert!(!decodes(&bytes[..length]), "{length} of {} bytes", bytes.len());
+        }
+        let mut long = bytes.to_vec();
+        long.push(0);
+        assert!(!decodes(&long));
+        // Magic, version and kind.
+        for place in 0..4 {
+            let mut changed = bytes.to_vec();
+            changed[place] ^= 0x40;
+            assert!(!decodes(&changed));
+        }
+    }
+}
+
+#[test]
+fn residues_above_their_modulus_are_refused() {
+    let (mut guest, mut host, block) = parties();
+    let mut upload = guest.upload(BlockId(2), &[0; 18]).unwrap();
+    // The first residue of each prime: 50 ones.
+    for prime in 0..3 {
+        let at = 4 + 8 + 32 + prime * 51_200;
+        let mut changed = upload.clone();
+        changed[at..at + 6].fill(0xFF);
+        changed[at + 6] |= 3;
+        let error = said(host.store(&changed));
+        assert!(
+            error.contains("upload: found 1125899906842623, expected residues below 11258999"),
+            "{error}"
+        );
+    }
+    upload.truncate(1000);
+    let error = said(host.store(&upload));
+    assert_eq!(error, "the peer sent no valid upload: upload: found 956 bytes, expected 153600");
+    let mut question = host.ask(&Matrix { rows: 1, blocks: &[block], values: &[1.0; 18] }).unwrap();
+    question[16..22].fill(0xFF);
+    question[22] |= 3;
+    assert!(said(guest.answer(&question)).contains("expected residues below 1125899906826241"));
+}
+
+#[test]
+fn answers_must_fit_their_question() {
+    let (mut guest, mut host, block) = parties();
+    assert!(matches!(host.open(&[]), Err(SealedError::NoExchange)));
+    let ask = |host: &mut RlweHost, rows: usize| {
+        host.ask(&Matrix { rows, blocks: &[block], values: &vec![1.0; 18 * rows] })
+    };
+    let old = ask(&mut host, 2).unwrap();
+    let new = ask(&mut host, 3).unwrap();
+    let error = said(host.open(&guest.answer(&old).unwrap()));
+    assert!(error.ends_with("exchange of the answer: found 1, expected 2"), "{error}");
+    // The right number with too few rows.
+    let mut short = guest.answer(&old).unwrap();
+    short[4] = 2;
+    let error = said(host.open(&short));
+    assert!(error.ends_with("rows of the answer: found 2, expected 3"), "{error}");
+    let answer = guest.answer(&new).unwrap();
+    assert_eq!(guest.answer(&new).unwrap(), answer);
+    assert_eq!(host.open(&answer).unwrap().len(), 3);
+    // Once only.
+    assert!(matches!(host.open(&answer), Err(SealedError::NoExchange)));
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_sent() {
+    let (mut guest, mut host, block) = parties();
+    assert_eq!(
+        said(guest.upload(BlockId(2), &[0; 17])),
+        "values of a block: found 17, expected 18"
+    );
+    assert_eq!(
+        said(guest.upload(BlockId(2), &[16_385; 18])),
+        "found level 16385, expected −16384 to 16384"
+    );
+    let mut ask = |rows: usize, blocks: &[BlockId], values: &[f64]| {
+        said(host.ask(&Matrix { rows, blocks, values }))
+    };
+    assert_eq!(ask(0, &[block], &[]), "rows: found 0, expected 1 to 500");
+    assert_eq!(ask(1, &[], &[]), "columns: found 0, expected 1 to 2097152");
+    assert_eq!(ask(1, &[block], &[1.0; 17]), "matrix entries: found 17, expected 1 rows of 18");
+    assert_eq!(ask(1, &[BlockId(5)], &[1.0; 18]), "block 5: not uploaded");
+    assert_eq!(ask(1, &[block], &[f64::NAN; 18]), "matrix: found NaN, expected a finite number");
+    let mut grant = |coefficients: &[f64], offsets: &[f64]| {
+        said(host.grant(&BlockProducts { rows: 1, blocks: &[block], coefficients, offsets }))
+    };
+    assert_eq!(grant(&[1.0; 17], &[0.0]), "coefficients: found 17, expected 18");
+    assert_eq!(grant(&[1.0; 18], &[]), "offsets: found 0, expected 1");
+    let error = grant(&[1.0; 18], &[f64::INFINITY]);
+    assert_eq!(error, "block product: found inf, expected a finite number");
+    assert!(grant(&[1e308; 18], &[0.0]).starts_with("block products: found a row of size"));
+
+    host.store(&guest.upload(BlockId(2), &[0; 18]).unwrap()).unwrap();
+    let third = guest.upload(BlockId(3), &[0; 18]).unwrap();
+    let error = said(host.store(&third));
+    assert_eq!(error, "block 3: the host keeps 2 blocks already, as many as agreed");
+    assert!(host.forget(BlockId(2)) && !host.forget(BlockId(2)));
+    host.store(&third).unwrap();
+    for wrong in [
+        Agreement { width: 0, ..agreement() },
+        Agreement { width: 8193, ..agreement() },
+        Agreement { most_rows: 0, ..agreement() },
+        Agreement { most_blocks: 0, ..agreement() },
+    ] {
+        assert!(RlweGuest::new(wrong, &KeySeed::from_bytes([0; 32])).is_err());
+        assert!(RlweHost::new(wrong, &guest.opening()).is_err());
+    }
+}
+
+#[test]
+fn debug_output_shows_no_secrets() {
+    let (mut guest, mut host, block) = parties();
+    let question = host.ask(&Matrix { rows: 1, blocks: &[block], values: &[1.0; 18] }).unwrap();
+    let answer = Answer::decode(&guest.answer(&question).unwrap(), 500).unwrap();
+    assert_eq!(format!("{guest:?}"), "RlweGuest(width 18, …)");
+    assert_eq!(format!("{host:?}"), "RlweHost(1 blocks, exchange 1, …)");
+    assert_eq!(format!("{:?}", KeySeed::from_bytes([1; 32])), "KeySeed(…)");
+    assert_eq!(format!("{answer:?}"), "Answer(exchange 1, 1 rows, …)");
+    assert_eq!(format!("{:?}", Randomness::from_seed_for_tests(0)), "Randomness(…)");
+}

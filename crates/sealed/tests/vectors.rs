@@ -1,0 +1,221 @@
+//! Version 1 of the encodings, fixed by vectors: made again from the same seeds, every message must have the
+//! same bytes. `SEALED_WRITE_VECTORS=1 cargo test -p sealed --test vectors` writes them anew, which a new
+//! version of the encoding needs and nothing else does.
+
+use std::path::Path;
+
+use sealed::rlwe::message::{Answer, Grant, PublicKey, Question, Upload};
+use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
+use sealed::{Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Randomness};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+struct Vector {
+    version: u8,
+    note: String,
+    key_seed: u64,
+    guest_seed: u64,
+    host_seed: u64,
+    width: usize,
+    range: [f64; 2],
+    levels: i32,
+    blocks: Vec<Vec<i32>>,
+    rows: usize,
+    matrix: Vec<f64>,
+    block_rows: usize,
+    coefficients: Vec<f64>,
+    offsets: Vec<f64>,
+    public_key_sha256: String,
+    upload_sha256: Vec<String>,
+    question_sha256: String,
+    grant_sha256: String,
+    answer: String,
+    products: Vec<f64>,
+    block_products: Vec<f64>,
+    refused: Vec<Refused>,
+}
+
+/// A change to one of the messages, and what the decoder must say.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct Refused {
+    message: String,
+    /// Keep only so many bytes.
+    cut: Option<usize>,
+    /// Put these bytes (hexadecimal) at this place.
+    at: usize,
+    put: String,
+    error: String,
+}
+
+struct Messages {
+    public_key: Vec<u8>,
+    uploads: Vec<Vec<u8>>,
+    question: Vec<u8>,
+    answer: Vec<u8>,
+    grant: Vec<u8>,
+    products: Vec<f64>,
+    block_products: Vec<f64>,
+}
+
+#[test]
+fn version_1_has_these_bytes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/rlwe-1.json");
+    if std::env::var_os("SEALED_WRITE_VECTORS").is_some() {
+        let vector = filled(inputs());
+        std::fs::write(&path, serde_json::to_string_pretty(&vector).unwrap() + "\n").unwrap();
+    }
+    let vector: Vector = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let messages = run(&vector);
+    assert_eq!(hash(&messages.public_key), vector.public_key_sha256);
+    let uploads: Vec<String> = messages.uploads.iter().map(|bytes| hash(bytes)).collect();
+    assert_eq!(uploads, vector.upload_sha256);
+    assert_eq!(hash(&messages.question), vector.question_sha256);
+    assert_eq!(hash(&messages.grant), vector.grant_sha256);
+    assert_eq!(hex(&messages.answer), vector.answer);
+    assert_eq!(messages.products, vector.products);
+    assert_eq!(messages.block_products, vector.block_products);
+    assert!(vector.refused.len() >= 10);
+    for refused in &vector.refused {
+        let error = decode_changed(&messages, &vector, refused);
+        assert_eq!(error.as_deref(), Some(refused.error.as_str()), "{refused:?}");
+    }
+}
+
+fn run(vector: &Vector) -> Messages {
+    let grid = Grid::new(vector.range[0], vector.range[1], vector.levels).expect("a grid");
+    let agreement = Agreement { width: vector.width, grid, most_rows: 100, most_blocks: 10 };
+    let random = Randomness::from_seed_for_tests;
+    let key = KeySeed::drawn(&mut random(vector.key_seed));
+    let mut guest =
+        RlweGuest::with_randomness(agreement, &key, random(vector.guest_seed)).expect("a guest");
+    let public_key = guest.opening();
+    let mut host = RlweHost::with_randomness(agreement, &public_key, random(vector.host_seed))
+        .expect("a host");
+    let blocks: Vec<BlockId> = (0..vector.blocks.len() as u64).map(BlockId).collect();
+    let uploads: Vec<Vec<u8>> = blocks
+        .iter()
+        .zip(&vector.blocks)
+        .map(|(&block, levels)| guest.upload(block, levels).expect("an upload"))
+        .collect();
+    for upload in &uploads {
+        host.store(upload).expect("room");
+    }
+    let matrix = Matrix { rows: vector.rows, blocks: &blocks, values: &vector.matrix };
+    let question = host.ask(&matrix).expect("a question");
+    let answer = guest.answer(&question).expect("an answer");
+    let products = host.open(&answer).expect("products");
+    let block_products = BlockProducts {
+        rows: vector.block_rows,
+        blocks: &blocks,
+        coefficients: &vector.coefficients,
+        offsets: &vector.offsets,
+    };
+    let grant = host.grant(&block_products).expect("a grant");
+    let block_products = guest.take(&grant).expect("block products");
+    Messages { public_key, uploads, question, answer, grant, products, block_products }
+}
+
+fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Option<String> {
+    let bytes = match refused.message.as_str() {
+        "public key" => &messages.public_key,
+        "upload" => &messages.uploads[0],
+        "question" => &messages.question,
+        "answer" => &messages.answer,
+        _ => &messages.grant,
+    };
+    let mut bytes = bytes.clone();
+    bytes.truncate(refused.cut.unwrap_or(usize::MAX));
+    let put: Vec<u8> = (0..refused.put.len() / 2)
+        .map(|i| u8::from_str_radix(&refused.put[2 * i..2 * i + 2], 16).expect("hexadecimal"))
+        .collect();
+    bytes.resize(bytes.len().max(refused.at + put.len()), 0);
+    bytes[refused.at..refused.at + put.len()].copy_from_slice(&put);
+    let error = match refused.message.as_str() {
+        "public key" => PublicKey::decode(&bytes).err(),
+        "upload" => Upload::decode(&bytes).err(),
+        "question" => Question::decode(&bytes, vector.width, 100).err(),
+        "answer" => Answer::decode(&bytes, 100).err(),
+        _ => Grant::decode(&bytes, vector.width, 100).err(),
+    };
+    error.map(|error| error.to_string())
+}
+
+fn inputs() -> Vector {
+    let refuse = |message: &str, cut: Option<usize>, at: usize, put: &str| Refused {
+        message: message.into(),
+        cut,
+        at,
+        put: put.into(),
+        error: String::new(),
+    };
+    Vector {
+        version: 1,
+        note: "seeds are those of Randomness::from_seed_for_tests".into(),
+        key_seed: 1,
+        guest_seed: 2,
+        host_seed: 3,
+        width: 3,
+        range: [0.0, 1.0],
+        levels: 16384,
+        blocks: vec![vec![16384, -16384, 0], vec![1, 2, -3]],
+        rows: 4,
+        matrix: [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, -0.2, 0.3, -0.4, 0.5, -0.6]
+            .into_iter()
+            .chain([0.0; 6])
+            .chain([1e-9, 2e-9, 3e-9, 4e9, 5e9, 6e9])
+            .collect(),
+        block_rows: 1,
+        coefficients: vec![1.0, 2.0, 3.0, -0.5, 0.25, 8.0],
+        offsets: vec![0.0, -7.5],
+        public_key_sha256: String::new(),
+        upload_sha256: Vec::new(),
+        question_sha256: String::new(),
+        grant_sha256: String::new(),
+        answer: String::new(),
+        products: Vec::new(),
+        block_products: Vec::new(),
+        refused: vec![
+            refuse("public key", Some(3), 0, ""),
+            refuse("public key", None, 0, "00"),
+            refuse("public key", None, 2, "02"),
+            refuse("upload", None, 3, "01"),
+            refuse("upload", Some(153_643), 0, ""),
+            refuse("upload", None, 153_644, "00"),
+            refuse("upload", None, 44, "ffffffffffffff"),
+            refuse("question", None, 12, "00000000"),
+            refuse("question", None, 12, "65000000"),
+            refuse("question", None, 12, "05000000"),
+            refuse("question", None, 16, "ffffffffffff03"),
+            refuse("answer", None, 12, "ffffffff"),
+            refuse("answer", None, 12, "03000000"),
+            refuse("grant", None, 16, "e9030000"),
+            refuse("grant", None, 16, "00000080"),
+        ],
+    }
+}
+
+fn filled(mut vector: Vector) -> Vector {
+    let messages = run(&vector);
+    vector.public_key_sha256 = hash(&messages.public_key);
+    vector.upload_sha256 = messages.uploads.iter().map(|bytes| hash(bytes)).collect();
+    vector.question_sha256 = hash(&messages.question);
+    vector.grant_sha256 = hash(&messages.grant);
+    vector.answer = hex(&messages.answer);
+    vector.products = messages.products.clone();
+    vector.block_products = messages.block_products.clone();
+    let errors: Vec<Option<String>> =
+        vector.refused.iter().map(|refused| decode_changed(&messages, &vector, refused)).collect();
+    for (refused, error) in vector.refused.iter_mut().zip(errors) {
+        refused.error = error.expect("a change that is refused");
+    }
+    vector
+}
+
+fn hash(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
