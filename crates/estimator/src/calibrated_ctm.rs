@@ -26,17 +26,45 @@ pub fn calibrated_ctm(
     steps: &std::ops::RangeInclusive<Step>,
     learning_rate: Option<f32>,
 ) -> Result<Physics, LabelFreeError> {
-    let network = timeline.network();
-    let mut counts = TurnCounts::none(network);
+    let (turned, left) = movement_counts(timeline.network(), fleets, steps);
+    ctm_of_counts(timeline, &turned, &left, learning_rate)
+}
+
+/// Vehicles of some fleets in some steps, by turn, and those that left the network, by link: all that the
+/// traffic model needs of a guest.
+pub fn movement_counts(
+    network: &Network,
+    fleets: &[FleetData],
+    steps: &std::ops::RangeInclusive<Step>,
+) -> (Vec<u64>, Vec<u64>) {
+    let mut turned = vec![0; network.turns().len()];
+    let mut left = vec![0; network.links().len()];
     for fleet in fleets {
         let movements = fleet.movements();
         for &(_, turn, vehicles) in movements.turns.iter().filter(|(at, ..)| steps.contains(at)) {
-            let turn = network.turn(turn);
-            counts.turned(network, turn.from, turn.to, f64::from(vehicles))?;
+            turned[turn.index()] += u64::from(vehicles);
         }
         for &(_, link, vehicles) in movements.ends.iter().filter(|(at, ..)| steps.contains(at)) {
-            counts.left(network, link, f64::from(vehicles))?;
+            left[link.index()] += u64::from(vehicles);
         }
+    }
+    (turned, left)
+}
+
+/// The same model of counts by turn and by link; turns and links beyond these lists were not counted.
+pub fn ctm_of_counts(
+    timeline: &Timeline,
+    turned: &[u64],
+    left: &[u64],
+    learning_rate: Option<f32>,
+) -> Result<Physics, LabelFreeError> {
+    let network = timeline.network();
+    let mut counts = TurnCounts::none(network);
+    for (turn, vehicles) in network.turns().iter().zip(turned) {
+        counts.turned(network, turn.from, turn.to, *vehicles as f64)?;
+    }
+    for (link, vehicles) in network.link_ids().zip(left) {
+        counts.left(network, link, *vehicles as f64)?;
     }
     let ratios = counts.ratios(network, PRIOR_VEHICLES, LEAST_VEHICLES)?.ratios;
     let parameters = with_ratios(network, &ratios)?;

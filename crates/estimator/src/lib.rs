@@ -54,11 +54,12 @@ mod timeline;
 mod trainer;
 
 pub use architecture::{Architecture, HostShape, ModelShape, Seat, parameter_count};
-pub use calibrated_ctm::calibrated_ctm;
+pub use calibrated_ctm::{calibrated_ctm, ctm_of_counts, movement_counts};
 pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
 pub use held_out::{
     FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutStudy, HeldOutWindow,
-    LabelNoise, penetration, whole_fleet,
+    LabelNoise, counted_per_step, held_out_entries, held_out_part, passages_per_step, penetration,
+    whole_fleet,
 };
 pub use host_model::{Embeddings, HostBatch, HostModel};
 pub use host_study::HostStudy;

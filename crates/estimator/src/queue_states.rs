@@ -4,6 +4,7 @@
 //! plans. A cycle's profile is known when the cycle and a third of the next are over: these are
 //! measurements of what was, not forecasts.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -221,6 +222,28 @@ impl QueueStates {
             }
         }
         estimates
+    }
+}
+
+impl fmt::Display for QueueReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "found a share of {:.1} % of all vehicles; {} cycles of queues, {} without the fleet (usual values)",
+            100.0 * self.rate,
+            self.cycles,
+            self.unseen
+        )?;
+        let odd = [
+            (self.failed, "cycles unsolved (usual values)"),
+            (self.set_aside, "queue positions set aside as contradictions"),
+            (self.without_loop, "cycles without their loop, which contradicts the fleet"),
+            (self.without_rhythm, "links without a rhythm (usual cycle)"),
+        ];
+        for (count, what) in odd.into_iter().filter(|&(count, _)| count > 0) {
+            write!(f, "; {count} {what}")?;
+        }
+        Ok(())
     }
 }
 

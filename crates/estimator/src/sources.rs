@@ -15,14 +15,14 @@ use traffic::{LinkId, LinkState, MetresPerSecond, Step, Totals};
 use crate::timeline::Timeline;
 
 /// The host's loops.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LoopData {
     timeline: Arc<Timeline>,
     table: LoopTable,
 }
 
 /// A guest's fleet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FleetData {
     timeline: Arc<Timeline>,
     name: String,

@@ -4,18 +4,21 @@
 //! cargo run -p federation --example message_seeds -- fuzz/seeds
 //! ```
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
+use estimator::{Entry, Quantity, Sample, View};
 use federation::ledger::{MemorySink, Recorded};
 use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
 use federation::wire::{encode_to_guest, encode_to_host};
 use federation::{
-    Attempt, Compression, Exchange, Feedback, Ledger, LocalUpdates, Now, Numbers, PartyId, Plan,
-    Purpose, Released, Round, RunId, Summary, ToGuest, ToHost,
+    Attempt, Compression, Exchange, Feedback, Kind, Layout, Ledger, LocalUpdates, Measurements,
+    Measures, Movements, Now, Numbers, PartyId, Plan, Purpose, Released, Round, RunId, Shares,
+    Summary, ToGuest, ToHost,
 };
-use traffic::Step;
+use traffic::{LinkId, Step};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("expected the folder of seeds")?);
@@ -58,7 +61,12 @@ fn ledger() -> Result<Vec<u8>, Box<dyn Error>> {
 /// What 8 bits have lost of two samples.
 fn left() -> Result<Vec<u8>, Box<dyn Error>> {
     let mut feedback = Feedback::default();
-    feedback.pack(Compression::Q8, &[Step(8), Step(-9)], 2, vec![0.5, -1.0, 2.0, 0.1])?;
+    feedback.pack(
+        Compression::Q8,
+        &[Sample::whole(Step(8)), Sample { last: Step(-9), view: View(2) }],
+        2,
+        vec![0.5, -1.0, 2.0, 0.1],
+    )?;
     let mut bytes = Vec::new();
     feedback.save(&mut bytes);
     Ok(bytes)
@@ -74,6 +82,12 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
         terms: terms(),
         held: HeldSteps::of([8, 9, 12].map(Step))?,
         width: 2,
+        measures: Measures {
+            layout: Layout::new(BTreeMap::from([(Kind::Speeds, entries(Quantity::Speed))]))?,
+            folds: 4,
+            passages: Some(2.5),
+            movements: Movements { turned: vec![4, 0, 9], left: vec![2] },
+        },
         standing: Standing {
             run: Some(RunId(7)),
             kept: vec![Round(3)],
@@ -85,6 +99,11 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
     Ok(vec![
         ToHost::Hello(Box::new(hello)),
         ToHost::Embedding { exchange: exchange(), purpose: Purpose::Train, embedding },
+        ToHost::Measurements {
+            exchange: exchange(),
+            purpose: Purpose::Train,
+            measurements: Measurements::new(2, vec![7.5, 0.0, 3.0, 1.5], vec![0.5, 0.0, 2.0, 1.0])?,
+        },
         ToHost::Kept { exchange: exchange() },
         ToHost::Heartbeat,
         ToHost::Leave { session: 5, departure },
@@ -107,6 +126,9 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         },
         local: LocalUpdates::default(),
         keep_every: 10,
+        segment: 2,
+        measured: [Kind::Speeds, Kind::HeldOut].into(),
+        shares: Some(Shares { own: 0.2, all: 0.5 }),
     };
     let welcome = Welcome {
         protocol: PROTOCOL,
@@ -118,7 +140,8 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         plan,
         resume: Resume::Exactly(Round(3)),
     };
-    let batch = Batch::new([9, 8].map(Step).to_vec())?;
+    let sample = |last, view| Sample { last: Step(last), view: View(view) };
+    let batch = Batch::new(vec![sample(9, 0), sample(8, 3)])?;
     let gradient = EmbeddingGradient(Values::new(2, vec![0.5, -1.0, 2.0, 0.0])?);
     let summary = Summary { rounds: Round(12), epochs: 3, best_epoch: 2, validation: 0.25 };
     Ok(vec![
@@ -131,6 +154,10 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         ToGuest::Refuse { session: 5, reason: Text::of("another network") },
         ToGuest::Heartbeat,
     ])
+}
+
+fn entries(quantity: Quantity) -> Vec<Entry> {
+    [0, 3].map(|link| Entry { link: LinkId(link), quantity }).to_vec()
 }
 
 fn terms() -> Terms {

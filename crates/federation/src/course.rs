@@ -8,28 +8,36 @@
 //! Everything follows from the settings and the progress, so a run that goes on after a break takes
 //! the same samples as one that had none.
 
-use neural::{hash, random::shuffle};
+use estimator::{Sample, epoch_order, segments, whole_batch};
 use serde::{Deserialize, Serialize};
 use traffic::Step;
 
 use crate::message::Purpose;
 use crate::party::Round;
 
-/// The samples of a run, by the last step of their windows.
+/// The samples of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     /// To learn from.
-    pub train: Vec<Step>,
+    pub train: Vec<Sample>,
     /// To judge by.
-    pub validation: Vec<Step>,
+    pub validation: Vec<Sample>,
     /// To be estimated at the end.
-    pub estimate: Vec<Step>,
+    pub estimate: Vec<Sample>,
 }
 
 impl Samples {
-    /// Those that a condition holds for.
+    /// Windows of whole fleets, by their last steps.
+    pub fn whole(train: &[Step], validation: &[Step], estimate: &[Step]) -> Self {
+        let whole = |steps: &[Step]| steps.iter().map(|&step| Sample::whole(step)).collect();
+        Self { train: whole(train), validation: whole(validation), estimate: whole(estimate) }
+    }
+
+    /// Those whose last steps a condition holds for.
     pub fn filter(&self, held: impl Fn(Step) -> bool) -> Samples {
-        let those = |steps: &[Step]| steps.iter().copied().filter(|&step| held(step)).collect();
+        let those = |samples: &[Sample]| {
+            samples.iter().copied().filter(|sample| held(sample.last)).collect()
+        };
         Samples {
             train: those(&self.train),
             validation: those(&self.validation),
@@ -37,8 +45,17 @@ impl Samples {
         }
     }
 
+    /// Those to learn from and to judge by in segments of this many steps.
+    pub fn in_segments(&self, length: usize) -> Samples {
+        Samples {
+            train: segments(&self.train, length),
+            validation: segments(&self.validation, length),
+            estimate: self.estimate.clone(),
+        }
+    }
+
     /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = Step> + '_ {
+    pub fn all(&self) -> impl Iterator<Item = Sample> + '_ {
         self.train.iter().chain(&self.validation).chain(&self.estimate).copied()
     }
 }
@@ -50,7 +67,9 @@ pub struct Order {
     pub seed: u64,
     /// Whether the training part is shuffled in each epoch.
     pub shuffle: bool,
-    /// Samples of a training batch.
+    /// Steps of a segment.
+    pub segment: usize,
+    /// Samples of a training batch: whole segments.
     pub batch: usize,
     /// Samples of a block that is validated or estimated together.
     pub block: usize,
@@ -91,7 +110,7 @@ pub struct Course {
     samples: Samples,
     order: Order,
     /// The training part in the order of the current epoch.
-    current: Vec<Step>,
+    current: Vec<Sample>,
     progress: Progress,
 }
 
@@ -117,6 +136,7 @@ impl Course {
             validation_total: 0.0,
             history: Vec::new(),
         };
+        let samples = samples.in_segments(order.segment);
         let mut course = Self { samples, order, current: Vec::new(), progress };
         course.draw();
         course
@@ -157,9 +177,9 @@ impl Course {
 
     /// The round that ended the best epoch so far: each exchange is one round.
     pub fn best_round(&self) -> Option<Round> {
-        let blocks = |samples: &[Step], most: usize| samples.len().div_ceil(most.max(1)) as u64;
+        let blocks = |samples: &[Sample], most: usize| samples.len().div_ceil(most.max(1)) as u64;
         let each = blocks(&self.samples.train, self.order.batch)
-            + blocks(&self.samples.validation, self.order.block);
+            + blocks(&self.samples.validation, self.block());
         self.best().map(|best| Round(u64::from(best.number) * each))
     }
 
@@ -169,12 +189,12 @@ impl Course {
     }
 
     /// What the next exchange takes; none if all is done.
-    pub fn next(&self) -> Option<(Purpose, &[Step])> {
+    pub fn next(&self) -> Option<(Purpose, &[Sample])> {
         let part = self.progress.part;
         let rest = self.part().get(self.progress.position..).unwrap_or_default();
         let most = match part {
             Purpose::Train => self.order.batch,
-            Purpose::Validate | Purpose::Estimate => self.order.block,
+            Purpose::Validate | Purpose::Estimate => self.block(),
         };
         let taken = &rest[..rest.len().min(most.max(1))];
         (!taken.is_empty()).then_some((part, taken))
@@ -219,7 +239,12 @@ impl Course {
         self.advance();
     }
 
-    fn part(&self) -> &[Step] {
+    /// Samples that are validated or estimated together: whole segments.
+    fn block(&self) -> usize {
+        whole_batch(self.order.block, self.order.segment)
+    }
+
+    fn part(&self) -> &[Sample] {
         match self.progress.part {
             Purpose::Train => &self.current,
             Purpose::Validate => &self.samples.validation,
@@ -228,7 +253,7 @@ impl Course {
     }
 
     fn advance(&mut self) {
-        self.progress.position += self.next().map_or(0, |(_, steps)| steps.len());
+        self.progress.position += self.next().map_or(0, |(_, samples)| samples.len());
     }
 
     fn enter(&mut self, part: Purpose) {
@@ -240,11 +265,12 @@ impl Course {
     /// The order of the current epoch.
     fn draw(&mut self) {
         if self.progress.part == Purpose::Train {
-            self.current.clone_from(&self.samples.train);
-            if self.order.shuffle {
-                let epoch = self.progress.history.len() as u64 + 1;
-                shuffle(&mut self.current, hash([self.order.seed, epoch]));
-            }
+            let (train, order) = (&self.samples.train, &self.order);
+            let epoch = self.progress.history.len() as u64 + 1;
+            self.current = match order.shuffle {
+                true => epoch_order(train, order.segment, order.seed, epoch),
+                false => train.clone(),
+            };
         }
     }
 }

@@ -7,51 +7,43 @@
 //! host   θ   ← θ   − rate · ∂L/∂θ                      the loss computed anew, all z^k stale
 //! ```
 //!
+//! What is made small is an [`Objective`](estimator::Objective) of the host: squared errors against its labels, or
+//! a loss without labels, for which guests send [`Measurements`](crate::Measurements) with their embeddings.
+//!
 //! Variant `frozen`: the gradients of q = 0 are used Q times. The term μ/2·‖θ − θ_n‖² holds the
 //! weights near those at the beginning of the exchange. With Q = 1 all variants are the same, and
 //! equal to training with all data in one place.
 
 mod guest;
 mod host;
+mod loss;
 
 use std::sync::Arc;
 
-use estimator::{GuestInputs, HostStudy, Recipe, UpdateRule};
+use estimator::{FoldedInputs, GuestInputs, HostInputs, HostStudy, Recipe, Sample, UpdateRule};
 use neural::{Noise, Schedule};
-use traffic::Step;
 
 use crate::model::ModelFailure;
 use crate::plan::{LocalUpdates, Numbers, Plan};
 
 pub use guest::FedGuest;
 pub use host::FedHost;
+pub use loss::{HELD_OUT, HostLoss, Sources, entries};
 
-/// The samples of one party, by the last step of their windows.
+/// The samples of one party.
 pub trait Windows: Send {
     /// Numbers of an input.
     fn input_len(&self) -> usize;
-    /// Writes the input of a window that the party holds.
-    fn write_input(&self, last: Step, to: &mut [f32]);
-}
-
-/// The samples of the host, with labels.
-pub trait LabelledWindows: Windows {
-    /// Numbers of a target.
-    fn output_len(&self) -> usize;
-    /// Writes the scaled target of a window.
-    fn write_target(&self, last: Step, to: &mut [f32]);
-    /// Weights of the outputs in the loss.
-    fn weights(&self) -> &[f32];
-    /// Weights of the outputs in the validation loss.
-    fn judged(&self) -> &[f32];
+    /// Writes the input of a sample that the party holds.
+    fn write_input(&self, sample: Sample, to: &mut [f32]);
 }
 
 impl Windows for Arc<GuestInputs> {
     fn input_len(&self) -> usize {
         self.len()
     }
-    fn write_input(&self, last: Step, to: &mut [f32]) {
-        self.write(last, to);
+    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+        self.write(sample.last, to);
     }
 }
 
@@ -59,23 +51,26 @@ impl Windows for Arc<HostStudy> {
     fn input_len(&self) -> usize {
         self.inputs().len()
     }
-    fn write_input(&self, last: Step, to: &mut [f32]) {
-        self.inputs().write(last, to);
+    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+        self.inputs().write(sample.last, to);
     }
 }
 
-impl LabelledWindows for Arc<HostStudy> {
-    fn output_len(&self) -> usize {
-        self.outputs()
+impl Windows for Arc<HostInputs> {
+    fn input_len(&self) -> usize {
+        self.len()
     }
-    fn write_target(&self, last: Step, to: &mut [f32]) {
-        HostStudy::write_target(self, last, to);
+    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+        self.write(sample.last, to);
     }
-    fn weights(&self) -> &[f32] {
-        HostStudy::weights(self)
+}
+
+impl Windows for Arc<FoldedInputs> {
+    fn input_len(&self) -> usize {
+        self.len()
     }
-    fn judged(&self) -> &[f32] {
-        HostStudy::judged(self)
+    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+        self.write(sample, to);
     }
 }
 
@@ -140,12 +135,12 @@ impl Pace {
     }
 }
 
-/// Inputs of some windows, side by side.
-fn gather(data: &impl Windows, steps: &[Step], to: &mut Vec<f32>) {
+/// Inputs of some samples, side by side.
+fn gather(data: &impl Windows, samples: &[Sample], to: &mut Vec<f32>) {
     let each = data.input_len();
-    to.resize(steps.len() * each, 0.0);
-    for (&step, x) in steps.iter().zip(to.chunks_exact_mut(each.max(1))) {
-        data.write_input(step, x);
+    to.resize(samples.len() * each, 0.0);
+    for (&sample, x) in samples.iter().zip(to.chunks_exact_mut(each.max(1))) {
+        data.write_input(sample, x);
     }
 }
 

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::compression::Feedback;
 use crate::error::{PartyError, same_subject};
 use crate::ledger::{Ledger, Released};
+use crate::message::measurements::{Layout, Measures};
 use crate::message::parts::{Batch, HeldSteps, Text};
 use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost};
 use crate::model::{GuestModel, ModelFailure};
@@ -46,6 +47,8 @@ pub struct GuestSettings {
     pub held: HeldSteps,
     /// Numbers of its embeddings, per sample.
     pub width: u32,
+    /// What it measures, and gives to a host that asks for it.
+    pub measures: Measures,
     /// How long it waits.
     pub timing: Timing,
 }
@@ -104,6 +107,8 @@ struct Running<M> {
     run: RunId,
     attempt: Attempt,
     plan: Plan,
+    /// What the plan asks for of what the guest measures.
+    asked: Layout,
     model: M,
     initial: Vec<u8>,
     /// What compression has lost of embeddings.
@@ -120,7 +125,8 @@ struct Open {
     exchange: Exchange,
     purpose: Purpose,
     batch: Batch,
-    answer: ToHost,
+    /// What it has said to it.
+    answers: Vec<ToHost>,
     answered: Duration,
 }
 
@@ -135,6 +141,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         now: Now,
     ) -> Result<Self, PartyError> {
         settings.timing.check().map_err(PartyError::misuse)?;
+        settings.measures.check().map_err(PartyError::misuse)?;
         let card: Option<Card> = read_card(&store)?;
         if let Some(card) = &card {
             same_subject(&card.subject, &settings.subject)?;
@@ -143,7 +150,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let mut running = None;
         if let Some(Card { run, plan, finished: Some(summary), .. }) = &card {
             let model = make(plan)?;
-            let mut ended = Running::new(*run, Attempt::default(), plan.clone(), model)?;
+            let asked = settings.measures.layout.of(&plan.measured);
+            let mut ended = Running::new(*run, Attempt::default(), plan.clone(), asked, model)?;
             if let Some(&newest) = store.rounds()?.last() {
                 ended.restore(&store.get(newest)?)?;
             }
@@ -291,11 +299,17 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 }
 
 impl<M: GuestModel> Running<M> {
-    fn new(run: RunId, attempt: Attempt, plan: Plan, model: M) -> Result<Self, ModelFailure> {
+    fn new(
+        run: RunId,
+        attempt: Attempt,
+        plan: Plan,
+        asked: Layout,
+        model: M,
+    ) -> Result<Self, ModelFailure> {
         let initial = model.save()?;
         let (feedback, done) = (Feedback::default(), Round::START);
         let (open, early) = (None, None);
-        Ok(Self { run, attempt, plan, model, initial, feedback, done, open, early })
+        Ok(Self { run, attempt, plan, asked, model, initial, feedback, done, open, early })
     }
 
     /// All that changes in training.

@@ -16,6 +16,7 @@ mod ending;
 mod exchange;
 mod gathering;
 mod kept;
+mod measuring;
 mod seat;
 
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ use crate::guest::{read_card, write_card};
 use crate::ledger::{Ledger, Released};
 use crate::message::parts::{HeldSteps, MAX_STEPS, MAX_VALUES, PartError, Text};
 use crate::message::{Departure, Terms, ToGuest, ToHost};
-use crate::model::{HostModel, ModelFailure};
+use crate::model::{Agreed, HostModel, Layouts, ModelFailure};
 use crate::party::{Attempt, Now, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use crate::store::Store;
@@ -37,6 +38,7 @@ use crate::timing::Timing;
 
 use exchange::{OpenRound, Settlement};
 use kept::{Kept, Left};
+pub use measuring::Measuring;
 use seat::Seat;
 
 /// What the host is told by those who run it.
@@ -56,6 +58,8 @@ pub struct HostSettings {
     pub subject: Text,
     /// How the parties train. `exchanges` follows from the samples that all hold.
     pub plan: Plan,
+    /// What it needs to judge what guests measure; of use only if the plan asks for that.
+    pub measuring: Measuring,
     /// The host's own samples; those that a guest lacks are left out.
     pub samples: Samples,
     /// Whether the training part is shuffled in each epoch.
@@ -80,8 +84,8 @@ pub enum Absent {
     Stop,
 }
 
-/// Makes the host's model once the plan is known.
-pub type MakeHostModel<M> = Box<dyn FnMut(&Plan) -> Result<M, ModelFailure> + Send>;
+/// Makes the host's model once the plan and what guests measure are known.
+pub type MakeHostModel<M> = Box<dyn FnMut(&Plan, &Agreed) -> Result<M, ModelFailure> + Send>;
 
 /// Messages to guests.
 pub type ToGuestOutbox = Vec<(PartyId, Released<ToGuest>)>;
@@ -156,6 +160,8 @@ struct Card {
     subject: Text,
     /// The samples that all hold.
     aligned: HeldSteps,
+    /// What the guests measure for this run.
+    agreed: Agreed,
     finished: Option<Summary>,
 }
 
@@ -225,6 +231,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             ToHost::Hello(hello) => self.hello(now, from, *hello, &mut out),
             ToHost::Embedding { exchange, purpose, embedding } => {
                 self.embedding(now, from, exchange, purpose, embedding, &mut out)
+            }
+            ToHost::Measurements { exchange, purpose, measurements } => {
+                self.measurements(now, from, exchange, purpose, measurements, &mut out)
             }
             ToHost::Kept { exchange } => self.kept(now, from, exchange, &mut out),
             ToHost::Heartbeat => self.call_stranger(now, from, &mut out),
@@ -378,9 +387,13 @@ impl HostSettings {
         Ok(())
     }
 
-    fn order(&self) -> Order {
-        let widest = self.guests.values().copied().max().unwrap_or(1).max(1) as usize;
+    fn order(&self, layouts: &Layouts) -> Order {
+        let widths = self.guests.values().map(|width| *width as usize);
+        // Values and weights.
+        let measured = layouts.values().map(|layout| 2 * layout.len());
+        let widest = widths.chain(measured).max().unwrap_or(1).max(1);
         Order {
+            segment: self.plan.segment as usize,
             seed: self.plan.seed,
             shuffle: self.shuffle,
             batch: self.plan.batch as usize,

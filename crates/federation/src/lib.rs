@@ -1,6 +1,6 @@
 //! The round between host and guests, without I/O.
 //!
-//! 1. [`message`]: what the parties say to each other; [`PartyId`], [`Round`]: of whom and when;
+//! 1. [`message`]: what the parties say to each other, embeddings and measurements among it; [`PartyId`], [`Round`]: of whom and when;
 //!    [`Plan`]: how they train.
 //!    [`compression`]: embeddings and gradients in fewer bytes.
 //! 2. [`ledger`]: every message is recorded before it can be sent. Transports take nothing but
@@ -44,10 +44,11 @@ pub use compression::{Compression, Feedback};
 pub use course::{Course, EpochLosses, Samples};
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
-pub use host::{Absent, Event, Host, HostEnd, HostSettings};
+pub use host::{Absent, Event, Host, HostEnd, HostSettings, Measuring};
 pub use ledger::{Ledger, LedgerError, Released};
+pub use message::measurements::{Kind, Layout, Measurements, Measures, Movements, Shares};
 pub use message::{Exchange, Purpose, ToGuest, ToHost};
-pub use model::{GuestModel, HostModel, ModelFailure};
+pub use model::{Agreed, Answers, GuestModel, HostModel, Layouts, ModelFailure};
 pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
 pub use plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
 pub use store::{FolderStore, MemoryStore, Store, StoreError};

@@ -5,8 +5,9 @@
 //!    │ ◄──────────────────────────── Call      who is there?
 //!    │ Hello ───────────────────────────►      name, network, steps held, where it stands
 //!    │ ◄───────────────────────── Welcome      the plan, and the round to go on from
-//!    │ ◄───────────────────────────── Ask ┐    round, purpose, steps
+//!    │ ◄───────────────────────────── Ask ┐    round, purpose, samples
 //!    │ Embedding ───────────────────────► │    one exchange
+//!    │ Measurements ────────────────────► │    where the plan asks for them
 //!    │ ◄──────────── Gradient │ Settled ──┘    training │ validation and estimates
 //!    │ Kept ────────────────────────────►      after some rounds: it has a checkpoint
 //!    │ ◄────────────────────────── Finish      the summary
@@ -18,6 +19,7 @@
 //! whether it fits the moment is for [`Host`](crate::Host) and [`Guest`](crate::Guest) to judge.
 
 mod content;
+pub mod measurements;
 pub mod parts;
 
 use serde::{Deserialize, Serialize};
@@ -26,24 +28,34 @@ use crate::compression::Compression;
 use crate::live::{FromLiveGuest, FromLiveHost};
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
+use measurements::{Measurements, Measures};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// From a guest to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToHost {
     /// I am here.
     Hello(Box<Hello>),
-    /// What I make of the steps you asked for.
+    /// What I make of the samples you asked for.
     Embedding {
         /// Which exchange.
         exchange: Exchange,
         /// What for, as asked.
         purpose: Purpose,
-        /// `[step, width]`.
+        /// `[sample, width]`.
         embedding: Embedding,
+    },
+    /// What I have measured of the samples you asked for, as the plan says.
+    Measurements {
+        /// Which exchange.
+        exchange: Exchange,
+        /// What for, as asked.
+        purpose: Purpose,
+        /// `[sample, entry]`.
+        measurements: Measurements,
     },
     /// I have kept the state after this exchange.
     Kept {
@@ -70,20 +82,20 @@ pub enum ToGuest {
     Call,
     /// You take part.
     Welcome(Box<Welcome>),
-    /// Embed these steps.
+    /// Embed these samples.
     Ask {
         /// Which exchange.
         exchange: Exchange,
         /// What for.
         purpose: Purpose,
-        /// The last steps of the windows.
+        /// The windows, and what is seen of the fleets.
         batch: Batch,
     },
     /// How the loss depends on your embedding: closes an exchange for training.
     Gradient {
         /// Which exchange.
         exchange: Exchange,
-        /// `[step, width]`, as the embedding.
+        /// `[sample, width]`, as the embedding.
         gradient: EmbeddingGradient,
     },
     /// Closes any other exchange.
@@ -161,6 +173,8 @@ pub struct Hello {
     pub held: HeldSteps,
     /// Numbers of an embedding, per sample.
     pub width: u32,
+    /// What it measures.
+    pub measures: Measures,
     /// Where it stands.
     pub standing: Standing,
 }
@@ -256,6 +270,7 @@ impl ToHost {
         match self {
             ToHost::Hello(_) => "hello",
             ToHost::Embedding { .. } => "embedding",
+            ToHost::Measurements { .. } => "measurements",
             ToHost::Kept { .. } => "kept",
             ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",

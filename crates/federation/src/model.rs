@@ -1,13 +1,15 @@
 //! What the round needs of a party's model and data.
 //!
-//! A host or guest drives one of these and knows nothing of what is inside. Samples are named by
-//! the last step of their windows; embeddings are `[sample, width]`.
+//! A host or guest drives one of these and knows nothing of what is inside. Embeddings are
+//! `[sample, width]`, measurements `[sample, entry]`.
 
 use std::collections::BTreeMap;
 
+use estimator::Sample;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use traffic::Step;
 
+use crate::message::measurements::{Layout, Measurements, Movements};
 use crate::message::parts::{Embedding, EmbeddingGradient};
 use crate::party::PartyId;
 
@@ -19,6 +21,30 @@ pub struct ModelFailure(pub String);
 /// The embeddings of one exchange; none of a guest that is absent.
 pub type Embeddings = BTreeMap<PartyId, Option<Embedding>>;
 
+/// What the guests have answered in one exchange.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// Of every guest; none of one that is absent.
+    pub embeddings: Embeddings,
+    /// Of those who are there, if the plan asks for any.
+    pub measured: BTreeMap<PartyId, Measurements>,
+}
+
+/// What each guest measures for a run, as far as the plan asks for it.
+pub type Layouts = BTreeMap<PartyId, Layout>;
+
+/// What a host has heard of its guests when a run begins, and keeps for the whole of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Agreed {
+    /// What they measure.
+    pub layouts: Layouts,
+    /// Their shares of the traffic, if they hold out parts of their fleets.
+    pub shares: BTreeMap<PartyId, f64>,
+    /// Where the vehicles of all of them went.
+    pub movements: Movements,
+}
+
 /// A guest's private sub-model, with its data.
 pub trait GuestModel: Send {
     /// Numbers of an embedding, per sample.
@@ -26,7 +52,7 @@ pub trait GuestModel: Send {
 
     /// Embeds training samples with the weights as they are and with dropout, and remembers what
     /// [`learn`](Self::learn) needs.
-    fn embed(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure>;
+    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure>;
 
     /// So many training exchanges have been done, some of them without this guest.
     fn skip_to(&mut self, exchanges: u64);
@@ -35,13 +61,16 @@ pub trait GuestModel: Send {
     fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure>;
 
     /// Embeds samples with the weights that would be kept, without dropout.
-    fn judge(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure>;
+    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure>;
 
     /// The weights that would be kept are the best so far: remember them.
     fn keep_best(&mut self);
 
     /// Embeds samples with the best weights, without dropout.
-    fn estimate(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure>;
+    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure>;
+
+    /// What it has measured of samples, of all kinds that the plan asks for; always the same.
+    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure>;
 
     /// All that changes in training, as bytes.
     fn save(&self) -> Result<Vec<u8>, ModelFailure>;
@@ -59,20 +88,20 @@ pub struct Learned {
     pub gradients: BTreeMap<PartyId, EmbeddingGradient>,
 }
 
-/// The host's sub-model and head, with its data and labels.
+/// The host's sub-model and head, with its data and what it learns from.
 pub trait HostModel: Send {
     /// Numbers of each guest's embedding, per sample.
     fn widths(&self) -> BTreeMap<PartyId, usize>;
 
     /// Fuses, computes the loss, updates.
-    fn learn(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<Learned, ModelFailure>;
+    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure>;
 
     /// Adds the validation losses of some samples to a total, one after the other, with the weights
     /// that would be kept.
     fn judge(
         &mut self,
-        steps: &[Step],
-        embeddings: &Embeddings,
+        samples: &[Sample],
+        answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure>;
 
@@ -80,7 +109,8 @@ pub trait HostModel: Send {
     fn keep_best(&mut self);
 
     /// Estimates samples with the best weights and takes note of the result.
-    fn estimate(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<(), ModelFailure>;
+    fn estimate(&mut self, samples: &[Sample], embeddings: &Embeddings)
+    -> Result<(), ModelFailure>;
 
     /// All that changes in training, as bytes.
     fn save(&self) -> Result<Vec<u8>, ModelFailure>;

@@ -1,7 +1,11 @@
 //! How the parties train together: what the host decides and every guest must know.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
+use crate::message::Purpose;
+use crate::message::measurements::{Kind, Shares};
 use crate::message::parts::{MAX_STEPS, PartError};
 use crate::party::Round;
 
@@ -9,6 +13,8 @@ use crate::party::Round;
 pub const MAX_LOCAL_UPDATES: u32 = 1000;
 /// Most passes over the training part.
 pub const MAX_EPOCHS: u32 = 1_000_000;
+/// Most consecutive steps that are taken together.
+pub const MAX_SEGMENT: u32 = 512;
 
 /// Everything about a training run that a guest needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +34,13 @@ pub struct Plan {
     pub local: LocalUpdates,
     /// Every so many rounds each party writes a checkpoint.
     pub keep_every: u32,
+    /// Training and validation take samples in runs of so many consecutive steps: T.
+    pub segment: u32,
+    /// What guests measure for training and validation, besides what they embed.
+    pub measured: BTreeSet<Kind>,
+    /// The shares of the traffic of the guest that is told this plan, if it holds out part of its
+    /// fleet. The host's own plan has none.
+    pub shares: Option<Shares>,
 }
 
 /// The numbers of the recipe that every party uses.
@@ -96,6 +109,12 @@ impl Plan {
         within("exchanges of an epoch", self.exchanges, u32::MAX)?;
         within("local updates", self.local.count, MAX_LOCAL_UPDATES)?;
         within("rounds between checkpoints", self.keep_every, u32::MAX)?;
+        within("steps of a segment", self.segment, MAX_SEGMENT)?;
+        if !self.batch.is_multiple_of(self.segment) {
+            let expected = format!("whole segments of {} steps", self.segment);
+            return Err(PartError::new("batch", self.batch, expected));
+        }
+        self.shares.map_or(Ok(()), |shares| shares.check())?;
         let recipe = &self.recipe;
         not_negative("learning rate", recipe.rate)?;
         not_negative("weight decay", recipe.decay)?;
@@ -106,6 +125,11 @@ impl Plan {
             return Err(PartError::new("average of weights", average, "0 or more and less than 1"));
         }
         Ok(())
+    }
+
+    /// Whether guests measure what they embed for this purpose.
+    pub fn measures(&self, purpose: Purpose) -> bool {
+        !self.measured.is_empty() && purpose != Purpose::Estimate
     }
 
     /// Whether a checkpoint is due after a round.

@@ -7,6 +7,7 @@ mod toy;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use estimator::Sample;
 use federation::guest::GuestSettings;
 use federation::ledger::MemorySink;
 use federation::message::parts::{
@@ -15,8 +16,8 @@ use federation::message::parts::{
 use federation::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, Standing, Terms};
 use federation::{
     Absent, Attempt, Compression, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger,
-    MemoryStore, Now, PartyError, PartyId, Released, Round, RunId, Store, StoreError, Timing,
-    ToGuest, ToHost,
+    Measures, Measuring, MemoryStore, Now, PartyError, PartyId, Released, Round, RunId, Store,
+    StoreError, Timing, ToGuest, ToHost,
 };
 use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
 use traffic::Step;
@@ -50,6 +51,7 @@ fn guest_settings() -> GuestSettings {
         subject: Text::of("test"),
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
         width: WIDTH as u32,
+        measures: Measures::default(),
         timing: Timing::default(),
     }
 }
@@ -63,6 +65,7 @@ fn host_settings() -> HostSettings {
         terms: terms(),
         subject: Text::of("test"),
         plan: plan(),
+        measuring: Measuring::default(),
         samples: samples(),
         shuffle: false,
         patience: 5,
@@ -81,7 +84,7 @@ fn new_guest(settings: GuestSettings) -> Guest<ToyGuest, MemoryStore> {
 fn new_host(settings: HostSettings) -> Result<Host<ToyHost, MemoryStore>, PartyError> {
     let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
     let guests: Vec<PartyId> = settings.guests.keys().cloned().collect();
-    let make = Box::new(move |_: &_| Ok(ToyHost::new(guests.clone())));
+    let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(guests.clone())));
     Host::new(settings, make, MemoryStore::default(), ledger, at(0))
 }
 
@@ -147,10 +150,10 @@ fn parties_that_do_not_agree_part_with_a_clear_word() {
 }
 
 fn hello() -> Hello {
-    let GuestSettings { party, software, session, terms, held, width, .. } = guest_settings();
-    let standing = Standing::default();
-    let protocol = PROTOCOL;
-    Hello { protocol, software, party, session, greeting: 1, terms, held, width, standing }
+    let GuestSettings { party, software, session, terms, held, width, measures, .. } =
+        guest_settings();
+    let (protocol, greeting, standing) = (PROTOCOL, 1, Standing::default());
+    Hello { protocol, software, party, session, greeting, terms, held, width, measures, standing }
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn asked() -> (Host<ToyHost, MemoryStore>, Exchange, usize) {
     let mut host = new_host(host_settings()).expect("a host");
     let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello())));
     let asked = out.iter().find_map(|(_, message)| match message.message() {
-        ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.steps().len())),
+        ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.samples().len())),
         _ => None,
     });
     let (exchange, samples) = asked.expect("a question");
@@ -290,7 +293,7 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
         unreachable!("a question")
     };
     guest.handle(at(1), welcome);
-    let batch = Batch::new(vec![Step(3), Step(77)]).unwrap();
+    let batch = Batch::new([3, 77].map(|step| Sample::whole(Step(step))).to_vec()).unwrap();
     let out = guest.handle(at(1), ToGuest::Ask { exchange, purpose, batch });
     let [leave] = &out[..] else { unreachable!("{out:?}") };
     // The host learns what kind of trouble it was, and no more.
@@ -315,7 +318,7 @@ fn a_folder_of_something_else_is_refused() {
     let open_host = |subject: &str| {
         let settings = HostSettings { subject: Text::of(subject), ..host_settings() };
         let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
-        let make = Box::new(move |_: &_| Ok(ToyHost::new(vec![id("a")])));
+        let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
         Host::new(settings, make, host_disk.clone(), ledger, at(0))
     };
     let (mut guest, mut host) = (open_guest("rate 20").unwrap(), open_host("rate 20").unwrap());
@@ -388,7 +391,7 @@ fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
     let disk = MemoryStore::default();
     let open = || {
         let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
-        let make = Box::new(move |_: &_| Ok(ToyHost::new(vec![id("a")])));
+        let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
         Host::new(host_settings(), make, disk.clone(), ledger, at(0)).expect("a host")
     };
     let mut kept = None;
@@ -444,7 +447,7 @@ impl Store for FullStore {
 #[test]
 fn a_full_disk_is_told_to_the_others_at_once() {
     let ledger = |party| Ledger::in_memory(&MemorySink::default(), &id(party)).expect("a ledger");
-    let make_host = || Box::new(|_: &_| Ok(ToyHost::new(vec![id("a")])));
+    let make_host = || Box::new(|_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
     let make_guest = || Box::new(|_: &_| Ok(ToyGuest::new(&id("a"))));
     for host_is_full in [true, false] {
         let store = |full: bool| -> Box<dyn Store> {
@@ -478,7 +481,7 @@ fn a_run_that_begins_anew_says_so() {
     let disk = MemoryStore::default();
     let open = || {
         let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
-        let make = Box::new(move |_: &_| Ok(ToyHost::new(vec![id("a")])));
+        let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
         Host::new(host_settings(), make, disk.clone(), ledger, at(0)).expect("a host")
     };
     let mut kept = None;
@@ -514,7 +517,7 @@ fn only_samples_that_all_hold_are_asked_for() {
     let hello = guest.tick(at(1)).remove(0).into_message();
     let out = host.handle(at(1), &id("a"), hello);
     let ToGuest::Ask { batch, .. } = out[1].1.message() else { unreachable!("a question") };
-    assert_eq!(batch.steps(), [Step(1), Step(2)]);
+    assert_eq!(batch.samples(), [1, 2].map(|step| Sample::whole(Step(step))));
 
     let (guest, host) = meet(some(&[(100, 200)]), host_settings());
     assert!(matches!(host.ended(), Some(HostEnd::Stopped(_))));

@@ -11,6 +11,7 @@ pub mod guest_part;
 pub mod host;
 mod host_config;
 pub mod host_part;
+pub mod learning;
 pub mod live;
 mod logs;
 pub mod rehearse;

@@ -5,6 +5,7 @@ use traffic::{LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane};
 use super::error::HeldOutError;
 use super::rates::FoldRates;
 use crate::sources::{FleetData, LoopData};
+use crate::timeline::Timeline;
 
 /// Every choice of folds, in the order of the fold that is left out.
 pub(crate) struct Choices {
@@ -23,7 +24,14 @@ impl Choices {
         folds: &[FleetData],
         rates: &FoldRates,
     ) -> Result<Self, HeldOutError> {
-        check_steps(loops, folds)?;
+        check_steps(loops.timeline(), folds)?;
+        Self::of_folds(folds, rates)
+    }
+
+    /// The same without a host's loops.
+    pub fn of_folds(folds: &[FleetData], rates: &FoldRates) -> Result<Self, HeldOutError> {
+        let first = folds.first().ok_or(HeldOutError::Folds(0))?;
+        check_steps(first.timeline(), folds)?;
         let all: Vec<&FleetData> = folds.iter().collect();
         let together = |fleets: &[&FleetData], name: &str, rate: f64| {
             FleetData::together(fleets, name, rate).ok_or(HeldOutError::Folds(folds.len()))
@@ -39,9 +47,8 @@ impl Choices {
     }
 }
 
-/// Refuses folds that do not hold the steps of the loops.
-pub(super) fn check_steps(loops: &LoopData, folds: &[FleetData]) -> Result<(), HeldOutError> {
-    let expected = loops.timeline();
+/// Refuses folds that do not hold these steps.
+pub(super) fn check_steps(expected: &Timeline, folds: &[FleetData]) -> Result<(), HeldOutError> {
     let other = folds.iter().find(|fold| {
         let found = fold.timeline();
         found.held() != expected.held()

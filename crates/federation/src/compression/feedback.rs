@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use estimator::{Sample, View};
 use traffic::Step;
 
 use super::Compression;
@@ -18,7 +19,7 @@ use crate::store::StoreError;
 /// numbers here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Feedback {
-    left: BTreeMap<Step, Vec<f32>>,
+    left: BTreeMap<Sample, Vec<f32>>,
 }
 
 impl Feedback {
@@ -28,22 +29,22 @@ impl Feedback {
     pub fn pack(
         &mut self,
         compression: Compression,
-        steps: &[Step],
+        samples: &[Sample],
         width: usize,
         mut numbers: Vec<f32>,
     ) -> Result<Values, PartError> {
         if compression != Compression::Q8 {
             return compression.pack(width, numbers);
         }
-        for (step, row) in steps.iter().zip(numbers.chunks_exact_mut(width.max(1))) {
+        for (sample, row) in samples.iter().zip(numbers.chunks_exact_mut(width.max(1))) {
             // Taken out, so that a sample that is there twice is corrected once.
-            let left = self.left.remove(step).unwrap_or_default();
+            let left = self.left.remove(sample).unwrap_or_default();
             row.iter_mut().zip(left).for_each(|(number, left)| *number += left);
         }
         let sent = compression.pack(width, numbers.clone())?;
         let rows = numbers.chunks_exact(width).zip(sent.as_slice().chunks_exact(width));
-        for (step, (wanted, sent)) in steps.iter().zip(rows) {
-            let left = self.left.entry(*step).or_insert_with(|| vec![0.0; width]);
+        for (sample, (wanted, sent)) in samples.iter().zip(rows) {
+            let left = self.left.entry(*sample).or_insert_with(|| vec![0.0; width]);
             let lost = wanted.iter().zip(sent).map(|(wanted, sent)| wanted - sent);
             left.iter_mut().zip(lost).for_each(|(left, lost)| *left += lost);
         }
@@ -51,15 +52,16 @@ impl Feedback {
     }
 
     /// What is left of a sample, if anything was ever sent of it.
-    pub fn left(&self, step: Step) -> Option<&[f32]> {
-        self.left.get(&step).map(Vec::as_slice)
+    pub fn left(&self, sample: Sample) -> Option<&[f32]> {
+        self.left.get(&sample).map(Vec::as_slice)
     }
 
-    /// All of it, for a checkpoint: samples, and for each its step, width and numbers.
+    /// All of it, for a checkpoint: samples, and for each its step, view, width and numbers.
     pub fn save(&self, to: &mut Vec<u8>) {
         to.extend((self.left.len() as u64).to_le_bytes());
-        for (step, left) in &self.left {
-            to.extend(step.0.to_le_bytes());
+        for (sample, left) in &self.left {
+            to.extend(sample.last.0.to_le_bytes());
+            to.extend(sample.view.0.to_le_bytes());
             to.extend((left.len() as u64).to_le_bytes());
             left.iter().for_each(|number| to.extend(number.to_le_bytes()));
         }
@@ -69,13 +71,15 @@ impl Feedback {
     pub fn restore(bytes: &mut &[u8]) -> Result<Self, StoreError> {
         let mut left = BTreeMap::new();
         for _ in 0..u64::from_le_bytes(take(bytes)?) {
-            let step = Step(i64::from_le_bytes(take(bytes)?));
+            let last = Step(i64::from_le_bytes(take(bytes)?));
+            let view = View(u16::from_le_bytes(take(bytes)?));
             let width = usize::try_from(u64::from_le_bytes(take(bytes)?)).map_err(|_| cut())?;
             let length = width.checked_mul(4).ok_or_else(cut)?;
             let (numbers, rest) = bytes.split_at_checked(length).ok_or_else(cut)?;
             *bytes = rest;
             let (numbers, _) = numbers.as_chunks::<4>();
-            left.insert(step, numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect());
+            let sample = Sample { last, view };
+            left.insert(sample, numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect());
         }
         Ok(Self { left })
     }

@@ -1,8 +1,13 @@
+use estimator::Sample;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use traffic::Step;
 
 use super::*;
+
+fn at(step: i64) -> Sample {
+    Sample::whole(Step(step))
+}
 
 /// Numbers of any size and sign, but not so large that they or their sums have no end.
 fn number() -> impl Strategy<Value = f32> {
@@ -95,10 +100,10 @@ proptest! {
         // The largest possible number, of a sample and what is left of it, is 10 + half a step.
         let step = 10.0 / 127.0 * 1.01;
         for (numbers, first) in rounds {
-            let steps: Vec<Step> = (0..3).map(|i| Step(((first + i) % 4) as i64)).collect();
+            let steps: Vec<Sample> = (0..3).map(|i| at(((first + i) % 4) as i64)).collect();
             let sent = feedback.pack(Compression::Q8, &steps, 2, numbers.clone()).unwrap();
             for (row, step) in steps.iter().enumerate() {
-                let of = sums.entry(step.0).or_default();
+                let of = sums.entry(step.last.0).or_default();
                 for (column, (wanted, got)) in of.iter_mut().enumerate() {
                     *wanted += f64::from(numbers[2 * row + column]);
                     *got += f64::from(sent.as_slice()[2 * row + column]);
@@ -117,7 +122,7 @@ proptest! {
         rounds in vec(vec(-10f32..10.0, 6), 2..10),
         cut in 0usize..200,
     ) {
-        let steps = [Step(-3), Step(5), Step(9)];
+        let steps = [at(-3), at(5), at(9)];
         let (last, rounds) = rounds.split_last().unwrap();
         let mut feedback = Feedback::default();
         for numbers in rounds {
@@ -141,7 +146,7 @@ proptest! {
 /// A constant that is no multiple of the step: 8 bits alone are wrong by the same each time.
 #[test]
 fn feedback_removes_what_rounding_repeats() {
-    let (rounds, steps) = (1000, [Step(1)]);
+    let (rounds, steps) = (1000, [at(1)]);
     // The other column keeps nothing; the first number of a column of one sample would be exact, so
     // the sample is sent beside a larger one.
     let (small, large) = (0.3, 100.0);
@@ -149,7 +154,7 @@ fn feedback_removes_what_rounding_repeats() {
     let (mut plain, mut fed) = (0.0f64, 0.0f64);
     for _ in 0..rounds {
         let numbers = vec![small, large];
-        let both = [steps[0], Step(2)];
+        let both = [steps[0], at(2)];
         fed += f64::from(
             feedback.pack(Compression::Q8, &both, 1, numbers.clone()).unwrap().as_slice()[0],
         );
@@ -165,7 +170,7 @@ fn feedback_removes_what_rounding_repeats() {
 #[test]
 fn a_sample_that_is_there_twice_is_corrected_once() {
     let mut feedback = Feedback::default();
-    let steps = [Step(1), Step(1), Step(2)];
+    let steps = [at(1), at(1), at(2)];
     let (mut wanted, mut sent) = (0.0f64, 0.0f64);
     for _ in 0..50 {
         let numbers = vec![0.3, 0.2, 100.0];

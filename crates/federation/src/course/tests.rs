@@ -1,17 +1,21 @@
 use super::*;
 
+fn samples() -> Samples {
+    let steps = |range: std::ops::Range<i64>| range.map(Step).collect::<Vec<_>>();
+    Samples::whole(&steps(0..10), &steps(10..15), &steps(15..18))
+}
+
 fn course(epochs: u32, patience: u32) -> Course {
-    let steps = |range: std::ops::Range<i64>| range.map(Step).collect();
-    let samples =
-        Samples { train: steps(0..10), validation: steps(10..15), estimate: steps(15..18) };
-    Course::new(samples, Order { seed: 3, shuffle: true, batch: 4, block: 3, epochs, patience })
+    let (segment, batch, block) = (1, 4, 3);
+    let order = Order { seed: 3, shuffle: true, segment, batch, block, epochs, patience };
+    Course::new(samples(), order)
 }
 
 /// Runs to the end; validation losses by epoch. Returns what each exchange took.
 fn run(course: &mut Course, losses: &[f64]) -> Vec<(Purpose, Vec<i64>)> {
     let mut taken = Vec::new();
-    while let Some((purpose, steps)) = course.next() {
-        taken.push((purpose, steps.iter().map(|step| step.0).collect()));
+    while let Some((purpose, samples)) = course.next() {
+        taken.push((purpose, samples.iter().map(|sample| sample.last.0).collect()));
         match purpose {
             Purpose::Train => course.learned(1.0),
             Purpose::Validate => {
@@ -69,4 +73,31 @@ fn a_course_goes_on_from_its_progress() {
         second.restore(serde_json::from_str(&saved).unwrap());
         assert_eq!(run(&mut second, &losses), whole[stop..], "break after {stop}");
     }
+}
+
+/// Batches and blocks hold whole segments, whose last one in a run may overlap; estimates need none.
+#[test]
+fn segments_stay_whole() {
+    let order =
+        Order { seed: 3, shuffle: true, segment: 3, batch: 6, block: 4, epochs: 2, patience: 9 };
+    let mut course = Course::new(samples(), order);
+    let taken = run(&mut course, &[3.0, 2.0]);
+    let sizes: Vec<_> = taken.iter().map(|(purpose, steps)| (*purpose, steps.len())).collect();
+    use Purpose::{Estimate, Train, Validate};
+    let epoch = [(Train, 6), (Train, 6), (Validate, 3), (Validate, 3)];
+    assert_eq!(sizes, [&epoch[..], &epoch[..], &[(Estimate, 3)]].concat());
+    assert_eq!(course.exchanges(), 4);
+    assert_eq!(course.best_round(), Some(Round(8)));
+    for (purpose, steps) in &taken {
+        if *purpose != Estimate {
+            for segment in steps.chunks(3) {
+                assert!(segment.windows(2).all(|pair| pair[1] == pair[0] + 1), "{segment:?}");
+            }
+        }
+    }
+    // 10 steps are three segments and one that ends with them.
+    let mut first: Vec<i64> = taken[0].1.iter().chain(&taken[1].1).copied().collect();
+    first.sort_unstable();
+    assert_eq!(first, [0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 8, 9]);
+    assert_eq!([&taken[2].1[..], &taken[3].1[..]], [[10, 11, 12], [12, 13, 14]]);
 }

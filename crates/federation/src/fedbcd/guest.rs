@@ -1,12 +1,13 @@
 //! A guest's part of FedBCD.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use estimator::{PARTY_CHECKPOINT, SubModel};
+use estimator::{Measured, PARTY_CHECKPOINT, Sample, SubModel};
 use neural::Checkpoint;
-use traffic::Step;
 
 use super::{EXCHANGES, Pace, STATE, Windows, failed, gather};
+use crate::message::measurements::Measurements;
 use crate::message::parts::EmbeddingGradient;
 use crate::model::{GuestModel, ModelFailure};
 use crate::plan::{LocalVariant, Plan};
@@ -16,6 +17,8 @@ pub struct FedGuest<M, D> {
     model: M,
     data: D,
     pace: Pace,
+    /// What it measures, kind after kind.
+    measured: Vec<Arc<dyn Measured>>,
     /// Inputs of the last embedding, for the gradient that comes back.
     x: Vec<f32>,
     z: Vec<f32>,
@@ -29,7 +32,15 @@ impl<M: SubModel, D: Windows> FedGuest<M, D> {
             let problem = format!("found {found} features of a window, expected {expected}");
             return Err(ModelFailure(problem));
         }
-        Ok(Self { model, data, pace: Pace::new(plan), x: Vec::new(), z: Vec::new() })
+        let (measured, x, z) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { model, data, pace: Pace::new(plan), measured, x, z })
+    }
+
+    /// The same with what it measures: one for each kind that the plan asks for, in the order of
+    /// [`Kind`](crate::Kind)s.
+    pub fn measuring(mut self, measured: Vec<Arc<dyn Measured>>) -> Self {
+        self.measured = measured;
+        self
     }
 
     /// The sub-model.
@@ -39,12 +50,12 @@ impl<M: SubModel, D: Windows> FedGuest<M, D> {
 
     fn infer(
         &mut self,
-        steps: &[Step],
+        samples: &[Sample],
         with: impl Fn(&M, &[f32], &mut [f32]) -> Result<(), estimator::PassError>,
     ) -> Result<Vec<f32>, ModelFailure> {
         let mut x = Vec::new();
-        gather(&self.data, steps, &mut x);
-        let mut z = vec![0.0; steps.len() * self.model.output_len()];
+        gather(&self.data, samples, &mut x);
+        let mut z = vec![0.0; samples.len() * self.model.output_len()];
         with(&self.model, &x, &mut z).map_err(failed)?;
         Ok(z)
     }
@@ -55,9 +66,9 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         self.model.output_len()
     }
 
-    fn embed(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure> {
-        gather(&self.data, steps, &mut self.x);
-        self.z.resize(steps.len() * self.model.output_len(), 0.0);
+    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+        gather(&self.data, samples, &mut self.x);
+        self.z.resize(samples.len() * self.model.output_len(), 0.0);
         self.model.begin_round();
         self.model.forward(&self.x, &mut self.z, self.pace.noise(0)).map_err(failed)?;
         Ok(self.z.clone())
@@ -83,16 +94,33 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         Ok(())
     }
 
-    fn judge(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure> {
-        self.infer(steps, M::infer)
+    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+        self.infer(samples, M::infer)
     }
 
     fn keep_best(&mut self) {
         self.model.keep_best();
     }
 
-    fn estimate(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure> {
-        self.infer(steps, M::infer_best)
+    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+        self.infer(samples, M::infer_best)
+    }
+
+    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
+        let entries: usize = self.measured.iter().map(|kind| kind.entries().len()).sum();
+        let mut values = vec![0.0; samples.len() * entries];
+        let mut weights = values.clone();
+        let rows = values.chunks_exact_mut(entries.max(1));
+        let rows = rows.zip(weights.chunks_exact_mut(entries.max(1)));
+        for (&sample, (mut values, mut weights)) in samples.iter().zip(rows) {
+            for kind in &self.measured {
+                let (own, others) = values.split_at_mut(kind.entries().len());
+                let (own_weights, other_weights) = weights.split_at_mut(own.len());
+                kind.write(sample, own, own_weights);
+                (values, weights) = (others, other_weights);
+            }
+        }
+        Measurements::new(entries, values, weights).map_err(failed)
     }
 
     fn save(&self) -> Result<Vec<u8>, ModelFailure> {

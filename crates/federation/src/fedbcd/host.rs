@@ -3,49 +3,51 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use estimator::{HostBatch, Labelled, Labels, MeasuredBatch, Objective, PARTY_CHECKPOINT, Sample};
+use estimator::{HostBatch, PARTY_CHECKPOINT, Sample, View};
 use neural::Checkpoint;
 use serde_json::Value;
 use traffic::Step;
 
-use super::{EXCHANGES, LabelledWindows, Pace, STATE, failed, gather};
+use super::loss::Gathering;
+use super::{EXCHANGES, HostLoss, Pace, STATE, Windows, failed, gather};
 use crate::message::parts::{EmbeddingGradient, Values};
-use crate::model::{Embeddings, HostModel, Learned, ModelFailure};
+use crate::model::{Answers, Embeddings, HostModel, Learned, ModelFailure};
 use crate::party::PartyId;
 use crate::plan::{LocalVariant, Plan};
 
-/// The entry of a checkpoint that names the estimated steps, and the tensor with their estimates.
+/// The entries of a checkpoint that name the estimated samples, and the tensor with their estimates.
 const ESTIMATED: &str = "estimated";
+const VIEWS: &str = "views";
 
-/// The host's model with its data and labels, see the [module](super).
+/// The host's model with its data and its loss, see the [module](super).
 pub struct FedHost<D> {
     model: estimator::HostModel,
     data: D,
+    loss: HostLoss,
     pace: Pace,
     parties: BTreeMap<PartyId, usize>,
     x: Vec<f32>,
     /// Estimates by the best weights, in the model's own scale.
-    estimates: BTreeMap<Step, Vec<f32>>,
+    estimates: BTreeMap<Sample, Vec<f32>>,
 }
 
-impl<D: LabelledWindows> FedHost<D> {
+impl<D: Windows> FedHost<D> {
     /// Under a plan; the model moves by [`Plan::rule`], and its guests are named as the parties.
-    pub fn new(model: estimator::HostModel, data: D, plan: &Plan) -> Result<Self, ModelFailure> {
-        let pairs = [
-            ("features of a window", data.input_len(), model.input_len()),
-            ("targets of a window", data.output_len(), model.output_len()),
-            ("weights of the loss", data.weights().len(), model.output_len()),
-            ("weights of the validation loss", data.judged().len(), model.output_len()),
-        ];
-        for (what, found, expected) in pairs {
-            if found != expected {
-                return Err(ModelFailure(format!("found {found} {what}, expected {expected}")));
-            }
+    pub fn new(
+        model: estimator::HostModel,
+        data: D,
+        loss: HostLoss,
+        plan: &Plan,
+    ) -> Result<Self, ModelFailure> {
+        let (found, expected) = (data.input_len(), model.input_len());
+        if found != expected {
+            let problem = format!("found {found} features of a window, expected {expected}");
+            return Err(ModelFailure(problem));
         }
         let parties = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width)));
         let parties = parties.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
         let (x, estimates) = (Vec::new(), BTreeMap::new());
-        Ok(Self { model, data, pace: Pace::new(plan), parties, x, estimates })
+        Ok(Self { model, data, loss, pace: Pace::new(plan), parties, x, estimates })
     }
 
     /// The model.
@@ -53,29 +55,23 @@ impl<D: LabelledWindows> FedHost<D> {
         &self.model
     }
 
-    /// What was estimated, in the model's own scale.
-    pub fn estimates(&self) -> &BTreeMap<Step, Vec<f32>> {
-        &self.estimates
+    /// What was estimated, in the model's own scale; the mean where a step was seen in several views.
+    pub fn estimates(&self) -> BTreeMap<Step, Vec<f32>> {
+        let mut means: BTreeMap<Step, (f32, Vec<f32>)> = BTreeMap::new();
+        for (sample, y) in &self.estimates {
+            let (count, sum) = means.entry(sample.last).or_insert((0.0, vec![0.0; y.len()]));
+            *count += 1.0;
+            sum.iter_mut().zip(y).for_each(|(sum, y)| *sum += y);
+        }
+        let mean = |(step, (count, sum)): (Step, (f32, Vec<f32>))| {
+            (step, sum.into_iter().map(|sum| sum / count).collect())
+        };
+        means.into_iter().map(mean).collect()
     }
 
-    fn outputs(&mut self, steps: &[Step]) -> Vec<f32> {
-        gather(&self.data, steps, &mut self.x);
-        vec![0.0; steps.len() * self.model.output_len()]
-    }
-}
-
-/// The host's labels as an objective reads them.
-struct Truth<'a, D>(&'a D);
-
-impl<D: LabelledWindows> Labels for Truth<'_, D> {
-    fn write_label(&self, sample: Sample, to: &mut [f32]) {
-        self.0.write_target(sample.last, to);
-    }
-    fn weights(&self) -> &[f32] {
-        self.0.weights()
-    }
-    fn judged(&self) -> &[f32] {
-        self.0.judged()
+    fn outputs(&mut self, samples: &[Sample]) -> Vec<f32> {
+        gather(&self.data, samples, &mut self.x);
+        vec![0.0; samples.len() * self.model.output_len()]
     }
 }
 
@@ -90,28 +86,28 @@ fn given(embeddings: &Embeddings) -> estimator::Embeddings<'_> {
     there.map(|(party, embedding)| (party.as_str(), embedding.0.as_slice())).collect()
 }
 
-impl<D: LabelledWindows> HostModel for FedHost<D> {
+impl<D: Windows> HostModel for FedHost<D> {
     fn widths(&self) -> BTreeMap<PartyId, usize> {
         self.parties.clone()
     }
 
-    fn learn(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<Learned, ModelFailure> {
-        gather(&self.data, steps, &mut self.x);
-        let samples: Vec<Sample> = steps.iter().map(|&step| Sample::whole(step)).collect();
-        let (given, measured) = (given(embeddings), MeasuredBatch::new());
-        let mut objective = Labelled::new(Truth(&self.data));
-        let rate = self.pace.rate();
+    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
+        gather(&self.data, samples, &mut self.x);
+        let (given, rate) = (given(&answers.embeddings), self.pace.rate());
+        let gathered = Gathering::of(&self.loss.sources, samples, &answers.measured)?;
+        let measured = gathered.batch();
         self.model.begin_round();
         let mut learned = Learned { loss: 0.0, gradients: BTreeMap::new() };
         for update in 0..self.pace.local.count {
             let noise = self.pace.noise(update);
             if update == 0 || self.pace.local.variant == LocalVariant::Recompute {
-                let (samples, x) = (&samples, &self.x);
+                let x = &self.x;
                 let batch = HostBatch { samples, x, embeddings: &given, measured: &measured };
-                let loss = self.model.train(&batch, &mut objective, noise).map_err(failed)?;
+                let objective = self.loss.objective.as_mut();
+                let loss = self.model.train(&batch, objective, noise).map_err(failed)?;
                 if update == 0 {
                     learned.loss = loss;
-                    learned.gradients = self.gradients(embeddings)?;
+                    learned.gradients = self.gradients(&answers.embeddings)?;
                 }
             }
             self.model.update(rate);
@@ -122,47 +118,56 @@ impl<D: LabelledWindows> HostModel for FedHost<D> {
 
     fn judge(
         &mut self,
-        steps: &[Step],
-        embeddings: &Embeddings,
+        samples: &[Sample],
+        answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
-        let mut y = self.outputs(steps);
-        self.model.infer(&self.x, &given(embeddings), &mut y).map_err(failed)?;
-        let samples: Vec<Sample> = steps.iter().map(|&step| Sample::whole(step)).collect();
-        let mut objective = Labelled::new(Truth(&self.data));
-        objective.judge(&samples, &MeasuredBatch::new(), &y, total).map_err(failed)
+        let mut y = self.outputs(samples);
+        self.model.infer(&self.x, &given(&answers.embeddings), &mut y).map_err(failed)?;
+        let gathered = Gathering::of(&self.loss.sources, samples, &answers.measured)?;
+        self.loss.objective.judge(samples, &gathered.batch(), &y, total).map_err(failed)
     }
 
     fn keep_best(&mut self) {
         self.model.keep_best();
     }
 
-    fn estimate(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<(), ModelFailure> {
-        let mut y = self.outputs(steps);
+    fn estimate(
+        &mut self,
+        samples: &[Sample],
+        embeddings: &Embeddings,
+    ) -> Result<(), ModelFailure> {
+        let mut y = self.outputs(samples);
         self.model.infer_best(&self.x, &given(embeddings), &mut y).map_err(failed)?;
-        let rows = y.chunks_exact(self.data.output_len()).map(<[f32]>::to_vec);
-        self.estimates.extend(steps.iter().copied().zip(rows));
+        let rows = y.chunks_exact(self.model.output_len()).map(<[f32]>::to_vec);
+        self.estimates.extend(samples.iter().copied().zip(rows));
         Ok(())
     }
 
     fn save(&self) -> Result<Vec<u8>, ModelFailure> {
         let mut checkpoint = self.model.save();
         checkpoint.set(EXCHANGES, self.pace.exchanges);
-        let steps: Vec<i64> = self.estimates.keys().map(|step| step.0).collect();
+        let steps: Vec<i64> = self.estimates.keys().map(|sample| sample.last.0).collect();
+        let views: Vec<u16> = self.estimates.keys().map(|sample| sample.view.0).collect();
         let numbers: Vec<f32> = self.estimates.values().flatten().copied().collect();
-        checkpoint.put(ESTIMATED, &[steps.len(), self.data.output_len()], &numbers);
+        checkpoint.put(ESTIMATED, &[steps.len(), self.model.output_len()], &numbers);
         checkpoint.set(ESTIMATED, steps);
+        checkpoint.set(VIEWS, views);
         checkpoint.to_bytes(Path::new(STATE)).map_err(failed)
     }
 
     fn restore(&mut self, saved: &[u8]) -> Result<(), ModelFailure> {
         let saved = Checkpoint::parse(saved, Path::new(STATE), PARTY_CHECKPOINT).map_err(failed)?;
         let exchanges = saved.count(EXCHANGES).map_err(failed)?;
-        let steps = saved.get(ESTIMATED).and_then(Value::as_array).cloned().unwrap_or_default();
-        let outputs = self.data.output_len();
+        let list = |name| saved.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+        let steps = list(ESTIMATED);
+        let outputs = self.model.output_len();
         let numbers = saved.tensor(ESTIMATED, &[steps.len(), outputs]).map_err(failed)?;
         let steps = steps.iter().filter_map(Value::as_i64).map(Step);
-        let estimates = steps.zip(numbers.chunks_exact(outputs).map(<[f32]>::to_vec)).collect();
+        let views = list(VIEWS);
+        let views = views.iter().filter_map(|view| Some(View(view.as_u64()?.try_into().ok()?)));
+        let samples = steps.zip(views).map(|(last, view)| Sample { last, view });
+        let estimates = samples.zip(numbers.chunks_exact(outputs).map(<[f32]>::to_vec)).collect();
         self.model.load(&saved).map_err(failed)?;
         (self.pace.exchanges, self.estimates) = (exchanges, estimates);
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::{Guest, Open, Running, Stage, ToHostOutbox};
 use crate::error::{PartyError, differently_packed};
+use crate::message::measurements::Measurements;
 use crate::message::parts::{Batch, Embedding, EmbeddingGradient};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
@@ -56,8 +57,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             return Ok(());
         };
         open.answered = now.monotonic;
-        let answer = open.answer.clone();
-        self.say(now, answer, out)
+        let answers = open.answers.clone();
+        answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
     }
 
     fn answer(
@@ -68,29 +69,41 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         batch: Batch,
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
-        let (host, held) = (&self.settings.host, &self.settings.held);
-        if let Some(step) = batch.steps().iter().find(|step| !held.contains(**step)) {
-            let what = format!("it asked for step {}, which was not announced", step.0);
+        let (host, samples) = (&self.settings.host, batch.samples());
+        let (held, folds) = (&self.settings.held, self.settings.measures.folds);
+        if let Some(sample) = samples.iter().find(|sample| !held.contains(sample.last)) {
+            let what = format!("it asked for step {}, which was not announced", sample.last.0);
+            return Err(PartyError::misbehaved(host, what));
+        }
+        if let Some(sample) = samples.iter().find(|sample| sample.view.0 > folds) {
+            let what = format!("it asked for view {} of a fleet of {folds} folds", sample.view.0);
             return Err(PartyError::misbehaved(host, what));
         }
         let Some(running) = &mut self.running else { return Ok(()) };
         let model = &mut running.model;
         let numbers = match purpose {
-            Purpose::Train => model.embed(batch.steps()),
-            Purpose::Validate => model.judge(batch.steps()),
-            Purpose::Estimate => model.estimate(batch.steps()),
+            Purpose::Train => model.embed(samples),
+            Purpose::Validate => model.judge(samples),
+            Purpose::Estimate => model.estimate(samples),
         }?;
         let (width, compression) = (model.width(), self.settings.terms.compression);
         let values = match purpose {
-            Purpose::Train => running.feedback.pack(compression, batch.steps(), width, numbers),
+            Purpose::Train => running.feedback.pack(compression, samples, width, numbers),
             Purpose::Validate | Purpose::Estimate => compression.pack(width, numbers),
         };
         let values = values.map_err(PartyError::misuse)?;
-        let answer = ToHost::Embedding { exchange, purpose, embedding: Embedding(values) };
-        let open =
-            Open { exchange, purpose, batch, answer: answer.clone(), answered: now.monotonic };
+        let mut answers =
+            vec![ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }];
+        if running.plan.measures(purpose) {
+            let measurements = running.model.measure(samples)?;
+            let expected = [samples.len(), running.asked.len()];
+            check_own(&measurements, expected)?;
+            answers.push(ToHost::Measurements { exchange, purpose, measurements });
+        }
+        let answered = now.monotonic;
+        let open = Open { exchange, purpose, batch, answers: answers.clone(), answered };
         running.open = Some(open);
-        self.say(now, answer, out)
+        answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
     }
 
     pub(super) fn gradient(
@@ -111,7 +124,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                 format!("it sent a gradient in round {}, which trains nothing", exchange.round);
             return Err(PartyError::misbehaved(&host, what));
         }
-        let expected = [open.batch.steps().len(), running.model.width()];
+        let expected = [open.batch.samples().len(), running.model.width()];
         let found = [gradient.0.samples(), gradient.0.width()];
         if found != expected {
             let what = format!(
@@ -181,4 +194,14 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             _ => Ok(()),
         }
     }
+}
+
+/// What the guest's own model measures must be what the guest has announced.
+fn check_own(measurements: &Measurements, expected: [usize; 2]) -> Result<(), PartyError> {
+    let found = [measurements.samples(), measurements.entries()];
+    if found == expected {
+        return Ok(());
+    }
+    let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
+    Err(PartyError::Misuse { what: "measurements [sample, entry]", found, expected })
 }

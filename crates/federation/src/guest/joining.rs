@@ -1,12 +1,15 @@
 //! How a guest joins, goes on after a break, and ends.
 
+use std::collections::BTreeSet;
+
 use super::{Card, Guest, Running, Stage, ToHostOutbox, write_card};
 use crate::error::{PartyError, agree};
+use crate::message::measurements::{Kind, names};
 use crate::message::parts::Text;
 use crate::message::{Departure, Hello, Missed, PROTOCOL, Resume, Standing, ToHost, Welcome};
 use crate::model::GuestModel;
 use crate::party::{Attempt, Now, Round, RunId};
-use crate::plan::Summary;
+use crate::plan::{Plan, Summary};
 use crate::store::Store;
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
@@ -29,6 +32,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             terms: settings.terms.clone(),
             held: settings.held.clone(),
             width: settings.width,
+            measures: settings.measures.clone(),
             standing: Standing {
                 run: self.card.as_ref().map(|card| card.run),
                 kept: self.store.rounds()?,
@@ -54,6 +58,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         welcome.plan.check().map_err(|error| {
             PartyError::misbehaved(host, format!("its plan is out of bounds: {error}"))
         })?;
+        self.can_measure(&welcome.plan)?;
         self.same_run(&welcome)?;
         let current = self.running.as_ref().filter(|_| matches!(self.stage, Stage::Training));
         match current.map(|running| running.attempt) {
@@ -61,6 +66,23 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             Some(attempt) if welcome.attempt == attempt => self.skip_to(welcome.resume),
             _ => self.begin(now, welcome, out),
         }
+    }
+
+    /// A guest gives only what it has announced.
+    fn can_measure(&self, plan: &Plan) -> Result<(), PartyError> {
+        let announced: BTreeSet<Kind> = self.settings.measures.layout.kinds().collect();
+        let missing = plan.measured.difference(&announced).copied();
+        let without_shares = plan.measured.contains(&Kind::HeldOut) && plan.shares.is_none();
+        if missing.clone().next().is_none() && !without_shares {
+            return Ok(());
+        }
+        let what = match without_shares {
+            true => "it asks for what is held out, and does not tell this guest's share".to_owned(),
+            false => {
+                format!("it asks for measurements that were not announced: {}", names(missing))
+            }
+        };
+        Err(PartyError::misbehaved(&self.settings.host, what))
     }
 
     /// Checkpoints of one run are never overwritten by another's.
@@ -131,7 +153,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                     let (found, expected) = (found.to_string(), expected.to_string());
                     return Err(PartyError::Misuse { what, found, expected });
                 }
-                none.insert(Running::new(run, attempt, plan, model)?)
+                let asked = self.settings.measures.layout.of(&plan.measured);
+                none.insert(Running::new(run, attempt, plan, asked, model)?)
             }
         };
         let done = match resume {

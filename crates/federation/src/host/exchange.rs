@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use traffic::Step;
+use estimator::Sample;
 
 use super::{Absent, Event, Furthest, Host, Kept, Stage, ToGuestOutbox};
 use crate::error::{PartyError, differently_packed};
+use crate::message::measurements::{Layout, Measurements};
 use crate::message::parts::{Batch, Embedding};
 use crate::message::{Exchange, Purpose, Resume, Standing, ToGuest};
-use crate::model::{Embeddings, HostModel};
+use crate::model::{Answers, HostModel};
 use crate::party::{Now, PartyId, Round};
 use crate::store::Store;
 use crate::timing::lasted;
@@ -20,7 +21,18 @@ pub(super) struct OpenRound {
     purpose: Purpose,
     batch: Batch,
     answers: BTreeMap<PartyId, Embedding>,
+    /// Whether guests measure in this exchange, and what they have measured.
+    measuring: bool,
+    measured: BTreeMap<PartyId, Measurements>,
     since: Duration,
+}
+
+impl OpenRound {
+    /// Whether a guest has said all that it was asked for.
+    fn has_answered(&self, party: &PartyId) -> bool {
+        let measured = !self.measuring || self.measured.contains_key(party);
+        measured && self.answers.contains_key(party)
+    }
 }
 
 /// How the last exchange ended, for those who did not hear of it.
@@ -37,13 +49,15 @@ impl<M: HostModel, S: Store> Host<M, S> {
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let (Some(card), Some(running)) = (&self.card, &mut self.running) else { return Ok(()) };
-        let Some((purpose, steps)) = running.course.next() else { return self.close(now, out) };
-        let steps: Vec<Step> = steps.to_vec();
+        let Some((purpose, samples)) = running.course.next() else { return self.close(now, out) };
+        let samples: Vec<Sample> = samples.to_vec();
         let exchange =
             Exchange { run: card.run, attempt: card.attempt, round: running.done.next() };
-        let batch = Batch::new(steps).map_err(PartyError::misuse)?;
-        let (answers, since) = (BTreeMap::new(), now.monotonic);
-        running.open = Some(OpenRound { exchange, purpose, batch, answers, since });
+        let batch = Batch::new(samples).map_err(PartyError::misuse)?;
+        let (answers, measured) = (BTreeMap::new(), BTreeMap::new());
+        let (measuring, since) = (card.plan.measures(purpose), now.monotonic);
+        let open = OpenRound { exchange, purpose, batch, answers, measuring, measured, since };
+        running.open = Some(open);
         let everyone: Vec<PartyId> = self.seats.keys().cloned().collect();
         for party in everyone {
             if self.seats.get(&party).is_some_and(|seat| seat.present) {
@@ -61,7 +75,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let open = self.running.as_ref().and_then(|running| running.open.as_ref());
-        let Some(open) = open.filter(|open| !open.answers.contains_key(party)) else {
+        let Some(open) = open.filter(|open| !open.has_answered(party)) else {
             return Ok(());
         };
         let (exchange, purpose, batch) = (open.exchange, open.purpose, open.batch.clone());
@@ -97,7 +111,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let width = self.settings.guests.get(from).copied().unwrap_or(0) as usize;
         let found = (exchange.round, purpose, embedding.0.samples(), embedding.0.width());
-        let expected = (open.exchange.round, open.purpose, open.batch.steps().len(), width);
+        let expected = (open.exchange.round, open.purpose, open.batch.samples().len(), width);
         if found != expected {
             let what = format!(
                 "embedding (round, purpose, samples, width): found {found:?}, expected {expected:?}"
@@ -110,6 +124,38 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Err(PartyError::misbehaved(from, differently_packed(found, expected)));
         }
         open.answers.entry(from.clone()).or_insert(embedding);
+        self.settle_if_answered(now, out)
+    }
+
+    pub(super) fn measurements(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        exchange: Exchange,
+        purpose: Purpose,
+        measurements: Measurements,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if !self.seated(now, from, exchange, out)? {
+            return Ok(());
+        }
+        let layout = self.card.as_ref().and_then(|card| card.agreed.layouts.get(from));
+        let entries = layout.map_or(0, Layout::len);
+        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
+        // Of a round that is over, the embedding brings the end again.
+        let Some(open) = open.filter(|open| open.exchange.round <= exchange.round) else {
+            return Ok(());
+        };
+        let samples = if open.measuring { open.batch.samples().len() } else { 0 };
+        let found = (exchange.round, purpose, measurements.samples(), measurements.entries());
+        let expected = (open.exchange.round, open.purpose, samples, entries);
+        if found != expected {
+            let what = format!(
+                "measurements (round, purpose, samples, entries): found {found:?}, expected {expected:?}"
+            );
+            return Err(PartyError::misbehaved(from, what));
+        }
+        open.measured.entry(from.clone()).or_insert(measurements);
         self.settle_if_answered(now, out)
     }
 
@@ -151,10 +197,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let skip = self.settings.absent == Absent::Skip;
         let expected = |seat: &super::Seat| seat.present || !skip;
         let mut seats = self.seats.iter();
-        let missing =
-            seats.any(|(party, seat)| expected(seat) && !open.answers.contains_key(party));
+        let missing = seats.any(|(party, seat)| expected(seat) && !open.has_answered(party));
         // Without any guest there is nothing to learn: wait for one.
-        if missing || open.answers.is_empty() {
+        let nobody = !self.seats.keys().any(|party| open.has_answered(party));
+        if missing || nobody {
             return Ok(());
         }
         self.settle(now, out)
@@ -162,15 +208,21 @@ impl<M: HostModel, S: Store> Host<M, S> {
 
     fn settle(&mut self, now: Now, out: &mut ToGuestOutbox) -> Result<(), PartyError> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        let Some(OpenRound { exchange, purpose, batch, mut answers, .. }) = running.open.take()
-        else {
-            return Ok(());
-        };
-        let answered: Vec<PartyId> = answers.keys().cloned().collect();
+        let Some(mut open) = running.open.take() else { return Ok(()) };
         let parties = self.seats.keys();
-        let embeddings: Embeddings =
-            parties.map(|party| (party.clone(), answers.remove(party))).collect();
-        let (steps, round) = (batch.steps(), exchange.round);
+        let answered: Vec<PartyId> =
+            parties.filter(|party| open.has_answered(party)).cloned().collect();
+        // Whoever has said a part of its answer and is gone is absent.
+        let mut given = Answers::default();
+        for party in self.seats.keys() {
+            let there = answered.contains(party);
+            let embedding = open.answers.remove(party).filter(|_| there);
+            given.embeddings.insert(party.clone(), embedding);
+            let measured = open.measured.remove(party).filter(|_| there);
+            given.measured.extend(measured.map(|measured| (party.clone(), measured)));
+        }
+        let OpenRound { exchange, purpose, batch, .. } = open;
+        let (samples, round) = (batch.samples(), exchange.round);
         let finite = |loss: f64| {
             if loss.is_finite() { Ok(loss) } else { Err(PartyError::Diverged { round, loss }) }
         };
@@ -178,14 +230,14 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let mut gradients = BTreeMap::new();
         match purpose {
             Purpose::Train => {
-                let learned = running.model.learn(steps, &embeddings)?;
+                let learned = running.model.learn(samples, &given)?;
                 running.course.learned(finite(learned.loss)?);
                 gradients =
-                    running.pack(self.settings.terms.compression, steps, learned.gradients)?;
+                    running.pack(self.settings.terms.compression, samples, learned.gradients)?;
             }
             Purpose::Validate => {
                 let before = running.course.validation_total();
-                let total = finite(running.model.judge(steps, &embeddings, before)?)?;
+                let total = finite(running.model.judge(samples, &given, before)?)?;
                 let verdict = running.course.judged(total);
                 (best, trained) = (verdict.best, verdict.trained);
                 if best {
@@ -196,7 +248,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 }
             }
             Purpose::Estimate => {
-                running.model.estimate(steps, &embeddings)?;
+                running.model.estimate(samples, &given.embeddings)?;
                 running.course.estimated();
             }
         }
@@ -300,7 +352,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         };
         let since = open.since;
         let waiting: Vec<PartyId> =
-            self.seats.keys().filter(|party| !open.answers.contains_key(party)).cloned().collect();
+            self.seats.keys().filter(|party| !open.has_answered(party)).cloned().collect();
         for party in waiting {
             let Some(seat) = self.seats.get_mut(&party) else { continue };
             // First, so that one who leaves and comes back all the time does not escape it.

@@ -83,6 +83,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let what = "numbers of an embedding";
             return incompatible(what, hello.width.to_string(), width.to_string());
         }
+        self.check_measures(from, &hello.measures)?;
         let Some(card) = &self.card else {
             return match hello.standing.run {
                 Some(run) => {
@@ -96,10 +97,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return incompatible("run", run.to_string(), card.run.to_string());
         }
         let samples = self.settings.samples.filter(|step| card.aligned.contains(step));
-        match samples.all().find(|step| !hello.held.contains(*step)) {
-            Some(step) => incompatible(
+        match samples.all().find(|sample| !hello.held.contains(sample.last)) {
+            Some(sample) => incompatible(
                 "steps held",
-                format!("no step {}", step.0),
+                format!("no step {}", sample.last.0),
                 "all that the run began with".to_owned(),
             ),
             None => Ok(()),
@@ -255,18 +256,23 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let held: Vec<_> = self.seats.values().filter_map(|seat| seat.hello.as_ref()).collect();
         let samples =
             self.settings.samples.filter(|step| held.iter().all(|hello| hello.held.contains(step)));
-        for (what, steps) in [("train", &samples.train), ("validation", &samples.validation)] {
-            if steps.is_empty() {
+        let segment = self.settings.plan.segment as usize;
+        let taken = samples.in_segments(segment);
+        for (what, part) in [("train", &taken.train), ("validation", &taken.validation)] {
+            if part.is_empty() {
                 let found = format!("no {what} sample that all parties hold");
-                let error = PartError::new("samples", found, "at least one");
-                return Err(PartyError::misuse(error));
+                let expected = match segment {
+                    1 => "at least one".to_owned(),
+                    _ => format!("at least {segment} steps in a row"),
+                };
+                return Err(PartyError::misuse(PartError::new("samples", found, expected)));
             }
         }
-        let mut all: Vec<_> = samples.all().collect();
+        let mut all: Vec<_> = samples.all().map(|sample| sample.last).collect();
         all.sort_unstable();
         all.dedup();
         let aligned = HeldSteps::of(all).map_err(PartyError::misuse)?;
-        let exchanges = samples.train.len().div_ceil(self.settings.plan.batch as usize);
+        let exchanges = taken.train.len().div_ceil(self.settings.plan.batch as usize);
         Ok(Card {
             run: self.settings.run,
             attempt: Attempt::default(),
@@ -274,12 +280,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
             terms: self.settings.terms.clone(),
             subject: self.settings.subject.clone(),
             aligned,
+            agreed: self.agree_on()?,
             finished: None,
         })
     }
 
     fn build(&mut self, card: &Card) -> Result<Running<M>, PartyError> {
-        let model = (self.make)(&card.plan)?;
+        let model = (self.make)(&card.plan, &card.agreed)?;
         let widths = model.widths();
         for (party, &width) in &self.settings.guests {
             let found = widths.get(party).copied();
@@ -290,7 +297,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
         }
         let samples: Samples = self.settings.samples.filter(|step| card.aligned.contains(step));
-        let course = Course::new(samples, self.settings.order());
+        let course = Course::new(samples, self.settings.order(&card.agreed.layouts));
         Ok(Running {
             initial: model.save()?,
             feedback: BTreeMap::new(),
@@ -347,7 +354,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             run: card.run,
             attempt: card.attempt,
             terms: card.terms.clone(),
-            plan: card.plan.clone(),
+            plan: Plan { shares: card.shares_of(party), ..card.plan.clone() },
             resume,
         };
         self.say(now, party, ToGuest::Welcome(Box::new(welcome)), out)

@@ -56,7 +56,7 @@ impl<M> Running<M> {
     pub(super) fn pack(
         &mut self,
         compression: Compression,
-        steps: &[traffic::Step],
+        samples: &[estimator::Sample],
         gradients: BTreeMap<PartyId, EmbeddingGradient>,
     ) -> Result<BTreeMap<PartyId, EmbeddingGradient>, PartyError> {
         if compression == Compression::None {
@@ -67,7 +67,7 @@ impl<M> Running<M> {
             let feedback = self.feedback.entry(party.clone()).or_default();
             let width = values.width();
             let values = feedback
-                .pack(compression, steps, width, values.into_vec())
+                .pack(compression, samples, width, values.into_vec())
                 .map_err(PartyError::misuse)?;
             packed.insert(party, EmbeddingGradient(values));
         }

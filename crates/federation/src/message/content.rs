@@ -14,7 +14,9 @@ impl Recorded for ToHost {
 
     fn round(&self) -> Option<Round> {
         match self {
-            ToHost::Embedding { exchange, .. } | ToHost::Kept { exchange } => Some(exchange.round),
+            ToHost::Embedding { exchange, .. }
+            | ToHost::Measurements { exchange, .. }
+            | ToHost::Kept { exchange } => Some(exchange.round),
             ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
     }
@@ -23,6 +25,10 @@ impl Recorded for ToHost {
         match self {
             ToHost::Embedding { embedding, .. }
             | ToHost::Live(FromLiveGuest::Embedding { embedding, .. }) => embedding.0.shape(),
+            // Values and weights.
+            ToHost::Measurements { measurements, .. } => {
+                vec![2, measurements.samples(), measurements.entries()]
+            }
             _ => Vec::new(),
         }
     }

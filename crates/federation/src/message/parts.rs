@@ -3,17 +3,19 @@
 
 use std::fmt;
 
+use estimator::Sample;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::Step;
 
+use super::measurements::MAX_FOLDS;
 use crate::compression::Packing;
 
 /// Longest text in a message, in bytes.
 pub const MAX_TEXT: usize = 512;
 /// Most numbers in an embedding or gradient: 16 MiB.
 pub const MAX_VALUES: usize = 1 << 22;
-/// Most steps that are asked for at once.
+/// Most samples that are asked for at once.
 pub const MAX_STEPS: usize = 4096;
 /// Most ranges of steps that a guest announces.
 pub const MAX_RANGES: usize = 4096;
@@ -168,26 +170,32 @@ impl From<HeldSteps> for Vec<StepRange> {
     }
 }
 
-/// The samples of one exchange, by the last step of their windows: at least one.
+/// The samples of one exchange: at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch(Vec<Step>);
+pub struct Batch(Vec<Sample>);
 
 impl Batch {
     /// Checks their number and range.
-    pub fn new(steps: Vec<Step>) -> Result<Self, PartError> {
-        if steps.is_empty() || steps.len() > MAX_STEPS {
-            let expected = format!("1 to {MAX_STEPS} steps");
-            return Err(PartError::new("steps asked for", steps.len(), expected));
+    pub fn new(samples: Vec<Sample>) -> Result<Self, PartError> {
+        if samples.is_empty() || samples.len() > MAX_STEPS {
+            let expected = format!("1 to {MAX_STEPS} samples");
+            return Err(PartError::new("samples asked for", samples.len(), expected));
         }
-        if let Some(step) = steps.iter().find(|step| step.0.unsigned_abs() > MAX_STEP as u64) {
+        let last = |sample: &Sample| sample.last.0;
+        let mut steps = samples.iter().map(last);
+        if let Some(step) = steps.find(|step| step.unsigned_abs() > MAX_STEP as u64) {
             let expected = format!("steps within ±{MAX_STEP}");
-            return Err(PartError::new("steps asked for", step.0, expected));
+            return Err(PartError::new("samples asked for", step, expected));
         }
-        Ok(Self(steps))
+        if let Some(sample) = samples.iter().find(|sample| sample.view.0 > MAX_FOLDS) {
+            let expected = format!("views up to {MAX_FOLDS}");
+            return Err(PartError::new("samples asked for", sample.view.0, expected));
+        }
+        Ok(Self(samples))
     }
 
-    /// The steps.
-    pub fn steps(&self) -> &[Step] {
+    /// The samples.
+    pub fn samples(&self) -> &[Sample] {
         &self.0
     }
 }

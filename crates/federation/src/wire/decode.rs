@@ -1,11 +1,13 @@
 //! From messages of the definition to ours, every part checked.
 
+use estimator::{Sample, View};
 use traffic::Step;
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{WireError, live, numbers};
+use super::{WireError, live, measured, numbers};
 use crate::compression::Compression;
+use crate::message::measurements::{Movements, Shares};
 use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
     MAX_STEPS, PartError, StepRange, Text,
@@ -24,6 +26,15 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
             exchange: of_exchange(exchange)?,
             purpose: of_purpose(purpose)?,
             embedding: Embedding(numbers::decode(numbers)?),
+        },
+        Message::Measurements(message) => ToHost::Measurements {
+            exchange: of_exchange(message.exchange)?,
+            purpose: of_purpose(message.purpose)?,
+            measurements: measured::measurements(
+                message.entries,
+                &message.values,
+                &message.weights,
+            )?,
         },
         Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
         Message::LiveHello(message) => ToHost::Live(live::hello(message)?),
@@ -77,6 +88,7 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
 fn hello(hello: wire::Hello) -> Result<Hello, WireError> {
     at_most("steps held", hello.held.len(), MAX_RANGES, "ranges")?;
     let ranges = hello.held.into_iter();
+    let movements = Movements { turned: hello.turned, left: hello.left };
     Ok(Hello {
         protocol: hello.protocol,
         software: Text::parse(hello.software)?,
@@ -88,6 +100,7 @@ fn hello(hello: wire::Hello) -> Result<Hello, WireError> {
             ranges.map(|range| StepRange { first: range.first, last: range.last }).collect(),
         )?,
         width: hello.width,
+        measures: measured::measures(hello.measures, hello.folds, hello.passages, movements)?,
         standing: standing(required("standing", hello.standing)?)?,
     })
 }
@@ -115,7 +128,11 @@ fn welcome(welcome: wire::Welcome) -> Result<Welcome, WireError> {
 }
 
 fn ask(ask: wire::Ask) -> Result<ToGuest, WireError> {
-    at_most("steps asked for", ask.offset.len(), MAX_STEPS, "steps")?;
+    at_most("samples asked for", ask.offset.len(), MAX_STEPS, "samples")?;
+    if !ask.view.is_empty() && ask.view.len() != ask.offset.len() {
+        let expected = format!("none, or {}", ask.offset.len());
+        return Err(PartError::new("views asked for", ask.view.len(), expected).into());
+    }
     let step = |offset: u64| {
         let step = ask
             .first
@@ -123,13 +140,21 @@ fn ask(ask: wire::Ask) -> Result<ToGuest, WireError> {
             .filter(|step| step.unsigned_abs() <= MAX_STEP as u64);
         step.map(Step).ok_or_else(|| {
             let found = format!("{} + {offset}", ask.first);
-            PartError::new("steps asked for", found, format!("steps within ±{MAX_STEP}"))
+            PartError::new("samples asked for", found, format!("steps within ±{MAX_STEP}"))
         })
     };
+    let view = |view: u32| {
+        let small = u16::try_from(view).map(View);
+        small.map_err(|_| PartError::new("views asked for", view, "small numbers"))
+    };
+    let views = ask.view.iter().map(|number| view(*number)).chain(std::iter::repeat(Ok(View(0))));
+    let steps = ask.offset.iter().copied().map(step);
+    let samples = steps.zip(views).map(|(last, view)| Ok(Sample { last: last?, view: view? }));
+    let samples = samples.collect::<Result<Vec<_>, PartError>>()?;
     Ok(ToGuest::Ask {
         exchange: of_exchange(ask.exchange)?,
         purpose: of_purpose(ask.purpose)?,
-        batch: Batch::new(ask.offset.iter().copied().map(step).collect::<Result<_, _>>()?)?,
+        batch: Batch::new(samples)?,
     })
 }
 
@@ -178,6 +203,9 @@ fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
         },
         local: LocalUpdates { count: plan.local_updates, variant, proximal: plan.proximal },
         keep_every: plan.keep_every,
+        segment: plan.segment,
+        measured: measured::kinds(&plan.measured)?,
+        shares: plan.shares.map(|wire::Shares { own, all }| Shares { own, all }),
     };
     plan.check()?;
     Ok(plan)
@@ -205,7 +233,7 @@ pub(super) fn required<T>(field: &'static str, part: Option<T>) -> Result<T, Wir
     part.ok_or(WireError::Missing { field })
 }
 
-fn unknown(field: &'static str, found: i32) -> WireError {
+pub(super) fn unknown(field: &'static str, found: i32) -> WireError {
     PartError::new(field, found, "a value of the definition").into()
 }
 
@@ -217,7 +245,12 @@ pub(super) fn finite(field: &'static str, found: f64) -> Result<f64, WireError> 
     }
 }
 
-fn at_most(field: &'static str, found: usize, most: usize, of_what: &str) -> Result<(), WireError> {
+pub(super) fn at_most(
+    field: &'static str,
+    found: usize,
+    most: usize,
+    of_what: &str,
+) -> Result<(), WireError> {
     if found <= most {
         Ok(())
     } else {

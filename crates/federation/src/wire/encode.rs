@@ -2,7 +2,7 @@
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{live, numbers};
+use super::{live, measured, numbers};
 use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
@@ -20,6 +20,15 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
             purpose: of_purpose(*purpose) as i32,
             numbers: Some(numbers::encode(&embedding.0)),
         }),
+        ToHost::Measurements { exchange, purpose, measurements } => {
+            Message::Measurements(wire::Measurements {
+                exchange: Some(of_exchange(exchange)),
+                purpose: of_purpose(*purpose) as i32,
+                entries: measurements.entries() as u32,
+                values: numbers::words(measurements.values()),
+                weights: numbers::words(measurements.weights()),
+            })
+        }
         ToHost::Live(message) => live::from_guest(message),
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
         ToHost::Kept { exchange } => {
@@ -82,6 +91,11 @@ fn hello(hello: &Hello) -> wire::Hello {
         terms: Some(terms(&hello.terms)),
         held: held.map(|range| wire::StepRange { first: range.first, last: range.last }).collect(),
         width: hello.width,
+        measures: measured::layouts(&hello.measures.layout),
+        folds: hello.measures.folds.into(),
+        passages: hello.measures.passages,
+        turned: hello.measures.movements.turned.clone(),
+        left: hello.measures.movements.left.clone(),
         standing: Some(standing(&hello.standing)),
     }
 }
@@ -105,13 +119,17 @@ fn welcome(welcome: &Welcome) -> wire::Welcome {
 }
 
 fn ask(exchange: &Exchange, purpose: Purpose, batch: &Batch) -> wire::Ask {
-    let steps = || batch.steps().iter().map(|step| step.0);
+    let steps = || batch.samples().iter().map(|sample| sample.last.0);
+    let views = batch.samples().iter().map(|sample| u32::from(sample.view.0));
+    let whole = views.clone().all(|view| view == 0);
     let first = steps().min().unwrap_or(0);
     wire::Ask {
         exchange: Some(of_exchange(exchange)),
         purpose: of_purpose(purpose) as i32,
         first,
         offset: steps().map(|step| step.abs_diff(first)).collect(),
+        // Most runs know whole fleets only, and need not say so each time.
+        view: if whole { Vec::new() } else { views.collect() },
     }
 }
 
@@ -157,6 +175,9 @@ fn plan(plan: &Plan) -> wire::Plan {
             LocalVariant::Frozen => wire::LocalVariant::Frozen,
         } as i32,
         proximal: plan.local.proximal,
+        segment: plan.segment,
+        measured: plan.measured.iter().map(|kind| measured::of_kind(*kind) as i32).collect(),
+        shares: plan.shares.map(|shares| wire::Shares { own: shares.own, all: shares.all }),
     }
 }
 

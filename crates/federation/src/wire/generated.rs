@@ -4,7 +4,7 @@
 #[prost(skip_debug)]
 pub struct ToHost {
     /// required
-    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub message: ::core::option::Option<to_host::Message>,
 }
 /// Nested message and enum types in `ToHost`.
@@ -27,6 +27,8 @@ pub mod to_host {
         LiveHello(super::LiveHello),
         #[prost(message, tag = "7")]
         LiveEmbedding(super::LiveEmbedding),
+        #[prost(message, tag = "8")]
+        Measurements(super::Measurements),
     }
 }
 /// From the host to a guest.
@@ -104,6 +106,40 @@ pub struct Hello {
     /// required
     #[prost(message, optional, tag = "9")]
     pub standing: ::core::option::Option<Standing>,
+    /// what it measures besides; each kind at most once
+    #[prost(message, repeated, tag = "10")]
+    pub measures: ::prost::alloc::vec::Vec<Layout>,
+    /// parts of its fleet, each of which can be left out; 0 if there are none
+    #[prost(uint32, tag = "11")]
+    pub folds: u32,
+    /// of its vehicles at the loops, in the mean of the training steps
+    #[prost(double, optional, tag = "12")]
+    pub passages: ::core::option::Option<f64>,
+    /// its vehicles by turn in the training part; none if not counted
+    #[prost(uint64, repeated, tag = "13")]
+    pub turned: ::prost::alloc::vec::Vec<u64>,
+    /// its vehicles that left the network, by link; none if not counted
+    #[prost(uint64, repeated, tag = "14")]
+    pub left: ::prost::alloc::vec::Vec<u64>,
+}
+/// What a guest measures of each sample, of one kind; at least one entry, none twice.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Layout {
+    #[prost(enumeration = "Kind", tag = "1")]
+    pub kind: i32,
+    #[prost(message, repeated, tag = "2")]
+    pub entries: ::prost::alloc::vec::Vec<Entry>,
+}
+/// One number that is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Entry {
+    /// its index in the network
+    #[prost(uint32, tag = "1")]
+    pub link: u32,
+    #[prost(enumeration = "Quantity", tag = "2")]
+    pub quantity: i32,
 }
 /// What all parties must agree on before they train together.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -211,7 +247,7 @@ pub struct AsYouAre {
     pub best: bool,
 }
 /// How the parties train.
-#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Plan {
     #[prost(fixed64, tag = "1")]
@@ -251,6 +287,26 @@ pub struct Plan {
     /// holds the weights near those of the exchange
     #[prost(float, tag = "13")]
     pub proximal: f32,
+    /// consecutive steps that are taken together; whole ones in a batch
+    #[prost(uint32, tag = "14")]
+    pub segment: u32,
+    /// what guests measure for training and validation; each at most once
+    #[prost(enumeration = "Kind", repeated, tag = "15")]
+    pub measured: ::prost::alloc::vec::Vec<i32>,
+    /// for a guest that holds out part of its fleet
+    #[prost(message, optional, tag = "16")]
+    pub shares: ::core::option::Option<Shares>,
+}
+/// Shares of the traffic, by the loops: more than 0 and at most 1.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Shares {
+    /// of the guest that is told
+    #[prost(double, tag = "1")]
+    pub own: f64,
+    /// of all guests together
+    #[prost(double, tag = "2")]
+    pub all: f64,
 }
 /// Which exchange a message belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -263,7 +319,7 @@ pub struct Exchange {
     #[prost(uint64, tag = "3")]
     pub round: u64,
 }
-/// Embed these steps.
+/// Embed these samples, and measure them where the plan says so.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Ask {
@@ -278,8 +334,11 @@ pub struct Ask {
     /// of each step from the smallest one, in the order of the samples
     #[prost(uint64, repeated, tag = "4")]
     pub offset: ::prost::alloc::vec::Vec<u64>,
+    /// of each sample: 0 for whole fleets, j to leave out fold j; none if all are 0
+    #[prost(uint32, repeated, tag = "5")]
+    pub view: ::prost::alloc::vec::Vec<u32>,
 }
-/// What a guest makes of the steps.
+/// What a guest makes of the samples.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Embedding {
@@ -288,9 +347,28 @@ pub struct Embedding {
     pub exchange: ::core::option::Option<Exchange>,
     #[prost(enumeration = "Purpose", tag = "2")]
     pub purpose: i32,
-    /// required; \[step, width\]
+    /// required; \[sample, width\]
     #[prost(message, optional, tag = "3")]
     pub numbers: ::core::option::Option<Numbers>,
+}
+/// What a guest has measured of the samples, \[sample, entry\], sample by sample, little-endian binary32.
+/// The entries are those of the kinds asked for, in the order of their numbers and of the Hello.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Measurements {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    #[prost(enumeration = "Purpose", tag = "2")]
+    pub purpose: i32,
+    #[prost(uint32, tag = "3")]
+    pub entries: u32,
+    /// in the units of their quantities; 0 where nothing was measured
+    #[prost(bytes = "bytes", tag = "4")]
+    pub values: ::prost::bytes::Bytes,
+    /// one over the variance of each, as many; 0 where nothing was measured
+    #[prost(bytes = "bytes", tag = "5")]
+    pub weights: ::prost::bytes::Bytes,
 }
 /// How the loss depends on an embedding; closes an exchange for training.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -299,7 +377,7 @@ pub struct Gradient {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
-    /// required; \[step, width\]
+    /// required; \[sample, width\]
     #[prost(message, optional, tag = "2")]
     pub numbers: ::core::option::Option<Numbers>,
 }
@@ -516,6 +594,80 @@ pub struct LiveSettled {
     /// the guest's embedding was there in time
     #[prost(bool, tag = "2")]
     pub taken: bool,
+}
+/// Kinds of measurements.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Kind {
+    /// refused
+    Unspecified = 0,
+    /// densities of the queues that trajectories tell
+    Queues = 1,
+    /// mean speeds of the fleet
+    Speeds = 2,
+    /// what a held-out part of the fleet tells of all traffic
+    HeldOut = 3,
+}
+impl Kind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "KIND_UNSPECIFIED",
+            Self::Queues => "KIND_QUEUES",
+            Self::Speeds => "KIND_SPEEDS",
+            Self::HeldOut => "KIND_HELD_OUT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "KIND_QUEUES" => Some(Self::Queues),
+            "KIND_SPEEDS" => Some(Self::Speeds),
+            "KIND_HELD_OUT" => Some(Self::HeldOut),
+            _ => None,
+        }
+    }
+}
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Quantity {
+    /// refused
+    Unspecified = 0,
+    /// veh/km/lane
+    Density = 1,
+    /// veh/min/lane
+    Flow = 2,
+    /// m/s
+    Speed = 3,
+}
+impl Quantity {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "QUANTITY_UNSPECIFIED",
+            Self::Density => "QUANTITY_DENSITY",
+            Self::Flow => "QUANTITY_FLOW",
+            Self::Speed => "QUANTITY_SPEED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "QUANTITY_UNSPECIFIED" => Some(Self::Unspecified),
+            "QUANTITY_DENSITY" => Some(Self::Density),
+            "QUANTITY_FLOW" => Some(Self::Flow),
+            "QUANTITY_SPEED" => Some(Self::Speed),
+            _ => None,
+        }
+    }
 }
 /// How embeddings and gradients cross.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -62,13 +62,13 @@ fn multiples(steps: &[f32], codes: &[u8]) -> Result<Vec<f32>, PartError> {
     Ok(pairs.map(|(byte, step)| from_code(code(byte), *step)).collect())
 }
 
-fn words(numbers: &[f32]) -> Bytes {
+pub(super) fn words(numbers: &[f32]) -> Bytes {
     let mut bytes = Vec::with_capacity(4 * numbers.len());
     numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     bytes.into()
 }
 
-fn read_words(bytes: &[u8]) -> Result<Vec<f32>, PartError> {
+pub(super) fn read_words(bytes: &[u8]) -> Result<Vec<f32>, PartError> {
     let words = whole::<4>("bytes of numbers", bytes, MAX_VALUES)?;
     Ok(words.iter().map(|word| f32::from_le_bytes(*word)).collect())
 }

@@ -1,11 +1,15 @@
+use estimator::{Entry, Quantity, Sample, View};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use traffic::Step;
+use traffic::{LinkId, Step};
 
 use super::*;
 use crate::compression::Compression;
 use crate::ledger::{Ledger, MemorySink};
+use crate::message::measurements::{
+    Kind, Layout, MAX_ENTRIES, MAX_FOLDS, MAX_MOVEMENTS, Measurements, Measures, Movements, Shares,
+};
 use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
     MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
@@ -80,13 +84,60 @@ fn standing() -> impl Strategy<Value = Standing> {
         .prop_map(|(run, kept, live)| Standing { run, kept, live })
 }
 
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![Just(Kind::Speeds), Just(Kind::Queues), Just(Kind::HeldOut)]
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    let quantity =
+        prop_oneof![Just(Quantity::Density), Just(Quantity::Flow), Just(Quantity::Speed)];
+    (any::<u32>(), quantity).prop_map(|(link, quantity)| Entry { link: LinkId(link), quantity })
+}
+
+fn measures() -> impl Strategy<Value = Measures> {
+    let entries = prop::collection::btree_set(entry(), 1..6)
+        .prop_map(|entries| entries.into_iter().rev().collect());
+    let layout = prop::collection::btree_map(kind(), entries, 0..3);
+    let movements = (vec(any::<u64>(), 0..4), vec(any::<u64>(), 0..4))
+        .prop_map(|(turned, left)| Movements { turned, left });
+    (layout, 0..=MAX_FOLDS, option::of(0.0..1e9), movements).prop_map(
+        |(layout, folds, passages, movements)| Measures {
+            layout: Layout::new(layout).expect("no entry twice"),
+            folds,
+            passages,
+            movements,
+        },
+    )
+}
+
+fn measurements() -> impl Strategy<Value = Measurements> {
+    (1usize..5, 1usize..6).prop_flat_map(|(entries, samples)| {
+        let count = entries * samples;
+        (vec(-1e30f32..1e30, count), vec(0f32..1e30, count)).prop_map(
+            move |(mut values, mut weights)| {
+                // Every third is not measured.
+                for place in (0..count).step_by(3) {
+                    (values[place], weights[place]) = (0.0, 0.0);
+                }
+                weights.iter_mut().zip(&values).for_each(|(weight, value)| {
+                    *weight = if *value == 0.0 { 0.0 } else { weight.max(1e-30) };
+                });
+                Measurements::new(entries, values, weights).expect("measurements")
+            },
+        )
+    })
+}
+
 fn to_host() -> impl Strategy<Value = ToHost> {
     let hello = (
         (any::<u32>(), text(), any::<u64>(), any::<u64>(), any::<u32>()),
-        (terms(), held(), standing()),
+        (terms(), held(), measures(), standing()),
     )
         .prop_map(
-            |((protocol, software, session, greeting, width), (terms, held, standing))| {
+            |(
+                (protocol, software, session, greeting, width),
+                (terms, held, measures, standing),
+            )| {
                 let party = PartyId::new("fleet-a").expect("a name");
                 ToHost::Hello(Box::new(Hello {
                     protocol,
@@ -97,6 +148,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
                     terms,
                     held,
                     width,
+                    measures,
                     standing,
                 }))
             },
@@ -110,6 +162,9 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         hello,
         (exchange(), purpose(), values()).prop_map(|(exchange, purpose, values)| {
             ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }
+        }),
+        (exchange(), purpose(), measurements()).prop_map(|(exchange, purpose, measurements)| {
+            ToHost::Measurements { exchange, purpose, measurements }
         }),
         exchange().prop_map(|exchange| ToHost::Kept { exchange }),
         Just(ToHost::Heartbeat),
@@ -131,16 +186,21 @@ fn plan() -> impl Strategy<Value = Plan> {
     let variant = prop_oneof![Just(LocalVariant::Recompute), Just(LocalVariant::Frozen)];
     let local = (1u32..1000, variant, 0f32..1.0)
         .prop_map(|(count, variant, proximal)| LocalUpdates { count, variant, proximal });
-    let counts = (any::<u64>(), 1u32..4096, 1u32..1000, 1u32..u32::MAX, 1u32..u32::MAX);
-    (counts, recipe, local).prop_map(
-        |((seed, batch, epochs, exchanges, keep_every), recipe, local)| Plan {
+    let counts = (any::<u64>(), 1u32..256, 1u32..1000, 1u32..u32::MAX, 1u32..u32::MAX);
+    let measured = prop::collection::btree_set(kind(), 0..3);
+    let shares = option::of((0.01..0.5).prop_map(|own: f64| Shares { own, all: 1.9 * own }));
+    (counts, recipe, local, (1u32..16, measured, shares)).prop_map(
+        |((seed, batch, epochs, exchanges, keep_every), recipe, local, measuring)| Plan {
             seed,
-            batch,
+            batch: batch * measuring.0,
             epochs,
             exchanges,
             recipe,
             local,
             keep_every,
+            segment: measuring.0,
+            measured: measuring.1,
+            shares: measuring.2,
         },
     )
 }
@@ -169,7 +229,10 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
                 resume,
             }))
         });
-    let steps = vec((-MAX_STEP..=MAX_STEP).prop_map(Step), 1..20);
+    let views = prop_oneof![2 => Just(0), 1 => 0..=MAX_FOLDS];
+    let sample = (-MAX_STEP..=MAX_STEP, views)
+        .prop_map(|(last, view)| Sample { last: Step(last), view: View(view) });
+    let samples = vec(sample, 1..20);
     let summary = (any::<u64>(), any::<u32>(), any::<u32>(), -1e9..1e9).prop_map(
         |(rounds, epochs, best_epoch, validation)| Summary {
             rounds: Round(rounds),
@@ -181,10 +244,10 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
     prop_oneof![
         Just(ToGuest::Call),
         welcome,
-        (exchange(), purpose(), steps).prop_map(|(exchange, purpose, steps)| ToGuest::Ask {
+        (exchange(), purpose(), samples).prop_map(|(exchange, purpose, samples)| ToGuest::Ask {
             exchange,
             purpose,
-            batch: Batch::new(steps).expect("some steps"),
+            batch: Batch::new(samples).expect("some samples"),
         }),
         (exchange(), values()).prop_map(|(exchange, values)| ToGuest::Gradient {
             exchange,
@@ -346,12 +409,18 @@ fn what_is_beyond_bounds_is_refused() {
     assert!(q8(1, &[f32::MAX], vec![2]).contains("finite numbers"));
     assert!(q8(1, &[1.0], vec![0; MAX_VALUES + 1]).contains("at most"));
 
-    let ask = |first, offset| {
-        let ask = generated::Ask { exchange: an_exchange(), purpose: 1, first, offset };
+    let ask_views = |first, offset, view| {
+        let ask = generated::Ask { exchange: an_exchange(), purpose: 1, first, offset, view };
         refused_by_guest(to_guest::Message::Ask(ask))
     };
+    assert!(
+        ask_views(0, vec![1, 2], vec![1]).contains("views asked for: found 1, expected none, or 2")
+    );
+    assert!(ask_views(0, vec![1, 2], vec![1, 65]).contains("views up to 64"));
+    assert!(ask_views(0, vec![1], vec![u32::MAX]).contains("small numbers"));
+    let ask = |first, offset| ask_views(first, offset, Vec::new());
     assert!(ask(0, vec![]).contains("found 0"));
-    assert!(ask(0, vec![0; MAX_STEPS + 1]).contains("at most 4096 steps"));
+    assert!(ask(0, vec![0; MAX_STEPS + 1]).contains("at most 4096 samples"));
     assert!(ask(0, vec![u64::MAX]).contains("steps within"));
     assert!(ask(i64::MAX, vec![1]).contains("steps within"));
     assert!(ask(i64::MIN, vec![0]).contains("steps within"));
@@ -378,6 +447,71 @@ fn what_is_beyond_bounds_is_refused() {
     assert!(hello(0, MAX_KEPT + 1, "a").contains("at most 8 rounds"));
     assert!(hello(0, 0, "../a").contains("name of a party"));
 
+    let hello = |measures: Vec<generated::Layout>, folds, passages| {
+        refused_by_host(to_host::Message::Hello(generated::Hello {
+            party: "a".into(),
+            terms: Some(generated::Terms { compression: 1, ..generated::Terms::default() }),
+            standing: Some(generated::Standing::default()),
+            measures,
+            folds,
+            passages,
+            ..generated::Hello::default()
+        }))
+    };
+    let layout = |kind, links: std::ops::Range<u32>, quantity| generated::Layout {
+        kind,
+        entries: links.map(|link| generated::Entry { link, quantity }).collect(),
+    };
+    let many = MAX_ENTRIES as u32 + 1;
+    assert!(hello(vec![layout(1, 0..many, 1)], 0, None).contains("at most 16384 entries"));
+    assert!(hello(vec![layout(9, 0..1, 1)], 0, None).contains("kind of measurements: found 9"));
+    assert!(hello(vec![layout(1, 0..1, 7)], 0, None).contains("quantity of a measurement"));
+    assert!(hello(vec![layout(1, 0..0, 1)], 0, None).contains("at least one"));
+    let twice = generated::Layout { entries: vec![generated::Entry::default(); 2], kind: 1 };
+    let twice = hello(vec![twice], 0, None);
+    assert!(twice.contains("quantity of a measurement: found 0"), "{twice}");
+    let two =
+        generated::Layout { entries: vec![generated::Entry { link: 3, quantity: 1 }; 2], kind: 1 };
+    assert!(hello(vec![two], 0, None).contains("none twice"));
+    let same = hello(vec![layout(1, 0..1, 1), layout(1, 1..2, 1)], 0, None);
+    assert!(same.contains("1 twice"), "{same}");
+    assert!(hello(vec![], 65, None).contains("at most 64"));
+    assert!(hello(vec![], 1 << 20, None).contains("a small number"));
+    let counted = to_host::Message::Hello(generated::Hello {
+        party: "a".into(),
+        terms: Some(generated::Terms { compression: 1, ..generated::Terms::default() }),
+        standing: Some(generated::Standing::default()),
+        left: vec![1; MAX_MOVEMENTS + 1],
+        ..generated::Hello::default()
+    });
+    assert!(refused_by_host(counted).contains("movements: found 16385"));
+    assert!(hello(vec![], 0, Some(-1.0)).contains("passages: found -1"));
+    assert!(hello(vec![], 0, Some(f64::NAN)).contains("passages: found NaN"));
+
+    let measured = |entries, values: &[f32], weights: &[f32]| {
+        let words = |numbers: &[f32]| -> Vec<u8> {
+            numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+        };
+        refused_by_host(to_host::Message::Measurements(generated::Measurements {
+            exchange: an_exchange(),
+            purpose: 1,
+            entries,
+            values: words(values).into(),
+            weights: words(weights).into(),
+        }))
+    };
+    assert!(measured(1, &[], &[]).contains("found 0"));
+    assert!(measured(0, &[1.0], &[1.0]).contains("a whole number of samples of 0"));
+    assert!(measured(2, &[1.0; 3], &[1.0; 3]).contains("a whole number of samples of 2"));
+    assert!(measured(1, &[1.0; 2], &[1.0]).contains("found 1 weights, expected 2"));
+    assert!(measured(1, &[1.0, f32::NAN], &[1.0; 2]).contains("NaN with weight 1 at place 1"));
+    assert!(measured(1, &[1.0], &[-1.0]).contains("weights of 0 or more"));
+    assert!(measured(1, &[1.0], &[f32::INFINITY]).contains("finite numbers"));
+    // Nothing is told where nothing was measured.
+    assert!(measured(1, &[1.0], &[0.0]).contains("0 for nothing"));
+    let many = vec![1.0; MAX_VALUES / 2 + 1];
+    assert!(measured(1, &many, &many).contains("expected 1 to"));
+
     let too_long = vec![0; MAX_MESSAGE + 1];
     assert!(matches!(decode_to_host(&too_long), Err(WireError::TooLong { .. })));
 }
@@ -391,8 +525,8 @@ fn an_exchange_is_its_numbers() {
     let (samples, width) = (128, 34);
     let values = Values::new(width, vec![1.5; samples * width]).unwrap();
     // Steps of a day anywhere in this century, in any order.
-    let steps =
-        (0..samples as i64).map(|sample| Step(170_000_000 + sample * 6007 % 8640)).collect();
+    let step = |sample: i64| Step(170_000_000 + sample * 6007 % 8640);
+    let steps = (0..samples as i64).map(|sample| Sample::whole(step(sample))).collect();
     let bytes = encode_to_guest(&released(ToGuest::Ask {
         exchange,
         purpose: Purpose::Train,

@@ -2,21 +2,21 @@
 //! table, which a joint model sees as a whole.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use estimator::{
-    Architecture, Crossing, Examples, GuestShape, HostShape, LayerSubModel, ModelShape, Recipe,
-    Seat, Sizes, SubModel, SubModelKind, WINDOW,
+    Architecture, Crossing, Examples, GuestShape, HostShape, Labels, LayerSubModel, ModelShape,
+    Recipe, Sample, Seat, Sizes, SubModel, SubModelKind, WINDOW,
 };
-use federation::fedbcd::{FedGuest, FedHost, LabelledWindows, Windows};
+use federation::fedbcd::{FedGuest, FedHost, HostLoss, Windows};
 use federation::guest::GuestSettings;
 use federation::ledger::MemorySink;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, MemoryStore, Now,
-    Numbers, PartyId, Plan, RunId, Samples, Timing,
+    Absent, Agreed, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, Measures,
+    Measuring, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
 use traffic::{Step, corridor};
@@ -47,18 +47,16 @@ impl Windows for Columns {
     fn input_len(&self) -> usize {
         self.own.len()
     }
-    fn write_input(&self, last: Step, to: &mut [f32]) {
-        to.iter_mut().zip(self.own.clone()).for_each(|(x, i)| *x = Self::number(1, last, i));
+    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+        let number = |i| Self::number(1, sample.last, i);
+        to.iter_mut().zip(self.own.clone()).for_each(|(x, i)| *x = number(i));
     }
 }
 
-impl LabelledWindows for Columns {
-    fn output_len(&self) -> usize {
-        self.weights.len()
-    }
-    fn write_target(&self, last: Step, to: &mut [f32]) {
+impl Labels for Columns {
+    fn write_label(&self, sample: Sample, to: &mut [f32]) {
         // Something that can be learned: a mix of a few inputs.
-        let x = |i: usize| Self::number(1, last, i * 7 % self.all);
+        let x = |i: usize| Self::number(1, sample.last, i * 7 % self.all);
         to.iter_mut().enumerate().for_each(|(i, y)| *y = x(i) - 0.5 * x(i + 3) + 0.3);
     }
     fn weights(&self) -> &[f32] {
@@ -78,13 +76,13 @@ impl Examples for Table {
         self.0.input_len()
     }
     fn outputs(&self) -> usize {
-        self.0.output_len()
+        self.0.weights.len()
     }
     fn write_input(&self, last: Step, to: &mut [f32]) {
-        Windows::write_input(&self.0, last, to);
+        Windows::write_input(&self.0, Sample::whole(last), to);
     }
     fn write_target(&self, last: Step, to: &mut [f32]) {
-        LabelledWindows::write_target(&self.0, last, to);
+        self.0.write_label(Sample::whole(last), to);
     }
     fn weights(&self) -> &[f32] {
         &self.0.weights
@@ -155,6 +153,9 @@ pub fn plan(local: LocalUpdates) -> Plan {
         recipe: Numbers::of(&recipe()),
         local,
         keep_every: 4,
+        segment: 1,
+        measured: BTreeSet::new(),
+        shares: None,
     }
 }
 
@@ -219,6 +220,7 @@ pub fn packed_parties(
             subject: Text::of("test"),
             held: HeldSteps::of(steps(0..ESTIMATE.end)).expect("steps"),
             width,
+            measures: Measures::default(),
             timing: Timing::default(),
         };
         let guest = guest.clone();
@@ -240,11 +242,8 @@ pub fn packed_parties(
         terms: terms(compression),
         subject: Text::of("test"),
         plan: plan.clone(),
-        samples: Samples {
-            train: steps(TRAIN),
-            validation: steps(VALIDATION),
-            estimate: steps(ESTIMATE),
-        },
+        measuring: Measuring::default(),
+        samples: Samples::whole(&steps(TRAIN), &steps(VALIDATION), &steps(ESTIMATE)),
         shuffle: recipe().shuffle,
         patience: recipe().patience as u32,
         absent: Absent::Wait,
@@ -252,7 +251,10 @@ pub fn packed_parties(
     };
     let shape = shape.clone();
     let own = Columns { own: 0..host_inputs, ..whole };
-    let make = move |plan: &Plan| FedHost::new(host_model(plan, &shape)?, own.clone(), plan);
+    let make = move |plan: &Plan, _: &Agreed| {
+        let loss = HostLoss::labelled(own.clone());
+        FedHost::new(host_model(plan, &shape)?, own.clone(), loss, plan)
+    };
     let ledger = Ledger::in_memory(&MemorySink::default(), &host_id).expect("a ledger");
     let store = MemoryStore::default();
     let host = Host::new(settings, Box::new(make), store, ledger, Now::default());

@@ -14,7 +14,7 @@ use federation::grpc::{Accepted, Arrival, Card, Dialled, Identity, Limits};
 use federation::ledger::{Ledger, MemorySink, Recorded, Released};
 use federation::message::parts::{Embedding, HeldSteps, Text, Values};
 use federation::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, ToHost};
-use federation::{Attempt, Compression, Now, PartyId, Round, RunId};
+use federation::{Attempt, Compression, Measures, Now, PartyId, Round, RunId};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
@@ -155,6 +155,7 @@ pub fn hello(name: &str) -> ToHost {
         },
         held: HeldSteps::default(),
         width: 1,
+        measures: Measures::default(),
         standing: Standing::default(),
     }))
 }

@@ -37,21 +37,26 @@ fn outcome(setting: Setting, list: &[Op]) -> Outcome {
 }
 
 /// The weights of each party after a run without faults.
-fn undisturbed(guests: usize, compression: Compression) -> &'static Outcome {
+fn undisturbed(guests: usize, (compression, measured): Form) -> &'static Outcome {
     type Three = [OnceLock<Outcome>; 3];
-    static PLAIN: Three = [const { OnceLock::new() }; 3];
-    static PACKED: Three = [const { OnceLock::new() }; 3];
-    let weights = if compression == Compression::None { &PLAIN } else { &PACKED };
-    let setting = Setting { compression, ..Setting::new(Absent::Wait, guests) };
-    weights[guests - 1].get_or_init(|| outcome(setting, &[]))
+    static ALL: [Three; 4] = [const { [const { OnceLock::new() }; 3] }; 4];
+    let form = 2 * usize::from(compression == Compression::Q8) + usize::from(measured);
+    let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
+    ALL[form][guests - 1].get_or_init(|| outcome(setting, &[]))
 }
+
+/// How numbers cross, and whether guests measure besides.
+type Form = (Compression, bool);
+const PLAIN: Form = (Compression::None, false);
+const MEASURED: Form = (Compression::None, true);
+const PACKED_AND_MEASURED: Form = (Compression::Q8, true);
 
 /// Pauses within the limit: nothing may keep the parties from the same weights, nor what 8 bits have
 /// lost from being sent later.
 fn ends_alike(guests: usize, list: &[Op]) {
-    for compression in [Compression::None, Compression::Q8] {
-        let setting = Setting { compression, ..Setting::new(Absent::Wait, guests) };
-        assert_eq!(&outcome(setting, list), undisturbed(guests, compression));
+    for form @ (compression, measured) in [PLAIN, PACKED_AND_MEASURED] {
+        let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
+        assert_eq!(&outcome(setting, list), undisturbed(guests, form));
     }
 }
 
@@ -59,7 +64,7 @@ fn ends_alike(guests: usize, list: &[Op]) {
 fn ends_alike_or_stops(absent: Absent, guests: usize, list: &[Op]) {
     let found = outcome(Setting::new(absent, guests), list);
     if !matches!(found, Outcome::Stopped(_)) {
-        assert_eq!(&found, undisturbed(guests, Compression::None));
+        assert_eq!(&found, undisturbed(guests, PLAIN));
     }
 }
 
@@ -118,15 +123,18 @@ proptest! {
 }
 
 fn under_skip(list: &[Op]) {
-    let mut world = World::new(Setting::new(Absent::Skip, 3));
-    for op in list {
-        world.apply(*op);
-    }
-    let found = world.recover();
-    assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
-    world.check_agreement();
-    if !world.was_disturbed() {
-        assert_eq!(&found, undisturbed(3, Compression::None));
+    for form @ (compression, measured) in [PLAIN, MEASURED] {
+        let setting = Setting { compression, measured, ..Setting::new(Absent::Skip, 3) };
+        let mut world = World::new(setting);
+        for op in list {
+            world.apply(*op);
+        }
+        let found = world.recover();
+        assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
+        world.check_agreement();
+        if !world.was_disturbed() {
+            assert_eq!(&found, undisturbed(3, form));
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use crate::operations::Op::{
     Reverse,
 };
 use crate::world::{Setting, World};
-use crate::{Outcome, ends_alike, outcome, undisturbed};
-use federation::{Absent, Compression};
+use crate::{Outcome, PLAIN, ends_alike, outcome, undisturbed};
+use federation::Absent;
 
 /// A crash of everyone at every moment of a run.
 #[test]
@@ -116,7 +116,7 @@ fn a_guest_that_lost_its_disk_does_not_erase_those_of_the_others() {
         let Outcome::Stopped(words) = found else {
             // Possible only where there was nothing to lose.
             assert!(kept.is_empty(), "after {messages} messages: {found:?}");
-            assert_eq!(&found, undisturbed(2, Compression::None), "after {messages} messages");
+            assert_eq!(&found, undisturbed(2, PLAIN), "after {messages} messages");
             continue;
         };
         assert!(words[1].contains("checkpoints: found none, expected of rounds"), "{words:?}");
@@ -147,7 +147,7 @@ fn real_folders_end_alike() {
         for party in 0..3 {
             let setting = Setting { folders: true, ..Setting::new(Absent::Wait, 2) };
             let list = [Deliver(messages), Crash(party), Pause(25), Restart(party)];
-            assert_eq!(&outcome(setting, &list), undisturbed(2, Compression::None));
+            assert_eq!(&outcome(setting, &list), undisturbed(2, PLAIN));
         }
     }
 }

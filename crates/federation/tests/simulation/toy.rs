@@ -7,13 +7,16 @@
 //!
 //! Each party goes down its own gradient, with momentum, so that a lost or doubled update shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use estimator::{Entry, Quantity, Sample, View};
 use federation::message::parts::{Embedding, EmbeddingGradient, Values};
-use federation::model::{Embeddings, GuestModel, HostModel, Learned, ModelFailure};
-use federation::{LocalUpdates, Numbers, PartyId, Plan, Samples};
+use federation::model::{Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure};
+use federation::{
+    Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers, PartyId, Plan, Samples,
+};
 use neural::{hash, unit};
-use traffic::Step;
+use traffic::{LinkId, Step};
 
 /// Numbers of an embedding.
 pub const WIDTH: usize = 2;
@@ -30,12 +33,41 @@ pub fn plan() -> Plan {
         recipe: Numbers { rate: 0.1, one_cycle: false, decay: 0.0, clip: None, average: None },
         local: LocalUpdates::default(),
         keep_every: KEEP_EVERY,
+        segment: 1,
+        measured: BTreeSet::new(),
+        shares: None,
     }
 }
 
+/// The same with measurements, for which samples come in pairs.
+pub fn measured_plan() -> Plan {
+    Plan { segment: 2, measured: [Kind::Speeds, Kind::HeldOut].into(), ..plan() }
+}
+
+/// What a guest announces: two speeds, and one number of what it holds out.
+pub fn measures() -> Measures {
+    let entry = |link, quantity| Entry { link: LinkId(link), quantity };
+    let speeds = vec![entry(0, Quantity::Speed), entry(2, Quantity::Speed)];
+    let held_out = vec![entry(1, Quantity::Flow)];
+    let kinds = BTreeMap::from([(Kind::Speeds, speeds), (Kind::HeldOut, held_out)]);
+    let layout = Layout::new(kinds).expect("a layout");
+    let movements = Movements { turned: vec![3, 1], left: vec![4] };
+    Measures { layout, folds: 2, passages: Some(2.0), movements }
+}
+
+/// As many samples as [`samples`], in two views of the fleets.
+pub fn viewed_samples() -> Samples {
+    let at = |step: i64| {
+        let view = View(1 + (step / 2 % 2) as u16);
+        Sample { last: Step(step), view }
+    };
+    let all = |range: std::ops::Range<i64>| range.map(at).collect();
+    Samples { train: all(0..6), validation: all(6..8), estimate: samples().estimate }
+}
+
 pub fn samples() -> Samples {
-    let steps = |range: std::ops::Range<i64>| range.map(Step).collect();
-    Samples { train: steps(0..6), validation: steps(6..8), estimate: steps(8..10) }
+    let steps = |range: std::ops::Range<i64>| range.map(Step).collect::<Vec<_>>();
+    Samples::whole(&steps(0..6), &steps(6..8), &steps(8..10))
 }
 
 /// A party's number for a sample.
@@ -92,7 +124,7 @@ impl Line {
 pub struct ToyGuest {
     name: String,
     line: Line,
-    embedded: Vec<Step>,
+    embedded: Vec<Sample>,
     /// Training exchanges, with or without it.
     exchanges: u64,
 }
@@ -115,28 +147,33 @@ impl ToyGuest {
         self.exchanges
     }
 
-    fn values(&self, steps: &[Step], weights: &[f32]) -> Vec<f32> {
-        let each = |step: &Step| {
-            let step = *step;
+    fn values(&self, samples: &[Sample], weights: &[f32]) -> Vec<f32> {
+        let each = |sample: &Sample| {
+            let step = seen(*sample);
             weights.iter().enumerate().map(move |(i, w)| w * number(&self.name, step, i))
         };
-        steps.iter().flat_map(each).collect()
+        samples.iter().flat_map(each).collect()
     }
+}
+
+/// Each view of a step has numbers of its own.
+fn seen(sample: Sample) -> Step {
+    Step(sample.last.0 + 100 * i64::from(sample.view.0))
 }
 
 impl GuestModel for ToyGuest {
     fn width(&self) -> usize {
         WIDTH
     }
-    fn embed(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure> {
-        self.embedded = steps.to_vec();
-        Ok(self.values(steps, &self.line.weights))
+    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+        self.embedded = samples.to_vec();
+        Ok(self.values(samples, &self.line.weights))
     }
     fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure> {
         let mut own = vec![0.0; WIDTH];
-        for (step, dz) in self.embedded.iter().zip(gradient.0.as_slice().chunks(WIDTH)) {
+        for (sample, dz) in self.embedded.iter().zip(gradient.0.as_slice().chunks(WIDTH)) {
             for (i, (own, dz)) in own.iter_mut().zip(dz).enumerate() {
-                *own += dz * number(&self.name, *step, i);
+                *own += dz * number(&self.name, seen(*sample), i);
             }
         }
         self.line.descend(&own);
@@ -146,14 +183,22 @@ impl GuestModel for ToyGuest {
     fn skip_to(&mut self, exchanges: u64) {
         self.exchanges = exchanges;
     }
-    fn judge(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure> {
-        Ok(self.values(steps, &self.line.weights))
+    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+        Ok(self.values(samples, &self.line.weights))
     }
     fn keep_best(&mut self) {
         self.line.best = self.line.weights.clone();
     }
-    fn estimate(&mut self, steps: &[Step]) -> Result<Vec<f32>, ModelFailure> {
-        Ok(self.values(steps, &self.line.best))
+    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+        Ok(self.values(samples, &self.line.best))
+    }
+    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
+        let entries = measures().layout.len();
+        let value = |sample: &Sample, i| number(&self.name, seen(*sample), 10 + i);
+        let values = samples.iter().flat_map(|sample| (0..entries).map(move |i| value(sample, i)));
+        let values: Vec<f32> = values.collect();
+        let weights = values.iter().map(|value| 1.0 + value.abs()).collect();
+        Measurements::new(entries, values, weights).map_err(|error| ModelFailure(error.to_string()))
     }
     fn save(&self) -> Result<Vec<u8>, ModelFailure> {
         let mut bytes = self.exchanges.to_le_bytes().to_vec();
@@ -192,7 +237,8 @@ impl ToyHost {
 
     /// Whether the estimates are those of the best weights of some of the guests, the others absent.
     pub fn estimated_with_some(&self, guests: &BTreeMap<PartyId, &ToyGuest>) -> bool {
-        let steps: Vec<Step> = self.estimates.keys().map(|step| Step(*step)).collect();
+        let steps = self.estimates.keys().map(|step| Sample::whole(Step(*step)));
+        let steps: Vec<Sample> = steps.collect();
         (0..1usize << guests.len()).any(|some| {
             let embeddings = guests.iter().enumerate().map(|(place, (party, guest))| {
                 let values = guest.values(&steps, &guest.line.best);
@@ -205,9 +251,9 @@ impl ToyHost {
         })
     }
 
-    fn output(&self, steps: &[Step], embeddings: &Embeddings, weights: &[f32]) -> Vec<f32> {
-        let each = |(row, step): (usize, &Step)| {
-            let own = weights[0] * number("host", *step, 0);
+    fn output(&self, samples: &[Sample], embeddings: &Embeddings, weights: &[f32]) -> Vec<f32> {
+        let each = |(row, sample): (usize, &Sample)| {
+            let own = weights[0] * number("host", sample.last, 0);
             let guests = self.guests.iter().zip(&weights[1..]).map(|(guest, absent)| {
                 match embeddings.get(guest).and_then(Option::as_ref) {
                     Some(z) => z.0.as_slice()[row * WIDTH..][..WIDTH].iter().sum::<f32>(),
@@ -216,12 +262,26 @@ impl ToyHost {
             });
             own + guests.sum::<f32>()
         };
-        steps.iter().enumerate().map(each).collect()
+        samples.iter().enumerate().map(each).collect()
     }
 
-    fn errors(&self, steps: &[Step], embeddings: &Embeddings, weights: &[f32]) -> Vec<f32> {
-        let y = self.output(steps, embeddings, weights);
-        y.iter().zip(steps).map(|(y, step)| y - 3.0 * number("truth", *step, 0)).collect()
+    /// Against the truth, and where guests measure against the weighted mean of that and of all that they
+    /// have measured: one measurement less is another error.
+    fn errors(&self, samples: &[Sample], answers: &Answers, weights: &[f32]) -> Vec<f32> {
+        let y = self.output(samples, &answers.embeddings, weights);
+        let target = |(row, sample): (usize, &Sample)| {
+            let (mut sum, mut total) = (3.0 * number("truth", sample.last, 0), 1.0);
+            for measured in answers.measured.values() {
+                let each = row * measured.entries()..(row + 1) * measured.entries();
+                let pairs = measured.values()[each.clone()].iter().zip(&measured.weights()[each]);
+                pairs.for_each(|(value, weight)| {
+                    (sum, total) = (sum + weight * value, total + weight)
+                });
+            }
+            sum / total
+        };
+        let targets = samples.iter().enumerate().map(target);
+        y.iter().zip(targets).map(|(y, target)| y - target).collect()
     }
 }
 
@@ -230,16 +290,16 @@ impl HostModel for ToyHost {
         self.guests.iter().map(|guest| (guest.clone(), WIDTH)).collect()
     }
 
-    fn learn(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<Learned, ModelFailure> {
-        let errors = self.errors(steps, embeddings, &self.line.weights);
+    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
+        let errors = self.errors(samples, answers, &self.line.weights);
         let loss = errors.iter().map(|error| f64::from(error * error)).sum();
         let mut own = vec![0.0; self.line.weights.len()];
         let mut gradients = BTreeMap::new();
-        for (error, step) in errors.iter().zip(steps) {
-            own[0] += 2.0 * error * number("host", *step, 0);
+        for (error, sample) in errors.iter().zip(samples) {
+            own[0] += 2.0 * error * number("host", sample.last, 0);
         }
         for (place, guest) in self.guests.iter().enumerate() {
-            if embeddings.get(guest).is_some_and(Option::is_some) {
+            if answers.embeddings.get(guest).is_some_and(Option::is_some) {
                 let numbers = errors.iter().flat_map(|error| [2.0 * error; WIDTH]).collect();
                 let values =
                     Values::new(WIDTH, numbers).map_err(|error| ModelFailure(error.to_string()))?;
@@ -254,11 +314,11 @@ impl HostModel for ToyHost {
 
     fn judge(
         &mut self,
-        steps: &[Step],
-        embeddings: &Embeddings,
+        samples: &[Sample],
+        answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
-        let errors = self.errors(steps, embeddings, &self.line.weights);
+        let errors = self.errors(samples, answers, &self.line.weights);
         Ok(errors.iter().fold(total, |total, error| total + f64::from(error * error)))
     }
 
@@ -266,9 +326,14 @@ impl HostModel for ToyHost {
         self.line.best = self.line.weights.clone();
     }
 
-    fn estimate(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<(), ModelFailure> {
-        let y = self.output(steps, embeddings, &self.line.best);
-        self.estimates.extend(steps.iter().zip(y).map(|(step, y)| (step.0, y.to_bits())));
+    fn estimate(
+        &mut self,
+        samples: &[Sample],
+        embeddings: &Embeddings,
+    ) -> Result<(), ModelFailure> {
+        let y = self.output(samples, embeddings, &self.line.best);
+        let bits = samples.iter().zip(y).map(|(sample, y)| (sample.last.0, y.to_bits()));
+        self.estimates.extend(bits);
         Ok(())
     }
 

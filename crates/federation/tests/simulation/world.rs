@@ -10,14 +10,16 @@ use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
     Absent, Compression, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger,
-    Now, PartyId, Round, RunId, Store, Timing, ToGuest, ToHost,
+    Measures, Measuring, Now, PartyId, Round, RunId, Store, Timing, ToGuest, ToHost,
 };
 use tempfile::TempDir;
 use traffic::Step;
 
 use crate::disk::DiskStore;
 use crate::operations::Op;
-use crate::toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
+use crate::toy::{
+    ToyGuest, ToyHost, WIDTH, measured_plan, measures, plan, samples, viewed_samples,
+};
 
 const TIMING: Timing = Timing {
     resend: Duration::from_secs(10),
@@ -65,13 +67,15 @@ pub struct Setting {
     pub absent: Absent,
     pub guests: usize,
     pub compression: Compression,
+    /// Whether guests measure, and samples come in segments and views.
+    pub measured: bool,
     /// Whether disks are real folders.
     pub folders: bool,
 }
 
 impl Setting {
     pub fn new(absent: Absent, guests: usize) -> Self {
-        Self { absent, guests, compression: Compression::None, folders: false }
+        Self { absent, guests, compression: Compression::None, measured: false, folders: false }
     }
 }
 
@@ -351,15 +355,16 @@ impl World {
             run: RunId(3),
             terms: terms(self.setting.compression),
             subject: Text::of("test"),
-            plan: plan(),
-            samples: samples(),
+            plan: if self.setting.measured { measured_plan() } else { plan() },
+            measuring: Measuring { links: 3, counted: Some(8.0) },
+            samples: if self.setting.measured { viewed_samples() } else { samples() },
             shuffle: true,
             patience: 10,
             absent: self.setting.absent,
             timing: TIMING,
         };
         let ledger = Ledger::in_memory(&self.host_disk.ledger, &host_id()).expect("a whole ledger");
-        let make = Box::new(move |_: &_| Ok(ToyHost::new(guests.clone())));
+        let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(guests.clone())));
         let host = Host::new(settings, make, self.host_disk.store(), ledger, self.now());
         self.host = Some(host.expect("a host that can go on"));
     }
@@ -375,6 +380,7 @@ impl World {
             subject: Text::of("test"),
             held: HeldSteps::of((0..10).map(Step)).expect("steps"),
             width: WIDTH as u32,
+            measures: if self.setting.measured { measures() } else { Measures::default() },
             timing: TIMING,
         };
         let now = self.now();

@@ -41,7 +41,8 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
     logs::start(&config.observe)?;
     let clock = Clock::start();
     let Prepared { tls, address, part, settings } = config.prepare(&folder)?;
-    let limits = Limits { message: message_limit(settings.width), ..Limits::default() };
+    let widest = settings.width.max(2 * settings.measures.layout.len() as u32);
+    let limits = Limits { message: message_limit(widest), ..Limits::default() };
     let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;

@@ -1,5 +1,6 @@
 //! The configuration of a guest, and what it says.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use anyhow::{Result, anyhow};
 use estimator::{Architecture, GuestFeatures, GuestPlan, SubModelKind};
 use federation::grpc::dial::HostAddress;
 use federation::grpc::tls;
-use federation::{Compression, GuestSettings, PartyId};
+use federation::{Compression, GuestSettings, Kind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -52,9 +53,28 @@ impl HostSection {
 #[serde(deny_unknown_fields)]
 pub struct DataSection {
     folder: PathBuf,
-    fleet: String,
+    fleet: Fleet,
     #[serde(default = "totals")]
     features: GuestFeatures,
+    #[serde(default)]
+    measures: BTreeSet<Kind>,
+}
+
+/// One fleet, or the folds of one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Fleet {
+    Whole(String),
+    Folds(Vec<String>),
+}
+
+impl Fleet {
+    fn names(&self) -> Vec<String> {
+        match self {
+            Fleet::Whole(name) => vec![name.clone()],
+            Fleet::Folds(names) => names.clone(),
+        }
+    }
 }
 
 fn totals() -> GuestFeatures {
@@ -101,7 +121,8 @@ impl Config {
             .map_err(|problem| anyhow!("host.address: {problem}"))?
             .of(PartyId::new(&self.host.name)?);
         let data = folder.join(&self.data.folder);
-        let part = GuestPart::read(&data, &self.data.fleet, &self.plan(&party))?;
+        let (fleets, measures) = (self.data.fleet.names(), &self.data.measures);
+        let part = GuestPart::read(&data, &fleets, &self.plan(&party), measures)?;
         let settings = GuestSettings {
             party,
             host: PartyId::new(&self.host.name)?,
@@ -111,6 +132,7 @@ impl Config {
             subject: part.subject()?,
             held: part.held()?,
             width: part.width(),
+            measures: part.measures(),
             timing: self.patience.timing()?,
         };
         Ok(Prepared { tls, address, part, settings })
@@ -145,6 +167,7 @@ mod tests {
         let name = PartyId::new("fleet-a").unwrap();
         assert_eq!(config.plan(&name), short.plan(&name));
         assert_eq!(config.model.compression, short.model.compression);
+        assert_eq!(config.data.measures, short.data.measures);
         let timing = |config: &Config| config.patience.timing().unwrap();
         assert_eq!(timing(&config), timing(&short));
         let host = |config: &Config| {

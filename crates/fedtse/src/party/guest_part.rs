@@ -1,54 +1,113 @@
 //! A guest's data and sub-model, as a federation drives them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use estimator::{
-    FleetData, GuestCard, GuestInputs, GuestPlan, GuestShape, LayerSubModel, Seat, Sizes, Timeline,
-    TrainedGuest, WINDOW, train_span,
+    FleetData, FoldRates, FoldedInputs, GuestCard, GuestInputs, GuestPlan, GuestShape,
+    LayerSubModel, Measured, MeasurementTable, QueueKnowledge, QueueStates, Sample, Seat, Sizes,
+    Timeline, TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts,
+    passages_per_step, train_span,
 };
-use federation::fedbcd::FedGuest;
+use federation::fedbcd::{FedGuest, Windows};
 use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
-use federation::{Compression, ModelFailure, PartyId, Plan};
+use federation::{
+    Compression, Kind, Layout, Measures, ModelFailure, Movements, PartyId, Plan, Shares,
+};
 use traffic::Step;
 
 use super::trained::Trained;
 use crate::subject::subject;
 
 /// A guest's model with its data.
-pub type GuestOf = FedGuest<LayerSubModel, Arc<GuestInputs>>;
+pub type GuestOf = FedGuest<LayerSubModel, GuestWindows>;
 
 /// All that a guest brings.
 pub struct GuestPart {
     timeline: Arc<Timeline>,
-    windows: Arc<GuestInputs>,
+    windows: GuestWindows,
     card: GuestCard,
     shape: GuestShape,
+    measures: Measures,
+    measured: BTreeMap<Kind, Source>,
+}
+
+/// A guest's inputs: of its whole fleet, or in views of its folds.
+#[derive(Clone)]
+pub enum GuestWindows {
+    Whole(Arc<GuestInputs>),
+    Folded(Arc<FoldedInputs>),
+}
+
+/// What a guest measures.
+#[derive(Clone)]
+enum Source {
+    Table(Arc<MeasurementTable>),
+    /// Made of folds when the guest hears its share of the traffic; the noise is that of these steps.
+    HeldOut(Arc<Vec<FleetData>>, Vec<Step>),
+}
+
+impl Windows for GuestWindows {
+    fn input_len(&self) -> usize {
+        match self {
+            GuestWindows::Whole(inputs) => inputs.len(),
+            GuestWindows::Folded(inputs) => inputs.len(),
+        }
+    }
+    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+        match self {
+            GuestWindows::Whole(inputs) => inputs.write(sample.last, to),
+            GuestWindows::Folded(inputs) => inputs.write(sample, to),
+        }
+    }
 }
 
 impl GuestPart {
-    /// Reads a fleet. Scales are those of its first 70 % of time, where training lies.
-    pub fn read(folder: &Path, fleet: &str, plan: &GuestPlan) -> Result<Self> {
-        let fleet = FleetData::open(folder, fleet)?;
-        let train = train_span(&sensing::split(fleet.timeline().windows()).train);
-        Self::of(&fleet, &train, plan, Sizes::default())
+    /// Reads a fleet, or the folds of one, and what it measures. Scales are those of its first 70 % of
+    /// time, where training lies.
+    pub fn read(
+        folder: &Path,
+        fleets: &[String],
+        plan: &GuestPlan,
+        kinds: &BTreeSet<Kind>,
+    ) -> Result<Self> {
+        let fleets = fleets.iter().map(|fleet| FleetData::open(folder, fleet));
+        let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
+        ensure!(!fleets.is_empty(), "fleets: found none, expected at least one");
+        let training = sensing::split(fleets[0].timeline().windows()).train;
+        Self::of(folder, fleets, &training, plan, Sizes::default(), kinds)
     }
 
-    /// A fleet that was read before, with scales of this span.
+    /// Fleets that were read before, with scales of the training part.
     pub fn of(
-        fleet: &FleetData,
-        train: &RangeInclusive<Step>,
+        folder: &Path,
+        fleets: Vec<FleetData>,
+        training: &[Step],
         plan: &GuestPlan,
         sizes: Sizes,
+        kinds: &BTreeSet<Kind>,
     ) -> Result<Self> {
-        let timeline = Arc::clone(fleet.timeline());
-        let (inputs, card) = plan.read(fleet, train)?;
-        let shape = plan.shape(&inputs, sizes);
-        Ok(GuestPart { timeline, windows: Arc::new(inputs), card, shape })
+        let timeline = Arc::clone(fleets[0].timeline());
+        let span = train_span(training);
+        let (windows, card, shape) = match &fleets[..] {
+            [fleet] => {
+                let (inputs, card) = plan.read(fleet, &span)?;
+                let shape = plan.shape(&inputs, sizes);
+                (GuestWindows::Whole(Arc::new(inputs)), card, shape)
+            }
+            folds => {
+                let (inputs, card) = FoldedInputs::new(folds, plan, &span)?;
+                let shape = plan.shape(inputs.whole(), sizes);
+                (GuestWindows::Folded(Arc::new(inputs)), card, shape)
+            }
+        };
+        let (measures, measured) = measuring(folder, fleets, training, &span, kinds)?;
+        Ok(GuestPart { timeline, windows, card, shape, measures, measured })
     }
 
     pub fn terms(&self, compression: Compression) -> Terms {
@@ -57,12 +116,17 @@ impl GuestPart {
 
     /// What its checkpoints belong to.
     pub fn subject(&self) -> Result<Text> {
-        subject(&(&self.card, &self.shape, self.timeline.windows()))
+        subject(&(&self.card, &self.shape, self.timeline.windows(), &self.measures))
     }
 
     /// What it can embed.
     pub fn held(&self) -> Result<HeldSteps> {
         Ok(HeldSteps::of(self.timeline.windows().iter().copied())?)
+    }
+
+    /// What it measures.
+    pub fn measures(&self) -> Measures {
+        self.measures.clone()
     }
 
     /// What is left of it when the training has finished: all that it needs to estimate live.
@@ -87,9 +151,76 @@ impl GuestPart {
             let network = self.timeline.network();
             let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
                 .map_err(|error| ModelFailure(error.to_string()))?;
-            FedGuest::new(model, Arc::clone(&self.windows), plan)
+            let asked = self.measured.iter().filter(|(kind, _)| plan.measured.contains(kind));
+            let measured = asked.map(|(_, source)| source.table(plan.shares));
+            let measured = measured.collect::<Result<Vec<_>, _>>()?;
+            Ok(FedGuest::new(model, self.windows.clone(), plan)?.measuring(measured))
         })
     }
+}
+
+impl Source {
+    fn table(&self, shares: Option<Shares>) -> Result<Arc<dyn Measured>, ModelFailure> {
+        let failed = |error: &dyn std::fmt::Display| ModelFailure(error.to_string());
+        match self {
+            Source::Table(table) => Ok(Arc::clone(table) as Arc<dyn Measured>),
+            Source::HeldOut(folds, training) => {
+                let shares = shares.ok_or_else(|| failed(&"share of the traffic: found none"))?;
+                let rates = |share| FoldRates::new(share, folds.len()).map_err(|e| failed(&e));
+                let (own, all) = (rates(shares.own)?, rates(shares.all)?);
+                let part = held_out_part(folds, &own, &all, training);
+                Ok(Arc::new(part.map_err(|error| failed(&error))?))
+            }
+        }
+    }
+}
+
+/// What a guest announces, and where it has it from.
+fn measuring(
+    folder: &Path,
+    fleets: Vec<FleetData>,
+    training: &[Step],
+    span: &RangeInclusive<Step>,
+    kinds: &BTreeSet<Kind>,
+) -> Result<(Measures, BTreeMap<Kind, Source>)> {
+    let (mut measures, mut measured, mut layout) =
+        (Measures::default(), BTreeMap::new(), BTreeMap::new());
+    if kinds.is_empty() {
+        return Ok((measures, measured));
+    }
+    let network = fleets[0].timeline().network();
+    let (turned, left) = movement_counts(network, &fleets, span);
+    measures.movements = Movements { turned, left };
+    for &kind in kinds {
+        let table = match (kind, &fleets[..]) {
+            (Kind::Speeds, [fleet]) => MeasurementTable::fleet_speeds(fleet),
+            (Kind::Queues, [fleet]) => {
+                let states = QueueStates::read(folder, fleet.name(), QueueKnowledge::Fleet)?;
+                MeasurementTable::queue_densities(&states)
+            }
+            (Kind::HeldOut, _) => continue,
+            (_, folds) => {
+                let name = kind.name();
+                anyhow::bail!(
+                    "{name} of a fleet in {} folds: found no way, expected one fleet",
+                    folds.len()
+                );
+            }
+        };
+        layout.insert(kind, table.entries().to_vec());
+        measured.insert(kind, Source::Table(Arc::new(table)));
+    }
+    if kinds.contains(&Kind::HeldOut) {
+        let found = fleets.len();
+        ensure!(found > 1, "folds of the fleet: found {found}, expected 2 or more to hold one out");
+        layout.insert(Kind::HeldOut, held_out_entries(&fleets[0]));
+        measures.folds = u16::try_from(found)?;
+        measures.passages = Some(passages_per_step(&fleets, span));
+        let source = Source::HeldOut(Arc::new(fleets), training.to_vec());
+        measured.insert(Kind::HeldOut, source);
+    }
+    measures.layout = Layout::new(layout)?;
+    Ok((measures, measured))
 }
 
 /// What all parties must agree on. Step 0 begins at the epoch.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use estimator::{Architecture, NeuralPlan, Party, Seat, TargetKind};
+use estimator::{Architecture, NeuralPlan, Party, Seat, TargetKind, whole_batch};
 use federation::grpc::tls;
 use federation::{
     Absent, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers, PartyId, Plan, RunId,
@@ -16,6 +16,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
 use super::host_part::HostPart;
+use super::learning::{FOLDS, Learning, LossOptions, SEGMENT};
 use super::{drawn, own_name, software};
 
 /// A configuration with all fields explained.
@@ -67,6 +68,8 @@ impl Default for GuestSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct TrainingSection {
+    method: Learning,
+    segment: u16,
     arch: Architecture,
     seed: u64,
     epochs: Option<u32>,
@@ -84,6 +87,8 @@ impl Default for TrainingSection {
     fn default() -> Self {
         let local = LocalUpdates::default();
         TrainingSection {
+            method: Learning::Labels,
+            segment: SEGMENT,
             arch: Architecture::Link,
             seed: 1,
             epochs: None,
@@ -120,7 +125,8 @@ impl Config {
         let (identity, authority) = self.identity.read(folder)?;
         let name = own_name(identity.card())?;
         let tls = tls::host_side(identity, &authority)?;
-        let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan())?;
+        let loss = self.loss();
+        let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan(), loss)?;
         let seats = self.seats();
         let settings = self.settings(&name, &part, &seats)?;
         Ok(Prepared { name, tls, part, seats, settings })
@@ -129,8 +135,20 @@ impl Config {
     fn neural_plan(&self) -> NeuralPlan {
         let training = &self.training;
         // Which features the guests have is their own affair.
-        let plan = NeuralPlan::new(Party::Host, training.arch, self.data.target, training.seed);
+        let mut plan = NeuralPlan::new(Party::Host, training.arch, self.data.target, training.seed);
+        if training.method.is_held_out() {
+            plan.recipe = plan.recipe.held_out(FOLDS);
+        }
         NeuralPlan { party_dropout: training.party_dropout, ..plan }
+    }
+
+    fn loss(&self) -> LossOptions {
+        LossOptions { learning: self.training.method, physics: true, learn_physics: false }
+    }
+
+    /// Steps of a segment.
+    fn segment(&self) -> u32 {
+        if self.training.method.has_physics() { self.training.segment.into() } else { 1 }
     }
 
     fn seats(&self) -> Vec<Seat> {
@@ -145,6 +163,7 @@ impl Config {
     fn settings(&self, name: &PartyId, part: &HostPart, seats: &[Seat]) -> Result<HostSettings> {
         let training = &self.training;
         let recipe = self.neural_plan().recipe;
+        let batch = training.batch.unwrap_or(recipe.batch as u32);
         let width =
             |seat: &Seat| Ok((PartyId::new(&seat.name)?, seat.crossing.len(part.links()) as u32));
         Ok(HostSettings {
@@ -156,7 +175,7 @@ impl Config {
             subject: part.subject(seats)?,
             plan: Plan {
                 seed: training.seed,
-                batch: training.batch.unwrap_or(recipe.batch as u32),
+                batch: whole_batch(batch as usize, self.segment() as usize) as u32,
                 epochs: training.epochs.unwrap_or(recipe.epochs as u32),
                 exchanges: 0,
                 recipe: Numbers::of(&recipe),
@@ -166,7 +185,11 @@ impl Config {
                     proximal: training.proximal,
                 },
                 keep_every: training.keep_every,
+                segment: self.segment(),
+                measured: training.method.kinds(),
+                shares: None,
             },
+            measuring: part.measuring(),
             samples: part.samples(),
             shuffle: recipe.shuffle,
             patience: recipe.patience as u32,
@@ -201,6 +224,7 @@ mod tests {
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
         assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
         assert_eq!(long.compression, short.compression);
+        assert_eq!((long.method, long.segment), (short.method, short.segment));
     }
 
     #[test]

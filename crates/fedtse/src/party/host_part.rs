@@ -4,15 +4,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Result;
-use estimator::{Estimates, HostStudy, NeuralPlan, Score, Seat, Study, TrainedHost, score};
+use estimator::{
+    Estimates, HostStudy, LoopData, NeuralPlan, Score, Seat, Study, TrainedHost, counted_per_step,
+    score, train_span,
+};
 use federation::fedbcd::FedHost;
 use federation::host::MakeHostModel;
 use federation::message::Terms;
 use federation::message::parts::Text;
-use federation::{Compression, ModelFailure, PartyId, Plan, Samples};
-use traffic::Step;
+use federation::{Agreed, Compression, Measuring, ModelFailure, PartyId, Plan, Samples};
+use sensing::Split;
+use traffic::{LinkId, Step};
 
 use super::guest_part::terms;
+use super::learning::{Learning, LossOptions, split_of};
 use super::trained::Trained;
 use crate::subject::subject;
 
@@ -21,26 +26,40 @@ pub type HostOf = FedHost<Arc<HostStudy>>;
 
 /// All that the host brings.
 pub struct HostPart {
-    study: Study,
+    loops: Arc<LoopData>,
     windows: Arc<HostStudy>,
+    /// With ground truth: to learn from, or for the score alone.
+    truth: Option<Study>,
     plan: NeuralPlan,
+    options: LossOptions,
 }
 
 impl HostPart {
-    /// Reads loops and truth, and nothing of any fleet.
-    pub fn read(folder: &Path, plan: NeuralPlan) -> Result<Self> {
-        let study = Study::open_fleets(folder, &[])?;
-        let windows = Arc::new(HostStudy::new(&study, &plan)?);
-        Ok(HostPart { study, windows, plan })
+    /// Reads loops and nothing of any fleet; ground truth only where it is learned from, or, if there is
+    /// any, to score the estimates at the end.
+    pub fn read(folder: &Path, plan: NeuralPlan, options: LossOptions) -> Result<Self> {
+        let loops = LoopData::open(folder)?;
+        let (windows, truth) = match options.learning {
+            Learning::Labels => {
+                let study = Study::open_fleets(folder, &[])?;
+                (HostStudy::new(&study, &plan)?, Some(study))
+            }
+            _ => {
+                let windows = HostStudy::without_truth(&loops, &split_of(&loops), &plan)?;
+                (windows, Study::open_fleets(folder, &[]).ok())
+            }
+        };
+        Ok(HostPart { loops: Arc::new(loops), windows: Arc::new(windows), truth, plan, options })
     }
 
     pub fn terms(&self, compression: Compression) -> Terms {
-        terms(self.study.timeline(), compression)
+        terms(self.windows.timeline(), compression)
     }
 
     /// What its checkpoints belong to.
     pub fn subject(&self, seats: &[Seat]) -> Result<Text> {
-        subject(&(&self.plan, self.windows.card(), seats, self.study.windows()))
+        let windows = self.windows.timeline().windows();
+        subject(&(&self.plan, self.windows.card(), seats, windows, self.options))
     }
 
     /// What is left of it when the training has finished: all that it needs to estimate live.
@@ -50,63 +69,83 @@ impl HostPart {
             shape: self.plan.host_shape(self.windows.inputs(), seats.to_vec()),
             target: self.plan.target,
         };
-        Trained::new(name, part, Arc::clone(self.study.timeline()))
+        Trained::new(name, part, Arc::clone(self.loops.timeline()))
     }
 
     pub fn links(&self) -> usize {
-        self.study.network().links().len()
+        self.windows.timeline().network().links().len()
+    }
+
+    /// What it needs to judge what guests measure.
+    pub fn measuring(&self) -> Measuring {
+        measuring(&self.loops, self.windows.split())
     }
 
     /// The samples to learn from, to judge by and to be estimated at the end.
     pub fn samples(&self) -> Samples {
-        let split = self.study.split();
-        Samples {
-            train: split.train.clone(),
-            validation: split.validation.clone(),
-            estimate: split.test.clone(),
-        }
+        samples(self.options.learning, self.windows.split(), &self.windows.split().test)
     }
 
     /// Makes the host's model, with seats for its guests, when the plan is known.
     pub fn maker(&self, seats: Vec<Seat>) -> MakeHostModel<HostOf> {
-        maker(&self.windows, &self.plan, seats)
+        maker(&self.windows, &self.loops, &self.plan, self.options, seats)
     }
 
-    /// Errors on the samples that were estimated, over the links that are scored.
-    pub fn score(&self, model: &HostOf) -> Score {
-        let steps: Vec<Step> = model.estimates().keys().copied().collect();
-        let estimates = model.estimates().values().map(Vec::as_slice);
-        let states = of_targets(&self.study, &self.windows, estimates);
-        score(&self.study, self.plan.target, &steps, &states)
+    /// Errors on the samples that were estimated, over the links that are scored; none without truth.
+    pub fn score(&self, model: &HostOf) -> Option<Score> {
+        let study = self.truth.as_ref()?;
+        let estimates = model.estimates();
+        let steps: Vec<Step> = estimates.keys().copied().collect();
+        let rows = estimates.values().map(Vec::as_slice);
+        let states = of_targets(study.targets(), &self.windows, rows);
+        Some(score(study, self.plan.target, &steps, &states))
+    }
+}
+
+/// What a host needs to judge what guests measure.
+pub fn measuring(loops: &LoopData, split: &Split) -> Measuring {
+    let links = loops.timeline().network().links().len() as u32;
+    Measuring { links, counted: counted_per_step(loops, &train_span(&split.train)) }
+}
+
+/// The samples of a run. What is estimated is seen by whole fleets.
+pub fn samples(learning: Learning, split: &Split, estimate: &[Step]) -> Samples {
+    Samples {
+        train: learning.samples(&split.train),
+        validation: learning.samples(&split.validation),
+        ..Samples::whole(&[], &[], estimate)
     }
 }
 
 /// Makes the host's model, with seats for its guests, when the plan is known.
 pub fn maker(
     windows: &Arc<HostStudy>,
+    loops: &Arc<LoopData>,
     plan: &NeuralPlan,
+    options: LossOptions,
     seats: Vec<Seat>,
 ) -> MakeHostModel<HostOf> {
-    let windows = Arc::clone(windows);
+    let (windows, loops) = (Arc::clone(windows), Arc::clone(loops));
     let shape = plan.host_shape(windows.inputs(), seats);
-    Box::new(move |plan: &Plan| {
+    Box::new(move |plan: &Plan, agreed: &Agreed| {
         let network = windows.timeline().network();
         let model = estimator::HostModel::new(&shape, network, plan.seed, plan.rule())
             .map_err(|error| ModelFailure(error.to_string()))?;
-        FedHost::new(model, Arc::clone(&windows), plan)
+        let loss = options.loss(&windows, &loops, agreed)?;
+        FedHost::new(model, Arc::clone(&windows), loss, plan)
     })
 }
 
 /// The states of the links that are scored, of one estimate after the other.
 pub fn of_targets<'a>(
-    study: &Study,
+    targets: &[LinkId],
     windows: &HostStudy,
     estimates: impl Iterator<Item = &'a [f32]>,
 ) -> Estimates {
     let mut states = Vec::new();
     for estimate in estimates {
         let all: Vec<_> = windows.card().states(estimate).collect();
-        states.extend(study.targets().iter().map(|link| all[link.index()]));
+        states.extend(targets.iter().map(|link| all[link.index()]));
     }
     states
 }

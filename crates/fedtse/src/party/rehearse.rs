@@ -68,7 +68,7 @@ pub fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
         return Ok(());
     }
     println!("finished after {} rounds, {seconds:.1} s", summary.rounds);
-    host::print_score(&score);
+    score.as_ref().map_or_else(|| println!("no ground truth to score by"), host::print_score);
     for (party, weights) in weights {
         println!("weights of {party}: {weights}");
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use estimator::Sample;
 use federation::message::parts::{Embedding, Values};
 use federation::model::Embeddings;
 use federation::{Guest, GuestModel, HostModel, PartyId, Store};
@@ -28,7 +29,8 @@ pub fn each_absent<S: Store>(
         models.push((party, model));
     }
     let mut embedded = Vec::new();
-    for block in windows.chunks(BLOCK) {
+    let samples: Vec<Sample> = windows.iter().map(|&last| Sample::whole(last)).collect();
+    for block in samples.chunks(BLOCK) {
         let mut embeddings = Embeddings::new();
         for (party, model) in &mut models {
             let values = Values::new(model.width(), model.estimate(block)?)?;
@@ -43,7 +45,7 @@ pub fn each_absent<S: Store>(
             host.estimate(block, embeddings)?;
             embeddings.insert(absent.clone(), there);
         }
-        all.push((absent.to_string(), host.estimates().clone()));
+        all.push((absent.to_string(), host.estimates()));
     }
     Ok(all)
 }

@@ -1,4 +1,4 @@
-//! FedTSE with all parties in one process: `fedtse train --method fedtse`.
+//! FedTSE with all parties in one process: `fedtse train --method fedtse`, and its kin without labels.
 //!
 //! The same host and guests as over the network (see `fedtse host` and `fedtse guest`), each with
 //! its own features, model and ledger; only the messages between them do not leave the process.
@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{Epoch, Estimates, GuestPlan, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel};
+use estimator::{
+    Epoch, Estimates, GuestPlan, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel, whole_batch,
+};
 use federation::guest::GuestSettings;
 use federation::message::parts::Text;
 use federation::{
-    Absent, Compression, Event, FolderStore, Guest, Host, HostSettings, Ledger, LocalUpdates,
-    LocalVariant, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Store, Timing,
+    Absent, Agreed, Compression, Event, FolderStore, Guest, Host, HostSettings, Ledger,
+    LocalUpdates, LocalVariant, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Store, Timing,
     ledger::MemorySink, memory,
 };
 use indicatif::ProgressBar;
@@ -23,9 +25,11 @@ use traffic::Step;
 use super::absence;
 use super::curves;
 use super::fit::{Fitted, Training, Watch};
+use super::label_free::PhysicsOptions;
 use super::watched::{Outputs, Watched, with_watched};
 use crate::party::guest_part::{GuestOf, GuestPart, terms};
 use crate::party::host_part;
+use crate::party::learning::{FOLDS, Learning, LossOptions, SEGMENT};
 use crate::progress;
 use crate::subject::subject;
 
@@ -37,7 +41,7 @@ const KEEP_EVERY: u32 = 100;
 /// What one may choose of the rounds between host and guests.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct FederationOptions {
-    /// Guests of `fedtse` and `fedtse-cell`, among which the fleet is divided; more than one needs
+    /// Guests of the federated estimators, among which the fleet is divided; more than one needs
     /// `fedtse features --providers`
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub guests: u16,
@@ -100,18 +104,31 @@ type Guests = BTreeMap<PartyId, Guest<GuestOf, AnyStore>>;
 pub fn train(
     study: &Study,
     plan: &NeuralPlan,
+    (learning, physics): (Learning, &PhysicsOptions),
     options: &FederationOptions,
     windows: &[Step],
     watch: Watch,
     keep: Option<&Path>,
     bar: &ProgressBar,
 ) -> Result<Fitted> {
-    check_guests(&plan.guests, study.fleets().len())?;
+    let each = if learning.is_held_out() { FOLDS } else { 1 };
+    check_guests(&plan.guests, study.fleets().len(), each)?;
+    let segment = match learning.has_physics() {
+        true => physics.segment.unwrap_or(SEGMENT),
+        false => 1,
+    };
+    let loss = LossOptions {
+        learning,
+        physics: !physics.no_physics,
+        learn_physics: physics.learn_physics,
+    };
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
+    for (guest, fleets) in plan.guests.iter().zip(study.fleets().chunks(each)) {
         let party = PartyId::new(&guest.name)?;
-        let part = GuestPart::of(fleet, &study.train_span(), guest, plan.sizes)?;
+        let (fleets, training) = (fleets.to_vec(), &study.split().train);
+        let kinds = learning.kinds();
+        let part = GuestPart::of(study.folder(), fleets, training, guest, plan.sizes, &kinds)?;
         seats.push(part.seat());
         widths.insert(party.clone(), part.width());
         let settings = GuestSettings {
@@ -123,46 +140,52 @@ pub fn train(
             subject: part.subject()?,
             held: part.held()?,
             width: part.width(),
+            measures: part.measures(),
             timing: Timing::default(),
         };
         let (store, ledger) = shelf(keep, &party)?;
         let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
         guests.insert(party, guest);
     }
-    let host_study = Arc::new(HostStudy::new(study, plan)?);
+    let loops = Arc::new(study.loops().clone());
+    let host_study = Arc::new(match learning {
+        Learning::Labels => HostStudy::new(study, plan)?,
+        _ => HostStudy::without_truth(&loops, study.split(), plan)?,
+    });
     let settings = HostSettings {
         party: PartyId::new(HOST)?,
         guests: widths,
         software: Text::of(env!("CARGO_PKG_VERSION")),
         run: RunId(plan.seed),
         terms: terms(study.timeline(), options.compression.into()),
-        subject: subject(&(plan, host_study.card(), windows))?,
+        subject: subject(&(plan, host_study.card(), windows, loss))?,
         plan: Plan {
             seed: plan.seed,
-            batch: plan.recipe.batch as u32,
+            batch: whole_batch(plan.recipe.batch, segment.into()) as u32,
             epochs: plan.recipe.epochs as u32,
             exchanges: 0,
             recipe: Numbers::of(&plan.recipe),
             local: options.local(),
             keep_every: if keep.is_some() { KEEP_EVERY } else { u32::MAX },
+            segment: segment.into(),
+            measured: learning.kinds(),
+            shares: None,
         },
-        samples: with_watched(
-            Samples {
-                train: study.split().train.clone(),
-                validation: study.split().validation.clone(),
-                estimate: windows.to_vec(),
-            },
-            looked_at,
-        ),
+        measuring: host_part::measuring(&loops, study.split()),
+        samples: with_watched(host_part::samples(learning, study.split(), windows), looked_at),
         shuffle: plan.recipe.shuffle,
         patience: plan.recipe.patience as u32,
         absent: Absent::Wait,
         timing: Timing::default(),
     };
     let (store, ledger) = shelf(keep, &settings.party)?;
-    let mut make = host_part::maker(&host_study, plan, seats);
+    let exchanges = settings.samples.in_segments(segment.into()).train.len();
+    let exchanges = exchanges.div_ceil(settings.plan.batch as usize);
+    let mut make = host_part::maker(&host_study, &loops, plan, loss, seats);
     let (data, looked_at) = (Arc::clone(&host_study), looked_at.to_vec());
-    let make = move |plan: &Plan| Ok(Watched::new(make(plan)?, Arc::clone(&data), &looked_at));
+    let make = move |plan: &Plan, agreed: &Agreed| {
+        Ok(Watched::new(make(plan, agreed)?, Arc::clone(&data), &looked_at))
+    };
     let mut host = Host::new(settings, Box::new(make), store, ledger, Now::default())?;
     let summary = memory::run(&mut host, &mut guests, |event| {
         if let Event::Epoch(epoch) = event {
@@ -186,7 +209,7 @@ pub fn train(
     let released = guests.values().map(|guest| guest.ledger().released_bytes());
     let bytes = host.ledger().released_bytes() + released.sum::<u64>();
     let mut model = host.into_model().context("the host's model")?;
-    let estimates = scored(study, &host_study, model.model().estimates(), windows)?;
+    let estimates = scored(study, &host_study, &model.model().estimates(), windows)?;
     let by_epoch = model.epochs().iter().map(|all| scored(study, &host_study, all, windows));
     let by_epoch = by_epoch.collect::<Result<_>>()?;
     let mut absent = Vec::new();
@@ -202,7 +225,7 @@ pub fn train(
         training: Some(Training {
             best_epoch: Some(summary.best_epoch as usize),
             epochs: summary.epochs as usize,
-            exchanges: study.split().train.len().div_ceil(plan.recipe.batch),
+            exchanges,
             rounds: Some(summary.rounds.0),
             bytes: Some(bytes),
         }),
@@ -225,10 +248,13 @@ fn assembled(
     Ok(NeuralStudy::new(study, plan.clone())?.assemble(&parts)?)
 }
 
-/// Guests have fleets by their place in the list: as many of both, and no name twice.
-fn check_guests(guests: &[GuestPlan], fleets: usize) -> Result<()> {
-    let expected = guests.len();
-    ensure!(fleets == expected, "fleets: found {fleets}, expected {expected}, one for each guest");
+/// Guests have fleets, or folds of them, by their place in the list: so many each, and no name twice.
+fn check_guests(guests: &[GuestPlan], fleets: usize, each: usize) -> Result<()> {
+    let expected = guests.len() * each;
+    ensure!(
+        fleets == expected,
+        "fleets: found {fleets}, expected {expected}, {each} for each guest"
+    );
     for (place, guest) in guests.iter().enumerate() {
         let twice = guests[..place].iter().any(|other| other.name == guest.name);
         ensure!(!twice, "guests: found two named `{}`, expected names that differ", guest.name);
@@ -260,7 +286,7 @@ fn scored(
         })
     });
     let estimates = estimates.collect::<Result<Vec<_>>>()?;
-    Ok(host_part::of_targets(study, host, estimates.into_iter()))
+    Ok(host_part::of_targets(study.targets(), host, estimates.into_iter()))
 }
 
 #[cfg(test)]
@@ -272,11 +298,12 @@ mod tests {
         let (features, arch) = (estimator::GuestFeatures::Totals, estimator::Architecture::Link);
         let guest = |name: &str| GuestPlan::new(name, features, arch);
         let two = [guest("a"), guest("b")];
-        assert!(check_guests(&two, 2).is_ok());
-        let error = check_guests(&two, 1).unwrap_err().to_string();
-        assert_eq!(error, "fleets: found 1, expected 2, one for each guest");
-        assert!(check_guests(&two, 3).is_err());
-        let error = check_guests(&[guest("a"), guest("b"), guest("a")], 3).unwrap_err();
+        assert!(check_guests(&two, 2, 1).is_ok());
+        assert!(check_guests(&two, 16, 8).is_ok());
+        let error = check_guests(&two, 1, 1).unwrap_err().to_string();
+        assert_eq!(error, "fleets: found 1, expected 2, 1 for each guest");
+        assert!(check_guests(&two, 3, 1).is_err());
+        let error = check_guests(&[guest("a"), guest("b"), guest("a")], 3, 1).unwrap_err();
         assert!(error.to_string().contains("two named `a`"), "{error}");
     }
 }

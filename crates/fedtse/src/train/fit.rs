@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::Result;
 use clap::ValueEnum;
 use estimator::{
-    Architecture, Estimates, GuestPlan, NeuralPlan, NeuralStudy, Party, Ridge, Study, TargetKind,
-    scale_up,
+    Architecture, Estimates, GuestPlan, NeuralPlan, NeuralStudy, Party, QueueKnowledge,
+    QueueStates, Ridge, Study, TargetKind, scale_up,
 };
 use indicatif::ProgressBar;
 use sensing::part_name;
@@ -18,6 +18,7 @@ use super::federated::{self, FederationOptions};
 use super::guest_options::GuestOptions;
 use super::held_out;
 use super::label_free::{self, Measured, PhysicsOptions};
+use crate::party::learning::{self, Learning};
 
 /// The estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
@@ -25,6 +26,10 @@ use super::label_free::{self, Measured, PhysicsOptions};
 pub enum Method {
     /// Fleet totals divided by the penetration rate
     ScaleUp,
+    /// Queue profiles from the fleet's trajectories, by a convex program
+    Qest,
+    /// The same, with the host's loop counts and signal plans
+    QestF,
     /// Ridge regression on loop counts alone
     RidgeN,
     /// Ridge regression on loop counts and the fleet's speeds
@@ -47,6 +52,26 @@ pub enum Method {
     #[value(name = "fedtse-cell")]
     #[serde(rename = "fedtse-cell")]
     FedTseCell,
+    /// As oracle-pi, but host and guests train together and keep their data
+    #[value(name = "fedtse-pi")]
+    #[serde(rename = "fedtse-pi")]
+    FedTsePi,
+    /// As fedtse-pi, without densities by queue profiles
+    #[value(name = "fedtse-pi-v")]
+    #[serde(rename = "fedtse-pi-v")]
+    FedTsePiV,
+    /// As fedtse-pi, without the fleet's speeds
+    #[value(name = "fedtse-pi-k")]
+    #[serde(rename = "fedtse-pi-k")]
+    FedTsePiK,
+    /// As hf, but host and guests train together and keep their data
+    #[value(name = "fedtse-hf")]
+    #[serde(rename = "fedtse-hf")]
+    FedTseHf,
+    /// As fedtse-hf, with loop flow and a traffic model besides
+    #[value(name = "fedtse-pi-hf")]
+    #[serde(rename = "fedtse-pi-hf")]
+    FedTsePiHf,
     /// As oracle, but without ground truth: part of the fleet is held out, and the rest learns to
     /// tell it
     Hf,
@@ -69,9 +94,11 @@ pub enum Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     ScaleUp,
+    /// Queue profiles.
+    Queue(QueueKnowledge),
     Ridge(Party),
     Neural(Party),
-    Federated(Party),
+    Federated(Party, Learning),
     /// Without ground truth.
     HeldOut(Party),
     /// The same, by measurements and a traffic model.
@@ -136,6 +163,8 @@ impl Method {
     pub fn kind(self) -> Kind {
         match self {
             Method::ScaleUp => Kind::ScaleUp,
+            Method::Qest => Kind::Queue(QueueKnowledge::Fleet),
+            Method::QestF => Kind::Queue(QueueKnowledge::FleetAndHost),
             Method::RidgeN => Kind::Ridge(Party::Host),
             Method::RidgeP => Kind::Ridge(Party::HostAndSpeeds),
             Method::Ridge => Kind::Ridge(Party::Both),
@@ -143,8 +172,13 @@ impl Method {
             Method::TseP => Kind::Neural(Party::HostAndSpeeds),
             Method::Oracle => Kind::Neural(Party::Both),
             Method::OracleCell => Kind::Neural(Party::BothAndCells),
-            Method::FedTse => Kind::Federated(Party::Both),
-            Method::FedTseCell => Kind::Federated(Party::BothAndCells),
+            Method::FedTse => Kind::Federated(Party::Both, Learning::Labels),
+            Method::FedTseCell => Kind::Federated(Party::BothAndCells, Learning::Labels),
+            Method::FedTsePi => Kind::Federated(Party::Both, Learning::Pi),
+            Method::FedTsePiV => Kind::Federated(Party::Both, Learning::PiV),
+            Method::FedTsePiK => Kind::Federated(Party::Both, Learning::PiK),
+            Method::FedTseHf => Kind::Federated(Party::Both, Learning::Hf),
+            Method::FedTsePiHf => Kind::Federated(Party::Both, Learning::PiHf),
             Method::Hf => Kind::HeldOut(Party::Both),
             Method::HfCell => Kind::HeldOut(Party::BothAndCells),
             Method::TsePiP => Kind::LabelFree(Party::HostAndSpeeds, Measured::SPEEDS),
@@ -156,33 +190,34 @@ impl Method {
     }
 
     pub fn is_federated(self) -> bool {
-        matches!(self.kind(), Kind::Federated(_))
+        matches!(self.kind(), Kind::Federated(..))
     }
 
     pub fn is_neural(self) -> bool {
-        !matches!(self.kind(), Kind::ScaleUp | Kind::Ridge(_))
+        !matches!(self.kind(), Kind::ScaleUp | Kind::Queue(_) | Kind::Ridge(_))
     }
 
     /// What it needs of a dataset beyond the usual features.
     pub fn need(self, data: &Path) -> Option<String> {
-        self.is_folded().then(|| {
+        self.folds().map(|folds| {
             let data = data.display();
-            format!("this method needs each fleet in {FOLDS} parts; they are made by `fedtse features {data} --providers {FOLDS}`")
+            format!("this method needs each guest's fleet in {folds} parts; for one guest they are made by `fedtse features {data} --providers {folds}`")
         })
     }
 
-    /// Whether it holds out part of the fleet, which is dealt into folds.
-    fn is_folded(self) -> bool {
+    /// Parts into which each guest's fleet is dealt, if one of them is held out.
+    fn folds(self) -> Option<usize> {
         match self.kind() {
-            Kind::HeldOut(_) => true,
-            Kind::LabelFree(_, measured) => measured.held_out,
-            _ => false,
+            Kind::HeldOut(_) => Some(FOLDS),
+            Kind::LabelFree(_, measured) => measured.held_out.then_some(FOLDS),
+            Kind::Federated(_, learning) => learning.is_held_out().then_some(learning::FOLDS),
+            _ => None,
         }
     }
 
     /// Whether `--out` keeps what it has learned.
     pub fn is_kept(self) -> bool {
-        matches!(self.kind(), Kind::Neural(_) | Kind::Federated(_))
+        matches!(self.kind(), Kind::Neural(_) | Kind::Federated(_, Learning::Labels))
     }
 }
 
@@ -191,17 +226,17 @@ impl Task {
     pub fn most_epochs(&self) -> Option<usize> {
         match self.method.kind() {
             Kind::Neural(party)
-            | Kind::Federated(party)
+            | Kind::Federated(party, _)
             | Kind::HeldOut(party)
             | Kind::LabelFree(party, _) => Some(self.plan(party).recipe.epochs),
-            Kind::ScaleUp | Kind::Ridge(_) => None,
+            Kind::ScaleUp | Kind::Queue(_) | Kind::Ridge(_) => None,
         }
     }
 
     fn plan(&self, party: Party) -> NeuralPlan {
         let mut plan = NeuralPlan::new(party, self.architecture, self.target, self.seed);
-        if self.method.is_folded() {
-            plan.recipe = plan.recipe.held_out(FOLDS);
+        if let Some(folds) = self.method.folds() {
+            plan.recipe = plan.recipe.held_out(folds);
         }
         if let Some(epochs) = self.epochs {
             plan.recipe.epochs = epochs;
@@ -209,7 +244,7 @@ impl Task {
         if let Some(rate) = self.learning_rate {
             plan.recipe.rate = rate;
         }
-        if let (Kind::Federated(_), Some(features)) = (self.method.kind(), party.guest_features())
+        if let (Kind::Federated(..), Some(features)) = (self.method.kind(), party.guest_features())
             && self.federation.guests > 1
         {
             let names = (1..=self.federation.guests).map(|number| format!("guest-{number}"));
@@ -225,10 +260,14 @@ impl Task {
         let fleet = format!("fleet-{rate}");
         let parts = usize::from(self.federation.guests);
         match self.method.kind() {
-            Kind::Federated(_) if parts > 1 => {
+            Kind::Federated(_, learning) if learning.is_held_out() => {
+                let parts = parts * learning::FOLDS;
                 (1..=parts).map(|part| part_name(&fleet, part, parts)).collect()
             }
-            _ if self.method.is_folded() => {
+            Kind::Federated(..) if parts > 1 => {
+                (1..=parts).map(|part| part_name(&fleet, part, parts)).collect()
+            }
+            _ if self.method.folds().is_some() => {
                 (1..=FOLDS).map(|part| part_name(&fleet, part, FOLDS)).collect()
             }
             _ => vec![fleet],
@@ -247,15 +286,17 @@ impl Task {
     ) -> Result<Fitted> {
         let estimates = match self.method.kind() {
             Kind::ScaleUp => scale_up(study, self.target, windows),
+            Kind::Queue(knowledge) => queues(study, self.target, knowledge, windows)?,
             Kind::Ridge(party) => {
                 Ridge::fit(study, self.target, party)?.estimate(study, windows)?
             }
             Kind::Neural(party) => {
                 return train(study, self.plan(party), windows, watch, keep, bar);
             }
-            Kind::Federated(party) => {
+            Kind::Federated(party, learning) => {
                 let (plan, options) = (self.plan(party), &self.federation);
-                return federated::train(study, &plan, options, windows, watch, keep, bar);
+                let loss = (learning, &self.physics);
+                return federated::train(study, &plan, loss, options, windows, watch, keep, bar);
             }
             Kind::HeldOut(party) => {
                 return held_out::train(study, self.plan(party), windows, bar);
@@ -267,6 +308,19 @@ impl Task {
         };
         Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: None })
     }
+}
+
+/// Estimates by the queue profiles of the study's fleet, and says what was taken for granted.
+fn queues(
+    study: &Study,
+    target: TargetKind,
+    knowledge: QueueKnowledge,
+    windows: &[Step],
+) -> Result<Estimates> {
+    let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
+    let states = QueueStates::read(study.folder(), fleet, knowledge)?;
+    eprintln!("{fleet}: {}", states.report());
+    Ok(states.estimate(study, target, windows))
 }
 
 /// Trains, keeping each epoch and at the end the model if a folder is given.

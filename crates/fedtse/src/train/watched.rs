@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::HostStudy;
+use estimator::{HostStudy, Sample};
 use federation::message::parts::{Embedding, Values};
-use federation::model::{Embeddings, Learned};
+use federation::model::{Answers, Embeddings, Learned};
 use federation::{HostModel, ModelFailure, PartyId, Samples};
 use traffic::Step;
 
@@ -30,8 +30,8 @@ pub struct Watched {
 
 /// The samples of a run that is watched: what is looked at comes with the validation part.
 pub fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
-    let more: Vec<Step> =
-        windows.iter().copied().filter(|step| !samples.validation.contains(step)).collect();
+    let more = windows.iter().map(|&last| Sample::whole(last));
+    let more: Vec<Sample> = more.filter(|sample| !samples.validation.contains(sample)).collect();
     samples.validation.extend(more);
     samples
 }
@@ -58,23 +58,23 @@ impl Watched {
         &self.epochs
     }
 
-    fn look(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<(), ModelFailure> {
+    fn look(&mut self, samples: &[Sample], embeddings: &Embeddings) -> Result<(), ModelFailure> {
         let inputs = self.data.inputs();
-        let mut x = vec![0.0; steps.len() * inputs.len()];
-        for (&step, x) in steps.iter().zip(x.chunks_exact_mut(inputs.len())) {
-            inputs.write(step, x);
+        let mut x = vec![0.0; samples.len() * inputs.len()];
+        for (sample, x) in samples.iter().zip(x.chunks_exact_mut(inputs.len())) {
+            inputs.write(sample.last, x);
         }
         let there = embeddings.iter().filter_map(|(party, embedding)| {
             Some((party.as_str(), embedding.as_ref()?.0.as_slice()))
         });
-        let mut y = vec![0.0; steps.len() * self.data.outputs()];
+        let mut y = vec![0.0; samples.len() * self.data.outputs()];
         self.model
             .host_model()
             .infer(&x, &there.collect(), &mut y)
             .map_err(|error| ModelFailure(error.to_string()))?;
-        for (&step, y) in steps.iter().zip(y.chunks_exact(self.data.outputs())) {
-            if self.watched.binary_search(&step).is_ok() {
-                self.current.insert(step, y.to_vec());
+        for (sample, y) in samples.iter().zip(y.chunks_exact(self.data.outputs())) {
+            if self.watched.binary_search(&sample.last).is_ok() {
+                self.current.insert(sample.last, y.to_vec());
             }
         }
         if self.current.len() == self.watched.len() {
@@ -108,35 +108,40 @@ impl HostModel for Watched {
         self.model.widths()
     }
 
-    fn learn(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<Learned, ModelFailure> {
-        self.model.learn(steps, embeddings)
+    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
+        self.model.learn(samples, answers)
     }
 
     fn judge(
         &mut self,
-        steps: &[Step],
-        embeddings: &Embeddings,
+        samples: &[Sample],
+        answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
         if self.watched.is_empty() {
-            return self.model.judge(steps, embeddings, total);
+            return self.model.judge(samples, answers, total);
         }
-        self.look(steps, embeddings)?;
-        let is_judged = |place: &usize| self.judged.binary_search(&steps[*place]).is_ok();
-        let places: Vec<usize> = (0..steps.len()).filter(is_judged).collect();
+        self.look(samples, &answers.embeddings)?;
+        let is_judged = |place: &usize| self.judged.binary_search(&samples[*place].last).is_ok();
+        let places: Vec<usize> = (0..samples.len()).filter(is_judged).collect();
         if places.is_empty() {
             return Ok(total);
         }
-        let judged: Vec<Step> = places.iter().map(|&place| steps[place]).collect();
-        self.model.judge(&judged, &some_of(embeddings, &places)?, total)
+        let judged: Vec<Sample> = places.iter().map(|&place| samples[place]).collect();
+        let embeddings = some_of(&answers.embeddings, &places)?;
+        self.model.judge(&judged, &Answers { embeddings, ..Answers::default() }, total)
     }
 
     fn keep_best(&mut self) {
         self.model.keep_best();
     }
 
-    fn estimate(&mut self, steps: &[Step], embeddings: &Embeddings) -> Result<(), ModelFailure> {
-        self.model.estimate(steps, embeddings)
+    fn estimate(
+        &mut self,
+        samples: &[Sample],
+        embeddings: &Embeddings,
+    ) -> Result<(), ModelFailure> {
+        self.model.estimate(samples, embeddings)
     }
 
     fn save(&self) -> Result<Vec<u8>, ModelFailure> {

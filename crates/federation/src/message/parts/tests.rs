@@ -1,3 +1,5 @@
+use estimator::View;
+
 use super::*;
 
 #[test]
@@ -25,9 +27,12 @@ fn what_values_hold_is_not_shown() {
 #[test]
 fn batches_and_ranges_are_bounded() {
     assert!(Batch::new(Vec::new()).is_err());
-    assert!(Batch::new(vec![Step(0); MAX_STEPS]).is_ok());
-    assert!(Batch::new(vec![Step(0); MAX_STEPS + 1]).is_err());
-    assert!(Batch::new(vec![Step(i64::MIN)]).is_err());
+    assert!(Batch::new(vec![Sample::whole(Step(0)); MAX_STEPS]).is_ok());
+    assert!(Batch::new(vec![Sample::whole(Step(0)); MAX_STEPS + 1]).is_err());
+    assert!(Batch::new(vec![Sample::whole(Step(i64::MIN))]).is_err());
+    let at = |view| Sample { last: Step(0), view: View(view) };
+    assert!(Batch::new(vec![at(MAX_FOLDS)]).is_ok());
+    assert!(Batch::new(vec![at(MAX_FOLDS + 1)]).is_err());
     let range = |first, last| StepRange { first, last };
     assert!(HeldSteps::new(vec![range(-5, 3), range(4, 4)]).is_ok());
     for wrong in [

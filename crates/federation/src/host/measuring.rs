@@ -1,0 +1,130 @@
+//! What guests measure, as the host agrees on it with them.
+//!
+//! Which entries a guest measures and how many of its vehicles pass the loops it says in its greeting;
+//! its share of the traffic it is told in the welcome. Both hold for the whole run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Card, Host};
+use crate::error::PartyError;
+use crate::message::measurements::{Kind, Measures, Shares, names};
+use crate::message::parts::PartError;
+use crate::model::{Agreed, HostModel};
+use crate::party::PartyId;
+use crate::store::Store;
+
+/// More than the traffic by this much is sampling and counting error, and counts as all of it.
+const MOST: f64 = 1.05;
+
+/// What a host needs to judge what guests measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Measuring {
+    /// Links of the network.
+    pub links: u32,
+    /// Vehicles that all loops together count in a step of the training part, in the mean.
+    pub counted: Option<f64>,
+}
+
+impl<M: HostModel, S: Store> Host<M, S> {
+    /// Whether a guest measures what the plan asks for, and the same as when the run began.
+    pub(super) fn check_measures(
+        &self,
+        from: &PartyId,
+        measures: &Measures,
+    ) -> Result<(), PartyError> {
+        let incompatible = |what, found: String, expected: String| {
+            Err(PartyError::PeerIncompatible { party: from.clone(), what, found, expected })
+        };
+        measures.check().map_err(|error| PartyError::misbehaved(from, error.to_string()))?;
+        let samples = &self.settings.samples;
+        let folds = samples.all().map(|sample| sample.view.0).max().unwrap_or(0);
+        if measures.folds < folds {
+            return incompatible("folds", measures.folds.to_string(), format!("{folds} or more"));
+        }
+        let asked = &self.settings.plan.measured;
+        let announced: BTreeSet<Kind> = measures.layout.kinds().collect();
+        if !asked.is_subset(&announced) {
+            let (found, expected) = (names(announced), names(asked.iter().copied()));
+            return incompatible("measurements", found, expected);
+        }
+        let layout = measures.layout.of(asked);
+        let links = self.settings.measuring.links;
+        let mut entries = layout.groups().flat_map(|(_, entries)| entries);
+        if let Some(entry) = entries.find(|entry| entry.link.0 >= links) {
+            let what = format!("it measures link {} of {links}", entry.link.0);
+            return Err(PartyError::misbehaved(from, what));
+        }
+        if asked.contains(&Kind::HeldOut) {
+            self.share(from, measures.passages)?;
+        }
+        match &self.card {
+            Some(card) if !asked.is_empty() && card.agreed.layouts.get(from) != Some(&layout) => {
+                let found = "other ones than when the run began".to_owned();
+                incompatible("measurements", found, "the same".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the guests that are here have said, as far as the plan asks for it.
+    pub(super) fn agree_on(&self) -> Result<Agreed, PartyError> {
+        let asked = &self.settings.plan.measured;
+        let mut agreed = Agreed { shares: self.shares()?, ..Agreed::default() };
+        for (party, seat) in &self.seats {
+            let Some(hello) = &seat.hello else { continue };
+            if !asked.is_empty() {
+                agreed.layouts.insert(party.clone(), hello.measures.layout.of(asked));
+                agreed.movements.add(&hello.measures.movements);
+            }
+        }
+        Ok(agreed)
+    }
+
+    /// The shares of the traffic that the guests have, if they hold out parts of their fleets.
+    fn shares(&self) -> Result<BTreeMap<PartyId, f64>, PartyError> {
+        let mut shares = BTreeMap::new();
+        if !self.settings.plan.measured.contains(&Kind::HeldOut) {
+            return Ok(shares);
+        }
+        for (party, seat) in &self.seats {
+            if let Some(hello) = &seat.hello {
+                shares.insert(party.clone(), self.share(party, hello.measures.passages)?);
+            }
+        }
+        let all: f64 = shares.values().sum();
+        if all > MOST {
+            let found = format!("{all:.3} of the traffic in all fleets");
+            let error = PartError::new("shares of the traffic", found, "at most 1");
+            return Err(PartyError::misuse(error));
+        }
+        // Counting errors must not make them more than everyone.
+        shares.values_mut().for_each(|share| *share /= all.max(1.0));
+        Ok(shares)
+    }
+
+    fn share(&self, party: &PartyId, passages: Option<f64>) -> Result<f64, PartyError> {
+        let counted = self.settings.measuring.counted.unwrap_or(0.0);
+        let share = passages.map(|passages| passages / counted);
+        share.filter(|share| *share > 0.0 && *share <= MOST).ok_or_else(|| {
+            let vehicles = |number: Option<f64>| match number {
+                Some(number) => format!("{number:.3} vehicles a step at the loops"),
+                None => "no number of vehicles at the loops".to_owned(),
+            };
+            PartyError::PeerIncompatible {
+                party: party.clone(),
+                what: "share of the traffic",
+                found: vehicles(passages),
+                expected: format!("some, and no more than these count: {counted:.3}"),
+            }
+        })
+    }
+}
+
+impl Card {
+    /// What a guest is told of shares.
+    pub(super) fn shares_of(&self, party: &PartyId) -> Option<Shares> {
+        let own = self.agreed.shares.get(party).copied()?;
+        // A sum of shares may round to more than everyone.
+        Some(Shares { own, all: self.agreed.shares.values().sum::<f64>().min(1.0).max(own) })
+    }
+}

@@ -1,0 +1,264 @@
+//! What guests measure of the traffic, besides what they embed: what a loss without ground truth
+//! works with.
+//!
+//! Which numbers there are is agreed upon when a guest joins ([`Layout`]); each exchange then brings
+//! their values and weights ([`Measurements`]). Here they cross in the clear.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use estimator::{Entry, Readings};
+use serde::{Deserialize, Serialize};
+
+use super::parts::{MAX_VALUES, PartError};
+
+/// Most numbers that a guest measures of one sample.
+pub const MAX_ENTRIES: usize = 1 << 14;
+/// Most turns and links whose vehicles a guest counts.
+pub const MAX_MOVEMENTS: usize = 1 << 14;
+/// Most folds that a guest deals its fleet into.
+pub const MAX_FOLDS: u16 = 64;
+
+/// Kinds of measurements. A host asks for some of them, and a guest gives what it is asked for or
+/// takes no part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Densities of the queues that the fleet's trajectories tell.
+    Queues,
+    /// Mean speeds of the fleet.
+    Speeds,
+    /// What a held-out part of the fleet tells of all traffic; those of all guests add up.
+    HeldOut,
+}
+
+impl Kind {
+    /// The name, as configurations and errors say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Speeds => "speeds",
+            Kind::Queues => "queues",
+            Kind::HeldOut => "held-out",
+        }
+    }
+}
+
+/// The names of some kinds, for people.
+pub fn names(kinds: impl IntoIterator<Item = Kind>) -> String {
+    let names: Vec<&str> = kinds.into_iter().map(Kind::name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// What a guest measures of each sample: for each kind the entries, in the order of their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<Kind, Vec<Entry>>", into = "BTreeMap<Kind, Vec<Entry>>")]
+pub struct Layout(BTreeMap<Kind, Vec<Entry>>);
+
+impl Layout {
+    /// Checks their number; of each kind there is something, and nothing twice.
+    pub fn new(kinds: BTreeMap<Kind, Vec<Entry>>) -> Result<Self, PartError> {
+        let wrong = |found: String, expected: String| {
+            Err(PartError::new("entries of measurements", found, expected))
+        };
+        let count: usize = kinds.values().map(Vec::len).sum();
+        if count > MAX_ENTRIES {
+            return wrong(count.to_string(), format!("at most {MAX_ENTRIES}"));
+        }
+        for (kind, entries) in &kinds {
+            let distinct: BTreeSet<Entry> = entries.iter().copied().collect();
+            if entries.is_empty() || distinct.len() < entries.len() {
+                let found = format!("{} of them for {}", entries.len(), kind.name());
+                return wrong(found, "at least one, and none twice".to_owned());
+            }
+        }
+        Ok(Self(kinds))
+    }
+
+    /// The kinds.
+    pub fn kinds(&self) -> impl Iterator<Item = Kind> + '_ {
+        self.0.keys().copied()
+    }
+
+    /// Each kind with its entries.
+    pub fn groups(&self) -> impl Iterator<Item = (Kind, &[Entry])> {
+        self.0.iter().map(|(kind, entries)| (*kind, entries.as_slice()))
+    }
+
+    /// The part of it that is asked for.
+    pub fn of(&self, kinds: &BTreeSet<Kind>) -> Layout {
+        let asked = self.0.iter().filter(|(kind, _)| kinds.contains(kind));
+        Layout(asked.map(|(kind, entries)| (*kind, entries.clone())).collect())
+    }
+
+    /// Entries of all kinds together.
+    pub fn len(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+
+    /// Whether nothing is measured.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl TryFrom<BTreeMap<Kind, Vec<Entry>>> for Layout {
+    type Error = PartError;
+    fn try_from(kinds: BTreeMap<Kind, Vec<Entry>>) -> Result<Self, PartError> {
+        Self::new(kinds)
+    }
+}
+
+impl From<Layout> for BTreeMap<Kind, Vec<Entry>> {
+    fn from(layout: Layout) -> Self {
+        layout.0
+    }
+}
+
+/// All that a guest can say of the traffic besides its embeddings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measures {
+    /// What it measures.
+    pub layout: Layout,
+    /// Folds that its fleet is dealt into, each of which can be left out; 0 if it is not dealt.
+    pub folds: u16,
+    /// How many of its vehicles pass the loops in a step of the training part, in the mean: the one
+    /// number that tells its share of the traffic. Not of guests that hold nothing out.
+    pub passages: Option<f64>,
+    /// Where its vehicles went in the training part, for the turning ratios of a traffic model.
+    pub movements: Movements,
+}
+
+/// Vehicles of a fleet at the ends of links, in the training part; empty where nobody counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Movements {
+    /// By turn.
+    pub turned: Vec<u64>,
+    /// Out of the network, by link.
+    pub left: Vec<u64>,
+}
+
+impl Movements {
+    /// Those of two fleets together.
+    pub fn add(&mut self, other: &Movements) {
+        let pairs = [(&mut self.turned, &other.turned), (&mut self.left, &other.left)];
+        for (sums, counts) in pairs {
+            sums.resize(sums.len().max(counts.len()), 0);
+            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
+        }
+    }
+
+    /// Refuses more than any network has.
+    pub fn check(&self) -> Result<(), PartError> {
+        let most = self.turned.len().max(self.left.len());
+        if most > MAX_MOVEMENTS {
+            return Err(PartError::new("movements", most, format!("at most {MAX_MOVEMENTS}")));
+        }
+        Ok(())
+    }
+}
+
+impl Measures {
+    /// Refuses numbers that cannot be.
+    pub fn check(&self) -> Result<(), PartError> {
+        if self.folds > MAX_FOLDS {
+            return Err(PartError::new("folds", self.folds, format!("at most {MAX_FOLDS}")));
+        }
+        self.movements.check()?;
+        match self.passages {
+            Some(found) if !(found.is_finite() && found >= 0.0) => {
+                Err(PartError::new("passages", found, "a number of 0 or more"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Shares of the traffic, by the loops: more than 0 and at most 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shares {
+    /// Of the guest that is told.
+    pub own: f64,
+    /// Of all guests together.
+    pub all: f64,
+}
+
+impl Shares {
+    /// Refuses shares that are none.
+    pub fn check(&self) -> Result<(), PartError> {
+        if self.own > 0.0 && self.own <= self.all && self.all <= 1.0 {
+            return Ok(());
+        }
+        let found = format!("{} of {}", self.own, self.all);
+        Err(PartError::new("share of the traffic", found, "more than 0, and at most 1 in all"))
+    }
+}
+
+/// A guest's measurements of some samples, `[sample, entry]`: values, and as weights one over their
+/// variances. Where nothing was measured both are 0. What they are is never shown.
+#[derive(Clone, PartialEq)]
+pub struct Measurements {
+    entries: usize,
+    values: Vec<f32>,
+    weights: Vec<f32>,
+}
+
+impl Measurements {
+    /// Checks their number, and that every weight is one over a variance.
+    pub fn new(entries: usize, values: Vec<f32>, weights: Vec<f32>) -> Result<Self, PartError> {
+        let most = MAX_VALUES / 2;
+        let count = values.len();
+        let wrong =
+            |found: String, expected: String| Err(PartError::new("measurements", found, expected));
+        if count == 0 || count > most {
+            return wrong(count.to_string(), format!("1 to {most}"));
+        }
+        if entries == 0 || !count.is_multiple_of(entries) {
+            return wrong(count.to_string(), format!("a whole number of samples of {entries}"));
+        }
+        if weights.len() != count {
+            return wrong(format!("{} weights", weights.len()), count.to_string());
+        }
+        for (place, (value, weight)) in values.iter().zip(&weights).enumerate() {
+            let sound = value.is_finite() && weight.is_finite() && *weight >= 0.0;
+            if !sound || *weight == 0.0 && *value != 0.0 {
+                let found = format!("{value} with weight {weight} at place {place}");
+                return wrong(found, "finite numbers, weights of 0 or more, 0 for nothing".into());
+            }
+        }
+        Ok(Self { entries, values, weights })
+    }
+
+    /// Numbers of a sample.
+    pub fn entries(&self) -> usize {
+        self.entries
+    }
+
+    /// Samples.
+    pub fn samples(&self) -> usize {
+        self.values.len() / self.entries
+    }
+
+    /// The values, sample by sample.
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// Their weights.
+    pub fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+
+    /// Both, as an objective reads them.
+    pub fn readings(&self) -> Readings<'_> {
+        Readings { values: &self.values, weights: &self.weights }
+    }
+}
+
+impl fmt::Debug for Measurements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} × {} measurements]", self.samples(), self.entries)
+    }
+}

@@ -1,0 +1,101 @@
+//! Measurements as bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use estimator::{Entry, Quantity};
+use traffic::LinkId;
+
+use super::WireError;
+use super::decode::{at_most, unknown};
+use super::generated as wire;
+use super::numbers::read_words;
+use crate::message::measurements::{Kind, Layout, MAX_ENTRIES, Measurements, Measures, Movements};
+use crate::message::parts::PartError;
+
+pub(super) fn layouts(layout: &Layout) -> Vec<wire::Layout> {
+    let entry = |entry: &Entry| wire::Entry {
+        link: entry.link.0,
+        quantity: match entry.quantity {
+            Quantity::Density => wire::Quantity::Density,
+            Quantity::Flow => wire::Quantity::Flow,
+            Quantity::Speed => wire::Quantity::Speed,
+        } as i32,
+    };
+    let groups = layout.groups().map(|(kind, entries)| wire::Layout {
+        kind: of_kind(kind) as i32,
+        entries: entries.iter().map(entry).collect(),
+    });
+    groups.collect()
+}
+
+pub(super) fn of_kind(kind: Kind) -> wire::Kind {
+    match kind {
+        Kind::Speeds => wire::Kind::Speeds,
+        Kind::Queues => wire::Kind::Queues,
+        Kind::HeldOut => wire::Kind::HeldOut,
+    }
+}
+
+pub(super) fn kinds(kinds: &[i32]) -> Result<BTreeSet<Kind>, WireError> {
+    let mut all = BTreeSet::new();
+    for &found in kinds {
+        if !all.insert(kind(found)?) {
+            return Err(twice(found));
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn measures(
+    layouts: Vec<wire::Layout>,
+    folds: u32,
+    passages: Option<f64>,
+    movements: Movements,
+) -> Result<Measures, WireError> {
+    let count = layouts.iter().map(|layout| layout.entries.len()).sum();
+    at_most("entries of measurements", count, MAX_ENTRIES, "entries")?;
+    let mut groups = BTreeMap::new();
+    for layout in layouts {
+        let entries = layout.entries.iter().map(entry).collect::<Result<_, _>>()?;
+        if groups.insert(kind(layout.kind)?, entries).is_some() {
+            return Err(twice(layout.kind));
+        }
+    }
+    let folds =
+        u16::try_from(folds).map_err(|_| PartError::new("folds", folds, "a small number"))?;
+    let measures = Measures { layout: Layout::new(groups)?, folds, passages, movements };
+    measures.check()?;
+    Ok(measures)
+}
+
+pub(super) fn measurements(
+    entries: u32,
+    values: &[u8],
+    weights: &[u8],
+) -> Result<Measurements, WireError> {
+    let (values, weights) = (read_words(values)?, read_words(weights)?);
+    Ok(Measurements::new(entries as usize, values, weights)?)
+}
+
+fn kind(kind: i32) -> Result<Kind, WireError> {
+    match wire::Kind::try_from(kind) {
+        Ok(wire::Kind::Speeds) => Ok(Kind::Speeds),
+        Ok(wire::Kind::Queues) => Ok(Kind::Queues),
+        Ok(wire::Kind::HeldOut) => Ok(Kind::HeldOut),
+        _ => Err(unknown("kind of measurements", kind)),
+    }
+}
+
+fn entry(entry: &wire::Entry) -> Result<Entry, WireError> {
+    let quantity = match wire::Quantity::try_from(entry.quantity) {
+        Ok(wire::Quantity::Density) => Quantity::Density,
+        Ok(wire::Quantity::Flow) => Quantity::Flow,
+        Ok(wire::Quantity::Speed) => Quantity::Speed,
+        _ => return Err(unknown("quantity of a measurement", entry.quantity)),
+    };
+    Ok(Entry { link: LinkId(entry.link), quantity })
+}
+
+fn twice(kind: i32) -> WireError {
+    PartError::new("kinds of measurements", format!("{kind} twice"), "each once").into()
+}
