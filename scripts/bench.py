@@ -223,6 +223,20 @@ def ctm(_folder, rounds):
     }]
 
 
+def informed_step(_folder, rounds):
+    runs = [run_json([EXAMPLES / "pi_speed"]) for _ in range(rounds)]
+    times = {kind: [t for one in runs for t in one[f"{kind}_s"]] for kind in ("labelled", "informed")}
+    ratio = statistics.median(times["informed"]) / statistics.median(times["labelled"])
+    return [{
+        "what": "physics-informed training step, host and guest",
+        "ours_s": summary(times["informed"]),
+        "labelled_s": summary(times["labelled"]),
+        "target": "at most 2× a step with labels",
+        "reached": ratio <= 2,
+        "note": f"corridor, 128 windows in segments of 4, CTM, loops, speeds and densities: {ratio:.2f} times a step with labels",
+    }]
+
+
 def large(folder, _rounds):
     small, dataset = folder / "corridor", folder / "large"
     if not small.exists():
@@ -258,6 +272,7 @@ BENCHMARKS = [
     ("simulation", simulation),
     ("filter", filter_step),
     ("ctm", ctm),
+    ("pi", informed_step),
     ("large", large),
 ]
 
