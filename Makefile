@@ -4,11 +4,12 @@
 SUMO_VENV := .venv-sumo
 PEERS_VENV := .venv-peers
 TORCH_VENV := .venv-torch
+SEALED_VENV := .venv-sealed
 FUZZ_SECONDS ?= 60
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
 TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
 
-.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation tables clean-venvs
+.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed tables clean-venvs
 
 test: fmt lengths clippy unit doc licences readme fuzz-fixed
 	@echo "make test: all checks passed"
@@ -95,5 +96,15 @@ bench-federation:
 	cargo build --locked --release
 	python3 scripts/bench_federation.py --write
 
+# Secure products against TenSEAL and Paillier; and our noise against opendp's.
+bench-sealed: $(SEALED_VENV)/installed
+	cargo build --locked --release -p sealed --examples
+	$(SEALED_VENV)/bin/python scripts/bench_sealed.py --check-noise
+	$(SEALED_VENV)/bin/python scripts/bench_sealed.py --write $(BENCH)
+$(SEALED_VENV)/installed: scripts/sealed.txt
+	python3 -m venv $(SEALED_VENV)
+	$(SEALED_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/sealed.txt
+	touch $@
+
 clean-venvs:
-	rm -rf $(SUMO_VENV) $(PEERS_VENV) $(TORCH_VENV)
+	rm -rf $(SUMO_VENV) $(PEERS_VENV) $(TORCH_VENV) $(SEALED_VENV)

@@ -1,79 +1,159 @@
-//! Times secure products; see scripts/bench_sealed.py.
-use sealed::fixed_point::*;
-use sealed::product::*;
-use sealed::random::*;
-use sealed::rlwe::*;
-fn cpu() -> f64 {
-    let s = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    s.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e6
+//! Times secure products, for scripts/bench_sealed.py:
+//!
+//!     sealed_speed rlwe|ipfe ROWS BLOCKS WIDTH ROUNDS
+//!     sealed_speed noise SIGMA/1000
+//!
+//! Prints one line of JSON: milliseconds of processor time of this one thread, both parties together, per
+//! exchange; bytes; and the largest difference from f64. `noise`: counts of 200 000 draws.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use sealed::fixed_point::MOST_LEVELS;
+use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
+use sealed::noise::DiscreteGaussian;
+use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
+use sealed::{Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Randomness};
+use serde_json::json;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [kind, numbers @ ..] = arguments.as_slice() else { return Err("expected a kind".into()) };
+    let numbers = numbers.iter().map(|x| x.parse()).collect::<Result<Vec<usize>, _>>()?;
+    if let ("noise", [sigma]) = (kind.as_str(), &numbers[..]) {
+        println!("{}", noise(*sigma as f64 / 1000.0)?);
+        return Ok(());
+    }
+    let [rows, blocks, width, rounds] = numbers[..] else {
+        return Err("expected ROWS BLOCKS WIDTH ROUNDS".into());
+    };
+    let result = match kind.as_str() {
+        "rlwe" => rlwe(rows, blocks, width, rounds)?,
+        "ipfe" => ipfe(rows, blocks * width, rounds)?,
+        other => return Err(format!("found kind {other}, expected rlwe or ipfe").into()),
+    };
+    println!("{result}");
+    Ok(())
 }
-fn main() {
-    let m = 1000;
-    let b = 128;
-    let w = 18;
-    let grid = Grid::new(0.0, 1.0, 1 << 14).unwrap();
-    let ag = Agreement { width: w, grid, most_rows: 20000, most_blocks: 1000 };
-    let mut r = Randomness::from_seed_for_tests(1);
-    let mut g = RlweGuest::new(ag, &KeySeed::from_os().unwrap()).unwrap();
-    let mut h = RlweHost::new(ag, &g.opening()).unwrap();
-    let mut uni = || (r.bits() >> 11) as f64 / (1u64 << 53) as f64;
-    let mut u = vec![];
-    let blocks: Vec<_> = (0..b).map(BlockId).collect();
-    let t = cpu();
-    let ups: Vec<_> = blocks
-        .iter()
-        .map(|&id| {
-            let l: Vec<i32> = (0..w).map(|_| grid.level(uni()).unwrap()).collect();
-            u.extend(l.iter().map(|&l| grid.value(l)));
-            g.upload(id, &l).unwrap()
-        })
-        .collect();
-    println!("upload {} ms, {} B", cpu() - t, ups[0].len());
-    let t = cpu();
-    for x in &ups {
-        h.store(x).unwrap();
+
+fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serde_json::Value> {
+    let grid = Grid::new(0.0, 1.0, MOST_LEVELS)?;
+    let agreement = Agreement { width, grid, most_rows: 1 << 16, most_blocks: blocks };
+    let mut random = Randomness::from_seed_for_tests(1);
+    let mut guest = RlweGuest::new(agreement, &KeySeed::from_os()?)?;
+    let mut host = RlweHost::new(agreement, &guest.opening())?;
+    let ids: Vec<BlockId> = (0..blocks as u64).map(BlockId).collect();
+    let (mut values, mut up) = (Vec::new(), 0);
+    let begin = processor_ms()?;
+    for &block in &ids {
+        let raw: Vec<f64> = (0..width).map(|_| uniform(&mut random)).collect();
+        values.extend(&raw);
+        let upload = guest.upload(block, &grid.levels_of(&raw)?)?;
+        up += upload.len();
+        host.store(&upload)?;
     }
-    println!("store {}", cpu() - t);
-    let n = w * b as usize;
-    let a: Vec<f64> = (0..m * n).map(|_| uni() * 2.0 - 1.0).collect();
-    for _ in 0..5 {
-        let t0 = cpu();
-        let q = h.ask(&Matrix { rows: m, blocks: &blocks, values: &a }).unwrap();
-        let t1 = cpu();
-        let ans = g.answer(&q).unwrap();
-        let t2 = cpu();
-        let y = h.open(&ans).unwrap();
-        let t3 = cpu();
-        let mut worst = 0.0f64;
-        for (i, y) in y.iter().enumerate() {
-            let e: f64 = (0..n).map(|j| a[i * n + j] * u[j]).sum();
-            worst = worst.max((e - y).abs());
+    let upload_ms = processor_ms()? - begin;
+    let matrix: Vec<f64> = (0..rows * values.len()).map(|_| normal(&mut random)).collect();
+    let (mut down, mut back, mut worst) = (0, 0, 0.0f64);
+    let begin = processor_ms()?;
+    for round in 0..rounds {
+        let question = host.ask(&Matrix { rows, blocks: &ids, values: &matrix })?;
+        let answer = guest.answer(&question)?;
+        let products = host.open(&answer)?;
+        if round == 0 {
+            (down, back) = (question.len(), answer.len());
+            worst = difference(&matrix, &values, &products);
         }
-        println!(
-            "ask {:.1} answer {:.1} open {:.2} total {:.1} ms; {} B down {} B back; worst {worst:e}",
-            t1 - t0,
-            t2 - t1,
-            t3 - t2,
-            t3 - t0,
-            q.len(),
-            ans.len()
-        );
     }
-    let k = 9;
-    let d: Vec<f64> = (0..b as usize * k * w).map(|_| uni() * 2.0 - 1.0).collect();
-    let c: Vec<f64> = (0..b as usize * k).map(|_| uni() * 10.0).collect();
-    let t0 = cpu();
-    let q = h
-        .grant(&BlockProducts { rows: k, blocks: &blocks, coefficients: &d, offsets: &c })
-        .unwrap();
-    let t1 = cpu();
-    let y = g.take(&q).unwrap();
-    let t2 = cpu();
-    let mut worst = 0.0f64;
-    for (i, y) in y.iter().enumerate() {
-        let bb = i / k;
-        let e: f64 = (0..w).map(|j| d[i * w + j] * u[bb * w + j]).sum::<f64>() + c[i];
-        worst = worst.max((e - y).abs());
+    let exchange_ms = (processor_ms()? - begin) / rounds as f64;
+    // Nine products per block, as for the gradient of an embedding of nine numbers.
+    let coefficients: Vec<f64> = (0..9 * values.len()).map(|_| normal(&mut random)).collect();
+    let offsets = vec![0.0; 9 * blocks];
+    let products =
+        BlockProducts { rows: 9, blocks: &ids, coefficients: &coefficients, offsets: &offsets };
+    let begin = processor_ms()?;
+    let mut granted = 0;
+    for _ in 0..rounds {
+        let grant = host.grant(&products)?;
+        granted = grant.len();
+        guest.take(&grant)?;
     }
-    println!("grant {:.1} take {:.1} {} B worst {worst:e}", t1 - t0, t2 - t1, q.len());
+    let grant_ms = (processor_ms()? - begin) / rounds as f64;
+    Ok(json!({
+        "upload_ms": upload_ms, "exchange_ms": exchange_ms, "grant_ms": grant_ms, "error": worst,
+        "up": up, "down": down, "back": back, "grant": granted,
+    }))
+}
+
+fn ipfe(rows: usize, values: usize, rounds: usize) -> Outcome<serde_json::Value> {
+    let grid = Grid::new(0.0, 1.0, 1 << 11)?;
+    let agreement = Agreement { width: values, grid, most_rows: 1 << 16, most_blocks: 1 };
+    let mut random = Randomness::from_seed_for_tests(1);
+    let begin = processor_ms()?;
+    let table = Arc::new(LogarithmTable::new(20));
+    let table_ms = processor_ms()? - begin;
+    let begin = processor_ms()?;
+    let mut authority = Authority::new(agreement)?;
+    let key = authority.public_key();
+    let mut guest = IpfeGuest::new(agreement, &key)?;
+    let mut host = IpfeHost::new(agreement, &key, table)?;
+    let setup_ms = processor_ms()? - begin;
+    let raw: Vec<f64> = (0..values).map(|_| uniform(&mut random)).collect();
+    let begin = processor_ms()?;
+    let upload = guest.upload(BlockId(0), &grid.levels_of(&raw)?)?;
+    let block = host.store(&upload)?;
+    let upload_ms = processor_ms()? - begin;
+    let matrix: Vec<f64> = (0..rows * values).map(|_| normal(&mut random)).collect();
+    let (mut down, mut back, mut worst) = (0, 0, 0.0f64);
+    let begin = processor_ms()?;
+    for _ in 0..rounds {
+        let question = host.ask(&Matrix { rows, blocks: &[block], values: &matrix })?;
+        let answer = authority.answer(&question)?;
+        let products = host.open(&answer)?;
+        (down, back) = (question.len(), answer.len());
+        worst = difference(&matrix, &raw, &products);
+    }
+    let exchange_ms = (processor_ms()? - begin) / rounds as f64;
+    Ok(json!({
+        "table_ms": table_ms, "setup_ms": setup_ms, "upload_ms": upload_ms,
+        "exchange_ms": exchange_ms, "error": worst, "up": upload.len(), "down": down, "back": back,
+    }))
+}
+
+fn noise(sigma: f64) -> Outcome<serde_json::Value> {
+    let noise = DiscreteGaussian::new(sigma)?;
+    let mut random = Randomness::from_os()?;
+    let mut counts = BTreeMap::new();
+    for _ in 0..200_000 {
+        *counts.entry(noise.draw(&mut random).to_string()).or_insert(0) += 1;
+    }
+    Ok(json!({ "counts": counts }))
+}
+
+fn difference(matrix: &[f64], values: &[f64], products: &[f64]) -> f64 {
+    let rows = matrix.chunks_exact(values.len()).zip(products);
+    rows.map(|(row, found)| {
+        let product: f64 = row.iter().zip(values).map(|(a, u)| a * u).sum();
+        (product - found).abs()
+    })
+    .fold(0.0, f64::max)
+}
+
+fn uniform(random: &mut Randomness) -> f64 {
+    (random.bits() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn normal(random: &mut Randomness) -> f64 {
+    let radius = (-2.0 * (1.0 - uniform(random)).ln()).sqrt();
+    radius * (std::f64::consts::TAU * uniform(random)).cos()
+}
+
+/// Processor time of this thread so far, as Linux counts it.
+fn processor_ms() -> Outcome<f64> {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds: f64 = line.split(' ').next().unwrap_or_default().parse()?;
+    Ok(nanoseconds / 1e6)
 }

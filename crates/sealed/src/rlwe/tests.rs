@@ -144,8 +144,7 @@ impl Vectorised for ForwardOf {
 #[test]
 fn transforms_invert_and_agree_in_all_kinds_of_lanes() {
     let mut random = Randomness::from_seed_for_tests(3);
-    for prime in 0..PRIMES {
-        let transform = &ring().transforms[prime];
+    for (prime, transform) in ring().transforms.iter().enumerate() {
         let half = (PRIME[prime] / 2) as f64;
         // Random, and the largest that can be: all layers at their bounds.
         let mut largest = Poly::zero();

@@ -1,0 +1,66 @@
+#![no_main]
+
+use std::cell::RefCell;
+
+use sealed::rlwe::message::{Answer, Grant, PublicKey, Question, Upload};
+use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
+use sealed::{Agreement, Answerer, BlockId, Grid, Guest, Host, Matrix};
+
+const WIDTH: usize = 18;
+const ROWS: usize = 500;
+
+thread_local! {
+    static PARTIES: RefCell<(RlweGuest, RlweHost)> = RefCell::new(parties());
+}
+
+fn parties() -> (RlweGuest, RlweHost) {
+    let grid = Grid::new(0.0, 1.0, 1 << 14).expect("a grid");
+    let agreement = Agreement { width: WIDTH, grid, most_rows: ROWS, most_blocks: 2 };
+    let mut guest = RlweGuest::new(agreement, &KeySeed::from_bytes([7; 32])).expect("a guest");
+    let mut host = RlweHost::new(agreement, &guest.opening()).expect("a host");
+    host.store(&guest.upload(BlockId(0), &[1; WIDTH]).expect("an upload")).expect("room");
+    (guest, host)
+}
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    // Most messages are larger than what is tried here: what is missing is zeros.
+    let sizes = [bytes.len(), 153_636, 153_644, size_of_products(bytes, 16), size_of_products(bytes, 20)];
+    for size in sizes {
+        let mut bytes = bytes.to_vec();
+        bytes.resize(size, 0);
+        if let Ok(key) = PublicKey::decode(&bytes) {
+            assert_eq!(key.encode(), bytes);
+        }
+        if let Ok(upload) = Upload::decode(&bytes) {
+            assert_eq!(upload.encode(), bytes);
+        }
+        PARTIES.with_borrow_mut(|(guest, host)| {
+            if let Ok(question) = Question::decode(&bytes, WIDTH, ROWS) {
+                assert_eq!(question.encode(), bytes);
+                guest.answer(&bytes).expect("what can be read is answered");
+            }
+            if let Ok(grant) = Grant::decode(&bytes, WIDTH, ROWS) {
+                assert_eq!(grant.encode(), bytes);
+                let products = guest.take(&bytes).expect("what can be read is taken");
+                assert!(products.iter().all(|product| product.is_finite()));
+            }
+            if let Ok(answer) = Answer::decode(&bytes, ROWS) {
+                assert_eq!(answer.encode(), bytes);
+                let matrix = Matrix { rows: 3, blocks: &[BlockId(0)], values: &[1.0; 3 * WIDTH] };
+                if bytes[12] == 3 {
+                    host.ask(&matrix).expect("a question");
+                }
+                let _ = host.open(&bytes);
+            }
+        });
+    }
+});
+
+/// The size that a question or grant with this number of rows must have.
+fn size_of_products(bytes: &[u8], head: usize) -> usize {
+    let rows = bytes.get(12..14).map_or(1, |rows| u16::from_le_bytes([rows[0], rows[1]]));
+    let rows = usize::from(rows).min(ROWS);
+    let (full, rest) = (rows / 455, rows % 455);
+    let part = |rows: usize| 51_200 + (rows * 50).div_ceil(8);
+    head + full * part(455) + if rest > 0 { part(rest) } else { 0 }
+}
