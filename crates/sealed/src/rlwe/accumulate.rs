@@ -23,30 +23,46 @@ impl Expanded {
 }
 
 /// Σ w_b·c_b, transformed: c0 and c1 for each prime.
-pub(super) struct Sums(pub(super) [[Poly; 2]; PRIMES]);
+pub(super) struct Sums {
+    pub(super) halves: [[Poly; 2]; PRIMES],
+    /// Products since the last reduction.
+    added: usize,
+}
 
 impl Sums {
     pub(super) fn zero() -> Self {
-        Self(std::array::from_fn(|_| std::array::from_fn(|_| Poly::zero())))
+        let halves = std::array::from_fn(|_| std::array::from_fn(|_| Poly::zero()));
+        Self { halves, added: 0 }
     }
 
-    /// Adds the product of a ciphertext with weights; `number` products were added before.
-    pub(super) fn add(
-        &mut self,
-        weights: &Poly,
-        scratch: &mut Poly,
-        ciphertext: &Expanded,
-        number: usize,
-    ) {
-        for (prime, (sums, factors)) in self.0.iter_mut().zip(&ciphertext.0).enumerate() {
+    /// Adds the product of a ciphertext with weights.
+    pub(super) fn add(&mut self, weights: &Poly, scratch: &mut Poly, ciphertext: &Expanded) {
+        // A product adds at most 0.76 p to what is at most p/2 after a reduction, and 2^53 is 8 p. Seven of
+        // them leave room for Enc_pk(0).
+        self.added += 1;
+        let reduce = self.added == 7;
+        for (prime, (sums, factors)) in self.halves.iter_mut().zip(&ciphertext.0).enumerate() {
             let [sum0, sum1] = sums;
-            // A product adds at most 0.76 p to what is at most p/2 after a reduction, and 2^53 is 8 p. Seven
-            // of them leave room for Enc_pk(0).
-            let reduce = number % 7 == 6;
             scratch.0.copy_from_slice(&*weights.0);
             let weights = &mut scratch.0;
             vectorise(Accumulate { prime, weights, factors, sums: [sum0, sum1], reduce });
         }
+        if reduce {
+            self.added = 0;
+        }
+    }
+
+    /// Adds another's sums.
+    pub(super) fn merge(&mut self, other: Self) {
+        for (prime, (ours, theirs)) in self.halves.iter_mut().zip(&other.halves).enumerate() {
+            let p = ring().modulus(prime);
+            for (ours, theirs) in ours.iter_mut().zip(theirs) {
+                for (a, &b) in ours.0.iter_mut().zip(theirs.0.iter()) {
+                    *a = p.reduce(p.reduce(*a) + p.reduce(b));
+                }
+            }
+        }
+        self.added = 0;
     }
 }
 
@@ -54,7 +70,7 @@ impl Sums {
     /// Adds Enc_pk(0) without its noise, and goes from values to coefficients.
     pub(super) fn blind(&mut self, blind: &Poly, public: &Expanded) {
         let mut scratch = Poly::zero();
-        for (prime, (sums, factors)) in self.0.iter_mut().zip(&public.0).enumerate() {
+        for (prime, (sums, factors)) in self.halves.iter_mut().zip(&public.0).enumerate() {
             let [sum0, sum1] = sums;
             scratch.0.copy_from_slice(&*blind.0);
             let weights = &mut scratch.0;

@@ -48,7 +48,7 @@ impl Parties {
 fn noise(guest: &RlweGuest, sums: &Sums, width: usize, products: &[i64]) -> Vec<f64> {
     let transform = &ring().transforms[0];
     let p = transform.modulus();
-    let [sum0, sum1] = &sums.0[0];
+    let [sum0, sum1] = &sums.halves[0];
     let mut phase = sum0.clone();
     for ((x, &c1), &key) in phase.0.iter_mut().zip(sum1.0.iter()).zip(guest.key[0].0.iter()) {
         *x = p.reduce(p.reduce(*x) + p.multiply(p.reduce(c1), key));
@@ -176,7 +176,7 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
         transform.inverse(&mut quotient);
         quotient
     };
-    let read = divide(&sums[0].0[0][1].0);
+    let read = divide(&sums[0].halves[0][1].0);
     assert_eq!([read[1], read[0]], weights);
     assert!(read[2..].iter().all(|&x| x == 0.0));
 
@@ -187,8 +187,8 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
     let key = super::message::PublicKey::decode(&parties.guest.opening()).unwrap();
     public.fill(&key.0);
     hidden.blind(&blind, &public);
-    transform.forward(&mut hidden.0[0][1].0);
-    let read = divide(&hidden.0[0][1].0);
+    transform.forward(&mut hidden.halves[0][1].0);
+    let read = divide(&hidden.halves[0][1].0);
     // Of 8192 uniform residues about 1 in 2^20 is below 2^30.
     assert!(read.iter().filter(|x| x.abs() < 2f64.powi(30)).count() < 5);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zeroize::Zeroize;
 
@@ -30,6 +31,9 @@ pub struct RlweHost {
     exchange: u64,
     pending: Option<Pending>,
 }
+
+/// Writes the weights of one block into one polynomial, all of it.
+type Write<'a> = dyn Fn(&mut [f64; DEGREE]) + 'a;
 
 /// What the host keeps between its question and the answer.
 struct Pending {
@@ -79,27 +83,58 @@ impl RlweHost {
             .map(|row| RowScale::new(row, &grid, PLAIN_LIMIT))
             .collect::<Result<Vec<_>, FixedPointError>>()?;
         let per_poly = rows_per_poly(width);
-        let mut sums: Vec<Sums> =
-            (0..matrix.rows.div_ceil(per_poly)).map(|_| Sums::zero()).collect();
-        let mut ciphertext = Expanded::new();
-        let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
-        for (number, &block) in matrix.blocks.iter().enumerate() {
-            ciphertext.fill(self.block(block)?);
+        let polys = matrix.rows.div_ceil(per_poly);
+        let sums = self.over_blocks(matrix.blocks, polys, |number, weigh| {
             let parts = rows.chunks(per_poly).zip(scales.chunks(per_poly));
-            for (sums, (rows, scales)) in sums.iter_mut().zip(parts) {
-                weights.0[rows.len() * width..].fill(0.0);
-                let places = weights.0.chunks_exact_mut(width);
-                for (place, (row, scale)) in places.zip(rows.iter().zip(scales)) {
-                    // Backwards: the product of a row with its block gathers at the last place.
-                    let entries = row[number * width..][..width].iter();
-                    for (weight, &entry) in place.iter_mut().rev().zip(entries) {
-                        *weight = scale.weight(entry);
+            for (poly, (rows, scales)) in parts.enumerate() {
+                weigh(poly, &|weights| {
+                    weights[rows.len() * width..].fill(0.0);
+                    let places = weights.chunks_exact_mut(width);
+                    for (place, (row, scale)) in places.zip(rows.iter().zip(scales)) {
+                        // Backwards: the product of a row with its block gathers at the last place.
+                        let entries = row[number * width..][..width].iter();
+                        for (weight, &entry) in place.iter_mut().rev().zip(entries) {
+                            *weight = scale.weight(entry);
+                        }
                     }
-                }
-                sums.add(&weights, &mut scratch, &ciphertext, number);
+                });
             }
-        }
+        })?;
         Ok((sums, scales))
+    }
+
+    /// Sums of blocks times weights, on all threads: `each` calls back, for the block with this number, with
+    /// every polynomial that it has weights for, and how to write them. Sums are exact, so the number of
+    /// threads changes nothing.
+    fn over_blocks(
+        &self,
+        blocks: &[BlockId],
+        polys: usize,
+        each: impl Fn(usize, &mut dyn FnMut(usize, &Write<'_>)) + Sync,
+    ) -> Result<Vec<Sums>, SealedError> {
+        let halves =
+            blocks.iter().map(|&block| self.block(block)).collect::<Result<Vec<_>, _>>()?;
+        let size = halves.len().div_ceil(rayon::current_num_threads()).max(1);
+        let parts = halves.par_chunks(size).enumerate().map(|(part, halves)| {
+            let mut sums: Vec<Sums> = (0..polys).map(|_| Sums::zero()).collect();
+            let mut ciphertext = Expanded::new();
+            let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
+            for (i, half) in halves.iter().enumerate() {
+                ciphertext.fill(half);
+                each(part * size + i, &mut |poly, write| {
+                    write(&mut weights.0);
+                    sums[poly].add(&weights, &mut scratch, &ciphertext);
+                });
+            }
+            sums
+        });
+        let merge = |mut a: Vec<Sums>, b: Vec<Sums>| {
+            for (a, b) in a.iter_mut().zip(b) {
+                a.merge(b);
+            }
+            a
+        };
+        Ok(parts.reduce_with(merge).unwrap_or_default())
     }
 
     /// Adds Enc_pk(0), the plaintexts and flooding noise; switches to one prime; keeps what is needed.
@@ -111,7 +146,7 @@ impl RlweHost {
         let noise0 = Poly::error(&mut self.random);
         let noise1 = Poly::error(&mut self.random);
         sums.blind(&blind, &self.public);
-        let [[a0, a1], [b0, b1], [d0, d1]] = &sums.0;
+        let [[a0, a1], [b0, b1], [d0, d1]] = &sums.halves;
         let c1 = (0..DEGREE)
             .map(|i| ring.switch([a1, b1, d1].map(|sum| sum.0[i] + noise1.0[i])))
             .collect();
@@ -191,31 +226,26 @@ impl Host for RlweHost {
         let scale = self.public_scale(products)?;
         let (unit, offsets) = self.whole_offsets(products, scale);
         let per_poly = rows_per_poly(width);
-        let mut sums: Vec<Sums> = (0..all.div_ceil(per_poly)).map(|_| Sums::zero()).collect();
-        let mut used = vec![0; sums.len()];
-        let mut ciphertext = Expanded::new();
-        let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
-        let coefficients = products.coefficients.chunks_exact(products.rows * width);
-        for (number, (&block, coefficients)) in products.blocks.iter().zip(coefficients).enumerate()
-        {
-            ciphertext.fill(self.block(block)?);
-            let first = number * products.rows;
-            for poly in first / per_poly..=(first + products.rows - 1) / per_poly {
-                weights.0.fill(0.0);
-                for (i, row) in coefficients.chunks_exact(width).enumerate() {
-                    let Some(slot) = (first + i).checked_sub(poly * per_poly) else { continue };
-                    if slot >= per_poly {
-                        break;
+        let sums = self.over_blocks(products.blocks, all.div_ceil(per_poly), |number, weigh| {
+            let rows = products.rows;
+            let coefficients = &products.coefficients[number * rows * width..][..rows * width];
+            let first = number * rows;
+            for poly in first / per_poly..=(first + rows - 1) / per_poly {
+                weigh(poly, &|weights| {
+                    weights.fill(0.0);
+                    for (i, row) in coefficients.chunks_exact(width).enumerate() {
+                        let Some(slot) = (first + i).checked_sub(poly * per_poly) else { continue };
+                        if slot >= per_poly {
+                            break;
+                        }
+                        let place = &mut weights[slot * width..][..width];
+                        for (weight, entry) in place.iter_mut().rev().zip(row) {
+                            *weight = (entry * unit + ROUND) - ROUND;
+                        }
                     }
-                    let place = &mut weights.0[slot * width..][..width];
-                    for (weight, entry) in place.iter_mut().rev().zip(row) {
-                        *weight = (entry * unit + ROUND) - ROUND;
-                    }
-                }
-                sums[poly].add(&weights, &mut scratch, &ciphertext, used[poly]);
-                used[poly] += 1;
+                });
             }
-        }
+        })?;
         let polys = sums.into_iter().zip(offsets.chunks(per_poly));
         let polys = polys.map(|(sums, offsets)| self.finish(sums, offsets)).collect();
         self.exchange += 1;
