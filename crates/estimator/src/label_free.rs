@@ -24,7 +24,7 @@ use crate::measurement_table::MeasurementTable;
 use crate::measurements::{Gathered, Measured, MeasuredBatch};
 use crate::neural_estimator::{NeuralEstimator, length, new_learner, write_all};
 use crate::objective::Objective;
-use crate::physics_informed::{Physics, PhysicsInformed, SomeLabels};
+use crate::physics_informed::{Physics, PhysicsInformed, SYSTEMATIC, SomeLabels};
 use crate::plan::NeuralPlan;
 use crate::sample::{Sample, View};
 use crate::segments::{epoch_order, segments, whole_batch};
@@ -92,6 +92,9 @@ impl LabelFreeStudy {
         };
         let span = train_span(&split.train);
         let host = HostStudy::without_truth(loops, split, &plan)?;
+        // Beside a fold, whose noise averages out over samples, what errs alike each time counts less.
+        let trust = if measures.held_out { SYSTEMATIC } else { 1.0 };
+        let queues = queues.map(|queues| queues.trusted(trust));
         let mut tables: Vec<MeasurementTable> = queues.into_iter().collect();
         let mut rates = None;
         let choices;
@@ -114,11 +117,11 @@ impl LabelFreeStudy {
             } else {
                 of_view.into_iter().next()
             };
-            tables.extend(speeds);
+            tables.extend(speeds.map(|speeds| speeds.trusted(trust)));
         }
         let mut measured = BTreeMap::new();
         if measures.loops {
-            measured.insert(HOST, MeasurementTable::loop_flows(loops, &span));
+            measured.insert(HOST, MeasurementTable::loop_flows(loops, &span).trusted(trust));
         }
         if let Some(all) = tables.into_iter().reduce(MeasurementTable::beside) {
             measured.insert(GUEST, all);
@@ -173,6 +176,8 @@ impl LabelFreeStudy {
         let parties = self.measured.iter();
         let parties = parties.map(|(name, table)| ((*name).to_owned(), table.entries().to_vec()));
         let outputs = self.card.host.outputs.clone();
+        let trust = if self.rates.is_some() { SYSTEMATIC } else { 1.0 };
+        let physics = physics.map(|physics| physics.trusted(trust));
         let mut objective =
             PhysicsInformed::new(physics, outputs, parties.collect()).map_err(TrainError::from)?;
         if let Some(labels) = labels {

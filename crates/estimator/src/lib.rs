@@ -81,7 +81,9 @@ pub use objective::{Labelled, Labels, Objective};
 pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
 pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost};
-pub use physics_informed::{CTM_DEVIATIONS, LearnedPhysics, Physics, PhysicsInformed, SomeLabels};
+pub use physics_informed::{
+    CTM_DEVIATIONS, LearnedPhysics, Physics, PhysicsInformed, SYSTEMATIC, SomeLabels,
+};
 pub use plan::{GuestPlan, NeuralPlan};
 pub use queue_states::{
     Origin, QueueKnowledge, QueueReport, QueueState, QueueStates, QueueStatesError,

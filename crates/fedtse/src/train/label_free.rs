@@ -42,7 +42,7 @@ impl Measured {
     pub const SPEEDS: Self = Self { speeds: true, ..Self::NOTHING };
     pub const QUEUES: Self = Self { queues: true, ..Self::NOTHING };
     pub const SPEEDS_AND_QUEUES: Self = Self { queues: true, ..Self::SPEEDS };
-    pub const HELD_OUT: Self = Self { held_out: true, ..Self::NOTHING };
+    pub const HELD_OUT: Self = Self { held_out: true, ..Self::QUEUES };
 }
 
 /// Steps of a segment unless given: most pairs of steps are within one, and a batch still holds many.
@@ -65,13 +65,14 @@ pub fn train(
 ) -> Result<Fitted> {
     let (loops, fleets) = (study.loops(), study.fleets());
     let Measured { speeds, held_out, .. } = measured;
-    let queues = match (measured.queues, fleets) {
-        (true, [fleet]) => {
-            let knowledge = QueueKnowledge::Fleet;
-            let queues = QueueStates::read(study.folder(), fleet.name(), knowledge)?;
+    let queues = match fleets.first().filter(|_| measured.queues) {
+        Some(fleet) => {
+            // Parts of a fleet are named after it.
+            let whole = fleet.name().rsplit_once("-1of").map_or(fleet.name(), |(whole, _)| whole);
+            let queues = QueueStates::read(study.folder(), whole, QueueKnowledge::Fleet)?;
             Some(MeasurementTable::queue_densities(&queues))
         }
-        _ => None,
+        None => None,
     };
     let segment = usize::from(options.segment.unwrap_or(SEGMENT));
     let (batch, target) = (plan.recipe.batch, plan.target);
