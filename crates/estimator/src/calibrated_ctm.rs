@@ -1,7 +1,7 @@
 //! A CTM of a network by what host and guests may know: no ground truth.
 
 use physics::calibrate::TurnCounts;
-use physics::{Ctm, Discretisation, Parameters, SubSteps};
+use physics::{Ctm, Discretisation, ParameterLayout, Parameters, SubSteps};
 use traffic::{Network, Step};
 
 use crate::label_free_error::LabelFreeError;
@@ -58,6 +58,19 @@ pub fn ctm_of_counts(
     left: &[u64],
     learning_rate: Option<f32>,
 ) -> Result<Physics, LabelFreeError> {
+    let faster = learning_rate.map(|_| FASTER);
+    let (model, layout) = counted_ctm(timeline, turned, left, faster)?;
+    let learned = learning_rate.map(|rate| LearnedPhysics::new(&model, layout, rate));
+    Ok(Physics { learned, ..Physics::new(timeline.network(), Box::new(model), CTM_DEVIATIONS)? })
+}
+
+/// The model itself, stable for waves that are faster by some factor.
+pub(crate) fn counted_ctm(
+    timeline: &Timeline,
+    turned: &[u64],
+    left: &[u64],
+    faster: Option<f64>,
+) -> Result<(Ctm, ParameterLayout), LabelFreeError> {
     let network = timeline.network();
     let mut counts = TurnCounts::none(network);
     for (turn, vehicles) in network.turns().iter().zip(turned) {
@@ -70,14 +83,12 @@ pub fn ctm_of_counts(
     let parameters = with_ratios(network, &ratios)?;
     let layout = parameters.layout();
     let mut plan = Discretisation::of_step(timeline.step());
-    if learning_rate.is_some() {
+    if let Some(faster) = faster {
         let fewest =
             physics::TrafficModel::sub_steps(&Ctm::new(network, parameters.clone(), plan)?);
-        plan.sub_steps = SubSteps::Exactly((fewest as f64 * FASTER).ceil() as usize);
+        plan.sub_steps = SubSteps::Exactly((fewest as f64 * faster).ceil() as usize);
     }
-    let model = Ctm::new(network, parameters, plan)?;
-    let learned = learning_rate.map(|rate| LearnedPhysics::new(&model, layout, rate));
-    Ok(Physics { learned, ..Physics::new(network, Box::new(model), CTM_DEVIATIONS)? })
+    Ok((Ctm::new(network, parameters, plan)?, layout))
 }
 
 /// Usual diagrams with counted ratios.

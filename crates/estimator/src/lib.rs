@@ -16,6 +16,7 @@
 mod architecture;
 mod calibrated_ctm;
 mod card;
+mod filtered;
 mod held_out;
 mod host_model;
 mod host_study;
@@ -56,6 +57,7 @@ mod trainer;
 pub use architecture::{Architecture, HostShape, ModelShape, Seat, parameter_count};
 pub use calibrated_ctm::{calibrated_ctm, ctm_of_counts, movement_counts};
 pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
+pub use filtered::{FilteredError, FilteredStates};
 pub use held_out::{
     FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutStudy, HeldOutWindow,
     LabelNoise, counted_per_step, held_out_entries, held_out_part, passages_per_step, penetration,

@@ -19,7 +19,7 @@ use thiserror::Error;
 use traffic::{LinkId, LinkState, Passage, Step, VehPerKmLane, VehPerMinLane};
 
 use crate::metrics::Estimates;
-use crate::scale_up::averaged_steps;
+use crate::scale_up::averaged;
 use crate::sources::{FleetData, LoopData};
 use crate::study::{Study, TargetKind};
 use crate::timeline::Timeline;
@@ -204,24 +204,7 @@ impl QueueStates {
 
     /// Estimates of windows at a study's target links; smooth targets by the mean over the last 60 s.
     pub fn estimate(&self, study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates {
-        let steps = averaged_steps(kind, study.step());
-        let mut estimates = Vec::with_capacity(windows.len() * study.targets().len());
-        for &last in windows {
-            for &link in study.targets() {
-                let (mut density, mut flow) = (0.0, 0.0);
-                for step in last.0 + 1 - steps..=last.0 {
-                    let state = self.state(Step(step), link).state;
-                    density += state.density.get();
-                    flow += state.flow.get();
-                }
-                let count = steps as f64;
-                estimates.push(LinkState {
-                    density: VehPerKmLane::new(density / count),
-                    flow: VehPerMinLane::new(flow / count),
-                });
-            }
-        }
-        estimates
+        averaged(study, kind, windows, |step, link| self.state(step, link).state)
     }
 }
 

@@ -33,7 +33,9 @@ pub fn run(arguments: &DemoArguments, json: bool) -> Result<()> {
     let folder = arguments.out.clone().unwrap_or_else(|| temporary.path().join("corridor"));
 
     // A world: vehicles on the paper's corridor.
-    simulate::corridor(simulate::World::Builtin, &folder, arguments.minutes, arguments.seed)?;
+    let network = traffic::corridor()?;
+    let (minutes, seed) = (arguments.minutes, arguments.seed);
+    simulate::corridor(simulate::World::Builtin, &network, &folder, minutes, seed)?;
     let dataset = Dataset::open(&folder)?;
     let simulated = begun.elapsed().as_secs_f64();
 

@@ -1,18 +1,18 @@
 //! `fedtse reproduce`: the paper's tables and figures, ours beside the paper's numbers.
 //!
 //! 1. [`request`]: what was asked for, as a [`plan`]: rows and columns as a list of jobs ([`table1`],
-//!    [`table2`], [`table4`], [`guests`], and of the course of training [`curve_plans`]).
-//! 2. [`datasets`]: simulated traffic and its features, made once per demand seed; or
+//!    [`table2`], [`table4`], [`guests`], without ground truth [`label_free`], and of the course of training [`curve_plans`]).
+//! 2. [`datasets`]: simulated traffic and its features, made once per demand seed and [`scene`]; or
 //!    [`recordings`].
 //! 3. [`runner`]: runs the jobs that have no file yet ([`job`]), gradient boosting by a [`peer`].
 //! 4. [`outcome`]: what is finished, as a [`table`] of means and spreads ([`cells`]), as [`rounds`] to
-//!    a target or as [`figures`] of [`curves`]; in JSON and [`markdown`].
+//!    a target or as [`figures`] of [`curves`] and [`series`]; in JSON and [`markdown`].
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use datasets::{Facts, Prepared, prepare_all};
+use datasets::{Datasets, Facts, prepare_all};
 use job::{Estimator, Job, JobFolder, Record, Settings};
 use outcome::Outcome;
 use peer::Peer;
@@ -21,6 +21,7 @@ use program::Program;
 use recordings::Recordings;
 pub use request::ReproduceArguments;
 use runner::Workshop;
+use scene::Scene;
 
 mod cells;
 mod curve_plans;
@@ -31,6 +32,7 @@ mod figures;
 mod guests;
 mod head;
 mod job;
+mod label_free;
 mod markdown;
 mod outcome;
 mod peer;
@@ -40,6 +42,8 @@ mod recordings;
 mod request;
 mod rounds;
 mod runner;
+mod scene;
+mod series;
 mod table;
 mod table1;
 mod table2;
@@ -59,7 +63,7 @@ pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
     let mut failures = Vec::new();
     if !arguments.report {
         let datasets = datasets_of(arguments, &plan, &range, &settings)?;
-        let facts = datasets.iter().map(|(&seed, one)| (seed, one.facts.clone())).collect();
+        let facts = datasets.iter().map(|(&data, one)| (data, one.facts.clone())).collect();
         let finished = finished(&folder, &jobs, &settings, facts)?;
         let open = |job: &&Job| !finished.contains_key(&job.name());
         let mut open: Vec<Job> = jobs.iter().filter(open).copied().collect();
@@ -105,7 +109,7 @@ fn datasets_of(
     plan: &TablePlan,
     range: &Range,
     settings: &Settings,
-) -> Result<BTreeMap<u64, Prepared>> {
+) -> Result<Datasets> {
     let needed = request::needed(plan);
     match &arguments.pneuma {
         Some(folder) => {
@@ -121,12 +125,12 @@ fn finished(
     folder: &JobFolder,
     jobs: &[Job],
     settings: &Settings,
-    mut datasets: BTreeMap<u64, Facts>,
+    mut datasets: BTreeMap<(u64, Scene), Facts>,
 ) -> Result<BTreeMap<String, Record>> {
     let mut records = BTreeMap::new();
     for job in jobs {
         let Some(record) = folder.read(job)? else { continue };
-        let dataset = datasets.entry(job.demand_seed).or_insert_with(|| record.dataset.clone());
+        let dataset = datasets.entry(job.data()).or_insert_with(|| record.dataset.clone());
         folder.check(&record, settings, dataset)?;
         records.insert(job.name(), record);
     }

@@ -277,8 +277,14 @@ pub const WARM_UP: f64 = 10.0;
 /// Seconds between positions.
 pub const STEP: f64 = 1.0;
 
-/// Simulates the corridor with its own demand, without asking for anything.
-pub fn corridor(world: World, out: &Path, minutes: f64, seed: u64) -> Result<()> {
+/// Simulates the corridor, whatever its loops, with its own demand, without asking for anything.
+pub fn corridor(
+    world: World,
+    network: &Network,
+    out: &Path,
+    minutes: f64,
+    seed: u64,
+) -> Result<()> {
     check_times(minutes, WARM_UP)?;
     let arguments = SimulateArguments {
         world,
@@ -293,8 +299,7 @@ pub fn corridor(world: World, out: &Path, minutes: f64, seed: u64) -> Result<()>
         sumo: None,
         keep: None,
     };
-    let network = traffic::corridor()?;
-    let demand = demand(&arguments, &network)?;
-    simulate(&arguments, &network, &demand)?;
+    let demand = demand(&arguments, network)?;
+    simulate(&arguments, network, &demand)?;
     Ok(())
 }

@@ -243,3 +243,40 @@ fn without_its_peer_boosting_says_how_to_get_it() {
     let names = run("nonsense");
     assert!(String::from_utf8_lossy(&names.stderr).contains("expected one of scale-up"));
 }
+
+#[test]
+fn tables_without_ground_truth_know_scenes_and_draw_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    let run = |table| Run { table, out: &out, data: &data };
+    let one = ["--seeds", "1", "--rates", "80"];
+    let methods = ["--only", "scale-up,ukf,hf,fedtse-hf"];
+    let shown = ok_json(&run("table5").arguments(&[&one[..], &methods[..]].concat()));
+    assert_eq!(shown["unfinished"], Value::Array(Vec::new()));
+    // Scale-up, the filter, three held-out fleets that are no fair sample besides the two that are.
+    assert_eq!(jobs(&out).len(), 2 + 2 + 3);
+    assert_eq!(shown["datasets"].as_array().unwrap().len(), 4);
+    let names: Vec<String> = jobs(&out).into_keys().collect();
+    assert!(names.iter().any(|name| name.ends_with(".by-hour")), "{names:?}");
+
+    // The picture of the same jobs runs nothing again.
+    let before = jobs(&out);
+    ok(&run("fig-pi-rate").arguments(&[&one[..], &methods[..]].concat()));
+    assert_eq!(jobs(&out), before);
+    let svg = std::fs::read_to_string(out.join("fig-pi-rate.svg")).unwrap();
+    assert!(svg.contains("FedTSE-HF") && svg.contains("penetration rate"), "{svg}");
+
+    ok(&run("fig-pi-estimates").arguments(&["--seeds", "1", "--only", "fedtse-pi-hf"]));
+    let drawn = table(&out, "fig-pi-estimates.json");
+    let links = drawn["series"][0]["series"].as_array().unwrap();
+    assert_eq!([&links[0]["has_loop"], &links[1]["has_loop"]], [false, true]);
+    let lengths = ["minutes", "density", "flow"].map(|what| match what {
+        "minutes" => links[0][what].as_array().unwrap().len(),
+        _ => links[0][what][1].as_array().unwrap().len(),
+    });
+    assert!(lengths[0] > 10 && lengths == [lengths[0]; 3], "{lengths:?}");
+
+    ok(&run("table6").arguments(&["--seeds", "1", "--rates", "80"]));
+    let table = table(&out, "table6.json");
+    assert_eq!(table["datasets"].as_array().unwrap().len(), 3);
+}

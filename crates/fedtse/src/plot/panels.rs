@@ -16,6 +16,17 @@ pub struct Panel {
     pub lines: Vec<Line>,
     /// Heights that are marked in red.
     pub levels: Vec<f64>,
+    /// How far it reaches.
+    pub span: Span,
+}
+
+/// How far the axes of a panel reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// From the lowest point to a few times as high, over all x from 0.
+    Course,
+    /// From 0 to the highest point, over the x that there are.
+    Whole,
 }
 
 /// A line with its name.
@@ -30,13 +41,15 @@ const SIZE: (u32, u32) = (560, 380);
 /// times the lowest point is drawn at the upper edge.
 const HIGHEST: f64 = 2.5;
 /// Told apart by lightness too.
-const COLOURS: [RGBColor; 6] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(20, 60, 110),
     RGBColor(214, 110, 40),
     RGBColor(60, 150, 160),
     RGBColor(120, 40, 90),
     RGBColor(130, 170, 60),
     RGBColor(150, 150, 150),
+    RGBColor(200, 60, 60),
+    RGBColor(20, 20, 20),
 ];
 
 /// Draws panels, two in a row.
@@ -54,10 +67,18 @@ pub fn draw(path: &Path, panels: &[Panel]) -> Result<()> {
 fn draw_one(path: &Path, area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Result<()> {
     let points = || panel.lines.iter().flat_map(|line| &line.points);
     let right = points().map(|point| point.0).fold(1.0, f64::max);
+    let left = match panel.span {
+        Span::Course => 0.0,
+        Span::Whole => points().map(|point| point.0).fold(right, f64::min),
+    };
     let heights = || points().map(|point| point.1).chain(panel.levels.iter().copied());
     let lowest = heights().fold(f64::INFINITY, f64::min);
     let lowest = if lowest.is_finite() { lowest.max(1e-9) } else { 1.0 };
-    let highest = heights().fold(lowest, f64::max).min(HIGHEST * lowest) * 1.02;
+    let highest = heights().fold(lowest, f64::max);
+    let (bottom, highest) = match panel.span {
+        Span::Course => (lowest * 0.95, highest.min(HIGHEST * lowest) * 1.02),
+        Span::Whole => (0.0, highest * 1.05),
+    };
     let mut chart = drawn(
         path,
         ChartBuilder::on(area)
@@ -65,7 +86,7 @@ fn draw_one(path: &Path, area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Pane
             .margin(12)
             .x_label_area_size(38)
             .y_label_area_size(58)
-            .build_cartesian_2d(0.0..right * 1.01, lowest * 0.95..highest),
+            .build_cartesian_2d(left..right * 1.01, bottom..highest),
     )?;
     drawn(
         path,
@@ -80,7 +101,7 @@ fn draw_one(path: &Path, area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Pane
             .draw(),
     )?;
     for &level in &panel.levels {
-        let ends = [(0.0, level), (right, level)];
+        let ends = [(left, level), (right, level)];
         drawn(path, chart.draw_series(LineSeries::new(ends, RED.stroke_width(1))))?;
     }
     for (line, &colour) in panel.lines.iter().zip(COLOURS.iter().cycle()) {

@@ -10,6 +10,7 @@ use traffic::{Network, Seconds, network_file_hash};
 
 use super::job::Settings;
 use super::program::sha256;
+use super::scene::Scene;
 use crate::simulate::{self, World};
 use crate::{features, progress};
 
@@ -41,9 +42,14 @@ impl From<World> for Source {
     }
 }
 
-/// The fleets that jobs need besides the usual ones.
+/// Datasets by demand seed and scene.
+pub type Datasets = BTreeMap<(u64, Scene), Prepared>;
+
+/// The fleets that jobs need besides the usual ones, and the scenes.
 #[derive(Clone, Debug, Default)]
 pub struct Needed {
+    /// At least one.
+    pub scenes: Vec<Scene>,
     /// Penetration rates, in percent.
     pub rates: Vec<u32>,
     /// Fleets that are divided: rate, and number of providers.
@@ -64,27 +70,35 @@ pub struct Facts {
     pub fingerprint: String,
 }
 
-/// Finds or makes the dataset of a demand seed.
-fn prepare(root: &Path, settings: &Settings, seed: u64, needed: &Needed) -> Result<Prepared> {
+/// Finds or makes the dataset of a demand seed and scene.
+fn prepare(
+    root: &Path,
+    settings: &Settings,
+    seed: u64,
+    scene: Scene,
+    needed: &Needed,
+) -> Result<Prepared> {
     let (simulator, world) = match settings.world {
         Source::Builtin => (World::Builtin, "builtin"),
         Source::Sumo => (World::Sumo, "sumo"),
         Source::Pneuma => bail!("recordings are imported, not simulated"),
     };
-    let folder = root.join(format!("{world}-{}-seed-{seed}", settings.minutes));
+    let name = format!("{world}-{}-seed-{seed}{}", settings.minutes, scene.suffix("-"));
+    let folder = root.join(&name);
+    let network = scene.network()?;
     if !folder.exists() {
         // In a folder of another name until it is whole: an interrupted simulation is none.
-        let unfinished = root.join(format!("{world}-{}-seed-{seed}.unfinished", settings.minutes));
+        let unfinished = root.join(name + ".unfinished");
         if unfinished.exists() {
             std::fs::remove_dir_all(&unfinished)
                 .with_context(|| unfinished.display().to_string())?;
         }
-        simulate::corridor(simulator, &unfinished, settings.minutes, seed)?;
+        simulate::corridor(simulator, &network, &unfinished, settings.minutes, seed)?;
         std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
     }
     let dataset = Dataset::open(&folder)?;
-    check(&folder, dataset.manifest(), settings, world, seed)?;
-    prepared(&dataset, seed, settings.fleet_seed, needed)
+    check(&folder, dataset.manifest(), &network, settings, world, seed)?;
+    prepared(&dataset, seed, settings.fleet_seed, scene, needed)
 }
 
 /// A dataset with the features of all fleets.
@@ -92,9 +106,10 @@ pub fn prepared(
     dataset: &Dataset,
     seed: u64,
     fleet_seed: u64,
+    scene: Scene,
     needed: &Needed,
 ) -> Result<Prepared> {
-    let manifest = featured(dataset, fleet_seed, needed)?;
+    let manifest = featured(dataset, fleet_seed, scene, needed)?;
     let facts = Facts {
         demand_seed: seed,
         source: dataset.manifest().source.clone(),
@@ -110,14 +125,14 @@ pub fn prepared(
 fn check(
     folder: &Path,
     manifest: &DatasetManifest,
+    network: &Network,
     settings: &Settings,
     world: &str,
     seed: u64,
 ) -> Result<()> {
-    let network = traffic::corridor()?;
-    let demand = worlds::corridor_demand(&network)?;
+    let demand = worlds::corridor_demand(network)?;
     let until = Seconds::new(settings.minutes * 60.0);
-    let vehicles = simulate::vehicle_table(&demand, &network, seed, until).all().len();
+    let vehicles = simulate::vehicle_table(&demand, network, seed, until).all().len();
     let source = |key: &str| manifest.source.get(key).cloned().unwrap_or_default();
     let pairs = [
         ("world", source("world"), world.to_owned()),
@@ -126,7 +141,7 @@ fn check(
         ("minutes", source("minutes"), settings.minutes.to_string()),
         ("warm-up", source("warm-up"), simulate::WARM_UP.to_string()),
         ("step", source("step"), simulate::STEP.to_string()),
-        ("network", manifest.network_file_hash.clone(), network_file_hash(&network)),
+        ("network", manifest.network_file_hash.clone(), network_file_hash(network)),
         // The demand file has no hash of its own, but hardly another one sends as many out.
         ("vehicles", manifest.vehicles.to_string(), vehicles.to_string()),
     ];
@@ -141,7 +156,12 @@ fn check(
 }
 
 /// The features of all fleets, made unless they are there.
-fn featured(dataset: &Dataset, fleet_seed: u64, needed: &Needed) -> Result<FeaturesManifest> {
+fn featured(
+    dataset: &Dataset,
+    fleet_seed: u64,
+    scene: Scene,
+    needed: &Needed,
+) -> Result<FeaturesManifest> {
     let network: &Network = dataset.network();
     let mut all = USUAL_RATES.to_vec();
     all.extend(&needed.rates);
@@ -153,6 +173,9 @@ fn featured(dataset: &Dataset, fleet_seed: u64, needed: &Needed) -> Result<Featu
         let name = format!("fleet-{rate}");
         fleets = fleets.divided_where(|fleet| fleet.name == name, &[providers.into()])?;
     }
+    if let Some(concentration) = scene.concentration() {
+        fleets = fleets.concentrated(concentration)?;
+    }
     let plan = FeaturePlan::paper(fleets);
     if let Ok(found) = Features::open(dataset.folder(), network) {
         let manifest = found.manifest();
@@ -162,6 +185,7 @@ fn featured(dataset: &Dataset, fleet_seed: u64, needed: &Needed) -> Result<Featu
             && manifest.sub_steps == plan.sub_steps
             && manifest.patience_s == plan.patience
             && manifest.fleet_seed == fleet_seed
+            && manifest.concentration == scene.concentration()
             && manifest.held.len() as f64 >= recorded_steps(dataset.manifest(), plan.clock.length)
             && plan.fleets.all().iter().all(|fleet| has(&fleet.name))
         {
@@ -184,18 +208,20 @@ fn fingerprint(dataset: &DatasetManifest, features: &FeaturesManifest) -> Result
     Ok(sha256(&[&dataset, &features]))
 }
 
-/// Finds or makes the datasets of all demand seeds.
+/// Finds or makes the datasets of all demand seeds and scenes.
 pub fn prepare_all(
     root: &Path,
     settings: &Settings,
     seeds: &[u64],
     needed: &Needed,
-) -> Result<BTreeMap<u64, Prepared>> {
+) -> Result<Datasets> {
     std::fs::create_dir_all(root).with_context(|| root.display().to_string())?;
-    let bar = progress::bar("datasets", seeds.len() as u64);
-    let mut prepared: BTreeMap<u64, Prepared> = BTreeMap::new();
-    for &seed in seeds {
-        let dataset = prepare(root, settings, seed, needed)?;
+    let bar = progress::bar("datasets", (seeds.len() * needed.scenes.len()) as u64);
+    let mut prepared = Datasets::new();
+    for (&seed, &scene) in
+        seeds.iter().flat_map(|seed| needed.scenes.iter().map(move |s| (seed, s)))
+    {
+        let dataset = prepare(root, settings, seed, scene, needed)?;
         if let Some((_, first)) = prepared.first_key_value() {
             let version = |facts: &Facts| facts.source.get("sumo").cloned().unwrap_or_default();
             let (found, expected) = (version(&dataset.facts), version(&first.facts));
@@ -206,7 +232,7 @@ pub fn prepare_all(
                 first.folder.display()
             );
         }
-        prepared.insert(seed, dataset);
+        prepared.insert((seed, scene), dataset);
         bar.inc(1);
     }
     bar.finish_and_clear();

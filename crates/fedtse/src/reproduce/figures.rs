@@ -1,10 +1,12 @@
-//! The paper's figures of the course of training, as panels of lines.
+//! The paper's figures as panels of lines: the course of training, errors by rate, estimates over
+//! time.
 
 use super::cells::Quantity;
 use super::curves::Curve;
 use super::rounds::Rounds;
-use super::table::QUANTITIES;
-use crate::plot::panels::{Line, Panel};
+use super::series::Labelled;
+use super::table::{QUANTITIES, Table};
+use crate::plot::panels::{Line, Panel, Span};
 
 /// A panel for each rate and quantity, over epochs.
 pub fn by_epoch(curves: &[Curve]) -> Vec<Panel> {
@@ -19,6 +21,7 @@ pub fn by_epoch(curves: &[Curve]) -> Vec<Panel> {
                 y: unit(quantity),
                 lines: of_rate.map(|curve| line(curve, quantity, 1)).collect(),
                 levels: Vec::new(),
+                span: Span::Course,
             }
         })
     });
@@ -40,6 +43,59 @@ pub fn by_round(curves: &[Curve], rounds: &[Rounds]) -> Vec<Panel> {
                 y: unit(quantity),
                 lines: own.map(|curve| line(curve, quantity, curve.exchanges)).collect(),
                 levels: first.and_then(|row| row.of(quantity).target).into_iter().collect(),
+                span: Span::Course,
+            }
+        })
+    });
+    panels.collect()
+}
+
+/// A panel for each quantity: the rows of a table over its columns, whose labels are numbers.
+pub fn by_column(table: &Table, x: &'static str) -> Vec<Panel> {
+    let numbers: Vec<Option<f64>> = table
+        .columns
+        .iter()
+        .map(|label| label.split(' ').next().and_then(|number| number.parse().ok()))
+        .collect();
+    let panel = |quantity| {
+        let lines = table.rows.iter().map(|row| {
+            let cells = row.cells.first().map_or(&[][..], Vec::as_slice).iter();
+            let points = numbers
+                .iter()
+                .zip(cells)
+                .filter_map(|(x, cell)| Some(((*x)?, cell.as_ref()?.rmse(quantity).mean)));
+            Line { label: row.label.replace(['`', '*'], ""), points: points.collect() }
+        });
+        let (caption, y) = (name(quantity).to_owned(), unit(quantity));
+        Panel { caption, x, y, lines: lines.collect(), levels: Vec::new(), span: Span::Whole }
+    };
+    QUANTITIES.map(panel).into()
+}
+
+/// A panel for each link and quantity: the truth and all estimates over time.
+pub fn over_time(all: &[Labelled]) -> Vec<Panel> {
+    let Some(first) = all.first() else { return Vec::new() };
+    let panels = first.series.iter().enumerate().flat_map(|(place, link)| {
+        QUANTITIES.map(|quantity| {
+            let drawn = |label: &str, values: &[f64]| Line {
+                label: label.to_owned(),
+                points: link.minutes.iter().copied().zip(values.iter().copied()).collect(),
+            };
+            let mut lines = vec![drawn("truth", &link.of(quantity)[0])];
+            lines.extend(all.iter().filter_map(|one| {
+                Some(drawn(&one.label, &one.series.get(place)?.of(quantity)[1]))
+            }));
+            let with = if link.has_loop { "with a loop" } else { "without a loop" };
+            Panel {
+                caption: format!("{}, link {} {with}", name(quantity), link.link),
+                x: "minutes",
+                y: match quantity {
+                    Quantity::Density => "veh/km/lane",
+                    Quantity::Flow => "veh/min/lane",
+                },
+                lines,
+                levels: Vec::new(),
+                span: Span::Whole,
             }
         })
     });

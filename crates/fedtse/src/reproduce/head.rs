@@ -9,6 +9,7 @@ use super::datasets::Facts;
 use super::job::{Record, Settings};
 use super::plan::{Range, TablePlan};
 use super::program::Program;
+use super::scene::Scene;
 
 /// See the [module](self).
 #[derive(Serialize)]
@@ -50,8 +51,8 @@ impl Head {
         quick: bool,
     ) -> Self {
         let peers: BTreeSet<String> = records.values().filter_map(|one| one.peer.clone()).collect();
-        let datasets: BTreeMap<u64, Facts> =
-            records.values().map(|one| (one.job.demand_seed, one.dataset.clone())).collect();
+        let datasets: BTreeMap<(u64, Scene), Facts> =
+            records.values().map(|one| (one.job.data(), one.dataset.clone())).collect();
         let jobs = plan.jobs(range).into_iter().map(|job| job.name());
         let programs: BTreeSet<Program> = records.values().map(|one| one.program.clone()).collect();
         Self {

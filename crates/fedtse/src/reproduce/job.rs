@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::datasets::{Facts, Source};
 use super::peer::Boosting;
 use super::program::Program;
+use super::scene::Scene;
+use super::series::Series;
 use super::variant::Variant;
 use crate::train::Method;
 
@@ -93,6 +95,9 @@ pub struct Record {
     /// With each guest absent, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<Absent>,
+    /// Of some links, where they are to be drawn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
     pub seconds: f64,
 }
 
@@ -147,6 +152,11 @@ impl Estimator {
 }
 
 impl Job {
+    /// Its dataset: demand seed and scene.
+    pub fn data(&self) -> (u64, Scene) {
+        (self.demand_seed, self.variant.scene)
+    }
+
     /// The name of its file, without ending.
     pub fn name(&self) -> String {
         let mut name = format!("seed-{}.{}", self.demand_seed, self.estimator.name());
@@ -274,6 +284,7 @@ impl Record {
             exchanges: None,
             curve: Vec::new(),
             absent: Vec::new(),
+            series: Vec::new(),
             seconds: 0.0,
         }
     }

@@ -13,6 +13,7 @@ use super::job::{Record, write_whole};
 use super::plan::{Range, TablePlan};
 use super::request::What;
 use super::rounds::{self, Rounds};
+use super::series::{Labelled, labelled};
 use super::table::Table;
 use super::{figures, markdown};
 use crate::plot::panels::{self, Panel};
@@ -20,8 +21,18 @@ use crate::plot::panels::{self, Panel};
 /// See the [module](self).
 pub enum Outcome {
     Table(Table),
+    Drawn(Drawn, Vec<Panel>),
     Rounds(Courses),
     Figure(Courses, Vec<Panel>),
+}
+
+/// A table that is looked at as a picture.
+#[derive(Serialize)]
+pub struct Drawn {
+    #[serde(flatten)]
+    table: Table,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    series: Vec<Labelled>,
 }
 
 /// The course of some trainings.
@@ -43,10 +54,20 @@ impl Outcome {
         records: &BTreeMap<String, Record>,
         head: Head,
     ) -> Self {
-        if !what.is_course() {
-            return Outcome::Table(Table::new(plan, range, records, head));
-        }
         let target = range.targets.first().copied().unwrap_or(TargetKind::Raw);
+        if !what.is_course() {
+            let table = Table::new(plan, range, records, head);
+            let (series, panels) = match what {
+                What::FigPiRate => (Vec::new(), figures::by_column(&table, "penetration rate, %")),
+                What::FigPiEstimates => {
+                    let series = labelled(plan, range, target, records);
+                    let panels = figures::over_time(&series);
+                    (series, panels)
+                }
+                _ => return Outcome::Table(table),
+            };
+            return Outcome::Drawn(Drawn { table, series }, panels);
+        }
         let curves = curves(plan, range, target, records);
         if what == What::FigLoss {
             let panels = figures::by_epoch(&curves);
@@ -64,7 +85,7 @@ impl Outcome {
 
     pub fn head(&self) -> &Head {
         match self {
-            Outcome::Table(table) => &table.head,
+            Outcome::Table(table) | Outcome::Drawn(Drawn { table, .. }, _) => &table.head,
             Outcome::Rounds(courses) | Outcome::Figure(courses, _) => &courses.head,
         }
     }
@@ -72,6 +93,11 @@ impl Outcome {
     pub fn text(&self) -> String {
         match self {
             Outcome::Table(table) => markdown::render(table),
+            Outcome::Drawn(drawn, _) => {
+                let head = &drawn.table.head;
+                markdown::render(&drawn.table)
+                    + &format!("\n![{}]({}.svg)\n", head.title, head.table)
+            }
             Outcome::Rounds(courses) => {
                 let seeds = courses.head.demand_seeds.len();
                 courses.framed(&rounds::text(&courses.rounds, seeds))
@@ -86,6 +112,7 @@ impl Outcome {
     pub fn json(&self) -> Result<String> {
         let value = match self {
             Outcome::Table(table) => serde_json::to_string_pretty(table)?,
+            Outcome::Drawn(drawn, _) => serde_json::to_string_pretty(drawn)?,
             Outcome::Rounds(courses) | Outcome::Figure(courses, _) => {
                 serde_json::to_string_pretty(courses)?
             }
@@ -96,7 +123,7 @@ impl Outcome {
     /// Writes all files into a folder.
     pub fn write(&self, folder: &Path, text: &str, json: &str) -> Result<()> {
         let name = self.head().table;
-        if let Outcome::Figure(_, panels) = self {
+        if let Outcome::Figure(_, panels) | Outcome::Drawn(_, panels) = self {
             panels::draw(&folder.join(format!("{name}.svg")), panels)?;
         }
         write_whole(&folder.join(format!("{name}.json")), json)?;

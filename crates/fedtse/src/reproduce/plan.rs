@@ -167,7 +167,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::job::Absent;
-    use super::super::{curve_plans, guests, request, table1, table2, table4};
+    use super::super::scene::{Scene, Skew};
+    use super::super::{curve_plans, guests, label_free, request, table1, table2, table4};
     use super::*;
 
     fn range() -> Range {
@@ -221,6 +222,25 @@ mod tests {
     }
 
     #[test]
+    fn scenes_have_datasets_and_jobs_of_their_own() {
+        let plan = label_free::by_rate(&table2::RATES);
+        let jobs = plan.jobs(&range());
+        let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
+        assert_eq!(names.len(), jobs.len());
+        let skewed = |by| Scene { loops: None, fleets: Some(by) };
+        let mut expected = vec![Scene::USUAL];
+        expected.extend([Skew::Entry, Skew::Hour, Skew::Class].map(skewed));
+        let needed = request::needed(&plan);
+        assert_eq!(needed.scenes, expected);
+        // Folds of every rate, once for each number of them.
+        let folds = table2::RATES.map(|rate| [(rate, 4), (rate, 8)]);
+        assert_eq!(needed.divided, folds.concat());
+        let loops = request::needed(&label_free::by_loops(&table2::RATES));
+        let loops: Vec<Option<u8>> = loops.scenes.iter().map(|scene| scene.loops).collect();
+        assert_eq!(loops, [Some(3), None, Some(1)]);
+    }
+
+    #[test]
     fn absence_is_picked_from_all_guests() {
         let score = |rmse| Score { density: Errors { rmse, mae: 1.0 }, ..Score::default() };
         let absent = |rmse| Absent { guest: String::new(), score: score(rmse) };
@@ -250,6 +270,9 @@ mod tests {
             table2::plan(&table2::RATES),
             table4::plan(&table4::SIZES),
             guests::plan(&guests::GUESTS),
+            label_free::by_rate(&table2::RATES),
+            label_free::by_loops(&table2::RATES),
+            label_free::figure(&table2::RATES),
         ] {
             let has = |label: &str| plan.rows.iter().any(|row| row.label == label);
             let paper_has = |label: &str| plan.paper.iter().any(|row| row.label == label);

@@ -3,7 +3,6 @@
 //! All fleet seeds are drawn from one import: each has a copy of the dataset with features of its
 //! own.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +10,8 @@ use sensing::Dataset;
 use sensing::pneuma::Session;
 use traffic::network_file_hash;
 
-use super::datasets::{Needed, Prepared, prepared};
+use super::datasets::{Datasets, Needed, prepared};
+use super::scene::Scene;
 use crate::import::pneuma;
 
 /// What is imported.
@@ -24,15 +24,10 @@ pub struct Recordings<'a> {
 
 impl Recordings<'_> {
     /// Finds or makes the dataset of each fleet seed.
-    pub fn prepare_all(
-        &self,
-        root: &Path,
-        seeds: &[u64],
-        needed: &Needed,
-    ) -> Result<BTreeMap<u64, Prepared>> {
+    pub fn prepare_all(&self, root: &Path, seeds: &[u64], needed: &Needed) -> Result<Datasets> {
         std::fs::create_dir_all(root).with_context(|| root.display().to_string())?;
         let imported = self.import(root)?;
-        let mut all = BTreeMap::new();
+        let mut all = Datasets::new();
         for &seed in seeds {
             let folder = root.join(format!("pneuma-fleet-seed-{seed}"));
             if !folder.exists() {
@@ -46,7 +41,8 @@ impl Recordings<'_> {
                 folder.display(),
                 imported.display()
             );
-            all.insert(seed, prepared(&dataset, seed, seed, needed)?);
+            let usual = Scene::USUAL;
+            all.insert((seed, usual), prepared(&dataset, seed, seed, usual, needed)?);
         }
         Ok(all)
     }

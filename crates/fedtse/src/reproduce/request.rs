@@ -9,7 +9,7 @@ use estimator::{Architecture, TargetKind};
 use super::datasets::{Needed, Source};
 use super::job::{Estimator, Settings};
 use super::plan::{Range, TablePlan};
-use super::{curve_plans, guests, table1, table2, table4};
+use super::{curve_plans, guests, label_free, table1, table2, table4};
 use crate::simulate::World;
 use crate::train::{Arch, Target};
 
@@ -52,7 +52,7 @@ pub struct ReproduceArguments {
     /// Seeds of the neural estimators
     #[arg(long, value_delimiter = ',', default_values_t = [1])]
     training_seeds: Vec<u64>,
-    /// Penetration rates in percent, of table1, table2 and fig-loss; the paper's unless given
+    /// Penetration rates in percent, where a result has several; the paper's unless given
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
     rates: Vec<u32>,
     /// Numbers of samples, of table4; 600,1200,1800,2400,3000,3600 unless --quick
@@ -100,10 +100,18 @@ pub enum What {
     Table3,
     /// By number of samples
     Table4,
+    /// Without ground truth, by penetration rate
+    Table5,
+    /// Without ground truth, by number of loops
+    Table6,
     /// Test error by epoch, Oracle-cell and FedTSE-cell
     FigLoss,
     /// Test error by communication round, with one, two and three local updates
     FigQ,
+    /// Table 5 as a picture
+    FigPiRate,
+    /// Estimates without ground truth, on a link with and one without a loop
+    FigPiEstimates,
     /// The same fleet in the hands of 1, 2, 4 or 8 guests, and with each of them absent
     Guests,
 }
@@ -140,6 +148,10 @@ impl ReproduceArguments {
                 };
                 table4::plan(&distinct("--sizes", sizes)?)
             }
+            What::Table5 => label_free::by_rate(&rates(&[20, 80], &table2::RATES)?),
+            What::Table6 => label_free::by_loops(&rates(&[20], &table2::RATES)?),
+            What::FigPiRate => label_free::figure(&rates(&[20, 80], &table2::RATES)?),
+            What::FigPiEstimates => label_free::estimates(),
             What::FigLoss => curve_plans::losses(&rates(&[20], &curve_plans::LOSS_RATES)?),
             What::FigQ => curve_plans::local_updates(),
             What::Guests => {
@@ -164,7 +176,15 @@ impl ReproduceArguments {
     /// Refuses options that the result has no use for.
     fn check_options(&self) -> Result<()> {
         let name = self.name();
-        let has_rates = matches!(self.what, What::Table1 | What::Table2 | What::FigLoss);
+        let has_rates = matches!(
+            self.what,
+            What::Table1
+                | What::Table2
+                | What::Table5
+                | What::Table6
+                | What::FigPiRate
+                | What::FigLoss
+        );
         if self.what == What::Table4 {
             ensure!(self.rates.is_empty(), "--rates: table4 has sizes, expected --sizes");
         }
@@ -198,10 +218,10 @@ impl ReproduceArguments {
             ([], true) => vec![1, 2],
             (seeds, _) => seeds.to_vec(),
         };
-        let course = self.what.is_course() || self.what == What::Guests;
+        let both = matches!(self.what, What::Table1 | What::Table2 | What::Table4);
         let targets = match &self.target[..] {
-            [] if course => vec![TargetKind::Raw],
-            [] => vec![TargetKind::Raw, TargetKind::Smooth],
+            [] if both => vec![TargetKind::Raw, TargetKind::Smooth],
+            [] => vec![TargetKind::Raw],
             given => given.iter().map(|&target| TargetKind::from(target)).collect(),
         };
         ensure!(
@@ -307,6 +327,19 @@ pub fn needed(plan: &TablePlan) -> Needed {
             needed.divided.push((column.rate, guests));
         }
     }
+    for row in &plan.rows {
+        let scene = row.variant.scene;
+        if !needed.scenes.contains(&scene) {
+            needed.scenes.push(scene);
+        }
+        let Estimator::Own(method) = row.estimator else { continue };
+        if let Some(folds) = method.folds() {
+            let rates = plan.columns.iter().map(|column| (column.rate, folds as u16));
+            needed.divided.extend(rates);
+        }
+    }
+    needed.divided.sort_unstable();
+    needed.divided.dedup();
     needed
 }
 

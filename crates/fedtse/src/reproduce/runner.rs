@@ -1,6 +1,5 @@
 //! Runs jobs, several at a time, each with its share of the cores.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,17 +10,18 @@ use estimator::{Architecture, Estimates, Study, score};
 use indicatif::ProgressBar;
 use sensing::Split;
 
-use super::datasets::{Prepared, Source};
+use super::datasets::{Datasets, Source};
 use super::job::{Absent, Estimator, Job, JobFolder, Moment, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
+use super::series;
 use crate::progress;
 use crate::train::{FederationOptions, GuestOptions, PhysicsOptions, Task};
 
 /// What jobs need to run.
 pub struct Workshop<'a> {
     pub settings: &'a Settings,
-    pub datasets: &'a BTreeMap<u64, Prepared>,
+    pub datasets: &'a Datasets,
     pub program: &'a Program,
     pub peer: Option<&'a Peer>,
     pub command: &'a str,
@@ -69,7 +69,7 @@ impl Workshop<'_> {
         let begun = Instant::now();
         let dataset = self
             .datasets
-            .get(&job.demand_seed)
+            .get(&job.data())
             .with_context(|| format!("demand seed {}: no dataset", job.demand_seed))?;
         let (settings, program) = (self.settings.clone(), self.program.clone());
         let mut record = Record::new(*job, settings, dataset.facts.clone(), program);
@@ -137,6 +137,10 @@ fn fit(task: &Task, study: &Study, record: &mut Record) -> Result<()> {
         .into_iter()
         .map(|(guest, estimates)| Absent { guest, score: scored(&estimates).test })
         .collect();
+    if record.job.variant.series {
+        let tested = &fitted.estimates[validation.len() * study.targets().len()..];
+        record.series = series::of_links(study, task.target, test, tested);
+    }
     if let Some(training) = fitted.training {
         record.best_epoch = training.best_epoch;
         record.epochs = Some(training.epochs);

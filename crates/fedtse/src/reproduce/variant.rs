@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use super::scene::Scene;
 use crate::train::{FederationOptions, GuestOptions, Task, Watch};
 
 /// See the [module](self). What is not given is as usual, and is not written.
@@ -31,6 +32,12 @@ pub struct Variant {
     /// Whether it is scored after each epoch too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub curve: bool,
+    /// Whether its estimates of two links are kept, to be drawn.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub series: bool,
+    /// In what its dataset differs.
+    #[serde(skip_serializing_if = "Scene::is_usual")]
+    pub scene: Scene,
 }
 
 impl Variant {
@@ -43,6 +50,8 @@ impl Variant {
         learning_rate: None,
         party_dropout: None,
         curve: false,
+        series: false,
+        scene: Scene::USUAL,
     };
 
     pub fn is_usual(&self) -> bool {
@@ -66,7 +75,10 @@ impl Variant {
         if self.curve {
             text += ".curve";
         }
-        text
+        if self.series {
+            text += ".series";
+        }
+        text + &self.scene.suffix(".")
     }
 
     /// How many times as long as usual it takes, about.

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use estimator::{
-    Architecture, Estimates, GuestPlan, NeuralPlan, NeuralStudy, Party, QueueKnowledge,
-    QueueStates, Ridge, Study, TargetKind, scale_up,
+    Architecture, Estimates, FilteredStates, GuestPlan, NeuralPlan, NeuralStudy, Party,
+    QueueKnowledge, QueueStates, Ridge, Study, TargetKind, scale_up,
 };
 use indicatif::ProgressBar;
 use sensing::part_name;
@@ -26,6 +26,8 @@ use crate::party::learning::{self, Learning};
 pub enum Method {
     /// Fleet totals divided by the penetration rate
     ScaleUp,
+    /// Unscented Kalman filter on a traffic model, with loop flow and the fleet's speeds
+    Ukf,
     /// Queue profiles from the fleet's trajectories, by a convex program
     Qest,
     /// The same, with the host's loop counts and signal plans
@@ -94,6 +96,7 @@ pub enum Method {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     ScaleUp,
+    Filter,
     /// Queue profiles.
     Queue(QueueKnowledge),
     Ridge(Party),
@@ -163,6 +166,7 @@ impl Method {
     pub fn kind(self) -> Kind {
         match self {
             Method::ScaleUp => Kind::ScaleUp,
+            Method::Ukf => Kind::Filter,
             Method::Qest => Kind::Queue(QueueKnowledge::Fleet),
             Method::QestF => Kind::Queue(QueueKnowledge::FleetAndHost),
             Method::RidgeN => Kind::Ridge(Party::Host),
@@ -194,7 +198,7 @@ impl Method {
     }
 
     pub fn is_neural(self) -> bool {
-        !matches!(self.kind(), Kind::ScaleUp | Kind::Queue(_) | Kind::Ridge(_))
+        !matches!(self.kind(), Kind::ScaleUp | Kind::Filter | Kind::Queue(_) | Kind::Ridge(_))
     }
 
     /// What it needs of a dataset beyond the usual features.
@@ -206,7 +210,7 @@ impl Method {
     }
 
     /// Parts into which each guest's fleet is dealt, if one of them is held out.
-    fn folds(self) -> Option<usize> {
+    pub fn folds(self) -> Option<usize> {
         match self.kind() {
             Kind::HeldOut(_) => Some(FOLDS),
             Kind::LabelFree(_, measured) => measured.held_out.then_some(FOLDS),
@@ -229,7 +233,7 @@ impl Task {
             | Kind::Federated(party, _)
             | Kind::HeldOut(party)
             | Kind::LabelFree(party, _) => Some(self.plan(party).recipe.epochs),
-            Kind::ScaleUp | Kind::Queue(_) | Kind::Ridge(_) => None,
+            Kind::ScaleUp | Kind::Filter | Kind::Queue(_) | Kind::Ridge(_) => None,
         }
     }
 
@@ -286,6 +290,11 @@ impl Task {
     ) -> Result<Fitted> {
         let estimates = match self.method.kind() {
             Kind::ScaleUp => scale_up(study, self.target, windows),
+            Kind::Filter => {
+                let [fleet] = study.fleets() else { bail!("ukf: expected one fleet") };
+                let states = FilteredStates::run(study.loops(), fleet, &study.train_span())?;
+                states.estimate(study, self.target, windows)
+            }
             Kind::Queue(knowledge) => queues(study, self.target, knowledge, windows)?,
             Kind::Ridge(party) => {
                 Ridge::fit(study, self.target, party)?.estimate(study, windows)?
