@@ -200,11 +200,14 @@ proptest! {
     }
 }
 
+/// Whoever answers questions.
+type Answering<'a> = &'a mut dyn FnMut(&[u8]) -> Result<Vec<u8>, SealedError>;
+
 /// The same exchange by any implementation.
 fn exchange(
     guest: &mut dyn Guest,
     host: &mut dyn Host,
-    answer: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>, SealedError>,
+    answer: Answering<'_>,
     upload: &[i32],
     matrix: &[f64],
 ) -> Result<Vec<f64>, SealedError> {
