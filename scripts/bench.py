@@ -62,7 +62,7 @@ def check_tools():
         if not path.exists():
             sys.exit(f"bench: {path.relative_to(ROOT)}: not found; run `{command}`, or all at once: `make bench`")
     try:
-        for package in ("pandas", "pyarrow", "leuvenmapmatching", "filterpy"):
+        for package in ("pandas", "pyarrow", "leuvenmapmatching", "filterpy", "cvxpy"):
             metadata.version(package)
     except metadata.PackageNotFoundError as error:
         sys.exit(
@@ -203,6 +203,27 @@ def filter_step(folder, rounds):
     return [compare("unscented filter, one step", times, "fedtse", "filterpy", "filterpy, NumPy model", 50, note)]
 
 
+def queue(folder, rounds):
+    scene = folder / "queue-scene.json"
+    own = [EXAMPLES / "queue_speed", "run"]
+    peer = [sys.executable, ROOT / "scripts/peer_cvxpy.py", scene]
+    run([EXAMPLES / "queue_speed", "scene", scene])
+    last = run_json(peer)
+    # Both stop when the objective is right to a part in a million: curves differ by a bit more.
+    if not last["difference"] < 0.05:
+        sys.exit(f"bench: queue: found curves that differ by {last['difference']} vehicles, expected less than 0.05")
+    times = take_turns(rounds, {
+        "fedtse": lambda: run_json(own)["seconds"],
+        "cvxpy": lambda: run_json(peer)["seconds"],
+    })
+    ours = statistics.median(times["fedtse"])
+    note = (
+        f"statement, solution, variances, profile; {last['programs']} programs agree to {last['difference']:.0e} vehicles; "
+        f"the paper says up to 2 s: {2 / ours:,.0f} times as long"
+    )
+    return [compare("queue profile, one link and cycle", times, "fedtse", "cvxpy", "CVXPY + Clarabel", None, note)]
+
+
 def ctm(_folder, rounds):
     runs = [run_json([EXAMPLES / "ctm_speed"])["grids"] for _ in range(rounds)]
     largest = [grids[-1] for grids in runs]
@@ -271,6 +292,7 @@ BENCHMARKS = [
     ("matching", matching),
     ("simulation", simulation),
     ("filter", filter_step),
+    ("queue", queue),
     ("ctm", ctm),
     ("pi", informed_step),
     ("large", large),
@@ -369,7 +391,7 @@ def machine():
         model = re.search(r"^model name\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.M)[1]
     except (OSError, TypeError):
         pass
-    packages = ("pandas", "numpy", "pyarrow", "leuvenmapmatching", "filterpy")
+    packages = ("pandas", "numpy", "pyarrow", "leuvenmapmatching", "filterpy", "cvxpy")
     return {
         "processor": model,
         "cores": len(os.sched_getaffinity(0)),

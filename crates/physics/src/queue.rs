@@ -29,6 +29,7 @@
 //! This program is ours; the one that the paper cites was not seen. See `docs/physics.md`.
 
 mod link_queues;
+mod loop_curve;
 mod profile;
 mod program;
 mod relation;
@@ -38,10 +39,12 @@ mod tally;
 mod test_queues;
 mod timing;
 mod usual;
+mod window;
 
-pub use link_queues::{CycleReport, Knowledge, LinkQueues, LoopCurve, StepQueue};
+pub use link_queues::{CycleReport, Knowledge, LinkQueues, StepQueue};
+pub use loop_curve::LoopCurve;
 pub use profile::Profile;
-pub use program::Outcome;
+pub use program::{Outcome, Problem, Terms};
 pub use relation::{Relation, Relations, penetration};
 pub use road::{QueueError, Road};
 pub use tally::{Found, Pair, Span, Tally};

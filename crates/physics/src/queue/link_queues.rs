@@ -2,12 +2,14 @@
 
 use traffic::Passage;
 
+use super::loop_curve::LoopCurve;
 use super::profile::Profile;
 use super::program::{Outcome, Problem, Terms, cholesky, variance};
 use super::relation::Relations;
 use super::road::{QueueError, Road, positive};
 use super::tally::Tally;
 use super::usual::Usual;
+use super::window::Window;
 
 /// What is known of a link besides the fleet's passages.
 #[derive(Clone, Debug)]
@@ -20,19 +22,6 @@ pub struct Knowledge {
     pub open: Option<Vec<f64>>,
     /// A loop on the link.
     pub loop_curve: Option<LoopCurve>,
-}
-
-/// Counts of a loop across all lanes, interval after interval.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoopCurve {
-    /// Metres to the stop line.
-    pub distance: f64,
-    /// When the first interval begins.
-    pub begin: f64,
-    /// Length of an interval in seconds.
-    pub interval: f64,
-    /// Vehicles in each interval; none where the loop did not report.
-    pub counts: Vec<Option<f64>>,
 }
 
 /// A link in a step.
@@ -69,7 +58,7 @@ const SHARED: f64 = 20.0;
 /// Whoever is counted now is still there half a minute later: counts in a row are no news.
 const SAME_VEHICLES: f64 = 30.0;
 /// A queue position this many standard deviations off is set aside.
-const CONTRADICTION: f64 = 5.0;
+const CONTRADICTION: f64 = 4.0;
 /// Least variance of what others do in a slot, vehicles² a second.
 const RESTLESSNESS: f64 = 0.02;
 /// Loops miss or double a vehicle now and then.
@@ -89,38 +78,6 @@ pub struct LinkQueues<'a> {
     around: usize,
     /// The longest that any vehicle stayed.
     longest_stay: f64,
-}
-
-/// The stretch of slots of a problem.
-#[derive(Clone, Copy)]
-struct Window {
-    first: usize,
-    slots: usize,
-    begin: f64,
-    slot: f64,
-}
-
-impl Window {
-    /// The curve of those who entered, at the border of slots.
-    fn entered(&self, border: usize) -> usize {
-        border
-    }
-
-    /// The curve of those who left.
-    fn left(&self, border: usize) -> usize {
-        self.slots + 1 + border
-    }
-
-    /// A curve between borders; none outside.
-    fn at(&self, curve: fn(&Self, usize) -> usize, time: f64) -> Option<[(usize, f64); 2]> {
-        let place = (time - self.begin) / self.slot;
-        if !(place >= 0.0 && place <= self.slots as f64) {
-            return None;
-        }
-        let border = (place as usize).min(self.slots - 1);
-        let share = place - border as f64;
-        Some([(curve(self, border), 1.0 - share), (curve(self, border + 1), share)])
-    }
 }
 
 impl<'a> LinkQueues<'a> {
@@ -159,7 +116,7 @@ impl<'a> LinkQueues<'a> {
         let begin = self.tally.start_of(cycle);
         let end = begin + self.tally.per_cycle as f64 * self.tally.slot;
         let fleet = near.iter().filter(|passage| touches(passage, begin, end)).count();
-        let mut problem = self.problem(&window);
+        let mut problem = self.counted(&window);
         let relations = problem.measured.len();
         self.weigh_queued(&window, near, &mut problem);
         let limits = problem.limits.len();
@@ -180,6 +137,16 @@ impl<'a> LinkQueues<'a> {
         let longest = steps.map(|time| profile.back(time)).fold(0.0, f64::max);
         let variances = self.variances(&window, &problem);
         (profile, CycleReport { begin, fleet, outcome, longest }, variances)
+    }
+
+    /// The program of a cycle, for whoever would solve it otherwise.
+    pub fn problem(&self, cycle: usize) -> Problem {
+        let window = self.window(cycle);
+        let near = self.near(window.begin, window.begin + window.slots as f64 * window.slot);
+        let mut problem = self.counted(&window);
+        self.weigh_queued(&window, near, &mut problem);
+        self.limit_by_loop(&window, &mut problem);
+        problem
     }
 
     /// Solves all cycles and takes means over steps of a length, from the first, numbered from time
@@ -257,7 +224,7 @@ impl<'a> LinkQueues<'a> {
     }
 
     /// Slots and counts, which every cycle has.
-    fn problem(&self, window: &Window) -> Problem {
+    fn counted(&self, window: &Window) -> Problem {
         let (tally, usual, rate) = (self.tally, &self.usual, self.knowledge.rate);
         let others = 1.0 - rate;
         // One more for the count of a loop at the window's begin.
@@ -337,7 +304,6 @@ impl<'a> LinkQueues<'a> {
     fn limit_by_loop(&self, window: &Window, problem: &mut Problem) {
         let Some(curve) = &self.knowledge.loop_curve else { return };
         let base = 2 * (window.slots + 1);
-        let end = window.begin + window.slots as f64 * window.slot;
         let ahead = self.road.standing(curve.distance);
         let behind = self.road.room() - ahead;
         let first = ((window.begin - curve.begin) / curve.interval).ceil().max(0.0) as usize;
@@ -349,7 +315,6 @@ impl<'a> LinkQueues<'a> {
             else {
                 break;
             };
-            debug_assert!(time <= end + window.slot);
             let crossed = [(base, 1.0)];
             // left ≤ crossed ≤ left + room ahead, crossed ≤ entered ≤ crossed + room behind.
             let least = Terms::default().and(&left).less(&crossed);
@@ -410,10 +375,10 @@ impl<'a> LinkQueues<'a> {
 fn solve(problem: &mut Problem, relations: usize, limits: usize) -> (Option<Vec<f64>>, Outcome) {
     let hessian = problem.hessian();
     let mut outcome = Outcome::Solved;
-    let mut solution = problem.solve(&hessian);
+    let mut solution = problem.solve_with(&hessian);
     if solution.is_none() && problem.limits.len() > limits {
         problem.limits.truncate(limits);
-        solution = problem.solve(&hessian);
+        solution = problem.solve_with(&hessian);
         outcome = Outcome::WithoutLoop;
     }
     let Some(unknowns) = solution else { return (None, Outcome::Failed) };
@@ -426,7 +391,7 @@ fn solve(problem: &mut Problem, relations: usize, limits: usize) -> (Option<Vec<
     for at in off.iter().rev() {
         problem.measured.swap_remove(*at);
     }
-    match problem.solve(&problem.hessian()) {
+    match problem.solve() {
         Some(again) if outcome == Outcome::Solved => (Some(again), Outcome::SetAside(off.len())),
         Some(again) => (Some(again), outcome),
         None => (Some(unknowns), outcome),
@@ -435,43 +400,4 @@ fn solve(problem: &mut Problem, relations: usize, limits: usize) -> (Option<Vec<
 
 fn touches(passage: &Passage, begin: f64, end: f64) -> bool {
     passage.entered < end && passage.left.is_none_or(|left| left > begin)
-}
-
-impl LoopCurve {
-    /// Checks its numbers.
-    pub fn check(&self) -> Result<(), QueueError> {
-        positive("interval of the loop", self.interval)?;
-        let wrong =
-            self.counts.iter().flatten().find(|count| !(**count >= 0.0 && count.is_finite()));
-        match wrong {
-            Some(&found) => {
-                Err(QueueError::Number { what: "loop count", found, expected: "0 or more" })
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Counts by slot: each interval spread evenly.
-    fn in_slots(&self, tally: &Tally) -> Vec<Option<f64>> {
-        let mut slots: Vec<Option<f64>> = vec![Some(0.0); tally.left.len()];
-        for (at, slot) in slots.iter_mut().enumerate() {
-            let begin = tally.begin + at as f64 * tally.slot;
-            let end = begin + tally.slot;
-            let mut sum = Some(0.0);
-            let mut time = begin;
-            while time < end {
-                let interval = ((time - self.begin) / self.interval).floor();
-                let until = (self.begin + (interval + 1.0) * self.interval).min(end);
-                let known = (interval >= 0.0).then(|| self.counts.get(interval as usize)).flatten();
-                sum = match (sum, known.copied().flatten()) {
-                    (Some(sum), Some(count)) => Some(sum + count * (until - time) / self.interval),
-                    _ => None,
-                };
-                // Rounding may leave a border where it was.
-                time = if until > time { until } else { end };
-            }
-            *slot = sum;
-        }
-        slots
-    }
 }

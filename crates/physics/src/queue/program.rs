@@ -5,7 +5,7 @@ use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeCone
 
 /// A sum of few unknowns with their factors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Terms {
+pub struct Terms {
     terms: [(usize, f64); Self::MOST],
     count: usize,
 }
@@ -14,7 +14,7 @@ impl Terms {
     const MOST: usize = 6;
 
     /// Adds unknowns.
-    pub fn and(mut self, others: &[(usize, f64)]) -> Self {
+    pub(super) fn and(mut self, others: &[(usize, f64)]) -> Self {
         for &term in others.iter().take(Self::MOST - self.count) {
             self.terms[self.count] = term;
             self.count += 1;
@@ -23,7 +23,7 @@ impl Terms {
     }
 
     /// Takes off unknowns.
-    pub fn less(self, others: &[(usize, f64)]) -> Self {
+    pub(super) fn less(self, others: &[(usize, f64)]) -> Self {
         others.iter().fold(self, |sum, &(unknown, factor)| sum.and(&[(unknown, -factor)]))
     }
 
@@ -39,12 +39,12 @@ impl Terms {
 
 /// Minimise ½ Σ weight·(terms − value)² with terms ≤ limit.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Problem {
+pub struct Problem {
     unknowns: usize,
     /// Terms, value, weight.
-    pub measured: Vec<(Terms, f64, f64)>,
+    pub(super) measured: Vec<(Terms, f64, f64)>,
     /// Terms, most.
-    pub limits: Vec<(Terms, f64)>,
+    pub(super) limits: Vec<(Terms, f64)>,
 }
 
 /// How a problem came out.
@@ -61,28 +61,43 @@ pub enum Outcome {
 }
 
 impl Problem {
-    pub fn new(unknowns: usize) -> Self {
+    pub(super) fn new(unknowns: usize) -> Self {
         Self { unknowns, ..Self::default() }
     }
 
+    /// How many unknowns.
+    pub fn unknowns(&self) -> usize {
+        self.unknowns
+    }
+
+    /// What the terms should be, and the weight of that.
+    pub fn measured(&self) -> &[(Terms, f64, f64)] {
+        &self.measured
+    }
+
+    /// What the terms are at most.
+    pub fn limits(&self) -> &[(Terms, f64)] {
+        &self.limits
+    }
+
     /// The terms should be the value.
-    pub fn weigh(&mut self, terms: Terms, value: f64, weight: f64) {
+    pub(super) fn weigh(&mut self, terms: Terms, value: f64, weight: f64) {
         self.measured.push((terms, value, weight));
     }
 
     /// The terms are at most this.
-    pub fn limit(&mut self, terms: Terms, most: f64) {
+    pub(super) fn limit(&mut self, terms: Terms, most: f64) {
         self.limits.push((terms, most));
     }
 
     /// How many standard deviations a measurement is off.
-    pub fn residual(&self, measurement: usize, unknowns: &[f64]) -> f64 {
+    pub(super) fn residual(&self, measurement: usize, unknowns: &[f64]) -> f64 {
         let (terms, value, weight) = &self.measured[measurement];
         (terms.value(unknowns) - value) * weight.sqrt()
     }
 
     /// The quadratic part, row after row.
-    pub fn hessian(&self) -> Vec<f64> {
+    pub(super) fn hessian(&self) -> Vec<f64> {
         let n = self.unknowns;
         let mut hessian = vec![0.0; n * n];
         for (terms, _, weight) in &self.measured {
@@ -96,7 +111,12 @@ impl Problem {
     }
 
     /// The unknowns; none if the solver gives up or the limits contradict each other.
-    pub fn solve(&self, hessian: &[f64]) -> Option<Vec<f64>> {
+    pub fn solve(&self) -> Option<Vec<f64>> {
+        self.solve_with(&self.hessian())
+    }
+
+    /// The same with the quadratic part at hand: the unknowns; none if the solver gives up or the limits contradict each other.
+    pub(super) fn solve_with(&self, hessian: &[f64]) -> Option<Vec<f64>> {
         let n = self.unknowns;
         let mut linear = vec![0.0; n];
         for (terms, value, weight) in &self.measured {

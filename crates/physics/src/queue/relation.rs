@@ -129,9 +129,8 @@ fn line(points: impl Iterator<Item = (f64, f64)>) -> Option<(f64, f64)> {
     }
     let spread = n * xx - x * x;
     // Rounding leaves this much of a spread that is none.
-    if !(spread > 1e-9 * n * xx) {
-        return None;
-    }
-    let slope = (n * xy - x * y) / spread;
-    Some(((y - slope * x) / n, slope))
+    (spread > 1e-9 * n * xx).then(|| {
+        let slope = (n * xy - x * y) / spread;
+        ((y - slope * x) / n, slope)
+    })
 }
