@@ -138,7 +138,8 @@ def short(value):
 
 def run_json(command):
     command = [str(part) for part in command]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    environment = os.environ | {"RAYON_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     if done.returncode != 0:
         sys.exit(f"bench: {' '.join(command[:3])} … failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.strip().splitlines()[-1])

@@ -11,7 +11,7 @@ use super::guest::centred;
 use super::message::{
     Answer, Grant, MOST_SCALE, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
 };
-use super::ring::{FLOOD_BITS, PLAIN_BITS, PLAIN_LIMIT, Poly, ring};
+use super::ring::{FLOOD_BITS, PLAIN_BITS, PLAIN_LIMIT, Poly, WEIGHT_LIMIT, ring};
 use super::transform::DEGREE;
 use super::{row_places, rows_per_poly};
 use crate::fixed_point::{FixedPointError, RowScale};
@@ -78,9 +78,10 @@ impl RlweHost {
         let columns = matrix.columns(&self.agreement)?;
         let Agreement { width, grid, .. } = self.agreement;
         let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
+        let limit = PLAIN_LIMIT.min(WEIGHT_LIMIT * i64::from(grid.levels()));
         let scales = rows
             .iter()
-            .map(|row| RowScale::new(row, &grid, PLAIN_LIMIT))
+            .map(|row| RowScale::new(row, &grid, limit))
             .collect::<Result<Vec<_>, FixedPointError>>()?;
         let per_poly = rows_per_poly(width);
         let polys = matrix.rows.div_ceil(per_poly);
@@ -263,17 +264,20 @@ impl RlweHost {
         if let Some(&found) = all.clone().find(|x| !x.is_finite()) {
             return Err(FixedPointError::NotFinite { what: "block product", found }.into());
         }
-        let reach = grid.step() * f64::from(grid.levels());
+        let reach = grid.step() * f64::from(grid.levels()) + grid.centre().abs();
         let rows = products.coefficients.chunks_exact(width).zip(products.offsets);
-        let largest = rows
-            .map(|(row, offset)| {
-                let norm: f64 = row.iter().map(|d| d.abs()).sum();
-                norm * (reach + grid.centre().abs()) + offset.abs()
-            })
-            .fold(f64::MIN_POSITIVE, f64::max);
-        // Rounding costs levels/2 per weight and 1/2 for the offset.
+        let (mut largest_norm, mut largest) = (f64::MIN_POSITIVE, f64::MIN_POSITIVE);
+        for (row, offset) in rows {
+            let norm: f64 = row.iter().map(|d| d.abs()).sum();
+            largest_norm = largest_norm.max(norm * grid.step());
+            largest = largest.max(norm * reach + offset.abs());
+        }
+        // Rounding costs levels/2 per weight and 1/2 for the offset; weights have a limit of their own.
         let room = PLAIN_LIMIT - (width as i64 * i64::from(grid.levels())) / 2 - 2;
-        let scale = libm::floor(libm::log2(room as f64) - libm::log2(largest) - 1e-9);
+        let room_of_weights = WEIGHT_LIMIT - width as i64;
+        let bits = libm::log2(room as f64) - libm::log2(largest);
+        let bits_of_weights = libm::log2(room_of_weights as f64) - libm::log2(largest_norm);
+        let scale = libm::floor(bits.min(bits_of_weights) - 1e-9);
         let most = f64::from(MOST_SCALE);
         if scale < -most {
             return Err(misuse("block products", format!("a row of size {largest}"), "less"));

@@ -20,6 +20,9 @@ const PSI: [u64; PRIMES] = [971_709_613_313_032, 1_096_684_567_043_902, 340_368_
 pub(crate) const PLAIN_BITS: u32 = 40;
 /// The largest product that a plaintext can hold, in magnitude.
 pub(crate) const PLAIN_LIMIT: i64 = (1 << (PLAIN_BITS - 1)) - 1;
+/// The weights of a row sum to at most 2^25, however few levels the grid has: that bounds the noise, and with
+/// it what the flood must hide.
+pub(crate) const WEIGHT_LIMIT: i64 = 1 << 25;
 /// ⌊q/t⌋ modulo each prime; a test computes them anew.
 pub(crate) const DELTA: [u64; PRIMES] =
     [239_417_314_768_484, 18_415_678_912_100, 3_573_177_906_788];
