@@ -26,7 +26,7 @@ use crate::timeline::Timeline;
 
 mod plans;
 
-use plans::{loop_curves, planned};
+use plans::{LinkPlan, loop_curves, planned};
 
 /// Whose knowledge profiles are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +265,7 @@ impl Link {
     ) -> Result<Self, QueueError> {
         let plan = if by_plan { planned(timeline.network(), id)? } else { None };
         let (timing, open) = match plan {
-            Some((timing, open)) => (timing, open),
+            Some(LinkPlan { timing, open }) => (timing, open),
             None => (Timing::found(&road, passages), None),
         };
         let length = timeline.step().get();

@@ -9,13 +9,17 @@ use crate::sources::LoopData;
 /// A plan is looked at this often, in seconds.
 const FINENESS: f64 = 0.5;
 
-/// When a link's signal turns green, and the share of its lanes that may leave in each slot from there
-/// on. A link without a signal keeps the time of the one before it, and is always open; none if there
-/// is neither.
-pub(super) fn planned(
-    network: &Network,
-    link: LinkId,
-) -> Result<Option<(Timing, Option<Vec<f64>>)>, QueueError> {
+/// What the plan says of a link.
+pub(super) struct LinkPlan {
+    /// When its signal turns green.
+    pub timing: Timing,
+    /// The share of its lanes that may leave, in each slot from there on; always all if none.
+    pub open: Option<Vec<f64>>,
+}
+
+/// The plan of a link's signal. A link without one keeps the time of the one before it, and is always
+/// open; none if there is neither.
+pub(super) fn planned(network: &Network, link: LinkId) -> Result<Option<LinkPlan>, QueueError> {
     let movements = movements(network, link);
     let own = movements.iter().find_map(|&movement| network.signal_of(movement));
     let Some(signal) = own else {
@@ -26,7 +30,7 @@ pub(super) fn planned(
         return match before {
             Some(signal) => {
                 let timing = Timing::planned(signal.cycle().get(), signal.offset.get())?;
-                Ok(Some((timing, None)))
+                Ok(Some(LinkPlan { timing, open: None }))
             }
             None => Ok(None),
         };
@@ -49,7 +53,8 @@ pub(super) fn planned(
         let at = |look: usize| (number as f64 + (look as f64 + 0.5) / looks as f64) * slot;
         (0..looks).map(|look| open(timing.green + at(look))).sum::<f64>() / looks as f64
     };
-    Ok(Some((timing, one_cycle.then(|| (0..slots).map(share).collect()))))
+    let open = one_cycle.then(|| (0..slots).map(share).collect());
+    Ok(Some(LinkPlan { timing, open }))
 }
 
 /// The loops of a link, as curves over a stretch of steps.

@@ -77,7 +77,8 @@ fn the_plan_of_a_link_opens_its_lanes_in_green() {
     let network = corridor().expect("the corridor");
     let named = |name: &str| network.link_named(name).expect("a link of the corridor");
     // J1: green for E1 from 0 to 46 s, yellow to 49 s, of 90 s; slots of 5 s.
-    let (timing, open) = planned(&network, named("E1")).expect("a plan").expect("a signal");
+    let LinkPlan { timing, open } =
+        planned(&network, named("E1")).expect("a plan").expect("a signal");
     assert!(timing.cycle == 90.0 && timing.green.rem_euclid(90.0) < 1.0, "{timing:?}");
     let open = open.expect("one cycle");
     assert_eq!(open.len(), 18);
@@ -85,7 +86,8 @@ fn the_plan_of_a_link_opens_its_lanes_in_green() {
     // From 45 to 50 s four seconds of five, looked at each half second.
     assert!((open[9] - 0.8).abs() < 0.11, "{}", open[9]);
     // Free to go, in the time of the junction before.
-    let (timing, open) = planned(&network, named("off_R1")).expect("a plan").expect("a time");
+    let LinkPlan { timing, open } =
+        planned(&network, named("off_R1")).expect("a plan").expect("a time");
     assert!(timing.cycle == 90.0 && open.is_none());
 }
 
