@@ -86,22 +86,12 @@ impl MeasurementTable {
         })
     }
 
-    /// Density of each link by queue profiles, with the mean of the variances that these tell: an error of
-    /// an estimate counts alike wherever it is, and profiles are not surer of their bias where queues are
-    /// short.
+    /// Density of each link by queue profiles, with the variances that these tell.
     pub fn queue_densities(queues: &QueueStates) -> Self {
         let timeline = queues.timeline();
-        let entries = each_link(timeline, &[Quantity::Density]);
-        let (mut sum, mut count) = (0.0, 0.0);
-        for step in timeline.steps() {
-            for entry in &entries {
-                sum += queues.state(step, entry.link).density_variance;
-                count += 1.0;
-            }
-        }
-        let weight = if sum > 0.0 { count / sum } else { 0.0 };
-        Self::filled(timeline, entries, |step, _, entry| {
-            Some((queues.state(step, entry.link).state.density.get(), weight))
+        Self::filled(timeline, each_link(timeline, &[Quantity::Density]), |step, _, entry| {
+            let queue = queues.state(step, entry.link);
+            Some((queue.state.density.get(), 1.0 / queue.density_variance))
         })
     }
 
