@@ -1,0 +1,104 @@
+//! Training by measurements and a traffic model on simulated traffic.
+
+mod simulated;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use estimator::{
+    Architecture, Estimates, FleetData, LabelFreeStudy, LoopData, Measured, MeasurementTable,
+    Measures, NeuralPlan, Party, Sample, Study, TargetKind, calibrated_ctm, train_span,
+};
+use sensing::split;
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+const FLEET: &str = "fleet-20";
+const LINKS: usize = 17;
+
+/// An hour of traffic, made once for all tests.
+fn data() -> &'static Path {
+    static DATA: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = DATA.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("data");
+        simulated::simulated(&path, 60.0).expect("a simulation");
+        (folder, path)
+    });
+    path
+}
+
+/// Trains on loops and speeds with the CTM; validation losses, and estimates of the test part.
+fn learn(data: &Path, epochs: usize, threads: usize) -> Fallible<(Vec<f64>, Estimates)> {
+    let loops = LoopData::open(data)?;
+    let fleets = [FleetData::open(data, FLEET)?];
+    let split = split(loops.timeline().windows());
+    let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
+    (plan.recipe.epochs, plan.sizes.units) = (epochs, 16);
+    let measures = Measures { loops: true, speeds: true, held_out: false };
+    let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, measures, None, 4)?;
+    let physics = calibrated_ctm(loops.timeline(), &fleets, &train_span(&split.train), None)?;
+    let mut run = data.run(Some(physics), None)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let mut losses = Vec::new();
+    while !run.trainer.is_done() {
+        losses.push(pool.install(|| run.epoch(&data))?.validation);
+    }
+    Ok((losses, data.finish(run).estimate(&loops, &fleets, &split.test)?))
+}
+
+#[test]
+fn no_truth_is_read_and_threads_make_no_difference() -> Fallible<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::create_dir_all(folder.path().join("features"))?;
+    let own = [FLEET, "turns-fleet-20", "trips-fleet-20", "loops"];
+    let own = own.iter().map(|name| format!("features/{name}.parquet"));
+    let others = ["network.toml", "features/manifest.json"].map(String::from);
+    for file in own.chain(others) {
+        std::fs::copy(data().join(&file), folder.path().join(&file))?;
+    }
+    assert!(Study::open(folder.path(), FLEET).is_err(), "there is no truth here");
+    assert_eq!(learn(folder.path(), 2, 1)?, learn(data(), 2, 3)?);
+    Ok(())
+}
+
+#[test]
+fn the_loss_without_labels_falls() -> Fallible<()> {
+    let (losses, estimates) = learn(data(), 12, 2)?;
+    let best = losses.iter().copied().fold(f64::INFINITY, f64::min);
+    // The first epoch has hardly left usual values, from which speeds of queues are far away. Of less
+    // than an hour, later epochs learn by heart.
+    assert!(best < 0.7 * losses[0], "{losses:?}");
+    for state in estimates {
+        let (density, flow) = (state.density.get(), state.flow.get());
+        // A jam has 133 vehicles, capacity is below 30.
+        assert!((0.0..200.0).contains(&density) && (0.0..60.0).contains(&flow), "{state:?}");
+    }
+    Ok(())
+}
+
+/// Weights by time make the mean of speeds that in space: all distance over all time.
+#[test]
+fn weighted_speeds_are_distance_over_time() -> Fallible<()> {
+    let fleet = FleetData::open(data(), FLEET)?;
+    let table = MeasurementTable::fleet_speeds(&fleet);
+    let (mut values, mut weights) = ([0.0; LINKS], [0.0; LINKS]);
+    let mut sums = [[0.0; 4]; LINKS];
+    for step in fleet.timeline().steps() {
+        table.write(Sample::whole(step), &mut values, &mut weights);
+        for (link, sums) in fleet.timeline().network().link_ids().zip(&mut sums) {
+            let totals = fleet.totals(step, link);
+            let (value, weight) = (f64::from(values[link.index()]), weights[link.index()]);
+            assert_eq!(weight == 0.0, totals.time.get() == 0.0);
+            let weight = f64::from(weight);
+            let add = [weight * value, weight, totals.distance.get(), totals.time.get()];
+            sums.iter_mut().zip(add).for_each(|(sum, add)| *sum += add);
+        }
+    }
+    for [weighted, weight, distance, time] in sums {
+        assert!(time > 0.0);
+        // f32 values and weights.
+        assert!((weighted / weight - distance / time).abs() < 1e-5 * (1.0 + distance / time));
+    }
+    Ok(())
+}
