@@ -47,7 +47,8 @@ pub struct Physics {
     pub learned: Option<LearnedPhysics>,
 }
 
-/// The loss, see the [module](self).
+/// The paper's label-free loss L^PI: a traffic model between consecutive steps, measurements, and labels where
+/// there are some.
 pub struct PhysicsInformed {
     physics: Option<Physics>,
     scales: Vec<[Scale; 2]>,

@@ -10,7 +10,7 @@ use physics::{ParameterLayout, TrafficModel};
 /// ln 1.5: half as much again, or a third less.
 const FURTHEST: f32 = 0.405;
 
-/// The state of learning, see the [module](self).
+/// The state of learning a traffic model's diagrams: first values times `exp(x)`, x by Adam.
 pub struct LearnedPhysics {
     first: Vec<f64>,
     /// How many of the parameters are diagrams: all before the shares.
