@@ -78,9 +78,9 @@ fn print(audit: &Audit) {
         println!("the last line was torn apart ({} bytes); its message did not leave", audit.torn);
     }
     println!("head {}", audit.head);
-    println!("{:<16} {:<10} {:>9} {:>14} {:>12}", "to", "kind", "messages", "bytes", "numbers");
+    println!("{:<16} {:<14} {:>9} {:>14} {:>12}", "to", "kind", "messages", "bytes", "numbers");
     for ((to, kind), tally) in &audit.tallies {
         let (messages, bytes, numbers) = (tally.messages, tally.bytes, tally.numbers);
-        println!("{:<16} {kind:<10} {messages:>9} {bytes:>14} {numbers:>12}", to.as_str());
+        println!("{:<16} {kind:<14} {messages:>9} {bytes:>14} {numbers:>12}", to.as_str());
     }
 }

@@ -40,6 +40,24 @@ fn processes_end_with_the_weights_of_one_process() {
     }
 }
 
+/// Without ground truth anywhere: guests hold out folds of their fleets and tell the host, as processes as
+/// in one process; their ledgers say so.
+#[test]
+fn a_host_without_ground_truth_learns_from_what_guests_hold_out() {
+    let world = World::new(&Choice { epochs: 1, ..Choice::default() });
+    world.hold_out();
+    let rehearsed = world.rehearse();
+    world.gate.open();
+    assert_eq!(finish(world.start_all()), rehearsed.weights);
+    for guest in ["fleet-a", "fleet-b"] {
+        let ledger = std::fs::read_to_string(world.path(guest).join("run/ledger.jsonl")).unwrap();
+        let count = |kind: &str| ledger.lines().filter(|line| line.contains(kind)).count();
+        // Estimates are embedded, not measured.
+        assert!(count("\"measurements\"") > 3, "{guest}");
+        assert!(count("\"measurements\"") < count("\"embedding\""), "{guest}");
+    }
+}
+
 #[test]
 fn strangers_and_noise_do_not_disturb_a_run() {
     let world = World::new(&Choice::default());

@@ -7,7 +7,7 @@ use estimator::Sample;
 
 use super::{Absent, Event, Furthest, Host, Kept, Stage, ToGuestOutbox};
 use crate::error::{PartyError, differently_packed};
-use crate::message::measurements::{Layout, Measurements};
+use crate::message::measurements::Measurements;
 use crate::message::parts::{Batch, Embedding};
 use crate::message::{Exchange, Purpose, Resume, Standing, ToGuest};
 use crate::model::{Answers, HostModel};
@@ -17,13 +17,13 @@ use crate::timing::lasted;
 
 /// An exchange that waits for answers.
 pub(super) struct OpenRound {
-    exchange: Exchange,
-    purpose: Purpose,
-    batch: Batch,
+    pub exchange: Exchange,
+    pub purpose: Purpose,
+    pub batch: Batch,
     answers: BTreeMap<PartyId, Embedding>,
     /// Whether guests measure in this exchange, and what they have measured.
-    measuring: bool,
-    measured: BTreeMap<PartyId, Measurements>,
+    pub measuring: bool,
+    pub measured: BTreeMap<PartyId, Measurements>,
     since: Duration,
 }
 
@@ -97,6 +97,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if !self.seated(now, from, exchange, out)? {
             return Ok(());
         }
+        if let Some(seat) = self.seats.get_mut(from) {
+            seat.answers(exchange.attempt, exchange.round);
+        }
         let Some(running) = &mut self.running else { return Ok(()) };
         if let Some(settled) = running.settled.as_ref().filter(|s| s.round == exchange.round) {
             // It did not hear how that round ended.
@@ -124,38 +127,6 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Err(PartyError::misbehaved(from, differently_packed(found, expected)));
         }
         open.answers.entry(from.clone()).or_insert(embedding);
-        self.settle_if_answered(now, out)
-    }
-
-    pub(super) fn measurements(
-        &mut self,
-        now: Now,
-        from: &PartyId,
-        exchange: Exchange,
-        purpose: Purpose,
-        measurements: Measurements,
-        out: &mut ToGuestOutbox,
-    ) -> Result<(), PartyError> {
-        if !self.seated(now, from, exchange, out)? {
-            return Ok(());
-        }
-        let layout = self.card.as_ref().and_then(|card| card.agreed.layouts.get(from));
-        let entries = layout.map_or(0, Layout::len);
-        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
-        // Of a round that is over, the embedding brings the end again.
-        let Some(open) = open.filter(|open| open.exchange.round <= exchange.round) else {
-            return Ok(());
-        };
-        let samples = if open.measuring { open.batch.samples().len() } else { 0 };
-        let found = (exchange.round, purpose, measurements.samples(), measurements.entries());
-        let expected = (open.exchange.round, open.purpose, samples, entries);
-        if found != expected {
-            let what = format!(
-                "measurements (round, purpose, samples, entries): found {found:?}, expected {expected:?}"
-            );
-            return Err(PartyError::misbehaved(from, what));
-        }
-        open.measured.entry(from.clone()).or_insert(measurements);
         self.settle_if_answered(now, out)
     }
 

@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Card, Host};
+use super::{Card, Host, ToGuestOutbox};
 use crate::error::PartyError;
-use crate::message::measurements::{Kind, Measures, Shares, names};
+use crate::message::measurements::{Kind, Layout, Measurements, Measures, Shares, names};
 use crate::message::parts::PartError;
+use crate::message::{Exchange, Purpose};
 use crate::model::{Agreed, HostModel};
-use crate::party::PartyId;
+use crate::party::{Now, PartyId};
 use crate::store::Store;
 
 /// More than the traffic by this much is sampling and counting error, and counts as all of it.
@@ -26,6 +27,38 @@ pub struct Measuring {
 }
 
 impl<M: HostModel, S: Store> Host<M, S> {
+    pub(super) fn measurements(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        exchange: Exchange,
+        purpose: Purpose,
+        measurements: Measurements,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if !self.seated(now, from, exchange, out)? {
+            return Ok(());
+        }
+        let layout = self.card.as_ref().and_then(|card| card.agreed.layouts.get(from));
+        let entries = layout.map_or(0, Layout::len);
+        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
+        // Of a round that is over, the embedding brings the end again.
+        let Some(open) = open.filter(|open| open.exchange.round <= exchange.round) else {
+            return Ok(());
+        };
+        let samples = if open.measuring { open.batch.samples().len() } else { 0 };
+        let found = (exchange.round, purpose, measurements.samples(), measurements.entries());
+        let expected = (open.exchange.round, open.purpose, samples, entries);
+        if found != expected {
+            let what = format!(
+                "measurements (round, purpose, samples, entries): found {found:?}, expected {expected:?}"
+            );
+            return Err(PartyError::misbehaved(from, what));
+        }
+        open.measured.entry(from.clone()).or_insert(measurements);
+        self.settle_if_answered(now, out)
+    }
+
     /// Whether a guest measures what the plan asks for, and the same as when the run began.
     pub(super) fn check_measures(
         &self,

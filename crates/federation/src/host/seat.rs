@@ -31,6 +31,8 @@ pub(super) struct Seat {
     pub spoke: bool,
     /// The last session in which it has spoken of a round.
     pub active: Option<u64>,
+    /// The furthest round that it has answered in that session, and of which attempt.
+    answered: Option<(u64, Attempt, Round)>,
     /// When it was heard, told anything, and asked last.
     pub heard: Duration,
     pub told: Duration,
@@ -55,6 +57,7 @@ impl Seat {
             welcome: None,
             spoke: false,
             active: None,
+            answered: None,
             heard: now,
             told: now,
             asked: now,
@@ -70,8 +73,25 @@ impl Seat {
         if self.active == Some(hello.session) && hello.standing.live.is_none() {
             return true;
         }
+        // Whoever has answered a round had finished the one before: a greeting from before that was
+        // overtaken on its way.
+        if let (Some((session, attempt, round)), Some((its, done))) =
+            (self.answered, hello.standing.live)
+            && (session, attempt) == (hello.session, its)
+            && done.next() < round
+        {
+            return true;
+        }
         let known = self.greetings.iter().find(|(session, _)| *session == hello.session);
         known.is_some_and(|(_, number)| hello.greeting <= *number)
+    }
+
+    /// Takes note of an answer.
+    pub fn answers(&mut self, attempt: Attempt, round: Round) {
+        let before =
+            self.answered.filter(|(session, its, _)| (*session, *its) == (self.session, attempt));
+        let furthest = before.map_or(round, |(_, _, furthest)| furthest.max(round));
+        self.answered = Some((self.session, attempt, furthest));
     }
 
     /// Takes note of a greeting.

@@ -3,6 +3,7 @@ use std::io::Write as _;
 use proptest::prelude::*;
 
 use super::*;
+use crate::message::measurements::Measurements;
 use crate::message::parts::{Embedding, Values};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::party::{Attempt, RunId};
@@ -46,6 +47,24 @@ fn an_audit_counts_what_left() {
     // 6 numbers of 4 bytes each, and a little that says which round they belong to.
     assert!((5 * 24..5 * 64).contains(&tally.bytes), "{tally:?}");
     assert_eq!(check(b"").unwrap().messages, 0);
+}
+
+/// Measurements are a kind of their own: values and weights.
+#[test]
+fn measurements_are_counted_apart() {
+    let sink = MemorySink::default();
+    let mut ledger = Ledger::in_memory(&sink, &guest()).unwrap();
+    ledger.release(Now::default(), &host(), embedding(7, 3)).unwrap();
+    let ToHost::Embedding { exchange, purpose, .. } = embedding(7, 3) else { unreachable!() };
+    let measurements = Measurements::new(4, vec![1.5; 12], vec![2.5; 12]).unwrap();
+    let measured = ToHost::Measurements { exchange, purpose, measurements };
+    ledger.release(Now::default(), &host(), measured).unwrap();
+    let audit = check(&sink.bytes()).unwrap();
+    assert_eq!(audit.rounds, Some((Round(7), Round(7))));
+    let tally = audit.tallies[&(host(), "measurements".to_owned())];
+    assert_eq!((tally.messages, tally.numbers), (1, 2 * 3 * 4));
+    // 24 numbers of 4 bytes each, and a little that says which round they belong to.
+    assert!((96..96 + 40).contains(&tally.bytes), "{tally:?}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! table, which a joint model sees as a whole.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod sensors;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -9,16 +11,17 @@ use estimator::{
     Architecture, Crossing, Examples, GuestShape, HostShape, Labels, LayerSubModel, ModelShape,
     Recipe, Sample, Seat, Sizes, SubModel, SubModelKind, WINDOW,
 };
-use federation::fedbcd::{FedGuest, FedHost, HostLoss, Windows};
+use federation::fedbcd::{FedGuest, FedHost, Windows};
 use federation::guest::GuestSettings;
 use federation::ledger::MemorySink;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Agreed, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, Measures,
-    Measuring, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Timing,
+    Absent, Agreed, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, Measuring,
+    MemoryStore, Now, Numbers, PartyId, Plan, RunId, Timing,
 };
 use neural::{Layer, hash, unit};
+use sensors::From;
 use traffic::{Step, corridor};
 
 pub const SEED: u64 = 11;
@@ -48,7 +51,9 @@ impl Windows for Columns {
         self.own.len()
     }
     fn write_input(&self, sample: Sample, to: &mut [f32]) {
-        let number = |i| Self::number(1, sample.last, i);
+        // Each view of a step has numbers of its own.
+        let seen = Step(sample.last.0 + 1000 * i64::from(sample.view.0));
+        let number = |i| Self::number(1, seen, i);
         to.iter_mut().zip(self.own.clone()).for_each(|(x, i)| *x = number(i));
     }
 }
@@ -191,6 +196,16 @@ pub fn packed_parties(
     plan: &Plan,
     compression: Compression,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+    parties_that_learn(shape, plan, compression, From::Labels)
+}
+
+/// The same from something else than labels.
+pub fn parties_that_learn(
+    shape: &ModelShape,
+    plan: &Plan,
+    compression: Compression,
+    learned: From,
+) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let network = corridor().expect("the corridor");
     let whole = table(shape).0;
     let host_model = move |plan: &Plan, shape: &ModelShape| {
@@ -220,14 +235,15 @@ pub fn packed_parties(
             subject: Text::of("test"),
             held: HeldSteps::of(steps(0..ESTIMATE.end)).expect("steps"),
             width,
-            measures: Measures::default(),
+            measures: learned.measures(&guest.name),
             timing: Timing::default(),
         };
         let guest = guest.clone();
         let make = move |plan: &Plan| {
             let sub_model = LayerSubModel::of(&guest, &network, plan.seed, plan.rule())
                 .map_err(|error| federation::ModelFailure(error.to_string()))?;
-            FedGuest::new(sub_model, data.clone(), plan)
+            let sensors = learned.sensors(&guest.name);
+            Ok(FedGuest::new(sub_model, data.clone(), plan)?.measuring(sensors))
         };
         let ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("a ledger");
         let store = MemoryStore::default();
@@ -242,8 +258,8 @@ pub fn packed_parties(
         terms: terms(compression),
         subject: Text::of("test"),
         plan: plan.clone(),
-        measuring: Measuring::default(),
-        samples: Samples::whole(&steps(TRAIN), &steps(VALIDATION), &steps(ESTIMATE)),
+        measuring: Measuring { links: 17, counted: Some(10.0) },
+        samples: learned.samples(),
         shuffle: recipe().shuffle,
         patience: recipe().patience as u32,
         absent: Absent::Wait,
@@ -251,8 +267,8 @@ pub fn packed_parties(
     };
     let shape = shape.clone();
     let own = Columns { own: 0..host_inputs, ..whole };
-    let make = move |plan: &Plan, _: &Agreed| {
-        let loss = HostLoss::labelled(own.clone());
+    let make = move |plan: &Plan, agreed: &Agreed| {
+        let loss = learned.loss(&own, agreed);
         FedHost::new(host_model(plan, &shape)?, own.clone(), loss, plan)
     };
     let ledger = Ledger::in_memory(&MemorySink::default(), &host_id).expect("a ledger");

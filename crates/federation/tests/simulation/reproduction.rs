@@ -2,8 +2,8 @@
 
 use crate::disk::Death;
 use crate::operations::Op::{
-    Crash, CrashInCheckpoint, Delay, Deliver, LoseAnswers, LoseDisk, Pause, Replay, Restart,
-    Reverse,
+    Crash, CrashInCheckpoint, Delay, Deliver, Double, Lose, LoseAnswers, LoseDisk, Pause, Replay,
+    Restart, Reverse,
 };
 use crate::world::{Setting, World};
 use crate::{Outcome, PLAIN, ends_alike, outcome, undisturbed};
@@ -170,4 +170,31 @@ fn a_guest_that_keeps_coming_back_does_not_hold_the_run_for_ever() {
     let found = world.recover();
     let Outcome::Stopped(words) = found else { unreachable!("{found:?}") };
     assert!(words[0].contains("it came back without its memory"), "{words:?}");
+}
+
+/// A greeting that was overtaken by two answers of its own guest: taken for news, it made the guest skip the
+/// end of a round that was on its way.
+#[test]
+fn a_greeting_that_was_overtaken_is_no_news() {
+    let list = [
+        LoseAnswers,
+        LoseAnswers,
+        Double,
+        Deliver(6),
+        Pause(20),
+        Deliver(5),
+        Deliver(8),
+        Lose,
+        Lose,
+        Lose,
+        Deliver(2),
+        LoseAnswers,
+        Deliver(4),
+        Reverse,
+        Deliver(5),
+        Deliver(5),
+        Lose,
+        Reverse,
+    ];
+    crate::under_skip(&list);
 }

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
 use super::host_part::HostPart;
-use super::learning::{FOLDS, Learning, LossOptions, SEGMENT};
+use super::learning::{Learning, LossOptions, SEGMENT};
 use super::{drawn, own_name, software};
 
 /// A configuration with all fields explained.
@@ -136,9 +136,7 @@ impl Config {
         let training = &self.training;
         // Which features the guests have is their own affair.
         let mut plan = NeuralPlan::new(Party::Host, training.arch, self.data.target, training.seed);
-        if training.method.is_held_out() {
-            plan.recipe = plan.recipe.held_out(FOLDS);
-        }
+        plan.recipe = training.method.recipe(plan.recipe);
         NeuralPlan { party_dropout: training.party_dropout, ..plan }
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    HostStudy, LoopData, Measured, MeasurementTable, PhysicsInformed, Sample, View, ctm_of_counts,
-    train_span,
+    HostStudy, LoopData, Measured, MeasurementTable, PhysicsInformed, Recipe, Sample, View,
+    ctm_of_counts, train_span,
 };
 use federation::fedbcd::{HostLoss, Sources, entries};
 use federation::{Agreed, Kind, ModelFailure};
@@ -73,6 +73,12 @@ impl Learning {
     /// Whether a traffic model belongs to it.
     pub fn has_physics(self) -> bool {
         !matches!(self, Learning::Labels | Learning::Hf)
+    }
+
+    /// How it is trained: with a fold held out, as many steps as without, in epochs that see a window once
+    /// for each fold.
+    pub fn recipe(self, recipe: Recipe) -> Recipe {
+        if self.is_held_out() { recipe.held_out(FOLDS) } else { recipe }
     }
 
     /// The samples of some windows: as seen by all folds but one, for each, where one is held out.

@@ -239,8 +239,10 @@ impl Task {
 
     fn plan(&self, party: Party) -> NeuralPlan {
         let mut plan = NeuralPlan::new(party, self.architecture, self.target, self.seed);
-        if let Some(folds) = self.method.folds() {
-            plan.recipe = plan.recipe.held_out(folds);
+        match self.method.kind() {
+            Kind::Federated(_, learning) => plan.recipe = learning.recipe(plan.recipe),
+            _ if self.method.folds().is_some() => plan.recipe = plan.recipe.held_out(FOLDS),
+            _ => {}
         }
         if let Some(epochs) = self.epochs {
             plan.recipe.epochs = epochs;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
 
 mod gate;
+mod held_out;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +18,6 @@ use tempfile::TempDir;
 use crate::common::{ok, ok_json, text};
 use gate::Gate;
 
-/// Longer than any test takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 pub const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];
 /// Bytes from `fleet-b` to the host: a greeting and three rounds, in a run of sixteen rounds or more

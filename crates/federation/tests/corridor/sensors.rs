@@ -1,0 +1,149 @@
+//! What the parties of the corridor measure, as random as their inputs, and the losses made of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use estimator::{
+    CTM_DEVIATIONS, Entry, Measured, Physics, PhysicsInformed, Quantity, Sample, Scale, View,
+};
+use federation::fedbcd::{HostLoss, Sources, entries};
+use federation::{Agreed, Kind, Layout, Measures, Movements, Samples};
+use neural::{hash, unit};
+use physics::{Ctm, Discretisation, Parameters};
+use traffic::{LinkId, Seconds, Step, corridor};
+
+use super::{Columns, ESTIMATE, TRAIN, VALIDATION, steps};
+
+/// The name under which losses find what the host measures.
+pub const HOST: &str = "the city";
+/// Folds of each fleet.
+const FOLDS: u16 = 3;
+
+/// What is learned from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    Labels,
+    /// Queues, speeds, the host's flows and a traffic model.
+    Physics,
+    /// What is held out of the fleets.
+    HeldOut,
+}
+
+impl From {
+    pub fn kinds(self) -> BTreeSet<Kind> {
+        match self {
+            From::Labels => BTreeSet::new(),
+            From::Physics => [Kind::Queues, Kind::Speeds].into(),
+            From::HeldOut => [Kind::HeldOut].into(),
+        }
+    }
+
+    pub fn segment(self) -> u32 {
+        if self == From::Physics { 4 } else { 1 }
+    }
+
+    pub fn samples(self) -> Samples {
+        let views = if self == From::HeldOut { 1..=FOLDS } else { 0..=0 };
+        let all = |range: std::ops::Range<i64>| {
+            let of_view = |view| steps(range.clone()).into_iter().map(move |s| (s, View(view)));
+            let all = views.clone().flat_map(of_view);
+            all.map(|(last, view)| Sample { last, view }).collect()
+        };
+        let estimate = Samples::whole(&[], &[], &steps(ESTIMATE)).estimate;
+        Samples { train: all(TRAIN), validation: all(VALIDATION), estimate }
+    }
+
+    /// What a guest measures, kind after kind.
+    pub fn sensors(self, guest: &str) -> Vec<Arc<dyn Measured>> {
+        let key = guest.bytes().fold(3, |key, byte| hash([key, byte.into()]));
+        let sensor = |kind| Arc::new(Sensor::of(kind, key)) as Arc<dyn Measured>;
+        self.kinds().into_iter().map(sensor).collect()
+    }
+
+    pub fn measures(self, guest: &str) -> Measures {
+        let layout: BTreeMap<Kind, Vec<Entry>> = self
+            .kinds()
+            .into_iter()
+            .zip(self.sensors(guest))
+            .map(|(kind, sensor)| (kind, sensor.entries().to_vec()))
+            .collect();
+        let held_out = self == From::HeldOut;
+        Measures {
+            layout: Layout::new(layout).expect("a layout"),
+            folds: if held_out { FOLDS } else { 0 },
+            passages: held_out.then_some(1.5),
+            movements: Movements::default(),
+        }
+    }
+
+    /// The loss of the host, with what the guests measure.
+    pub fn loss(self, labels: &Columns, agreed: &Agreed) -> HostLoss {
+        if self == From::Labels {
+            return HostLoss::labelled(labels.clone());
+        }
+        let mut parties = entries(&agreed.layouts);
+        let mut own: BTreeMap<String, Box<dyn Measured>> = BTreeMap::new();
+        if self == From::Physics {
+            let flows = Sensor::flows();
+            parties.insert(HOST.to_owned(), flows.entries.clone());
+            own.insert(HOST.to_owned(), Box::new(flows));
+        }
+        let objective = Box::new(self.objective(parties));
+        HostLoss { objective, sources: Sources { own, layouts: agreed.layouts.clone() } }
+    }
+
+    pub fn objective(self, parties: BTreeMap<String, Vec<Entry>>) -> PhysicsInformed {
+        let network = corridor().expect("the corridor");
+        let physics = (self == From::Physics).then(|| {
+            let parameters = Parameters::typical(&network).expect("parameters");
+            let plan = Discretisation::of_step(Seconds::new(10.0));
+            let model = Ctm::new(&network, parameters, plan).expect("a model");
+            Physics::new(&network, Box::new(model), CTM_DEVIATIONS).expect("physics")
+        });
+        let scale = |mean| Scale { mean, deviation: mean };
+        let scales = vec![[scale(33.0), scale(5.0)]; network.links().len()];
+        PhysicsInformed::new(physics, scales, parties).expect("a loss")
+    }
+}
+
+/// Numbers that depend on the sample, a quarter of them missing.
+pub struct Sensor {
+    entries: Vec<Entry>,
+    key: u64,
+}
+
+impl Sensor {
+    /// What the host measures: flow on every third link.
+    pub fn flows() -> Self {
+        let links = (0..17).step_by(3).map(LinkId);
+        let quantity = Quantity::Flow;
+        Self { entries: links.map(|link| Entry { link, quantity }).collect(), key: 77 }
+    }
+
+    fn of(kind: Kind, key: u64) -> Self {
+        let quantities: &[Quantity] = match kind {
+            Kind::Queues => &[Quantity::Density],
+            Kind::Speeds => &[Quantity::Speed],
+            Kind::HeldOut => &[Quantity::Density, Quantity::Flow],
+        };
+        let of_link = |link| quantities.iter().map(move |&quantity| Entry { link, quantity });
+        let entries = (0..17).map(LinkId).flat_map(of_link).collect();
+        Self { entries, key: hash([key, kind as u64]) }
+    }
+}
+
+impl Measured for Sensor {
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn write(&self, sample: Sample, values: &mut [f32], weights: &mut [f32]) {
+        let Step(last) = sample.last;
+        for (place, (value, weight)) in values.iter_mut().zip(weights).enumerate() {
+            let draw =
+                |n| unit(hash([self.key, last as u64, u64::from(sample.view.0), place as u64, n]));
+            let missing = draw(0) < 0.25;
+            (*value, *weight) = if missing { (0.0, 0.0) } else { (20.0 * draw(1), 0.1 + draw(2)) };
+        }
+    }
+}

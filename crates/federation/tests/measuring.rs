@@ -1,0 +1,276 @@
+//! What host and guests agree on before guests measure, and what is refused.
+
+#[path = "simulation/toy.rs"]
+#[allow(dead_code, reason = "the simulation uses the rest")]
+mod toy;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use estimator::{Entry, Quantity};
+use federation::guest::GuestSettings;
+use federation::ledger::MemorySink;
+use federation::message::parts::{Embedding, HeldSteps, Text, Values};
+use federation::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, Welcome};
+use federation::{
+    Absent, Compression, Event, Guest, GuestEnd, Host, HostSettings, Kind, Layout, Ledger,
+    Measurements, Measures, Measuring, MemoryStore, Now, PartyError, PartyId, Plan, RunId, Shares,
+    Timing, ToGuest, ToHost,
+};
+use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
+use traffic::{LinkId, Step};
+
+type HostOf = Host<ToyHost, MemoryStore>;
+
+fn id(name: &str) -> PartyId {
+    PartyId::new(name).expect("a name")
+}
+
+fn at(seconds: u64) -> Now {
+    let time = Duration::from_secs(seconds);
+    Now { monotonic: time, unix: time }
+}
+
+fn terms() -> Terms {
+    Terms {
+        network_hash: Text::of("sha256:aa"),
+        step_s: 10.0,
+        origin_s: 0.0,
+        window: 9,
+        compression: Compression::None,
+    }
+}
+
+fn new_host(store: MemoryStore, measuring: Measuring) -> HostOf {
+    let settings = HostSettings {
+        party: id("host"),
+        guests: [(id("a"), WIDTH as u32)].into(),
+        software: Text::of("test"),
+        run: RunId(1),
+        terms: terms(),
+        subject: Text::of("test"),
+        plan: measured_plan(),
+        measuring,
+        samples: viewed_samples(),
+        shuffle: false,
+        patience: 5,
+        absent: Absent::Wait,
+        timing: Timing::default(),
+    };
+    let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
+    let make = Box::new(|_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
+    Host::new(settings, make, store, ledger, at(0)).expect("a host")
+}
+
+fn usual() -> Measuring {
+    Measuring { links: 3, counted: Some(8.0) }
+}
+
+fn hello(measures: Measures) -> ToHost {
+    ToHost::Hello(Box::new(Hello {
+        protocol: PROTOCOL,
+        software: Text::of("test"),
+        party: id("a"),
+        session: 1,
+        greeting: 1,
+        terms: terms(),
+        held: HeldSteps::of((0..10).map(Step)).expect("steps"),
+        width: WIDTH as u32,
+        measures,
+        standing: Standing::default(),
+    }))
+}
+
+/// Why the host refuses a guest.
+fn refusal(measures: Measures, measuring: Measuring) -> String {
+    let mut host = new_host(MemoryStore::default(), measuring);
+    let out = host.handle(at(1), &id("a"), hello(measures));
+    let told = out.iter().map(|(_, message)| message.message().kind()).collect::<Vec<_>>();
+    assert_eq!(told, ["refuse"]);
+    let refused = host.take_events().into_iter().find_map(|event| match event {
+        Event::Refused(_, reason) => Some(reason.as_str().to_owned()),
+        _ => None,
+    });
+    refused.expect("a reason")
+}
+
+fn without(kind: Kind) -> Layout {
+    let others: BTreeSet<Kind> = measures().layout.kinds().filter(|other| *other != kind).collect();
+    measures().layout.of(&others)
+}
+
+#[test]
+fn a_guest_that_does_not_measure_what_is_asked_for_is_refused() {
+    let reason = refusal(Measures { layout: without(Kind::Speeds), ..measures() }, usual());
+    assert!(reason.contains("measurements: found held-out, expected speeds, held-out"), "{reason}");
+    let reason = refusal(Measures::default(), usual());
+    assert!(reason.contains("folds: found 0, expected 2 or more"), "{reason}");
+    let reason = refusal(measures(), Measuring { links: 2, ..usual() });
+    assert!(reason.contains("it measures link 2 of 2"), "{reason}");
+}
+
+#[test]
+fn a_share_that_is_none_is_refused() {
+    let reason = refusal(Measures { passages: None, ..measures() }, usual());
+    assert!(reason.contains("share of the traffic: found no number"), "{reason}");
+    let reason = refusal(measures(), Measuring { counted: Some(1.0), ..usual() });
+    assert!(reason.contains("expected some, and no more than these count: 1.000"), "{reason}");
+    let reason = refusal(measures(), Measuring { counted: None, ..usual() });
+    assert!(reason.contains("share of the traffic"), "{reason}");
+    let reason = refusal(Measures { passages: Some(0.0), ..measures() }, usual());
+    assert!(reason.contains("share of the traffic"), "{reason}");
+}
+
+/// Its share and the total, in the welcome; and the plan that asks.
+#[test]
+fn a_guest_hears_its_share() {
+    let welcome = welcome(usual());
+    assert_eq!(welcome.plan.shares, Some(Shares { own: 0.25, all: 0.25 }));
+    assert_eq!((welcome.plan.segment, &welcome.plan.measured), (2, &measured_plan().measured));
+}
+
+fn welcome(measuring: Measuring) -> Welcome {
+    let mut host = new_host(MemoryStore::default(), measuring);
+    let out = host.handle(at(1), &id("a"), hello(measures()));
+    let ToGuest::Welcome(welcome) = out[0].1.message() else { unreachable!("{out:?}") };
+    (**welcome).clone()
+}
+
+fn new_guest(measures: Measures) -> Guest<ToyGuest, MemoryStore> {
+    let settings = GuestSettings {
+        party: id("a"),
+        host: id("host"),
+        software: Text::of("test"),
+        session: 1,
+        terms: terms(),
+        subject: Text::of("test"),
+        held: HeldSteps::of((0..10).map(Step)).expect("steps"),
+        width: WIDTH as u32,
+        measures,
+        timing: Timing::default(),
+    };
+    let ledger = Ledger::in_memory(&MemorySink::default(), &id("a")).expect("a ledger");
+    let make = Box::new(|_: &_| Ok(ToyGuest::new(&id("a"))));
+    Guest::new(settings, make, MemoryStore::default(), ledger, at(0)).expect("a guest")
+}
+
+/// A guest gives nothing that it has not announced, whatever the host says.
+#[test]
+fn a_host_that_asks_for_more_than_was_announced_gets_nothing() {
+    let told = welcome(usual());
+    let more = |plan: Plan| ToGuest::Welcome(Box::new(Welcome { plan, ..told.clone() }));
+    let cases = [
+        (Measures { layout: without(Kind::HeldOut), ..measures() }, told.plan.clone(), "held-out"),
+        (measures(), Plan { shares: None, ..told.plan.clone() }, "share"),
+    ];
+    for (measures, plan, expected) in cases {
+        let mut guest = new_guest(measures);
+        let out = guest.handle(at(1), more(plan));
+        assert_eq!(out.iter().map(|m| m.message().kind()).collect::<Vec<_>>(), ["leave"]);
+        let Some(GuestEnd::Stopped(PartyError::PeerMisbehaved { what, .. })) = guest.ended() else {
+            unreachable!("it must stop")
+        };
+        assert!(what.contains(expected), "{what}");
+    }
+}
+
+/// A guest embeds no view that its folds do not give.
+#[test]
+fn a_view_of_more_folds_than_there_are_is_refused() {
+    let mut host = new_host(MemoryStore::default(), usual());
+    let out = host.handle(at(1), &id("a"), hello(measures()));
+    let mut guest = new_guest(Measures { folds: 1, ..measures() });
+    // Some rounds are of the first view; then comes one of the second.
+    let mut to_guest: VecDeque<ToGuest> =
+        out.into_iter().map(|(_, message)| message.into_message()).collect();
+    let mut answered = 0;
+    while let Some(message) = to_guest.pop_front() {
+        for answer in guest.handle(at(1), message) {
+            answered += usize::from(answer.message().kind() == "measurements");
+            let out = host.handle(at(1), &id("a"), answer.into_message());
+            to_guest.extend(out.into_iter().map(|(_, message)| message.into_message()));
+        }
+    }
+    assert_eq!(answered, 2);
+    let Some(GuestEnd::Stopped(PartyError::PeerMisbehaved { what, .. })) = guest.ended() else {
+        unreachable!("{:?}", guest.ended())
+    };
+    assert!(what.contains("view 2 of a fleet of 1 folds"), "{what}");
+}
+
+fn asked() -> (HostOf, Exchange, usize) {
+    let mut host = new_host(MemoryStore::default(), usual());
+    let out = host.handle(at(1), &id("a"), hello(measures()));
+    let asked = out.iter().find_map(|(_, message)| match message.message() {
+        ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.samples().len())),
+        _ => None,
+    });
+    let (exchange, samples) = asked.expect("a question");
+    (host, exchange, samples)
+}
+
+fn measured(exchange: Exchange, purpose: Purpose, samples: usize, entries: usize) -> ToHost {
+    let ones = vec![1.0; samples * entries];
+    let measurements = Measurements::new(entries, ones.clone(), ones).expect("measurements");
+    ToHost::Measurements { exchange, purpose, measurements }
+}
+
+#[test]
+fn measurements_of_another_shape_round_or_purpose_are_refused() {
+    let (_, exchange, samples) = asked();
+    let next = Exchange { round: exchange.round.next(), ..exchange };
+    let wrong = [
+        measured(exchange, Purpose::Train, samples + 1, 3),
+        measured(exchange, Purpose::Train, samples, 2),
+        measured(exchange, Purpose::Validate, samples, 3),
+        measured(next, Purpose::Train, samples, 3),
+    ];
+    for message in wrong {
+        let (mut host, ..) = asked();
+        let out = host.handle(at(2), &id("a"), message);
+        let told: Vec<_> = out.iter().map(|(_, message)| message.message().kind()).collect();
+        assert_eq!(told, ["refuse"]);
+    }
+}
+
+/// A round ends when embedding and measurements are there, in whichever order, and each counts once.
+#[test]
+fn a_round_ends_when_both_parts_of_the_answer_are_there() {
+    let embedding = |exchange, samples| {
+        let values = Values::new(WIDTH, vec![0.5; samples * WIDTH]).expect("values");
+        ToHost::Embedding { exchange, purpose: Purpose::Train, embedding: Embedding(values) }
+    };
+    for measured_first in [false, true] {
+        let (mut host, exchange, samples) = asked();
+        let mut parts =
+            [embedding(exchange, samples), measured(exchange, Purpose::Train, samples, 3)];
+        if measured_first {
+            parts.reverse();
+        }
+        let [first, second] = parts;
+        assert!(host.handle(at(2), &id("a"), first.clone()).is_empty());
+        assert!(host.handle(at(2), &id("a"), first).is_empty());
+        let out = host.handle(at(2), &id("a"), second);
+        let told: Vec<_> = out.iter().map(|(_, message)| message.message().kind()).collect();
+        assert_eq!(told, ["gradient", "ask"]);
+    }
+}
+
+/// A run goes on only with the same entries.
+#[test]
+fn other_measurements_than_when_the_run_began_are_refused() {
+    let store = MemoryStore::default();
+    let mut host = new_host(store.clone(), usual());
+    host.handle(at(1), &id("a"), hello(measures()));
+    drop(host);
+    let mut host = new_host(store, usual());
+    let entry = Entry { link: LinkId(2), quantity: Quantity::Density };
+    let mut kinds: std::collections::BTreeMap<_, _> = measures().layout.into();
+    kinds.insert(Kind::HeldOut, vec![entry]);
+    let other = Measures { layout: Layout::new(kinds).expect("a layout"), ..measures() };
+    host.handle(at(2), &id("a"), hello(other));
+    let refused = host.take_events().into_iter().any(|event| {
+        matches!(event, Event::Refused(_, why) if why.as_str().contains("when the run began"))
+    });
+    assert!(refused);
+}
