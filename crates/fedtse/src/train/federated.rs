@@ -107,8 +107,7 @@ pub fn train(
     (learning, physics): (Learning, &PhysicsOptions),
     options: &FederationOptions,
     windows: &[Step],
-    watch: Watch,
-    keep: Option<&Path>,
+    (watch, keep): (Watch, Option<&Path>),
     bar: &ProgressBar,
 ) -> Result<Fitted> {
     let each = if learning.is_held_out() { FOLDS } else { 1 };

@@ -307,7 +307,8 @@ impl Task {
             Kind::Federated(party, learning) => {
                 let (plan, options) = (self.plan(party), &self.federation);
                 let loss = (learning, &self.physics);
-                return federated::train(study, &plan, loss, options, windows, watch, keep, bar);
+                let kept = (watch, keep);
+                return federated::train(study, &plan, loss, options, windows, kept, bar);
             }
             Kind::HeldOut(party) => {
                 return held_out::train(study, self.plan(party), windows, bar);
