@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    HostStudy, LoopData, Measured, MeasurementTable, PhysicsInformed, Recipe, Sample, View,
-    ctm_of_counts, train_span,
+    HostStudy, LoopData, Measured, MeasurementTable, PhysicsInformed, Recipe, SYSTEMATIC, Sample,
+    View, ctm_of_counts, train_span,
 };
 use federation::fedbcd::{HostLoss, Sources, entries};
 use federation::{Agreed, Kind, ModelFailure};
@@ -39,7 +39,7 @@ pub enum Learning {
     PiK,
     /// What guests hold out of their fleets.
     Hf,
-    /// The same, loop flow and a traffic model.
+    /// The same, their queues, loop flow and a traffic model.
     PiHf,
 }
 
@@ -61,13 +61,19 @@ impl Learning {
             Learning::Pi => [Kind::Queues, Kind::Speeds].into(),
             Learning::PiV => [Kind::Speeds].into(),
             Learning::PiK => [Kind::Queues].into(),
-            Learning::Hf | Learning::PiHf => [Kind::HeldOut].into(),
+            Learning::Hf => [Kind::HeldOut].into(),
+            Learning::PiHf => [Kind::HeldOut, Kind::Queues].into(),
         }
     }
 
     /// Whether guests hold out part of their fleets.
     pub fn is_held_out(self) -> bool {
         self.kinds().contains(&Kind::HeldOut)
+    }
+
+    /// How far what errs alike each time is trusted.
+    fn trust(self) -> f64 {
+        if self.is_held_out() { SYSTEMATIC } else { 1.0 }
     }
 
     /// Whether a traffic model belongs to it.
@@ -108,6 +114,7 @@ impl LossOptions {
         let mut parties = entries(&agreed.layouts);
         if self.learning != Learning::Hf {
             let flows = MeasurementTable::loop_flows(loops, &train_span(&windows.split().train));
+            let flows = flows.trusted(self.learning.trust());
             parties.insert(HOST.to_owned(), flows.entries().to_vec());
             own.insert(HOST.to_owned(), Box::new(flows));
         }
@@ -116,7 +123,7 @@ impl LossOptions {
             let rate = self.learn_physics.then_some(DIAGRAM_RATE);
             let physics =
                 ctm_of_counts(windows.timeline(), &movements.turned, &movements.left, rate);
-            Some(physics.map_err(|error| failed(&error))?)
+            Some(physics.map_err(|error| failed(&error))?.trusted(self.learning.trust()))
         } else {
             None
         };

@@ -7,6 +7,7 @@ use estimator::{
     SomeLabels, Study, calibrated_ctm,
 };
 use indicatif::ProgressBar;
+use sensing::whole_name;
 use traffic::Step;
 
 use super::fit::{Fitted, Training};
@@ -67,8 +68,7 @@ pub fn train(
     let Measured { speeds, held_out, .. } = measured;
     let queues = match fleets.first().filter(|_| measured.queues) {
         Some(fleet) => {
-            // Parts of a fleet are named after it.
-            let whole = fleet.name().rsplit_once("-1of").map_or(fleet.name(), |(whole, _)| whole);
+            let whole = if held_out { whole_name(fleet.name()) } else { fleet.name() };
             let queues = QueueStates::read(study.folder(), whole, QueueKnowledge::Fleet)?;
             Some(MeasurementTable::queue_densities(&queues))
         }
