@@ -96,6 +96,9 @@ pub enum QueueStatesError {
     /// The features.
     #[error(transparent)]
     Features(#[from] FeaturesError),
+    /// Nothing to read.
+    #[error("fleets: found none, expected at least one")]
+    NoFleet,
     /// The trajectories.
     #[error(transparent)]
     Passages(#[from] PassagesError),
@@ -123,11 +126,25 @@ impl QueueStates {
         fleet: &str,
         knowledge: QueueKnowledge,
     ) -> Result<Self, QueueStatesError> {
+        Self::read_union(folder, &[fleet], knowledge)
+    }
+
+    /// The same of several fleets that have no vehicle in common, as one: the folds of a provider's fleet.
+    pub fn read_union(
+        folder: &Path,
+        fleets: &[&str],
+        knowledge: QueueKnowledge,
+    ) -> Result<Self, QueueStatesError> {
         let (timeline, features) = Timeline::read(folder)?;
         let timeline = Arc::new(timeline);
         let dataset = Dataset::open(folder)?;
-        let passages = read_passages(&dataset, features.manifest(), fleet)?;
-        let fleet = FleetData::read(Arc::clone(&timeline), &features, fleet)?;
+        let passages = read_passages(&dataset, features.manifest(), fleets)?;
+        let read = |fleet: &&str| FleetData::read(Arc::clone(&timeline), &features, fleet);
+        let parts = fleets.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let rate = parts.iter().map(FleetData::rate).sum();
+        let parts: Vec<&FleetData> = parts.iter().collect();
+        let fleet = FleetData::together(&parts, &fleets.join(", "), rate);
+        let fleet = fleet.ok_or(QueueStatesError::NoFleet)?;
         let loops = match knowledge {
             QueueKnowledge::Fleet => None,
             QueueKnowledge::FleetAndHost => Some(LoopData::read(Arc::clone(&timeline), &features)?),

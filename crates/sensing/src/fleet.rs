@@ -225,24 +225,6 @@ pub fn part_name(fleet: &str, part: usize, parts: usize) -> String {
     format!("{fleet}-{part}of{parts}")
 }
 
-/// The name of the fleet that a part belongs to; of what is no part, its own.
-///
-/// ```
-/// assert_eq!(sensing::whole_name(&sensing::part_name("fleet-20", 3, 8)), "fleet-20");
-/// assert_eq!(sensing::whole_name("fleet-20-1of2-3of8"), "fleet-20-1of2");
-/// assert_eq!(sensing::whole_name("profof-9"), "profof-9");
-/// ```
-pub fn whole_name(part: &str) -> &str {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    match part.rsplit_once('-') {
-        Some((whole, last)) => match last.split_once("of") {
-            Some((number, of)) if is_number(number) && is_number(of) => whole,
-            _ => part,
-        },
-        None => part,
-    }
-}
-
 /// A vehicle's number in [0, 1): uniform over names, fixed for a seed.
 pub fn draw(seed: u64, name: &str) -> f64 {
     // FNV-1a gathers the name, SplitMix64's finaliser spreads it: neighbouring names such as 17

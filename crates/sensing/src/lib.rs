@@ -33,7 +33,7 @@ pub use features::{
     FEATURES_FORMAT, FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry,
     LoopTable, MovementTable, ReportEntry, extract_dataset, make_features,
 };
-pub use fleet::{Fleet, FleetError, Fleets, draw, part_name, whole_name};
+pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
 pub use journey::{Breaks, LastSeen, SampleError, check_sample};
 pub use passages::{PassageCollector, PassagesError, read_passages};

@@ -36,21 +36,24 @@ pub enum PassagesError {
     },
 }
 
-/// The passages of one fleet of a dataset, by link, in order of entering: what its provider knows.
-/// Fleets are those of the features' manifest.
+/// The passages of some fleets of a dataset together, by link, in order of entering: what their provider
+/// knows. Fleets are those of the features' manifest.
 pub fn read_passages(
     dataset: &Dataset,
     features: &FeaturesManifest,
-    fleet: &str,
+    wanted: &[&str],
 ) -> Result<Vec<Vec<Passage>>, PassagesError> {
     let entries: Vec<(&str, f64)> =
         features.fleets.iter().map(|entry| (entry.name.as_str(), entry.rate)).collect();
     let fleets = Fleets::of_entries(&entries, features.fleet_seed, features.concentration)?;
-    let Some(wanted) = fleets.all().iter().position(|one| one.name == fleet) else {
-        let names: Vec<&str> = entries.iter().map(|&(name, _)| name).collect();
-        let (found, expected) = (fleet.to_owned(), names.join(", "));
-        return Err(PassagesError::NoFleet { found, expected });
+    let place = |name: &&str| {
+        let place = fleets.all().iter().position(|one| one.name == *name);
+        place.ok_or_else(|| {
+            let names: Vec<&str> = entries.iter().map(|&(name, _)| name).collect();
+            PassagesError::NoFleet { found: (*name).to_owned(), expected: names.join(", ") }
+        })
     };
+    let wanted = wanted.iter().map(place).collect::<Result<Vec<usize>, _>>()?;
     let network = dataset.network();
     let belongs = |sample: &VehicleSample| {
         dataset.vehicles().get(sample.vehicle).is_some_and(|vehicle| {
@@ -60,7 +63,8 @@ pub fn read_passages(
                 link: &network.link(sample.link).name,
                 time: Seconds::new(sample.time),
             };
-            fleets.contains(wanted, fleets.band_of(&seen))
+            let band = fleets.band_of(&seen);
+            wanted.iter().any(|&fleet| fleets.contains(fleet, band))
         })
     };
     let mut chosen: Vec<Option<bool>> = vec![None; dataset.vehicles().all().len()];

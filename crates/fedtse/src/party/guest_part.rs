@@ -19,7 +19,6 @@ use federation::message::parts::{HeldSteps, Text};
 use federation::{
     Compression, Kind, Layout, Measures, ModelFailure, Movements, PartyId, Plan, Shares,
 };
-use sensing::whole_name;
 use traffic::Step;
 
 use super::trained::Trained;
@@ -196,11 +195,9 @@ fn measuring(
         let table = match (kind, &fleets[..]) {
             (Kind::Speeds, [fleet]) => MeasurementTable::fleet_speeds(fleet),
             (Kind::Queues, folds) => {
-                let fleet = match folds {
-                    [fleet] => fleet.name(),
-                    folds => whole_name(folds[0].name()),
-                };
-                let states = QueueStates::read(folder, fleet, QueueKnowledge::Fleet)?;
+                // Its own vehicles and no others: whatever its folds are called, those of all of them.
+                let names: Vec<&str> = folds.iter().map(FleetData::name).collect();
+                let states = QueueStates::read_union(folder, &names, QueueKnowledge::Fleet)?;
                 // Beside a held-out fold, what errs alike each time counts less.
                 let trust = if kinds.contains(&Kind::HeldOut) { SYSTEMATIC } else { 1.0 };
                 MeasurementTable::queue_densities(&states).trusted(trust)
@@ -240,3 +237,6 @@ pub fn terms(timeline: &Timeline, compression: Compression) -> Terms {
         compression,
     }
 }
+
+#[cfg(test)]
+mod tests;

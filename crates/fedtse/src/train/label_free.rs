@@ -3,11 +3,10 @@
 use anyhow::Result;
 use clap::Args;
 use estimator::{
-    LabelFreeStudy, MeasurementTable, Measures, NeuralPlan, QueueKnowledge, QueueStates,
+    FleetData, LabelFreeStudy, MeasurementTable, Measures, NeuralPlan, QueueKnowledge, QueueStates,
     SomeLabels, Study, calibrated_ctm,
 };
 use indicatif::ProgressBar;
-use sensing::whole_name;
 use traffic::Step;
 
 use super::fit::{Fitted, Training};
@@ -66,13 +65,15 @@ pub fn train(
 ) -> Result<Fitted> {
     let (loops, fleets) = (study.loops(), study.fleets());
     let Measured { speeds, held_out, .. } = measured;
-    let queues = match fleets.first().filter(|_| measured.queues) {
-        Some(fleet) => {
-            let whole = if held_out { whole_name(fleet.name()) } else { fleet.name() };
-            let queues = QueueStates::read(study.folder(), whole, QueueKnowledge::Fleet)?;
+    // Folds of one fleet are as many fleets here, and together tell its queues.
+    let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
+    let queues = match &names[..] {
+        [first, ..] if measured.queues => {
+            let own = if held_out { &names[..] } else { &[*first][..] };
+            let queues = QueueStates::read_union(study.folder(), own, QueueKnowledge::Fleet)?;
             Some(MeasurementTable::queue_densities(&queues))
         }
-        None => None,
+        _ => None,
     };
     let segment = usize::from(options.segment.unwrap_or(SEGMENT));
     let (batch, target) = (plan.recipe.batch, plan.target);
