@@ -44,8 +44,9 @@ pub struct TrainArguments {
     /// Penetration rates in percent; a fleet of each must be among the features
     #[arg(long, value_delimiter = ',', default_values_t = [20.0, 40.0, 60.0, 80.0])]
     rate: Vec<f64>,
-    /// What is estimated: states of single steps, or their means over 60 s
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Target::Raw, Target::Smooth])]
+    /// What is estimated: states of single steps, or their means over 60 s; both unless given, but
+    /// raw alone for the methods that learn from measurements of single steps
+    #[arg(long, value_enum, value_delimiter = ',')]
     target: Vec<Target>,
     /// Model of the neural estimators
     #[arg(long, value_enum, default_value_t = Arch::Link)]
@@ -142,10 +143,26 @@ struct Row {
     intervals: Vec<Coverage>,
 }
 
+impl TrainArguments {
+    /// The targets asked for, or all that the method has.
+    fn targets(&self) -> Result<Vec<TargetKind>> {
+        let kinds = [TargetKind::Raw, TargetKind::Smooth];
+        if self.target.is_empty() {
+            return Ok(kinds.into_iter().filter(|&kind| self.method.has_target(kind)).collect());
+        }
+        let targets = self.target.iter().map(|&target| {
+            let kind = target.into();
+            self.method.check_target(kind).map(|()| kind)
+        });
+        targets.collect()
+    }
+}
+
 pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
+    let targets = arguments.targets()?;
     if let Some(out) = &arguments.out {
         ensure!(
-            arguments.method.is_kept() && arguments.rate.len() == 1 && arguments.target.len() == 1,
+            arguments.method.is_kept() && arguments.rate.len() == 1 && targets.len() == 1,
             "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one --rate and one --target"
         );
         // A federated run that is finished is read again: its parties know that they are.
@@ -166,8 +183,8 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
             study = study.context(need);
         }
         let study = study?;
-        for &target in &arguments.target {
-            rows.push(fit(arguments, &study, rate, target.into())?);
+        for &target in &targets {
+            rows.push(fit(arguments, &study, rate, target)?);
         }
     }
     if json {

@@ -135,7 +135,7 @@ fn a_guest_may_have_another_sub_model_and_give_fewer_numbers() {
 }
 
 #[test]
-fn queue_profiles_need_no_truth() {
+fn queue_profiles_are_better_than_scale_up() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     ok(&["simulate", "--minutes", "40", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
@@ -150,6 +150,46 @@ fn queue_profiles_need_no_truth() {
     assert!(qest.is_finite() && with_host.is_finite() && qest != with_host);
     // Found: 5.7 against 4.4 and 4.0 veh/km/lane; the simulation is the same on every machine.
     assert!(qest < scaled && with_host < scaled, "{scaled} {qest} {with_host}");
+
+    // What learns from measurements of single steps tells single steps, and only them.
+    let train = ["train", "--data", text(&data), "--method", "tse-pi-p", "--rate", "50"];
+    let rows = ok_json(&[&train[..], &["--epochs", "1"]].concat());
+    let rows = rows.as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]["target"]), (1, &"raw".into()));
+}
+
+#[test]
+fn means_over_a_minute_are_refused_where_they_are_not_learned() {
+    let methods = [
+        "fedtse-pi",
+        "fedtse-pi-v",
+        "fedtse-pi-k",
+        "fedtse-hf",
+        "fedtse-pi-hf",
+        "oracle-pi",
+        "oracle-pi-v",
+        "oracle-pi-k",
+        "oracle-pi-hf",
+        "tse-pi-p",
+    ];
+    let train = |method| {
+        let target = ["--target", "raw,smooth"];
+        refused(&[&["train", "--data", "nowhere", "--method", method][..], &target].concat())
+    };
+    for method in methods {
+        let error = train(method);
+        let expected = format!("--target: found smooth, expected raw: {method} learns");
+        assert!(error.contains(&expected), "{error}");
+    }
+    // The others are stopped by the data that is not there.
+    for method in ["hf", "hf-cell", "qest", "qest-f", "ukf", "scale-up", "ridge", "fedtse"] {
+        let error = train(method);
+        assert!(error.contains("nowhere") && !error.contains("--target"), "{error}");
+    }
+    for what in ["table5", "table6", "fig-pi-rate", "fig-pi-estimates"] {
+        let error = refused(&["reproduce", what, "--target", "smooth"]);
+        assert!(error.contains("--target: found smooth, expected raw"), "{what}: {error}");
+    }
 }
 
 #[test]

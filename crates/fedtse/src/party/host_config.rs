@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use estimator::{Architecture, NeuralPlan, Party, Seat, TargetKind, whole_batch};
 use federation::grpc::tls;
 use federation::{
@@ -122,6 +122,7 @@ pub struct Prepared {
 impl Config {
     /// Reads identity and data.
     pub fn prepare(&self, folder: &Path) -> Result<Prepared> {
+        self.check_target()?;
         let (identity, authority) = self.identity.read(folder)?;
         let name = own_name(identity.card())?;
         let tls = tls::host_side(identity, &authority)?;
@@ -130,6 +131,16 @@ impl Config {
         let seats = self.seats();
         let settings = self.settings(&name, &part, &seats)?;
         Ok(Prepared { name, tls, part, seats, settings })
+    }
+
+    /// What guests measure is of single steps, and so is what is learned from it.
+    fn check_target(&self) -> Result<()> {
+        let labels = self.training.method == Learning::Labels;
+        ensure!(
+            labels || self.data.target == TargetKind::Raw,
+            "data.target: found \"smooth\", expected \"raw\" with a training.method other than \"labels\""
+        );
+        Ok(())
     }
 
     fn neural_plan(&self) -> NeuralPlan {
@@ -223,6 +234,23 @@ mod tests {
         assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
         assert_eq!(long.compression, short.compression);
         assert_eq!((long.method, long.segment), (short.method, short.segment));
+    }
+
+    #[test]
+    fn means_over_a_minute_are_learned_from_labels_alone() {
+        let with = |target: &str, method: &str| {
+            let text = EXAMPLE
+                .replace("target = \"smooth\"", &format!("target = \"{target}\""))
+                .replace("method = \"labels\"", &format!("method = \"{method}\""));
+            let config: Config = toml::from_str(&text).unwrap();
+            config.prepare(Path::new("nowhere")).err().unwrap().to_string()
+        };
+        for method in ["hf", "pi", "pi-v", "pi-k", "pi-hf"] {
+            let error = with("smooth", method);
+            assert!(error.contains("data.target: found \"smooth\""), "{method}: {error}");
+            assert!(!with("raw", method).contains("data.target"), "{method}");
+        }
+        assert!(!with("smooth", "labels").contains("data.target"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use estimator::{Architecture, TargetKind};
 
@@ -170,6 +170,12 @@ impl ReproduceArguments {
             plan.rows.retain(|row| row.architecture.is_none_or(|one| one == arch));
         }
         ensure!(!plan.rows.is_empty(), "--only: {} has no such row", plan.name);
+        for &target in &self.target {
+            for row in &plan.rows {
+                let Estimator::Own(method) = row.estimator else { continue };
+                method.check_target(target.into()).with_context(|| plan.name)?;
+            }
+        }
         Ok(plan)
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::ValueEnum;
 use estimator::{
     Architecture, Estimates, FilteredStates, GuestPlan, NeuralPlan, NeuralStudy, Party,
@@ -219,6 +219,28 @@ impl Method {
         }
     }
 
+    /// Whether it estimates this: measurements and traffic models are of single steps, and what is
+    /// learned from them is too.
+    pub fn has_target(self, target: TargetKind) -> bool {
+        let of_steps = match self.kind() {
+            Kind::LabelFree(..) => true,
+            Kind::Federated(_, learning) => learning != Learning::Labels,
+            _ => false,
+        };
+        target == TargetKind::Raw || !of_steps
+    }
+
+    /// Refuses a target that it does not estimate.
+    pub fn check_target(self, target: TargetKind) -> Result<()> {
+        let name = self.to_possible_value();
+        ensure!(
+            self.has_target(target),
+            "--target: found smooth, expected raw: {} learns from measurements of single steps",
+            name.as_ref().map_or("this method", |value| value.get_name())
+        );
+        Ok(())
+    }
+
     /// Whether `--out` keeps what it has learned.
     pub fn is_kept(self) -> bool {
         matches!(self.kind(), Kind::Neural(_) | Kind::Federated(_, Learning::Labels))
@@ -290,6 +312,7 @@ impl Task {
         keep: Option<&Path>,
         bar: &ProgressBar,
     ) -> Result<Fitted> {
+        self.method.check_target(self.target)?;
         let estimates = match self.method.kind() {
             Kind::ScaleUp => scale_up(study, self.target, windows),
             Kind::Filter => {
