@@ -2,7 +2,11 @@
 //!
 //! The method of Canonne, Kamath and Steinke (2020): a discrete Laplace draw, accepted with a probability
 //! exp(−γ) for a rational γ, which needs whole numbers only. No floating point comes near the noise, so its
-//! low bits tell nothing. The time depends on the draws that are thrown away, not on the one that is kept.
+//! low bits tell nothing.
+//!
+//! **The time of a draw depends on the number that is drawn**: loops run as often as it is large. So nobody else
+//! may be able to time a draw: noise is drawn once, offline, before any exchange, and stored
+//! ([`NoisedVector`](super::NoisedVector)); never in answer to a message.
 
 use thiserror::Error;
 
@@ -16,6 +20,16 @@ pub enum NoiseError {
     Sigma {
         /// What was found.
         found: f64,
+    },
+    /// A number that an account cannot be made of.
+    #[error("{what}: found {found}, expected {expected}")]
+    Argument {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        found: f64,
+        /// What can be asked about.
+        expected: &'static str,
     },
     /// A budget that is none.
     #[error(
