@@ -115,7 +115,7 @@ impl GuestCard {
 }
 
 /// `f64::max` would make a road without vehicles of NaN.
-fn not_negative(value: f64) -> f64 {
+pub(crate) fn not_negative(value: f64) -> f64 {
     if value.is_nan() { value } else { value.max(0.0) }
 }
 

@@ -123,16 +123,16 @@ impl HeldOutEstimator {
         Ok(answers)
     }
 
-    /// Of totals, the unseen part, scaled up: `M = (N − S)/(1 − s)`.
+    /// Of totals, the unseen part, scaled up.
     fn take_off_seen(&self, seen: &FleetData, windows: &[Step], totals: &mut [LinkState]) {
         let network = seen.timeline().network();
         let of_window = |&last| network.link_ids().map(move |link| (last, link));
         let boxes = windows.iter().flat_map(of_window);
         let steps = averaged_steps(self.card.plan.target, seen.timeline().step());
-        let (share, unseen) = (self.rates.seen(), 1.0 - self.rates.seen());
+        let share = self.rates.seen();
         for (state, (last, link)) in totals.iter_mut().zip(boxes) {
             let own = trailing_state(seen, last, steps, link);
-            let rest = |total: f64, seen: f64| ((total - share * seen) / unseen).max(0.0);
+            let rest = |total: f64, seen: f64| self.rates.unseen_of(total, share * seen);
             state.density = VehPerKmLane::new(rest(state.density.get(), own.density.get()));
             state.flow = VehPerMinLane::new(rest(state.flow.get(), own.flow.get()));
         }

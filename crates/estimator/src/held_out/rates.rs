@@ -19,6 +19,7 @@
 //! ```
 
 use super::error::HeldOutError;
+use crate::card::not_negative;
 
 /// Shares of the traffic that a fleet and its folds hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,10 +80,16 @@ impl FoldRates {
         squares * (1.0 - self.fleet) / (self.held_out() * (1.0 - self.seen()))
     }
 
+    /// The unseen part, scaled up, of a box's total, `M = (N − S)/(1 − s)`. Less than nothing where the
+    /// total is estimated too low: a mean of several has no bias only if they stay as they are.
+    pub fn unseen_of(&self, total: f64, seen: f64) -> f64 {
+        (total - seen) / (1.0 - self.seen())
+    }
+
     /// The estimate of a box's total: what the whole fleet sees and, for the rest, the unseen part
-    /// (scaled up) as estimated from each choice of folds.
+    /// (scaled up) as estimated from each choice of folds, no less than nothing in the mean.
     pub fn estimate(&self, whole: f64, unseen: &[f64]) -> f64 {
         let mean = unseen.iter().sum::<f64>() / unseen.len().max(1) as f64;
-        whole + (1.0 - self.fleet) * mean
+        whole + (1.0 - self.fleet) * not_negative(mean)
     }
 }

@@ -42,6 +42,26 @@ proptest! {
         prop_assert!((found - expected).abs() <= 1e-9, "{found} {expected}");
     }
 
+    /// Totals that are estimated too low from one choice of folds and too high from another by as much
+    /// lead to the estimate of those that are right: nothing is cut off before the mean.
+    #[test]
+    fn errors_of_several_choices_cancel(
+        fleet in 0.01f64..=1.0,
+        unseen in 0.0f64..50.0,
+        error in 0.0f64..500.0,
+        whole in 0.0f64..500.0,
+    ) {
+        let rates = FoldRates::new(fleet, 2)?;
+        let (seen, total) = (whole / 2.0, whole / 2.0 + unseen);
+        let of = |total: f64| rates.unseen_of(total, seen);
+        let right = rates.estimate(whole, &[of(total), of(total)]);
+        let found = rates.estimate(whole, &[of(total - error), of(total + error)]);
+        // Rounding of a few operations on numbers below 1,500 over 1 − s ≥ 1/2.
+        prop_assert!((found - right).abs() <= 1e-9, "{found} {right}");
+        // In the mean too there is no less than nothing.
+        prop_assert!(rates.estimate(whole, &[of(total - error), of(seen - error)]) >= whole);
+    }
+
     /// Labels of total and of unseen part differ by what is seen and by a factor, and so do their
     /// variances; with vehicles that all count 1 it is the binomial one.
     #[test]
