@@ -109,6 +109,47 @@ fn only_neighbours_in_time_are_tied_by_physics() {
     assert_eq!(loss(&mut free, [1; 3], [60, 61, 62]), 0.0);
 }
 
+/// What the traffic model itself does has no physics loss, and with signals of another phase it has.
+#[test]
+fn the_models_own_course_has_no_loss() {
+    let physics = ctm_physics();
+    let model = &*physics.model;
+    let (mut inputs, mut memory) = (physics::Inputs::free(model), model.memory());
+    let (mut state, mut next) = (vec![0.0; model.state_len()], vec![0.0; model.state_len()]);
+    let mut densities: Vec<f64> =
+        some(LINKS, 6).iter().map(|u| 50.0 + 40.0 * f64::from(*u)).collect();
+    let mut y = Vec::new();
+    for step in 60..63 {
+        let mut advance = |begin: f64, next: &mut [f64]| {
+            let begin = Seconds::new(begin);
+            inputs.signals_from(&physics.signals, model, begin).expect("signals");
+            // The CTM's state is density alone.
+            model.lift(&densities, &[0.0; LINKS], &mut state).expect("a state");
+            let mut flows = vec![0.0; LINKS];
+            model.step(&state, &inputs, &mut memory, next, &mut flows).expect("a step");
+            flows
+        };
+        // Flow by the signals of the step, density by those from its middle on.
+        let flows = advance(10.0 * f64::from(step), &mut next);
+        advance(10.0 * f64::from(step) + 5.0, &mut next);
+        for (density, flow) in densities.iter().zip(&flows) {
+            y.push(((density - SCALES[0].mean) / SCALES[0].deviation) as f32);
+            y.push(((flow - SCALES[1].mean) / SCALES[1].deviation) as f32);
+        }
+        model.densities(&next, &mut densities).expect("densities");
+    }
+    let mut objective = objective(Some(physics));
+    let mut loss = |first: i64| {
+        let at = |later: i64| Sample { last: Step(first + later), view: View(0) };
+        let samples = [at(0), at(1), at(2)];
+        objective.judge(&samples, &MeasuredBatch::new(), &y, 0.0).unwrap()
+    };
+    // Numbers of up to 90 as f32 err by 1e-5; squared, over variances of 36, for 34 of them.
+    assert!(loss(60) < 1e-9, "{}", loss(60));
+    // 40 s later other lights are green: errors of about a deviation.
+    assert!(loss(64) > 1e-2, "{}", loss(64));
+}
+
 #[test]
 fn parameters_move_only_while_training_and_the_loss_falls() {
     let learned = |rate| {
