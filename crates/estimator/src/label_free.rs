@@ -82,7 +82,7 @@ impl LabelFreeStudy {
         loops: &LoopData,
         fleets: &[FleetData],
         split: &Split,
-        plan: NeuralPlan,
+        mut plan: NeuralPlan,
         measures: Measures,
         queues: Option<MeasurementTable>,
         segment: usize,
@@ -91,6 +91,8 @@ impl LabelFreeStudy {
             return Err(LabelFreeError::Guests(plan.guests.len()));
         };
         let span = train_span(&split.train);
+        // Batches are of whole segments; the schedule of learning rates counts them.
+        plan.recipe.batch = whole_batch(plan.recipe.batch, segment);
         let host = HostStudy::without_truth(loops, split, &plan)?;
         // Beside a fold, whose noise averages out over samples, what errs alike each time counts less.
         let trust = if measures.held_out { SYSTEMATIC } else { 1.0 };
@@ -214,9 +216,8 @@ impl LabelFreeRun {
         } else {
             data.train.clone()
         };
-        let batch = whole_batch(recipe.batch, data.segment);
         let Self { trainer, objective, gathered, x, y, dy } = self;
-        let train = trainer.pass(&order, batch, |trainer, batch, step| {
+        let train = trainer.pass(&order, recipe.batch, |trainer, batch, step| {
             let measured = gather(data, batch, gathered);
             let inputs = length(data.host.inputs(), &data.seen[..1]);
             x.resize(batch.len() * inputs, 0.0);

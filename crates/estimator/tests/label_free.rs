@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use estimator::{
-    Architecture, Estimates, FleetData, LabelFreeStudy, LoopData, Measured, MeasurementTable,
-    Measures, NeuralPlan, Party, Sample, Study, TargetKind, calibrated_ctm, train_span,
+    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData, Measured,
+    MeasurementTable, Measures, NeuralPlan, Party, Sample, Study, TargetKind, calibrated_ctm,
+    score, train_span,
 };
 use sensing::split;
 
@@ -74,6 +75,59 @@ fn the_loss_without_labels_falls() -> Fallible<()> {
         // A jam has 133 vehicles, capacity is below 30.
         assert!((0.0..200.0).contains(&density) && (0.0..60.0).contains(&flow), "{state:?}");
     }
+    Ok(())
+}
+
+#[test]
+fn batches_are_of_whole_segments_and_the_schedule_knows() -> Fallible<()> {
+    let loops = LoopData::open(data())?;
+    let fleets = [FleetData::open(data(), FLEET)?];
+    let split = split(loops.timeline().windows());
+    let measures = Measures { loops: true, speeds: true, held_out: false };
+    let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
+    plan.sizes.units = 4;
+    assert_eq!(plan.recipe.batch, 128);
+    for (segment, batch) in [(12, 120), (4, 128), (200, 200)] {
+        let plan = plan.clone();
+        let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, measures, None, segment)?;
+        // Of this the schedule of learning rates is made, and the batches are taken.
+        assert_eq!(data.card().plan.recipe.batch, batch, "segments of {segment}");
+    }
+    Ok(())
+}
+
+/// Nothing is trained, so that the first hour after the usual values tells all.
+#[test]
+fn the_filter_knows_more_than_the_mean_of_each_link() -> Fallible<()> {
+    let study = Study::open(data(), FLEET)?;
+    let split = study.split();
+    let states = FilteredStates::run(study.loops(), &study.fleets()[0], &study.train_span())?;
+    let links = study.targets().len();
+    let states_of = |steps: &[traffic::Step]| -> Estimates {
+        let of_step = |&step| study.targets().iter().map(move |&link| (step, link));
+        let truth = |(step, link)| study.target(TargetKind::Raw, step, link);
+        steps.iter().flat_map(of_step).map(truth).collect()
+    };
+    let truths = states_of(&split.test);
+    // The means of the very states that are estimated: what no one could know beforehand.
+    let mut means = vec![truths[0]; truths.len()];
+    for link in 0..links {
+        let own = || truths.iter().skip(link).step_by(links);
+        let count = own().count() as f64;
+        let density = own().map(|state| state.density.get()).sum::<f64>() / count;
+        let flow = own().map(|state| state.flow.get()).sum::<f64>() / count;
+        for mean in means.iter_mut().skip(link).step_by(links) {
+            mean.density = traffic::VehPerKmLane::new(density);
+            mean.flow = traffic::VehPerMinLane::new(flow);
+        }
+    }
+    let judged = |estimates: &Estimates| {
+        let score = score(&study, TargetKind::Raw, &split.test, estimates);
+        [score.density.rmse, score.flow.rmse]
+    };
+    let filtered = judged(&states.estimate(&study, TargetKind::Raw, &split.test));
+    let means = judged(&means);
+    assert!(filtered[0] < means[0] && filtered[1] < means[1], "{filtered:?} {means:?}");
     Ok(())
 }
 

@@ -76,7 +76,7 @@ pub fn train(
         _ => None,
     };
     let segment = usize::from(options.segment.unwrap_or(SEGMENT));
-    let (batch, target) = (plan.recipe.batch, plan.target);
+    let target = plan.target;
     let measures = Measures { loops: true, speeds, held_out };
     let data = LabelFreeStudy::new(loops, fleets, study.split(), plan, measures, queues, segment)?;
     let physics = if options.no_physics {
@@ -103,7 +103,7 @@ pub fn train(
     let training = Training {
         best_epoch: run.trainer.best_epoch().map(|epoch| epoch.number),
         epochs: run.trainer.history().len(),
-        exchanges: data.train().len().div_ceil(batch),
+        exchanges: data.train().len().div_ceil(data.card().plan.recipe.batch),
         rounds: None,
         bytes: None,
     };
