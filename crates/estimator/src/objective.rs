@@ -33,6 +33,11 @@ pub trait Objective {
         y: &[f32],
         total: f64,
     ) -> Result<f64, PassError>;
+
+    /// Whether there is anything to learn from with these measurements.
+    fn has_terms(&self, _measured: &MeasuredBatch<'_>) -> bool {
+        true
+    }
 }
 
 /// Labels of samples, in the model's own scale.

@@ -285,4 +285,9 @@ impl Objective for PhysicsInformed {
         let share = 1.0 / self.scales.len().max(1) as f64;
         Ok(self.losses.iter().fold(total, |total, loss| total + share * loss))
     }
+
+    fn has_terms(&self, measured: &MeasuredBatch<'_>) -> bool {
+        let mut weights = measured.values().flat_map(|readings| readings.weights);
+        self.physics.is_some() || self.labels.is_some() || weights.any(|weight| *weight > 0.0)
+    }
 }

@@ -89,6 +89,10 @@ pub struct EpochLosses {
     pub train: f64,
     /// Loss of the validation part after it.
     pub validation: f64,
+    /// Whether someone was away who was to measure for the validation: what is not measured is not in the
+    /// loss, which cannot be compared with others.
+    #[serde(default)]
+    pub partial: bool,
 }
 
 /// How far a run has come.
@@ -101,6 +105,12 @@ pub struct Progress {
     batches: u32,
     train_total: f64,
     validation_total: f64,
+    /// Batches of this epoch from which nothing could be learned.
+    #[serde(default)]
+    void: u32,
+    /// Whether something was missing in this epoch's validation.
+    #[serde(default)]
+    partial: bool,
     history: Vec<EpochLosses>,
 }
 
@@ -134,6 +144,8 @@ impl Course {
             batches: 0,
             train_total: 0.0,
             validation_total: 0.0,
+            void: 0,
+            partial: false,
             history: Vec::new(),
         };
         let samples = samples.in_segments(order.segment);
@@ -158,15 +170,17 @@ impl Course {
         &self.progress.history
     }
 
-    /// The epoch with the least validation loss so far; the first of equals.
+    /// The epoch with the least validation loss so far, of those that can be compared; the first of equals.
+    /// If all epochs are over and none can be compared, the last one: some weights must be kept.
     pub fn best(&self) -> Option<EpochLosses> {
         let mut best: Option<EpochLosses> = None;
-        for &epoch in &self.progress.history {
+        for &epoch in self.progress.history.iter().filter(|epoch| !epoch.partial) {
             if best.is_none_or(|best| epoch.validation < best.validation) {
                 best = Some(epoch);
             }
         }
-        best
+        let last = self.progress.history.last().filter(|last| last.number >= self.order.epochs);
+        best.or(last.copied())
     }
 
     /// Training exchanges done.
@@ -200,36 +214,44 @@ impl Course {
         (!taken.is_empty()).then_some((part, taken))
     }
 
-    /// A training exchange is done.
-    pub fn learned(&mut self, loss: f64) {
+    /// A training exchange is done; without a loss if there was nothing to learn from.
+    pub fn learned(&mut self, loss: Option<f64>) {
         self.progress.batches += 1;
-        self.progress.train_total += loss;
+        self.progress.void += u32::from(loss.is_none());
+        self.progress.train_total += loss.unwrap_or(0.0);
         self.advance();
         if self.next().is_none() {
             self.enter(Purpose::Validate);
         }
     }
 
-    /// A validation exchange is done, with this sum of losses in the epoch so far.
-    pub fn judged(&mut self, total: f64) -> Verdict {
+    /// A validation exchange is done, with this sum of losses in the epoch so far; partial if something that
+    /// was to be measured is not in it.
+    pub fn judged(&mut self, total: f64, partial: bool) -> Verdict {
         self.progress.validation_total = total;
+        self.progress.partial |= partial;
         self.advance();
         if self.next().is_some() {
             return Verdict::default();
         }
         let epoch = EpochLosses {
             number: self.progress.history.len() as u32 + 1,
-            train: self.progress.train_total / f64::from(self.progress.batches.max(1)),
+            train: self.progress.train_total
+                / f64::from((self.progress.batches - self.progress.void).max(1)),
             validation: total / self.samples.validation.len().max(1) as f64,
+            partial: self.progress.partial,
         };
-        let best = self.best().is_none_or(|best| epoch.validation < best.validation);
         self.progress.history.push(epoch);
-        self.progress.batches = 0;
+        (self.progress.batches, self.progress.void) = (0, 0);
         self.progress.train_total = 0.0;
         self.progress.validation_total = 0.0;
+        self.progress.partial = false;
         let best_epoch = self.best().map_or(0, |best| best.number);
-        let trained = epoch.number >= self.order.epochs
-            || epoch.number - best_epoch >= self.order.patience.max(1);
+        let best = best_epoch == epoch.number;
+        let since = &self.progress.history[best_epoch as usize..];
+        let worse = since.iter().filter(|epoch| !epoch.partial).count();
+        let trained =
+            epoch.number >= self.order.epochs || worse >= self.order.patience.max(1) as usize;
         self.enter(if trained { Purpose::Estimate } else { Purpose::Train });
         Verdict { best, trained, epoch: true }
     }

@@ -60,6 +60,9 @@ pub trait GuestModel: Send {
     /// All updates of an exchange, from the gradient of the last [`embed`](Self::embed).
     fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure>;
 
+    /// A training exchange from which there was nothing to learn: counts it, and updates nothing.
+    fn pass(&mut self);
+
     /// Embeds samples with the weights that would be kept, without dropout.
     fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure>;
 
@@ -82,9 +85,10 @@ pub trait GuestModel: Send {
 /// What the host learns from an exchange.
 #[derive(Debug)]
 pub struct Learned {
-    /// The loss before the update.
-    pub loss: f64,
-    /// For each guest that answered, the gradient of its embedding, before the update.
+    /// The loss before the update; none if there was nothing to learn from, and nobody updates.
+    pub loss: Option<f64>,
+    /// For each guest that answered, the gradient of its embedding, before the update; empty without a
+    /// loss.
     pub gradients: BTreeMap<PartyId, EmbeddingGradient>,
 }
 

@@ -4,6 +4,7 @@
 mod corridor;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use corridor::sensors::{From, HOST, Sensor};
 use corridor::{SEED, parties_that_learn, plan, recipe, shape, table};
@@ -12,7 +13,9 @@ use estimator::{
     segments,
 };
 use federation::fedbcd::{HELD_OUT, Windows};
-use federation::{Compression, LocalUpdates, Numbers, Plan, memory};
+use federation::message::parts::{Embedding, Values};
+use federation::model::{Answers, GuestModel, HostModel};
+use federation::{Compression, LocalUpdates, Numbers, PartyId, Plan, memory};
 use neural::{Adam, Layer, Learner, Noise};
 
 /// Without what is done to gradients of single parties, which is tested with labels.
@@ -194,5 +197,45 @@ fn held_out_fleets_train_as_if_all_data_were_in_one_place() {
         let (apart, together) = (apart(guests, From::HeldOut), together(guests, From::HeldOut));
         assert_eq!(apart.1, together.1, "losses of {guests} guests");
         assert!(apart.0 == together.0, "weights of {guests} guests");
+    }
+}
+
+/// Without what one guest holds out there is no sum and no loss, so that nobody's weights or moments move;
+/// with it there is, and they do.
+#[test]
+fn a_round_without_anything_to_learn_from_updates_nothing() {
+    let (mut host, mut guests) =
+        parties_that_learn(&shape(2), &plan_of(From::HeldOut), Compression::None, From::HeldOut);
+    memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
+    let mut host = host.into_model().expect("a model");
+    let guests = guests.into_iter().map(|(party, guest)| (party, guest.into_model().expect("one")));
+    let mut guests: BTreeMap<PartyId, _> = guests.collect();
+    let samples = &From::HeldOut.samples().train[..4];
+    let mut answers = Answers::default();
+    for (party, guest) in &mut guests {
+        let values = Values::new(guest.width(), guest.embed(samples).expect("numbers"));
+        let embedding = values.map(Embedding).expect("an embedding");
+        answers.embeddings.insert(party.clone(), Some(embedding));
+        answers.measured.insert(party.clone(), guest.measure(samples).expect("measurements"));
+    }
+    let mut lacking = answers.clone();
+    let absent = lacking.measured.pop_last().expect("two guests").0;
+    lacking.embeddings.insert(absent, None);
+
+    let state =
+        |checkpoint: neural::Checkpoint| checkpoint.to_bytes(Path::new("-")).expect("bytes");
+    let before = state(host.host_model().save());
+    let learned = host.learn(samples, &lacking).expect("a round");
+    assert!(learned.loss.is_none() && learned.gradients.is_empty());
+    assert!(state(host.host_model().save()) == before);
+    let learned = host.learn(samples, &answers).expect("a round");
+    assert!(learned.loss.is_some_and(|loss| loss > 0.0));
+    assert!(state(host.host_model().save()) != before);
+    for (party, guest) in &mut guests {
+        let before = state(guest.sub_model().save());
+        guest.pass();
+        assert!(state(guest.sub_model().save()) == before);
+        guest.learn(&learned.gradients[party]).expect("an update");
+        assert!(state(guest.sub_model().save()) != before);
     }
 }

@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use estimator::{Entry, Quantity};
 use federation::guest::GuestSettings;
-use federation::ledger::MemorySink;
+use federation::ledger::{MemorySink, Released};
 use federation::message::parts::{Embedding, HeldSteps, Text, Values};
-use federation::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, Welcome};
+use federation::message::{
+    Departure, Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, Welcome,
+};
 use federation::{
     Absent, Compression, Event, Guest, GuestEnd, Host, HostSettings, Kind, Layout, Ledger,
     Measurements, Measures, Measuring, MemoryStore, Now, PartyError, PartyId, Plan, RunId, Shares,
@@ -42,9 +44,19 @@ fn terms() -> Terms {
 }
 
 fn new_host(store: MemoryStore, measuring: Measuring) -> HostOf {
+    try_host(store, measuring, &["a"], Absent::Wait).expect("a host")
+}
+
+fn try_host(
+    store: MemoryStore,
+    measuring: Measuring,
+    guests: &[&str],
+    absent: Absent,
+) -> Result<HostOf, PartyError> {
+    let guests: Vec<PartyId> = guests.iter().map(|guest| id(guest)).collect();
     let settings = HostSettings {
         party: id("host"),
-        guests: [(id("a"), WIDTH as u32)].into(),
+        guests: guests.iter().map(|guest| (guest.clone(), WIDTH as u32)).collect(),
         software: Text::of("test"),
         run: RunId(1),
         terms: terms(),
@@ -54,12 +66,12 @@ fn new_host(store: MemoryStore, measuring: Measuring) -> HostOf {
         samples: viewed_samples(),
         shuffle: false,
         patience: 5,
-        absent: Absent::Wait,
+        absent,
         timing: Timing::default(),
     };
     let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
-    let make = Box::new(|_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
-    Host::new(settings, make, store, ledger, at(0)).expect("a host")
+    let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(guests.clone())));
+    Host::new(settings, make, store, ledger, at(0))
 }
 
 fn usual() -> Measuring {
@@ -67,11 +79,15 @@ fn usual() -> Measuring {
 }
 
 fn hello(measures: Measures) -> ToHost {
+    hello_of("a", 1, measures)
+}
+
+fn hello_of(party: &str, session: u64, measures: Measures) -> ToHost {
     ToHost::Hello(Box::new(Hello {
         protocol: PROTOCOL,
         software: Text::of("test"),
-        party: id("a"),
-        session: 1,
+        party: id(party),
+        session,
         greeting: 1,
         terms: terms(),
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
@@ -273,4 +289,53 @@ fn other_measurements_than_when_the_run_began_are_refused() {
         matches!(event, Event::Refused(_, why) if why.as_str().contains("when the run began"))
     });
     assert!(refused);
+}
+
+/// What the host asks next, of whomever.
+fn question(out: &[(PartyId, Released<ToGuest>)]) -> Option<(Exchange, Purpose, usize)> {
+    out.iter().find_map(|(_, message)| match message.message() {
+        ToGuest::Ask { exchange, purpose, batch } => {
+            Some((*exchange, *purpose, batch.samples().len()))
+        }
+        _ => None,
+    })
+}
+
+fn embedded((exchange, purpose, samples): (Exchange, Purpose, usize)) -> ToHost {
+    let values = Values::new(WIDTH, vec![0.5; samples * WIDTH]).expect("values");
+    ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }
+}
+
+/// Under `skip`, an epoch that was judged without what a guest measures is not the best one.
+#[test]
+fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
+    let mut host = try_host(MemoryStore::default(), usual(), &["a", "b"], Absent::Skip).unwrap();
+    let mut out = host.handle(at(1), &id("a"), hello_of("a", 1, measures()));
+    out.extend(host.handle(at(1), &id("b"), hello_of("b", 2, measures())));
+    let mut settled = Vec::new();
+    while let Some(asked @ (exchange, purpose, samples)) = question(&out) {
+        let first_epoch = exchange.round.0 <= 4;
+        let left = first_epoch && purpose == Purpose::Validate;
+        out = Vec::new();
+        for party in ["a", "b"] {
+            if party == "b" && left {
+                let departure = Departure::Stopped;
+                out.extend(host.handle(at(2), &id("b"), ToHost::Leave { session: 2, departure }));
+                continue;
+            }
+            out.extend(host.handle(at(2), &id(party), embedded(asked)));
+            out.extend(host.handle(at(2), &id(party), measured(exchange, purpose, samples, 3)));
+        }
+        let ends = out.iter().filter_map(|(_, message)| match message.message() {
+            ToGuest::Settled { best, .. } if purpose == Purpose::Validate => Some(*best),
+            _ => None,
+        });
+        settled.extend(ends.take(1));
+        if left {
+            out.extend(host.handle(at(3), &id("b"), hello_of("b", 3, measures())));
+        }
+    }
+    let partial: Vec<bool> = host.history().iter().map(|epoch| epoch.partial).collect();
+    assert_eq!(partial, [true, false]);
+    assert_eq!(settled, [false, true]);
 }

@@ -17,10 +17,10 @@ fn run(course: &mut Course, losses: &[f64]) -> Vec<(Purpose, Vec<i64>)> {
     while let Some((purpose, samples)) = course.next() {
         taken.push((purpose, samples.iter().map(|sample| sample.last.0).collect()));
         match purpose {
-            Purpose::Train => course.learned(1.0),
+            Purpose::Train => course.learned(Some(1.0)),
             Purpose::Validate => {
                 let loss = losses[course.history().len()];
-                course.judged(loss * 5.0);
+                course.judged(loss * 5.0, false);
             }
             Purpose::Estimate => course.estimated(),
         }
@@ -61,9 +61,9 @@ fn a_course_goes_on_from_its_progress() {
         let mut first = course(3, 9);
         for _ in 0..stop {
             match first.next().unwrap().0 {
-                Purpose::Train => first.learned(1.0),
+                Purpose::Train => first.learned(Some(1.0)),
                 Purpose::Validate => {
-                    first.judged(losses[first.history().len()] * 5.0);
+                    first.judged(losses[first.history().len()] * 5.0, false);
                 }
                 Purpose::Estimate => first.estimated(),
             }
@@ -100,4 +100,53 @@ fn segments_stay_whole() {
     first.sort_unstable();
     assert_eq!(first, [0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 8, 9]);
     assert_eq!([&taken[2].1[..], &taken[3].1[..]], [[10, 11, 12], [12, 13, 14]]);
+}
+
+/// One epoch of a validation in two blocks, with something missing in some of them.
+fn epoch(course: &mut Course, loss: f64, missing: [bool; 2]) -> Verdict {
+    while course.next().is_some_and(|(purpose, _)| purpose == Purpose::Train) {
+        course.learned(Some(1.0));
+    }
+    course.judged(0.0, missing[0]);
+    course.judged(loss * 5.0, missing[1])
+}
+
+/// A loss that lacks terms is small for that alone: it is neither the best nor a reason to stop.
+#[test]
+fn an_epoch_that_was_judged_in_part_counts_neither_way() {
+    let mut course = course(50, 2);
+    assert!(epoch(&mut course, 3.0, [false; 2]).best);
+    for missing in [[true, false], [false, true], [true; 2]] {
+        let verdict = epoch(&mut course, 0.0, missing);
+        assert_eq!((verdict.best, verdict.trained), (false, false), "{missing:?}");
+    }
+    assert_eq!(course.best().map(|best| best.number), Some(1));
+    assert!(epoch(&mut course, 2.0, [false; 2]).best);
+    assert!(!epoch(&mut course, 2.5, [false; 2]).trained);
+    assert!(!epoch(&mut course, 0.0, [true, false]).trained);
+    assert!(epoch(&mut course, 2.5, [false; 2]).trained);
+    assert_eq!(course.best().map(|best| best.number), Some(5));
+}
+
+/// Where no epoch can be compared with another, the last weights are kept, as all parties hear.
+#[test]
+fn without_any_whole_judgement_the_last_epoch_is_kept() {
+    let mut course = course(3, 1);
+    for number in 1..=3 {
+        let verdict = epoch(&mut course, 0.0, [true, false]);
+        assert_eq!((verdict.best, verdict.trained), (number == 3, number == 3));
+    }
+    assert_eq!(course.best().map(|best| (best.number, best.partial)), Some((3, true)));
+}
+
+/// The mean training loss is that of batches with one.
+#[test]
+fn batches_without_a_loss_are_not_in_the_mean() {
+    let mut course = course(3, 1);
+    course.learned(Some(4.0));
+    course.learned(None);
+    course.learned(Some(2.0));
+    epoch(&mut course, 1.0, [false; 2]);
+    assert_eq!(course.history()[0].train, 3.0);
+    assert_eq!(course.exchanges(), 3);
 }

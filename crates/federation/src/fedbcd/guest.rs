@@ -94,6 +94,10 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         Ok(())
     }
 
+    fn pass(&mut self) {
+        self.pace.exchanges += 1;
+    }
+
     fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
         self.infer(samples, M::infer)
     }

@@ -96,8 +96,13 @@ impl<D: Windows> HostModel for FedHost<D> {
         let (given, rate) = (given(&answers.embeddings), self.pace.rate());
         let gathered = Gathering::of(&self.loss.sources, samples, &answers.measured)?;
         let measured = gathered.batch();
+        let mut learned = Learned { loss: None, gradients: BTreeMap::new() };
+        if !self.loss.objective.has_terms(&measured) {
+            // An update would be decay and momentum alone.
+            self.pace.exchanges += 1;
+            return Ok(learned);
+        }
         self.model.begin_round();
-        let mut learned = Learned { loss: 0.0, gradients: BTreeMap::new() };
         for update in 0..self.pace.local.count {
             let noise = self.pace.noise(update);
             if update == 0 || self.pace.local.variant == LocalVariant::Recompute {
@@ -106,7 +111,7 @@ impl<D: Windows> HostModel for FedHost<D> {
                 let objective = self.loss.objective.as_mut();
                 let loss = self.model.train(&batch, objective, noise).map_err(failed)?;
                 if update == 0 {
-                    learned.loss = loss;
+                    learned.loss = Some(loss);
                     learned.gradients = self.gradients(&answers.embeddings)?;
                 }
             }

@@ -192,24 +192,28 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let measured = open.measured.remove(party).filter(|_| there);
             given.measured.extend(measured.map(|measured| (party.clone(), measured)));
         }
-        let OpenRound { exchange, purpose, batch, .. } = open;
+        let OpenRound { exchange, purpose, batch, measuring, .. } = open;
+        let layouts = self.card.as_ref().map(|card| &card.agreed.layouts);
+        let mut measure = layouts.into_iter().flat_map(BTreeMap::keys);
+        let partial = measuring && !measure.all(|party| given.measured.contains_key(party));
         let (samples, round) = (batch.samples(), exchange.round);
         let finite = |loss: f64| {
             if loss.is_finite() { Ok(loss) } else { Err(PartyError::Diverged { round, loss }) }
         };
         let (mut best, mut trained) = (false, running.trained.is_some());
-        let mut gradients = BTreeMap::new();
+        let (mut gradients, mut void) = (BTreeMap::new(), false);
         match purpose {
             Purpose::Train => {
                 let learned = running.model.learn(samples, &given)?;
-                running.course.learned(finite(learned.loss)?);
+                running.course.learned(learned.loss.map(finite).transpose()?);
+                void = learned.loss.is_none();
                 gradients =
                     running.pack(self.settings.terms.compression, samples, learned.gradients)?;
             }
             Purpose::Validate => {
                 let before = running.course.validation_total();
                 let total = finite(running.model.judge(samples, &given, before)?)?;
-                let verdict = running.course.judged(total);
+                let verdict = running.course.judged(total, partial);
                 (best, trained) = (verdict.best, verdict.trained);
                 if best {
                     running.model.keep_best();
@@ -235,7 +239,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         for party in answered {
             let message = match (purpose, gradients.remove(&party)) {
                 (Purpose::Train, Some(gradient)) => ToGuest::Gradient { exchange, gradient },
-                (Purpose::Train, None) => {
+                (Purpose::Train, None) if !void => {
                     let reason = format!("no gradient for `{party}` in round {round}");
                     return Err(PartyError::Model(crate::model::ModelFailure(reason)));
                 }

@@ -147,6 +147,10 @@ impl HostWatch<HostOf, FolderStore> for Board<'_> {
             Event::Epoch(epoch) => {
                 let (train, validation) = (epoch.train, epoch.validation);
                 info!(epoch = epoch.number, train, validation, "epoch done");
+                if epoch.partial {
+                    let epoch = epoch.number;
+                    warn!(epoch, "judged without what an absent guest measures: does not count");
+                }
                 let mut shown = self.gauges.shown();
                 shown.epoch = epoch.number.into();
                 (shown.train_loss, shown.validation_loss) = (Some(train), Some(validation));
