@@ -24,7 +24,7 @@ fn parties() -> (RlweGuest, RlweHost) {
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     // Most messages are larger than what is tried here: what is missing is zeros.
-    let sizes = [bytes.len(), 153_636, 153_644, size_of_products(bytes, 16), size_of_products(bytes, 20)];
+    let sizes = [bytes.len(), 153_660, 153_668, size_of_products(bytes, 16), size_of_products(bytes, 20)];
     for size in sizes {
         let mut bytes = bytes.to_vec();
         bytes.resize(size, 0);
@@ -47,10 +47,15 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
             if let Ok(answer) = Answer::decode(&bytes, ROWS) {
                 assert_eq!(answer.encode(), bytes);
                 let matrix = Matrix { rows: 3, blocks: &[BlockId(0)], values: &[1.0; 3 * WIDTH] };
+                // Exchanges have random numbers: answers to three rows get the right one.
+                let mut bytes = bytes.clone();
                 if bytes[12] == 3 {
-                    host.ask(&matrix).expect("a question");
+                    let question = host.ask(&matrix).expect("a question");
+                    bytes[4..12].copy_from_slice(&question[4..12]);
                 }
-                let _ = host.open(&bytes);
+                if let Ok(products) = host.open(&bytes) {
+                    assert!(products.iter().all(|product| product.is_finite()));
+                }
             }
         });
     }

@@ -11,6 +11,7 @@
 //! n·levels/2 in units of 1/s, times step.
 
 use thiserror::Error;
+use zeroize::Zeroize;
 
 use crate::kernel::ROUND;
 
@@ -130,6 +131,14 @@ pub(crate) struct RowScale {
     /// Σ a_j · normal · centre.
     offset: f64,
     step: f64,
+}
+
+impl Zeroize for RowScale {
+    fn zeroize(&mut self) {
+        for number in [&mut self.normal, &mut self.scale, &mut self.offset] {
+            number.zeroize();
+        }
+    }
 }
 
 impl RowScale {

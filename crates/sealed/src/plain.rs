@@ -1,13 +1,15 @@
 //! The same products in the clear: for tests, and to see what the others must give.
 //!
-//! Hides nothing: the guest sees the matrix, the host sees the values.
+//! Hides nothing of the matrix: the guest sees all of it, and computes the products. The values stay with the
+//! guest, an upload only names them; but the host gets the products to the last bit.
 
 use rustc_hash::FxHashMap;
 
 use crate::product::{
     Agreement, AnsweredBy, Answerer, BlockId, BlockProducts, Guest, Host, Matrix, SealedError,
-    misuse, peer,
+    Terms, misuse, peer,
 };
+use crate::random::Randomness;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 /// A guest that sends its values as they are.
@@ -40,14 +42,15 @@ impl Guest for PlainGuest {
         }
         self.agreement.grid.check(levels)?;
         self.blocks.insert(block, levels.to_vec());
-        let mut writer = Writer::new(Kind::PlainUpload, 8);
+        let mut writer = Writer::new(Kind::PlainUpload, 8 + Terms::LEN);
         writer.u64(block.0);
+        self.agreement.terms().write(&mut writer);
         Ok(writer.finish())
     }
 
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
         let Agreement { width, most_rows, .. } = self.agreement;
-        let (rows, blocks, numbers) =
+        let Numbers { rows, blocks, numbers, .. } =
             read(Kind::PlainGrant, "grant", grant, most_rows).map_err(peer("grant"))?;
         let products = rows * blocks.len();
         if products > most_rows || numbers.len() != products * (width + 1) {
@@ -66,7 +69,7 @@ impl Guest for PlainGuest {
 impl Answerer for PlainGuest {
     fn answer(&mut self, question: &[u8]) -> Result<Vec<u8>, SealedError> {
         let Agreement { width, most_rows, .. } = self.agreement;
-        let (rows, blocks, numbers) =
+        let Numbers { exchange, rows, blocks, numbers } =
             read(Kind::PlainQuestion, "question", question, most_rows).map_err(peer("question"))?;
         let columns = blocks.len().saturating_mul(width);
         if numbers.len() != rows.saturating_mul(columns) {
@@ -77,7 +80,8 @@ impl Answerer for PlainGuest {
         for block in blocks {
             values.extend(self.values(block)?);
         }
-        let mut writer = Writer::new(Kind::PlainAnswer, 4 + 8 * rows);
+        let mut writer = Writer::new(Kind::PlainAnswer, 12 + 8 * rows);
+        writer.u64(exchange);
         writer.u32(rows as u32);
         for row in numbers.chunks_exact(columns) {
             writer.f64(dot(row, &values));
@@ -91,13 +95,27 @@ impl Answerer for PlainGuest {
 pub struct PlainHost {
     agreement: Agreement,
     blocks: FxHashMap<BlockId, ()>,
-    asked: Option<usize>,
+    random: Randomness,
+    pending: Option<Pending>,
+}
+
+/// What the host keeps between its question and the answer.
+#[derive(Debug)]
+struct Pending {
+    exchange: u64,
+    rows: usize,
 }
 
 impl PlainHost {
     /// A host.
     pub fn new(agreement: Agreement) -> Result<Self, SealedError> {
-        Ok(Self { agreement: agreement.checked()?, blocks: FxHashMap::default(), asked: None })
+        Self::with_randomness(agreement, Randomness::from_os()?)
+    }
+
+    /// A host whose every byte can be repeated.
+    pub fn with_randomness(agreement: Agreement, random: Randomness) -> Result<Self, SealedError> {
+        let agreement = agreement.checked()?;
+        Ok(Self { agreement, blocks: FxHashMap::default(), random, pending: None })
     }
 
     fn check(&self, blocks: &[BlockId]) -> Result<(), SealedError> {
@@ -117,7 +135,9 @@ impl Host for PlainHost {
         let read = || {
             let mut reader = Reader::new("upload", Kind::PlainUpload, upload)?;
             let block = BlockId(reader.u64()?);
+            let terms = Terms::read(&mut reader)?;
             reader.finish()?;
+            terms.check(&self.agreement)?;
             Ok(block)
         };
         let block = read().map_err(peer("upload"))?;
@@ -135,24 +155,29 @@ impl Host for PlainHost {
     fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError> {
         matrix.columns(&self.agreement)?;
         self.check(matrix.blocks)?;
-        self.asked = Some(matrix.rows);
-        Ok(write(Kind::PlainQuestion, matrix.rows, matrix.blocks, &[matrix.values]))
+        let exchange = self.random.bits();
+        self.pending = Some(Pending { exchange, rows: matrix.rows });
+        Ok(write(Kind::PlainQuestion, exchange, matrix.rows, matrix.blocks, &[matrix.values]))
     }
 
     fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError> {
-        let expected = self.asked.ok_or(SealedError::NoExchange)?;
+        let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
         let read = || {
             let mut reader = Reader::new("answer", Kind::PlainAnswer, answer)?;
-            let rows = reader.count("rows of the answer", self.agreement.most_rows)?;
-            if rows != expected {
-                return Err(out_of_range("rows of the answer", rows, expected));
+            let exchange = reader.u64()?;
+            if exchange != pending.exchange {
+                return Err(out_of_range("exchange of the answer", exchange, pending.exchange));
             }
-            let products = floats(reader.bytes(8 * rows)?);
+            let rows = reader.count("rows of the answer", self.agreement.most_rows)?;
+            if rows != pending.rows {
+                return Err(out_of_range("rows of the answer", rows, pending.rows));
+            }
+            let products = floats(reader.bytes(8 * rows)?)?;
             reader.finish()?;
             Ok(products)
         };
         let products = read().map_err(peer("answer"))?;
-        self.asked = None;
+        self.pending = None;
         Ok(products)
     }
 
@@ -160,13 +185,30 @@ impl Host for PlainHost {
         products.products(&self.agreement)?;
         self.check(products.blocks)?;
         let numbers = [products.coefficients, products.offsets];
-        Ok(write(Kind::PlainGrant, products.rows, products.blocks, &numbers))
+        let exchange = self.random.bits();
+        Ok(write(Kind::PlainGrant, exchange, products.rows, products.blocks, &numbers))
     }
 }
 
-fn write(kind: Kind, rows: usize, blocks: &[BlockId], numbers: &[&[f64]]) -> Vec<u8> {
+/// What questions and grants have in common.
+struct Numbers {
+    exchange: u64,
+    rows: usize,
+    blocks: Vec<BlockId>,
+    /// All that follow.
+    numbers: Vec<f64>,
+}
+
+fn write(
+    kind: Kind,
+    exchange: u64,
+    rows: usize,
+    blocks: &[BlockId],
+    numbers: &[&[f64]],
+) -> Vec<u8> {
     let count: usize = numbers.iter().map(|numbers| numbers.len()).sum();
-    let mut writer = Writer::new(kind, 8 + 8 * (blocks.len() + count));
+    let mut writer = Writer::new(kind, 16 + 8 * (blocks.len() + count));
+    writer.u64(exchange);
     writer.u32(rows as u32);
     writer.u32(blocks.len() as u32);
     for block in blocks {
@@ -178,29 +220,32 @@ fn write(kind: Kind, rows: usize, blocks: &[BlockId], numbers: &[&[f64]]) -> Vec
     writer.finish()
 }
 
-/// Rows, blocks, and all numbers that follow.
 fn read(
     kind: Kind,
     what: &'static str,
     bytes: &[u8],
     most_rows: usize,
-) -> Result<(usize, Vec<BlockId>, Vec<f64>), DecodeError> {
+) -> Result<Numbers, DecodeError> {
     let mut reader = Reader::new(what, kind, bytes)?;
+    let exchange = reader.u64()?;
     let rows = reader.count("rows", most_rows)?;
-    let blocks = reader.count("blocks", bytes.len() / 8)?;
-    let ids = reader.bytes(8 * blocks)?.as_chunks::<8>().0;
-    let ids = ids.iter().map(|&bytes| BlockId(u64::from_le_bytes(bytes))).collect();
+    let count = reader.count("blocks", bytes.len() / 8)?;
+    let blocks = reader.bytes(8 * count)?.as_chunks::<8>().0;
+    let blocks = blocks.iter().map(|&bytes| BlockId(u64::from_le_bytes(bytes))).collect();
     let rest = reader.remaining();
-    let numbers = floats(reader.bytes(rest / 8 * 8)?);
+    let numbers = floats(reader.bytes(rest / 8 * 8)?)?;
     reader.finish()?;
-    match numbers.iter().find(|number| !number.is_finite()) {
-        Some(found) => Err(out_of_range("number", found, "a finite one")),
-        None => Ok((rows, ids, numbers)),
-    }
+    Ok(Numbers { exchange, rows, blocks, numbers })
 }
 
-fn floats(bytes: &[u8]) -> Vec<f64> {
-    bytes.as_chunks::<8>().0.iter().map(|&bytes| f64::from_le_bytes(bytes)).collect()
+/// Finite numbers.
+fn floats(bytes: &[u8]) -> Result<Vec<f64>, DecodeError> {
+    let numbers = bytes.as_chunks::<8>().0.iter().map(|&bytes| f64::from_le_bytes(bytes));
+    let finite = numbers.map(|number| match number.is_finite() {
+        true => Ok(number),
+        false => Err(out_of_range("number", number, "a finite one")),
+    });
+    finite.collect()
 }
 
 fn dot(row: &[f64], values: &[f64]) -> f64 {

@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use crate::fixed_point::{FixedPointError, Grid};
 use crate::random::RandomnessError;
-use crate::wire::DecodeError;
+use crate::wire::{DecodeError, Reader, Writer, out_of_range};
 
 /// The name of a block, chosen by the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,6 +69,62 @@ impl Agreement {
             }
         }
         Ok(self)
+    }
+
+    /// What the other party must have agreed on, too.
+    pub(crate) fn terms(&self) -> Terms {
+        let Self { width, grid, .. } = self;
+        let (centre, step) = (grid.centre().to_bits(), grid.step().to_bits());
+        Terms { width: *width as u32, centre, step, levels: grid.levels() as u32 }
+    }
+}
+
+/// The part of an agreement without which a guest's numbers mean something else: width and grid. It travels
+/// with public keys and uploads (24 bytes), so that parties with different ideas of it notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    width: u32,
+    /// The bits of numbers: equal means the same in every bit.
+    centre: u64,
+    step: u64,
+    levels: u32,
+}
+
+impl Terms {
+    /// Bytes on the wire.
+    pub(crate) const LEN: usize = 24;
+
+    pub(crate) fn width(&self) -> usize {
+        self.width as usize
+    }
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.u32(self.width);
+        writer.u64(self.centre);
+        writer.u64(self.step);
+        writer.u32(self.levels);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let width = reader.count("values of a block", MOST_WIDTH)? as u32;
+        let (centre, step, levels) = (reader.u64()?, reader.u64()?, reader.u32()?);
+        Ok(Self { width, centre, step, levels })
+    }
+
+    /// Are these the terms of this agreement?
+    pub(crate) fn check(&self, agreement: &Agreement) -> Result<(), DecodeError> {
+        let expected = agreement.terms();
+        if self.width != expected.width {
+            return Err(out_of_range("values of a block", self.width, expected.width));
+        }
+        if *self != expected {
+            let [found, expected] = [*self, expected].map(|terms| {
+                let [centre, step] = [terms.centre, terms.step].map(f64::from_bits);
+                format!("{:?}", (centre, step, terms.levels))
+            });
+            return Err(out_of_range("grid (centre, step, levels)", found, expected));
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Version 1 of the encodings of functional encryption, fixed by vectors as in `vectors.rs`.
+//! Version 2 of the encodings of functional encryption, fixed by vectors as in `vectors.rs`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ struct Vector {
     note: String,
     authority_seed: u64,
     guest_seed: u64,
+    host_seed: u64,
     levels: Vec<i32>,
     matrix: Vec<f64>,
     public_key: String,
@@ -24,15 +25,17 @@ struct Vector {
 }
 
 #[test]
-fn version_1_has_these_bytes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/ipfe-1.json");
+fn version_2_has_these_bytes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/ipfe-2.json");
     if std::env::var_os("SEALED_WRITE_VECTORS").is_some() {
-        let vector = made(1, 2, vec![2048, -3], vec![1.0, 0.0, -0.25, 0.75]);
+        let vector =
+            made([1, 2, 3], vec![2048, -3, 0, 7], vec![1.0, 0.0, 0.5, 0.0, -0.25, 0.75, 0.0, 1.0]);
         std::fs::write(&path, serde_json::to_string_pretty(&vector).unwrap() + "\n").unwrap();
     }
     let vector: Vector = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    let Vector { authority_seed, guest_seed, ref levels, ref matrix, .. } = vector;
-    assert_eq!(made(authority_seed, guest_seed, levels.clone(), matrix.clone()), vector);
+    let Vector { authority_seed, guest_seed, host_seed, ref levels, ref matrix, .. } = vector;
+    let seeds = [authority_seed, guest_seed, host_seed];
+    assert_eq!(made(seeds, levels.clone(), matrix.clone()), vector);
     // Each flipped bit of a message makes another message or none, never the same.
     let bytes = |hex: &str| -> Vec<u8> {
         (0..hex.len() / 2)
@@ -43,7 +46,7 @@ fn version_1_has_these_bytes() {
     let all: [(&str, Encode); 4] = [
         (&vector.public_key, |bytes| Some(PublicKey::decode(bytes).ok()?.encode())),
         (&vector.upload, |bytes| Some(Upload::decode(bytes).ok()?.encode())),
-        (&vector.question, |bytes| Some(Question::decode(bytes, 2, 10).ok()?.encode())),
+        (&vector.question, |bytes| Some(Question::decode(bytes, 4, 10).ok()?.encode())),
         (&vector.answer, |bytes| Some(Answer::decode(bytes, 10).ok()?.encode())),
     ];
     for (hex, again) in all {
@@ -57,17 +60,19 @@ fn version_1_has_these_bytes() {
     }
 }
 
-fn made(authority_seed: u64, guest_seed: u64, levels: Vec<i32>, matrix: Vec<f64>) -> Vector {
+fn made(seeds: [u64; 3], levels: Vec<i32>, matrix: Vec<f64>) -> Vector {
     let grid = Grid::new(0.0, 1.0, 2048).expect("a grid");
     let agreement = Agreement { width: levels.len(), grid, most_rows: 10, most_blocks: 1 };
     let random = Randomness::from_seed_for_tests;
+    let [authority_seed, guest_seed, host_seed] = seeds;
     let mut authority =
         Authority::with_randomness(agreement, &mut random(authority_seed)).expect("keys");
     let public_key = authority.public_key();
     let mut guest =
         IpfeGuest::with_randomness(agreement, &public_key, random(guest_seed)).expect("a guest");
     let table = Arc::new(LogarithmTable::new(10));
-    let mut host = IpfeHost::new(agreement, &public_key, table).expect("a host");
+    let mut host = IpfeHost::with_randomness(agreement, &public_key, table, random(host_seed))
+        .expect("a host");
     let upload = guest.upload(BlockId(5), &levels).expect("an upload");
     let block = host.store(&upload).expect("room");
     let rows = matrix.len() / levels.len();
@@ -77,10 +82,11 @@ fn made(authority_seed: u64, guest_seed: u64, levels: Vec<i32>, matrix: Vec<f64>
     let products = host.open(&answer).expect("products");
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Vector {
-        version: 1,
+        version: 2,
         note: "seeds are those of Randomness::from_seed_for_tests; range 0 to 1, 2048 levels, a table of 2^10".into(),
         authority_seed,
         guest_seed,
+        host_seed,
         public_key: hex(&public_key),
         upload: hex(&upload),
         question: hex(&question),

@@ -257,6 +257,76 @@ fn all_implementations_give_the_same() {
     }
 }
 
+/// A question, then a grant, then the question's answer; and the answer to a question of an earlier process.
+fn interleaved(
+    guest: &mut dyn Guest,
+    [earlier, host]: [&mut dyn Host; 2],
+    answer: Answering<'_>,
+) -> Result<(), SealedError> {
+    let upload = guest.upload(BlockId(1), &[1, -2, 3, 100])?;
+    let block = host.store(&upload)?;
+    earlier.store(&upload)?;
+    let values = [0.5, 1.0, -1.0, 0.25, 1.0, 0.0, 0.0, 0.0];
+    let matrix = Matrix { rows: 2, blocks: &[block], values: &values };
+    let late = answer(&earlier.ask(&matrix)?)?;
+    let question = host.ask(&matrix)?;
+    let products =
+        BlockProducts { rows: 1, blocks: &[block], coefficients: &[1.0; 4], offsets: &[0.0] };
+    match host.grant(&products) {
+        Ok(grant) => assert_eq!(guest.take(&grant)?.len(), 1),
+        Err(error) => assert!(matches!(error, SealedError::Unsupported(_)), "{error}"),
+    }
+    let error = host.open(&late).expect_err("an answer to another question").to_string();
+    assert!(error.contains("exchange of the answer: found"), "{error}");
+    let products = host.open(&answer(&question)?)?;
+    let value = |level| agreement(4, 100).grid.value(level);
+    // Far above the error of any of them, far below what another row would give.
+    assert!((products[1] - value(1)).abs() < 1e-3, "{products:?}");
+    assert!(matches!(host.open(&late), Err(SealedError::NoExchange)));
+    Ok(())
+}
+
+#[test]
+fn grants_and_late_answers_do_not_disturb_a_question() {
+    let agreement = agreement(4, 100);
+    let (mut guest, mut asker) =
+        (PlainGuest::new(agreement).unwrap(), PlainGuest::new(agreement).unwrap());
+    asker.upload(BlockId(1), &[1, -2, 3, 100]).unwrap();
+    let (mut a, mut b) = (PlainHost::new(agreement).unwrap(), PlainHost::new(agreement).unwrap());
+    interleaved(&mut guest, [&mut a, &mut b], &mut |question| asker.answer(question)).unwrap();
+
+    let seed = KeySeed::from_os().unwrap();
+    let mut guest = RlweGuest::new(agreement, &seed).unwrap();
+    let mut asker = RlweGuest::new(agreement, &seed).unwrap();
+    let [mut a, mut b] = [0, 1].map(|_| RlweHost::new(agreement, &guest.opening()).unwrap());
+    interleaved(&mut guest, [&mut a, &mut b], &mut |question| asker.answer(question)).unwrap();
+
+    let mut authority = Authority::new(agreement).unwrap();
+    let key = authority.public_key();
+    let mut guest = IpfeGuest::new(agreement, &key).unwrap();
+    let table = Arc::new(LogarithmTable::new(10));
+    let [mut a, mut b] = [0, 1].map(|_| IpfeHost::new(agreement, &key, table.clone()).unwrap());
+    interleaved(&mut guest, [&mut a, &mut b], &mut |question| authority.answer(question)).unwrap();
+}
+
+#[test]
+fn plain_answers_that_are_no_numbers_are_refused() {
+    let agreement = agreement(4, 100);
+    let mut guest = PlainGuest::new(agreement).unwrap();
+    let mut host = PlainHost::new(agreement).unwrap();
+    let block = host.store(&guest.upload(BlockId(1), &[1, -2, 3, 100]).unwrap()).unwrap();
+    let matrix = Matrix { rows: 1, blocks: &[block], values: &[1.0; 4] };
+    let answer = guest.answer(&host.ask(&matrix).unwrap()).unwrap();
+    for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let mut changed = answer.clone();
+        let last = changed.len() - 8;
+        changed[last..].copy_from_slice(&bad.to_le_bytes());
+        let error = host.open(&changed).unwrap_err().to_string();
+        assert!(error.ends_with("expected a finite one"), "{error}");
+    }
+    host.open(&answer).unwrap();
+}
+
 #[test]
 fn plain_grants_equal_sealed_ones() {
     let agreement = agreement(4, 100);

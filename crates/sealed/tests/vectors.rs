@@ -1,4 +1,4 @@
-//! Version 1 of the encodings, fixed by vectors: made again from the same seeds, every message must have the
+//! Version 2 of the encodings, fixed by vectors: made again from the same seeds, every message must have the
 //! same bytes. `SEALED_WRITE_VECTORS=1 cargo test -p sealed --test vectors` writes them anew, which a new
 //! version of the encoding needs and nothing else does.
 
@@ -59,8 +59,8 @@ struct Messages {
 }
 
 #[test]
-fn version_1_has_these_bytes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/rlwe-1.json");
+fn version_2_has_these_bytes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/rlwe-2.json");
     if std::env::var_os("SEALED_WRITE_VECTORS").is_some() {
         let vector = filled(inputs());
         std::fs::write(&path, serde_json::to_string_pretty(&vector).unwrap() + "\n").unwrap();
@@ -150,7 +150,7 @@ fn inputs() -> Vector {
         error: String::new(),
     };
     Vector {
-        version: 1,
+        version: 2,
         note: "seeds are those of Randomness::from_seed_for_tests".into(),
         key_seed: 1,
         guest_seed: 2,
@@ -178,11 +178,13 @@ fn inputs() -> Vector {
         refused: vec![
             refuse("public key", Some(3), 0, ""),
             refuse("public key", None, 0, "00"),
-            refuse("public key", None, 2, "02"),
+            refuse("public key", None, 2, "01"),
+            refuse("public key", None, 4, "00000000"),
+            refuse("upload", None, 12, "01200000"),
             refuse("upload", None, 3, "01"),
-            refuse("upload", Some(153_643), 0, ""),
-            refuse("upload", None, 153_644, "00"),
-            refuse("upload", None, 44, "ffffffffffffff"),
+            refuse("upload", Some(153_667), 0, ""),
+            refuse("upload", None, 153_668, "00"),
+            refuse("upload", None, 68, "ffffffffffffff"),
             refuse("question", None, 12, "00000000"),
             refuse("question", None, 12, "65000000"),
             refuse("question", None, 12, "05000000"),
@@ -190,6 +192,7 @@ fn inputs() -> Vector {
             refuse("answer", None, 12, "ffffffff"),
             refuse("answer", None, 12, "03000000"),
             refuse("grant", None, 16, "e9030000"),
+            refuse("grant", None, 16, "27fcffff"),
             refuse("grant", None, 16, "00000080"),
         ],
     }

@@ -36,7 +36,7 @@ impl Authority {
         let master: Vec<[Scalar; 2]> =
             (0..agreement.width).map(|_| [random_scalar(random), random_scalar(random)]).collect();
         let public = master.iter().map(|[s, t]| RistrettoPoint::mul_base(s) + t * second);
-        let public = PublicKey(public.collect());
+        let public = PublicKey { terms: agreement.terms(), points: public.collect() };
         Ok(Self { agreement, master, public, issued: 0 })
     }
 

@@ -9,7 +9,6 @@ use super::message::{PublicKey, Upload};
 use super::{random_scalar, second_generator, small_scalar};
 use crate::product::{Agreement, BlockId, Guest, SealedError, misuse, peer};
 use crate::random::Randomness;
-use crate::wire::out_of_range;
 
 /// A guest of functional encryption.
 pub struct IpfeGuest {
@@ -32,18 +31,9 @@ impl IpfeGuest {
     ) -> Result<Self, SealedError> {
         let agreement = agreement.checked()?;
         let public = PublicKey::decode(public_key).map_err(peer("public key"))?;
-        check_values(&public, &agreement)?;
+        public.terms.check(&agreement).map_err(peer("public key"))?;
         Ok(Self { agreement, public, random })
     }
-}
-
-/// A key must have as many values as were agreed.
-pub(super) fn check_values(public: &PublicKey, agreement: &Agreement) -> Result<(), SealedError> {
-    let (found, expected) = (public.0.len(), agreement.width);
-    if found == expected {
-        return Ok(());
-    }
-    Err(peer("public key")(out_of_range("values of the public key", found, expected)))
 }
 
 impl Guest for IpfeGuest {
@@ -61,9 +51,10 @@ impl Guest for IpfeGuest {
         let heads = [RistrettoPoint::mul_base(&r), r * second_generator()];
         let values = levels
             .iter()
-            .zip(&self.public.0)
+            .zip(&self.public.points)
             .map(|(&level, h)| RistrettoPoint::mul_base(&small_scalar(level.into())) + r * h);
-        let upload = Upload { block, heads, values: values.collect() };
+        let terms = self.agreement.terms();
+        let upload = Upload { block, terms, heads, values: values.collect() };
         r.zeroize();
         Ok(upload.encode())
     }

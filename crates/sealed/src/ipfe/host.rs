@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use zeroize::Zeroize;
 
-use super::guest::check_values;
 use super::logarithm::LogarithmTable;
 use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
 use super::multiply::weighted_sum;
@@ -13,6 +13,7 @@ use crate::fixed_point::RowScale;
 use crate::product::{
     Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
 };
+use crate::random::Randomness;
 use crate::wire::out_of_range;
 
 pub(super) const NO_MIRROR: &str =
@@ -23,11 +24,13 @@ pub struct IpfeHost {
     agreement: Agreement,
     table: Arc<LogarithmTable>,
     blocks: FxHashMap<BlockId, Upload>,
-    exchange: u64,
+    random: Randomness,
     pending: Option<Pending>,
 }
 
 struct Pending {
+    /// Random: an answer to another question, of this process or of an earlier one, has another.
+    exchange: u64,
     block: BlockId,
     scales: Vec<RowScale>,
     weights: Vec<i32>,
@@ -40,10 +43,20 @@ impl IpfeHost {
         public_key: &[u8],
         table: Arc<LogarithmTable>,
     ) -> Result<Self, SealedError> {
+        Self::with_randomness(agreement, public_key, table, Randomness::from_os()?)
+    }
+
+    /// A host whose every byte can be repeated: for tests and test vectors only.
+    pub fn with_randomness(
+        agreement: Agreement,
+        public_key: &[u8],
+        table: Arc<LogarithmTable>,
+        random: Randomness,
+    ) -> Result<Self, SealedError> {
         let agreement = agreement.checked()?;
         let public = PublicKey::decode(public_key).map_err(peer("public key"))?;
-        check_values(&public, &agreement)?;
-        Ok(Self { agreement, table, blocks: FxHashMap::default(), exchange: 0, pending: None })
+        public.terms.check(&agreement).map_err(peer("public key"))?;
+        Ok(Self { agreement, table, blocks: FxHashMap::default(), random, pending: None })
     }
 }
 
@@ -54,11 +67,8 @@ impl Host for IpfeHost {
 
     fn store(&mut self, upload: &[u8]) -> Result<BlockId, SealedError> {
         let upload = Upload::decode(upload).map_err(peer("upload"))?;
-        let (block, found) = (upload.block, upload.values.len());
-        if found != self.agreement.width {
-            let width = self.agreement.width;
-            return Err(peer("upload")(out_of_range("values of the upload", found, width)));
-        }
+        upload.terms.check(&self.agreement).map_err(peer("upload"))?;
+        let block = upload.block;
         if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
             return Err(SealedError::Full { block, most: self.agreement.most_blocks });
         }
@@ -88,10 +98,10 @@ impl Host for IpfeHost {
             weights.extend(row.iter().map(|&entry| scale.weight(entry) as i32));
             scales.push(scale);
         }
-        self.exchange += 1;
-        let question = Question { exchange: self.exchange, values: width, weights };
+        let exchange = self.random.bits();
+        let question = Question { exchange, values: width, weights };
         let bytes = question.encode();
-        self.pending = Some(Pending { block, scales, weights: question.weights });
+        self.pending = Some(Pending { exchange, block, scales, weights: question.weights });
         Ok(bytes)
     }
 
@@ -101,8 +111,8 @@ impl Host for IpfeHost {
             Answer::decode(answer, self.agreement.most_rows).map_err(peer("answer"))?;
         let wrong =
             |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
-        if exchange != self.exchange {
-            return Err(wrong("exchange of the answer", exchange, self.exchange));
+        if exchange != pending.exchange {
+            return Err(wrong("exchange of the answer", exchange, pending.exchange));
         }
         if keys.len() != pending.scales.len() {
             let (found, expected) = (keys.len() as u64, pending.scales.len() as u64);
@@ -129,8 +139,15 @@ impl Host for IpfeHost {
     }
 }
 
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.scales.zeroize();
+        self.weights.zeroize();
+    }
+}
+
 impl fmt::Debug for IpfeHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IpfeHost({} blocks, exchange {}, …)", self.blocks.len(), self.exchange)
+        write!(f, "IpfeHost({} blocks, …)", self.blocks.len())
     }
 }

@@ -1,8 +1,8 @@
 //! The four messages of functional encryption.
 //!
 //! ```text
-//! PublicKey   values:u32  one point (32 bytes) per value
-//! Upload      block:u64  values:u32  C, D, one point per value
+//! PublicKey   terms:24  one point (32 bytes) per value of a block
+//! Upload      block:u64  terms:24  C, D, one point per value of a block
 //! Question    exchange:u64  rows:u32  values:u32  one i32 per row and value
 //! Answer      exchange:u64  rows:u32  two scalars (32 bytes each) per row
 //! ```
@@ -10,7 +10,7 @@
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
 
-use crate::product::{BlockId, MOST_WIDTH};
+use crate::product::{BlockId, MOST_WIDTH, Terms};
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 /// The largest weight.
@@ -18,14 +18,18 @@ pub(crate) const MOST_WEIGHT: i32 = 1 << 30;
 
 /// An authority's public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublicKey(pub(crate) Vec<RistrettoPoint>);
+pub struct PublicKey {
+    pub(crate) terms: Terms,
+    /// One for each value of a block.
+    pub(crate) points: Vec<RistrettoPoint>,
+}
 
 impl PublicKey {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::IpfePublicKey, 4 + 32 * self.0.len());
-        writer.u32(self.0.len() as u32);
-        for point in &self.0 {
+        let mut writer = Writer::new(Kind::IpfePublicKey, Terms::LEN + 32 * self.points.len());
+        self.terms.write(&mut writer);
+        for point in &self.points {
             writer.bytes(point.compress().as_bytes());
         }
         writer.finish()
@@ -34,10 +38,10 @@ impl PublicKey {
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("public key", Kind::IpfePublicKey, bytes)?;
-        let values = reader.count("values of the public key", MOST_WIDTH)?;
-        let points = points("point of the public key", reader.bytes(32 * values)?)?;
+        let terms = Terms::read(&mut reader)?;
+        let points = points("point of the public key", reader.bytes(32 * terms.width())?)?;
         reader.finish()?;
-        Ok(Self(points))
+        Ok(Self { terms, points })
     }
 }
 
@@ -46,6 +50,7 @@ impl PublicKey {
 pub struct Upload {
     /// Which block.
     pub block: BlockId,
+    pub(crate) terms: Terms,
     /// C and D.
     pub(crate) heads: [RistrettoPoint; 2],
     /// E.
@@ -55,9 +60,9 @@ pub struct Upload {
 impl Upload {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::IpfeUpload, 76 + 32 * self.values.len());
+        let mut writer = Writer::new(Kind::IpfeUpload, Terms::LEN + 72 + 32 * self.values.len());
         writer.u64(self.block.0);
-        writer.u32(self.values.len() as u32);
+        self.terms.write(&mut writer);
         for point in self.heads.iter().chain(&self.values) {
             writer.bytes(point.compress().as_bytes());
         }
@@ -68,14 +73,14 @@ impl Upload {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("upload", Kind::IpfeUpload, bytes)?;
         let block = BlockId(reader.u64()?);
-        let values = reader.count("values of the upload", MOST_WIDTH)?;
+        let terms = Terms::read(&mut reader)?;
         let heads = [
             point("point of the upload", reader.array()?)?,
             point("point of the upload", reader.array()?)?,
         ];
-        let values = points("point of the upload", reader.bytes(32 * values)?)?;
+        let values = points("point of the upload", reader.bytes(32 * terms.width())?)?;
         reader.finish()?;
-        Ok(Self { block, heads, values })
+        Ok(Self { block, terms, heads, values })
     }
 }
 

@@ -80,7 +80,7 @@ fn misuse_and_bad_peers_are_refused() {
     assert!(matches!(host.open(&answer), Err(SealedError::NoExchange)));
 
     let mut wrong = upload.clone();
-    wrong[20..52].fill(0xFF);
+    wrong[4 + 8 + 24..][..32].fill(0xFF);
     let error = host.store(&wrong).unwrap_err().to_string();
     assert!(error.contains("expected a canonical point"), "{error}");
     for length in 0..upload.len() {

@@ -73,8 +73,10 @@ impl RlweGuest {
         let key = transformed(ring(), &secret);
         let noise = Poly::error(&mut stream);
         let public_seed = stream.seed();
-        let public = PublicKey(encrypt(&key, public_seed, noise, &[]));
-        Ok(Self { agreement: agreement.checked()?, key, public, random })
+        let agreement = agreement.checked()?;
+        let half = encrypt(&key, public_seed, noise, &[]);
+        let public = PublicKey { terms: agreement.terms(), half };
+        Ok(Self { agreement, key, public, random })
     }
 
     /// Numbers modulo 2^40, in the order of the rows.
@@ -88,11 +90,13 @@ impl RlweGuest {
 
     fn decrypt_poly(&self, sealed: &Sealed, numbers: &mut Vec<u64>) {
         let to_plain = (1u64 << PLAIN_BITS) as f64 / PRIME[0] as f64;
-        for phase in self.phases(sealed) {
+        let mut phases = self.phases(sealed);
+        for &phase in &phases {
             // The noise stays a quarter of a unit away from the next number, this rounding 2^-12.
             let number = (phase * to_plain + ROUND) - ROUND;
             numbers.push(number as i64 as u64 & ((1 << PLAIN_BITS) - 1));
         }
+        phases.zeroize();
     }
 
     /// c0 + c1·s where a product is, modulo the first prime: the number, scaled, and noise.
@@ -123,7 +127,7 @@ impl Guest for RlweGuest {
         self.agreement.grid.check(levels)?;
         let noise = Poly::error(&mut self.random);
         let half = encrypt(&self.key, self.random.seed(), noise, levels);
-        Ok(Upload { block, half }.encode())
+        Ok(Upload { block, terms: self.agreement.terms(), half }.encode())
     }
 
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
@@ -161,7 +165,8 @@ pub(crate) fn centred(number: u64) -> i64 {
 /// b = −a·s + e + ⌊q/t⌋·u, transformed, where a is what the seed stands for.
 fn encrypt(key: &[Poly; PRIMES], seed: [u8; 32], noise: Poly, levels: &[i32]) -> SeededHalf {
     let ring = ring();
-    let mut a = Box::new([0.0; DEGREE]);
+    // Erased when dropped: it becomes a·s.
+    let mut a = Poly::zero();
     let residues = std::array::from_fn(|prime| {
         let transform = &ring.transforms[prime];
         let p = transform.modulus();
@@ -170,9 +175,9 @@ fn encrypt(key: &[Poly; PRIMES], seed: [u8; 32], noise: Poly, levels: &[i32]) ->
             *x = p.reduce(*x + ring.scaled(prime, f64::from(level)));
         }
         transform.forward(&mut message.0);
-        expand(&seed, prime, &mut a);
-        vectorise(MultiplyInto { prime, x: &mut a, y: &key[prime].0 });
-        message.0.iter().zip(a.iter()).map(|(m, a_s)| p.canonical(m - a_s)).collect()
+        expand(&seed, prime, &mut a.0);
+        vectorise(MultiplyInto { prime, x: &mut a.0, y: &key[prime].0 });
+        message.0.iter().zip(a.0.iter()).map(|(m, a_s)| p.canonical(m - a_s)).collect()
     });
     SeededHalf::new(seed, residues)
 }

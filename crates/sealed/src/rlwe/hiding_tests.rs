@@ -192,7 +192,7 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
     let blind = super::ring::Poly::ternary(&mut random);
     let mut public = Expanded::new();
     let key = super::message::PublicKey::decode(&parties.guest.opening()).unwrap();
-    public.fill(&key.0);
+    public.fill(&key.half);
     hidden.blind(&blind, &public);
     transform.forward(&mut hidden.halves[0][1].0);
     let read = divide(&hidden.halves[0][1].0);

@@ -9,7 +9,8 @@ use zeroize::Zeroize;
 use super::accumulate::{Expanded, Sums};
 use super::guest::centred;
 use super::message::{
-    Answer, Grant, MOST_SCALE, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
+    Answer, Grant, LEAST_SCALE, MOST_SCALE, PublicKey, Question, Sealed, SealedProducts,
+    SeededHalf, Upload,
 };
 use super::ring::{FLOOD_BITS, PLAIN_BITS, PLAIN_LIMIT, Poly, WEIGHT_LIMIT, ring};
 use super::transform::DEGREE;
@@ -28,7 +29,6 @@ pub struct RlweHost {
     public: Expanded,
     blocks: FxHashMap<BlockId, SeededHalf>,
     random: Randomness,
-    exchange: u64,
     pending: Option<Pending>,
 }
 
@@ -37,6 +37,8 @@ type Write<'a> = dyn Fn(&mut [f64; DEGREE]) + 'a;
 
 /// What the host keeps between its question and the answer.
 struct Pending {
+    /// Random: an answer to another question, of this process or of an earlier one, has another.
+    exchange: u64,
     scales: Vec<RowScale>,
     masks: Vec<u64>,
 }
@@ -53,15 +55,16 @@ impl RlweHost {
         opening: &[u8],
         random: Randomness,
     ) -> Result<Self, SealedError> {
+        let agreement = agreement.checked()?;
         let public = PublicKey::decode(opening).map_err(peer("public key"))?;
+        public.terms.check(&agreement).map_err(peer("public key"))?;
         let mut expanded = Expanded::new();
-        expanded.fill(&public.0);
+        expanded.fill(&public.half);
         Ok(Self {
-            agreement: agreement.checked()?,
+            agreement,
             public: expanded,
             blocks: FxHashMap::default(),
             random,
-            exchange: 0,
             pending: None,
         })
     }
@@ -155,13 +158,15 @@ impl RlweHost {
         let c0 = places
             .zip(plaintexts)
             .map(|(i, &plaintext)| {
-                let flood = ring.flood(self.random.bits128() >> (128 - FLOOD_BITS - 1));
+                let mut flood = ring.flood(self.random.bits128() >> (128 - FLOOD_BITS - 1));
                 let hidden = |prime: usize, sum: &Poly| {
                     let plain = ring.scaled(prime, plaintext as f64);
                     // Each of the four is at most p/2.
                     sum.0[i] + noise0.0[i] + plain + flood[prime]
                 };
-                ring.switch([hidden(0, a0), hidden(1, b0), hidden(2, d0)])
+                let switched = ring.switch([hidden(0, a0), hidden(1, b0), hidden(2, d0)]);
+                flood.zeroize();
+                switched
             })
             .collect();
         Sealed { c1, c0 }
@@ -174,7 +179,8 @@ impl Host for RlweHost {
     }
 
     fn store(&mut self, upload: &[u8]) -> Result<BlockId, SealedError> {
-        let Upload { block, half } = Upload::decode(upload).map_err(peer("upload"))?;
+        let Upload { block, terms, half } = Upload::decode(upload).map_err(peer("upload"))?;
+        terms.check(&self.agreement).map_err(peer("upload"))?;
         if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
             return Err(SealedError::Full { block, most: self.agreement.most_blocks });
         }
@@ -193,9 +199,9 @@ impl Host for RlweHost {
         let per_poly = rows_per_poly(self.agreement.width);
         let polys = sums.into_iter().zip(masks.chunks(per_poly));
         let polys = polys.map(|(sums, masks)| self.finish(sums, masks)).collect();
-        self.exchange += 1;
-        self.pending = Some(Pending { scales, masks });
-        let products = SealedProducts { exchange: self.exchange, rows: matrix.rows, polys };
+        let exchange = self.random.bits();
+        self.pending = Some(Pending { exchange, scales, masks });
+        let products = SealedProducts { exchange, rows: matrix.rows, polys };
         Ok(Question(products).encode())
     }
 
@@ -205,8 +211,8 @@ impl Host for RlweHost {
             Answer::decode(answer, self.agreement.most_rows).map_err(peer("answer"))?;
         let wrong =
             |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
-        if exchange != self.exchange {
-            return Err(wrong("exchange of the answer", exchange, self.exchange));
+        if exchange != pending.exchange {
+            return Err(wrong("exchange of the answer", exchange, pending.exchange));
         }
         let rows = pending.masks.len();
         if masked.len() != rows {
@@ -249,8 +255,7 @@ impl Host for RlweHost {
         })?;
         let polys = sums.into_iter().zip(offsets.chunks(per_poly));
         let polys = polys.map(|(sums, offsets)| self.finish(sums, offsets)).collect();
-        self.exchange += 1;
-        let products = SealedProducts { exchange: self.exchange, rows: all, polys };
+        let products = SealedProducts { exchange: self.random.bits(), rows: all, polys };
         Ok(Grant { products, scale }.encode())
     }
 }
@@ -278,11 +283,10 @@ impl RlweHost {
         let bits = libm::log2(room as f64) - libm::log2(largest);
         let bits_of_weights = libm::log2(room_of_weights as f64) - libm::log2(largest_norm);
         let scale = libm::floor(bits.min(bits_of_weights) - 1e-9);
-        let most = f64::from(MOST_SCALE);
-        if scale < -most {
+        if scale < f64::from(LEAST_SCALE) {
             return Err(misuse("block products", format!("a row of size {largest}"), "less"));
         }
-        Ok(scale.min(most) as i32)
+        Ok(scale.min(f64::from(MOST_SCALE)) as i32)
     }
 
     /// What a coefficient is multiplied by, and the offsets as plaintexts modulo 2^40.
@@ -302,11 +306,12 @@ impl RlweHost {
 impl Drop for Pending {
     fn drop(&mut self) {
         self.masks.zeroize();
+        self.scales.zeroize();
     }
 }
 
 impl fmt::Debug for RlweHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RlweHost({} blocks, exchange {}, …)", self.blocks.len(), self.exchange)
+        write!(f, "RlweHost({} blocks, …)", self.blocks.len())
     }
 }

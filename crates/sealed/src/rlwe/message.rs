@@ -1,20 +1,21 @@
 //! The five messages of the lattice protocol.
 //!
 //! ```text
-//! PublicKey   seed:32  b: 3 × 8192 residues                                153 636 bytes
-//! Upload      block:u64  seed:32  c0: 3 × 8192 residues                    153 644 bytes
+//! PublicKey   terms:24  seed:32  b: 3 × 8192 residues                      153 660 bytes
+//! Upload      block:u64  terms:24  seed:32  c0: 3 × 8192 residues          153 668 bytes
 //! Question    exchange:u64  rows:u32  per polynomial: c1: 8192 residues, c0: one residue per row in it
 //! Answer      exchange:u64  rows:u32  5 bytes per row
 //! Grant       exchange:u64  rows:u32  scale: i32 (a power of two)  as in Question
 //! ```
 //!
+//! Terms are the width and grid that the guest works with; an exchange is a random number of the host's.
 //! Residues modulo the three primes of keys and uploads are values of the transform, in its order; those of
 //! questions and grants are coefficients modulo the first prime.
 
 use super::codec::{pack, packed_len, unpack};
 use super::ring::{PLAIN_BITS, PRIME, PRIMES};
 use super::transform::DEGREE;
-use crate::product::BlockId;
+use crate::product::{BlockId, Terms};
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 const PLAIN_BYTES: usize = PLAIN_BITS as usize / 8;
@@ -68,22 +69,27 @@ impl SeededHalf {
 
 /// A guest's public key: with it the host makes fresh encryptions of zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublicKey(pub(crate) SeededHalf);
+pub struct PublicKey {
+    pub(crate) terms: Terms,
+    pub(crate) half: SeededHalf,
+}
 
 impl PublicKey {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlwePublicKey, 32 + PRIMES * POLY_BYTES);
-        self.0.write(&mut writer);
+        let mut writer = Writer::new(Kind::RlwePublicKey, Terms::LEN + 32 + PRIMES * POLY_BYTES);
+        self.terms.write(&mut writer);
+        self.half.write(&mut writer);
         writer.finish()
     }
 
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("public key", Kind::RlwePublicKey, bytes)?;
+        let terms = Terms::read(&mut reader)?;
         let half = SeededHalf::read("public key", &mut reader)?;
         reader.finish()?;
-        Ok(Self(half))
+        Ok(Self { terms, half })
     }
 }
 
@@ -92,14 +98,16 @@ impl PublicKey {
 pub struct Upload {
     /// Which block.
     pub block: BlockId,
+    pub(crate) terms: Terms,
     pub(crate) half: SeededHalf,
 }
 
 impl Upload {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlweUpload, 40 + PRIMES * POLY_BYTES);
+        let mut writer = Writer::new(Kind::RlweUpload, Terms::LEN + 40 + PRIMES * POLY_BYTES);
         writer.u64(self.block.0);
+        self.terms.write(&mut writer);
         self.half.write(&mut writer);
         writer.finish()
     }
@@ -108,9 +116,10 @@ impl Upload {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("upload", Kind::RlweUpload, bytes)?;
         let block = BlockId(reader.u64()?);
+        let terms = Terms::read(&mut reader)?;
         let half = SeededHalf::read("upload", &mut reader)?;
         reader.finish()?;
-        Ok(Self { block, half })
+        Ok(Self { block, terms, half })
     }
 }
 
@@ -202,7 +211,9 @@ pub struct Grant {
     pub(crate) scale: i32,
 }
 
-/// Scales beyond these would not leave finite numbers.
+/// The least scale: the largest number, 2^39, times 2^984 is still finite.
+pub(crate) const LEAST_SCALE: i32 = -984;
+/// The largest scale; far from where units would become subnormal.
 pub(crate) const MOST_SCALE: i32 = 1000;
 
 impl Grant {
@@ -222,8 +233,8 @@ impl Grant {
         let exchange = reader.u64()?;
         let rows = reader.count("products of the grant", most_rows)?;
         let scale = reader.u32()? as i32;
-        if scale.abs_diff(0) > MOST_SCALE as u32 {
-            let expected = format!("−{MOST_SCALE} to {MOST_SCALE}");
+        if !(LEAST_SCALE..=MOST_SCALE).contains(&scale) {
+            let expected = format!("{LEAST_SCALE} to {MOST_SCALE}");
             return Err(out_of_range("scale of the grant", scale, expected));
         }
         let per_poly = super::rows_per_poly(width);
