@@ -3,7 +3,9 @@
 //! The model is that of the losses without ground truth ([`calibrated_ctm`](crate::calibrated_ctm)):
 //! usual diagrams, turning ratios that the fleet counted, the host's signals. The demand at an entry
 //! wanders about the fleet's mean flow there over its rate. Where steps are missing the filter begins
-//! anew.
+//! anew. The filter's densities are those of a step's end; Edie's are means over the step, so that the
+//! mean of the densities before and after it is reported (demand seed 1, validation part, 20 %: it errs by
+//! 10.9 veh/km/lane, the density at the end by 11.7).
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -82,10 +84,10 @@ impl FilteredStates {
         let (mut from_loops, mut from_fleet) = (Gathered::default(), Gathered::default());
         let (mut filter, mut before, mut softened) = (start()?, None, 0);
         let mut states = Vec::new();
-        let mut now = vec![0.0; links];
+        let (mut last, mut now) = (vec![0.0; links], vec![0.0; links]);
         for step in timeline.steps() {
             if before.is_some_and(|before: Step| before.0 + 1 != step.0) {
-                filter = start()?;
+                (filter, before) = (start()?, None);
             }
             let begin = timeline.step() * step.0 as f64;
             signals.fill(begin, begin + timeline.step(), sub_steps, &mut green)?;
@@ -95,8 +97,12 @@ impl FilteredStates {
             take(&flows, &from_loops, 1.0, &mut measured);
             take(&speeds, &from_fleet, SPEED_VARIANCE_FACTOR, &mut measured);
             softened += filter.step(&green, &measured)?.softened.len();
+            last.copy_from_slice(&now);
             filter.densities(&mut now)?;
-            states.extend(now.iter().zip(filter.flows()).map(|(&density, &flow)| LinkState {
+            // Before its first step the filter knows usual values alone.
+            let earlier = if before.is_some() { &last } else { &now };
+            let densities = earlier.iter().zip(&now).map(|(before, after)| (before + after) / 2.0);
+            states.extend(densities.zip(filter.flows()).map(|(density, &flow)| LinkState {
                 density: VehPerKmLane::new(density),
                 flow: VehPerMinLane::new(flow),
             }));

@@ -241,6 +241,18 @@ impl Method {
         Ok(())
     }
 
+    /// Refuses learning curves of what has none: between epochs only models that learn from labels
+    /// are looked at.
+    pub fn check_watch(self, watch: Watch) -> Result<()> {
+        let name = self.to_possible_value();
+        ensure!(
+            !watch.each_epoch || self.is_kept(),
+            "learning curves: found {}, expected a neural method that learns from labels",
+            name.as_ref().map_or("this method", |value| value.get_name())
+        );
+        Ok(())
+    }
+
     /// Whether `--out` keeps what it has learned.
     pub fn is_kept(self) -> bool {
         matches!(self.kind(), Kind::Neural(_) | Kind::Federated(_, Learning::Labels))
@@ -313,11 +325,14 @@ impl Task {
         bar: &ProgressBar,
     ) -> Result<Fitted> {
         self.method.check_target(self.target)?;
+        self.method.check_watch(watch)?;
         let estimates = match self.method.kind() {
             Kind::ScaleUp => scale_up(study, self.target, windows),
             Kind::Filter => {
                 let [fleet] = study.fleets() else { bail!("ukf: expected one fleet") };
                 let states = FilteredStates::run(study.loops(), fleet, &study.train_span())?;
+                let (name, softened) = (fleet.name(), states.softened);
+                eprintln!("{name}: {softened} measurements contradicted all else and counted less");
                 states.estimate(study, self.target, windows)
             }
             Kind::Queue(knowledge) => queues(study, self.target, knowledge, windows)?,
@@ -400,4 +415,27 @@ fn train(
         absent: Vec::new(),
         training: Some(Training { best_epoch, epochs, exchanges, rounds: None, bytes: None }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_learns_from_labels_has_learning_curves() {
+        let watch = Watch { each_epoch: true, each_absent: false };
+        for method in Method::value_variants() {
+            let labelled = matches!(
+                method,
+                Method::TseN
+                    | Method::TseP
+                    | Method::Oracle
+                    | Method::OracleCell
+                    | Method::FedTse
+                    | Method::FedTseCell
+            );
+            assert_eq!(method.check_watch(watch).is_ok(), labelled, "{method:?}");
+            assert!(method.check_watch(Watch::default()).is_ok(), "{method:?}");
+        }
+    }
 }

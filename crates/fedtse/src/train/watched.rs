@@ -1,7 +1,8 @@
 //! A host's model that also estimates some windows after each epoch, to draw learning curves.
 //!
 //! The windows are embedded together with the validation part, but neither learned from nor judged
-//! by: the weights are those of a run that is not watched.
+//! by: the weights are those of a run that is not watched. Only runs that learn from labels are watched:
+//! measurements come in segments, which single windows would tear apart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
