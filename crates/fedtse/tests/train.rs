@@ -72,25 +72,17 @@ fn estimates_carry_intervals_when_asked() {
     // 39 windows are needed to tell intervals: a tenth of 75 minutes has 44.
     ok(&["simulate", "--minutes", "77", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
     ok(&["features", text(&data), "--rates", "50"]);
-    let rows = ok_json(&[
-        "train",
-        "--data",
-        text(&data),
-        "--method",
-        "oracle",
-        "--rate",
-        "50",
-        "--target",
-        "raw",
-        "--epochs",
-        "2",
-        "--out",
-        text(&model),
-    ]);
+    let train = ["train", "--data", text(&data), "--method", "oracle", "--rate", "50"];
+    let train = [&train[..], &["--target", "raw", "--epochs", "2"]].concat();
+    let rows = ok_json(&[&train[..], &["--out", text(&model)]].concat());
     let levels = rows[0]["intervals"].as_array().unwrap();
     let widths: Vec<f64> = levels.iter().map(|one| one["width"][0].as_f64().unwrap()).collect();
     assert_eq!(levels.len(), 4);
     assert!(widths.is_sorted() && widths[0] > 0.0, "{widths:?}");
+    // On the part that they come from they hold by construction: nothing is told.
+    let other = path("other");
+    let rows = ok_json(&[&train[..], &["--part", "validation", "--out", text(&other)]].concat());
+    assert!(rows[0].get("intervals").is_none() && other.join("intervals.json").is_file());
 
     let estimate =
         ["estimate", "--model", text(&model), "--data", text(&data), "--out", text(&table)];
