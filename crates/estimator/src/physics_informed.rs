@@ -69,10 +69,12 @@ pub struct PhysicsInformed {
 /// On the built-in world, a simulator that a host may run of its own streets, the CTM with usual
 /// parameters errs by 5.9 veh/km/lane and 3.05 veh/min/lane (on SUMO by 5.4 and 3.1). Its flow errs alike
 /// whenever the same signal shows, which averages out over no number of samples: it is trusted half as far.
+/// That doubling was chosen with the truth of the validation part of SUMO's demand seed 1 at 20 %.
 pub const CTM_DEVIATIONS: [f64; 2] = [6.0, 6.0];
 
 /// How much what errs alike whenever the same signal shows (a traffic model, queue profiles, loops)
-/// counts beside a held-out fold, whose noise averages out over samples.
+/// counts beside a held-out fold, whose noise averages out over samples. Chosen with the truth of the
+/// validation part of SUMO's demand seed 1 at 20 %.
 pub const SYSTEMATIC: f64 = 0.05;
 
 impl Physics {
