@@ -95,7 +95,7 @@ fn ipfe(rows: usize, values: usize, rounds: usize) -> Outcome<serde_json::Value>
     let agreement = Agreement { width: values, grid, most_rows: 1 << 16, most_blocks: 1 };
     let mut random = Randomness::from_seed_for_tests(1);
     let begin = processor_ms()?;
-    let table = Arc::new(LogarithmTable::new(20));
+    let table = Arc::new(LogarithmTable::new(20)?);
     let table_ms = processor_ms()? - begin;
     let begin = processor_ms()?;
     let mut authority = Authority::new(agreement)?;

@@ -42,6 +42,19 @@ pub enum FixedPointError {
         /// Its value.
         found: f64,
     },
+    /// A row that would not keep its numbers.
+    #[error(
+        "row: found {values} values on a grid of {levels} levels for products of at most {limit}, expected room \
+         for weights of {LEAST_WEIGHT} on average"
+    )]
+    Room {
+        /// Values of the row.
+        values: usize,
+        /// Levels of the grid.
+        levels: i32,
+        /// The largest product.
+        limit: i64,
+    },
     /// A value outside its grid.
     #[error("found level {found}, expected −{most} to {most}")]
     OffGrid {
@@ -133,6 +146,20 @@ pub(crate) struct RowScale {
     step: f64,
 }
 
+/// What weights must be on average, at least: rounding them by half then costs a sixteenth of the largest
+/// product at the very most.
+const LEAST_WEIGHT: i64 = 8;
+
+/// What the weights of a row of so many values may sum to before they are rounded, for products of at most
+/// `limit`.
+pub(crate) fn room(values: usize, grid: &Grid, limit: i64) -> Result<i64, FixedPointError> {
+    let room = limit / i64::from(grid.levels) - values.div_ceil(2) as i64;
+    if room >= LEAST_WEIGHT * values as i64 {
+        return Ok(room);
+    }
+    Err(FixedPointError::Room { values, levels: grid.levels, limit })
+}
+
 impl Zeroize for RowScale {
     fn zeroize(&mut self) {
         for number in [&mut self.normal, &mut self.scale, &mut self.offset] {
@@ -142,15 +169,15 @@ impl Zeroize for RowScale {
 }
 
 impl RowScale {
-    /// The scale of a row, for products of at most `limit`, which must leave room for its entries.
+    /// The scale of a row, for products of at most `limit`; an error if that leaves no room for its entries.
     #[inline]
     pub(crate) fn new(row: &[f64], grid: &Grid, limit: i64) -> Result<Self, FixedPointError> {
         let largest = largest(row)?;
         let normal = if largest < f64::MIN_POSITIVE { 0.0 } else { inverse_power(largest) };
         let Sums { norm, sum } = Sums::of(row, normal);
-        let room = limit / i64::from(grid.levels) - row.len().div_ceil(2) as i64;
+        let room = room(row.len(), grid, limit)?;
         // The last factor: the norm is a sum of rounded numbers.
-        let scale = if norm > 0.0 { room.max(0) as f64 / norm * (1.0 - 1e-12) } else { 0.0 };
+        let scale = if norm > 0.0 { room as f64 / norm * (1.0 - 1e-12) } else { 0.0 };
         Ok(Self { normal, scale, offset: sum * grid.centre, step: grid.step })
     }
 

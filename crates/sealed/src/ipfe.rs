@@ -14,9 +14,15 @@
 //!
 //! | party | sees |
 //! |---|---|
-//! | host | the products whose keys it got; a key for a unit vector is a value of the guest |
+//! | host | for every row that it got a key for, the product with **every block** under that public key, asked about or not; and of all sums of such rows. With `width` independent rows that is every value of every block |
 //! | guest | nothing of the host's matrix: it is not asked |
 //! | authority | **every row of the host's matrix**; together with a ciphertext it could read all of it |
+//!
+//! A key belongs to a row, not to a block, and keys are linear: the authority cannot issue one for a single product.
+//! All it can do is count: an [`Authority`] issues keys for `width`/2 rows
+//! ([`Authority::with_most_keys`]: never `width`), then refuses. That is a limit, no proof of anything: half as many
+//! products as values, exact and of small whole numbers, may be enough for lattice reduction. Encrypt noised vectors.
+//! An authority cannot be stored yet: after a restart it has a new key, and blocks must be uploaded again.
 //!
 //! So the authority must be a third party that neither host nor guest controls, and that gets no ciphertexts.
 //! If it were the guest, the guest would see A; if the host, the host could issue itself keys for unit

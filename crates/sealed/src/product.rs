@@ -276,6 +276,19 @@ pub enum SealedError {
         /// The agreed limit.
         most: usize,
     },
+    /// An authority that has issued as many keys as it may.
+    #[error(
+        "keys: found {new} new rows beside {issued} rows with keys, expected at most {most} in all: \
+         with as many independent rows as values the host reads everything"
+    )]
+    Exhausted {
+        /// Rows that were asked for and have no key yet.
+        new: usize,
+        /// Rows that have one.
+        issued: usize,
+        /// The authority's limit.
+        most: usize,
+    },
     /// An answer without a question.
     #[error("found an answer, expected none: no exchange is under way")]
     NoExchange,

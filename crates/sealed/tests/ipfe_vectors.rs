@@ -70,7 +70,7 @@ fn made(seeds: [u64; 3], levels: Vec<i32>, matrix: Vec<f64>) -> Vector {
     let public_key = authority.public_key();
     let mut guest =
         IpfeGuest::with_randomness(agreement, &public_key, random(guest_seed)).expect("a guest");
-    let table = Arc::new(LogarithmTable::new(10));
+    let table = Arc::new(LogarithmTable::new(10).expect("a table"));
     let mut host = IpfeHost::with_randomness(agreement, &public_key, table, random(host_seed))
         .expect("a host");
     let upload = guest.upload(BlockId(5), &levels).expect("an upload");

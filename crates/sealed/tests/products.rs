@@ -245,7 +245,7 @@ fn all_implementations_give_the_same() {
 
     let mut authority = Authority::new(agreement).unwrap();
     let mut guest = IpfeGuest::new(agreement, &authority.public_key()).unwrap();
-    let table = Arc::new(LogarithmTable::new(14));
+    let table = Arc::new(LogarithmTable::new(14).expect("a table"));
     let limit = table.limit() as f64;
     let mut host = IpfeHost::new(agreement, &authority.public_key(), table).unwrap();
     let mut answer = |question: &[u8]| authority.answer(question);
@@ -304,7 +304,7 @@ fn grants_and_late_answers_do_not_disturb_a_question() {
     let mut authority = Authority::new(agreement).unwrap();
     let key = authority.public_key();
     let mut guest = IpfeGuest::new(agreement, &key).unwrap();
-    let table = Arc::new(LogarithmTable::new(10));
+    let table = Arc::new(LogarithmTable::new(10).expect("a table"));
     let [mut a, mut b] = [0, 1].map(|_| IpfeHost::new(agreement, &key, table.clone()).unwrap());
     interleaved(&mut guest, [&mut a, &mut b], &mut |question| authority.answer(question)).unwrap();
 }

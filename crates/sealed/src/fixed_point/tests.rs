@@ -63,6 +63,24 @@ fn extreme_rows_neither_overflow_nor_vanish() {
     }
 }
 
+#[test]
+fn rows_without_room_are_refused() {
+    let grid = Grid::new(0.0, 1.0, 100).unwrap();
+    // 10 values need weights of 80 in all and 5 for rounding, times 100 levels.
+    for (limit, sound) in [(8_500, true), (8_499, false), (500, false), (0, false)] {
+        let found = RowScale::new(&[1.0; 10], &grid, limit);
+        assert_eq!(found.is_ok(), sound, "{limit}");
+        if let Err(error) = found {
+            assert_eq!(error, FixedPointError::Room { values: 10, levels: 100, limit });
+        }
+    }
+    // The longest rows of all have room in lattice products.
+    assert!(
+        room(crate::product::MOST_COLUMNS, &Grid::new(0.0, 1.0, MOST_LEVELS).unwrap(), LIMIT)
+            .is_ok()
+    );
+}
+
 proptest! {
     #[test]
     fn products_have_the_stated_error(

@@ -1,5 +1,10 @@
 //! The key authority: a party of its own, which sees the host's rows and must see no ciphertexts.
+//!
+//! A key for a row opens the product of that row with **every** block under the public key, and the sum of two
+//! keys is a key for the sum of their rows. So an authority counts the rows that it has issued keys for and
+//! refuses more than a limit below `width`: with `width` independent rows the host could read every block.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use curve25519_dalek::ristretto::RistrettoPoint;
@@ -8,7 +13,7 @@ use zeroize::Zeroize;
 
 use super::message::{Answer, PublicKey, Question};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, Answerer, SealedError, peer};
+use crate::product::{Agreement, Answerer, SealedError, misuse, peer};
 use crate::random::Randomness;
 
 /// Issues function keys for rows.
@@ -17,7 +22,9 @@ pub struct Authority {
     /// (s_j, t_j) per value.
     master: Vec<[Scalar; 2]>,
     public: PublicKey,
-    issued: u64,
+    /// Rows that have a key; a row that is asked for again costs nothing.
+    issued: HashSet<Vec<i32>>,
+    most_keys: usize,
 }
 
 impl Authority {
@@ -37,7 +44,19 @@ impl Authority {
             (0..agreement.width).map(|_| [random_scalar(random), random_scalar(random)]).collect();
         let public = master.iter().map(|[s, t]| RistrettoPoint::mul_base(s) + t * second);
         let public = PublicKey { terms: agreement.terms(), points: public.collect() };
-        Ok(Self { agreement, master, public, issued: 0 })
+        let most_keys = agreement.width / 2;
+        Ok(Self { agreement, master, public, issued: HashSet::new(), most_keys })
+    }
+
+    /// With another limit on the rows that get a key, 0 to `width` − 1; without this it is `width`/2. Blocks
+    /// of one value have no products that could be shown.
+    pub fn with_most_keys(mut self, most_keys: usize) -> Result<Self, SealedError> {
+        let most = self.agreement.width - 1;
+        if most_keys > most {
+            return Err(misuse("most keys", most_keys, format!("0 to {most}")));
+        }
+        self.most_keys = most_keys;
+        Ok(self)
     }
 
     /// For the guest and the host.
@@ -45,9 +64,21 @@ impl Authority {
         self.public.encode()
     }
 
-    /// How many keys were issued so far.
-    pub fn issued(&self) -> u64 {
-        self.issued
+    /// How many rows have a key so far.
+    pub fn issued(&self) -> usize {
+        self.issued.len()
+    }
+
+    /// Counts the rows of a question, or refuses all of them.
+    fn count(&mut self, question: &Question) -> Result<(), SealedError> {
+        let rows = question.weights.chunks_exact(self.agreement.width);
+        let new: HashSet<&[i32]> = rows.filter(|&row| !self.issued.contains(row)).collect();
+        let (new_rows, issued, most) = (new.len(), self.issued.len(), self.most_keys);
+        if issued + new_rows > most {
+            return Err(SealedError::Exhausted { new: new_rows, issued, most });
+        }
+        self.issued.extend(new.into_iter().map(<[i32]>::to_vec));
+        Ok(())
     }
 }
 
@@ -55,6 +86,7 @@ impl Answerer for Authority {
     fn answer(&mut self, question: &[u8]) -> Result<Vec<u8>, SealedError> {
         let Agreement { width, most_rows, .. } = self.agreement;
         let question = Question::decode(question, width, most_rows).map_err(peer("question"))?;
+        self.count(&question)?;
         let keys: Vec<[Scalar; 2]> = question
             .weights
             .chunks_exact(width)
@@ -68,7 +100,6 @@ impl Answerer for Authority {
                 key
             })
             .collect();
-        self.issued += keys.len() as u64;
         Ok(Answer { exchange: question.exchange, keys }.encode())
     }
 }
@@ -83,6 +114,6 @@ impl Drop for Authority {
 
 impl fmt::Debug for Authority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Authority({} values, {} keys issued, …)", self.master.len(), self.issued)
+        write!(f, "Authority({} values, {} keys issued, …)", self.master.len(), self.issued.len())
     }
 }

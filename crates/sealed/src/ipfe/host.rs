@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 use super::logarithm::LogarithmTable;
 use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
 use super::multiply::weighted_sum;
-use crate::fixed_point::RowScale;
+use crate::fixed_point::{RowScale, room};
 use crate::product::{
     Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
 };
@@ -56,8 +56,15 @@ impl IpfeHost {
         let agreement = agreement.checked()?;
         let public = PublicKey::decode(public_key).map_err(peer("public key"))?;
         public.terms.check(&agreement).map_err(peer("public key"))?;
+        // Every question would fail.
+        room(agreement.width, &agreement.grid, limit(&table, &agreement))?;
         Ok(Self { agreement, table, blocks: FxHashMap::default(), random, pending: None })
     }
+}
+
+/// The largest product. A weight must fit, too, where the grid has few levels.
+fn limit(table: &LogarithmTable, agreement: &Agreement) -> i64 {
+    table.limit().min(i64::from(MOST_WEIGHT) * i64::from(agreement.grid.levels()))
 }
 
 impl Host for IpfeHost {
@@ -89,9 +96,7 @@ impl Host for IpfeHost {
         if !self.blocks.contains_key(&block) {
             return Err(SealedError::Unknown(block));
         }
-        // A weight must fit, too, where the grid has few levels.
-        let most = i64::from(MOST_WEIGHT) * i64::from(self.agreement.grid.levels());
-        let limit = self.table.limit().min(most);
+        let limit = limit(&self.table, &self.agreement);
         let (mut scales, mut weights) = (Vec::new(), Vec::with_capacity(matrix.values.len()));
         for row in matrix.values.chunks_exact(width) {
             let scale = RowScale::new(row, &self.agreement.grid, limit)?;

@@ -9,6 +9,7 @@ use curve25519_dalek::traits::Identity;
 use rustc_hash::FxHashMap;
 
 use super::small_scalar;
+use crate::product::{SealedError, misuse};
 
 /// Giant steps to either side: 2^14.
 const GIANT_BITS: u32 = 14;
@@ -27,8 +28,10 @@ pub struct LogarithmTable {
 
 impl LogarithmTable {
     /// A table of 2^bits points (4 to 22 bits): 20 take about a second and 40 MB, and reach 2^34.
-    pub fn new(bits: u32) -> Self {
-        let bits = bits.clamp(LEAST_BITS, MOST_BITS);
+    pub fn new(bits: u32) -> Result<Self, SealedError> {
+        if !(LEAST_BITS..=MOST_BITS).contains(&bits) {
+            return Err(misuse("bits of the table", bits, format!("{LEAST_BITS} to {MOST_BITS}")));
+        }
         let size = 1u32 << bits;
         let mut steps = FxHashMap::with_capacity_and_hasher(size as usize, Default::default());
         let one = RistrettoPoint::mul_base(&small_scalar(1));
@@ -44,7 +47,7 @@ impl LogarithmTable {
                 steps.insert(key, number);
             }
         }
-        Self { steps, bits, stride: point }
+        Ok(Self { steps, bits, stride: point })
     }
 
     /// Logarithms up to this size are found.
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn finds_every_logarithm_up_to_the_limit() {
-        let table = LogarithmTable::new(6);
+        let table = LogarithmTable::new(6).unwrap();
         let limit = table.limit();
         for k in [0, 1, -1, 63, 64, -64, -65, 12_345, -99_999, limit - 1, limit, -limit] {
             let point = RistrettoPoint::mul_base(&small_scalar(k));
@@ -112,5 +115,9 @@ mod tests {
         // The last batch may reach a little further.
         let far = RistrettoPoint::mul_base(&small_scalar(limit + 64 * 64));
         assert_eq!(table.logarithm(&far), None);
+        for bits in [0, 3, 23, u32::MAX] {
+            let error = LogarithmTable::new(bits).unwrap_err().to_string();
+            assert_eq!(error, format!("bits of the table: found {bits}, expected 4 to 22"));
+        }
     }
 }

@@ -11,10 +11,13 @@ fn agreement(width: usize) -> Agreement {
 
 fn parties(width: usize) -> (Authority, IpfeGuest, IpfeHost) {
     let mut random = Randomness::from_seed_for_tests(1);
-    let authority = Authority::with_randomness(agreement(width), &mut random).expect("keys");
+    let authority = Authority::with_randomness(agreement(width), &mut random)
+        .expect("keys")
+        .with_most_keys(width - 1)
+        .expect("below the width");
     let key = authority.public_key();
     let guest = IpfeGuest::new(agreement(width), &key).expect("a guest");
-    let table = Arc::new(LogarithmTable::new(12));
+    let table = Arc::new(LogarithmTable::new(12).expect("a table"));
     (authority, guest, IpfeHost::new(agreement(width), &key, table).expect("a host"))
 }
 
@@ -42,6 +45,71 @@ fn the_host_gets_the_products() {
         let norm: f64 = row.iter().map(|a| a.abs()).sum();
         assert!((product - expected).abs() <= 1e-4 * norm, "{product} {expected}");
     }
+}
+
+#[test]
+fn a_key_opens_every_block_so_keys_are_counted() {
+    let width = 6;
+    let (mut authority, mut guest, mut host) = parties(width);
+    authority = authority.with_most_keys(3).unwrap();
+    let blocks = [[5, 0, 0, 0, 0, 1], [7, 0, 0, 0, 0, 1]];
+    for (id, levels) in blocks.iter().enumerate() {
+        host.store(&guest.upload(BlockId(id as u64), levels).unwrap()).unwrap();
+    }
+    let ask = |host: &mut IpfeHost, values: &[f64]| {
+        let rows = values.len() / width;
+        host.ask(&Matrix { rows, blocks: &[BlockId(0)], values }).expect("a question")
+    };
+    let unit = |at: usize| (0..width).map(|i| f64::from(i == at)).collect::<Vec<f64>>();
+    let question = ask(&mut host, &unit(0));
+    let answer = authority.answer(&question).unwrap();
+    // The key for a question about block 0 reads block 1 as well: that is why there is a limit.
+    let weights = message::Question::decode(&question, width, 1).unwrap().weights;
+    let keys = message::Answer::decode(&answer, 1).unwrap().keys;
+    let other = guest.upload(BlockId(1), &blocks[1]).unwrap();
+    let other = message::Upload::decode(&other).unwrap();
+    let point = multiply::weighted_sum(&weights, &other.values)
+        - keys[0][0] * other.heads[0]
+        - keys[0][1] * other.heads[1];
+    let table = LogarithmTable::new(12).unwrap();
+    assert_eq!(table.logarithm(&point), Some(7 * i64::from(weights[0])));
+
+    // The same row again is no new one, in one question or in two.
+    authority.answer(&question).unwrap();
+    authority.answer(&ask(&mut host, &[unit(1), unit(1), unit(0)].concat())).unwrap();
+    assert_eq!(authority.issued(), 2);
+    // All or nothing.
+    let error = authority.answer(&ask(&mut host, &[unit(2), unit(3)].concat())).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("keys: found 2 new rows beside 2 rows with keys, expected at most 3"),
+        "{error}"
+    );
+    authority.answer(&ask(&mut host, &unit(4))).unwrap();
+    let error = authority.answer(&ask(&mut host, &unit(5))).unwrap_err();
+    assert!(matches!(error, SealedError::Exhausted { new: 1, issued: 3, most: 3 }));
+
+    assert!(Authority::new(agreement(4)).unwrap().with_most_keys(4).is_err());
+    let mut usual = Authority::new(agreement(width)).unwrap();
+    let rows: Vec<f64> = (0..4).flat_map(unit).collect();
+    assert!(matches!(
+        usual.answer(&ask(&mut host, &rows)),
+        Err(SealedError::Exhausted { new: 4, issued: 0, most: 3 })
+    ));
+}
+
+#[test]
+fn hosts_without_room_for_their_rows_are_refused() {
+    // 2^4 points reach 2^18, 128 levels of this grid: too few for rows of 20.
+    let mut random = Randomness::from_seed_for_tests(1);
+    let authority = Authority::with_randomness(agreement(20), &mut random).unwrap();
+    let table = Arc::new(LogarithmTable::new(4).unwrap());
+    let error = IpfeHost::new(agreement(20), &authority.public_key(), table).unwrap_err();
+    assert!(
+        error.to_string().starts_with("row: found 20 values on a grid of 2048 levels"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! Products of polynomials become products of values. Ten layers of butterflies go over lanes of eight
 //! neighbours; the last three, whose partners are neighbours themselves, follow a transposition of each
 //! 8 × 8 block, which is not undone: the value at place 64·b + 8·k + l is that of the usual (bit-reversed)
-//! place 64·b + 8·l + k. All parties keep this order, and the encodings of version 1 fix it.
+//! place 64·b + 8·l + k. All parties keep this order, and the encodings fix it.
 //!
 //! How values grow: a butterfly adds at most 0.76 p (see [`residue`](super::residue)); factors are at most
 //! p/2 and what they multiply must stay below 3.9 p. Four layers after a reduction give 3.54 p, the fifth may
