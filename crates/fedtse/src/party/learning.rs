@@ -14,8 +14,8 @@ use sensing::Split;
 use serde::{Deserialize, Serialize};
 use traffic::Step;
 
-/// The name under which the loss finds the host's own measurements.
-const HOST: &str = "host";
+/// The name under which the loss finds the host's own measurements. No party has such a name.
+const HOST: &str = "the host itself";
 /// Steps of a segment where a traffic model ties them together.
 pub const SEGMENT: u16 = 4;
 /// Parts into which a guest deals its fleet to hold one of them out. More of them show more of the fleet
@@ -138,4 +138,16 @@ impl LossOptions {
 /// The parts of a time line, as every party cuts it by itself.
 pub fn split_of(loops: &LoopData) -> Split {
     sensing::split(loops.timeline().windows())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else a guest's measurements would take the place of the host's.
+    #[test]
+    fn no_guest_is_called_as_the_host_calls_itself() {
+        assert!(federation::PartyId::new(HOST).is_err());
+        assert!(federation::PartyId::new(federation::fedbcd::HELD_OUT).is_err());
+    }
 }
