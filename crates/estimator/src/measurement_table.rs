@@ -28,6 +28,7 @@ const SPEED_DEVIATION: f64 = 2.3;
 const LEAST_UNSEEN: f64 = 0.05;
 
 /// A party's measurements in all steps held.
+#[derive(Clone)]
 pub struct MeasurementTable {
     timeline: Arc<Timeline>,
     entries: Vec<Entry>,

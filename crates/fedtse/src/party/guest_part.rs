@@ -16,9 +16,7 @@ use federation::fedbcd::{FedGuest, Windows};
 use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
-use federation::{
-    Compression, Kind, Layout, Measures, ModelFailure, Movements, PartyId, Plan, Shares,
-};
+use federation::{Compression, Kind, Layout, Measures, ModelFailure, Movements, PartyId, Plan};
 use traffic::Step;
 
 use super::trained::Trained;
@@ -152,7 +150,7 @@ impl GuestPart {
             let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
                 .map_err(|error| ModelFailure(error.to_string()))?;
             let asked = self.measured.iter().filter(|(kind, _)| plan.measured.contains(kind));
-            let measured = asked.map(|(_, source)| source.table(plan.shares));
+            let measured = asked.map(|(kind, source)| source.table(*kind, plan));
             let measured = measured.collect::<Result<Vec<_>, _>>()?;
             Ok(FedGuest::new(model, self.windows.clone(), plan)?.measuring(measured))
         })
@@ -160,12 +158,18 @@ impl GuestPart {
 }
 
 impl Source {
-    fn table(&self, shares: Option<Shares>) -> Result<Arc<dyn Measured>, ModelFailure> {
+    fn table(&self, kind: Kind, plan: &Plan) -> Result<Arc<dyn Measured>, ModelFailure> {
         let failed = |error: &dyn std::fmt::Display| ModelFailure(error.to_string());
+        let beside_folds = plan.measured.contains(&Kind::HeldOut);
         match self {
+            // Beside a held-out fold, what errs alike each time counts less.
+            Source::Table(table) if kind == Kind::Queues && beside_folds => {
+                Ok(Arc::new(MeasurementTable::clone(table).trusted(SYSTEMATIC)))
+            }
             Source::Table(table) => Ok(Arc::clone(table) as Arc<dyn Measured>),
             Source::HeldOut(folds, training) => {
-                let shares = shares.ok_or_else(|| failed(&"share of the traffic: found none"))?;
+                let shares =
+                    plan.shares.ok_or_else(|| failed(&"share of the traffic: found none"))?;
                 let rates = |share| FoldRates::new(share, folds.len()).map_err(|e| failed(&e));
                 let (own, all) = (rates(shares.own)?, rates(shares.all)?);
                 let part = held_out_part(folds, &own, &all, training);
@@ -188,9 +192,12 @@ fn measuring(
     if kinds.is_empty() {
         return Ok((measures, measured));
     }
-    let network = fleets[0].timeline().network();
-    let (turned, left) = movement_counts(network, &fleets, span);
-    measures.movements = Movements { turned, left };
+    // For the turning ratios of a traffic model, beside which there are other kinds.
+    if kinds.iter().any(|kind| *kind != Kind::HeldOut) {
+        let network = fleets[0].timeline().network();
+        let (turned, left) = movement_counts(network, &fleets, span);
+        measures.movements = Movements { turned, left };
+    }
     for &kind in kinds {
         let table = match (kind, &fleets[..]) {
             (Kind::Speeds, [fleet]) => MeasurementTable::fleet_speeds(fleet),
@@ -198,9 +205,7 @@ fn measuring(
                 // Its own vehicles and no others: whatever its folds are called, those of all of them.
                 let names: Vec<&str> = folds.iter().map(FleetData::name).collect();
                 let states = QueueStates::read_union(folder, &names, QueueKnowledge::Fleet)?;
-                // Beside a held-out fold, what errs alike each time counts less.
-                let trust = if kinds.contains(&Kind::HeldOut) { SYSTEMATIC } else { 1.0 };
-                MeasurementTable::queue_densities(&states).trusted(trust)
+                MeasurementTable::queue_densities(&states)
             }
             (Kind::HeldOut, _) => continue,
             (_, folds) => {

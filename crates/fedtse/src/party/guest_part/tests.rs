@@ -1,3 +1,4 @@
+use federation::{LocalUpdates, Numbers};
 use sensing::{
     Dataset, DatasetWriter, FeaturePlan, Features, Fleets, Provenance, VehicleTable, make_features,
     part_name, read_passages,
@@ -45,10 +46,16 @@ fn queues(folder: &Path, folds: &[&str]) -> Result<Vec<f32>> {
     let windows = folds[0].timeline().windows().to_vec();
     let (_, measured) =
         measuring(folder, folds, &windows, &train_span(&windows), &[Kind::Queues].into())?;
-    let table = measured[&Kind::Queues].table(None)?;
+    numbers(&measured[&Kind::Queues], &[Kind::Queues], &windows)
+}
+
+/// Values and weights of queues under a plan that asks for some kinds, step by step.
+fn numbers(queues: &Source, asked: &[Kind], windows: &[Step]) -> Result<Vec<f32>> {
+    let plan = Plan { measured: asked.iter().copied().collect(), ..plan() };
+    let table = queues.table(Kind::Queues, &plan)?;
     let entries = table.entries().len();
     let mut all = Vec::new();
-    for &step in &windows {
+    for &step in windows {
         let (mut values, mut weights) = (vec![0.0; entries], vec![0.0; entries]);
         table.write(Sample::whole(step), &mut values, &mut weights);
         all.extend(values.into_iter().chain(weights));
@@ -80,5 +87,53 @@ fn a_guest_in_folds_sees_the_queues_of_its_own_vehicles() -> Result<()> {
         assert!(dealt.len() == one.len() && dealt.iter().zip(&one).all(close));
     }
     assert_eq!(all, whole);
+    Ok(())
+}
+
+fn plan() -> Plan {
+    Plan {
+        seed: 1,
+        batch: 1,
+        epochs: 1,
+        exchanges: 1,
+        recipe: Numbers { rate: 0.1, one_cycle: false, decay: 0.0, clip: None, average: None },
+        local: LocalUpdates::default(),
+        keep_every: 1,
+        segment: 1,
+        measured: BTreeSet::new(),
+        shares: None,
+    }
+}
+
+/// What a guest can measure besides does not weigh its queues less, only what the host asks for does; and it
+/// tells where its vehicles went only where that is of use.
+#[test]
+fn the_plan_says_how_much_queues_count() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    simulate(folder)?;
+    let announced = |kinds: &[Kind]| {
+        let folds = [1, 2].map(|part| FleetData::open(folder, &part_name("fleet-40", part, 4)));
+        let folds = folds.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let windows = folds[0].timeline().windows().to_vec();
+        let span = train_span(&windows);
+        let found = measuring(folder, folds, &windows, &span, &kinds.iter().copied().collect())?;
+        anyhow::Ok((found, windows))
+    };
+    let ((measures, measured), windows) = announced(&[Kind::HeldOut, Kind::Queues])?;
+    assert!(!measures.movements.turned.is_empty());
+    let alone = numbers(&measured[&Kind::Queues], &[Kind::Queues], &windows)?;
+    let beside = numbers(&measured[&Kind::Queues], &[Kind::HeldOut, Kind::Queues], &windows)?;
+    let ((_, only), _) = announced(&[Kind::Queues])?;
+    assert!(alone == numbers(&only[&Kind::Queues], &[Kind::Queues], &windows)?);
+    let entries = measures.layout.of(&[Kind::Queues].into()).len();
+    for (alone, beside) in alone.chunks(2 * entries).zip(beside.chunks(2 * entries)) {
+        assert_eq!(alone[..entries], beside[..entries]);
+        for (alone, beside) in alone[entries..].iter().zip(&beside[entries..]) {
+            assert_eq!((f64::from(*alone) * SYSTEMATIC) as f32, *beside);
+        }
+    }
+    let ((measures, _), _) = announced(&[Kind::HeldOut])?;
+    assert_eq!(measures.movements, Movements::default());
     Ok(())
 }
