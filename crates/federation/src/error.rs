@@ -43,6 +43,14 @@ pub enum PartyError {
         /// What it may be.
         expected: String,
     },
+    /// Guests count more vehicles than there are.
+    #[error("shares of the traffic: found {all:.3} in all fleets ({each}), expected at most 1")]
+    Shares {
+        /// Their sum.
+        all: f64,
+        /// Each guest's.
+        each: String,
+    },
     /// A guest stays away.
     #[error("guest `{party}` has been away for {seconds:.0} s{}", because(.reason))]
     Absent {
@@ -107,6 +115,7 @@ impl PartyError {
             Self::PeerMisbehaved { .. } => "a peer broke the rules",
             Self::PeerIncompatible { .. } => "a peer does not fit",
             Self::Misuse { .. } => "it is set up wrongly",
+            Self::Shares { .. } => "guests count more vehicles than there are",
             Self::Absent { .. } => "a guest has been away for too long",
             Self::HostSilent { .. } => "it has not heard from the host for too long",
             Self::HostStopped { .. } => "the host has stopped",

@@ -371,6 +371,7 @@ impl HostSettings {
         self.timing.check().map_err(PartyError::misuse)?;
         let plan = Plan { exchanges: 1, ..self.plan.clone() };
         plan.check().map_err(PartyError::misuse)?;
+        self.measuring.check(&self.plan.measured).map_err(PartyError::misuse)?;
         let wrong = |what, found: String, expected: &str| {
             Err(PartyError::misuse(PartError::new(what, found, expected)))
         };

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use estimator::{Entry, Quantity};
 use federation::guest::GuestSettings;
-use federation::ledger::{MemorySink, Released};
+use federation::ledger::{MemorySink, Recorded, Released};
 use federation::message::parts::{Embedding, HeldSteps, Text, Values};
 use federation::message::{
     Departure, Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, Welcome,
 };
 use federation::{
-    Absent, Compression, Event, Guest, GuestEnd, Host, HostSettings, Kind, Layout, Ledger,
+    Absent, Compression, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Kind, Layout, Ledger,
     Measurements, Measures, Measuring, MemoryStore, Now, PartyError, PartyId, Plan, RunId, Shares,
     Timing, ToGuest, ToHost,
 };
@@ -131,8 +131,6 @@ fn a_share_that_is_none_is_refused() {
     assert!(reason.contains("share of the traffic: found no number"), "{reason}");
     let reason = refusal(measures(), Measuring { counted: Some(1.0), ..usual() });
     assert!(reason.contains("expected some, and no more than these count: 1.000"), "{reason}");
-    let reason = refusal(measures(), Measuring { counted: None, ..usual() });
-    assert!(reason.contains("share of the traffic"), "{reason}");
     let reason = refusal(Measures { passages: Some(0.0), ..measures() }, usual());
     assert!(reason.contains("share of the traffic"), "{reason}");
 }
@@ -338,4 +336,100 @@ fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
     let partial: Vec<bool> = host.history().iter().map(|epoch| epoch.partial).collect();
     assert_eq!(partial, [true, false]);
     assert_eq!(settled, [false, true]);
+}
+
+/// A host that does not count cannot tell shares: its own affair, and no guest's.
+#[test]
+fn a_host_without_loop_counts_does_not_begin() {
+    for counted in [None, Some(0.0), Some(f64::NAN)] {
+        let measuring = Measuring { counted, ..usual() };
+        let error = try_host(MemoryStore::default(), measuring, &["a"], Absent::Wait).err();
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("vehicles that loops count"), "{error}");
+    }
+}
+
+#[test]
+fn shares_of_more_than_everyone_are_told_guest_by_guest() {
+    let store = MemoryStore::default();
+    let mut host = try_host(store, usual(), &["a", "b"], Absent::Wait).unwrap();
+    let most = || Measures { passages: Some(5.0), ..measures() };
+    host.handle(at(1), &id("a"), hello_of("a", 1, most()));
+    host.handle(at(1), &id("b"), hello_of("b", 2, most()));
+    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
+    let expected = "found 1.250 in all fleets (`a` 0.625, `b` 0.625), expected at most 1";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+/// Whoever sends what no road has is refused by name; the run goes on waiting for it.
+#[test]
+fn measurements_beyond_all_traffic_are_the_guests_affair() {
+    // Two speeds and a flow.
+    for (value, weight) in [([2e3, 1.0, 1.0], 1.0), ([1.0, 1.0, -2e6], 1.0), ([1.0; 3], 2e6)] {
+        let (mut host, exchange, samples) = asked();
+        let (values, weights) = (value.repeat(samples), vec![weight; 3 * samples]);
+        let measurements = Measurements::new(3, values, weights).unwrap();
+        let purpose = Purpose::Train;
+        let message = ToHost::Measurements { exchange, purpose, measurements };
+        let out = host.handle(at(2), &id("a"), message);
+        let told: Vec<_> = out.iter().map(|(_, message)| message.message().kind()).collect();
+        assert_eq!(told, ["refuse"]);
+        let named = host.take_events().into_iter().any(|event| {
+            matches!(event, Event::Refused(party, why)
+                if party == id("a") && why.as_str().contains("expected at most"))
+        });
+        assert!(named && host.ended().is_none());
+    }
+}
+
+/// A share is one of the same time: a guest that lacks steps in which the loops count, or has counted in
+/// others, is refused and told why.
+#[test]
+fn shares_are_not_made_of_different_steps() {
+    for held in [-1..10, 1..10] {
+        let mut host = new_host(MemoryStore::default(), usual());
+        let ToHost::Hello(mut greeting) = hello(measures()) else { unreachable!("a hello") };
+        greeting.held = HeldSteps::of(held.map(Step)).unwrap();
+        let out = host.handle(at(1), &id("a"), ToHost::Hello(greeting));
+        let ToGuest::Refuse { reason, .. } = out[0].1.message() else { unreachable!("{out:?}") };
+        assert!(reason.as_str().contains("1 that only one of us has, of 6"), "{reason}");
+    }
+}
+
+/// A guest that comes back under `skip` may have older weights: its embedding from before does not go with
+/// measurements from now.
+#[test]
+fn parts_of_an_answer_end_with_the_session() {
+    let mut host = try_host(MemoryStore::default(), usual(), &["a", "b"], Absent::Skip).unwrap();
+    host.handle(at(1), &id("a"), hello_of("a", 1, measures()));
+    let out = host.handle(at(1), &id("b"), hello_of("b", 2, measures()));
+    let asked @ (exchange, purpose, samples) = question(&out).expect("a question");
+    host.handle(at(2), &id("a"), embedded(asked));
+    host.handle(at(2), &id("a"), measured(exchange, purpose, samples, 3));
+    host.handle(at(2), &id("b"), embedded(asked));
+    host.handle(at(3), &id("b"), hello_of("b", 3, measures()));
+    let out = host.handle(at(3), &id("b"), measured(exchange, purpose, samples, 3));
+    assert!(question(&out).is_none(), "{out:?}");
+    let out = host.handle(at(3), &id("b"), embedded(asked));
+    assert!(question(&out).is_some(), "{out:?}");
+}
+
+/// Who was not there when a run began hears that, and not that it has changed.
+#[test]
+fn a_guest_that_missed_the_beginning_hears_so() {
+    let mut host = try_host(MemoryStore::default(), usual(), &["a", "b"], Absent::Skip).unwrap();
+    host.handle(at(1), &id("a"), hello_of("a", 1, measures()));
+    let limit = Timing::default().limit.as_secs() + 2;
+    let out = host.tick(at(limit));
+    assert!(question(&out).is_some(), "{out:?}");
+    let out = host.handle(at(limit), &id("b"), hello_of("b", 2, measures()));
+    let ToGuest::Refuse { reason, .. } = out[0].1.message() else { unreachable!("{out:?}") };
+    assert!(reason.as_str().contains("not there when measurements and shares"), "{reason}");
+}
+
+/// One number of passages, two turns, one exit.
+#[test]
+fn the_ledger_counts_what_a_greeting_tells_of_the_fleet() {
+    assert_eq!(hello(measures()).shape(), [4]);
+    assert!(hello(Measures::default()).shape().is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::{Guest, Open, Running, Stage, ToHostOutbox};
 use crate::error::{PartyError, differently_packed};
-use crate::message::measurements::Measurements;
+use crate::message::measurements::{Layout, Measurements};
 use crate::message::parts::{Batch, Embedding, EmbeddingGradient};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
@@ -96,8 +96,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             vec![ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }];
         if running.plan.measures(purpose) {
             let measurements = running.model.measure(samples)?;
-            let expected = [samples.len(), running.asked.len()];
-            check_own(&measurements, expected)?;
+            check_own(&measurements, samples.len(), &running.asked)?;
             answers.push(ToHost::Measurements { exchange, purpose, measurements });
         }
         let answered = now.monotonic;
@@ -202,10 +201,15 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 }
 
 /// What the guest's own model measures must be what the guest has announced.
-fn check_own(measurements: &Measurements, expected: [usize; 2]) -> Result<(), PartyError> {
+fn check_own(
+    measurements: &Measurements,
+    samples: usize,
+    asked: &Layout,
+) -> Result<(), PartyError> {
     let found = [measurements.samples(), measurements.entries()];
+    let expected = [samples, asked.len()];
     if found == expected {
-        return Ok(());
+        return measurements.check(asked).map_err(PartyError::misuse);
     }
     let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
     Err(PartyError::Misuse { what: "measurements [sample, entry]", found, expected })

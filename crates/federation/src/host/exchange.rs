@@ -130,6 +130,18 @@ impl<M: HostModel, S: Store> Host<M, S> {
         self.settle_if_answered(now, out)
     }
 
+    /// A guest in a new session may have other weights: part of an answer from before does not go with the
+    /// rest of one from now.
+    pub(super) fn forget_parts(&mut self, party: &PartyId, session: u64) {
+        let before = self.seats.get(party).map(|seat| seat.session);
+        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
+        if let Some(open) = open.filter(|open| before != Some(session) && !open.has_answered(party))
+        {
+            open.answers.remove(party);
+            open.measured.remove(party);
+        }
+    }
+
     /// Whether a message about an exchange comes from a guest that takes part in this attempt.
     pub(super) fn seated(
         &mut self,

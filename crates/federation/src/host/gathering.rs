@@ -49,6 +49,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         }
         let standing = hello.standing.clone();
+        self.forget_parts(from, hello.session);
         if let Some(seat) = self.seats.get_mut(from) {
             seat.greet(hello);
         }
@@ -83,7 +84,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let what = "numbers of an embedding";
             return incompatible(what, hello.width.to_string(), width.to_string());
         }
-        self.check_measures(from, &hello.measures)?;
+        self.check_measures(from, &hello.measures, &hello.held)?;
         let Some(card) = &self.card else {
             return match hello.standing.run {
                 Some(run) => {

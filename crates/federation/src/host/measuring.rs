@@ -8,14 +8,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Card, Host, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::measurements::{Kind, Layout, Measurements, Measures, Shares, names};
-use crate::message::parts::PartError;
+use crate::message::parts::{HeldSteps, PartError, StepRange};
 use crate::message::{Exchange, Purpose};
 use crate::model::{Agreed, HostModel};
 use crate::party::{Now, PartyId};
 use crate::store::Store;
+use traffic::Step;
 
 /// More than the traffic by this much is sampling and counting error, and counts as all of it.
 const MOST: f64 = 1.05;
+
+/// The share of the training part's steps in which host and guest may count apart: p̂ errs by about as much.
+const OTHER_STEPS: f64 = 0.01;
 
 /// What a host needs to judge what guests measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,6 +28,19 @@ pub struct Measuring {
     pub links: u32,
     /// Vehicles that all loops together count in a step of the training part, in the mean.
     pub counted: Option<f64>,
+}
+
+impl Measuring {
+    /// Refuses to begin without what shares of the traffic are made of.
+    pub(super) fn check(&self, asked: &BTreeSet<Kind>) -> Result<(), PartError> {
+        let counted = self.counted.filter(|counted| counted.is_finite() && *counted > 0.0);
+        if asked.contains(&Kind::HeldOut) && counted.is_none() {
+            let found = self.counted.map_or("none".to_owned(), |counted| counted.to_string());
+            let what = "vehicles that loops count in the training part";
+            return Err(PartError::new(what, found, "some from every loop, to tell shares by"));
+        }
+        Ok(())
+    }
 }
 
 impl<M: HostModel, S: Store> Host<M, S> {
@@ -55,6 +72,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             );
             return Err(PartyError::misbehaved(from, what));
         }
+        if let Some(Err(error)) = layout.map(|layout| measurements.check(layout)) {
+            return Err(PartyError::misbehaved(from, error.to_string()));
+        }
         open.measured.entry(from.clone()).or_insert(measurements);
         self.settle_if_answered(now, out)
     }
@@ -64,6 +84,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         &self,
         from: &PartyId,
         measures: &Measures,
+        held: &HeldSteps,
     ) -> Result<(), PartyError> {
         let incompatible = |what, found: String, expected: String| {
             Err(PartyError::PeerIncompatible { party: from.clone(), what, found, expected })
@@ -89,14 +110,42 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         if asked.contains(&Kind::HeldOut) {
             self.share(from, measures.passages)?;
+            self.check_counted_steps(from, held)?;
         }
         match &self.card {
+            Some(card) if !asked.is_empty() && !card.agreed.layouts.contains_key(from) => {
+                let found = "none: it was not there when measurements and shares were agreed";
+                let expected = "to be there when a run begins; a new run takes it in";
+                incompatible("measurements", found.to_owned(), expected.to_owned())
+            }
             Some(card) if !asked.is_empty() && card.agreed.layouts.get(from) != Some(&layout) => {
                 let found = "other ones than when the run began".to_owned();
                 incompatible("measurements", found, "the same".to_owned())
             }
             _ => Ok(()),
         }
+    }
+
+    /// A share compares a guest's mean over its steps with the loops' mean over the host's: of other steps it
+    /// would be that of another time.
+    fn check_counted_steps(&self, from: &PartyId, held: &HeldSteps) -> Result<(), PartyError> {
+        let train = self.settings.samples.train.iter().map(|sample| sample.last.0);
+        let train: BTreeSet<i64> = train.collect();
+        let Some(&last) = train.last() else { return Ok(()) };
+        let common = train.iter().filter(|step| held.contains(Step(**step))).count();
+        // Its training part begins with its first step.
+        let until = |range: &StepRange| (range.last.min(last) - range.first + 1).max(0) as u64;
+        let its: u64 = held.ranges().iter().map(until).sum();
+        let differ = (train.len() - common) as u64 + its.saturating_sub(common as u64);
+        if differ as f64 <= OTHER_STEPS * train.len() as f64 {
+            return Ok(());
+        }
+        Err(PartyError::PeerIncompatible {
+            party: from.clone(),
+            what: "steps in which vehicles are counted",
+            found: format!("{differ} that only one of us has, of {} to learn from", train.len()),
+            expected: format!("at most {} %", 100.0 * OTHER_STEPS),
+        })
     }
 
     /// What the guests that are here have said, as far as the plan asks for it.
@@ -126,9 +175,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let all: f64 = shares.values().sum();
         if all > MOST {
-            let found = format!("{all:.3} of the traffic in all fleets");
-            let error = PartError::new("shares of the traffic", found, "at most 1");
-            return Err(PartyError::misuse(error));
+            let each = shares.iter().map(|(party, share)| format!("`{party}` {share:.3}"));
+            return Err(PartyError::Shares { all, each: each.collect::<Vec<_>>().join(", ") });
         }
         // Counting errors must not make them more than everyone.
         shares.values_mut().for_each(|share| *share /= all.max(1.0));

@@ -1,5 +1,6 @@
 //! Messages as the ledger records them.
 
+use super::measurements::Measures;
 use super::parts::Values;
 use super::{Exchange, ToGuest, ToHost};
 use crate::ledger::Recorded;
@@ -28,6 +29,13 @@ impl Recorded for ToHost {
             // Values and weights.
             ToHost::Measurements { measurements, .. } => {
                 vec![2, measurements.samples(), measurements.entries()]
+            }
+            // What it says of its fleet.
+            ToHost::Hello(hello) => {
+                let Measures { passages, movements, .. } = &hello.measures;
+                let movements = movements.turned.len() + movements.left.len();
+                let count = usize::from(passages.is_some()) + movements;
+                if count > 0 { vec![count] } else { Vec::new() }
             }
             _ => Vec::new(),
         }

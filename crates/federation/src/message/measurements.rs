@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use estimator::{Entry, Readings};
+use estimator::{Entry, Quantity, Readings};
 use serde::{Deserialize, Serialize};
 
 use super::parts::{MAX_VALUES, PartError};
@@ -16,6 +16,8 @@ use super::parts::{MAX_VALUES, PartError};
 pub const MAX_ENTRIES: usize = 1 << 14;
 /// Most turns and links whose vehicles a guest counts.
 pub const MAX_MOVEMENTS: usize = 1 << 14;
+/// The largest weight of a measurement: nothing on a road is known to a thousandth of its unit.
+pub const MAX_WEIGHT: f32 = 1e6;
 /// Most folds that a guest deals its fleet into.
 pub const MAX_FOLDS: u16 = 64;
 
@@ -231,6 +233,24 @@ impl Measurements {
         Ok(Self { entries, values, weights })
     }
 
+    /// Refuses numbers that no traffic has, of which one could drown all else or end a run.
+    pub fn check(&self, layout: &Layout) -> Result<(), PartError> {
+        let entries: Vec<Entry> = layout.groups().flat_map(|(_, all)| all).copied().collect();
+        let pairs = self.values.iter().zip(&self.weights);
+        for ((value, weight), entry) in pairs.zip(entries.iter().cycle()) {
+            let most = largest(entry.quantity);
+            if value.abs() > most || *weight > MAX_WEIGHT {
+                let found = format!(
+                    "{value} with weight {weight} for {:?} of link {}",
+                    entry.quantity, entry.link.0
+                );
+                let expected = format!("at most {most} with weight {MAX_WEIGHT}");
+                return Err(PartError::new("measurements", found, expected));
+            }
+        }
+        Ok(())
+    }
+
     /// Numbers of a sample.
     pub fn entries(&self) -> usize {
         self.entries
@@ -254,6 +274,15 @@ impl Measurements {
     /// Both, as an objective reads them.
     pub fn readings(&self) -> Readings<'_> {
         Readings { values: &self.values, weights: &self.weights }
+    }
+}
+
+/// The largest value, on either side of 0. Jams have some 200 veh/km/lane, but one vehicle alone on a lane of
+/// 10 m, scaled up from a fold of one vehicle in ten thousand, tells of a million.
+fn largest(quantity: Quantity) -> f32 {
+    match quantity {
+        Quantity::Density | Quantity::Flow => 1e6,
+        Quantity::Speed => 1e3,
     }
 }
 
