@@ -60,6 +60,7 @@ pub(crate) fn vectorise<V: Vectorised>(work: V) -> V::Output {
     {
         if is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
         {
             // SAFETY: the instructions were found just now.

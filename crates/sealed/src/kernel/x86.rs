@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use super::{LANES, Lanes, ROUND, Vectorised};
 
 /// # Safety
-/// The machine must have AVX-512F, AVX-512DQ and FMA.
+/// The machine must have AVX-512F, AVX-512DQ, AVX2 and FMA.
 #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
 pub(super) fn with_avx512<V: Vectorised>(work: V) -> V::Output {
     work.run::<Avx512>()

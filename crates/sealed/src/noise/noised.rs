@@ -4,6 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroize;
 
+use super::accounting::LEAST_STEPS;
 use super::{DiscreteGaussian, NoiseError};
 use crate::fixed_point::{FixedPointError, Grid};
 use crate::random::Randomness;
@@ -26,6 +27,9 @@ pub const MOST_VALUES: usize = 1 << 24;
 impl NoisedVector {
     /// Clips values to `low..=high`, puts them on the grid, adds noise of σ (in the values' own unit) and clips
     /// to the grid, which should reach six σ beyond the limits ([`NoisedVector::grid`] makes such a one).
+    ///
+    /// σ must be four steps or more, as accounting needs it. Putting values on the grid moves each by up to half
+    /// a step: if the unit of privacy can change k values by Δ in the Euclidean norm, count with Δ + √k·step.
     pub fn draw(
         values: &[f64],
         (low, high): (f64, f64),
@@ -36,7 +40,12 @@ impl NoisedVector {
         if low.is_nan() || high.is_nan() || low > high {
             return Err(FixedPointError::Range { low, high }.into());
         }
-        let noise = DiscreteGaussian::new(sigma / grid.step())?;
+        check_count(values.len())?;
+        let steps = sigma / grid.step();
+        if steps < LEAST_STEPS {
+            return Err(NoisedError::Coarse { steps });
+        }
+        let noise = DiscreteGaussian::new(steps)?;
         let most = i64::from(grid.levels());
         let levels = values.iter().map(|&value| {
             // Not a number stays so, and the grid refuses it.
@@ -48,7 +57,8 @@ impl NoisedVector {
     }
 
     /// Values on the grid without noise, as the modes without noise use them.
-    pub fn without_noise(values: &[f64], grid: Grid) -> Result<Self, FixedPointError> {
+    pub fn without_noise(values: &[f64], grid: Grid) -> Result<Self, NoisedError> {
+        check_count(values.len())?;
         Ok(Self { levels: grid.levels_of(values)?, sigma: 0.0, grid })
     }
 
@@ -86,12 +96,16 @@ impl NoisedVector {
         writer.finish()
     }
 
-    /// From bytes; the grid must be the one that is agreed now.
-    pub fn decode(bytes: &[u8], grid: Grid) -> Result<Self, DecodeError> {
+    /// From bytes; grid and σ must be those that are agreed now: σ as given to [`NoisedVector::draw`], 0 for a
+    /// vector without noise.
+    pub fn decode(bytes: &[u8], grid: Grid, expected_sigma: f64) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("noised vector", Kind::NoisedVector, bytes)?;
         let sigma = reader.f64()?;
-        if !(sigma.is_finite() && sigma >= 0.0) {
-            return Err(out_of_range("sigma", sigma, "0 or more"));
+        // What is drawn is σ rounded up, so that is what was stored.
+        let drawn = DiscreteGaussian::new(expected_sigma / grid.step());
+        let expected = drawn.map_or(expected_sigma, |noise| noise.sigma() * grid.step());
+        if sigma.to_bits() != expected.to_bits() || !sigma.is_finite() {
+            return Err(out_of_range("sigma", sigma, expected));
         }
         let found = (reader.f64()?, reader.f64()?, reader.u32()?);
         let expected = (grid.centre(), grid.step(), grid.levels() as u32);
@@ -103,7 +117,11 @@ impl NoisedVector {
         let levels = reader.bytes(4 * count)?.as_chunks::<4>().0;
         let levels: Vec<i32> = levels.iter().map(|&bytes| i32::from_le_bytes(bytes)).collect();
         reader.finish()?;
-        grid.check(&levels).map_err(|error| out_of_range("level", error, "on the grid"))?;
+        let most = grid.levels();
+        if let Some(found) = levels.iter().find(|level| level.unsigned_abs() > most.unsigned_abs())
+        {
+            return Err(out_of_range("level", found, format!("−{most} to {most}")));
+        }
         Ok(Self { levels, sigma, grid })
     }
 }
@@ -120,12 +138,28 @@ impl Drop for NoisedVector {
     }
 }
 
+fn check_count(found: usize) -> Result<(), NoisedError> {
+    if (1..=MOST_VALUES).contains(&found) { Ok(()) } else { Err(NoisedError::Count { found }) }
+}
+
 /// Why a vector got no noise.
 #[derive(Clone, Debug, thiserror::Error, PartialEq)]
 pub enum NoisedError {
     /// Its numbers cannot be represented.
     #[error(transparent)]
     FixedPoint(#[from] FixedPointError),
+    /// Too few or too many values.
+    #[error("values: found {found}, expected 1 to {MOST_VALUES}")]
+    Count {
+        /// Values found.
+        found: usize,
+    },
+    /// A grid that is too coarse for the noise.
+    #[error("noise: found σ of {steps} steps of the grid, expected {LEAST_STEPS} or more")]
+    Coarse {
+        /// σ in steps.
+        steps: f64,
+    },
     /// The noise cannot be drawn.
     #[error(transparent)]
     Noise(#[from] NoiseError),

@@ -75,6 +75,10 @@ fn the_noise_of_the_worst_rows_is_far_below_the_flood() {
         let matrix = vec![1.0; rows * columns];
         let matrix = Matrix { rows, blocks: &parties.blocks, values: &matrix };
         let (sums, scales) = parties.host.products(&matrix).unwrap();
+        for scale in &scales {
+            let sum = columns as f64 * scale.weight(1.0).abs();
+            assert!(sum <= 2f64.powi(25), "{most} levels: weights of {sum} in all");
+        }
         let product = |scale: &crate::fixed_point::RowScale| {
             columns as i64 * scale.weight(1.0) as i64 * i64::from(most)
         };
@@ -198,6 +202,25 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
     let read = divide(&hidden.halves[0][1].0);
     // Of 8192 uniform residues about 1 in 2^20 is below 2^30.
     assert!(read.iter().filter(|x| x.abs() < 2f64.powi(30)).count() < 5);
+}
+
+#[test]
+fn every_row_of_every_question_has_a_mask_of_its_own() {
+    // The guest decrypts: the same row 400 times, in two questions. Without masks all numbers would be equal;
+    // with one mask for a question, those of the question; with the same masks for both, pairs.
+    let mut parties = Parties::new(3, &[vec![1, 2, 3]], 70);
+    let values = [1.0, -2.0, 0.5].repeat(400);
+    let masked = |parties: &mut Parties| {
+        let question = parties.ask(400, &values).encode();
+        let answer = parties.guest.answer(&question).expect("an answer");
+        super::message::Answer::decode(&answer, 400).expect("our own bytes").masked
+    };
+    let (first, second) = (masked(&mut parties), masked(&mut parties));
+    let mut all = [first, second].concat();
+    all.sort_unstable();
+    all.dedup();
+    // 800 uniform numbers of 40 bits: two are equal with probability 3e-7, and the seed is fixed.
+    assert_eq!(all.len(), 800);
 }
 
 #[test]

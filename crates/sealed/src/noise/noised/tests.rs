@@ -5,7 +5,7 @@ fn noise_is_drawn_once_and_comes_back_from_the_store() {
     let grid = NoisedVector::grid(0.0, 1.0, 0.1, 1 << 14).unwrap();
     let mut random = Randomness::from_seed_for_tests(1);
     let vector = NoisedVector::draw(&[0.2; 500], (0.0, 1.0), grid, 0.1, &mut random).unwrap();
-    assert_eq!(NoisedVector::decode(&vector.encode(), grid).unwrap(), vector);
+    assert_eq!(NoisedVector::decode(&vector.encode(), grid, 0.1).unwrap(), vector);
     // 500 draws: the mean has a standard deviation of 0.0045, the variance of 0.01·√(2/500) = 0.00063; five each.
     let values = vector.values();
     let mean = values.iter().sum::<f64>() / 500.0;
@@ -37,17 +37,43 @@ fn bad_bytes_are_refused() {
     let vector = NoisedVector::without_noise(&[0.5, 1.0], grid).unwrap();
     let bytes = vector.encode();
     for length in 0..bytes.len() {
-        assert!(NoisedVector::decode(&bytes[..length], grid).is_err(), "{length} bytes");
+        assert!(NoisedVector::decode(&bytes[..length], grid, 0.0).is_err(), "{length} bytes");
     }
     let other = Grid::new(0.0, 2.0, 100).unwrap();
-    let error = NoisedVector::decode(&bytes, other).unwrap_err().to_string();
+    let error = NoisedVector::decode(&bytes, other, 0.0).unwrap_err().to_string();
     assert!(error.starts_with("grid (centre, step, levels): found (0.5, 0.005, 100)"), "{error}");
     let mut off = bytes.clone();
     let last = off.len() - 4;
     off[last..].copy_from_slice(&101i32.to_le_bytes());
-    let error = NoisedVector::decode(&off, grid).unwrap_err().to_string();
-    assert_eq!(error, "level: found found level 101, expected −100 to 100, expected on the grid");
+    let error = NoisedVector::decode(&off, grid, 0.0).unwrap_err().to_string();
+    assert_eq!(error, "level: found 101, expected −100 to 100");
     let mut long = bytes.clone();
     long.push(0);
-    assert!(NoisedVector::decode(&long, grid).is_err());
+    assert!(NoisedVector::decode(&long, grid, 0.0).is_err());
+}
+
+#[test]
+fn noise_must_be_fine_enough_and_the_one_agreed() {
+    let grid = Grid::new(0.0, 1.0, 50).unwrap();
+    let mut random = Randomness::from_seed_for_tests(3);
+    let mut draw =
+        |values: &[f64], sigma| NoisedVector::draw(values, (0.0, 1.0), grid, sigma, &mut random);
+    // Steps of 0.01: 3.9 of them are too few, 4.1 are not; none is not asked for in this way.
+    for sigma in [0.039, 0.001, 0.0] {
+        let error = draw(&[0.5], sigma).unwrap_err();
+        assert!(matches!(error, NoisedError::Coarse { .. }), "{sigma}: {error}");
+    }
+    assert!(draw(&[0.5], f64::NAN).is_err());
+    assert_eq!(draw(&[], 0.1).unwrap_err(), NoisedError::Count { found: 0 });
+    assert!(NoisedVector::without_noise(&[], grid).is_err());
+    // What was stored with less noise than is agreed now is not used.
+    let bytes = draw(&[0.5], 0.041).unwrap().encode();
+    assert!(NoisedVector::decode(&bytes, grid, 0.041).is_ok());
+    for other in [0.05, 0.0, f64::NAN] {
+        let error = NoisedVector::decode(&bytes, grid, other).unwrap_err().to_string();
+        assert!(error.starts_with("sigma: found 0.04"), "{error}");
+    }
+    let bare = NoisedVector::without_noise(&[0.5], grid).unwrap().encode();
+    assert!(NoisedVector::decode(&bare, grid, 0.0).is_ok());
+    assert!(NoisedVector::decode(&bare, grid, 0.041).is_err());
 }
