@@ -19,12 +19,14 @@ mod guest_options;
 mod held_out;
 mod intervals;
 mod label_free;
+mod method;
 mod watched;
 
 pub use federated::FederationOptions;
-pub use fit::{Method, Task, Watch};
+pub use fit::{Task, Watch};
 pub use guest_options::GuestOptions;
 pub use label_free::PhysicsOptions;
+pub use method::Method;
 
 /// Fit an estimator on a dataset's features and score it
 ///
