@@ -1,6 +1,6 @@
 """Checks that README.md shows the numbers of docs/results; with --write, puts them there.
 
-`fedtse reproduce table2 --publish docs/results` makes the results; this script only copies numbers.
+`fedtse reproduce table2 --publish docs/results`, and table4 and table5, make the results; this script only copies numbers.
 """
 
 import json
@@ -43,7 +43,7 @@ def shown(cell: dict | None, seeds: int) -> str:
 
 def main() -> int:
     text = README.read_text(encoding="utf-8")
-    names = [name for name in ["table2", "table4"] if (RESULTS / f"{name}.json").exists()]
+    names = [name for name in ["table2", "table4", "table5"] if (RESULTS / f"{name}.json").exists()]
     problems = []
     for name in names:
         table = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
