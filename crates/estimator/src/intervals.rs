@@ -17,8 +17,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::LinkState;
 
-pub use file::IntervalsFileError;
-
 /// Levels that are kept, in percent.
 pub const LEVELS: [u8; 4] = [50, 80, 90, 95];
 /// Bins by the size of the estimate, where there are errors enough.

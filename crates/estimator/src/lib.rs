@@ -53,6 +53,7 @@ mod sub_model;
 mod test_models;
 mod timeline;
 mod trainer;
+mod whole_file;
 
 pub use architecture::{Architecture, HostShape, ModelShape, Seat, parameter_count};
 pub use calibrated_ctm::{calibrated_ctm, ctm_of_counts, movement_counts};
@@ -66,9 +67,7 @@ pub use held_out::{
 pub use host_model::{Embeddings, HostBatch, HostModel};
 pub use host_study::HostStudy;
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
-pub use intervals::{
-    Coverage, Intervals, IntervalsError, IntervalsFileError, LEVELS, Level, LinkInterval,
-};
+pub use intervals::{Coverage, Intervals, IntervalsError, LEVELS, Level, LinkInterval};
 pub use label_free::{LabelFreeEstimator, LabelFreeRun, LabelFreeStudy, Measures};
 pub use label_free_error::LabelFreeError;
 pub use live::{LiveFleet, LiveLoops};

@@ -19,6 +19,7 @@ use crate::card::ModelCard;
 use crate::neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, new_learner};
 use crate::sources::{FleetData, LoopData};
 use crate::trainer::{Epoch, Trainer};
+use crate::whole_file::{content, io, write_whole};
 
 /// The format that this version writes and reads.
 pub const MODEL_FORMAT: &str = "fedtse-model/2";
@@ -92,7 +93,7 @@ impl NeuralStudy {
         }
         let layout = trainer.learner.layout().clone();
         let weights = checkpoint.parameters("weights", &layout)?;
-        trainer.learner.set_parameters(&weights).map_err(|error| content(&path, &error))?;
+        trainer.learner.set_parameters(&weights).map_err(|error| content(&path, error))?;
         trainer.best = checkpoint.parameters("best", &layout)?;
         checkpoint.restore_optimiser("adam", &mut trainer.adam)?;
         if let Some(decay) = self.card().plan.recipe.average {
@@ -102,7 +103,7 @@ impl NeuralStudy {
         }
         let history = checkpoint.get("history").cloned().unwrap_or_default();
         let history: Vec<[u64; 2]> =
-            serde_json::from_value(history).map_err(|error| content(&path, &error))?;
+            serde_json::from_value(history).map_err(|error| content(&path, error))?;
         let epochs = history.iter().enumerate().map(|(i, [train, validation])| Epoch {
             number: i + 1,
             train: f64::from_bits(*train),
@@ -136,11 +137,7 @@ impl NeuralStudy {
 impl NeuralEstimator {
     /// Writes the model into a folder, which is made if need be, and ends the run kept there.
     pub fn save(&self, folder: &Path, history: &[Epoch]) -> Result<(), ModelFolderError> {
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ModelFolderError::Io { path, source }
-        };
-        std::fs::create_dir_all(folder).map_err(io(folder))?;
+        std::fs::create_dir_all(folder).map_err(|source| io(folder, source))?;
         let mut checkpoint = Checkpoint::new(WEIGHTS);
         let learner = self.learner();
         checkpoint.put_parameters("weights", learner.layout(), learner.parameters());
@@ -151,13 +148,11 @@ impl NeuralEstimator {
             card: self.card().clone(),
             history: history.to_vec(),
         };
-        let text = serde_json::to_string_pretty(&file).map_err(|error| content(&path, &error))?;
-        let unfinished = folder.join("model.json.unfinished");
-        std::fs::write(&unfinished, text + "\n").map_err(io(&unfinished))?;
-        std::fs::rename(&unfinished, &path).map_err(io(&path))?;
+        let text = serde_json::to_string_pretty(&file).map_err(|error| content(&path, error))?;
+        write_whole(&path, &(text + "\n"))?;
         let run = run_file(folder);
         if run.exists() {
-            std::fs::remove_file(&run).map_err(io(&run))?;
+            std::fs::remove_file(&run).map_err(|source| io(&run, source))?;
         }
         Ok(())
     }
@@ -173,7 +168,7 @@ impl NeuralEstimator {
         let mut learner = new_learner(loops.timeline().network(), &file.card)?;
         let path = folder.join("weights.safetensors");
         let weights = Checkpoint::load(&path, WEIGHTS)?.parameters("weights", learner.layout())?;
-        learner.set_parameters(&weights).map_err(|error| content(&path, &error))?;
+        learner.set_parameters(&weights).map_err(|error| content(&path, error))?;
         Ok(Self::new(file.card, learner))
     }
 }
@@ -182,9 +177,8 @@ impl ModelFile {
     /// Reads the `model.json` of a folder.
     pub fn read(folder: &Path) -> Result<Self, ModelFolderError> {
         let path = folder.join("model.json");
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| ModelFolderError::Io { path: path.clone(), source })?;
-        let file: Self = serde_json::from_str(&text).map_err(|error| content(&path, &error))?;
+        let text = std::fs::read_to_string(&path).map_err(|source| io(&path, source))?;
+        let file: Self = serde_json::from_str(&text).map_err(|error| content(&path, error))?;
         if file.format != MODEL_FORMAT {
             let problem = format!("format: found \"{}\", expected \"{MODEL_FORMAT}\"", file.format);
             return Err(ModelFolderError::Content { path, problem });
@@ -194,9 +188,5 @@ impl ModelFile {
 }
 
 fn card_text(card: &ModelCard, path: &Path) -> Result<String, ModelFolderError> {
-    serde_json::to_string(card).map_err(|error| content(path, &error))
-}
-
-fn content(path: &Path, error: &impl ToString) -> ModelFolderError {
-    ModelFolderError::Content { path: path.to_owned(), problem: error.to_string() }
+    serde_json::to_string(card).map_err(|error| content(path, error))
 }

@@ -29,6 +29,7 @@ use crate::recipe::Recipe;
 use crate::study::TargetKind;
 use crate::sub_model::LayerSubModel;
 use crate::timeline::StepsCard;
+use crate::whole_file::{content, io, read_bounded, write_whole};
 
 /// The format that this version writes and reads.
 pub const PARTY_FORMAT: &str = "fedtse-party/1";
@@ -101,27 +102,16 @@ impl<P: Trained> PartyFile<P> {
     ) -> Result<(), ModelFolderError> {
         std::fs::create_dir_all(folder).map_err(|source| io(folder, source))?;
         weights.save(&folder.join("weights.safetensors"))?;
-        let put = |name: &str, text: String| {
-            let path = folder.join(name);
-            let file = path.with_extension("unfinished");
-            let written = std::fs::write(&file, text).and_then(|()| std::fs::rename(&file, &path));
-            written.map_err(|source| io(&path, source))
-        };
-        put("network.toml", write_network(network))?;
+        write_whole(&folder.join("network.toml"), &write_network(network))?;
         let path = folder.join("party.json");
         let text = serde_json::to_string_pretty(self).map_err(|error| content(&path, error))?;
-        put("party.json", text)
+        write_whole(&path, &text)
     }
 
     /// Reads a folder: the party, its network and its weights.
     pub fn read(folder: &Path) -> Result<(Self, Arc<Network>, Checkpoint), ModelFolderError> {
         let path = folder.join("party.json");
-        let length = std::fs::metadata(&path).map_err(|source| io(&path, source))?.len();
-        if length > MOST_BYTES {
-            let problem = format!("found {length} bytes, expected at most {MOST_BYTES}");
-            return Err(content(&path, problem));
-        }
-        let text = std::fs::read_to_string(&path).map_err(|source| io(&path, source))?;
+        let text = read_bounded(&path, MOST_BYTES)?;
         let file: Self = serde_json::from_str(&text).map_err(|error| content(&path, error))?;
         if file.format != PARTY_FORMAT {
             let problem = format!("format: found \"{}\", expected \"{PARTY_FORMAT}\"", file.format);
@@ -195,12 +185,4 @@ impl TrainedHost {
     pub fn live(&self, network: &Arc<Network>, steps: &StepsCard) -> LiveLoops {
         LiveLoops::new(Arc::clone(network), self.host.clone(), steps, self.arrangement())
     }
-}
-
-fn io(path: &Path, source: std::io::Error) -> ModelFolderError {
-    ModelFolderError::Io { path: path.to_owned(), source }
-}
-
-fn content(path: &Path, problem: impl ToString) -> ModelFolderError {
-    ModelFolderError::Content { path: path.to_owned(), problem: problem.to_string() }
 }

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use super::{Intervals, IntervalsError};
+use super::Intervals;
+use crate::model_folder::ModelFolderError;
+use crate::whole_file::{content, read_bounded, write_whole};
 
 /// The format that this version writes and reads.
 const FORMAT: &str = "fedtse-intervals/1";
@@ -19,50 +20,19 @@ struct IntervalsFile {
     intervals: Intervals,
 }
 
-/// What can be wrong with the file.
-#[derive(Debug, Error)]
-pub enum IntervalsFileError {
-    /// Reading or writing.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// What it holds.
-    #[error("{}: {problem}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What was found and what was expected.
-        problem: String,
-    },
-}
-
 impl Intervals {
     /// Writes the file of a folder, whole or not at all.
-    pub fn save(&self, folder: &Path) -> Result<(), IntervalsFileError> {
+    pub fn save(&self, folder: &Path) -> Result<(), ModelFolderError> {
         let path = path(folder);
         let file = IntervalsFile { format: FORMAT.into(), intervals: self.clone() };
         let text = serde_json::to_string(&file).map_err(|error| content(&path, error))?;
-        let unfinished = folder.join("intervals.json.unfinished");
-        let written = std::fs::write(&unfinished, text + "\n");
-        written
-            .and_then(|()| std::fs::rename(&unfinished, &path))
-            .map_err(|source| IntervalsFileError::Io { path, source })
+        write_whole(&path, &(text + "\n"))
     }
 
     /// Reads the file of a folder, for a network of so many links.
-    pub fn load(folder: &Path, links: usize) -> Result<Self, IntervalsFileError> {
+    pub fn load(folder: &Path, links: usize) -> Result<Self, ModelFolderError> {
         let path = path(folder);
-        let io = |source| IntervalsFileError::Io { path: path.clone(), source };
-        let length = std::fs::metadata(&path).map_err(io)?.len();
-        if length > MOST_BYTES {
-            let problem = format!("found {length} bytes, expected at most {MOST_BYTES}");
-            return Err(content(&path, problem));
-        }
-        let text = std::fs::read_to_string(&path).map_err(io)?;
+        let text = read_bounded(&path, MOST_BYTES)?;
         let file: IntervalsFile =
             serde_json::from_str(&text).map_err(|error| content(&path, error))?;
         if file.format != FORMAT {
@@ -70,7 +40,7 @@ impl Intervals {
             return Err(content(&path, problem));
         }
         let intervals = file.intervals;
-        intervals.check().map_err(|error: IntervalsError| content(&path, error))?;
+        intervals.check().map_err(|error| content(&path, error))?;
         if intervals.links() != links {
             let problem = format!("found {} links, expected {links}", intervals.links());
             return Err(content(&path, problem));
@@ -81,10 +51,6 @@ impl Intervals {
 
 fn path(folder: &Path) -> PathBuf {
     folder.join("intervals.json")
-}
-
-fn content(path: &Path, problem: impl ToString) -> IntervalsFileError {
-    IntervalsFileError::Content { path: path.to_owned(), problem: problem.to_string() }
 }
 
 #[cfg(test)]
