@@ -211,7 +211,7 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
     let score = score(study, target, windows, &fitted.estimates);
     let architecture = task.method.is_neural().then_some(task.architecture);
     let intervals = match &arguments.out {
-        Some(folder) => intervals::keep(folder, study, target, windows)?,
+        Some(folder) => intervals::keep(folder, study, target, windows, &fitted.estimates)?,
         None => Vec::new(),
     };
     let training = fitted.training;

@@ -16,13 +16,14 @@ use traffic::Step;
 
 /// The name under which the loss finds the host's own measurements. No party has such a name.
 const HOST: &str = "the host itself";
-/// Steps of a segment where a traffic model ties them together.
+/// Steps of a segment where a traffic model ties them together, unless given: most pairs of steps are
+/// within one, and a batch still holds many.
 pub const SEGMENT: u16 = 4;
 /// Parts into which a guest deals its fleet to hold one of them out. More of them show more of the fleet
 /// in training, so that less changes when the whole of it is seen at use.
 pub const FOLDS: usize = 8;
 /// How fast a traffic model's diagrams are learned, if they are.
-const DIAGRAM_RATE: f32 = 1e-3;
+pub const DIAGRAM_RATE: f32 = 1e-3;
 
 /// What the host learns from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -83,10 +83,16 @@ fn prepare(
         Source::Sumo => (World::Sumo, "sumo"),
         Source::Pneuma => bail!("recordings are imported, not simulated"),
     };
-    let name = format!("{world}-{}-seed-{seed}{}", settings.minutes, scene.suffix("-"));
+    let named =
+        |scene: Scene| format!("{world}-{}-seed-{seed}{}", settings.minutes, scene.suffix("-"));
+    let name = named(scene);
     let folder = root.join(&name);
     let network = scene.network()?;
-    if !folder.exists() {
+    // Other fleets are dealt from the same traffic.
+    let same_traffic = root.join(named(Scene { fleets: None, ..scene }));
+    if !folder.exists() && same_traffic.exists() {
+        copy(&same_traffic, &folder)?;
+    } else if !folder.exists() {
         // In a folder of another name until it is whole: an interrupted simulation is none.
         let unfinished = root.join(name + ".unfinished");
         if unfinished.exists() {
@@ -237,4 +243,20 @@ pub fn prepare_all(
     }
     bar.finish_and_clear();
     Ok(prepared)
+}
+
+/// Copies the files of a dataset, without its features, into a new folder.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut unfinished = to.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let unfinished = PathBuf::from(unfinished);
+    std::fs::create_dir_all(&unfinished).with_context(|| unfinished.display().to_string())?;
+    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
+        let path = entry.with_context(|| from.display().to_string())?.path();
+        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+            std::fs::copy(&path, unfinished.join(name))
+                .with_context(|| path.display().to_string())?;
+        }
+    }
+    std::fs::rename(&unfinished, to).with_context(|| to.display().to_string())
 }

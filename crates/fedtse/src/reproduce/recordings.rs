@@ -10,7 +10,7 @@ use sensing::Dataset;
 use sensing::pneuma::Session;
 use traffic::network_file_hash;
 
-use super::datasets::{Datasets, Needed, prepared};
+use super::datasets::{Datasets, Needed, copy, prepared};
 use super::scene::Scene;
 use crate::import::pneuma;
 
@@ -98,20 +98,4 @@ impl Recordings<'_> {
         );
         Ok(files)
     }
-}
-
-/// Copies the files of a dataset, without its features, into a new folder.
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    let mut unfinished = to.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    std::fs::create_dir_all(&unfinished).with_context(|| unfinished.display().to_string())?;
-    for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let path = entry.with_context(|| from.display().to_string())?.path();
-        if let (true, Some(name)) = (path.is_file(), path.file_name()) {
-            std::fs::copy(&path, unfinished.join(name))
-                .with_context(|| path.display().to_string())?;
-        }
-    }
-    std::fs::rename(&unfinished, to).with_context(|| to.display().to_string())
 }

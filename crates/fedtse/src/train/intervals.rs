@@ -7,20 +7,21 @@ use estimator::{Coverage, Intervals, IntervalsError, NeuralEstimator, Study, Tar
 use traffic::{LinkId, LinkState, Step};
 
 /// Writes the intervals of the model in a folder beside it, and tells how often they hold the truth of
-/// some windows. What is scored is the scored links. Of windows that the intervals come from nothing is
+/// some windows, given the model's estimates of the scored links. Of windows that the intervals come from nothing is
 /// told: there they hold as much as they are made to.
 pub fn keep(
     folder: &Path,
     study: &Study,
     target: TargetKind,
     windows: &[Step],
+    estimates: &[LinkState],
 ) -> Result<Vec<Coverage>> {
     let model = NeuralEstimator::load(folder, study.loops(), study.fleets())?;
     let known = &study.split().validation;
     let all: Vec<LinkId> = study.network().link_ids().collect();
-    let estimates = model.estimate_all(study.loops(), study.fleets(), known)?;
+    let of_known = model.estimate_all(study.loops(), study.fleets(), known)?;
     let truths = truths(study, target, known, &all);
-    let intervals = match Intervals::calibrate(&estimates, &truths, all.len()) {
+    let intervals = match Intervals::calibrate(&of_known, &truths, all.len()) {
         // The model is good without them.
         Err(error @ IntervalsError::TooFew { .. }) => {
             eprintln!("{error}; the model has none");
@@ -36,9 +37,8 @@ pub fn keep(
         return Ok(Vec::new());
     }
     let scored: Vec<usize> = study.targets().iter().map(|link| link.index()).collect();
-    let estimates = model.estimate(study, windows)?;
     let truths = self::truths(study, target, windows, study.targets());
-    Ok(Coverage::measure(&intervals, &scored, &estimates, &truths)?)
+    Ok(Coverage::measure(&intervals, &scored, estimates, &truths)?)
 }
 
 fn truths(study: &Study, target: TargetKind, steps: &[Step], links: &[LinkId]) -> Vec<LinkState> {

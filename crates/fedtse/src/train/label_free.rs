@@ -10,6 +10,7 @@ use indicatif::ProgressBar;
 use traffic::Step;
 
 use super::fit::{Fitted, Training};
+use crate::party::learning::{DIAGRAM_RATE, SEGMENT};
 use crate::progress;
 
 /// Options of the estimators that learn from a traffic model
@@ -45,10 +46,6 @@ impl Measured {
     pub const HELD_OUT: Self = Self { held_out: true, ..Self::QUEUES };
 }
 
-/// Steps of a segment unless given: most pairs of steps are within one, and a batch still holds many.
-const SEGMENT: u16 = 4;
-/// How fast diagrams are learned, if they are.
-const DIAGRAM_RATE: f32 = 1e-3;
 /// One over the square of the error that is left with labels, about 6 veh/km/lane and 1 veh/min/lane:
 /// surer labels would drown all else.
 const LABEL_WEIGHTS: [f64; 2] = [1.0 / 36.0, 1.0];
