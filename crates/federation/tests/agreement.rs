@@ -1,11 +1,11 @@
 //! Parties that cannot or must not train together part with a clear word on both sides.
 
+mod settings;
 #[path = "simulation/toy.rs"]
 #[allow(dead_code, reason = "the simulation uses more of it")]
 mod toy;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use estimator::Sample;
 use federation::guest::GuestSettings;
@@ -19,27 +19,9 @@ use federation::{
     Measures, Measuring, MemoryStore, Now, PartyError, PartyId, Released, Round, RunId, Store,
     StoreError, Timing, ToGuest, ToHost,
 };
+use settings::{at, id, terms};
 use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
 use traffic::Step;
-
-fn id(name: &str) -> PartyId {
-    PartyId::new(name).expect("a name")
-}
-
-fn at(seconds: u64) -> Now {
-    let time = Duration::from_secs(seconds);
-    Now { monotonic: time, unix: time }
-}
-
-fn terms() -> Terms {
-    Terms {
-        network_hash: Text::of("sha256:aa"),
-        step_s: 10.0,
-        origin_s: 0.0,
-        window: 9,
-        compression: Compression::None,
-    }
-}
 
 fn guest_settings() -> GuestSettings {
     GuestSettings {

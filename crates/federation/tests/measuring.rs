@@ -1,47 +1,27 @@
 //! What host and guests agree on before guests measure, and what is refused.
 
+mod settings;
 #[path = "simulation/toy.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod toy;
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 use estimator::{Entry, Quantity};
 use federation::guest::GuestSettings;
 use federation::ledger::{MemorySink, Recorded, Released};
 use federation::message::parts::{Embedding, HeldSteps, Text, Values};
-use federation::message::{
-    Departure, Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, Welcome,
-};
+use federation::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Standing, Welcome};
 use federation::{
-    Absent, Compression, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Kind, Layout, Ledger,
-    Measurements, Measures, Measuring, MemoryStore, Now, PartyError, PartyId, Plan, RunId, Shares,
+    Absent, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Kind, Layout, Ledger,
+    Measurements, Measures, Measuring, MemoryStore, PartyError, PartyId, Plan, RunId, Shares,
     Timing, ToGuest, ToHost,
 };
+use settings::{at, id, terms};
 use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
 use traffic::{LinkId, Step};
 
 type HostOf = Host<ToyHost, MemoryStore>;
-
-fn id(name: &str) -> PartyId {
-    PartyId::new(name).expect("a name")
-}
-
-fn at(seconds: u64) -> Now {
-    let time = Duration::from_secs(seconds);
-    Now { monotonic: time, unix: time }
-}
-
-fn terms() -> Terms {
-    Terms {
-        network_hash: Text::of("sha256:aa"),
-        step_s: 10.0,
-        origin_s: 0.0,
-        window: 9,
-        compression: Compression::None,
-    }
-}
 
 fn new_host(store: MemoryStore, measuring: Measuring) -> HostOf {
     try_host(store, measuring, &["a"], Absent::Wait).expect("a host")
