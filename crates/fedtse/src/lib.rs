@@ -1,0 +1,117 @@
+//! The command line as a library: one module for each command. `main.rs` is its program; other front ends
+//! (the Python wheel) call the same modules.
+
+mod audit;
+mod certs;
+mod demo;
+mod estimate;
+mod export;
+mod features;
+mod import;
+mod inspect;
+mod link_table;
+mod network;
+mod party;
+mod plot;
+mod progress;
+mod replay;
+mod reproduce;
+mod simulate;
+mod subject;
+mod train;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Cities and fleets estimate the traffic on every street together, without showing each other
+/// their data.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Print results as JSON, for machines
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Demo(demo::DemoArguments),
+    Network(network::NetworkArguments),
+    Simulate(simulate::SimulateArguments),
+    Import(import::ImportArguments),
+    Export(export::ExportArguments),
+    Features(features::FeaturesArguments),
+    Inspect(inspect::InspectArguments),
+    Train(train::TrainArguments),
+    Estimate(estimate::EstimateArguments),
+    Certs(certs::CertsArguments),
+    Host(party::host::HostArguments),
+    Guest(party::guest::GuestArguments),
+    Rehearse(party::rehearse::RehearseArguments),
+    Live(party::live::LiveArguments),
+    Replay(replay::ReplayArguments),
+    Reproduce(reproduce::ReproduceArguments),
+    Audit(audit::AuditArguments),
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn run() -> ExitCode {
+    end_quietly_with_the_reader();
+    let arguments = Arguments::parse();
+    let json = arguments.json;
+    let result = match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments, json),
+        Command::Network(arguments) => network::run(&arguments, json),
+        Command::Simulate(arguments) => simulate::run(&arguments, json),
+        Command::Import(arguments) => import::run(&arguments, json),
+        Command::Export(arguments) => export::run(&arguments, json),
+        Command::Features(arguments) => features::run(&arguments, json),
+        Command::Inspect(arguments) => inspect::run(&arguments, json),
+        Command::Train(arguments) => train::run(&arguments, json),
+        Command::Estimate(arguments) => estimate::run(&arguments, json),
+        Command::Certs(arguments) => certs::run(&arguments, json),
+        Command::Host(arguments) => party::host::run(&arguments, json),
+        Command::Guest(arguments) => party::guest::run(&arguments, json),
+        Command::Rehearse(arguments) => party::rehearse::run(&arguments, json),
+        Command::Live(arguments) => party::live::run(&arguments, json),
+        Command::Replay(arguments) => replay::run(&arguments, json),
+        Command::Reproduce(arguments) => reproduce::run(&arguments, json),
+        Command::Audit(arguments) => audit::run(&arguments, json),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", told(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `fedtse inspect DIR | head` closes our output early: that is no reason to panic.
+fn end_quietly_with_the_reader() {
+    let otherwise = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(0);
+        }
+        otherwise(panic);
+    }));
+}
+
+/// An error with its causes, each said once: many of ours quote their cause already.
+pub fn told(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        if text.is_empty() {
+            cause
+        } else if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}
