@@ -5,6 +5,7 @@
 //! asked must not share the noise, so the fleet is dealt by vehicle into folds:
 //!
 //! 1. [`penetration`]: the fleet's share of the traffic, from loops.
+//!    [`local_shares`]: by link and time, of a fleet that is no fair sample.
 //! 2. [`FoldRates`]: the algebra of folds, labels and estimates; [`LabelNoise`]: how noisy the
 //!    labels are, from how the folds differ.
 //! 3. [`HeldOutStudy`]: windows as seen by all folds but one, with the state as that one scales it
@@ -17,6 +18,7 @@
 mod error;
 mod estimator;
 mod folds;
+mod local;
 mod noise;
 mod penetration;
 mod rates;
@@ -29,10 +31,11 @@ mod views;
 pub use error::HeldOutError;
 pub use estimator::HeldOutEstimator;
 pub(crate) use folds::Choices;
+pub use local::{ShareVariation, local_shares};
 pub use noise::LabelNoise;
 pub use penetration::{counted_per_step, passages_per_step, penetration};
 pub use rates::FoldRates;
-pub use study::{HeldOutStudy, HeldOutWindow};
+pub use study::{HeldOutStudy, HeldOutWindow, Penetration};
 pub(crate) use totals::held_out_totals;
 pub use totals::{held_out_entries, held_out_part};
 pub use views::{FoldedInputs, whole_fleet};

@@ -26,6 +26,7 @@ mod label_free;
 mod label_free_error;
 pub mod layers;
 mod live;
+mod local_shares;
 mod measurement_table;
 mod measurements;
 mod metrics;
@@ -61,8 +62,8 @@ pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
 pub use filtered::{FilteredError, FilteredStates};
 pub use held_out::{
     FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutStudy, HeldOutWindow,
-    LabelNoise, counted_per_step, held_out_entries, held_out_part, passages_per_step, penetration,
-    whole_fleet,
+    LabelNoise, Penetration, ShareVariation, counted_per_step, held_out_entries, held_out_part,
+    local_shares, passages_per_step, penetration, whole_fleet,
 };
 pub use host_model::{Embeddings, HostBatch, HostModel};
 pub use host_study::HostStudy;
@@ -96,7 +97,7 @@ pub use scale_up::scale_up;
 pub use scales::{GuestScales, HostScales, Scale};
 pub use segments::{epoch_order, segments, whole_batch};
 pub use sizes::Sizes;
-pub use sources::{FleetData, LoopData};
+pub use sources::{FleetData, LocalShares, LoopData};
 pub use study::{GuestFeatures, Party, Study, StudyError, TargetKind, WINDOW, train_span};
 pub use sub_model::{LayerSubModel, PassError, SubModel};
 pub use timeline::{StepsCard, Timeline};

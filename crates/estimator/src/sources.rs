@@ -12,6 +12,7 @@ use std::sync::Arc;
 use sensing::{FeatureTable, Features, FeaturesError, HeldSteps, LoopTable, MovementTable};
 use traffic::{LinkId, LinkState, MetresPerSecond, Step, Totals};
 
+pub use crate::local_shares::LocalShares;
 use crate::timeline::Timeline;
 
 /// The host's loops.
@@ -29,6 +30,8 @@ pub struct FleetData {
     rate: f64,
     table: FeatureTable,
     movements: MovementTable,
+    /// Where its share is not the same everywhere.
+    local: Option<Arc<LocalShares>>,
 }
 
 impl LoopData {
@@ -85,7 +88,7 @@ impl FleetData {
         rate: f64,
         table: FeatureTable,
     ) -> Self {
-        Self { timeline, name, rate, table, movements: MovementTable::default() }
+        Self { timeline, name, rate, table, movements: MovementTable::default(), local: None }
     }
 
     pub(crate) fn table_mut(&mut self) -> &mut FeatureTable {
@@ -112,7 +115,7 @@ impl FleetData {
         let fleets = &features.manifest().fleets;
         let rate = fleets.iter().find(|entry| entry.name == fleet).map_or(1.0, |entry| entry.rate);
         let movements = features.movements(fleet, timeline.network())?;
-        Ok(Self { timeline, name: fleet.to_owned(), rate, table, movements })
+        Ok(Self { timeline, name: fleet.to_owned(), rate, table, movements, local: None })
     }
 
     /// Fleets that have no vehicle in common and hold the same steps, as one of this rate; none of
@@ -129,7 +132,12 @@ impl FleetData {
             movements.turns.extend_from_slice(&other.movements.turns);
             movements.ends.extend_from_slice(&other.movements.ends);
         }
-        Some(Self { timeline, name: name.to_owned(), rate, table, movements })
+        Some(Self { timeline, name: name.to_owned(), rate, table, movements, local: None })
+    }
+
+    /// The same fleet, scaled up by shares that differ by link and step.
+    pub(crate) fn shared_as(self, local: Option<&Arc<LocalShares>>) -> Self {
+        Self { local: local.cloned(), ..self }
     }
 
     /// The steps it holds.
@@ -156,7 +164,14 @@ impl FleetData {
     pub fn scaled_up(&self, step: Step, link: LinkId) -> LinkState {
         let network = self.timeline.network();
         let state = self.totals(step, link).state(network.link(link), self.timeline.step());
-        LinkState { density: state.density / self.rate, flow: state.flow / self.rate }
+        let rate = self.rate_at(step, link);
+        LinkState { density: state.density / rate, flow: state.flow / rate }
+    }
+
+    /// Its penetration rate on a link in a step.
+    fn rate_at(&self, step: Step, link: LinkId) -> f64 {
+        let factor = self.local.as_ref().map_or(1.0, |local| local.factor(step, link));
+        (self.rate * factor).min(1.0)
     }
 
     /// What the fleet did at the ends of links.
@@ -176,10 +191,11 @@ impl FleetData {
         let at = self.at(step, link) * 2 * count;
         let length = self.timeline.network().link(link).lane_length().get();
         let boxes = length * self.timeline.step().get() / count as f64;
+        let rate = self.rate_at(step, link);
         let cells = &self.table.cells[at..at + 2 * count];
         cells.iter().enumerate().map(move |(i, &total)| {
             let unit = if i < count { 1000.0 } else { 60.0 };
-            f64::from(total) * unit / (boxes * self.rate)
+            f64::from(total) * unit / (boxes * rate)
         })
     }
 

@@ -8,9 +8,11 @@ use std::sync::OnceLock;
 
 use estimator::{
     Architecture, Estimates, FleetData, FoldRates, HeldOutStudy, LoopData, NeuralPlan, Party,
-    Study, TargetKind, WINDOW, penetration, scale_up, score, train_span,
+    Penetration, Study, TargetKind, WINDOW, local_shares, penetration, scale_up, score, train_span,
 };
-use sensing::{Dataset, FeaturePlan, Fleets, make_features, part_name, split};
+use sensing::{
+    Concentration, Dataset, FeaturePlan, Fleets, Trait, make_features, part_name, split,
+};
 use traffic::{Seconds, Step};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -62,7 +64,7 @@ fn learn(data: &Path, plan: NeuralPlan) -> Result<Estimates, Box<dyn std::error:
     let folds = names.iter().map(|name| FleetData::open(data, name));
     let folds = folds.collect::<Result<Vec<_>, _>>()?;
     let split = split(loops.timeline().windows());
-    let data = HeldOutStudy::new(&loops, &folds, &split, plan)?;
+    let data = HeldOutStudy::new(&loops, &folds, &split, plan, Penetration::Constant)?;
     let mut trainer = data.trainer()?;
     while !trainer.is_done() {
         trainer.epoch(&data)?;
@@ -144,7 +146,13 @@ fn labels_have_no_bias_on_simulated_traffic() -> Outcome {
 fn the_folds_tell_the_noise_of_their_labels() -> Outcome {
     let study = study(data())?;
     let plan = plan(TargetKind::Raw, 1);
-    let held_out = HeldOutStudy::new(study.loops(), study.fleets(), study.split(), plan)?;
+    let held_out = HeldOutStudy::new(
+        study.loops(),
+        study.fleets(),
+        study.split(),
+        plan,
+        Penetration::Constant,
+    )?;
     let rates = held_out.rates();
     let (mut expected, mut found) = ([0.0; 2], [0.0; 2]);
     let windows = &study.split().train;
@@ -190,6 +198,48 @@ fn it_learns_more_than_scale_up_tells() -> Outcome {
     Ok(())
 }
 
+/// A fleet that drives at some hours more than at others: loops tell its share on all links, with nothing but
+/// what they counted before.
+#[test]
+fn a_share_that_changes_by_the_hour_is_followed() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("data");
+    simulated::simulated(&path, 360.0)?;
+    let fleets = Fleets::nested(&[RATE], 1)?.divided(&[FOLDS])?;
+    let fleets = fleets.concentrated(Concentration { by: Trait::Hour, strength: 0.5 })?;
+    let plan = FeaturePlan { cells: 1, sub_steps: 1, ..FeaturePlan::paper(fleets) };
+    make_features(&Dataset::open(&path)?, plan, Seconds::new(600.0), |_, _| {})?;
+    let study = study(&path)?;
+    let span = train_span(&study.split().train);
+    let mean = penetration(study.loops(), study.fleets(), &span)?;
+    let (shares, variation) = local_shares(study.loops(), study.fleets(), &span)?;
+    assert!(variation.drift > 0.0, "{variation:?}");
+
+    let steps: Vec<Step> = study.steps().collect();
+    let (mut constant, mut local) = (0.0, 0.0);
+    // Ten minutes at a time, in which some hundred vehicles pass.
+    for block in steps[60..].chunks_exact(60) {
+        for link in study.network().targets() {
+            let (mut fleet, mut all, mut found) = (0.0, 0.0, 0.0);
+            for &step in block {
+                let density = study.target(TargetKind::Raw, step, link).density.get();
+                let of_fold =
+                    |fold: &FleetData| fold.scaled_up(step, link).density.get() * fold.rate();
+                fleet += study.fleets().iter().map(of_fold).sum::<f64>();
+                all += density;
+                found += density * mean * shares.factor(step, link);
+            }
+            if fleet > 0.0 {
+                constant += (mean * all / fleet).ln().powi(2);
+                local += (found / fleet).ln().powi(2);
+            }
+        }
+    }
+    // Half of the error that remains is the sampling of the fleet itself.
+    assert!(local < 0.5 * constant, "{local} {constant} {variation:?}");
+    Ok(())
+}
+
 /// Folds of other steps do not make a fleet; nor does one fold.
 #[test]
 fn folds_that_do_not_belong_together_are_refused() -> Outcome {
@@ -197,7 +247,9 @@ fn folds_that_do_not_belong_together_are_refused() -> Outcome {
     let split = study.split();
     let new = |folds: &[FleetData]| {
         let plan = plan(TargetKind::Raw, 1);
-        HeldOutStudy::new(study.loops(), folds, split, plan).err().map(|error| error.to_string())
+        HeldOutStudy::new(study.loops(), folds, split, plan, Penetration::Constant)
+            .err()
+            .map(|error| error.to_string())
     };
     let alone = new(&study.fleets()[..1]).unwrap_or_default();
     assert!(alone.contains("found 1, expected 2 or more"), "{alone}");

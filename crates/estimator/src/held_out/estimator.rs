@@ -1,5 +1,7 @@
 //! A model trained on held-out folds, at use.
 
+use std::sync::Arc;
+
 use neural::{Fusion, Learner};
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 
@@ -11,7 +13,7 @@ use crate::inputs::{GuestInputs, HostInputs};
 use crate::metrics::Estimates;
 use crate::neural_estimator::{NeuralError, write_all};
 use crate::scale_up::averaged_steps;
-use crate::sources::{FleetData, LoopData};
+use crate::sources::{FleetData, LocalShares, LoopData};
 use crate::trainer::estimate_windows;
 
 /// What the whole fleet sees, and for what it does not see the mean of a model's answers.
@@ -21,16 +23,23 @@ pub struct HeldOutEstimator {
     learner: Learner<Fusion>,
     /// Whether its model tells the total of a box, and not the unseen part, scaled up.
     totals: bool,
+    /// Shares by link and step, of the steps that it was made with.
+    local: Option<Arc<LocalShares>>,
 }
 
 impl HeldOutEstimator {
-    pub(super) fn new(card: ModelCard, rates: FoldRates, learner: Learner<Fusion>) -> Self {
-        Self { card, rates, learner, totals: false }
+    pub(super) fn new(
+        card: ModelCard,
+        rates: FoldRates,
+        learner: Learner<Fusion>,
+        local: Option<Arc<LocalShares>>,
+    ) -> Self {
+        Self { card, rates, learner, totals: false, local }
     }
 
     /// Of a model that tells totals.
     pub(crate) fn of_totals(card: ModelCard, rates: FoldRates, learner: Learner<Fusion>) -> Self {
-        Self { card, rates, learner, totals: true }
+        Self { card, rates, learner, totals: true, local: None }
     }
 
     /// What its model assumes.
@@ -54,7 +63,7 @@ impl HeldOutEstimator {
             let (found, expected) = (folds.len().to_string(), self.rates.folds().to_string());
             return Err(NeuralError::Mismatch { what: "folds", found, expected }.into());
         }
-        let choices = Choices::of(loops, folds, &self.rates)?;
+        let choices = Choices::of(loops, folds, &self.rates)?.shared_as(self.local.as_ref());
         self.card.check(loops, &choices.seen[..1])?;
         let unseen = self.unseen(loops, &choices, windows)?;
         let network = loops.timeline().network();
@@ -64,14 +73,16 @@ impl HeldOutEstimator {
             for link in network.link_ids() {
                 let at = estimates.len();
                 let whole = trailing_state(&choices.whole, last, steps, link);
+                let factor = self.local.as_ref().map_or(1.0, |local| local.factor(last, link));
+                let rates = self.rates.times(factor);
                 let each = |value: fn(&LinkState) -> f64| -> Vec<f64> {
                     unseen.iter().map(|states| value(&states[at])).collect()
                 };
                 let density = each(|state| state.density.get());
                 let flow = each(|state| state.flow.get());
                 estimates.push(LinkState {
-                    density: VehPerKmLane::new(self.rates.estimate(whole.density.get(), &density)),
-                    flow: VehPerMinLane::new(self.rates.estimate(whole.flow.get(), &flow)),
+                    density: VehPerKmLane::new(rates.estimate(whole.density.get(), &density)),
+                    flow: VehPerMinLane::new(rates.estimate(whole.flow.get(), &flow)),
                 });
             }
         }

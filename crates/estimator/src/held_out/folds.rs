@@ -1,10 +1,12 @@
 //! Folds put together: all but one to see, one to be asked about, all at use.
 
+use std::sync::Arc;
+
 use traffic::{LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane};
 
 use super::error::HeldOutError;
 use super::rates::FoldRates;
-use crate::sources::{FleetData, LoopData};
+use crate::sources::{FleetData, LocalShares, LoopData};
 use crate::timeline::Timeline;
 
 /// Every choice of folds, in the order of the fold that is left out.
@@ -26,6 +28,14 @@ impl Choices {
     ) -> Result<Self, HeldOutError> {
         check_steps(loops.timeline(), folds)?;
         Self::of_folds(folds, rates)
+    }
+
+    /// The same, scaled up by shares that differ by link and step.
+    pub fn shared_as(self, local: Option<&Arc<LocalShares>>) -> Self {
+        let all = |fleets: Vec<FleetData>| -> Vec<FleetData> {
+            fleets.into_iter().map(|fleet| fleet.shared_as(local)).collect()
+        };
+        Self { seen: all(self.seen), held_out: all(self.held_out), whole: self.whole }
     }
 
     /// The same without a host's loops.

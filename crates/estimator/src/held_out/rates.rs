@@ -40,6 +40,11 @@ impl FoldRates {
         Ok(Self { fleet, folds })
     }
 
+    /// The same folds where the fleet's share is this many times the mean one.
+    pub fn times(&self, factor: f64) -> Self {
+        Self { fleet: (self.fleet * factor).min(1.0), folds: self.folds }
+    }
+
     /// Number of folds, F.
     pub fn folds(&self) -> usize {
         self.folds

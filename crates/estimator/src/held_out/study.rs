@@ -11,6 +11,7 @@ use traffic::Step;
 use super::error::HeldOutError;
 use super::estimator::HeldOutEstimator;
 use super::folds::{Choices, trailing_state};
+use super::local::{ShareVariation, local_shares};
 use super::noise::LabelNoise;
 use super::penetration::penetration;
 use super::rates::FoldRates;
@@ -22,7 +23,7 @@ use crate::neural_estimator::{length, new_learner, write_all};
 use crate::plan::NeuralPlan;
 use crate::scale_up::averaged_steps;
 use crate::scales::{HostScales, Scale};
-use crate::sources::{FleetData, LoopData};
+use crate::sources::{FleetData, LocalShares, LoopData};
 use crate::study::train_span;
 use crate::timeline::Timeline;
 use crate::trainer::{Examples, Trainer};
@@ -36,11 +37,21 @@ pub struct HeldOutWindow {
     pub fold: usize,
 }
 
+/// How a fleet's share of the traffic is taken to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Penetration {
+    /// The same everywhere and always: of a fair sample.
+    Constant,
+    /// By link and time, as loops and the conservation of vehicles tell.
+    Local,
+}
+
 /// Loops and folds, ready to be learned from.
 pub struct HeldOutStudy {
     timeline: Arc<Timeline>,
     card: ModelCard,
     rates: FoldRates,
+    local: Option<(Arc<LocalShares>, ShareVariation)>,
     noise: LabelNoise,
     host: HostInputs,
     /// What all folds but one see, by that one.
@@ -62,11 +73,20 @@ impl HeldOutStudy {
         folds: &[FleetData],
         split: &Split,
         plan: NeuralPlan,
+        penetrates: Penetration,
     ) -> Result<Self, HeldOutError> {
         let [guest] = &plan.guests[..] else { return Err(HeldOutError::Guests(plan.guests.len())) };
         let span = train_span(&split.train);
         let rates = FoldRates::new(penetration(loops, folds, &span)?, folds.len())?;
-        let choices = Choices::of(loops, folds, &rates)?;
+        let local = match penetrates {
+            Penetration::Constant => None,
+            Penetration::Local => {
+                let (shares, variation) = local_shares(loops, folds, &span)?;
+                Some((Arc::new(shares), variation))
+            }
+        };
+        let shares = local.as_ref().map(|(shares, _)| shares);
+        let choices = Choices::of(loops, folds, &rates)?.shared_as(shares);
         let timeline = Arc::clone(loops.timeline());
 
         let scales = HostScales::fit(loops, &span).map_err(crate::NeuralError::from)?;
@@ -104,6 +124,7 @@ impl HeldOutStudy {
             card: ModelCard { plan, shape, host: host_card, guests: vec![guest_card] },
             timeline,
             rates,
+            local,
             host,
             seen,
             windows,
@@ -113,6 +134,11 @@ impl HeldOutStudy {
     /// The shares of fleet and folds, with the penetration rate that the loops tell.
     pub fn rates(&self) -> &FoldRates {
         &self.rates
+    }
+
+    /// How the share was found to vary, where that was asked for.
+    pub fn variation(&self) -> Option<ShareVariation> {
+        self.local.as_ref().map(|(_, variation)| *variation)
     }
 
     /// How noisy the labels of the training part are.
@@ -135,7 +161,8 @@ impl HeldOutStudy {
 
     /// The estimator that a run has led to.
     pub fn finish(self, trainer: Trainer) -> HeldOutEstimator {
-        HeldOutEstimator::new(self.card, self.rates, trainer.finish())
+        let local = self.local.map(|(shares, _)| shares);
+        HeldOutEstimator::new(self.card, self.rates, trainer.finish(), local)
     }
 }
 

@@ -111,7 +111,7 @@ fn rows() -> Vec<RowPlan> {
         pick: Pick::Test,
     };
     let row = |label, method| of(label, method, Scene::USUAL);
-    let skewed = |label, by| of(label, Method::Hf, Scene { loops: None, fleets: Some(by) });
+    let skewed = |label, method, by| of(label, method, Scene { loops: None, fleets: Some(by) });
     vec![
         row("scale-up", Method::ScaleUp),
         row("ridge, *with labels*", Method::Ridge),
@@ -125,11 +125,15 @@ fn rows() -> Vec<RowPlan> {
         row("FedTSE-PI-k", Method::FedTsePiK),
         row("FedTSE-PI", Method::FedTsePi),
         row("HF, all data in one place", Method::Hf),
+        row("HF, share by link and time", Method::HfLocal),
         row("FedTSE-HF", Method::FedTseHf),
         row("FedTSE-PI+HF", Method::FedTsePiHf),
-        skewed("HF, fleet by entry", Skew::Entry),
-        skewed("HF, fleet by hour", Skew::Hour),
-        skewed("HF, fleet by class", Skew::Class),
+        skewed("HF, fleet by entry", Method::Hf, Skew::Entry),
+        skewed("HF, share by link and time, fleet by entry", Method::HfLocal, Skew::Entry),
+        skewed("HF, fleet by hour", Method::Hf, Skew::Hour),
+        skewed("HF, share by link and time, fleet by hour", Method::HfLocal, Skew::Hour),
+        skewed("HF, fleet by class", Method::Hf, Skew::Class),
+        skewed("HF, share by link and time, fleet by class", Method::HfLocal, Skew::Class),
     ]
 }
 

@@ -76,7 +76,7 @@ impl Task {
         match self.method.kind() {
             Kind::Neural(party)
             | Kind::Federated(party, _)
-            | Kind::HeldOut(party)
+            | Kind::HeldOut(party, _)
             | Kind::LabelFree(party, _) => Some(self.plan(party).recipe.epochs),
             Kind::ScaleUp | Kind::Filter | Kind::Queue(_) | Kind::Ridge(_) => None,
         }
@@ -159,8 +159,8 @@ impl Task {
                 let kept = (watch, keep);
                 return federated::train(study, &plan, loss, options, windows, kept, bar);
             }
-            Kind::HeldOut(party) => {
-                return held_out::train(study, self.plan(party), windows, bar);
+            Kind::HeldOut(party, penetrates) => {
+                return held_out::train(study, self.plan(party), penetrates, windows, bar);
             }
             Kind::LabelFree(party, measured) => {
                 let options = &self.physics;

@@ -1,7 +1,7 @@
 //! Training without ground truth, all data in one place.
 
 use anyhow::Result;
-use estimator::{Examples, HeldOutStudy, NeuralPlan, Study};
+use estimator::{Examples, HeldOutStudy, NeuralPlan, Penetration, Study};
 use indicatif::ProgressBar;
 use traffic::Step;
 
@@ -13,12 +13,13 @@ use crate::progress;
 pub fn train(
     study: &Study,
     plan: NeuralPlan,
+    penetrates: Penetration,
     windows: &[Step],
     bar: &ProgressBar,
 ) -> Result<Fitted> {
     let (loops, folds) = (study.loops(), study.fleets());
     let batch = plan.recipe.batch;
-    let data = HeldOutStudy::new(loops, folds, study.split(), plan)?;
+    let data = HeldOutStudy::new(loops, folds, study.split(), plan, penetrates)?;
     let mut trainer = data.trainer()?;
     while !trainer.is_done() {
         let epoch = trainer.epoch(&data)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
-use estimator::{Party, QueueKnowledge, TargetKind};
+use estimator::{Party, Penetration, QueueKnowledge, TargetKind};
 use serde::{Deserialize, Serialize};
 
 use super::fit::Watch;
@@ -68,6 +68,8 @@ pub enum Method {
     /// As oracle, but without ground truth: part of the fleet is held out, and the rest learns to
     /// tell it
     Hf,
+    /// As hf, with a fleet that is no fair sample: its share by link and time, from loops
+    HfLocal,
     /// As oracle-cell, but without ground truth, like hf
     HfCell,
     /// As tse-p, but without ground truth: loop flow, the fleet's speeds and a traffic model
@@ -94,7 +96,7 @@ pub enum Kind {
     Neural(Party),
     Federated(Party, Learning),
     /// Without ground truth.
-    HeldOut(Party),
+    HeldOut(Party, Penetration),
     /// The same, by measurements and a traffic model.
     LabelFree(Party, Measured),
 }
@@ -123,8 +125,9 @@ impl Method {
             Method::FedTsePiK => Kind::Federated(Party::Both, Learning::PiK),
             Method::FedTseHf => Kind::Federated(Party::Both, Learning::Hf),
             Method::FedTsePiHf => Kind::Federated(Party::Both, Learning::PiHf),
-            Method::Hf => Kind::HeldOut(Party::Both),
-            Method::HfCell => Kind::HeldOut(Party::BothAndCells),
+            Method::Hf => Kind::HeldOut(Party::Both, Penetration::Constant),
+            Method::HfLocal => Kind::HeldOut(Party::Both, Penetration::Local),
+            Method::HfCell => Kind::HeldOut(Party::BothAndCells, Penetration::Constant),
             Method::TsePiP => Kind::LabelFree(Party::HostAndSpeeds, Measured::SPEEDS),
             Method::OraclePi => Kind::LabelFree(Party::Both, Measured::SPEEDS_AND_QUEUES),
             Method::OraclePiV => Kind::LabelFree(Party::Both, Measured::SPEEDS),
@@ -152,7 +155,7 @@ impl Method {
     /// Parts into which each guest's fleet is dealt, if one of them is held out.
     pub fn folds(self) -> Option<usize> {
         match self.kind() {
-            Kind::HeldOut(_) => Some(FOLDS),
+            Kind::HeldOut(..) => Some(FOLDS),
             Kind::LabelFree(_, measured) => measured.held_out.then_some(FOLDS),
             Kind::Federated(_, learning) => learning.is_held_out().then_some(learning::FOLDS),
             _ => None,
