@@ -187,6 +187,11 @@ impl RowScale {
         ((a * self.normal) * self.scale + ROUND) - ROUND
     }
 
+    /// What a weight of 1 stands for.
+    pub(crate) fn unit(&self) -> f64 {
+        if self.scale == 0.0 { 0.0 } else { 1.0 / self.scale / self.normal }
+    }
+
     /// The product as a real number.
     pub(crate) fn product(&self, whole: i64) -> f64 {
         if self.scale == 0.0 {

@@ -23,7 +23,7 @@ pub(crate) mod ring;
 pub(crate) mod transform;
 
 pub use guest::{KeySeed, RlweGuest};
-pub use host::RlweHost;
+pub use host::{AppliedRow, RlweHost};
 
 use transform::DEGREE;
 

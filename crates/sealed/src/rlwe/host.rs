@@ -32,6 +32,16 @@ pub struct RlweHost {
     pending: Option<Pending>,
 }
 
+/// Whole weights and what one of them counts. With c the middle of the grid, [`Host::open`] gives for a row a
+/// Σ unit·weight_j·(u_j − c) + c·Σ a_j, to the last digits of an `f64`.
+#[derive(Clone, PartialEq)]
+pub struct AppliedRow {
+    /// One for each entry of the row.
+    pub weights: Vec<i64>,
+    /// What a weight of 1 stands for.
+    pub unit: f64,
+}
+
 /// Writes the weights of one block into one polynomial, all of it.
 type Write<'a> = dyn Fn(&mut [f64; DEGREE]) + 'a;
 
@@ -69,6 +79,14 @@ impl RlweHost {
         })
     }
 
+    /// The row that a product is really taken with: a host that wants to know u solves for it with this, not with
+    /// the row that it asked about.
+    pub fn applied(agreement: &Agreement, row: &[f64]) -> Result<AppliedRow, SealedError> {
+        let scale = RowScale::new(row, &agreement.grid, product_limit(agreement))?;
+        let weights = row.iter().map(|&entry| scale.weight(entry) as i64).collect();
+        Ok(AppliedRow { weights, unit: scale.unit() })
+    }
+
     fn block(&self, block: BlockId) -> Result<&SeededHalf, SealedError> {
         self.blocks.get(&block).ok_or(SealedError::Unknown(block))
     }
@@ -81,7 +99,7 @@ impl RlweHost {
         let columns = matrix.columns(&self.agreement)?;
         let Agreement { width, grid, .. } = self.agreement;
         let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
-        let limit = PLAIN_LIMIT.min(WEIGHT_LIMIT * i64::from(grid.levels()));
+        let limit = product_limit(&self.agreement);
         let scales = rows
             .iter()
             .map(|row| RowScale::new(row, &grid, limit))
@@ -171,6 +189,11 @@ impl RlweHost {
             .collect();
         Sealed { c1, c0 }
     }
+}
+
+/// The largest product. Weights must fit, too, where the grid has few levels.
+fn product_limit(agreement: &Agreement) -> i64 {
+    PLAIN_LIMIT.min(WEIGHT_LIMIT * i64::from(agreement.grid.levels()))
 }
 
 impl Host for RlweHost {

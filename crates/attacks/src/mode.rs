@@ -1,0 +1,45 @@
+//! How parties protect what they send.
+
+use serde::Serialize;
+
+/// How parties protect what they send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Mode {
+    /// As it is.
+    #[serde(rename = "clear")]
+    Clear,
+    /// With noise that was drawn once.
+    #[serde(rename = "noisy-clear")]
+    NoisyClear,
+    /// Measurements enter products under encryption, as the paper has it.
+    #[serde(rename = "sealed")]
+    Sealed,
+    /// Both.
+    #[serde(rename = "sealed+noise")]
+    SealedNoise,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Clear, Self::NoisyClear, Self::Sealed, Self::SealedNoise];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::NoisyClear => "noisy-clear",
+            Self::Sealed => "sealed",
+            Self::SealedNoise => "sealed+noise",
+        }
+    }
+
+    /// Whether data carry noise.
+    pub fn has_noise(self) -> bool {
+        matches!(self, Self::NoisyClear | Self::SealedNoise)
+    }
+
+    /// Whether measurements stay encrypted.
+    pub fn is_sealed(self) -> bool {
+        matches!(self, Self::Sealed | Self::SealedNoise)
+    }
+}
