@@ -36,9 +36,10 @@ doc:
 licences:
 	python3 scripts/check_licences.py
 
-readme:
+readme: sumo
 	cargo build --locked --release
 	python3 scripts/check_readme.py
+	python3 scripts/check_tutorials.py
 	python3 scripts/readme_tables.py
 
 # The same inputs each time.
@@ -82,12 +83,7 @@ bench: sumo peers
 # The paper's tables and figures, and our own: many hours. What is finished is kept, in results/.
 tables: sumo peers
 	cargo build --locked --release
-	target/release/fedtse reproduce table2 --publish docs/results $(TABLES)
-	target/release/fedtse reproduce table4 --publish docs/results $(TABLES)
-	target/release/fedtse reproduce table3 --publish docs/results $(TABLES)
-	target/release/fedtse reproduce fig-q --publish docs/results $(TABLES)
-	target/release/fedtse reproduce fig-loss --publish docs/results $(TABLES)
-	target/release/fedtse reproduce guests --publish docs/results $(TABLES)
+	target/release/fedtse reproduce all --publish docs/results $(TABLES)
 	python3 scripts/readme_tables.py --write
 
 # Training against PyTorch, on a quiet machine: other jobs delay PyTorch's threads most of all.

@@ -4,8 +4,7 @@
     make bench                                # all but the large one
     .venv-peers/bin/python scripts/bench.py [--rounds 5] [--only NAME] [--large]
 
-Prints a table and writes docs/benchmarks.json, docs/benchmarks.md and the table in README.md (not
-with --only). Needs the release build with examples, .venv-sumo and .venv-peers: `make bench` sees to
+Prints a table and writes docs/benchmarks.json and docs/benchmarks.md (not with --only). Needs the release build with examples, .venv-sumo and .venv-peers: `make bench` sees to
 them. Times are those that each tool measures of itself, without starting up, except where it says
 "process". `--large` adds the features of 100 million positions, which takes minutes and 1.5 GB of disk.
 """
@@ -416,13 +415,6 @@ def write(results, table, arguments):
         f"Machine: {about['processor']}, {about['cores']} cores, {about['system']}. Versions: {versions}.\n\n{table}"
     )
     benchmark_page.write("sensing", page, document)
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    block = re.compile(r"(<!-- benchmarks: [^\n]*-->\n).*?(?=\n## |\Z)", re.S)
-    if block.search(text):
-        short = [line for line in table.splitlines()]
-        short = "\n".join(re.sub(r"<br>[^|]*", " ", line) for line in short)
-        readme.write_text(block.sub(lambda match: f"{match[1]}\n{short}\n", text, count=1))
 
 
 if __name__ == "__main__":

@@ -1,72 +1,81 @@
-//! `fedtse demo`: the whole way so far, in one command.
+//! `fedtse demo`: the whole way in one command.
+//!
+//! 1. A world: vehicles on the paper's corridor, by the built-in simulator.
+//! 2. Features: what the city's loops see of them, and two fleets.
+//! 3. [`contest`]: everyone estimates density and flow; host and guests train together.
+//! 4. [`shown`]: one table, and what left each party; the rest is in the report.
+
+mod contest;
+mod shown;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sensing::{Dataset, FeaturePlan, Features, Fleets};
-use serde_json::json;
+use sensing::{Dataset, FeaturePlan, Fleets};
 use traffic::Seconds;
 
-use crate::link_table::{link_rows, render};
-use crate::{features, simulate};
+use crate::{features, report, simulate};
 
-/// Simulate the corridor and show the traffic on every link
+/// Simulate the corridor, train a city and two fleets together, and compare
+///
+/// Needs nothing and takes less than a minute on two cores. Writes a report, a page that works
+/// without a network, and run.json with its numbers.
 #[derive(Args)]
 #[command(after_help = "Example:\n  fedtse demo")]
 pub struct DemoArguments {
     /// Minutes to simulate, 10 of them warm-up
-    #[arg(long, default_value_t = 810.0)]
+    #[arg(long, default_value_t = 250.0)]
     minutes: f64,
-    /// Seed of demand, drivers and fleets
+    /// Most epochs of the estimators that learn from ground truth
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    epochs: u64,
+    /// Epochs of the one that learns without
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    epochs_without_truth: u64,
+    /// Seed of demand, drivers, fleets and first weights
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Folder for report.html and run.json, which are written over
+    #[arg(long, default_value = "fedtse-demo")]
+    out: PathBuf,
     /// Keep the dataset in this folder: new or empty
     #[arg(long)]
-    out: Option<PathBuf>,
+    data: Option<PathBuf>,
 }
 
 pub fn run(arguments: &DemoArguments, json: bool) -> Result<()> {
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("temporary folder")?;
-    let folder = arguments.out.clone().unwrap_or_else(|| temporary.path().join("corridor"));
+    let folder = arguments.data.clone().unwrap_or_else(|| temporary.path().join("corridor"));
+    std::fs::create_dir_all(&arguments.out).with_context(|| arguments.out.display().to_string())?;
 
     // A world: vehicles on the paper's corridor.
-    let network = traffic::corridor()?;
     let (minutes, seed) = (arguments.minutes, arguments.seed);
+    let network = traffic::corridor()?;
     simulate::corridor(simulate::World::Builtin, &network, &folder, minutes, seed)?;
-    let dataset = Dataset::open(&folder)?;
-    let simulated = begun.elapsed().as_secs_f64();
 
-    // What each fleet sees of it.
-    let fleets = Fleets::nested(&[0.2, 0.4, 0.6, 0.8], arguments.seed)?;
+    // What the city's loops and two fleets see of it.
+    let dataset = Dataset::open(&folder)?;
+    let fleets = Fleets::nested(&[contest::RATE / 100.0], seed)?;
+    let fleets = fleets.divided(&[contest::GUESTS.into()])?;
     features::make(&dataset, FeaturePlan::paper(fleets), Seconds::new(f64::NEG_INFINITY))?;
-    let network = dataset.network();
-    let stored = Features::open(&folder, network)?;
-    let truth = stored.all()?;
-    let rows = link_rows(network, stored.manifest().step_s, &truth);
-    let errors = features::scale_up(&stored, network, &truth)?;
+
+    // Everyone's estimates, and the truth beside them.
+    let record = contest::hold(&folder, arguments)?;
+    record.write(&arguments.out)?;
+    let page = arguments.out.join("report.html");
+    report::write(&page, std::slice::from_ref(&record), Vec::new())?;
 
     if json {
-        println!("{}", json!({ "links": rows, "scale_up": errors }));
+        println!("{}", serde_json::to_string(&record)?);
         return Ok(());
     }
-    println!(
-        "{}: {} vehicles on {} links in {:.0} minutes",
-        network.name(),
-        dataset.manifest().vehicles,
-        network.links().len(),
-        arguments.minutes
-    );
-    println!(
-        "simulated in {simulated:.1} s, features of 4 fleets after {:.1} s\n",
-        begun.elapsed().as_secs_f64()
-    );
-    print!("{}", render(&rows));
-    features::print_scale_up(&errors);
-    if let Some(out) = &arguments.out {
-        println!("\ndataset in {}; look at it with `fedtse inspect {0}`", out.display());
+    print!("{}", shown::text(&record, minutes));
+    println!("\nall of it in {:.0} s; report: {}", begun.elapsed().as_secs_f64(), page.display());
+    if let Some(data) = &arguments.data {
+        println!("dataset in {}; look at it with `fedtse inspect {0}`", data.display());
     }
     Ok(())
 }

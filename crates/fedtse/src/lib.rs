@@ -15,7 +15,9 @@ mod party;
 mod plot;
 mod progress;
 mod replay;
+mod report;
 mod reproduce;
+mod run_record;
 mod simulate;
 mod subject;
 mod train;
@@ -54,6 +56,7 @@ enum Command {
     Live(party::live::LiveArguments),
     Replay(replay::ReplayArguments),
     Reproduce(reproduce::ReproduceArguments),
+    Report(report::ReportArguments),
     Audit(audit::AuditArguments),
 }
 
@@ -80,6 +83,7 @@ pub fn run() -> ExitCode {
         Command::Live(arguments) => party::live::run(&arguments, json),
         Command::Replay(arguments) => replay::run(&arguments, json),
         Command::Reproduce(arguments) => reproduce::run(&arguments, json),
+        Command::Report(arguments) => report::run(&arguments, json),
         Command::Audit(arguments) => audit::run(&arguments, json),
     };
     match result {

@@ -11,6 +11,13 @@ pub fn bar(what: &'static str, length: u64) -> ProgressBar {
     bar
 }
 
+/// A bar for one of several things that are trained one after the other.
+pub fn named(what: &'static str, length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length).with_prefix(what).with_message("begins");
+    bar.set_style(style("{prefix:<10} {msg:<44} {wide_bar} {percent:>3} %"));
+    bar
+}
+
 /// A spinner for work of unknown length.
 pub fn spinner(what: &'static str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);

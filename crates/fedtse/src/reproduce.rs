@@ -13,16 +13,21 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail, ensure};
 
 use datasets::{Datasets, Facts, prepare_all};
+pub use date::today;
+pub use job::write_whole;
 use job::{Estimator, Job, JobFolder, Record, Settings};
 use outcome::Outcome;
 use peer::Peer;
 use plan::{Range, TablePlan};
-use program::Program;
+pub use program::Program;
 use recordings::Recordings;
 pub use request::ReproduceArguments;
+use request::What;
+pub use rounds::PAPER as PAPER_ROUNDS;
 use runner::Workshop;
 use scene::Scene;
 
+mod all;
 mod cells;
 mod curve_plans;
 mod curves;
@@ -51,6 +56,16 @@ mod table4;
 mod variant;
 
 pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
+    if arguments.what == What::All {
+        return all::run(arguments, json);
+    }
+    let (text, value) = make(arguments)?;
+    print!("{}", if json { &value } else { &text });
+    Ok(())
+}
+
+/// Makes one result and its files; returns it as Markdown and as JSON.
+fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
     let (plan, range) = (arguments.plan()?, arguments.range()?);
     let settings = arguments.settings();
     let program = Program::this()?;
@@ -96,12 +111,12 @@ pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
     let made = (command, date::today()?);
     let head = head::Head::new(&plan, &range, &settings, &finished, made, arguments.quick);
     let outcome = Outcome::new(arguments.what, &plan, &range, &finished, head);
-    show(arguments, &outcome, json)?;
+    let shown = write(arguments, &outcome)?;
     if let Some(first) = failures.first() {
         let error = crate::told(&first.error);
         bail!("{} of {} jobs failed; {}: {error}", failures.len(), jobs.len(), first.job.name());
     }
-    Ok(())
+    Ok(shown)
 }
 
 fn datasets_of(
@@ -173,7 +188,7 @@ fn unpublishable(program: &Program) -> String {
     format!("--publish: jobs by {program}: expected a program built from a commit without changes")
 }
 
-fn show(arguments: &ReproduceArguments, outcome: &Outcome, json: bool) -> Result<()> {
+fn write(arguments: &ReproduceArguments, outcome: &Outcome) -> Result<(String, String)> {
     let (text, value) = (outcome.text(), outcome.json()?);
     let mut folders = vec![&arguments.out];
     if let Some(publish) = &arguments.publish {
@@ -187,6 +202,5 @@ fn show(arguments: &ReproduceArguments, outcome: &Outcome, json: bool) -> Result
     for folder in folders {
         outcome.write(folder, &text, &value)?;
     }
-    print!("{}", if json { &value } else { &text });
-    Ok(())
+    Ok((text, value))
 }

@@ -1,6 +1,7 @@
 //! `fedtse train`: fits an estimator and scores it.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, Error, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -18,15 +19,18 @@ mod fit;
 mod guest_options;
 mod held_out;
 mod intervals;
+mod kept_run;
 mod label_free;
 mod method;
+mod releases;
 mod watched;
 
 pub use federated::FederationOptions;
-pub use fit::{Task, Watch};
+pub use fit::{Task, Training, Watch};
 pub use guest_options::GuestOptions;
 pub use label_free::PhysicsOptions;
 pub use method::Method;
+pub use releases::Releases;
 
 /// Fit an estimator on a dataset's features and score it
 ///
@@ -207,6 +211,7 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         Some(epochs) => progress::bar("training", epochs as u64),
         None => ProgressBar::hidden(),
     };
+    let begun = Instant::now();
     let fitted = task.fit(study, windows, Watch::default(), arguments.out.as_deref(), &bar)?;
     let score = score(study, target, windows, &fitted.estimates);
     let architecture = task.method.is_neural().then_some(task.architecture);
@@ -214,6 +219,9 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         Some(folder) => intervals::keep(folder, study, target, windows, &fitted.estimates)?,
         None => Vec::new(),
     };
+    if let Some(folder) = &arguments.out {
+        kept_run::keep(folder, &task, (study, rate), windows, &fitted, begun.elapsed())?;
+    }
     let training = fitted.training;
     Ok(Row {
         method: task.method,

@@ -280,3 +280,21 @@ fn tables_without_ground_truth_know_scenes_and_draw_figures() {
     let table = table(&out, "table6.json");
     assert_eq!(table["datasets"].as_array().unwrap().len(), 3);
 }
+
+#[test]
+fn all_results_end_in_one_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let run = Run { table: "all", out: &out, data: &data };
+    let made = ok_json(&run.arguments(&["--only", "scale-up,ridge", "--seeds", "1"]));
+    // Those that have such rows.
+    assert_eq!(made["results"], serde_json::json!(["table2", "table5", "table4", "fig-pi-rate"]));
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("Table 2: all estimators by penetration rate"));
+    // Again, it runs nothing.
+    let before = jobs(&out);
+    ok(&run.arguments(&["--only", "scale-up,ridge", "--seeds", "1"]));
+    assert_eq!(jobs(&out), before);
+    let error = refused(&run.arguments(&["--rates", "20"]));
+    assert!(error.contains("--rates: not with all"), "{error}");
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use estimator::{Architecture, TargetKind};
 
@@ -18,9 +18,9 @@ use crate::train::{Arch, Target};
 /// Simulates the corridor for several demand seeds, fits every estimator to each, and tabulates
 /// the errors on the test part. Each finished fit is kept: a run that was interrupted continues
 /// where it stood, with the same result.
-#[derive(Args)]
+#[derive(Args, Clone)]
 #[command(
-    after_help = "Examples:\n  fedtse reproduce table2\n  fedtse reproduce table2 --training-seeds 1,2,3 --jobs 2\n  fedtse reproduce table4 --only oracle,ridge --report\n  fedtse reproduce table1 --pneuma downloads --network athens.toml\n  fedtse reproduce table2 --quick --out /tmp/quick"
+    after_help = "Examples:\n  fedtse reproduce all --quick --out /tmp/quick --data /tmp/quick/data\n  fedtse reproduce table2\n  fedtse reproduce table2 --training-seeds 1,2,3 --jobs 2\n  fedtse reproduce table4 --only oracle,ridge --report\n  fedtse reproduce table1 --pneuma downloads --network athens.toml\n  fedtse reproduce table2 --quick --out /tmp/quick"
 )]
 pub struct ReproduceArguments {
     /// What
@@ -114,6 +114,8 @@ pub enum What {
     FigPiEstimates,
     /// The same fleet in the hands of 1, 2, 4 or 8 guests, and with each of them absent
     Guests,
+    /// All of these that need no download, and a page of them: report.html
+    All,
 }
 
 const MINUTES: f64 = 810.0;
@@ -162,6 +164,7 @@ impl ReproduceArguments {
                 };
                 guests::plan(&distinct("--guests", guests)?)
             }
+            What::All => bail!("all: expected one result at a time"),
         };
         if !self.only.is_empty() {
             plan.rows.retain(|row| self.only.contains(&row.estimator));
@@ -177,6 +180,34 @@ impl ReproduceArguments {
             }
         }
         Ok(plan)
+    }
+
+    /// The same, asked of another result.
+    pub fn of(&self, what: What) -> Self {
+        Self { what, ..self.clone() }
+    }
+
+    /// Whether the result has rows of the estimators asked for.
+    pub fn has_rows(&self) -> Result<bool> {
+        let rows = Self { only: Vec::new(), ..self.clone() }.plan()?.rows;
+        let wanted = |estimator: &Estimator| self.only.is_empty() || self.only.contains(estimator);
+        Ok(rows.iter().any(|row| wanted(&row.estimator)))
+    }
+
+    /// Refuses options that not all results have a use for.
+    pub fn check_all(&self) -> Result<()> {
+        for (option, given) in [
+            ("--pneuma", self.pneuma.is_some()),
+            ("--network", self.network.is_some()),
+            ("--rates", !self.rates.is_empty()),
+            ("--sizes", !self.sizes.is_empty()),
+            ("--guests", !self.guests.is_empty()),
+            ("--target", !self.target.is_empty()),
+            ("--arch", self.arch.is_some()),
+        ] {
+            ensure!(!given, "{option}: not with all, expected a single result");
+        }
+        Ok(())
     }
 
     /// Refuses options that the result has no use for.
@@ -258,7 +289,7 @@ impl ReproduceArguments {
         }
     }
 
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         name(self.what.to_possible_value())
     }
 

@@ -16,7 +16,7 @@ use super::variant::Variant;
 const FACTOR: f64 = 1.13;
 
 /// The paper's Table 3 (its label `tab-Q`): rounds to a density RMSE of 7.7 and a flow RMSE of 1.75.
-const PAPER: [(u32, [u32; 2]); 3] = [(1, [812, 826]), (2, [420, 420]), (3, [308, 322])];
+pub const PAPER: [(u32, [u32; 2]); 3] = [(1, [812, 826]), (2, [420, 420]), (3, [308, 322])];
 
 /// A row: one architecture with Q local updates.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -143,7 +143,7 @@ fn fit(task: &Task, study: &Study, record: &mut Record) -> Result<()> {
     }
     if let Some(training) = fitted.training {
         record.best_epoch = training.best_epoch;
-        record.epochs = Some(training.epochs);
+        record.epochs = Some(training.history.len());
         record.exchanges = Some(training.exchanges);
         (record.rounds, record.bytes) = (training.rounds, training.bytes);
     }

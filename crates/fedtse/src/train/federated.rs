@@ -26,6 +26,7 @@ use super::absence;
 use super::curves;
 use super::fit::{Fitted, Training, Watch};
 use super::label_free::PhysicsOptions;
+use super::releases::{Releases, Written};
 use super::watched::{Outputs, Watched, with_watched};
 use crate::party::guest_part::{GuestOf, GuestPart, terms};
 use crate::party::host_part;
@@ -123,6 +124,7 @@ pub fn train(
     };
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+    let mut ledgers = Vec::new();
     for (guest, fleets) in plan.guests.iter().zip(study.fleets().chunks(each)) {
         let party = PartyId::new(&guest.name)?;
         let (fleets, training) = (fleets.to_vec(), &study.split().train);
@@ -142,7 +144,8 @@ pub fn train(
             measures: part.measures(),
             timing: Timing::default(),
         };
-        let (store, ledger) = shelf(keep, &party)?;
+        let (store, ledger, written) = shelf(keep, &party)?;
+        ledgers.push((party.clone(), written));
         let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
         guests.insert(party, guest);
     }
@@ -177,7 +180,8 @@ pub fn train(
         absent: Absent::Wait,
         timing: Timing::default(),
     };
-    let (store, ledger) = shelf(keep, &settings.party)?;
+    let (store, ledger, written) = shelf(keep, &settings.party)?;
+    ledgers.insert(0, (settings.party.clone(), written));
     let exchanges = settings.samples.in_segments(segment.into()).train.len();
     let exchanges = exchanges.div_ceil(settings.plan.batch as usize);
     let mut make = host_part::maker(&host_study, &loops, plan, loss, seats);
@@ -192,13 +196,13 @@ pub fn train(
         }
     })?;
     bar.finish_and_clear();
+    let epochs = host.history().iter().map(|epoch| Epoch {
+        number: epoch.number as usize,
+        train: epoch.train,
+        validation: epoch.validation,
+    });
+    let epochs: Vec<Epoch> = epochs.collect();
     if let Some(folder) = keep {
-        let epochs = host.history().iter().map(|epoch| Epoch {
-            number: epoch.number as usize,
-            train: epoch.train,
-            validation: epoch.validation,
-        });
-        let epochs: Vec<Epoch> = epochs.collect();
         curves::draw(&folder.join("curves.svg"), &epochs)?;
         let model = host.model().context("the host's model")?;
         let best = model.model().host_model().best();
@@ -206,6 +210,8 @@ pub fn train(
         whole.save(folder, &epochs)?;
     }
     let released = guests.values().map(|guest| guest.ledger().released_bytes());
+    let releases = ledgers.iter().map(|(party, written)| Releases::read(party, written));
+    let releases = releases.collect::<Result<_>>()?;
     let bytes = host.ledger().released_bytes() + released.sum::<u64>();
     let mut model = host.into_model().context("the host's model")?;
     let estimates = scored(study, &host_study, &model.model().estimates(), windows)?;
@@ -223,10 +229,11 @@ pub fn train(
         absent,
         training: Some(Training {
             best_epoch: Some(summary.best_epoch as usize),
-            epochs: summary.epochs as usize,
+            history: epochs,
             exchanges,
             rounds: Some(summary.rounds.0),
             bytes: Some(bytes),
+            releases,
         }),
     })
 }
@@ -262,14 +269,15 @@ fn check_guests(guests: &[GuestPlan], fleets: usize, each: usize) -> Result<()> 
 }
 
 /// A party's checkpoints and ledger: in a folder of its own, or in memory.
-fn shelf(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger)> {
+fn shelf(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger, Written)> {
     let Some(folder) = keep else {
-        let ledger = Ledger::in_memory(&MemorySink::default(), party)?;
-        return Ok((Box::new(MemoryStore::default()), ledger));
+        let sink = MemorySink::default();
+        let ledger = Ledger::in_memory(&sink, party)?;
+        return Ok((Box::new(MemoryStore::default()), ledger, Written::Memory(sink)));
     };
     let own = folder.join(party.as_str());
-    let store = FolderStore::open(&own)?;
-    Ok((Box::new(store), Ledger::open(&own.join("ledger.jsonl"), party)?))
+    let (store, path) = (FolderStore::open(&own)?, own.join("ledger.jsonl"));
+    Ok((Box::new(store), Ledger::open(&path, party)?, Written::File(path)))
 }
 
 /// The estimates of the scored links, window by window.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use estimator::{
-    Architecture, Estimates, FilteredStates, GuestPlan, NeuralPlan, NeuralStudy, Party,
+    Architecture, Epoch, Estimates, FilteredStates, GuestPlan, NeuralPlan, NeuralStudy, Party,
     QueueKnowledge, QueueStates, Ridge, Study, TargetKind, scale_up,
 };
 use indicatif::ProgressBar;
@@ -17,6 +17,7 @@ use super::guest_options::GuestOptions;
 use super::held_out;
 use super::label_free::{self, PhysicsOptions};
 use super::method::{FOLDS, Kind, Method};
+use super::releases::Releases;
 use crate::party::learning;
 
 /// What is to be fitted.
@@ -62,12 +63,23 @@ pub struct Fitted {
 pub struct Training {
     /// The epoch whose weights were kept.
     pub best_epoch: Option<usize>,
-    pub epochs: usize,
+    /// The losses of all epochs.
+    pub history: Vec<Epoch>,
     /// Updates of an epoch with one local update each: exchanges of the federated ones.
     pub exchanges: usize,
     /// Of the federated ones: exchanges, and bytes that left any party.
     pub rounds: Option<u64>,
     pub bytes: Option<u64>,
+    /// Of the federated ones: what has left each party, by its own ledger.
+    pub releases: Vec<Releases>,
+}
+
+impl Training {
+    /// Of an estimator with all data in one place.
+    pub fn central(history: Vec<Epoch>, best_epoch: Option<usize>, exchanges: usize) -> Self {
+        let releases = Vec::new();
+        Self { best_epoch, history, exchanges, rounds: None, bytes: None, releases }
+    }
 }
 
 impl Task {
@@ -219,11 +231,7 @@ fn train(
         curves::draw(&folder.join("curves.svg"), &history)?;
         estimator.save(folder, &history)?;
     }
-    let epochs = history.len();
-    Ok(Fitted {
-        estimates: estimator.estimate(study, windows)?,
-        by_epoch,
-        absent: Vec::new(),
-        training: Some(Training { best_epoch, epochs, exchanges, rounds: None, bytes: None }),
-    })
+    let estimates = estimator.estimate(study, windows)?;
+    let training = Some(Training::central(history, best_epoch, exchanges));
+    Ok(Fitted { estimates, by_epoch, absent: Vec::new(), training })
 }

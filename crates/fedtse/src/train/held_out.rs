@@ -26,13 +26,11 @@ pub fn train(
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
     bar.finish_and_clear();
-    let training = Training {
-        best_epoch: trainer.best_epoch().map(|epoch| epoch.number),
-        epochs: trainer.history().len(),
-        exchanges: data.train().len().div_ceil(batch),
-        rounds: None,
-        bytes: None,
-    };
+    let training = Training::central(
+        trainer.history().to_vec(),
+        trainer.best_epoch().map(|epoch| epoch.number),
+        data.train().len().div_ceil(batch),
+    );
     let estimates = data.finish(trainer).estimate(loops, folds, windows)?;
     Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: Some(training) })
 }

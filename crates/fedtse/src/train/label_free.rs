@@ -97,13 +97,11 @@ pub fn train(
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
     bar.finish_and_clear();
-    let training = Training {
-        best_epoch: run.trainer.best_epoch().map(|epoch| epoch.number),
-        epochs: run.trainer.history().len(),
-        exchanges: data.train().len().div_ceil(data.card().plan.recipe.batch),
-        rounds: None,
-        bytes: None,
-    };
+    let training = Training::central(
+        run.trainer.history().to_vec(),
+        run.trainer.best_epoch().map(|epoch| epoch.number),
+        data.train().len().div_ceil(data.card().plan.recipe.batch),
+    );
     let estimates = data.finish(run).estimate(loops, fleets, windows)?;
     Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: Some(training) })
 }

@@ -144,6 +144,30 @@ impl Method {
         !matches!(self.kind(), Kind::ScaleUp | Kind::Filter | Kind::Queue(_) | Kind::Ridge(_))
     }
 
+    /// As on the command line.
+    pub fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(|| "this method".to_owned(), |value| value.get_name().to_owned())
+    }
+
+    /// Whose data it sees, in words.
+    pub fn sees(self) -> &'static str {
+        match self.kind() {
+            Kind::ScaleUp | Kind::Queue(QueueKnowledge::Fleet) => "fleets in one place",
+            Kind::Ridge(Party::Host) | Kind::Neural(Party::Host) => "loops alone",
+            Kind::Federated(..) => "everyone its own",
+            _ => "all data in one place",
+        }
+    }
+
+    /// Whether it learns from ground truth.
+    pub fn learns_from_truth(self) -> bool {
+        matches!(
+            self.kind(),
+            Kind::Ridge(_) | Kind::Neural(_) | Kind::Federated(_, Learning::Labels)
+        )
+    }
+
     /// What it needs of a dataset beyond the usual features.
     pub fn need(self, data: &Path) -> Option<String> {
         self.folds().map(|folds| {
@@ -175,11 +199,10 @@ impl Method {
 
     /// Refuses a target that it does not estimate.
     pub fn check_target(self, target: TargetKind) -> Result<()> {
-        let name = self.to_possible_value();
         ensure!(
             self.has_target(target),
             "--target: found smooth, expected raw: {} learns from measurements of single steps",
-            name.as_ref().map_or("this method", |value| value.get_name())
+            self.name()
         );
         Ok(())
     }
@@ -187,11 +210,10 @@ impl Method {
     /// Refuses learning curves of what has none: between epochs only models that learn from labels
     /// are looked at.
     pub fn check_watch(self, watch: Watch) -> Result<()> {
-        let name = self.to_possible_value();
         ensure!(
             !watch.each_epoch || self.is_kept(),
             "learning curves: found {}, expected a neural method that learns from labels",
-            name.as_ref().map_or("this method", |value| value.get_name())
+            self.name()
         );
         Ok(())
     }

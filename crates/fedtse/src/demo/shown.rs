@@ -1,0 +1,71 @@
+//! What the demo says on a terminal.
+
+use std::fmt::Write as _;
+
+use crate::run_record::{MethodRun, RunRecord};
+
+/// The table, and what left each party.
+pub fn text(record: &RunRecord, minutes: f64) -> String {
+    let data = &record.data;
+    let share = data.rate / f64::from(data.guests);
+    let mut text = format!(
+        "{}: {} vehicles on {} links in {minutes:.0} simulated minutes.\nA city with loops on 2 links, and {} fleets of {share:.0} % of the vehicles each, estimate\ndensity and flow every {:.0} s. RMSE on the last fifth of the time, {} target links:\n\n",
+        data.network, data.vehicles, data.links, data.guests, data.step_s, data.target_links
+    );
+    let _ = writeln!(
+        text,
+        "{:<18} {:<25} {:<12} {:>11} {:>12}",
+        "", "sees", "learns from", "density", "flow"
+    );
+    let _ = writeln!(
+        text,
+        "{:<18} {:<25} {:<12} {:>11} {:>12}",
+        "", "", "truth", "veh/km/lane", "veh/min/lane"
+    );
+    for method in &record.methods {
+        let _ = writeln!(
+            text,
+            "{:<18} {:<25} {:<12} {:>11.2} {:>12.2}",
+            method.label,
+            method.sees,
+            if method.with_truth { "yes" } else { "no" },
+            method.score.density.rmse,
+            method.score.flow.rmse
+        );
+    }
+    for method in record.methods.iter().filter(|method| !method.releases.is_empty()) {
+        text += &released(method);
+    }
+    text + "\nA party can send only what its ledger has recorded first. Trajectories, loop counts, truth\nand weights stayed where they were.\n"
+}
+
+/// What left each party, by its own ledger.
+fn released(method: &MethodRun) -> String {
+    let mut text = format!(
+        "\n{} ({}), {} exchanges. What each party got to see, by the senders' ledgers:\n",
+        method.label,
+        method.privacy.as_deref().unwrap_or("clear"),
+        method.rounds.unwrap_or(0)
+    );
+    for party in &method.releases {
+        for sent in party.sent.iter().filter(|sent| sent.numbers > 0) {
+            let (numbers, bytes) = (sent.numbers, sized(sent.bytes));
+            let _ = writeln!(
+                text,
+                "  {:<8} from {:<8} {:<14} {numbers:>10} numbers {bytes:>11}",
+                sent.to, party.party, sent.kind
+            );
+        }
+    }
+    let sums =
+        method.releases.iter().map(|party| format!("{} {}", party.party, sized(party.bytes)));
+    let _ = writeln!(text, "  sent in all: {}", sums.collect::<Vec<_>>().join(", "));
+    text
+}
+
+fn sized(bytes: u64) -> String {
+    match bytes as f64 {
+        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
+        bytes => format!("{:.1} kB", bytes / 1e3),
+    }
+}

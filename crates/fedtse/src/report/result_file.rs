@@ -1,0 +1,195 @@
+//! As much of a result's file, as `fedtse reproduce` writes it, as the page shows.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// What is estimated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    Density,
+    Flow,
+}
+
+pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
+
+impl Quantity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantity::Density => "density",
+            Quantity::Flow => "flow",
+        }
+    }
+
+    pub fn unit(self) -> &'static str {
+        match self {
+            Quantity::Density => "veh/km/lane",
+            Quantity::Flow => "veh/min/lane",
+        }
+    }
+}
+
+/// See the [module](self).
+#[derive(Deserialize)]
+pub struct ResultFile {
+    pub table: String,
+    pub title: String,
+    pub quick: bool,
+    pub made: Made,
+    pub demand_seeds: Vec<u64>,
+    pub unfinished: Vec<String>,
+    pub notes: Vec<String>,
+    #[serde(default)]
+    pub targets: Vec<String>,
+    #[serde(default)]
+    pub columns: Vec<String>,
+    #[serde(default)]
+    pub rows: Vec<TableRow>,
+    #[serde(default)]
+    pub paper: Vec<PaperRow>,
+    #[serde(default)]
+    pub curves: Vec<Curve>,
+    #[serde(default)]
+    pub rounds: Vec<Rounds>,
+    #[serde(default)]
+    pub series: Vec<Labelled>,
+}
+
+#[derive(Deserialize)]
+pub struct Made {
+    pub command: String,
+    pub programs: Vec<Program>,
+    pub date: String,
+}
+
+#[derive(Deserialize)]
+pub struct Program {
+    pub commit: String,
+}
+
+#[derive(Deserialize)]
+pub struct TableRow {
+    pub label: String,
+    pub cells: Vec<Vec<Option<Cell>>>,
+}
+
+#[derive(Deserialize)]
+pub struct Cell {
+    pub demand_seeds: Vec<u64>,
+    pub density: Spreads,
+    pub flow: Spreads,
+}
+
+#[derive(Deserialize)]
+pub struct Spreads {
+    pub rmse: Spread,
+}
+
+#[derive(Deserialize)]
+pub struct Spread {
+    pub mean: f64,
+    pub deviation: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub struct PaperRow {
+    pub label: String,
+    pub rmse: [Vec<Option<f64>>; 2],
+}
+
+#[derive(Deserialize)]
+pub struct Curve {
+    pub label: String,
+    pub rate: u32,
+    pub exchanges: usize,
+    pub courses: Vec<Course>,
+}
+
+#[derive(Deserialize)]
+pub struct Course {
+    pub density: Vec<f64>,
+    pub flow: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+pub struct Rounds {
+    pub label: String,
+    pub density: Reached,
+    pub flow: Reached,
+}
+
+#[derive(Deserialize)]
+pub struct Reached {
+    pub target: Option<f64>,
+    pub rounds: Option<f64>,
+    pub share: Option<f64>,
+    pub end: Option<f64>,
+}
+
+#[derive(Deserialize)]
+pub struct Labelled {
+    pub label: String,
+    pub series: Vec<Series>,
+}
+
+#[derive(Deserialize)]
+pub struct Series {
+    pub link: String,
+    pub has_loop: bool,
+    pub minutes: Vec<f64>,
+    pub density: [Vec<f64>; 2],
+    pub flow: [Vec<f64>; 2],
+}
+
+impl ResultFile {
+    /// None if the folder has no such file.
+    pub fn read(folder: &Path, name: &str) -> Result<Option<Self>> {
+        let path = folder.join(format!("{name}.json"));
+        let named = || path.display().to_string();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(named),
+        };
+        serde_json::from_str(&text).map(Some).with_context(named)
+    }
+}
+
+impl PaperRow {
+    pub fn of(&self, quantity: Quantity) -> &[Option<f64>] {
+        let [density, flow] = &self.rmse;
+        if quantity == Quantity::Density { density } else { flow }
+    }
+}
+
+impl Cell {
+    pub fn of(&self, quantity: Quantity) -> &Spread {
+        if quantity == Quantity::Density { &self.density.rmse } else { &self.flow.rmse }
+    }
+}
+
+impl Curve {
+    /// Over trainings, for as long as all of them lasted.
+    pub fn mean(&self, quantity: Quantity) -> Vec<f64> {
+        let of = |course: &Course| -> Vec<f64> {
+            if quantity == Quantity::Density { course.density.clone() } else { course.flow.clone() }
+        };
+        let all: Vec<Vec<f64>> = self.courses.iter().map(of).collect();
+        let epochs = all.iter().map(Vec::len).min().unwrap_or(0);
+        let mean = |epoch: usize| all.iter().map(|one| one[epoch]).sum::<f64>() / all.len() as f64;
+        (0..epochs).map(mean).collect()
+    }
+}
+
+impl Rounds {
+    pub fn of(&self, quantity: Quantity) -> &Reached {
+        if quantity == Quantity::Density { &self.density } else { &self.flow }
+    }
+}
+
+impl Series {
+    pub fn of(&self, quantity: Quantity) -> &[Vec<f64>; 2] {
+        if quantity == Quantity::Density { &self.density } else { &self.flow }
+    }
+}
