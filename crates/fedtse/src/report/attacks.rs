@@ -10,8 +10,7 @@ use super::section::{Chart, Grid, Line, Row, Section, Value};
 
 const FORMAT: &str = "fedtse-attacks/1";
 /// Values of ε that the curve is drawn through.
-const EPSILONS: [f64; 13] =
-    [0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0];
+const EPSILONS: [f64; 13] = [0.5, 0.75, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0];
 
 /// As much of the file as is shown.
 #[derive(Deserialize)]
@@ -124,10 +123,9 @@ impl Attack {
 
 /// How large noise must be for an ε, in units of what it hides.
 fn noise_by_epsilon(delta: f64) -> Result<Chart> {
-    let line = |label: &str, ratio: fn(Budget) -> f64| {
-        let points = EPSILONS.iter().map(|&epsilon| {
-            Ok((epsilon, ratio(Budget::new(epsilon, delta)?)))
-        });
+    let line = |label: &str, ratio: fn(Budget) -> f64| -> Result<Line> {
+        let points =
+            EPSILONS.iter().map(|&epsilon| Ok((epsilon, ratio(Budget::new(epsilon, delta)?))));
         let points = points.collect::<Result<_>>()?;
         Ok(Line { label: label.to_owned(), points, paper: false, shown: true })
     };
