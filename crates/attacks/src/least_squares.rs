@@ -9,8 +9,7 @@
 //!
 //! No encryption changes that: the host gets the products, exactly. See docs/sealed.md.
 
-use sealed::rlwe::{AppliedRow, KeySeed, RlweGuest, RlweHost};
-use sealed::{Agreement, Answerer, BlockId, Guest, Host, Matrix, SealedError};
+use sealed::SealedError;
 use thiserror::Error;
 
 use crate::linear::{Equations, ShapeError};
@@ -82,8 +81,6 @@ impl LastLayer {
 pub trait Products {
     /// Products of rows with u − centre, and the rows that they were really taken with.
     fn ask(&mut self, rows: &[f64], count: usize) -> Result<Answered, LeastSquaresError>;
-    /// What u is counted from.
-    fn centre(&self) -> f64;
 }
 
 /// Products and what they are products of.
@@ -92,50 +89,6 @@ pub struct Answered {
     pub applied: Vec<f64>,
     /// Products with u − centre.
     pub products: Vec<f64>,
-}
-
-/// Lattice encryption between a host and a guest in this process, with every message as it would be sent.
-pub struct SealedBatch {
-    agreement: Agreement,
-    guest: RlweGuest,
-    host: RlweHost,
-    blocks: Vec<BlockId>,
-}
-
-impl SealedBatch {
-    /// Uploads a batch of levels, `[sample, value]`: one block a sample.
-    pub fn new(agreement: Agreement, levels: &[i32]) -> Result<Self, SealedError> {
-        let mut guest = RlweGuest::new(agreement, &KeySeed::from_os()?)?;
-        let mut host = RlweHost::new(agreement, &guest.opening())?;
-        let mut blocks = Vec::new();
-        for (number, levels) in levels.chunks(agreement.width).enumerate() {
-            let block = BlockId(number as u64);
-            host.store(&guest.upload(block, levels)?)?;
-            blocks.push(block);
-        }
-        Ok(Self { agreement, guest, host, blocks })
-    }
-}
-
-impl Products for SealedBatch {
-    fn ask(&mut self, rows: &[f64], count: usize) -> Result<Answered, LeastSquaresError> {
-        let matrix = Matrix { rows: count, blocks: &self.blocks, values: rows };
-        let question = self.host.ask(&matrix)?;
-        let products = self.host.open(&self.guest.answer(&question)?)?;
-        let mut applied = Vec::with_capacity(rows.len());
-        let columns = rows.len() / count.max(1);
-        let mut shifted = Vec::with_capacity(products.len());
-        for (row, product) in rows.chunks_exact(columns.max(1)).zip(products) {
-            let AppliedRow { weights, unit } = RlweHost::applied(&self.agreement, row)?;
-            applied.extend(weights.iter().map(|&weight| weight as f64 * unit));
-            shifted.push(product - self.centre() * row.iter().sum::<f64>());
-        }
-        Ok(Answered { applied, products: shifted })
-    }
-
-    fn centre(&self) -> f64 {
-        self.agreement.grid.centre()
-    }
 }
 
 /// What a host has collected of a batch so far.

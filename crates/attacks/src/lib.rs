@@ -17,6 +17,8 @@ pub mod linear;
 pub mod membership;
 mod mode;
 mod recovery;
+mod sealed_batch;
 
 pub use mode::Mode;
 pub use recovery::Recovery;
+pub use sealed_batch::SealedBatch;

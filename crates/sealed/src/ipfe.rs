@@ -62,7 +62,7 @@ fn second_generator() -> RistrettoPoint {
     })
 }
 
-fn random_scalar(random: &mut Randomness) -> Scalar {
+pub(crate) fn random_scalar(random: &mut Randomness) -> Scalar {
     let mut wide = [0; 64];
     random.fill(&mut wide);
     let scalar = Scalar::from_bytes_mod_order_wide(&wide);
@@ -71,7 +71,7 @@ fn random_scalar(random: &mut Randomness) -> Scalar {
 }
 
 /// A small whole number as a scalar, without a branch on its sign.
-fn small_scalar(x: i64) -> Scalar {
+pub(crate) fn small_scalar(x: i64) -> Scalar {
     // x + 2^62 is never negative.
     Scalar::from((x + (1 << 62)) as u64) - Scalar::from(1u64 << 62)
 }

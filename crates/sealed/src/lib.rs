@@ -10,12 +10,14 @@
 //! 3. [`rlwe`]: lattice encryption, the default; [`ipfe`]: functional encryption with a key authority;
 //!    [`plain`]: nothing hidden, for tests.
 //! 4. [`noise`]: the discrete Gaussian, the (ε, δ) of noise drawn once, and vectors that carry theirs.
-//! 5. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.
+//! 5. [`committed`]: what holds a guest to the data that it has committed to. Opt-in.
+//! 6. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.
 //!
 //! This crate knows nothing of traffic, of models, or of networks. What it hides, from whom and under which
 //! assumptions is in docs/sealed.md, and so is what it does not hide: **exact products give the vectors
 //! away** after enough of them, whatever the encryption. Encrypt noised vectors.
 
+pub mod committed;
 pub mod fixed_point;
 pub mod ipfe;
 mod kernel;

@@ -85,6 +85,12 @@ pub enum Kind {
     PlainGrant = 35,
     /// A vector with its noise, as a guest stores it.
     NoisedVector = 48,
+    /// Commitments to a guest's values.
+    Commitments = 64,
+    /// A proof that committed values are in their range.
+    RangeProof = 65,
+    /// What hides a sum of committed values.
+    Opening = 66,
 }
 
 /// Writes a message.

@@ -3,9 +3,10 @@
 use neural::{Draw, Layer, Learner, Plan, hash, head, unit};
 use sealed::noise::NoisedVector;
 use sealed::noise::accounting::{Budget, least_ratio};
-use sealed::{Grid, Randomness};
+use sealed::{Agreement, Grid, Randomness};
 
 use super::*;
+use crate::SealedBatch;
 
 const SAMPLES: usize = 128;
 const EMBEDDINGS: usize = 18;

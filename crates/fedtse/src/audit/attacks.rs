@@ -4,13 +4,22 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use estimator::Architecture;
 use sealed::noise::accounting::Budget;
 
+mod fleet_noise;
+mod gradients;
+mod learned;
 mod products;
+mod reduction;
 mod report;
 mod scene;
+mod sums;
 mod training;
+mod vehicles;
+mod versions;
 
+use fleet_noise::FleetNoise;
 use report::{FORMAT, Report};
 use scene::Scene;
 
@@ -48,6 +57,9 @@ pub struct AttacksArguments {
     /// Exchanges in which the host asks about the same steps
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
+    /// Trials with a vehicle, and as many without it
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
+    trials: u32,
 }
 
 pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
@@ -60,6 +72,18 @@ pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
         budget,
         change: arguments.change / 100.0,
     };
+    let noise = FleetNoise::new(scene.study.network(), budget)?;
+    let mut attacks = Vec::new();
+    for architecture in [Architecture::Paper, Architecture::Link] {
+        attacks.extend(products::attacks(&scene, architecture, &choices)?);
+    }
+    for architecture in [Architecture::Paper, Architecture::Link] {
+        let (warm_up, seed) = (choices.warm_up, arguments.seed);
+        attacks.extend(learned::attacks(&scene, architecture, &noise, warm_up, seed)?);
+    }
+    let trials = arguments.trials as usize;
+    let study = &scene.study;
+    attacks.push(vehicles::membership(&arguments.data, study, &noise, trials, arguments.seed)?);
     let report = Report {
         format: FORMAT,
         data: arguments.data.display().to_string(),
@@ -67,7 +91,7 @@ pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
         seed: arguments.seed,
         epsilon: arguments.epsilon,
         delta: arguments.delta,
-        attacks: vec![products::least_squares(&scene, &choices)?],
+        attacks,
     };
     if json {
         println!("{}", serde_json::to_string(&report)?);

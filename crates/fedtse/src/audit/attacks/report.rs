@@ -1,5 +1,6 @@
 //! What the attacks found, for people and for machines.
 
+use attacks::membership::Membership;
 use attacks::{Mode, Recovery};
 use serde::Serialize;
 
@@ -31,10 +32,13 @@ pub struct Attack {
     pub setting: String,
     /// In one sentence: what noise there is, where there is some.
     pub noise: String,
+    /// Of attacks that guess numbers.
     pub results: Vec<Outcome>,
+    /// Of attacks that guess whether a vehicle is there.
+    pub memberships: Vec<MembershipOutcome>,
 }
 
-/// What an attack came to in one mode.
+/// What guessing numbers came to in one mode.
 #[derive(Serialize)]
 pub struct Outcome {
     pub mode: Mode,
@@ -42,16 +46,25 @@ pub struct Outcome {
     pub quantity: String,
     pub unit: &'static str,
     /// Exchanges that the adversary has seen.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rounds: Option<usize>,
+    pub rounds: usize,
     #[serde(flatten)]
     pub recovery: Recovery,
-    /// Deviation of the noise, in the same unit; nothing without noise.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Deviation of the noise, in the same unit; nothing without noise, or where it is on something else.
     pub noise: Option<f64>,
     /// In a few words, what else there is to say.
-    #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
+}
+
+/// What guessing whether a vehicle is there came to in one mode.
+#[derive(Serialize)]
+pub struct MembershipOutcome {
+    pub mode: Mode,
+    /// What is there or not.
+    pub unit: String,
+    #[serde(flatten)]
+    pub membership: Membership,
+    /// What is promised for it; nothing without noise.
+    pub epsilon_accounted: Option<f64>,
 }
 
 pub fn print(report: &Report) {
@@ -62,26 +75,12 @@ pub fn print(report: &Report) {
     for attack in &report.attacks {
         println!("\n{}: {} against {}", attack.name, attack.adversary, attack.victim);
         println!("  {}", attack.setting);
-        if !attack.noise.is_empty() {
-            println!("  noise: {}", attack.noise);
+        println!("  noise: {}", attack.noise);
+        if !attack.results.is_empty() {
+            print_results(&attack.results);
         }
-        println!(
-            "  {:<13} {:<22} {:>6} {:>11} {:>11} {:>9} {:>9}",
-            "mode", "looked for", "rounds", "error", "trivial", "found", "noise"
-        );
-        for one in &attack.results {
-            let Recovery { rmse, trivial_rmse, explained } = one.recovery;
-            let rounds = one.rounds.map_or(String::new(), |rounds| rounds.to_string());
-            let noise = one.noise.map_or(String::new(), |noise| format!("{noise:.3}"));
-            println!(
-                "  {:<13} {:<22} {rounds:>6} {} {} {:>8.2}% {noise:>9}  {}",
-                one.mode.name(),
-                format!("{} {}", one.quantity, one.unit),
-                number(rmse),
-                number(trivial_rmse),
-                100.0 * explained,
-                one.note
-            );
+        if !attack.memberships.is_empty() {
+            print_memberships(&attack.memberships);
         }
     }
     println!(
@@ -89,6 +88,46 @@ pub fn print(report: &Report) {
     );
 }
 
+fn print_results(results: &[Outcome]) {
+    println!(
+        "  {:<13} {:<32} {:>6} {:>10} {:>10} {:>9} {:>8}",
+        "mode", "looked for", "rounds", "error", "trivial", "found", "noise"
+    );
+    for one in results {
+        let Recovery { rmse, trivial_rmse, explained } = one.recovery;
+        let noise = one.noise.map_or(String::new(), |noise| format!("{noise:.3}"));
+        println!(
+            "  {:<13} {:<32} {:>6} {} {} {:>8.2}% {noise:>8}  {}",
+            one.mode.name(),
+            format!("{} {}", one.quantity, one.unit),
+            one.rounds,
+            number(rmse),
+            number(trivial_rmse),
+            100.0 * explained,
+            one.note
+        );
+    }
+}
+
+fn print_memberships(memberships: &[MembershipOutcome]) {
+    println!(
+        "  {:<13} {:<20} {:>10} {:>12} {:>10} {:>9}",
+        "mode", "what is there", "said there", "said wrongly", "ε at least", "promised"
+    );
+    for one in memberships {
+        let promised =
+            one.epsilon_accounted.map_or("none".to_owned(), |epsilon| format!("{epsilon:.2}"));
+        println!(
+            "  {:<13} {:<20} {:>9.1}% {:>11.1}% {:>10.2} {promised:>9}",
+            one.mode.name(),
+            one.unit,
+            100.0 * one.membership.true_positives,
+            100.0 * one.membership.false_positives,
+            one.membership.epsilon_at_least
+        );
+    }
+}
+
 fn number(value: f64) -> String {
-    if value != 0.0 && value < 1e-3 { format!("{value:>11.1e}") } else { format!("{value:>11.3}") }
+    if value != 0.0 && value < 1e-3 { format!("{value:>10.1e}") } else { format!("{value:>10.3}") }
 }

@@ -46,6 +46,21 @@ impl Scene {
         gathered
     }
 
+    /// The trivial guess: what is measured of each link on average, where anything is.
+    pub fn trivial(&self, samples: &[Sample]) -> Vec<f64> {
+        let gathered = self.gather(samples);
+        let all = self.of_targets(&gathered.readings());
+        let each = self.study.targets().len() * MOST.len();
+        let mut sums = vec![(0.0f64, 0.0f64); each];
+        for (i, (value, known)) in all.values.iter().zip(&all.known).enumerate() {
+            if *known {
+                sums[i % each].0 += value;
+                sums[i % each].1 += 1.0;
+            }
+        }
+        sums.into_iter().map(|(sum, count)| sum / count.max(1.0)).collect()
+    }
+
     /// The scored links' part of measurements.
     pub fn of_targets(&self, readings: &Readings<'_>) -> Batch {
         let (links, targets) = (self.study.network().links().len(), self.study.targets());
