@@ -1,5 +1,7 @@
 //! The host's part and head as one trainable whole, with guests elsewhere.
 
+mod apart;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -14,6 +16,8 @@ use crate::parts::party_seed;
 use crate::party_block::{PartyBlock, UpdateRule};
 use crate::sample::Sample;
 use crate::sub_model::{PassError, check_finite, check_len, whole_samples};
+
+pub use apart::{ApartStep, Rows};
 
 /// What the guests gave for a batch, by name: `[sample, number]` each. Who is not there is absent.
 pub type Embeddings<'a> = BTreeMap<&'a str, &'a [f32]>;

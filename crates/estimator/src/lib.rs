@@ -13,6 +13,7 @@
 //!
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
+mod apart;
 mod architecture;
 mod calibrated_ctm;
 mod card;
@@ -56,6 +57,7 @@ mod timeline;
 mod trainer;
 mod whole_file;
 
+pub use apart::{Apart, LinearPart, WeightsApart};
 pub use architecture::{Architecture, HostShape, ModelShape, Seat, parameter_count};
 pub use calibrated_ctm::{calibrated_ctm, ctm_of_counts, movement_counts};
 pub use card::{CommonCard, GuestCard, HostCard, ModelCard};
@@ -65,7 +67,7 @@ pub use held_out::{
     LabelNoise, Penetration, ShareVariation, counted_per_step, held_out_entries, held_out_part,
     local_shares, passages_per_step, penetration, whole_fleet,
 };
-pub use host_model::{Embeddings, HostBatch, HostModel};
+pub use host_model::{ApartStep, Embeddings, HostBatch, HostModel, Rows};
 pub use host_study::HostStudy;
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 pub use intervals::{Coverage, Intervals, IntervalsError, LEVELS, Level, LinkInterval};

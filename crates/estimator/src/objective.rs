@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use neural::{Loss, Plan, Squared};
 
+use crate::apart::{Apart, WeightsApart};
 use crate::measurements::MeasuredBatch;
 use crate::sample::Sample;
 use crate::sub_model::{PassError, check_len};
@@ -37,6 +38,31 @@ pub trait Objective {
     /// Whether there is anything to learn from with these measurements.
     fn has_terms(&self, _measured: &MeasuredBatch<'_>) -> bool {
         true
+    }
+
+    /// As [`train`](Self::train), with some parties' values elsewhere: what needs none of them into `dy`, and how the
+    /// rest depends on them. See [`Apart`].
+    fn train_apart(
+        &mut self,
+        _samples: &[Sample],
+        _measured: &MeasuredBatch<'_>,
+        _weights: &WeightsApart<'_>,
+        _y: &[f32],
+        _dy: &mut [f32],
+    ) -> Result<Apart, PassError> {
+        Err(PassError::NotApart)
+    }
+
+    /// As [`judge`](Self::judge) with some parties' values elsewhere: the sum of the losses that need none of them, and
+    /// how the rest depends on them; slopes of estimates are not told.
+    fn judge_apart(
+        &mut self,
+        _samples: &[Sample],
+        _measured: &MeasuredBatch<'_>,
+        _weights: &WeightsApart<'_>,
+        _y: &[f32],
+    ) -> Result<Apart, PassError> {
+        Err(PassError::NotApart)
     }
 }
 

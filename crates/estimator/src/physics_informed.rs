@@ -19,12 +19,14 @@ use physics::{
 };
 use traffic::{Network, Seconds};
 
+mod apart;
 mod labels;
 mod learned_physics;
 mod measurement;
 #[cfg(test)]
 mod tests;
 
+use crate::apart::{Apart, WeightsApart};
 use crate::measurements::{Entry, MeasuredBatch};
 use crate::objective::Objective;
 use crate::sample::Sample;
@@ -185,11 +187,7 @@ impl PhysicsInformed {
         let states = States { density: &self.density[..], flow: &self.flow[..] };
         let mut gradient = States { density: &mut self.d_density[..], flow: &mut self.d_flow[..] };
         for (party, readings) in measured {
-            let Some(entries) = self.parties.get(*party) else {
-                let names: Vec<&str> = self.parties.keys().map(String::as_str).collect();
-                let (found, expected) = ((*party).to_owned(), names.join(", "));
-                return Err(PassError::NoSeat { found, expected });
-            };
+            let entries = check_party(&self.parties, party)?;
             readings.check(samples, entries.len())?;
             let (coefficients, losses) = (&mut self.coefficients, &mut self.losses);
             let weights = readings.weights;
@@ -250,18 +248,12 @@ impl PhysicsInformed {
     }
 }
 
-impl Objective for PhysicsInformed {
-    fn train(
-        &mut self,
-        samples: &[Sample],
-        measured: &MeasuredBatch<'_>,
-        y: &[f32],
-        dy: &mut [f32],
-    ) -> Result<f64, PassError> {
-        check_len("gradient of the estimates", dy.len(), y.len())?;
-        self.evaluate(samples, measured, y)?;
+impl PhysicsInformed {
+    /// Writes the gradient in the model's own scale, and takes a step of the traffic model's parameters if these are
+    /// learned. Gives the share of a sample and link.
+    fn take_gradient(&mut self, samples: usize, dy: &mut [f32]) -> f64 {
         let links = self.scales.len();
-        let share = 1.0 / (samples.len() * links).max(1) as f64;
+        let share = 1.0 / (samples * links).max(1) as f64;
         let gradients = self.d_density.iter().zip(&self.d_flow);
         for (at, (pair, (density, flow))) in dy.chunks_exact_mut(2).zip(gradients).enumerate() {
             let scales = &self.scales[at % links];
@@ -273,7 +265,58 @@ impl Objective for PhysicsInformed {
         {
             learned.step(&mut *physics.model);
         }
+        share
+    }
+}
+
+/// The entries of a party that the objective knows.
+fn check_party<'a>(
+    parties: &'a BTreeMap<String, Vec<Entry>>,
+    party: &str,
+) -> Result<&'a [Entry], PassError> {
+    parties.get(party).map(Vec::as_slice).ok_or_else(|| {
+        let names: Vec<&str> = parties.keys().map(String::as_str).collect();
+        PassError::NoSeat { found: party.to_owned(), expected: names.join(", ") }
+    })
+}
+
+impl Objective for PhysicsInformed {
+    fn train(
+        &mut self,
+        samples: &[Sample],
+        measured: &MeasuredBatch<'_>,
+        y: &[f32],
+        dy: &mut [f32],
+    ) -> Result<f64, PassError> {
+        check_len("gradient of the estimates", dy.len(), y.len())?;
+        self.evaluate(samples, measured, y)?;
+        let share = self.take_gradient(samples.len(), dy);
         Ok(share * self.losses.iter().sum::<f64>())
+    }
+
+    fn train_apart(
+        &mut self,
+        samples: &[Sample],
+        measured: &MeasuredBatch<'_>,
+        weights: &WeightsApart<'_>,
+        y: &[f32],
+        dy: &mut [f32],
+    ) -> Result<Apart, PassError> {
+        check_len("gradient of the estimates", dy.len(), y.len())?;
+        let apart = self.evaluate_apart(samples, measured, weights, y)?;
+        let share = self.take_gradient(samples.len(), dy);
+        Ok(apart.times(share))
+    }
+
+    fn judge_apart(
+        &mut self,
+        samples: &[Sample],
+        measured: &MeasuredBatch<'_>,
+        weights: &WeightsApart<'_>,
+        y: &[f32],
+    ) -> Result<Apart, PassError> {
+        let share = 1.0 / self.scales.len().max(1) as f64;
+        Ok(self.evaluate_apart(samples, measured, weights, y)?.times(share))
     }
 
     fn judge(

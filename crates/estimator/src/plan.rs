@@ -25,6 +25,9 @@ pub struct NeuralPlan {
     pub party_dropout: f32,
     /// Sizes of the `link` model.
     pub sizes: Sizes,
+    /// Other sizes of the host's part and head, if they differ: a small one has few products to ask for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<Sizes>,
     /// How it is trained.
     pub recipe: Recipe,
 }
@@ -54,6 +57,7 @@ impl NeuralPlan {
             guests: guest.into_iter().collect(),
             party_dropout: 0.0,
             sizes: Sizes::default(),
+            head: None,
             recipe: Recipe::of(architecture),
         }
     }
@@ -83,7 +87,7 @@ impl NeuralPlan {
             channels: inputs.channels(),
             seats,
             party_dropout: self.party_dropout,
-            sizes: self.sizes,
+            sizes: self.head.unwrap_or(self.sizes),
         }
     }
 }

@@ -29,6 +29,15 @@ impl Default for Sizes {
 }
 
 impl Sizes {
+    /// The same with fewer or more units, and below 32 of them without what only large heads can make use of:
+    /// message passing, dropout, many numbers of each link.
+    pub fn with_units(self, units: usize) -> Self {
+        if units >= 32 {
+            return Self { units, ..self };
+        }
+        Self { units, embedding: 1, head_rounds: 0, dropout: 0.0, ..self }
+    }
+
     pub(crate) fn check(&self) -> Result<(), ModelError> {
         let sizes = [
             ("units", self.units, 2),

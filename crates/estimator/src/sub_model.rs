@@ -52,6 +52,9 @@ pub enum PassError {
         /// The guests there are.
         expected: String,
     },
+    /// A loss that needs all values where it is computed.
+    #[error("loss: found measurements that are elsewhere, expected a loss without labels")]
+    NotApart,
 }
 
 /// A private part of the model. All batches are `[sample, number]`.

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use estimator::{Entry, Quantity, Sample, View};
 use federation::ledger::{MemorySink, Recorded};
 use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
+use federation::message::sealed::{Lacking, Sealed, SegmentWeights};
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
 use federation::wire::{encode_to_guest, encode_to_host};
 use federation::{
@@ -104,6 +105,14 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             purpose: Purpose::Train,
             measurements: Measurements::new(2, vec![7.5, 0.0, 3.0, 1.5], vec![0.5, 0.0, 2.0, 1.0])?,
         },
+        ToHost::Opening { exchange: exchange(), opening: Sealed::new(vec![9; 7])? },
+        ToHost::Upload {
+            exchange: exchange(),
+            place: 1,
+            weights: SegmentWeights::new(vec![0.5, 0.0])?,
+            upload: Sealed::new(vec![8; 9])?,
+        },
+        ToHost::Products { exchange: exchange(), size: [3, 4], answer: Sealed::new(vec![7; 5])? },
         ToHost::Kept { exchange: exchange() },
         ToHost::Heartbeat,
         ToHost::Leave { session: 5, departure },
@@ -129,6 +138,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         segment: 2,
         measured: [Kind::Speeds, Kind::HeldOut].into(),
         shares: Some(Shares { own: 0.2, all: 0.5 }),
+        sealing: None,
     };
     let welcome = Welcome {
         protocol: PROTOCOL,
@@ -147,7 +157,14 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
     Ok(vec![
         ToGuest::Call,
         ToGuest::Welcome(Box::new(welcome)),
-        ToGuest::Ask { exchange: exchange(), purpose: Purpose::Validate, batch },
+        ToGuest::Ask {
+            exchange: exchange(),
+            purpose: Purpose::Validate,
+            batch,
+            lacking: Some(Lacking { opening: true, segments: vec![0] }),
+        },
+        ToGuest::Question { exchange: exchange(), question: Sealed::new(vec![1, 2, 3])? },
+        ToGuest::Grant { exchange: exchange(), grant: Sealed::new(vec![4, 5])? },
         ToGuest::Gradient { exchange: exchange(), gradient },
         ToGuest::Settled { exchange: exchange(), best: true, trained: false },
         ToGuest::Finish { run, attempt, summary },

@@ -87,6 +87,27 @@ pub enum PartyError {
         /// Its loss.
         loss: f64,
     },
+    /// A guest gives no more products than it was told to.
+    #[error(
+        "products per datum: found {found:.1} with this question of {rows} products, expected at most {most}: the budget is spent"
+    )]
+    Budget {
+        /// With the question that was refused.
+        found: f64,
+        /// Its products.
+        rows: usize,
+        /// The limit.
+        most: f64,
+    },
+    /// A guest that gives no more products.
+    #[error("guest `{party}` refuses further products: its budget is spent")]
+    Spent {
+        /// Who.
+        party: PartyId,
+    },
+    /// A secure product.
+    #[error("sealed products: {0}")]
+    Sealed(#[from] sealed::SealedError),
     /// The ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -97,6 +118,9 @@ pub enum PartyError {
     #[error(transparent)]
     Model(#[from] ModelFailure),
 }
+
+/// What a guest says that gives no more products.
+pub(crate) const SPENT: &str = "its budget of products is spent";
 
 fn because(reason: &Option<Text>) -> String {
     reason.as_ref().map_or(String::new(), |reason| format!("; last: {reason}"))
@@ -121,6 +145,9 @@ impl PartyError {
             Self::HostStopped { .. } => "the host has stopped",
             Self::Stopped { .. } => "it was told to stop",
             Self::Diverged { .. } => "training diverged",
+            Self::Budget { .. } => SPENT,
+            Self::Spent { .. } => "a guest's budget of products is spent",
+            Self::Sealed(_) => "its sealed products failed",
             Self::Ledger(_) => "its ledger failed",
             Self::Store(_) => "its checkpoints failed",
             Self::Model(_) => "its model failed",

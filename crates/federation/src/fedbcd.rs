@@ -14,6 +14,7 @@
 //! weights near those at the beginning of the exchange. With Q = 1 all variants are the same, and
 //! equal to training with all data in one place.
 
+mod apart;
 mod guest;
 mod host;
 mod loss;

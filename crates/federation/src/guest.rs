@@ -11,6 +11,7 @@
 
 mod exchange;
 mod joining;
+mod sealing;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::error::{PartyError, same_subject};
 use crate::ledger::{Ledger, Released};
 use crate::message::measurements::{Layout, Measures};
 use crate::message::parts::{Batch, HeldSteps, Text};
+use crate::message::sealed::{Lacking, Sealed};
 use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost};
 use crate::model::{GuestModel, ModelFailure};
 use crate::party::{Attempt, Now, PartyId, Round, RunId};
@@ -49,8 +51,20 @@ pub struct GuestSettings {
     pub width: u32,
     /// What it measures, and gives to a host that asks for it.
     pub measures: Measures,
+    /// What it gives of sealed measurements.
+    pub sharing: Sharing,
     /// How long it waits.
     pub timing: Timing,
+}
+
+/// What a guest gives of sealed measurements.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sharing {
+    /// Measurements leave it sealed or not at all.
+    pub sealed_only: bool,
+    /// How many products it answers per number that it holds, in the mean and over all its life; without limit if
+    /// none.
+    pub most_products: Option<f64>,
 }
 
 /// Makes the guest's model once the plan is known.
@@ -118,7 +132,18 @@ struct Running<M> {
     /// The exchange that waits for its end.
     open: Option<Open>,
     /// What was asked too early: the end of the exchange before it is still on its way.
-    early: Option<(Exchange, Purpose, Batch)>,
+    early: Option<Asked>,
+    /// Where measurements are sealed.
+    sealer: Option<sealing::Sealer>,
+}
+
+/// A question for embeddings.
+#[derive(Clone, Debug, PartialEq)]
+struct Asked {
+    exchange: Exchange,
+    purpose: Purpose,
+    batch: Batch,
+    lacking: Option<Lacking>,
 }
 
 struct Open {
@@ -128,6 +153,8 @@ struct Open {
     /// What it has said to it.
     answers: Vec<ToHost>,
     answered: Duration,
+    /// The question about sealed measurements that it has answered.
+    question: Option<Sealed>,
 }
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
@@ -173,9 +200,13 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let handled = match message {
             ToGuest::Call => self.greet(now, &mut out),
             ToGuest::Welcome(welcome) => self.welcome(now, *welcome, &mut out),
-            ToGuest::Ask { exchange, purpose, batch } => {
-                self.ask(now, exchange, purpose, batch, &mut out)
+            ToGuest::Ask { exchange, purpose, batch, lacking } => {
+                self.ask(now, Asked { exchange, purpose, batch, lacking }, &mut out)
             }
+            ToGuest::Question { exchange, question } => {
+                self.question(now, exchange, question, &mut out)
+            }
+            ToGuest::Grant { exchange, grant } => self.grant(now, exchange, &grant, &mut out),
             ToGuest::Gradient { exchange, gradient } => {
                 self.gradient(now, exchange, &gradient, &mut out)
             }
@@ -308,8 +339,8 @@ impl<M: GuestModel> Running<M> {
     ) -> Result<Self, ModelFailure> {
         let initial = model.save()?;
         let (feedback, done) = (Feedback::default(), Round::START);
-        let (open, early) = (None, None);
-        Ok(Self { run, attempt, plan, asked, model, initial, feedback, done, open, early })
+        let (open, early, sealer) = (None, None, None);
+        Ok(Self { run, attempt, plan, asked, model, initial, feedback, done, open, early, sealer })
     }
 
     /// All that changes in training.

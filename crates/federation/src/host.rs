@@ -17,6 +17,8 @@ mod exchange;
 mod gathering;
 mod kept;
 mod measuring;
+mod open_round;
+mod sealing;
 mod seat;
 
 use std::collections::BTreeMap;
@@ -36,9 +38,11 @@ use crate::plan::{Plan, Summary};
 use crate::store::Store;
 use crate::timing::Timing;
 
-use exchange::{OpenRound, Settlement};
+use exchange::Settlement;
 use kept::{Kept, Left};
 pub use measuring::Measuring;
+use open_round::OpenRound;
+use sealing::SealedSeat;
 use seat::Seat;
 
 /// What the host is told by those who run it.
@@ -189,6 +193,8 @@ struct Running<M> {
     trained: Option<Round>,
     open: Option<OpenRound>,
     settled: Option<Settlement>,
+    /// What guests have uploaded, where measurements are sealed.
+    sealed: BTreeMap<PartyId, SealedSeat>,
 }
 
 impl<M: HostModel, S: Store> Host<M, S> {
@@ -234,6 +240,15 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
             ToHost::Measurements { exchange, purpose, measurements } => {
                 self.measurements(now, from, exchange, purpose, measurements, &mut out)
+            }
+            ToHost::Opening { exchange, opening } => {
+                self.opening(now, from, exchange, &opening, &mut out)
+            }
+            ToHost::Upload { exchange, place, weights, upload } => {
+                self.upload(now, from, exchange, (place, weights, &upload), &mut out)
+            }
+            ToHost::Products { exchange, answer, .. } => {
+                self.products(now, from, exchange, &answer, &mut out)
             }
             ToHost::Kept { exchange } => self.kept(now, from, exchange, &mut out),
             ToHost::Heartbeat => self.call_stranger(now, from, &mut out),

@@ -19,6 +19,7 @@ mod file;
 mod line;
 mod released;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -83,6 +84,8 @@ pub struct Ledger {
     head: [u8; 32],
     /// Content of the messages released since it was opened.
     released: u64,
+    /// Numbers by kind, over all its life.
+    numbers: BTreeMap<String, u64>,
 }
 
 impl Ledger {
@@ -109,6 +112,8 @@ impl Ledger {
         self.sink.append(text.as_bytes()).map_err(|source| self.io(source))?;
         self.sequence += 1;
         self.released += line.bytes;
+        let numbers = self.numbers.entry(line.kind.clone()).or_default();
+        *numbers = numbers.saturating_add(line.numbers());
         self.head = line::hash(text.trim_end().as_bytes());
         Ok(Released::new(message))
     }
@@ -133,6 +138,12 @@ impl Ledger {
     /// Bytes of the content released since it was opened.
     pub fn released_bytes(&self) -> u64 {
         self.released
+    }
+
+    /// Numbers that have left in messages of a kind, over all its life: the product of the sides of their
+    /// shapes, as `fedtse audit ledger` sums them up.
+    pub fn numbers(&self, kind: &str) -> u64 {
+        self.numbers.get(kind).copied().unwrap_or(0)
     }
 
     /// Whether nothing has left yet.

@@ -47,8 +47,11 @@ pub use guest::{Guest, GuestEnd, GuestSettings};
 pub use host::{Absent, Event, Host, HostEnd, HostSettings, Measuring};
 pub use ledger::{Ledger, LedgerError, Released};
 pub use message::measurements::{Kind, Layout, Measurements, Measures, Movements, Shares};
+pub use message::sealed::{Scheme, Sealing};
 pub use message::{Exchange, Purpose, ToGuest, ToHost};
-pub use model::{Agreed, Answers, GuestModel, HostModel, Layouts, ModelFailure};
+pub use model::{
+    Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, Products, RowsApart,
+};
 pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
 pub use plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
 pub use store::{FolderStore, MemoryStore, Store, StoreError};

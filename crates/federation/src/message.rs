@@ -7,7 +7,7 @@
 //!    │ ◄───────────────────────── Welcome      the plan, and the round to go on from
 //!    │ ◄───────────────────────────── Ask ┐    round, purpose, samples
 //!    │ Embedding ───────────────────────► │    one exchange
-//!    │ Measurements ────────────────────► │    where the plan asks for them
+//!    │ Measurements ────────────────────► │    where the plan asks for them; or sealed, see [`sealed`]
 //!    │ ◄──────────── Gradient │ Settled ──┘    training │ validation and estimates
 //!    │ Kept ────────────────────────────►      after some rounds: it has a checkpoint
 //!    │ ◄────────────────────────── Finish      the summary
@@ -21,6 +21,7 @@
 mod content;
 pub mod measurements;
 pub mod parts;
+pub mod sealed;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +31,10 @@ use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use measurements::{Measurements, Measures};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
+use sealed::{Lacking, Sealed, SegmentWeights};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// From a guest to the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +58,33 @@ pub enum ToHost {
         purpose: Purpose,
         /// `[sample, entry]`.
         measurements: Measurements,
+    },
+    /// My key for sealed products.
+    Opening {
+        /// Which exchange asked for it.
+        exchange: Exchange,
+        /// The key.
+        opening: Sealed,
+    },
+    /// A segment's measurements, sealed.
+    Upload {
+        /// Which exchange asked for it.
+        exchange: Exchange,
+        /// The segment's place in the batch.
+        place: u32,
+        /// Their weights.
+        weights: SegmentWeights,
+        /// The measurements.
+        upload: Sealed,
+    },
+    /// The products that were asked for, masked.
+    Products {
+        /// Which exchange.
+        exchange: Exchange,
+        /// How many, and of how many values each: for the ledger.
+        size: [u32; 2],
+        /// The products.
+        answer: Sealed,
     },
     /// I have kept the state after this exchange.
     Kept {
@@ -90,6 +119,23 @@ pub enum ToGuest {
         purpose: Purpose,
         /// The windows, and what is seen of the fleets.
         batch: Batch,
+        /// Where measurements are sealed, what the host does not have of them yet.
+        lacking: Option<Lacking>,
+    },
+    /// Multiply your measurements by my rows, as they are hidden in here.
+    Question {
+        /// Which exchange.
+        exchange: Exchange,
+        /// The rows.
+        question: Sealed,
+    },
+    /// How the loss depends on your embedding, which only you can read: closes an exchange for training where
+    /// measurements are sealed.
+    Grant {
+        /// Which exchange.
+        exchange: Exchange,
+        /// The gradient.
+        grant: Sealed,
     },
     /// How the loss depends on your embedding: closes an exchange for training.
     Gradient {
@@ -271,6 +317,9 @@ impl ToHost {
             ToHost::Hello(_) => "hello",
             ToHost::Embedding { .. } => "embedding",
             ToHost::Measurements { .. } => "measurements",
+            ToHost::Opening { .. } => "opening",
+            ToHost::Upload { .. } => "upload",
+            ToHost::Products { .. } => "products",
             ToHost::Kept { .. } => "kept",
             ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
@@ -287,6 +336,8 @@ impl ToGuest {
             ToGuest::Welcome(_) => "welcome",
             ToGuest::Ask { .. } => "ask",
             ToGuest::Gradient { .. } => "gradient",
+            ToGuest::Question { .. } => "question",
+            ToGuest::Grant { .. } => "grant",
             ToGuest::Settled { .. } => "settled",
             ToGuest::Finish { .. } => "finish",
             ToGuest::Refuse { .. } => "refuse",

@@ -28,7 +28,26 @@ pub struct Answers {
     pub embeddings: Embeddings,
     /// Of those who are there, if the plan asks for any.
     pub measured: BTreeMap<PartyId, Measurements>,
+    /// The weights of what they have measured, `[sample, entry]`, where the values are sealed.
+    pub weights: BTreeMap<PartyId, Vec<f32>>,
 }
+
+/// The rows that a guest's sealed measurements are to be multiplied by; columns are `[sample, entry]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GuestRows {
+    /// A: `[row, column]`.
+    pub rows: Vec<f64>,
+    /// D of the embedding's gradient D·u + c: `[sample, number, entry]`.
+    pub embedding: Vec<f64>,
+    /// c of it: `[sample, number]`.
+    pub known: Vec<f64>,
+}
+
+/// What a host asks of each guest whose measurements are sealed.
+pub type RowsApart = BTreeMap<PartyId, GuestRows>;
+
+/// Products of rows with guests' measurements.
+pub type Products = BTreeMap<PartyId, Vec<f64>>;
 
 /// What each guest measures for a run, as far as the plan asks for it.
 pub type Layouts = BTreeMap<PartyId, Layout>;
@@ -108,6 +127,27 @@ pub trait HostModel: Send {
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure>;
+
+    /// As [`learn`](Self::learn) with values that are sealed: fuses, computes what it can alone, and says which
+    /// products it needs; nothing if there is nothing to learn from. May be called again before
+    /// [`finish_apart`](Self::finish_apart), which then belongs to the last call.
+    fn learn_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+    ) -> Result<Option<RowsApart>, ModelFailure>;
+
+    /// Updates with these products, and tells the loss less what no estimate changes.
+    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure>;
+
+    /// As [`judge`](Self::judge) with values that are sealed: the total without them, and one row for each guest.
+    /// The products of these rows are to be added.
+    fn judge_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<(f64, RowsApart), ModelFailure>;
 
     /// The weights that would be kept are the best so far: remember them.
     fn keep_best(&mut self);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::Purpose;
 use crate::message::measurements::{Kind, Shares};
 use crate::message::parts::{MAX_STEPS, PartError};
+use crate::message::sealed::Sealing;
 use crate::party::Round;
 
 /// Most local updates per exchange.
@@ -41,6 +42,9 @@ pub struct Plan {
     /// The shares of the traffic of the guest that is told this plan, if it holds out part of its
     /// fleet. The host's own plan has none.
     pub shares: Option<Shares>,
+    /// How measurements are sealed; none if they cross as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealing: Option<Sealing>,
 }
 
 /// The numbers of the recipe that every party uses.
@@ -115,6 +119,7 @@ impl Plan {
             return Err(PartError::new("batch", self.batch, expected));
         }
         self.shares.map_or(Ok(()), |shares| shares.check())?;
+        self.sealing.map_or(Ok(()), |sealing| sealing.check(self))?;
         let recipe = &self.recipe;
         not_negative("learning rate", recipe.rate)?;
         not_negative("weight decay", recipe.decay)?;
@@ -130,6 +135,11 @@ impl Plan {
     /// Whether guests measure what they embed for this purpose.
     pub fn measures(&self, purpose: Purpose) -> bool {
         !self.measured.is_empty() && purpose != Purpose::Estimate
+    }
+
+    /// How measurements are sealed for this purpose; none if they cross as they are, or none are asked for.
+    pub fn seals(&self, purpose: Purpose) -> Option<Sealing> {
+        self.sealing.filter(|_| self.measures(purpose))
     }
 
     /// Whether a checkpoint is due after a round.

@@ -12,6 +12,7 @@ mod encode;
 mod live;
 mod measured;
 mod numbers;
+mod sealed;
 
 /// The types of `proto/fedtse.proto`, and its service.
 #[allow(missing_docs, clippy::all, clippy::pedantic, reason = "written by a program")]

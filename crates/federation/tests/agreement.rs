@@ -34,6 +34,7 @@ fn guest_settings() -> GuestSettings {
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
         width: WIDTH as u32,
         measures: Measures::default(),
+        sharing: Default::default(),
         timing: Timing::default(),
     }
 }
@@ -59,7 +60,7 @@ fn host_settings() -> HostSettings {
 fn new_guest(settings: GuestSettings) -> Guest<ToyGuest, MemoryStore> {
     let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
     let party = settings.party.clone();
-    let make = Box::new(move |_: &_| Ok(ToyGuest::new(&party)));
+    let make = Box::new(move |plan: &_| Ok(ToyGuest::new(&party, plan)));
     Guest::new(settings, make, MemoryStore::default(), ledger, at(0)).expect("a guest")
 }
 
@@ -276,7 +277,7 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
     };
     guest.handle(at(1), welcome);
     let batch = Batch::new([3, 77].map(|step| Sample::whole(Step(step))).to_vec()).unwrap();
-    let out = guest.handle(at(1), ToGuest::Ask { exchange, purpose, batch });
+    let out = guest.handle(at(1), ToGuest::Ask { exchange, purpose, batch, lacking: None });
     let [leave] = &out[..] else { unreachable!("{out:?}") };
     // The host learns what kind of trouble it was, and no more.
     let departure = Departure::Failed(Text::of("a peer broke the rules"));
@@ -294,7 +295,7 @@ fn a_folder_of_something_else_is_refused() {
     let open_guest = |subject: &str| {
         let settings = GuestSettings { subject: Text::of(subject), ..guest_settings() };
         let ledger = Ledger::in_memory(&MemorySink::default(), &settings.party).expect("a ledger");
-        let make = Box::new(move |_: &_| Ok(ToyGuest::new(&id("a"))));
+        let make = Box::new(move |plan: &_| Ok(ToyGuest::new(&id("a"), plan)));
         Guest::new(settings, make, guest_disk.clone(), ledger, at(0))
     };
     let open_host = |subject: &str| {
@@ -430,7 +431,7 @@ impl Store for FullStore {
 fn a_full_disk_is_told_to_the_others_at_once() {
     let ledger = |party| Ledger::in_memory(&MemorySink::default(), &id(party)).expect("a ledger");
     let make_host = || Box::new(|_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
-    let make_guest = || Box::new(|_: &_| Ok(ToyGuest::new(&id("a"))));
+    let make_guest = || Box::new(|plan: &_| Ok(ToyGuest::new(&id("a"), plan)));
     for host_is_full in [true, false] {
         let store = |full: bool| -> Box<dyn Store> {
             let store = MemoryStore::default();

@@ -141,10 +141,11 @@ fn new_guest(measures: Measures) -> Guest<ToyGuest, MemoryStore> {
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
         width: WIDTH as u32,
         measures,
+        sharing: Default::default(),
         timing: Timing::default(),
     };
     let ledger = Ledger::in_memory(&MemorySink::default(), &id("a")).expect("a ledger");
-    let make = Box::new(|_: &_| Ok(ToyGuest::new(&id("a"))));
+    let make = Box::new(|plan: &_| Ok(ToyGuest::new(&id("a"), plan)));
     Guest::new(settings, make, MemoryStore::default(), ledger, at(0)).expect("a guest")
 }
 
@@ -272,7 +273,7 @@ fn other_measurements_than_when_the_run_began_are_refused() {
 /// What the host asks next, of whomever.
 fn question(out: &[(PartyId, Released<ToGuest>)]) -> Option<(Exchange, Purpose, usize)> {
     out.iter().find_map(|(_, message)| match message.message() {
-        ToGuest::Ask { exchange, purpose, batch } => {
+        ToGuest::Ask { exchange, purpose, batch, .. } => {
             Some((*exchange, *purpose, batch.samples().len()))
         }
         _ => None,

@@ -14,6 +14,7 @@ pub mod host_part;
 pub mod learning;
 pub mod live;
 mod logs;
+pub mod privacy;
 pub mod rehearse;
 mod stopping;
 mod trained;

@@ -20,6 +20,7 @@
 //! ```
 
 mod plan;
+mod pull_back;
 mod work;
 
 use std::sync::{Mutex, PoisonError};
@@ -36,6 +37,7 @@ use crate::vector;
 use work::{Lane, Work};
 
 pub use plan::Plan;
+pub use pull_back::PulledBack;
 
 /// Parameters that do not fit the model.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::product::{
     Agreement, AnsweredBy, Answerer, BlockId, BlockProducts, Guest, Host, Matrix, SealedError,
-    Terms, misuse, peer,
+    Terms, misuse, peer, rows_of,
 };
 use crate::random::Randomness;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
@@ -87,6 +87,10 @@ impl Answerer for PlainGuest {
             writer.f64(dot(row, &values));
         }
         Ok(writer.finish())
+    }
+
+    fn rows(&self, question: &[u8]) -> Result<usize, SealedError> {
+        rows_of(Kind::PlainQuestion, question, self.agreement.most_rows)
     }
 }
 

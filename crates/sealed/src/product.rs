@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use crate::fixed_point::{FixedPointError, Grid};
 use crate::random::RandomnessError;
-use crate::wire::{DecodeError, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 /// The name of a block, chosen by the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -229,6 +229,18 @@ pub trait Host {
 pub trait Answerer {
     /// The answer to a question; the same for the same question.
     fn answer(&mut self, question: &[u8]) -> Result<Vec<u8>, SealedError>;
+    /// How many products a question asks for, before anything is computed.
+    fn rows(&self, question: &[u8]) -> Result<usize, SealedError>;
+}
+
+/// What every question begins with: the number of the exchange, and of rows.
+pub(crate) fn rows_of(kind: Kind, question: &[u8], most: usize) -> Result<usize, SealedError> {
+    let read = || {
+        let mut reader = Reader::new("question", kind, question)?;
+        reader.u64()?;
+        reader.count("rows of the question", most)
+    };
+    read().map_err(peer("question"))
 }
 
 /// The guest's side.

@@ -29,6 +29,29 @@ pub(super) struct States<T> {
 #[derive(Default)]
 pub(super) struct Coefficients(Vec<[f64; 2]>);
 
+impl Coefficients {
+    /// w·h' of each entry.
+    pub(super) fn weighted(&self) -> impl Iterator<Item = [f64; 2]> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// h of each entry.
+    pub(super) fn expected(
+        &self,
+        entries: &[Entry],
+        states: &States<&[f64]>,
+        links: usize,
+    ) -> Vec<f64> {
+        let each = entries.len().max(1);
+        let h = |at: usize| {
+            let entry = entries[at % each];
+            let place = at / each * links + entry.link.index();
+            predicted(entry.quantity, states.density[place], states.flow[place]).0
+        };
+        (0..self.0.len()).map(h).collect()
+    }
+}
+
 /// h and its derivatives by density and flow.
 fn predicted(quantity: Quantity, density: f64, flow: f64) -> (f64, [f64; 2]) {
     match quantity {

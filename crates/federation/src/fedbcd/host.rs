@@ -11,7 +11,7 @@ use traffic::Step;
 use super::loss::Gathering;
 use super::{EXCHANGES, HostLoss, Pace, STATE, Windows, failed, gather};
 use crate::message::parts::{EmbeddingGradient, Values};
-use crate::model::{Answers, Embeddings, HostModel, Learned, ModelFailure};
+use crate::model::{Answers, Embeddings, HostModel, Learned, ModelFailure, Products, RowsApart};
 use crate::party::PartyId;
 use crate::plan::{LocalVariant, Plan};
 
@@ -21,12 +21,14 @@ const VIEWS: &str = "views";
 
 /// The host's model with its data and its loss, see the [module](super).
 pub struct FedHost<D> {
-    model: estimator::HostModel,
-    data: D,
-    loss: HostLoss,
-    pace: Pace,
+    pub(super) model: estimator::HostModel,
+    pub(super) data: D,
+    pub(super) loss: HostLoss,
+    pub(super) pace: Pace,
     parties: BTreeMap<PartyId, usize>,
-    x: Vec<f32>,
+    pub(super) x: Vec<f32>,
+    /// What the known part of the loss was, while products are on their way.
+    pub(super) waiting: Option<f64>,
     /// Estimates by the best weights, in the model's own scale.
     estimates: BTreeMap<Sample, Vec<f32>>,
 }
@@ -46,8 +48,16 @@ impl<D: Windows> FedHost<D> {
         }
         let parties = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width)));
         let parties = parties.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
-        let (x, estimates) = (Vec::new(), BTreeMap::new());
-        Ok(Self { model, data, loss, pace: Pace::new(plan), parties, x, estimates })
+        let rows = model.parameter_count() + 1;
+        if let Some(sealing) = plan.sealing.filter(|sealing| rows > sealing.most_rows as usize) {
+            let problem = format!(
+                "products of an exchange: found {rows}, one for each parameter of the host, expected at most {}; choose a smaller head",
+                sealing.most_rows
+            );
+            return Err(ModelFailure(problem));
+        }
+        let (x, waiting, estimates) = (Vec::new(), None, BTreeMap::new());
+        Ok(Self { model, data, loss, pace: Pace::new(plan), parties, x, waiting, estimates })
     }
 
     /// The model.
@@ -69,14 +79,14 @@ impl<D: Windows> FedHost<D> {
         means.into_iter().map(mean).collect()
     }
 
-    fn outputs(&mut self, samples: &[Sample]) -> Vec<f32> {
+    pub(super) fn outputs(&mut self, samples: &[Sample]) -> Vec<f32> {
         gather(&self.data, samples, &mut self.x);
         vec![0.0; samples.len() * self.model.output_len()]
     }
 }
 
 /// Those who are there, as the model names them.
-fn given(embeddings: &Embeddings) -> estimator::Embeddings<'_> {
+pub(super) fn given(embeddings: &Embeddings) -> estimator::Embeddings<'_> {
     let there = |(party, embedding)| match (party, embedding) {
         (party, Some(embedding)) => Some((party, embedding)),
         (_, None) => None,
@@ -131,6 +141,27 @@ impl<D: Windows> HostModel for FedHost<D> {
         self.model.infer(&self.x, &given(&answers.embeddings), &mut y).map_err(failed)?;
         let gathered = Gathering::of(&self.loss.sources, samples, &answers.measured)?;
         self.loss.objective.judge(samples, &gathered.batch(), &y, total).map_err(failed)
+    }
+
+    fn learn_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+    ) -> Result<Option<RowsApart>, ModelFailure> {
+        self.rows_of_training(samples, answers)
+    }
+
+    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure> {
+        self.update_by(products)
+    }
+
+    fn judge_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<(f64, RowsApart), ModelFailure> {
+        self.rows_of_validation(samples, answers, total)
     }
 
     fn keep_best(&mut self) {

@@ -1,9 +1,9 @@
 //! One exchange, as a guest sees it: asked, answered, ended.
 
-use super::{Guest, Open, Running, Stage, ToHostOutbox};
+use super::{Asked, Guest, Open, Running, Stage, ToHostOutbox};
 use crate::error::{PartyError, differently_packed};
 use crate::message::measurements::{Layout, Measurements};
-use crate::message::parts::{Batch, Embedding, EmbeddingGradient};
+use crate::message::parts::{Embedding, EmbeddingGradient};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
 use crate::party::Now;
@@ -12,7 +12,7 @@ use crate::timing::lasted;
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
     /// The run, if a message belongs to it.
-    fn current(&mut self, exchange: Exchange) -> Option<&mut Running<M>> {
+    pub(super) fn current(&mut self, exchange: Exchange) -> Option<&mut Running<M>> {
         let training = matches!(self.stage, Stage::Training);
         let running = self.running.as_mut().filter(|_| training)?;
         ((running.run, running.attempt) == (exchange.run, exchange.attempt)).then_some(running)
@@ -21,15 +21,14 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     pub(super) fn ask(
         &mut self,
         now: Now,
-        exchange: Exchange,
-        purpose: Purpose,
-        batch: Batch,
+        asked: Asked,
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
+        let exchange = asked.exchange;
         let Some(running) = self.current(exchange) else { return Ok(()) };
         match &running.open {
             Some(open) if open.exchange == exchange => {
-                if (open.purpose, &open.batch) != (purpose, &batch) {
+                if (open.purpose, &open.batch) != (asked.purpose, &asked.batch) {
                     let what = format!("it asked for round {} twice, differently", exchange.round);
                     return Err(PartyError::misbehaved(&self.settings.host, what));
                 }
@@ -37,12 +36,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             }
             Some(open) if open.exchange.round.precedes(exchange.round) => {
                 // The end of our exchange got lost or is late: the answer again brings it.
-                running.early = Some((exchange, purpose, batch));
+                running.early = Some(asked);
                 self.answer_again(now, out)
             }
-            None if running.done.precedes(exchange.round) => {
-                self.answer(now, exchange, purpose, batch, out)
-            }
+            None if running.done.precedes(exchange.round) => self.answer(now, asked, out),
             // Long over, or from a time that this guest has not reached.
             _ => Ok(()),
         }
@@ -50,7 +47,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     /// Says the last answer again, but not to everyone who asks again at once: a small question must not
     /// cost a large answer each time.
-    fn answer_again(&mut self, now: Now, out: &mut ToHostOutbox) -> Result<(), PartyError> {
+    pub(super) fn answer_again(
+        &mut self,
+        now: Now,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
         let pause = self.settings.timing.resend / 2;
         let open = self.running.as_mut().and_then(|running| running.open.as_mut());
         let Some(open) = open.filter(|open| lasted(open.answered, now.monotonic, pause)) else {
@@ -61,14 +62,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
     }
 
-    fn answer(
-        &mut self,
-        now: Now,
-        exchange: Exchange,
-        purpose: Purpose,
-        batch: Batch,
-        out: &mut ToHostOutbox,
-    ) -> Result<(), PartyError> {
+    fn answer(&mut self, now: Now, asked: Asked, out: &mut ToHostOutbox) -> Result<(), PartyError> {
+        let Asked { exchange, purpose, batch, lacking } = asked;
         let (host, samples) = (&self.settings.host, batch.samples());
         let (held, folds) = (&self.settings.held, self.settings.measures.folds);
         if let Some(sample) = samples.iter().find(|sample| !held.contains(sample.last)) {
@@ -94,13 +89,17 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let values = values.map_err(PartyError::misuse)?;
         let mut answers =
             vec![ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }];
-        if running.plan.measures(purpose) {
+        if running.plan.seals(purpose).is_some() {
+            let sealed = running.seal(exchange, samples, lacking.as_ref(), host)?;
+            answers.extend(sealed);
+        } else if running.plan.measures(purpose) {
             let measurements = running.model.measure(samples)?;
             check_own(&measurements, samples.len(), &running.asked)?;
             answers.push(ToHost::Measurements { exchange, purpose, measurements });
         }
         let answered = now.monotonic;
-        let open = Open { exchange, purpose, batch, answers: answers.clone(), answered };
+        let question = None;
+        let open = Open { exchange, purpose, batch, answers: answers.clone(), answered, question };
         running.open = Some(open);
         answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
     }
@@ -118,9 +117,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
             return Ok(());
         };
-        if open.purpose != Purpose::Train {
-            let what =
-                format!("it sent a gradient in round {}, which trains nothing", exchange.round);
+        if open.purpose != Purpose::Train || running.plan.sealing.is_some() {
+            let what = format!(
+                "it sent a gradient in round {}, which trains nothing or by grants",
+                exchange.round
+            );
             return Err(PartyError::misbehaved(&host, what));
         }
         let expected = [open.batch.samples().len(), running.model.width()];
@@ -174,7 +175,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     }
 
     /// The exchange is over. A checkpoint that is due is written before anything else leaves.
-    fn close(
+    pub(super) fn close(
         &mut self,
         now: Now,
         exchange: Exchange,
@@ -192,8 +193,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
         let early = self.running.as_mut().and_then(|running| running.early.take());
         match early {
-            Some((next, purpose, batch)) if exchange.round.precedes(next.round) => {
-                self.answer(now, next, purpose, batch, out)
+            Some(next) if exchange.round.precedes(next.exchange.round) => {
+                self.answer(now, next, out)
             }
             _ => Ok(()),
         }
@@ -201,7 +202,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 }
 
 /// What the guest's own model measures must be what the guest has announced.
-fn check_own(
+pub(super) fn check_own(
     measurements: &Measurements,
     samples: usize,
     asked: &Layout,

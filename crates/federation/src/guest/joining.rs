@@ -6,6 +6,7 @@ use super::{Card, Guest, Running, Stage, ToHostOutbox, write_card};
 use crate::error::{PartyError, agree};
 use crate::message::measurements::{Kind, names};
 use crate::message::parts::Text;
+use crate::message::sealed::Scheme;
 use crate::message::{Departure, Hello, Missed, PROTOCOL, Resume, Standing, ToHost, Welcome};
 use crate::model::GuestModel;
 use crate::party::{Attempt, Now, Round, RunId};
@@ -73,10 +74,17 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let announced: BTreeSet<Kind> = self.settings.measures.layout.kinds().collect();
         let missing = plan.measured.difference(&announced).copied();
         let without_shares = plan.measured.contains(&Kind::HeldOut) && plan.shares.is_none();
-        if missing.clone().next().is_none() && !without_shares {
+        let in_the_clear = self.settings.sharing.sealed_only
+            && !plan.measured.is_empty()
+            && plan.sealing.is_none_or(|sealing| sealing.scheme == Scheme::Plain);
+        if missing.clone().next().is_none() && !without_shares && !in_the_clear {
             return Ok(());
         }
         let what = match without_shares {
+            _ if in_the_clear => {
+                "it asks for measurements in the clear, and this guest gives sealed ones alone"
+                    .to_owned()
+            }
             true => "it asks for what is held out, and does not tell this guest's share".to_owned(),
             false => {
                 format!("it asks for measurements that were not announced: {}", names(missing))

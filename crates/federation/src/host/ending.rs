@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Absent, Event, Host, Stage, ToGuestOutbox, write_card};
-use crate::error::PartyError;
+use crate::error::{PartyError, SPENT};
 use crate::message::parts::Text;
 use crate::message::{Departure, Exchange, Resume, Standing, ToGuest};
 use crate::model::HostModel;
@@ -221,7 +221,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
             Departure::Failed(reason) => reason.clone(),
             _ => Text::of("it was told to stop"),
         });
+        // Who gives no more products never will: there is nobody to wait for.
+        let spent = departure == Departure::Failed(Text::of(SPENT));
         self.events.push(Event::Left(from.clone(), departure));
+        if spent && self.settings.absent != Absent::Skip {
+            return Err(PartyError::Spent { party: from.clone() });
+        }
         self.without(now, from, out)
     }
 }

@@ -1,39 +1,19 @@
 //! One exchange, as the host sees it: asked, answered by all, ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use estimator::Sample;
 
+use super::open_round::OpenRound;
 use super::{Absent, Event, Furthest, Host, Kept, Stage, ToGuestOutbox};
 use crate::error::{PartyError, differently_packed};
-use crate::message::measurements::Measurements;
 use crate::message::parts::{Batch, Embedding};
 use crate::message::{Exchange, Purpose, Resume, Standing, ToGuest};
-use crate::model::{Answers, HostModel};
+use crate::model::HostModel;
 use crate::party::{Now, PartyId, Round};
 use crate::store::Store;
 use crate::timing::lasted;
-
-/// An exchange that waits for answers.
-pub(super) struct OpenRound {
-    pub exchange: Exchange,
-    pub purpose: Purpose,
-    pub batch: Batch,
-    answers: BTreeMap<PartyId, Embedding>,
-    /// Whether guests measure in this exchange, and what they have measured.
-    pub measuring: bool,
-    pub measured: BTreeMap<PartyId, Measurements>,
-    since: Duration,
-}
-
-impl OpenRound {
-    /// Whether a guest has said all that it was asked for.
-    fn has_answered(&self, party: &PartyId) -> bool {
-        let measured = !self.measuring || self.measured.contains_key(party);
-        measured && self.answers.contains_key(party)
-    }
-}
 
 /// How the last exchange ended, for those who did not hear of it.
 pub(super) struct Settlement {
@@ -56,8 +36,19 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let batch = Batch::new(samples).map_err(PartyError::misuse)?;
         let (answers, measured) = (BTreeMap::new(), BTreeMap::new());
         let (measuring, since) = (card.plan.measures(purpose), now.monotonic);
-        let open = OpenRound { exchange, purpose, batch, answers, measuring, measured, since };
-        running.open = Some(open);
+        let (uploaded, posed) = (BTreeSet::new(), None);
+        running.open = Some(OpenRound {
+            exchange,
+            purpose,
+            batch,
+            answers,
+            measuring,
+            measured,
+            uploaded,
+            posed,
+            since,
+        });
+        self.note_uploads();
         let everyone: Vec<PartyId> = self.seats.keys().cloned().collect();
         for party in everyone {
             if self.seats.get(&party).is_some_and(|seat| seat.present) {
@@ -79,10 +70,18 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         };
         let (exchange, purpose, batch) = (open.exchange, open.purpose, open.batch.clone());
+        let posed = open.posed.as_ref().and_then(|posed| posed.question(party));
+        let message = match posed {
+            Some(question) => ToGuest::Question { exchange, question },
+            None => {
+                let lacking = self.lacking(party);
+                ToGuest::Ask { exchange, purpose, batch, lacking }
+            }
+        };
         if let Some(seat) = self.seats.get_mut(party) {
             seat.asked = now.monotonic;
         }
-        self.say(now, party, ToGuest::Ask { exchange, purpose, batch }, out)
+        self.say(now, party, message, out)
     }
 
     pub(super) fn embedding(
@@ -126,7 +125,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if found != expected {
             return Err(PartyError::misbehaved(from, differently_packed(found, expected)));
         }
-        open.answers.entry(from.clone()).or_insert(embedding);
+        open.note(from, embedding);
         self.settle_if_answered(now, out)
     }
 
@@ -134,11 +133,15 @@ impl<M: HostModel, S: Store> Host<M, S> {
     /// rest of one from now.
     pub(super) fn forget_parts(&mut self, party: &PartyId, session: u64) {
         let before = self.seats.get(party).map(|seat| seat.session);
+        let sealed = self.is_sealed();
         let open = self.running.as_mut().and_then(|running| running.open.as_mut());
-        if let Some(open) = open.filter(|open| before != Some(session) && !open.has_answered(party))
-        {
-            open.answers.remove(party);
-            open.measured.remove(party);
+        let open = open.filter(|open| sealed || !open.has_answered(party));
+        if let Some(open) = open.filter(|_| before != Some(session)) {
+            open.forget(party);
+        }
+        if let Some(running) = self.running.as_mut().filter(|_| before != Some(session)) {
+            // With a new key, what was uploaded under the old one cannot be used.
+            running.sealed.remove(party);
         }
     }
 
@@ -186,35 +189,41 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if missing || nobody {
             return Ok(());
         }
+        if self.is_sealed() && !self.has_products(now, out)? {
+            return Ok(());
+        }
         self.settle(now, out)
     }
 
     fn settle(&mut self, now: Now, out: &mut ToGuestOutbox) -> Result<(), PartyError> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        let Some(mut open) = running.open.take() else { return Ok(()) };
+        let Some(open) = running.open.take() else { return Ok(()) };
         let parties = self.seats.keys();
         let answered: Vec<PartyId> =
             parties.filter(|party| open.has_answered(party)).cloned().collect();
-        // Whoever has said a part of its answer and is gone is absent.
-        let mut given = Answers::default();
-        for party in self.seats.keys() {
-            let there = answered.contains(party);
-            let embedding = open.answers.remove(party).filter(|_| there);
-            given.embeddings.insert(party.clone(), embedding);
-            let measured = open.measured.remove(party).filter(|_| there);
-            given.measured.extend(measured.map(|measured| (party.clone(), measured)));
-        }
-        let OpenRound { exchange, purpose, batch, measuring, .. } = open;
+        let given = open.given(self.seats.keys().cloned());
         let layouts = self.card.as_ref().map(|card| &card.agreed.layouts);
         let mut measure = layouts.into_iter().flat_map(BTreeMap::keys);
-        let partial = measuring && !measure.all(|party| given.measured.contains_key(party));
+        let partial = open.measuring && !measure.all(|party| open.has_given(party));
+        let OpenRound { exchange, purpose, batch, posed, .. } = open;
         let (samples, round) = (batch.samples(), exchange.round);
         let finite = |loss: f64| {
             if loss.is_finite() { Ok(loss) } else { Err(PartyError::Diverged { round, loss }) }
         };
         let (mut best, mut trained) = (false, running.trained.is_some());
         let (mut gradients, mut void) = (BTreeMap::new(), false);
+        let mut grants = BTreeMap::new();
         match purpose {
+            Purpose::Train if posed.is_some() => {
+                let posed = posed.unwrap_or_default();
+                let loss = match posed.is_void() {
+                    true => None,
+                    false => Some(running.model.finish_apart(&posed.products())?),
+                };
+                running.course.learned(loss.map(finite).transpose()?);
+                void = loss.is_none();
+                grants = running.grants(posed, &batch)?;
+            }
             Purpose::Train => {
                 let learned = running.model.learn(samples, &given)?;
                 running.course.learned(learned.loss.map(finite).transpose()?);
@@ -224,7 +233,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
             Purpose::Validate => {
                 let before = running.course.validation_total();
-                let total = finite(running.model.judge(samples, &given, before)?)?;
+                let total = match &posed {
+                    Some(posed) => posed.total(before),
+                    None => running.model.judge(samples, &given, before)?,
+                };
+                let total = finite(total)?;
                 let verdict = running.course.judged(total, partial);
                 (best, trained) = (verdict.best, verdict.trained);
                 if best {
@@ -249,8 +262,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let mut messages = BTreeMap::new();
         for party in answered {
+            let grant = grants.remove(&party);
             let message = match (purpose, gradients.remove(&party)) {
                 (Purpose::Train, Some(gradient)) => ToGuest::Gradient { exchange, gradient },
+                (Purpose::Train, None) if grant.is_some() => match grant {
+                    Some(grant) => ToGuest::Grant { exchange, grant },
+                    None => ToGuest::Settled { exchange, best, trained },
+                },
                 (Purpose::Train, None) if !void => {
                     let reason = format!("no gradient for `{party}` in round {round}");
                     return Err(PartyError::Model(crate::model::ModelFailure(reason)));

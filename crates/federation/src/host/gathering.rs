@@ -309,6 +309,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             trained: None,
             open: None,
             settled: None,
+            sealed: BTreeMap::new(),
         })
     }
 

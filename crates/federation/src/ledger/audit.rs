@@ -120,6 +120,16 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
 }
 
 impl Audit {
+    /// Numbers by kind, to whomever they went.
+    pub(super) fn numbers(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for ((_, kind), tally) in &self.tallies {
+            let sum: &mut u64 = sums.entry(kind.clone()).or_default();
+            *sum = sum.saturating_add(tally.numbers);
+        }
+        sums
+    }
+
     fn add(&mut self, line: &Line) {
         self.messages += 1;
         self.bytes = self.bytes.saturating_add(line.bytes);
@@ -130,9 +140,7 @@ impl Audit {
         let tally = self.tallies.entry((line.to.clone(), line.kind.clone())).or_default();
         tally.messages += 1;
         tally.bytes = tally.bytes.saturating_add(line.bytes);
-        let numbers = line.shape.iter().fold(1u64, |n, &side| n.saturating_mul(side as u64));
-        let numbers = if line.shape.is_empty() { 0 } else { numbers };
-        tally.numbers = tally.numbers.saturating_add(numbers);
+        tally.numbers = tally.numbers.saturating_add(line.numbers());
     }
 }
 

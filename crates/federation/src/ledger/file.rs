@@ -45,6 +45,7 @@ impl Ledger {
             synced: audit.messages,
             head: audit.head_bytes,
             released: 0,
+            numbers: audit.numbers(),
         })
     }
 
@@ -60,6 +61,7 @@ impl Ledger {
             synced: found.messages,
             head: found.head_bytes,
             released: 0,
+            numbers: found.numbers(),
         })
     }
 }

@@ -36,6 +36,14 @@ pub struct Line {
 }
 
 impl Line {
+    /// How many numbers it has.
+    pub(super) fn numbers(&self) -> u64 {
+        if self.shape.is_empty() {
+            return 0;
+        }
+        self.shape.iter().fold(1, |numbers, &side| numbers.saturating_mul(side as u64))
+    }
+
     /// As it stands in the file, with its end.
     pub(super) fn to_text(&self) -> String {
         // No map with keys that are not text, no number that JSON lacks: this cannot fail.

@@ -17,6 +17,9 @@ impl Recorded for ToHost {
         match self {
             ToHost::Embedding { exchange, .. }
             | ToHost::Measurements { exchange, .. }
+            | ToHost::Opening { exchange, .. }
+            | ToHost::Upload { exchange, .. }
+            | ToHost::Products { exchange, .. }
             | ToHost::Kept { exchange } => Some(exchange.round),
             ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
@@ -30,6 +33,8 @@ impl Recorded for ToHost {
             ToHost::Measurements { measurements, .. } => {
                 vec![2, measurements.samples(), measurements.entries()]
             }
+            ToHost::Upload { weights, .. } => vec![weights.as_slice().len()],
+            ToHost::Products { size, .. } => size.iter().map(|&side| side as usize).collect(),
             // What it says of its fleet.
             ToHost::Hello(hello) => {
                 let Measures { passages, movements, .. } = &hello.measures;
@@ -73,6 +78,8 @@ impl ToGuest {
         match self {
             ToGuest::Ask { exchange, .. }
             | ToGuest::Gradient { exchange, .. }
+            | ToGuest::Question { exchange, .. }
+            | ToGuest::Grant { exchange, .. }
             | ToGuest::Settled { exchange, .. } => Some(*exchange),
             _ => None,
         }

@@ -150,6 +150,11 @@ impl HeldSteps {
         &self.0
     }
 
+    /// How many there are.
+    pub fn steps(&self) -> u64 {
+        self.0.iter().map(|range| range.last.abs_diff(range.first) + 1).sum()
+    }
+
     /// Whether a step is among them.
     pub fn contains(&self, step: Step) -> bool {
         let after = self.0.partition_point(|range| range.first <= step.0);

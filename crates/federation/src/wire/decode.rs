@@ -5,7 +5,7 @@ use traffic::Step;
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{WireError, live, measured, numbers};
+use super::{WireError, live, measured, numbers, sealed};
 use crate::compression::Compression;
 use crate::message::measurements::{Movements, Shares};
 use crate::message::parts::{
@@ -36,6 +36,9 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
                 &message.weights,
             )?,
         },
+        Message::Opening(message) => sealed::opening(message)?,
+        Message::Upload(message) => sealed::upload(message)?,
+        Message::Products(message) => sealed::products(message)?,
         Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
         Message::LiveHello(message) => ToHost::Live(live::hello(message)?),
         Message::LiveEmbedding(message) => ToHost::Live(live::embedding(message)?),
@@ -63,6 +66,8 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
             exchange: of_exchange(exchange)?,
             gradient: EmbeddingGradient(numbers::decode(numbers)?),
         },
+        Message::Question(message) => sealed::question(message)?,
+        Message::Grant(message) => sealed::grant(message)?,
         Message::Settled(wire::Settled { exchange, best, trained }) => {
             ToGuest::Settled { exchange: of_exchange(exchange)?, best, trained }
         }
@@ -151,10 +156,12 @@ fn ask(ask: wire::Ask) -> Result<ToGuest, WireError> {
     let steps = ask.offset.iter().copied().map(step);
     let samples = steps.zip(views).map(|(last, view)| Ok(Sample { last: last?, view: view? }));
     let samples = samples.collect::<Result<Vec<_>, PartError>>()?;
+    let lacking = ask.lacking.map(|lacking| sealed::read_lacking(lacking, samples.len()));
     Ok(ToGuest::Ask {
         exchange: of_exchange(ask.exchange)?,
         purpose: of_purpose(ask.purpose)?,
         batch: Batch::new(samples)?,
+        lacking: lacking.transpose()?,
     })
 }
 
@@ -206,12 +213,13 @@ fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
         segment: plan.segment,
         measured: measured::kinds(&plan.measured)?,
         shares: plan.shares.map(|wire::Shares { own, all }| Shares { own, all }),
+        sealing: plan.sealing.map(sealed::read_sealing).transpose()?,
     };
     plan.check()?;
     Ok(plan)
 }
 
-fn of_exchange(exchange: Option<wire::Exchange>) -> Result<Exchange, WireError> {
+pub(super) fn of_exchange(exchange: Option<wire::Exchange>) -> Result<Exchange, WireError> {
     let exchange = required("exchange", exchange)?;
     Ok(Exchange {
         run: RunId(exchange.run),

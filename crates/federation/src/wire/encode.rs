@@ -2,7 +2,7 @@
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{live, measured, numbers};
+use super::{live, measured, numbers, sealed};
 use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
@@ -29,6 +29,9 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
                 weights: numbers::words(measurements.weights()),
             })
         }
+        ToHost::Opening { .. } | ToHost::Upload { .. } | ToHost::Products { .. } => {
+            return sealed::to_host(message);
+        }
         ToHost::Live(message) => live::from_guest(message),
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
         ToHost::Kept { exchange } => {
@@ -53,7 +56,18 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
     let message = match message {
         ToGuest::Call => Message::Call(wire::Call {}),
         ToGuest::Welcome(message) => Message::Welcome(welcome(message)),
-        ToGuest::Ask { exchange, purpose, batch } => Message::Ask(ask(exchange, *purpose, batch)),
+        ToGuest::Ask { exchange, purpose, batch, lacking } => Message::Ask(wire::Ask {
+            lacking: lacking.as_ref().map(sealed::lacking),
+            ..ask(exchange, *purpose, batch)
+        }),
+        ToGuest::Question { exchange, question } => Message::Question(wire::Question {
+            exchange: Some(of_exchange(exchange)),
+            question: question.as_slice().to_vec().into(),
+        }),
+        ToGuest::Grant { exchange, grant } => Message::Grant(wire::Grant {
+            exchange: Some(of_exchange(exchange)),
+            grant: grant.as_slice().to_vec().into(),
+        }),
         ToGuest::Gradient { exchange, gradient } => Message::Gradient(wire::Gradient {
             exchange: Some(of_exchange(exchange)),
             numbers: Some(numbers::encode(&gradient.0)),
@@ -130,6 +144,7 @@ fn ask(exchange: &Exchange, purpose: Purpose, batch: &Batch) -> wire::Ask {
         offset: steps().map(|step| step.abs_diff(first)).collect(),
         // Most runs know whole fleets only, and need not say so each time.
         view: if whole { Vec::new() } else { views.collect() },
+        lacking: None,
     }
 }
 
@@ -178,10 +193,11 @@ fn plan(plan: &Plan) -> wire::Plan {
         segment: plan.segment,
         measured: plan.measured.iter().map(|kind| measured::of_kind(*kind) as i32).collect(),
         shares: plan.shares.map(|shares| wire::Shares { own: shares.own, all: shares.all }),
+        sealing: plan.sealing.as_ref().map(sealed::sealing),
     }
 }
 
-fn of_exchange(exchange: &Exchange) -> wire::Exchange {
+pub(super) fn of_exchange(exchange: &Exchange) -> wire::Exchange {
     wire::Exchange { run: exchange.run.0, attempt: exchange.attempt.0, round: exchange.round.0 }
 }
 

@@ -4,7 +4,7 @@
 #[prost(skip_debug)]
 pub struct ToHost {
     /// required
-    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub message: ::core::option::Option<to_host::Message>,
 }
 /// Nested message and enum types in `ToHost`.
@@ -29,6 +29,12 @@ pub mod to_host {
         LiveEmbedding(super::LiveEmbedding),
         #[prost(message, tag = "8")]
         Measurements(super::Measurements),
+        #[prost(message, tag = "9")]
+        Opening(super::Opening),
+        #[prost(message, tag = "10")]
+        Upload(super::Upload),
+        #[prost(message, tag = "11")]
+        Products(super::Products),
     }
 }
 /// From the host to a guest.
@@ -36,7 +42,7 @@ pub mod to_host {
 #[prost(skip_debug)]
 pub struct ToGuest {
     /// required
-    #[prost(oneof = "to_guest::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "to_guest::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub message: ::core::option::Option<to_guest::Message>,
 }
 /// Nested message and enum types in `ToGuest`.
@@ -65,6 +71,10 @@ pub mod to_guest {
         LiveWelcome(super::LiveWelcome),
         #[prost(message, tag = "10")]
         LiveSettled(super::LiveSettled),
+        #[prost(message, tag = "11")]
+        Question(super::Question),
+        #[prost(message, tag = "12")]
+        Grant(super::Grant),
     }
 }
 /// I am still here.
@@ -296,6 +306,19 @@ pub struct Plan {
     /// for a guest that holds out part of its fleet
     #[prost(message, optional, tag = "16")]
     pub shares: ::core::option::Option<Shares>,
+    /// how measurements are sealed; none if they cross in the clear
+    #[prost(message, optional, tag = "17")]
+    pub sealing: ::core::option::Option<Sealing>,
+}
+/// How measurements are sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Sealing {
+    #[prost(enumeration = "Scheme", tag = "1")]
+    pub scheme: i32,
+    /// products of one exchange, at most
+    #[prost(uint32, tag = "2")]
+    pub most_rows: u32,
 }
 /// Shares of the traffic, by the loops: more than 0 and at most 1.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -337,6 +360,81 @@ pub struct Ask {
     /// of each sample: 0 for whole fleets, j to leave out fold j; none if all are 0
     #[prost(uint32, repeated, tag = "5")]
     pub view: ::prost::alloc::vec::Vec<u32>,
+    /// where measurements are sealed
+    #[prost(message, optional, tag = "6")]
+    pub lacking: ::core::option::Option<Lacking>,
+}
+/// What the host does not have of a guest's sealed measurements yet.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Lacking {
+    /// the guest's key
+    #[prost(bool, tag = "1")]
+    pub opening: bool,
+    /// places in the batch, in order
+    #[prost(uint32, repeated, tag = "2")]
+    pub segments: ::prost::alloc::vec::Vec<u32>,
+}
+/// A guest's key for sealed products.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Opening {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub opening: ::prost::bytes::Bytes,
+}
+/// A segment's measurements, sealed, with their weights, \[sample, entry\], little-endian binary32.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Upload {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// of the segment in the batch
+    #[prost(uint32, tag = "2")]
+    pub place: u32,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub weights: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub upload: ::prost::bytes::Bytes,
+}
+/// The host's rows, hidden.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Question {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub question: ::prost::bytes::Bytes,
+}
+/// Products with these rows, masked.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Products {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// how many
+    #[prost(uint32, tag = "2")]
+    pub rows: u32,
+    /// of how many values each
+    #[prost(uint32, tag = "3")]
+    pub values: u32,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub answer: ::prost::bytes::Bytes,
+}
+/// The gradient of a guest's embedding, for that guest alone.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Grant {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub grant: ::prost::bytes::Bytes,
 }
 /// What a guest makes of the samples.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -702,6 +800,38 @@ impl Compression {
             "COMPRESSION_NONE" => Some(Self::None),
             "COMPRESSION_F16" => Some(Self::F16),
             "COMPRESSION_Q8" => Some(Self::Q8),
+            _ => None,
+        }
+    }
+}
+/// By which products.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Scheme {
+    /// refused
+    Unspecified = 0,
+    Lattice = 1,
+    /// hides nothing of the host's rows: for tests
+    Plain = 2,
+}
+impl Scheme {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SCHEME_UNSPECIFIED",
+            Self::Lattice => "SCHEME_LATTICE",
+            Self::Plain => "SCHEME_PLAIN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SCHEME_UNSPECIFIED" => Some(Self::Unspecified),
+            "SCHEME_LATTICE" => Some(Self::Lattice),
+            "SCHEME_PLAIN" => Some(Self::Plain),
             _ => None,
         }
     }

@@ -14,6 +14,7 @@ use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
     MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
 };
+use crate::message::sealed::{Lacking, Sealed, SegmentWeights};
 use crate::message::{
     Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
 };
@@ -166,6 +167,16 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         (exchange(), purpose(), measurements()).prop_map(|(exchange, purpose, measurements)| {
             ToHost::Measurements { exchange, purpose, measurements }
         }),
+        (exchange(), sealed())
+            .prop_map(|(exchange, opening)| ToHost::Opening { exchange, opening }),
+        (exchange(), any::<u32>(), vec(0.0f32..1e6, 1..9), sealed()).prop_map(
+            |(exchange, place, weights, upload)| {
+                let weights = SegmentWeights::new(weights).expect("weights");
+                ToHost::Upload { exchange, place, weights, upload }
+            }
+        ),
+        (exchange(), any::<[u32; 2]>(), sealed())
+            .prop_map(|(exchange, size, answer)| ToHost::Products { exchange, size, answer }),
         exchange().prop_map(|exchange| ToHost::Kept { exchange }),
         Just(ToHost::Heartbeat),
         (any::<u64>(), departure)
@@ -201,8 +212,13 @@ fn plan() -> impl Strategy<Value = Plan> {
             segment: measuring.0,
             measured: measuring.1,
             shares: measuring.2,
+            sealing: None,
         },
     )
+}
+
+fn sealed() -> impl Strategy<Value = Sealed> {
+    vec(any::<u8>(), 0..50).prop_map(|bytes| Sealed::new(bytes).expect("few bytes"))
 }
 
 fn to_guest() -> impl Strategy<Value = ToGuest> {
@@ -244,11 +260,20 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
     prop_oneof![
         Just(ToGuest::Call),
         welcome,
-        (exchange(), purpose(), samples).prop_map(|(exchange, purpose, samples)| ToGuest::Ask {
-            exchange,
-            purpose,
-            batch: Batch::new(samples).expect("some samples"),
-        }),
+        (exchange(), purpose(), samples, proptest::option::of(any::<bool>())).prop_map(
+            |(exchange, purpose, samples, lacking)| ToGuest::Ask {
+                exchange,
+                purpose,
+                lacking: lacking.map(|opening| Lacking {
+                    opening,
+                    segments: (0..samples.len() as u32).collect()
+                }),
+                batch: Batch::new(samples).expect("some samples"),
+            }
+        ),
+        (exchange(), sealed())
+            .prop_map(|(exchange, question)| ToGuest::Question { exchange, question }),
+        (exchange(), sealed()).prop_map(|(exchange, grant)| ToGuest::Grant { exchange, grant }),
         (exchange(), values()).prop_map(|(exchange, values)| ToGuest::Gradient {
             exchange,
             gradient: EmbeddingGradient(values)
@@ -410,7 +435,8 @@ fn what_is_beyond_bounds_is_refused() {
     assert!(q8(1, &[1.0], vec![0; MAX_VALUES + 1]).contains("at most"));
 
     let ask_views = |first, offset, view| {
-        let ask = generated::Ask { exchange: an_exchange(), purpose: 1, first, offset, view };
+        let exchange = an_exchange();
+        let ask = generated::Ask { exchange, purpose: 1, first, offset, view, lacking: None };
         refused_by_guest(to_guest::Message::Ask(ask))
     };
     assert!(
@@ -531,6 +557,7 @@ fn an_exchange_is_its_numbers() {
         exchange,
         purpose: Purpose::Train,
         batch: Batch::new(steps).unwrap(),
+        lacking: None,
     }))
     .len()
         + encode_to_host(&released(ToHost::Embedding {

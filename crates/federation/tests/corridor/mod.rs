@@ -12,7 +12,7 @@ use estimator::{
     Recipe, Sample, Seat, Sizes, SubModel, SubModelKind, WINDOW,
 };
 use federation::fedbcd::{FedGuest, FedHost, Windows};
-use federation::guest::GuestSettings;
+use federation::guest::{GuestSettings, Sharing};
 use federation::ledger::MemorySink;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
@@ -161,6 +161,7 @@ pub fn plan(local: LocalUpdates) -> Plan {
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
+        sealing: None,
     }
 }
 
@@ -206,6 +207,17 @@ pub fn parties_that_learn(
     compression: Compression,
     learned: From,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+    parties_that_share(shape, plan, compression, learned, Sharing::default())
+}
+
+/// The same with what guests give of sealed measurements.
+pub fn parties_that_share(
+    shape: &ModelShape,
+    plan: &Plan,
+    compression: Compression,
+    learned: From,
+    sharing: Sharing,
+) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let network = corridor().expect("the corridor");
     let whole = table(shape).0;
     let host_model = move |plan: &Plan, shape: &ModelShape| {
@@ -236,6 +248,7 @@ pub fn parties_that_learn(
             held: HeldSteps::of(steps(0..ESTIMATE.end)).expect("steps"),
             width,
             measures: learned.measures(&guest.name),
+            sharing,
             timing: Timing::default(),
         };
         let guest = guest.clone();

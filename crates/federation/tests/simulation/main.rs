@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use operations::{Op, lists};
-use world::{Outcome, Setting, World};
+use world::{Measured, Outcome, Setting, World};
 
 /// Runs a list and lets the parties go on until all have ended.
 fn outcome(setting: Setting, list: &[Op]) -> Outcome {
@@ -39,22 +39,23 @@ fn outcome(setting: Setting, list: &[Op]) -> Outcome {
 /// The weights of each party after a run without faults.
 fn undisturbed(guests: usize, (compression, measured): Form) -> &'static Outcome {
     type Three = [OnceLock<Outcome>; 3];
-    static ALL: [Three; 4] = [const { [const { OnceLock::new() }; 3] }; 4];
-    let form = 2 * usize::from(compression == Compression::Q8) + usize::from(measured);
+    static ALL: [Three; 6] = [const { [const { OnceLock::new() }; 3] }; 6];
+    let form = 3 * usize::from(compression == Compression::Q8) + measured as usize;
     let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
     ALL[form][guests - 1].get_or_init(|| outcome(setting, &[]))
 }
 
 /// How numbers cross, and whether guests measure besides.
-type Form = (Compression, bool);
-const PLAIN: Form = (Compression::None, false);
-const MEASURED: Form = (Compression::None, true);
-const PACKED_AND_MEASURED: Form = (Compression::Q8, true);
+type Form = (Compression, Measured);
+const PLAIN: Form = (Compression::None, Measured::Nothing);
+const MEASURED: Form = (Compression::None, Measured::Clear);
+const PACKED_AND_MEASURED: Form = (Compression::Q8, Measured::Clear);
+const SEALED: Form = (Compression::None, Measured::Sealed);
 
 /// Pauses within the limit: nothing may keep the parties from the same weights, nor what 8 bits have
 /// lost from being sent later.
 fn ends_alike(guests: usize, list: &[Op]) {
-    for form @ (compression, measured) in [PLAIN, PACKED_AND_MEASURED] {
+    for form @ (compression, measured) in [PLAIN, PACKED_AND_MEASURED, SEALED] {
         let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
         assert_eq!(&outcome(setting, list), undisturbed(guests, form));
     }
@@ -123,7 +124,7 @@ proptest! {
 }
 
 fn under_skip(list: &[Op]) {
-    for form @ (compression, measured) in [PLAIN, MEASURED] {
+    for form @ (compression, measured) in [PLAIN, MEASURED, SEALED] {
         let setting = Setting { compression, measured, ..Setting::new(Absent::Skip, 3) };
         let mut world = World::new(setting);
         for op in list {

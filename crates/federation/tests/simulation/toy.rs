@@ -13,7 +13,8 @@ use estimator::{Entry, Quantity, Sample, View};
 use federation::message::parts::{Embedding, EmbeddingGradient, Values};
 use federation::model::{Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure};
 use federation::{
-    Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers, PartyId, Plan, Samples,
+    GuestRows, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers, PartyId,
+    Plan, Products, RowsApart, Samples, Scheme, Sealing,
 };
 use neural::{hash, unit};
 use traffic::{LinkId, Step};
@@ -36,12 +37,19 @@ pub fn plan() -> Plan {
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
+        sealing: None,
     }
 }
 
 /// The same with measurements, for which samples come in pairs.
 pub fn measured_plan() -> Plan {
     Plan { segment: 2, measured: [Kind::Speeds, Kind::HeldOut].into(), ..plan() }
+}
+
+/// The same with speeds alone, which cross in products; with what hides nothing, since thousands of lists are run.
+pub fn sealed_plan() -> Plan {
+    let sealing = Sealing { scheme: Scheme::Plain, most_rows: 100 };
+    Plan { measured: [Kind::Speeds].into(), sealing: Some(sealing), ..measured_plan() }
 }
 
 /// What a guest announces: two speeds, and one number of what it holds out.
@@ -127,12 +135,15 @@ pub struct ToyGuest {
     embedded: Vec<Sample>,
     /// Training exchanges, with or without it.
     exchanges: u64,
+    /// Numbers that it measures of a sample.
+    entries: usize,
 }
 
 impl ToyGuest {
-    pub fn new(party: &PartyId) -> Self {
+    pub fn new(party: &PartyId, plan: &Plan) -> Self {
         let name = party.to_string();
-        Self { line: Line::new(&name, WIDTH), name, embedded: Vec::new(), exchanges: 0 }
+        let entries = measures().layout.of(&plan.measured).len();
+        Self { line: Line::new(&name, WIDTH), name, embedded: Vec::new(), exchanges: 0, entries }
     }
 
     /// Everything that training has changed.
@@ -196,7 +207,7 @@ impl GuestModel for ToyGuest {
         Ok(self.values(samples, &self.line.best))
     }
     fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
-        let entries = measures().layout.len();
+        let entries = self.entries;
         let value = |sample: &Sample, i| number(&self.name, seen(*sample), 10 + i);
         let values = samples.iter().flat_map(|sample| (0..entries).map(move |i| value(sample, i)));
         let values: Vec<f32> = values.collect();
@@ -222,13 +233,15 @@ pub struct ToyHost {
     guests: Vec<PartyId>,
     /// Estimates by step, as bits, in the order of the steps.
     estimates: BTreeMap<i64, u32>,
+    /// Loss and gradient without what guests measured, while products are on their way.
+    waiting: Option<(f64, Vec<f32>)>,
 }
 
 impl ToyHost {
     pub fn new(guests: Vec<PartyId>) -> Self {
         // Its own number, and one in the place of each absent guest.
         let line = Line::new("host", 1 + guests.len());
-        Self { line, guests, estimates: BTreeMap::new() }
+        Self { line, guests, estimates: BTreeMap::new(), waiting: None }
     }
 
     /// Everything that training has changed, and what was estimated.
@@ -313,6 +326,65 @@ impl HostModel for ToyHost {
         }
         self.line.descend(&own);
         Ok(Learned { loss: Some(loss), gradients })
+    }
+
+    /// Any rows will do that depend on everything that was said.
+    fn learn_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+    ) -> Result<Option<RowsApart>, ModelFailure> {
+        let y = self.output(samples, &answers.embeddings, &self.line.weights);
+        let parameters = self.line.weights.len();
+        let known = (0..parameters).map(|p| y.iter().sum::<f32>() * (1.0 + p as f32)).collect();
+        self.waiting = Some((y.iter().map(|y| f64::from(y * y)).sum(), known));
+        let mut rows = RowsApart::new();
+        for (party, weights) in &answers.weights {
+            let entries = weights.len() / samples.len();
+            let column = |at: usize| f64::from(weights[at] * (1.0 + y[at / entries]));
+            let row = |p: usize| (0..weights.len()).map(move |at| 0.1 * p as f64 * column(at));
+            let number = |(sample, z): (usize, usize)| {
+                let own = sample * entries..(sample + 1) * entries;
+                own.map(move |at| 0.1 * (1.0 + z as f64) * column(at))
+            };
+            let numbers = || (0..samples.len()).flat_map(|s| (0..WIDTH).map(move |z| (s, z)));
+            let own = GuestRows {
+                rows: (0..=parameters).flat_map(row).collect(),
+                embedding: numbers().flat_map(number).collect(),
+                known: numbers().map(|(sample, z)| f64::from(y[sample]) - z as f64).collect(),
+            };
+            rows.insert(party.clone(), own);
+        }
+        Ok(Some(rows))
+    }
+
+    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure> {
+        let waiting = self.waiting.take();
+        let (loss, mut own) = waiting.ok_or_else(|| ModelFailure("nothing was asked".into()))?;
+        for products in products.values() {
+            for (own, product) in own.iter_mut().zip(&products[1..]) {
+                *own += *product as f32;
+            }
+        }
+        own.iter_mut().for_each(|own| *own *= 0.05);
+        self.line.descend(&own);
+        Ok(products.values().fold(loss, |loss, products| loss + products[0]))
+    }
+
+    fn judge_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<(f64, RowsApart), ModelFailure> {
+        let y = self.output(samples, &answers.embeddings, &self.line.weights);
+        let row = |weights: &Vec<f32>| {
+            let entries = weights.len() / samples.len();
+            let rows = weights.iter().enumerate().map(|(at, w)| f64::from(w * y[at / entries]));
+            GuestRows { rows: rows.collect(), ..GuestRows::default() }
+        };
+        let rows = answers.weights.iter().map(|(party, weights)| (party.clone(), row(weights)));
+        Ok((y.iter().fold(total, |total, y| total + f64::from(y * y)), rows.collect()))
     }
 
     fn judge(

@@ -18,7 +18,7 @@ use traffic::Step;
 use crate::disk::DiskStore;
 use crate::operations::Op;
 use crate::toy::{
-    ToyGuest, ToyHost, WIDTH, measured_plan, measures, plan, samples, viewed_samples,
+    ToyGuest, ToyHost, WIDTH, measured_plan, measures, plan, samples, sealed_plan, viewed_samples,
 };
 
 const TIMING: Timing = Timing {
@@ -61,21 +61,37 @@ struct Disk {
     torn: u64,
 }
 
+/// What guests measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    Nothing,
+    /// It crosses as it is; samples come in segments and views.
+    Clear,
+    /// The same, in products alone.
+    Sealed,
+}
+
 /// What the parties are told.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub absent: Absent,
     pub guests: usize,
     pub compression: Compression,
-    /// Whether guests measure, and samples come in segments and views.
-    pub measured: bool,
+    /// What guests measure.
+    pub measured: Measured,
     /// Whether disks are real folders.
     pub folders: bool,
 }
 
 impl Setting {
     pub fn new(absent: Absent, guests: usize) -> Self {
-        Self { absent, guests, compression: Compression::None, measured: false, folders: false }
+        Self {
+            absent,
+            guests,
+            compression: Compression::None,
+            measured: Measured::Nothing,
+            folders: false,
+        }
     }
 }
 
@@ -355,9 +371,16 @@ impl World {
             run: RunId(3),
             terms: terms(self.setting.compression),
             subject: Text::of("test"),
-            plan: if self.setting.measured { measured_plan() } else { plan() },
+            plan: match self.setting.measured {
+                Measured::Nothing => plan(),
+                Measured::Clear => measured_plan(),
+                Measured::Sealed => sealed_plan(),
+            },
             measuring: Measuring { links: 3, counted: Some(8.0) },
-            samples: if self.setting.measured { viewed_samples() } else { samples() },
+            samples: match self.setting.measured {
+                Measured::Nothing => samples(),
+                Measured::Clear | Measured::Sealed => viewed_samples(),
+            },
             shuffle: true,
             patience: 10,
             absent: self.setting.absent,
@@ -380,7 +403,11 @@ impl World {
             subject: Text::of("test"),
             held: HeldSteps::of((0..10).map(Step)).expect("steps"),
             width: WIDTH as u32,
-            measures: if self.setting.measured { measures() } else { Measures::default() },
+            measures: match self.setting.measured {
+                Measured::Nothing => Measures::default(),
+                Measured::Clear | Measured::Sealed => measures(),
+            },
+            sharing: Default::default(),
             timing: TIMING,
         };
         let now = self.now();
@@ -388,7 +415,7 @@ impl World {
         let disk = self.disks.entry(party.clone()).or_insert_with(|| Disk::new(folders));
         let ledger = Ledger::in_memory(&disk.ledger, &party).expect("a whole ledger");
         let name = party.clone();
-        let make = Box::new(move |_: &_| Ok(ToyGuest::new(&name)));
+        let make = Box::new(move |plan: &_| Ok(ToyGuest::new(&name, plan)));
         let guest = Guest::new(settings, make, disk.store(), ledger, now);
         self.guests.insert(party, Some(guest.expect("a guest that can go on")));
     }

@@ -133,6 +133,7 @@ impl Config {
             held: part.held()?,
             width: part.width(),
             measures: part.measures(),
+            sharing: Default::default(),
             timing: self.patience.timing()?,
         };
         Ok(Prepared { tls, address, part, settings })

@@ -197,6 +197,7 @@ impl Config {
                 segment: self.segment(),
                 measured: training.method.kinds(),
                 shares: None,
+                sealing: None,
             },
             measuring: part.measuring(),
             samples: part.samples(),

@@ -31,6 +31,7 @@ use super::watched::{Outputs, Watched, with_watched};
 use crate::party::guest_part::{GuestOf, GuestPart, terms};
 use crate::party::host_part;
 use crate::party::learning::{FOLDS, Learning, LossOptions, SEGMENT};
+use crate::party::privacy::PrivacyOptions;
 use crate::progress;
 use crate::subject::subject;
 
@@ -59,6 +60,8 @@ pub struct FederationOptions {
     /// small loss
     #[arg(long, value_enum, default_value_t = Packing::None)]
     pub compression: Packing,
+    #[command(flatten)]
+    pub privacy: PrivacyOptions,
 }
 
 /// How embeddings and gradients cross.
@@ -84,8 +87,8 @@ impl From<Packing> for Compression {
 
 impl Default for FederationOptions {
     fn default() -> Self {
-        let compression = Packing::None;
-        Self { guests: 1, q: 1, frozen: false, proximal: 0.0, compression }
+        let (compression, privacy) = (Packing::None, PrivacyOptions::clear());
+        Self { guests: 1, q: 1, frozen: false, proximal: 0.0, compression, privacy }
     }
 }
 
@@ -142,6 +145,7 @@ pub fn train(
             held: part.held()?,
             width: part.width(),
             measures: part.measures(),
+            sharing: Default::default(),
             timing: Timing::default(),
         };
         let (store, ledger, written) = shelf(keep, &party)?;
@@ -172,6 +176,7 @@ pub fn train(
             segment: segment.into(),
             measured: learning.kinds(),
             shares: None,
+            sealing: options.privacy.sealing(learning)?,
         },
         measuring: host_part::measuring(&loops, study.split()),
         samples: with_watched(host_part::samples(learning, study.split(), windows), looked_at),

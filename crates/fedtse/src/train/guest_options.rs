@@ -17,6 +17,10 @@ pub struct GuestOptions {
     /// to do without it; 0 unless given
     #[arg(long)]
     pub party_dropout: Option<f32>,
+    /// Units of a link in the host's head, with `--arch link`; 64 unless given. Each parameter of the host is a product
+    /// per exchange where measurements are sealed: small heads make these quick
+    #[arg(long, value_parser = clap::value_parser!(u16).range(2..=1024))]
+    pub head_units: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -52,6 +56,9 @@ impl GuestOptions {
         }
         if let Some(probability) = self.party_dropout {
             plan.party_dropout = probability;
+        }
+        if let Some(units) = self.head_units.map(usize::from) {
+            plan.head = Some(plan.sizes.with_units(units));
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use estimator::{HostStudy, Sample};
 use federation::message::parts::{Embedding, Values};
 use federation::model::{Answers, Embeddings, Learned};
-use federation::{HostModel, ModelFailure, PartyId, Samples};
+use federation::{HostModel, ModelFailure, PartyId, Products, RowsApart, Samples};
 use traffic::Step;
 
 use crate::party::host_part::HostOf;
@@ -111,6 +111,27 @@ impl HostModel for Watched {
 
     fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
         self.model.learn(samples, answers)
+    }
+
+    fn learn_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+    ) -> Result<Option<RowsApart>, ModelFailure> {
+        self.model.learn_apart(samples, answers)
+    }
+
+    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure> {
+        self.model.finish_apart(products)
+    }
+
+    fn judge_apart(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<(f64, RowsApart), ModelFailure> {
+        self.model.judge_apart(samples, answers, total)
     }
 
     fn judge(

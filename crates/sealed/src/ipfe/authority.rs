@@ -13,8 +13,9 @@ use zeroize::Zeroize;
 
 use super::message::{Answer, PublicKey, Question};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, Answerer, SealedError, misuse, peer};
+use crate::product::{Agreement, Answerer, SealedError, misuse, peer, rows_of};
 use crate::random::Randomness;
+use crate::wire::Kind;
 
 /// Issues function keys for rows.
 pub struct Authority {
@@ -101,6 +102,10 @@ impl Answerer for Authority {
             })
             .collect();
         Ok(Answer { exchange: question.exchange, keys }.encode())
+    }
+
+    fn rows(&self, question: &[u8]) -> Result<usize, SealedError> {
+        rows_of(Kind::IpfeQuestion, question, self.agreement.most_rows)
     }
 }
 

@@ -12,8 +12,9 @@ use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, Ring, ring};
 use super::row_places;
 use super::transform::DEGREE;
 use crate::kernel::{LANES, Lanes, ROUND, Vectorised, vectorise};
-use crate::product::{Agreement, Answerer, BlockId, Guest, SealedError, misuse, peer};
+use crate::product::{Agreement, Answerer, BlockId, Guest, SealedError, misuse, peer, rows_of};
 use crate::random::Randomness;
+use crate::wire::Kind;
 
 /// A guest of the lattice protocol.
 pub struct RlweGuest {
@@ -148,6 +149,10 @@ impl Answerer for RlweGuest {
             Question::decode(question, width, most_rows).map_err(peer("question"))?;
         let masked = self.decrypt(&products);
         Ok(Answer { exchange: products.exchange, masked }.encode())
+    }
+
+    fn rows(&self, question: &[u8]) -> Result<usize, SealedError> {
+        rows_of(Kind::RlweQuestion, question, self.agreement.most_rows)
     }
 }
 

@@ -102,6 +102,7 @@ fn plan() -> Plan {
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
+        sealing: None,
     }
 }
 

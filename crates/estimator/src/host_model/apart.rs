@@ -1,0 +1,188 @@
+//! A training step whose measurements are elsewhere: how its gradients depend on them.
+//!
+//! With A = ∂L/∂θ by u for the parameters θ of the host, and D_t, c_t for the embedding of a guest in sample t:
+//!
+//! ```text
+//! ∂L/∂θ   = known + Σ_guests A·u            rows = parameters, columns = [sample, entry]
+//! ∂L/∂z_t = c_t + D_t·u_t                   for the guest that measured u, and for it alone
+//! ```
+//!
+//! c_t is what the host knows of a guest's gradient: traffic model, own measurements, and what that guest's
+//! measurements should be. What *other* guests measure is not in it: the host could not compute their part
+//! without learning products for each sample, which would tell it all. They reach the guest through the head,
+//! which learns from everyone.
+
+use std::collections::BTreeMap;
+
+use neural::{Noise, PulledBack};
+
+use super::{HostBatch, HostModel};
+use crate::apart::{Apart, LinearPart, WeightsApart};
+use crate::objective::Objective;
+use crate::sub_model::{PassError, check_len};
+
+/// How a batch's loss and gradients depend on values that are elsewhere, see the [module](self).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ApartStep {
+    /// What the loss is if all of them are 0, less a constant.
+    pub loss: f64,
+    /// By party.
+    pub parties: BTreeMap<String, Rows>,
+}
+
+/// The coefficients of one party's values; columns are `[sample, entry]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows {
+    /// Entries of a sample.
+    pub entries: usize,
+    /// Of the loss: one row.
+    pub loss: Vec<f64>,
+    /// A: `[parameter, column]`.
+    pub parameters: Vec<f64>,
+    /// D: `[sample, number of the embedding, entry]`.
+    pub embedding: Vec<f64>,
+    /// c: `[sample, number of the embedding]`.
+    pub known: Vec<f64>,
+}
+
+impl HostModel {
+    /// Forward and backward with all that is known. What the values add to the gradient comes later, by
+    /// [`add_to_gradient`](Self::add_to_gradient).
+    pub fn train_apart(
+        &mut self,
+        given: &HostBatch<'_>,
+        weights: &WeightsApart<'_>,
+        objective: &mut dyn Objective,
+        noise: Noise,
+    ) -> Result<ApartStep, PassError> {
+        let samples = self.check(given.x, given.embeddings)?;
+        check_len("samples", given.samples.len(), samples)?;
+        let mut x = std::mem::take(&mut self.x);
+        self.fill(given.x, given.embeddings, samples, &mut x);
+        let outputs = samples * self.output_len();
+        self.y.resize(outputs, 0.0);
+        self.dy.resize(outputs, 0.0);
+        self.dx.resize(x.len(), 0.0);
+        let learner = &mut self.block.learner;
+        learner.forward(&x, &mut self.y, Some(noise));
+        let apart =
+            objective.train_apart(given.samples, given.measured, weights, &self.y, &mut self.dy)?;
+        learner.backward(&x, &self.dy, Some(&mut self.dx), Some(noise));
+        let parts: Vec<&LinearPart> = apart.parties.values().collect();
+        let directions = parts.iter().map(|part| part.links.len()).sum();
+        let pulled = learner.pull_back(&x, Some(noise), directions, |sample, mut number, dy| {
+            for part in &parts {
+                let entries = part.links.len();
+                if number < entries {
+                    let [density, flow] = part.slopes[sample * entries + number];
+                    dy[2 * part.links[number]] = density;
+                    dy[2 * part.links[number] + 1] = flow;
+                    return;
+                }
+                number -= entries;
+            }
+        });
+        self.x = x;
+        Ok(self.rows(&apart, &pulled, samples, directions))
+    }
+
+    /// Adds what came of products with rows of parameters to the gradient of the last step.
+    pub fn add_to_gradient(&mut self, products: &[f64]) -> Result<(), PassError> {
+        let gradient = self.block.learner.gradient_mut();
+        check_len("products", products.len(), gradient.len())?;
+        let pairs = gradient.iter_mut().zip(products);
+        pairs.for_each(|(gradient, product)| *gradient = (f64::from(*gradient) + product) as f32);
+        Ok(())
+    }
+
+    /// Numbers that the host learns, and so rows of a product.
+    pub fn parameter_count(&self) -> usize {
+        self.block.learner.parameters().len()
+    }
+
+    fn rows(
+        &self,
+        apart: &Apart,
+        pulled: &PulledBack,
+        samples: usize,
+        directions: usize,
+    ) -> ApartStep {
+        let mut step = ApartStep { loss: apart.known, parties: BTreeMap::new() };
+        let mut first = 0;
+        for (name, part) in &apart.parties {
+            let columns = Columns { first, entries: part.links.len(), directions, samples };
+            first += columns.entries;
+            let parameters = columns.transposed(&pulled.parameters, self.parameter_count());
+            let (embedding, known) = self.of_embedding(name, apart, pulled, &columns);
+            let loss = part.loss.clone();
+            let entries = columns.entries;
+            step.parties.insert(name.clone(), Rows { entries, loss, parameters, embedding, known });
+        }
+        step
+    }
+
+    /// D and c of a guest's embedding; nothing for a party that has no seat or was absent.
+    fn of_embedding(
+        &self,
+        guest: &str,
+        apart: &Apart,
+        pulled: &PulledBack,
+        columns: &Columns,
+    ) -> (Vec<f64>, Vec<f64>) {
+        let width = self.block.model().input_len();
+        let Some(place) = self.seats.iter().find(|place| place.name == guest) else {
+            return (Vec::new(), Vec::new());
+        };
+        let (mut embedding, mut known) = (Vec::new(), Vec::new());
+        let of = |sample: usize, direction: usize, number: usize| {
+            let row = (sample * columns.directions + direction) * width;
+            f64::from(pulled.inputs[row + number])
+        };
+        for sample in 0..columns.samples {
+            for number in place.numbers.clone() {
+                let own = columns.first..columns.first + columns.entries;
+                embedding.extend(own.map(|direction| of(sample, direction, number)));
+                let mut offset = f64::from(self.dx[sample * width + number]);
+                // The known gradient has what others' measurements should be: that goes with what they are.
+                let mut first = 0;
+                for (other, part) in &apart.parties {
+                    let entries = part.links.len();
+                    if other != guest {
+                        let expected = &part.expected[sample * entries..][..entries];
+                        let each = expected.iter().enumerate();
+                        offset += each.map(|(e, h)| h * of(sample, first + e, number)).sum::<f64>();
+                    }
+                    first += entries;
+                }
+                known.push(offset);
+            }
+        }
+        (embedding, known)
+    }
+}
+
+/// Where a party's columns are among all directions.
+struct Columns {
+    first: usize,
+    entries: usize,
+    directions: usize,
+    samples: usize,
+}
+
+impl Columns {
+    /// From `[sample, direction, number]` to `[number, (sample, entry)]`.
+    fn transposed(&self, pulled: &[f32], numbers: usize) -> Vec<f64> {
+        let columns = self.samples * self.entries;
+        let mut rows = vec![0.0; numbers * columns];
+        for sample in 0..self.samples {
+            for entry in 0..self.entries {
+                let from = (sample * self.directions + self.first + entry) * numbers;
+                let column = sample * self.entries + entry;
+                for (number, &value) in pulled[from..from + numbers].iter().enumerate() {
+                    rows[number * columns + column] = f64::from(value);
+                }
+            }
+        }
+        rows
+    }
+}

@@ -1,0 +1,189 @@
+//! A guest's measurements, sealed: uploads, products with the host's rows, and its own gradient.
+
+use estimator::Sample;
+use sealed::plain::PlainGuest;
+use sealed::rlwe::{KeySeed, RlweGuest};
+use sealed::{Agreement, SealedError};
+
+use super::exchange::check_own;
+use super::{Guest, Running, ToHostOutbox};
+use crate::error::PartyError;
+use crate::message::parts::{EmbeddingGradient, Values};
+use crate::message::sealed::{Lacking, Scheme, Sealed, Sealing, SegmentWeights, block_of, range};
+use crate::message::{Exchange, Purpose, ToHost};
+use crate::model::GuestModel;
+use crate::party::{Now, PartyId};
+use crate::store::Store;
+
+/// Both things that a guest does in a secure product.
+trait Products: sealed::Guest + sealed::Answerer + Send {}
+impl<G: sealed::Guest + sealed::Answerer + Send> Products for G {}
+
+/// A guest's side of the products, with its key: for as long as it runs.
+pub(super) struct Sealer {
+    products: Box<dyn Products>,
+    agreement: Agreement,
+}
+
+impl Sealer {
+    fn new(sealing: Sealing, agreement: Agreement) -> Result<Self, SealedError> {
+        let products: Box<dyn Products> = match sealing.scheme {
+            Scheme::Lattice => Box::new(RlweGuest::new(agreement, &KeySeed::from_os()?)?),
+            Scheme::Plain => Box::new(PlainGuest::new(agreement)?),
+        };
+        Ok(Self { products, agreement })
+    }
+}
+
+impl<M: GuestModel> Running<M> {
+    fn sealer(&mut self) -> Result<&mut Sealer, PartyError> {
+        let sealer = match self.sealer.take() {
+            Some(sealer) => sealer,
+            None => {
+                let sealing = self.plan.sealing.unwrap_or(Sealing::lattice());
+                // A guest keeps no blocks of others.
+                let agreement = sealing
+                    .agreement(&self.asked, self.plan.segment, usize::MAX)
+                    .map_err(PartyError::misuse)?;
+                Sealer::new(sealing, agreement)?
+            }
+        };
+        Ok(self.sealer.insert(sealer))
+    }
+
+    /// What the host lacks of the measurements of a batch.
+    pub(super) fn seal(
+        &mut self,
+        exchange: Exchange,
+        samples: &[Sample],
+        lacking: Option<&Lacking>,
+        host: &PartyId,
+    ) -> Result<Vec<ToHost>, PartyError> {
+        let segment = self.plan.segment as usize;
+        let whole = samples.len().is_multiple_of(segment)
+            && samples.chunks(segment).all(|s| s.windows(2).all(|pair| pair[0].leads_to(pair[1])));
+        let Some(lacking) = lacking.filter(|_| whole) else {
+            let what =
+                format!("it asked for sealed measurements of no whole segments of {segment}");
+            return Err(PartyError::misbehaved(host, what));
+        };
+        if lacking.segments.last().is_some_and(|&last| last as usize >= samples.len() / segment) {
+            return Err(PartyError::misbehaved(host, "it lacks a segment beyond the batch"));
+        }
+        let mut answers = Vec::new();
+        if lacking.opening {
+            let opening = Sealed::new(self.sealer()?.products.opening());
+            let opening = opening.map_err(PartyError::misuse)?;
+            answers.push(ToHost::Opening { exchange, opening });
+        }
+        for &place in &lacking.segments {
+            let samples = &samples[place as usize * segment..][..segment];
+            let measurements = self.model.measure(samples)?;
+            check_own(&measurements, samples.len(), &self.asked)?;
+            let ranges: Vec<f64> = self.ranges();
+            let sealer = self.sealer()?;
+            let values = measurements.values().iter().zip(ranges.iter().cycle());
+            // Of what was not measured, nothing is said by its value either.
+            let levels = values.zip(measurements.weights()).map(|((value, range), weight)| {
+                let share = if *weight > 0.0 { f64::from(*value) / range } else { 0.0 };
+                sealer.agreement.grid.level(share)
+            });
+            let levels = levels.collect::<Result<Vec<_>, _>>().map_err(SealedError::from)?;
+            let upload = sealer.products.upload(block_of(samples[0]), &levels)?;
+            let upload = Sealed::new(upload).map_err(PartyError::misuse)?;
+            let weights = SegmentWeights::new(measurements.weights().to_vec());
+            let weights = weights.map_err(PartyError::misuse)?;
+            answers.push(ToHost::Upload { exchange, place, weights, upload });
+        }
+        Ok(answers)
+    }
+
+    fn ranges(&self) -> Vec<f64> {
+        let entries = self.asked.groups().flat_map(|(_, entries)| entries);
+        entries.map(|entry| range(entry.quantity)).collect()
+    }
+}
+
+impl<M: GuestModel, S: Store> Guest<M, S> {
+    /// Answers a question about sealed measurements; the same one with the same bytes.
+    pub(super) fn question(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        question: Sealed,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let host = self.settings.host.clone();
+        let (sharing, answered) = (self.settings.sharing, self.ledger.numbers("products"));
+        let held = self.settings.held.steps();
+        let Some(running) = self.current(exchange) else { return Ok(()) };
+        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
+            return Ok(());
+        };
+        if running.plan.seals(open.purpose).is_none() {
+            let what = format!("it asked for products in round {}, which has none", exchange.round);
+            return Err(PartyError::misbehaved(&host, what));
+        }
+        if open.question.as_ref() == Some(&question) {
+            return self.answer_again(now, out);
+        }
+        let misbehaved =
+            |error: SealedError| PartyError::misbehaved(&host, format!("its question: {error}"));
+        let values = open.batch.samples().len() * running.asked.len();
+        let data = held as f64 * running.asked.len() as f64;
+        let sealer = running.sealer()?;
+        let rows = sealer.products.rows(question.as_slice()).map_err(misbehaved)?;
+        if let Some(most) = sharing.most_products {
+            let found = (answered as f64 + rows as f64 * values as f64) / data.max(1.0);
+            if found > most {
+                return Err(PartyError::Budget { found, rows, most });
+            }
+        }
+        let answer = sealer.products.answer(question.as_slice()).map_err(misbehaved)?;
+        let answer = Sealed::new(answer).map_err(PartyError::misuse)?;
+        let size = [rows as u32, values as u32];
+        let message = ToHost::Products { exchange, size, answer };
+        if let Some(open) = &mut running.open {
+            open.question = Some(question);
+            open.answered = now.monotonic;
+            // If the host asks anew because another guest came back, only the new answer counts.
+            open.answers.retain(|answer| !matches!(answer, ToHost::Products { .. }));
+            open.answers.push(message.clone());
+        }
+        self.say(now, message, out)
+    }
+
+    /// Learns from a gradient that only this guest can read.
+    pub(super) fn grant(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        grant: &Sealed,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let host = self.settings.host.clone();
+        let Some(running) = self.current(exchange) else { return Ok(()) };
+        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
+            return Ok(());
+        };
+        let sealed = running.plan.seals(open.purpose).is_some();
+        if open.purpose != Purpose::Train || !sealed || open.question.is_none() {
+            let what = format!("it granted a gradient in round {} out of turn", exchange.round);
+            return Err(PartyError::misbehaved(&host, what));
+        }
+        let expected = open.batch.samples().len() * running.model.width();
+        let width = running.model.width();
+        let gradient = running.sealer()?.products.take(grant.as_slice());
+        let gradient = gradient
+            .map_err(|error| PartyError::misbehaved(&host, format!("its grant: {error}")))?;
+        if gradient.len() != expected {
+            let what = format!("its grant: found {} numbers, expected {expected}", gradient.len());
+            return Err(PartyError::misbehaved(&host, what));
+        }
+        let numbers = gradient.iter().map(|&number| number as f32).collect();
+        let values = Values::new(width, numbers)
+            .map_err(|error| PartyError::misbehaved(&host, format!("its grant: {error}")))?;
+        running.model.learn(&EmbeddingGradient(values))?;
+        self.close(now, exchange, false, out)
+    }
+}

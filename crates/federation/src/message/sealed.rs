@@ -1,0 +1,189 @@
+//! Measurements that the host never sees: their products with its rows, and what these are made of.
+//!
+//! ```text
+//!  guest                                          host
+//!    │ ◄──────────────────────────────── Ask         which segments it has no upload of, and whether no key
+//!    │ Embedding, Opening, Uploads ───────────►      a segment is uploaded once, with its weights
+//!    │ ◄──────────────────────────── Question        rows times measurements, encrypted and masked
+//!    │ Products ──────────────────────────────►      masked numbers
+//!    │ ◄─────────────────────── Grant │ Settled      training: the embedding's gradient, for the guest alone
+//! ```
+//!
+//! A segment of T samples is one block of T·entries values. Values are shares of a [range](range) that all
+//! parties know, on one public grid that leaves room for noise.
+
+use std::fmt;
+
+use estimator::{Quantity, Sample};
+use sealed::fixed_point::MOST_LEVELS;
+use sealed::product::{MOST_ROWS, MOST_WIDTH};
+use sealed::{Agreement, BlockId, Grid};
+use serde::{Deserialize, Serialize};
+
+use super::measurements::{Kind, Layout, names};
+use super::parts::{MAX_STEP, PartError};
+use crate::plan::Plan;
+
+/// Most bytes of a sealed part: what fits a message.
+pub const MAX_SEALED: usize = 16 << 20;
+/// Most products per exchange, if nothing else is agreed: question and answer then stay within a message.
+pub const USUAL_ROWS: u32 = 1 << 14;
+
+/// How measurements are sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sealing {
+    /// By which products.
+    pub scheme: Scheme,
+    /// The most products of one exchange.
+    pub most_rows: u32,
+}
+
+/// Kinds of products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scheme {
+    /// By lattice encryption.
+    Lattice,
+    /// Nothing is hidden from guests: to compare with, in tests.
+    Plain,
+}
+
+impl Sealing {
+    /// The usual one.
+    pub fn lattice() -> Self {
+        Self { scheme: Scheme::Lattice, most_rows: USUAL_ROWS }
+    }
+
+    /// Refuses a plan whose measurements cannot be sealed.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), PartError> {
+        if !(1..=MOST_ROWS as u32).contains(&self.most_rows) {
+            let expected = format!("1 to {MOST_ROWS}");
+            return Err(PartError::new("products of an exchange", self.most_rows, expected));
+        }
+        if plan.measured.is_empty() || plan.measured.contains(&Kind::HeldOut) {
+            let found = names(plan.measured.iter().copied());
+            return Err(PartError::new(
+                "measurements to be sealed",
+                found,
+                "speeds or queues: what is held out adds up over guests before it is used",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What both sides of the products agree on, for a guest that measures this.
+    pub(crate) fn agreement(
+        &self,
+        layout: &Layout,
+        segment: u32,
+        blocks: usize,
+    ) -> Result<Agreement, PartError> {
+        let width = layout.len() * segment as usize;
+        if !(1..=MOST_WIDTH).contains(&width) {
+            let found = format!("{} of {segment} steps", layout.len());
+            let expected = format!("1 to {MOST_WIDTH} in all");
+            return Err(PartError::new("entries of a segment", found, expected));
+        }
+        let grid = Grid::new(-1.0, 2.0, MOST_LEVELS)
+            .map_err(|error| PartError::new("grid", error, "one"))?;
+        let (most_rows, most_blocks) = (self.most_rows as usize, blocks.max(1));
+        Ok(Agreement { width, grid, most_rows, most_blocks })
+    }
+}
+
+/// The largest value of a quantity that is sealed; what is beyond counts as this. Jams have some 150
+/// veh/km/lane, and no street is faster than 40 m/s.
+pub fn range(quantity: Quantity) -> f64 {
+    match quantity {
+        Quantity::Density => 250.0,
+        Quantity::Flow => 100.0,
+        Quantity::Speed => 40.0,
+    }
+}
+
+/// The block that holds the segment which begins with this sample.
+pub(crate) fn block_of(first: Sample) -> BlockId {
+    let step = first.last.0.saturating_add(MAX_STEP).unsigned_abs();
+    BlockId(step << 16 | u64::from(first.view.0))
+}
+
+/// What an [`Ask`](super::ToGuest::Ask) needs of a guest whose measurements are sealed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lacking {
+    /// The host does not have this guest's key.
+    pub opening: bool,
+    /// Segments of the batch, by their place, of which the host has no upload: in order, none twice.
+    pub segments: Vec<u32>,
+}
+
+impl Lacking {
+    /// Refuses places that are out of order, or more of them than a batch can have.
+    pub(crate) fn check(&self, samples: usize) -> Result<(), PartError> {
+        let ordered = self.segments.windows(2).all(|pair| pair[0] < pair[1]);
+        if ordered && self.segments.last().is_none_or(|&last| (last as usize) < samples) {
+            return Ok(());
+        }
+        let found = format!("{} segments out of order or beyond the batch", self.segments.len());
+        Err(PartError::new("segments to be uploaded", found, "places in the batch, in order"))
+    }
+}
+
+/// Bytes of a secure product: a key, an upload, a question, an answer or a grant. Never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// Checks their number.
+    pub fn new(bytes: Vec<u8>) -> Result<Self, PartError> {
+        if bytes.len() > MAX_SEALED {
+            let expected = format!("at most {MAX_SEALED} bytes");
+            return Err(PartError::new("sealed part", bytes.len(), expected));
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} sealed bytes]", self.0.len())
+    }
+}
+
+/// Weights of a segment's measurements, `[sample, entry]`: one over the variance, 0 for nothing. They are
+/// not sealed: the host's rows are made of them.
+#[derive(Clone, PartialEq)]
+pub struct SegmentWeights(Vec<f32>);
+
+impl SegmentWeights {
+    /// Checks that they are weights, and no more than a block has.
+    pub fn new(weights: Vec<f32>) -> Result<Self, PartError> {
+        let wrong = |found: String, expected: String| {
+            Err(PartError::new("weights of a segment", found, expected))
+        };
+        if !(1..=MOST_WIDTH).contains(&weights.len()) {
+            return wrong(weights.len().to_string(), format!("1 to {MOST_WIDTH}"));
+        }
+        let most = super::measurements::MAX_WEIGHT;
+        match weights.iter().find(|weight| !(0.0..=most).contains(*weight)) {
+            Some(found) => wrong(found.to_string(), format!("0 to {most}")),
+            None => Ok(Self(weights)),
+        }
+    }
+
+    /// The weights.
+    pub fn as_slice(&self) -> &[f32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SegmentWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{} weights]", self.0.len())
+    }
+}

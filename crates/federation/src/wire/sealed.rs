@@ -1,0 +1,99 @@
+//! Sealed parts as bytes.
+
+use super::WireError;
+use super::decode::{at_most, of_exchange as read_exchange, unknown};
+use super::encode::of_exchange;
+use super::generated as wire;
+use super::generated::to_host::Message;
+use super::numbers::{read_words, words};
+use crate::message::parts::MAX_STEPS;
+use crate::message::sealed::{Lacking, Scheme, Sealed, Sealing, SegmentWeights};
+use crate::message::{ToGuest, ToHost};
+
+/// One of the messages that bring sealed measurements; nothing for any other.
+pub(super) fn to_host(message: &ToHost) -> wire::ToHost {
+    let message = match message {
+        ToHost::Opening { exchange, opening } => Some(Message::Opening(wire::Opening {
+            exchange: Some(of_exchange(exchange)),
+            opening: opening.as_slice().to_vec().into(),
+        })),
+        ToHost::Upload { exchange, place, weights, upload } => {
+            Some(Message::Upload(wire::Upload {
+                exchange: Some(of_exchange(exchange)),
+                place: *place,
+                weights: words(weights.as_slice()),
+                upload: upload.as_slice().to_vec().into(),
+            }))
+        }
+        ToHost::Products { exchange, size: [rows, values], answer } => {
+            Some(Message::Products(wire::Products {
+                exchange: Some(of_exchange(exchange)),
+                rows: *rows,
+                values: *values,
+                answer: answer.as_slice().to_vec().into(),
+            }))
+        }
+        _ => None,
+    };
+    wire::ToHost { message }
+}
+
+pub(super) fn opening(message: wire::Opening) -> Result<ToHost, WireError> {
+    let exchange = read_exchange(message.exchange)?;
+    Ok(ToHost::Opening { exchange, opening: Sealed::new(message.opening.into())? })
+}
+
+pub(super) fn upload(message: wire::Upload) -> Result<ToHost, WireError> {
+    Ok(ToHost::Upload {
+        exchange: read_exchange(message.exchange)?,
+        place: message.place,
+        weights: SegmentWeights::new(read_words(&message.weights)?)?,
+        upload: Sealed::new(message.upload.into())?,
+    })
+}
+
+pub(super) fn products(message: wire::Products) -> Result<ToHost, WireError> {
+    Ok(ToHost::Products {
+        exchange: read_exchange(message.exchange)?,
+        size: [message.rows, message.values],
+        answer: Sealed::new(message.answer.into())?,
+    })
+}
+
+pub(super) fn question(message: wire::Question) -> Result<ToGuest, WireError> {
+    let exchange = read_exchange(message.exchange)?;
+    Ok(ToGuest::Question { exchange, question: Sealed::new(message.question.into())? })
+}
+
+pub(super) fn grant(message: wire::Grant) -> Result<ToGuest, WireError> {
+    let exchange = read_exchange(message.exchange)?;
+    Ok(ToGuest::Grant { exchange, grant: Sealed::new(message.grant.into())? })
+}
+
+pub(super) fn lacking(lacking: &Lacking) -> wire::Lacking {
+    wire::Lacking { opening: lacking.opening, segments: lacking.segments.clone() }
+}
+
+pub(super) fn read_lacking(lacking: wire::Lacking, samples: usize) -> Result<Lacking, WireError> {
+    at_most("segments to be uploaded", lacking.segments.len(), MAX_STEPS, "segments")?;
+    let lacking = Lacking { opening: lacking.opening, segments: lacking.segments };
+    lacking.check(samples)?;
+    Ok(lacking)
+}
+
+pub(super) fn sealing(sealing: &Sealing) -> wire::Sealing {
+    let scheme = match sealing.scheme {
+        Scheme::Lattice => wire::Scheme::Lattice,
+        Scheme::Plain => wire::Scheme::Plain,
+    };
+    wire::Sealing { scheme: scheme as i32, most_rows: sealing.most_rows }
+}
+
+pub(super) fn read_sealing(sealing: wire::Sealing) -> Result<Sealing, WireError> {
+    let scheme = match wire::Scheme::try_from(sealing.scheme) {
+        Ok(wire::Scheme::Lattice) => Scheme::Lattice,
+        Ok(wire::Scheme::Plain) => Scheme::Plain,
+        _ => return Err(unknown("scheme of products", sealing.scheme)),
+    };
+    Ok(Sealing { scheme, most_rows: sealing.most_rows })
+}

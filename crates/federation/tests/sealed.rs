@@ -1,0 +1,266 @@
+//! Sealed measurements: a run gives what the same run in the clear gives, to the stated error; and what is malformed,
+//! too much or out of turn is refused, at both sides.
+
+mod corridor;
+
+use std::collections::BTreeMap;
+
+use corridor::sensors::From;
+use corridor::{GuestOf, HostOf, parties_that_learn, plan, recipe, shape};
+use estimator::{Recipe, SubModel};
+use federation::guest::Sharing;
+use federation::message::sealed::Sealed;
+use federation::{
+    Compression, GuestEnd, HostEnd, Kind, LocalUpdates, LocalVariant, Now, Numbers, PartyId, Plan,
+    Released, Scheme, Sealing, ToGuest, ToHost, memory,
+};
+
+const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000 };
+const PLAIN: Sealing = Sealing { scheme: Scheme::Plain, ..LATTICE };
+
+fn plan_of(sealing: Option<Sealing>) -> Plan {
+    let recipe = Recipe { clip: None, average: None, batch: 12, epochs: 2, ..recipe() };
+    Plan {
+        batch: recipe.batch as u32,
+        epochs: recipe.epochs as u32,
+        recipe: Numbers::of(&recipe),
+        segment: 4,
+        measured: [Kind::Queues, Kind::Speeds].into(),
+        sealing,
+        ..plan(LocalUpdates::default())
+    }
+}
+
+/// Weights of each party, and the validation losses.
+type Outcome = (BTreeMap<String, Vec<f32>>, Vec<f64>);
+
+fn run(guests: usize, plan: &Plan) -> Outcome {
+    let (mut host, mut guests) =
+        parties_that_learn(&shape(guests), plan, Compression::None, From::Physics);
+    memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
+    let losses = host.history().iter().map(|epoch| epoch.validation).collect();
+    let host = host.into_model().expect("a model");
+    let mut weights =
+        BTreeMap::from([("city".to_owned(), host.host_model().parameters().to_vec())]);
+    for (party, guest) in guests {
+        let guest = guest.into_model().expect("a model");
+        weights.insert(party.to_string(), guest.sub_model().best().to_vec());
+    }
+    (weights, losses)
+}
+
+/// The largest difference between weights.
+fn apart(one: &Outcome, two: &Outcome) -> f32 {
+    let pairs = one.0.values().zip(two.0.values());
+    let differences = pairs.flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| (a - b).abs()));
+    differences.fold(0.0, f32::max)
+}
+
+/// How far training moves weights.
+fn moved(outcome: &Outcome) -> f32 {
+    let one = Plan { epochs: 1, ..plan_of(None) };
+    let still = Plan { recipe: Numbers { rate: 0.0, ..one.recipe }, ..one };
+    apart(outcome, &run(1, &still))
+}
+
+/// Values are put on a grid of steps of 1.5/2^14 of their range: 250 veh/km/lane or 40 m/s, so they err by at most
+/// 0.012 veh/km/lane and 0.002 m/s, of values of some 10. Products err by less. Gradients then differ by about a
+/// thousandth, and Adam, which divides gradients by their size, moves weights by as much of the learning rate in each of
+/// the 10 updates, more where a gradient happens to be small: a hundredth of all that they move.
+#[test]
+fn a_sealed_run_gives_what_a_clear_one_gives() {
+    let clear = run(1, &plan_of(None));
+    let sealed = run(1, &plan_of(Some(LATTICE)));
+    let (found, moved) = (apart(&clear, &sealed), moved(&clear));
+    assert!(moved > 0.01, "training moves weights by {moved}");
+    assert!(found < 0.02 * moved, "weights differ by {found}, and moved by {moved}");
+    // The loss of sealed runs lacks Σ w·u²/2, which no estimate changes: what an epoch gains is the same.
+    let gain = |losses: &[f64]| losses[0] - losses[1];
+    let (a, b) = (gain(&clear.1), gain(&sealed.1));
+    assert!((a - b).abs() < 0.02 * a.abs(), "validation gains {a} in the clear and {b} sealed");
+}
+
+/// Encryption adds the rounding of weights to 25 bits and nothing else, whatever it draws: runs are alike to far
+/// less than the grid's error, and the same one gives the same bits.
+#[test]
+fn encryption_changes_nothing_but_the_last_digits() {
+    let plan = Plan { epochs: 1, ..plan_of(Some(LATTICE)) };
+    let (one, again) = (run(2, &plan), run(2, &plan));
+    assert!(one == again);
+    let plain = run(2, &Plan { sealing: Some(PLAIN), ..plan });
+    let found = apart(&one, &plain);
+    assert!(found < 1e-3 * moved(&one), "weights differ by {found}");
+}
+
+/// A guest goes Q steps along the gradient that it was granted, the host along its own.
+#[test]
+fn local_updates_work_with_sealed_measurements() {
+    let local = LocalUpdates { count: 3, variant: LocalVariant::Frozen, proximal: 0.0 };
+    let plan = |sealing| Plan { epochs: 1, local, ..plan_of(sealing) };
+    let (clear, sealed) = (run(1, &plan(None)), run(1, &plan(Some(PLAIN))));
+    let (found, moved) = (apart(&clear, &sealed), moved(&clear));
+    assert!(found < 0.02 * moved, "weights differ by {found}, and moved by {moved}");
+}
+
+type Guests = BTreeMap<PartyId, GuestOf>;
+
+/// Hands messages over, changed on their way, until nobody says anything; gives up after many.
+fn talk(
+    host: &mut HostOf,
+    guests: &mut Guests,
+    mut to_host: impl FnMut(ToHost) -> ToHost,
+    mut to_guest: impl FnMut(ToGuest) -> ToGuest,
+) {
+    let now = Now::default();
+    let mut up: Vec<(PartyId, Released<ToHost>)> = Vec::new();
+    for (party, guest) in guests.iter_mut() {
+        up.extend(guest.tick(now).into_iter().map(|message| (party.clone(), message)));
+    }
+    for _ in 0..2000 {
+        if up.is_empty() {
+            return;
+        }
+        let (from, message) = up.remove(0);
+        for (to, message) in host.handle(now, &from, to_host(message.into_message())) {
+            let guest = guests.get_mut(&to).expect("a guest");
+            let said = guest.handle(now, to_guest(message.into_message()));
+            up.extend(said.into_iter().map(|message| (to.clone(), message)));
+        }
+    }
+}
+
+fn two_parties(sealing: Sealing) -> (HostOf, Guests) {
+    parties_that_learn(&shape(1), &plan_of(Some(sealing)), Compression::None, From::Physics)
+}
+
+fn host_says(host: &mut HostOf) -> String {
+    host.take_events().iter().map(|event| format!("{event:?} ")).collect()
+}
+
+#[test]
+fn malformed_answers_of_a_guest_are_refused() {
+    let damage = |bytes: &Sealed| {
+        let mut bytes = bytes.as_slice().to_vec();
+        bytes.truncate(bytes.len() / 2);
+        Sealed::new(bytes).expect("fewer bytes")
+    };
+    let spoil = |kind: &'static str| {
+        move |message: ToHost| match message {
+            ToHost::Opening { exchange, opening } if kind == "key" => {
+                ToHost::Opening { exchange, opening: damage(&opening) }
+            }
+            ToHost::Upload { exchange, place, weights, upload } if kind == "upload" => {
+                ToHost::Upload { exchange, place, weights, upload: damage(&upload) }
+            }
+            ToHost::Upload { exchange, weights, upload, .. } if kind == "place 99" => {
+                ToHost::Upload { exchange, place: 99, weights, upload }
+            }
+            ToHost::Products { exchange, size, answer } if kind == "products" => {
+                ToHost::Products { exchange, size, answer: damage(&answer) }
+            }
+            other => other,
+        }
+    };
+    for kind in ["key", "upload", "place 99", "products"] {
+        let (mut host, mut guests) = two_parties(LATTICE);
+        talk(&mut host, &mut guests, spoil(kind), |message| message);
+        let said = host_says(&mut host);
+        assert!(said.contains("Refused") && said.contains(kind), "{kind}: {said}");
+        let guest = guests.values().next().expect("a guest");
+        assert!(matches!(guest.ended(), Some(GuestEnd::Stopped(_))), "{kind}");
+    }
+}
+
+#[test]
+fn malformed_questions_of_a_host_are_refused() {
+    type Spoil = fn(ToGuest) -> ToGuest;
+    let cases: [(&str, Spoil); 3] = [
+        ("question", |message| match message {
+            ToGuest::Question { exchange, question } => {
+                let bytes = question.as_slice()[..1000].to_vec();
+                ToGuest::Question { exchange, question: Sealed::new(bytes).expect("bytes") }
+            }
+            other => other,
+        }),
+        ("grant", |message| match message {
+            ToGuest::Grant { exchange, grant } => {
+                let bytes = grant.as_slice()[..1000].to_vec();
+                ToGuest::Grant { exchange, grant: Sealed::new(bytes).expect("bytes") }
+            }
+            other => other,
+        }),
+        ("beyond the batch", |message| match message {
+            ToGuest::Ask { exchange, purpose, batch, lacking: Some(mut lacking) } => {
+                lacking.segments = vec![3];
+                ToGuest::Ask { exchange, purpose, batch, lacking: Some(lacking) }
+            }
+            other => other,
+        }),
+    ];
+    for (words, spoil) in cases {
+        let (mut host, mut guests) = two_parties(LATTICE);
+        talk(&mut host, &mut guests, |message| message, spoil);
+        let guest = guests.values().next().expect("a guest");
+        let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("{words}") };
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
+}
+
+/// A host that asks for more rows than agreed: its own side refuses to make the model, and a guest that has agreed on
+/// fewer refuses the question.
+#[test]
+fn more_rows_than_agreed_are_refused_at_both_sides() {
+    let few = Sealing { most_rows: 5, ..LATTICE };
+    let (mut host, mut guests) = two_parties(few);
+    talk(&mut host, &mut guests, |message| message, |message| message);
+    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
+    let error = error.to_string();
+    assert!(error.contains("expected at most 5; choose a smaller head"), "{error}");
+
+    let (mut host, mut guests) = two_parties(LATTICE);
+    let told_otherwise = |message: ToGuest| match message {
+        ToGuest::Welcome(mut welcome) => {
+            welcome.plan.sealing = Some(few);
+            ToGuest::Welcome(welcome)
+        }
+        other => other,
+    };
+    talk(&mut host, &mut guests, |message| message, told_otherwise);
+    let guest = guests.values().next().expect("a guest");
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains("rows of the question"), "{error}");
+}
+
+#[test]
+fn a_guest_gives_no_more_products_than_its_budget() {
+    let sharing = Sharing { sealed_only: true, most_products: Some(500.0) };
+    let (mut host, mut guests) = corridor::parties_that_share(
+        &shape(1),
+        &plan_of(Some(PLAIN)),
+        Compression::None,
+        From::Physics,
+        sharing,
+    );
+    talk(&mut host, &mut guests, |message| message, |message| message);
+    let guest = guests.values().next().expect("a guest");
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    // `plain` hides nothing of the host, but this guest's measurements would be as safe; it takes no part in it.
+    assert!(error.to_string().contains("in the clear"), "{error}");
+
+    let (mut host, mut guests) = corridor::parties_that_share(
+        &shape(1),
+        &plan_of(Some(LATTICE)),
+        Compression::None,
+        From::Physics,
+        sharing,
+    );
+    talk(&mut host, &mut guests, |message| message, |message| message);
+    let guest = guests.values().next().expect("a guest");
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains("the budget is spent"), "{error}");
+    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains("refuses further products"), "{error}");
+    // What it has answered stands in its ledger, and is within the budget of its numbers.
+    let answered = guest.ledger().numbers("products") as f64;
+    assert!(answered > 0.0 && answered <= 500.0 * 34.0 * corridor::ESTIMATE.end as f64);
+}

@@ -1,0 +1,103 @@
+//! Many gradients of one batch: one for each direction of the outputs of each sample.
+//!
+//! ```text
+//! for sample s and direction v of its outputs:   v·∂y_s/∂θ   and   v·∂y_s/∂x_s
+//! ```
+//!
+//! [`Learner::backward`] gives their sum over all samples. Apart they are what a gradient is made of that is
+//! linear in numbers which are elsewhere: one column of coefficients for each of these numbers.
+
+use rayon::prelude::*;
+
+use super::Learner;
+use super::work::Work;
+use crate::layer::{Layer, Noise};
+
+/// The gradients, see the [module](self).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PulledBack {
+    /// `[sample, direction, parameter]`.
+    pub parameters: Vec<f32>,
+    /// `[sample, direction, input]`.
+    pub inputs: Vec<f32>,
+}
+
+impl<L: Layer> Learner<L> {
+    /// Gradients of `directions` directions of each sample of a batch. `direction` writes the one with a number of
+    /// a sample into zeros. Dropout is that of the same batch in [`forward`](Self::forward).
+    ///
+    /// # Panics
+    /// If `x` is not a whole number of samples.
+    pub fn pull_back(
+        &self,
+        x: &[f32],
+        noise: Option<Noise>,
+        directions: usize,
+        direction: impl Fn(usize, usize, &mut [f32]) + Sync,
+    ) -> PulledBack {
+        let (samples, input) = (self.samples(x), self.model.input_len());
+        let each = self.layout.len();
+        let mut pulled = PulledBack {
+            parameters: vec![0.0; samples * directions * each],
+            inputs: vec![0.0; samples * directions * input],
+        };
+        let parameters = pulled.parameters.par_chunks_mut((directions * each).max(1));
+        let inputs = pulled.inputs.par_chunks_mut((directions * input).max(1));
+        let make = || Work::new(&self.model, 1);
+        parameters.zip(inputs).zip(x.par_chunks(input)).enumerate().for_each_init(
+            make,
+            |work, (sample, ((gradients, inputs), x))| {
+                let pass = self.pass(x, sample, noise);
+                work.forward(&self.model, &pass, x);
+                // Backward passes may overwrite what forward kept.
+                let saved = work.saved.clone();
+                let rows = gradients.chunks_exact_mut(each).zip(inputs.chunks_exact_mut(input));
+                for (number, (gradient, dx)) in rows.enumerate() {
+                    work.dy.fill(0.0);
+                    direction(sample, number, &mut work.dy);
+                    work.saved.copy_from_slice(&saved);
+                    work.backward(&self.model, &pass, x, Some(dx), gradient);
+                    self.model.finish_gradient(gradient);
+                }
+            },
+        );
+        pulled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Activation, Chain, Dropout, Learner, Linear, Noise, Plan};
+
+    /// Summed with weights, they are the gradient of the same weights as one pass gives it.
+    #[test]
+    fn together_they_are_the_gradient() {
+        let model = Chain::new()
+            .then("first", Linear::new(1, 3, 5).then(Activation::Silu))
+            .then("drop", Dropout::new(0.3, 5, 9))
+            .then("second", Linear::new(1, 5, 2));
+        let mut learner = Learner::new(model, 3, Plan { chunk: 2, lanes: 2 });
+        let x: Vec<f32> = (0..15).map(|i| (i as f32 * 0.37).sin()).collect();
+        let noise = Some(Noise { seed: 4, step: 7, first_sample: 0 });
+        let weight = |sample: usize, output: usize| 0.5 + sample as f32 - 0.8 * output as f32;
+        let dy: Vec<f32> = (0..10).map(|i| weight(i / 2, i % 2)).collect();
+        let (mut y, mut dx) = (vec![0.0; 10], vec![0.0; 15]);
+        learner.forward(&x, &mut y, noise);
+        learner.backward(&x, &dy, Some(&mut dx), noise);
+        let pulled = learner.pull_back(&x, noise, 2, |_, number, dy| dy[number] = 1.0);
+        let mut sum = vec![0.0; learner.parameters().len()];
+        let mut dx_sum = [0.0; 15];
+        for (i, (row, dx)) in
+            pulled.parameters.chunks(sum.len()).zip(pulled.inputs.chunks(3)).enumerate()
+        {
+            let weight = weight(i / 2, i % 2);
+            sum.iter_mut().zip(row).for_each(|(sum, g)| *sum += weight * g);
+            let own = &mut dx_sum[i / 2 * 3..][..3];
+            own.iter_mut().zip(dx).for_each(|(sum, g)| *sum += weight * g);
+        }
+        // Sums of ten numbers of about 1, in another order.
+        for (found, expected) in sum.iter().zip(learner.gradient()).chain(dx_sum.iter().zip(&dx)) {
+            assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+        }
+    }
+}
