@@ -5,6 +5,7 @@ SUMO_VENV := .venv-sumo
 PEERS_VENV := .venv-peers
 TORCH_VENV := .venv-torch
 SEALED_VENV := .venv-sealed
+PYTHON_VENV := .venv-python
 FUZZ_SECONDS ?= 60
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
 TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
@@ -13,9 +14,9 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: test fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed tables clean-venvs
+.PHONY: test wheel wheel-build fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed tables clean-venvs
 
-test: fmt lengths clippy unit doc licences readme fuzz-fixed
+test: fmt lengths clippy unit doc licences readme wheel fuzz-fixed
 	@echo "make test: all checks passed"
 
 fmt:
@@ -41,6 +42,22 @@ readme: sumo
 	python3 scripts/check_readme.py
 	python3 scripts/check_tutorials.py
 	python3 scripts/readme_tables.py
+
+# The wheel for Python, in release since its parts are built for `readme` anyway; installed into a virtual
+# environment of its own and tested there, the notebooks too.
+WHEELS := target/wheels
+wheel: wheel-build sumo
+	$(PYTHON_VENV)/bin/python -m pytest --quiet python/tests
+
+wheel-build: $(PYTHON_VENV)/installed
+	rm -f $(WHEELS)/*.whl
+	$(PYTHON_VENV)/bin/maturin build --quiet --locked $(WHEEL_PROFILE) -m python/Cargo.toml --out $(WHEELS)
+	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
+WHEEL_PROFILE ?= --release
+$(PYTHON_VENV)/installed: scripts/python.txt
+	python3 -m venv $(PYTHON_VENV)
+	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/python.txt
+	touch $@
 
 # The same inputs each time.
 fuzz-fixed:
@@ -107,4 +124,4 @@ $(SEALED_VENV)/installed: scripts/sealed.txt
 	touch $@
 
 clean-venvs:
-	rm -rf $(SUMO_VENV) $(PEERS_VENV) $(TORCH_VENV) $(SEALED_VENV)
+	rm -rf $(SUMO_VENV) $(PEERS_VENV) $(TORCH_VENV) $(SEALED_VENV) $(PYTHON_VENV)

@@ -37,6 +37,12 @@ pub enum ModelError {
         /// The guest.
         guest: String,
     },
+    /// A sub-model that a guest brings along.
+    #[error("guest `{guest}`: found a sub-model of its own, expected one that can be built here")]
+    Own {
+        /// The guest.
+        guest: String,
+    },
     /// A guest without features.
     #[error("guest `{guest}`: found no features, expected at least one number for each link")]
     NoChannels {

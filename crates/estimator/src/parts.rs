@@ -6,6 +6,7 @@
 //! | `stgcn` | the paper's spatio-temporal graph convolution |
 //! | `mlp` | two hidden layers: the same for all links, or over the whole network |
 //! | `linear` | a linear map: of each link's own, or over the whole network |
+//! | `own`, `own-by-step` | what the guest brings along, with its features by link or by step |
 //!
 //! A guest gives some numbers for each link, or some for the whole network ([`Crossing`]).
 
@@ -39,13 +40,17 @@ pub enum SubModelKind {
     Mlp,
     /// A linear map.
     Linear,
+    /// The guest's own, which nobody else can build.
+    Own,
+    /// The same, with its features by step.
+    OwnByStep,
 }
 
 impl SubModelKind {
     /// How it wants its features.
     pub fn arrangement(self) -> Arrangement {
         match self {
-            SubModelKind::Stgcn => Arrangement::ByStep,
+            SubModelKind::Stgcn | SubModelKind::OwnByStep => Arrangement::ByStep,
             _ => Arrangement::ByLink,
         }
     }
@@ -117,6 +122,9 @@ impl GuestShape {
         let nodes = network.links().len();
         let sizes = &self.sizes;
         Ok(match (self.sub_model, self.crossing) {
+            (SubModelKind::Own | SubModelKind::OwnByStep, _) => {
+                return Err(ModelError::Own { guest: self.name.clone() });
+            }
             (SubModelKind::Stgcn, crossing) => {
                 let embedding = crossing.len(nodes);
                 let shape = StgcnShape { embedding, ..StgcnShape::paper(self.channels) };

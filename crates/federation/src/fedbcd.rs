@@ -18,6 +18,7 @@ mod apart;
 mod guest;
 mod host;
 mod loss;
+mod own;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use crate::plan::{LocalUpdates, Numbers, Plan};
 pub use guest::FedGuest;
 pub use host::FedHost;
 pub use loss::{HELD_OUT, HostLoss, Sources, entries};
+pub use own::{OwnGuest, OwnSubModel};
 
 /// The samples of one party.
 pub trait Windows: Send {

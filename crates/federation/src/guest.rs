@@ -278,6 +278,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.running.as_ref().map(|running| &running.model)
     }
 
+    /// The same, to be changed.
+    pub fn model_mut(&mut self) -> Option<&mut M> {
+        self.running.as_mut().map(|running| &mut running.model)
+    }
+
     /// The same, to be taken apart.
     pub fn into_model(self) -> Option<M> {
         self.running.map(|running| running.model)

@@ -287,6 +287,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
         out
     }
 
+    /// What it does without a guest.
+    pub fn absent(&self) -> Absent {
+        self.settings.absent
+    }
+
     /// How it ended, if it has.
     pub fn ended(&self) -> Option<HostEnd<'_>> {
         match &self.stage {

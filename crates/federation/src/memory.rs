@@ -9,8 +9,9 @@ use std::time::{Duration, SystemTime};
 use thiserror::Error;
 
 use crate::guest::{Guest, GuestEnd};
-use crate::host::{Event, Host, HostEnd};
+use crate::host::{Absent, Event, Host, HostEnd};
 use crate::ledger::Released;
+use crate::message::parts::Text;
 use crate::message::{ToGuest, ToHost};
 use crate::model::{GuestModel, HostModel};
 use crate::party::{Now, PartyId};
@@ -41,11 +42,24 @@ enum Sent {
     ToGuest(PartyId, Released<ToGuest>),
 }
 
-/// Runs host and guests until the host has finished.
+/// Runs host and guests until the host has finished. A guest that stops ends the run, unless the host does
+/// without absent guests.
 pub fn run<H: HostModel, G: GuestModel, S: Store, T: Store>(
     host: &mut Host<H, S>,
     guests: &mut BTreeMap<PartyId, Guest<G, T>>,
     mut watch: impl FnMut(&Event),
+) -> Result<Summary, MemoryError> {
+    run_until(host, guests, |event| {
+        watch(event);
+        None
+    })
+}
+
+/// The same; the host stops as soon as it is given a reason to.
+pub fn run_until<H: HostModel, G: GuestModel, S: Store, T: Store>(
+    host: &mut Host<H, S>,
+    guests: &mut BTreeMap<PartyId, Guest<G, T>>,
+    mut watch: impl FnMut(&Event) -> Option<Text>,
 ) -> Result<Summary, MemoryError> {
     let mut monotonic = Duration::ZERO;
     let mut queue: VecDeque<Sent> = VecDeque::new();
@@ -73,7 +87,12 @@ pub fn run<H: HostModel, G: GuestModel, S: Store, T: Store>(
                 monotonic += PAUSE;
             }
         }
-        host.take_events().iter().for_each(&mut watch);
+        for event in host.take_events() {
+            if let Some(reason) = watch(&event) {
+                let out = host.stop(now, reason);
+                queue.extend(out.into_iter().map(|(to, message)| Sent::ToGuest(to, message)));
+            }
+        }
         if let Some(end) = ended(host, guests) {
             return end;
         }
@@ -84,7 +103,7 @@ fn ended<H: HostModel, G: GuestModel, S: Store, T: Store>(
     host: &Host<H, S>,
     guests: &BTreeMap<PartyId, Guest<G, T>>,
 ) -> Option<Result<Summary, MemoryError>> {
-    for (party, guest) in guests {
+    for (party, guest) in guests.iter().filter(|_| host.absent() != Absent::Skip) {
         if let Some(GuestEnd::Stopped(error)) = guest.ended() {
             let (party, reason) = (party.clone(), error.to_string());
             return Some(Err(MemoryError::Guest { party, reason }));

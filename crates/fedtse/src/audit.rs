@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use serde_json::Value;
 
 mod attacks;
 mod ledger;
@@ -26,5 +27,13 @@ pub fn run(arguments: &AuditArguments, json: bool) -> Result<()> {
     match &arguments.what {
         What::Ledger(arguments) => ledger::run(arguments, json),
         What::Attacks(arguments) => attacks::run(arguments, json),
+    }
+}
+
+/// The report of an audit, for machines.
+pub fn make(arguments: &AuditArguments) -> Result<Value> {
+    match &arguments.what {
+        What::Ledger(arguments) => ledger::make(arguments),
+        What::Attacks(arguments) => Ok(serde_json::to_value(attacks::make(arguments)?)?),
     }
 }

@@ -25,6 +25,16 @@ use parties::Parties;
     after_help = "Example:\n  fedtse estimate --model model --data data/corridor --out estimates.parquet"
 )]
 pub struct EstimateArguments {
+    #[command(flatten)]
+    request: EstimateRequest,
+    /// Where to write: a .parquet or .csv file
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// By what to estimate from which data.
+#[derive(Args)]
+pub struct EstimateRequest {
     /// The model's folder, as `fedtse train --out` wrote it
     #[arg(long, required_unless_present = "party")]
     model: Option<PathBuf>,
@@ -35,9 +45,6 @@ pub struct EstimateArguments {
     /// The dataset, with features of the same fleet
     #[arg(long)]
     data: PathBuf,
-    /// Where to write: a .parquet or .csv file
-    #[arg(long)]
-    out: PathBuf,
     /// Add intervals that hold the truth in so many percent of cases: 50, 80, 90 or 95; of a model
     /// that was trained with ground truth
     #[arg(long, value_name = "PERCENT", conflicts_with = "party")]
@@ -57,15 +64,26 @@ const COLUMNS: [(&str, Kind); 8] = [
 /// Columns of a table without intervals.
 const PLAIN: usize = 4;
 
-/// Estimates of all links, window after window, with their intervals if asked for.
-struct Estimated<'a> {
-    network: &'a Network,
-    windows: &'a [Step],
-    states: Vec<LinkState>,
-    intervals: Option<Vec<LinkInterval>>,
+/// Estimates of all links, window after window.
+pub struct Estimated {
+    loops: LoopData,
+    /// Of each link of each window.
+    pub states: Vec<LinkState>,
+    /// The same, if asked for.
+    pub intervals: Option<Vec<LinkInterval>>,
 }
 
-impl Estimated<'_> {
+impl Estimated {
+    /// The network.
+    pub fn network(&self) -> &Network {
+        self.loops.timeline().network()
+    }
+
+    /// The windows, by their last steps.
+    pub fn windows(&self) -> &[Step] {
+        self.loops.timeline().windows()
+    }
+
     fn columns(&self) -> &'static [(&'static str, Kind)] {
         if self.intervals.is_some() { &COLUMNS } else { &COLUMNS[..PLAIN] }
     }
@@ -77,30 +95,35 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
         Some("csv") => write_csv,
         _ => bail!("--out: found {}, expected .parquet or .csv", arguments.out.display()),
     };
-    let loops = LoopData::open(&arguments.data)?;
+    let estimated = make(&arguments.request)?;
+    write(&arguments.out, &estimated)?;
+    let (steps, links) = (estimated.windows().len(), estimated.network().links().len());
+    if json {
+        println!("{}", json!({ "steps": steps, "links": links, "out": &arguments.out }));
+    } else {
+        println!("{}: {steps} steps of {links} links", arguments.out.display());
+    }
+    Ok(())
+}
+
+/// Estimates all links, in every window that there is.
+pub fn make(request: &EstimateRequest) -> Result<Estimated> {
+    let loops = LoopData::open(&request.data)?;
     let (network, windows) = (loops.timeline().network(), loops.timeline().windows());
     ensure!(
         !windows.is_empty(),
         "{}: found no windows of {WINDOW} steps, expected at least one",
-        arguments.data.display()
+        request.data.display()
     );
-    let states = match &arguments.model {
-        Some(model) => by_model(model, &arguments.data, &loops)?,
-        None => Parties::read(&arguments.party, &arguments.data, &loops)?.estimate(windows)?,
+    let states = match &request.model {
+        Some(model) => by_model(model, &request.data, &loops)?,
+        None => Parties::read(&request.party, &request.data, &loops)?.estimate(windows)?,
     };
-    let intervals = match (arguments.interval, &arguments.model) {
+    let intervals = match (request.interval, &request.model) {
         (Some(percent), Some(model)) => Some(intervals(model, network, &states, percent)?),
         _ => None,
     };
-    write(&arguments.out, &Estimated { network, windows, states, intervals })?;
-    let links = network.links().len();
-    if json {
-        let out = &arguments.out;
-        println!("{}", json!({ "steps": windows.len(), "links": links, "out": out }));
-    } else {
-        println!("{}: {} steps of {links} links", arguments.out.display(), windows.len());
-    }
-    Ok(())
+    Ok(Estimated { loops, states, intervals })
 }
 
 fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkState>> {
@@ -132,16 +155,16 @@ fn borders(interval: &LinkInterval) -> [f64; 4] {
     [density_low, density_high, flow_low, flow_high]
 }
 
-fn write_parquet(path: &Path, estimated: &Estimated<'_>) -> Result<()> {
+fn write_parquet(path: &Path, estimated: &Estimated) -> Result<()> {
     const STEPS_AT_ONCE: usize = 4096;
-    let links = estimated.network.links().len();
+    let links = estimated.network().links().len();
     let mut table = TableWriter::create(path, estimated.columns())?;
-    for (block, windows) in estimated.windows.chunks(STEPS_AT_ONCE).enumerate() {
+    for (block, windows) in estimated.windows().chunks(STEPS_AT_ONCE).enumerate() {
         let first = block * STEPS_AT_ONCE * links;
         let rows = first..first + windows.len() * links;
         let states = &estimated.states[rows.clone()];
         let steps = windows.iter().flat_map(|step| std::iter::repeat_n(step.0, links)).collect();
-        let names = estimated.network.links().iter().map(|link| link.name.clone());
+        let names = estimated.network().links().iter().map(|link| link.name.clone());
         let mut columns = vec![
             Column::I64(steps),
             Column::Text(names.cycle().take(states.len()).collect()),
@@ -159,13 +182,13 @@ fn write_parquet(path: &Path, estimated: &Estimated<'_>) -> Result<()> {
     Ok(table.finish()?)
 }
 
-fn write_csv(path: &Path, estimated: &Estimated<'_>) -> Result<()> {
+fn write_csv(path: &Path, estimated: &Estimated) -> Result<()> {
     let named = || format!("{}", path.display());
     let mut table = csv::Writer::from_path(path).with_context(named)?;
     table.write_record(estimated.columns().iter().map(|(name, _)| *name)).with_context(named)?;
-    let links = estimated.network.links();
+    let links = estimated.network().links();
     for (at, state) in estimated.states.iter().enumerate() {
-        let (step, link) = (estimated.windows[at / links.len()], &links[at % links.len()]);
+        let (step, link) = (estimated.windows()[at / links.len()], &links[at % links.len()]);
         let mut row = vec![step.0.to_string(), link.name.clone()];
         let mut numbers = vec![state.density.get(), state.flow.get()];
         if let Some(intervals) = &estimated.intervals {

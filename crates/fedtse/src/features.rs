@@ -8,6 +8,7 @@ use sensing::{
     Concentration, Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets,
     ScaleUpErrors, Trait, make_features, scale_up_errors,
 };
+use serde::Serialize;
 use serde_json::json;
 use traffic::{Network, Seconds, StepClock};
 
@@ -23,6 +24,13 @@ use crate::progress;
 pub struct FeaturesArguments {
     /// The dataset
     folder: PathBuf,
+    #[command(flatten)]
+    options: FeatureOptions,
+}
+
+/// What one may choose of features.
+#[derive(Args)]
+pub struct FeatureOptions {
     /// Penetration rates in percent, one nested fleet for each
     #[arg(long, value_delimiter = ',', default_values_t = [20.0, 40.0, 60.0, 80.0])]
     rates: Vec<f64>,
@@ -80,42 +88,64 @@ impl From<By> for Trait {
     }
 }
 
-pub fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
-    let dataset = Dataset::open(&arguments.folder)?;
-    let fractions = |percents: &[f64]| percents.iter().map(|p| p / 100.0).collect::<Vec<_>>();
-    let fleets = if arguments.guests.is_empty() {
-        Fleets::nested(&fractions(&arguments.rates), arguments.seed)?
-            .divided(&arguments.providers)?
-    } else {
-        Fleets::partition(&fractions(&arguments.guests), arguments.seed)?
-    };
-    let fleets = match arguments.concentrate {
-        Some(by) => {
-            let strength = arguments.strength;
-            fleets.concentrated(Concentration { by: by.into(), strength })?
+impl FeatureOptions {
+    /// The plan, and the time before which everything is left out.
+    pub fn plan(&self) -> Result<(FeaturePlan, Seconds)> {
+        let fractions = |percents: &[f64]| percents.iter().map(|p| p / 100.0).collect::<Vec<_>>();
+        let fleets = if self.guests.is_empty() {
+            Fleets::nested(&fractions(&self.rates), self.seed)?.divided(&self.providers)?
+        } else {
+            Fleets::partition(&fractions(&self.guests), self.seed)?
+        };
+        let fleets = match self.concentrate {
+            Some(by) => {
+                let strength = self.strength;
+                fleets.concentrated(Concentration { by: by.into(), strength })?
+            }
+            None => fleets,
+        };
+        if self.from.is_nan() {
+            bail!("--from: found NaN, expected a number of seconds");
         }
-        None => fleets,
-    };
-    if arguments.from.is_nan() {
-        bail!("--from: found NaN, expected a number of seconds");
+        let plan = FeaturePlan {
+            clock: StepClock { length: Seconds::new(self.step) },
+            cells: self.cells,
+            sub_steps: self.sub_steps,
+            patience: Seconds::new(self.patience),
+            fleets,
+        };
+        Ok((plan, Seconds::new(self.from)))
     }
-    let plan = FeaturePlan {
-        clock: StepClock { length: Seconds::new(arguments.step) },
-        cells: arguments.cells,
-        sub_steps: arguments.sub_steps,
-        patience: Seconds::new(arguments.patience),
-        fleets,
-    };
-    let manifest = make(&dataset, plan, Seconds::new(arguments.from))?;
-    let stored = Features::open(&arguments.folder, dataset.network())?;
-    let errors = scale_up(&stored, dataset.network(), &stored.all()?)?;
+}
+
+/// What was made of a dataset.
+#[derive(Serialize)]
+pub struct Featured {
+    /// The features' manifest.
+    pub features: FeaturesManifest,
+    /// Errors of scale-up for every fleet.
+    pub scale_up: Vec<ScaleUpErrors>,
+}
+
+pub fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
+    let made = make_stored(&arguments.folder, &arguments.options)?;
     if json {
-        println!("{}", json!({ "features": manifest, "scale_up": errors }));
+        println!("{}", json!(made));
     } else {
-        print_summary(&arguments.folder, &manifest);
-        print_scale_up(&errors);
+        print_summary(&arguments.folder, &made.features);
+        print_scale_up(&made.scale_up);
     }
     Ok(())
+}
+
+/// Makes the features of a dataset and stores them in its folder.
+pub fn make_stored(folder: &Path, options: &FeatureOptions) -> Result<Featured> {
+    let dataset = Dataset::open(folder)?;
+    let (plan, from) = options.plan()?;
+    let features = make(&dataset, plan, from)?;
+    let stored = Features::open(folder, dataset.network())?;
+    let scale_up = scale_up(&stored, dataset.network(), &stored.all()?)?;
+    Ok(Featured { features, scale_up })
 }
 
 /// Makes features with a progress bar.
@@ -125,6 +155,7 @@ pub fn make(dataset: &Dataset, plan: FeaturePlan, from: Seconds) -> Result<Featu
         if done % 4096 < 256 {
             bar.set_position(done);
         }
+        progress::go_on().is_ok()
     })?;
     bar.finish_and_clear();
     Ok(manifest)

@@ -22,9 +22,21 @@ mod simulate;
 mod subject;
 mod train;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::{Parser, Subcommand};
+
+pub use audit::{AuditArguments, make as audit};
+pub use estimate::{EstimateRequest, Estimated, make as estimate};
+pub use features::{FeatureOptions, Featured, make_stored as features};
+pub use party::guest::join;
+pub use party::{Brought, MakeOwn, Own};
+pub use progress::{Counting, Progress, Stopped, Watched};
+pub use reproduce::{ReproduceArguments, make as reproduce};
+pub use simulate::{SimulateArguments, Simulated, make as simulate};
+pub use train::{Row as TrainedRow, TrainArguments, make as train};
 
 /// Cities and fleets estimate the traffic on every street together, without showing each other
 /// their data.
@@ -60,11 +72,26 @@ enum Command {
     Audit(audit::AuditArguments),
 }
 
+/// What a command can be asked for, from options as on the command line: the same names, defaults and limits.
+///
+/// # Errors
+/// With the words of the command line.
+pub fn options<A: clap::Args>(options: &[OsString]) -> Result<A, clap::Error> {
+    let command = A::augment_args(clap::Command::new("fedtse").no_binary_name(true));
+    A::from_arg_matches(&command.try_get_matches_from(options)?)
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn run() -> ExitCode {
+    run_with(std::env::args_os())
+}
+
+/// Runs a command line, beginning with the program's name.
+#[must_use]
+pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     end_quietly_with_the_reader();
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(words);
     let json = arguments.json;
     let result = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments, json),

@@ -1,6 +1,7 @@
 //! Parties as processes of their own: `fedtse host` and `fedtse guest`; and all of them in one
 //! process, with the same configurations: `fedtse rehearse`.
 
+mod any_guest;
 mod arguments;
 mod config;
 mod endpoints;
@@ -28,6 +29,8 @@ use federation::{PartyId, Round};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
+
+pub use any_guest::{Brought, GuestOf, MakeOwn, Own};
 
 use crate::subject::hexadecimal;
 
@@ -58,10 +61,13 @@ fn own_name(card: &Card) -> Result<PartyId> {
 
 /// A short text that tells weights apart: two parties' weights are the same if these are.
 fn digest(weights: &[f32]) -> String {
+    let bytes: Vec<u8> = weights.iter().flat_map(|weight| weight.to_le_bytes()).collect();
+    digest_bytes(&bytes)
+}
+
+fn digest_bytes(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    let mut hash = Sha256::new();
-    weights.iter().for_each(|weight| hash.update(weight.to_le_bytes()));
-    hexadecimal(&hash.finalize()[..8])
+    hexadecimal(&Sha256::digest(bytes)[..8])
 }
 
 /// The thread that reads and writes the network; the models have the others.

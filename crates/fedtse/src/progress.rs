@@ -1,13 +1,108 @@
-//! Progress on a terminal, and silence in a pipe.
+//! Progress: on a terminal for people, to a front end that watches, and silence in a pipe.
 
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use thiserror::Error;
+
+thread_local! {
+    static WATCHED: RefCell<Option<Arc<Watched>>> = const { RefCell::new(None) };
+}
+
+/// Work on one thread that another one watches and may stop, instead of a terminal.
+#[derive(Default)]
+pub struct Watched {
+    bar: Mutex<Option<ProgressBar>>,
+    stop: AtomicBool,
+}
+
+/// How far watched work has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub what: String,
+    /// How much of it.
+    pub done: u64,
+    /// Of how much; none where nobody knows.
+    pub total: Option<u64>,
+}
+
+/// Watched work was told to stop.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("stopped before the end")]
+pub struct Stopped;
+
+impl Watched {
+    /// Does something on this thread, watched.
+    pub fn work<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        let before = WATCHED.replace(Some(Arc::clone(self)));
+        let done = work();
+        WATCHED.set(before);
+        done
+    }
+
+    /// How far it has come; none before it has begun to count.
+    pub fn progress(&self) -> Option<Progress> {
+        let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some(Progress { what: bar.message(), done: bar.position(), total: bar.length() })
+    }
+
+    /// The work stops where it next looks.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn show(&self, bar: &ProgressBar) {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+    }
+}
+
+/// Who watches the work on this thread.
+pub fn watched() -> Option<Arc<Watched>> {
+    WATCHED.with_borrow(Option::clone)
+}
+
+/// Whether the work on this thread is to go on.
+pub fn go_on() -> Result<(), Stopped> {
+    let stopped = watched().is_some_and(|watched| watched.stop.load(Ordering::Relaxed));
+    if stopped { Err(Stopped) } else { Ok(()) }
+}
+
+/// Does something on this thread for work that is watched on another.
+pub fn watched_by<T>(watched: Option<&Arc<Watched>>, work: impl FnOnce() -> T) -> T {
+    match watched {
+        Some(watched) => watched.work(work),
+        None => work(),
+    }
+}
+
+/// Work of known length, as a front end counts it.
+pub struct Counting(ProgressBar);
+
+impl Counting {
+    /// Begins to count.
+    pub fn begin(what: &'static str, length: u64) -> Self {
+        Self(bar(what, length))
+    }
+
+    /// So much is done; whether to go on.
+    pub fn at(&self, done: u64) -> bool {
+        self.0.set_position(done);
+        go_on().is_ok()
+    }
+}
 
 /// A bar for work of known length; drawn on the standard error, and only if that is a terminal.
 pub fn bar(what: &'static str, length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length).with_message(what);
     bar.set_style(style("{msg:<22} {wide_bar} {percent:>3} %  {eta} left"));
+    if let Some(watched) = watched() {
+        watched.show(&bar);
+    }
     bar
 }
 
@@ -22,7 +117,10 @@ pub fn named(what: &'static str, length: u64) -> ProgressBar {
 pub fn spinner(what: &'static str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.set_style(style("{spinner} {msg:<22} {human_pos}  {elapsed}"));
-    spinner.enable_steady_tick(Duration::from_millis(120));
+    match watched() {
+        Some(watched) => watched.show(&spinner),
+        None => spinner.enable_steady_tick(Duration::from_millis(120)),
+    }
     spinner
 }
 
@@ -34,4 +132,28 @@ pub fn after_epoch(bar: &ProgressBar, number: usize, train: f64, validation: f64
 
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_watches_sees_how_far_it_is_and_can_stop_it() {
+        let watched = Arc::new(Watched::default());
+        assert_eq!(watched.progress(), None);
+        let stopped = watched.work(|| {
+            let bar = bar("counting", 3);
+            bar.set_position(2);
+            assert_eq!(go_on(), Ok(()));
+            let shown = watched.progress();
+            let expected = Progress { what: "counting".into(), done: 2, total: Some(3) };
+            assert_eq!(shown, Some(expected));
+            watched.stop();
+            go_on()
+        });
+        assert_eq!(stopped, Err(Stopped));
+        // Other work is none of its business.
+        assert_eq!(go_on(), Ok(()));
+    }
 }

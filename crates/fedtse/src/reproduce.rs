@@ -65,7 +65,7 @@ pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
 }
 
 /// Makes one result and its files; returns it as Markdown and as JSON.
-fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
+pub fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
     let (plan, range) = (arguments.plan()?, arguments.range()?);
     let settings = arguments.settings();
     let program = Program::this()?;

@@ -72,16 +72,9 @@ pub enum World {
 }
 
 pub fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
-    check_times(arguments.minutes, arguments.warm_up)?;
-    let network = network::load(arguments.network.as_deref())?;
-    let demand = demand(arguments, &network)?;
-    let begun = Instant::now();
-    let outcome = simulate(arguments, &network, &demand)?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let manifest = &outcome.manifest;
+    let Simulated { dataset: manifest, seconds, world } = &make(arguments, None)?;
     if json {
-        let value = json!({ "dataset": manifest, "seconds": seconds, "world": outcome.world });
-        println!("{value}");
+        println!("{}", json!({ "dataset": manifest, "seconds": seconds, "world": world }));
         return Ok(());
     }
     println!(
@@ -92,7 +85,7 @@ pub fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
         arguments.minutes - arguments.warm_up,
         arguments.minutes * 60.0 / seconds
     );
-    if let Value::Object(fields) = &outcome.world {
+    if let Value::Object(fields) = world {
         // Zeros are shown too: that nobody was teleported is worth knowing.
         let fields = fields.iter().map(|(key, value)| format!("{} {value}", key.replace('_', " ")));
         println!("{}", fields.collect::<Vec<_>>().join(", "));
@@ -115,9 +108,33 @@ fn check_times(minutes: f64, warm_up: f64) -> Result<()> {
     Ok(())
 }
 
+/// What was simulated.
+#[derive(Serialize)]
+pub struct Simulated {
+    /// The dataset's manifest.
+    pub dataset: DatasetManifest,
+    /// How long it took.
+    pub seconds: f64,
+    /// What the world says of itself: counts of vehicles and of oddities.
+    pub world: Value,
+}
+
+/// Simulates traffic and stores it; on a network that was read before, if one is given.
+pub fn make(arguments: &SimulateArguments, given: Option<&Network>) -> Result<Simulated> {
+    check_times(arguments.minutes, arguments.warm_up)?;
+    let network = match given {
+        Some(network) => network,
+        None => &network::load(arguments.network.as_deref())?,
+    };
+    let demand = demand(arguments, network)?;
+    let begun = Instant::now();
+    let outcome = simulate(arguments, network, &demand)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(Simulated { dataset: outcome.manifest, seconds, world: outcome.world })
+}
+
 struct Outcome {
     manifest: DatasetManifest,
-    /// What the world says of itself: counts of vehicles and of oddities.
     world: Value,
 }
 
@@ -265,6 +282,7 @@ where
             writer.moment(time, &samples)?;
         }
         if time.get() % 60.0 == 0.0 {
+            progress::go_on()?;
             bar.set_position(time.get() as u64);
         }
     }

@@ -1,15 +1,17 @@
 //! `fedtse train`: fits an estimator and scores it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Error, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{Architecture, Coverage, Score, Study, TargetKind, score};
+use estimator::{Architecture, Coverage, Epoch, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::party::Brought;
 use crate::progress;
 
 mod absence;
@@ -127,8 +129,9 @@ enum Part {
     Test,
 }
 
+/// How one fit went.
 #[derive(Serialize)]
-struct Row {
+pub struct Row {
     method: Method,
     #[serde(skip_serializing_if = "Option::is_none")]
     architecture: Option<Architecture>,
@@ -144,6 +147,12 @@ struct Row {
     rounds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    /// Of the federated ones: guests that did not come to the end, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    left: BTreeMap<String, String>,
+    /// Of a federation to which guests bring sub-models: each epoch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    history: Vec<Epoch>,
     /// Of a model that is kept: how often its intervals hold the truth.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     intervals: Vec<Coverage>,
@@ -165,6 +174,17 @@ impl TrainArguments {
 }
 
 pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
+    let rows = make(arguments, &Brought::default())?;
+    if json {
+        println!("{}", json!(rows));
+    } else {
+        print(&rows, arguments.part);
+    }
+    Ok(())
+}
+
+/// Fits for each rate and target, with what guests bring along.
+pub fn make(arguments: &TrainArguments, brought: &Brought) -> Result<Vec<Row>> {
     let targets = arguments.targets()?;
     if let Some(out) = &arguments.out {
         ensure!(
@@ -190,18 +210,19 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
         }
         let study = study?;
         for &target in &targets {
-            rows.push(fit(arguments, &study, rate, target)?);
+            rows.push(fit(arguments, brought, &study, rate, target)?);
         }
     }
-    if json {
-        println!("{}", json!(rows));
-    } else {
-        print(&rows, arguments.part);
-    }
-    Ok(())
+    Ok(rows)
 }
 
-fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind) -> Result<Row> {
+fn fit(
+    arguments: &TrainArguments,
+    brought: &Brought,
+    study: &Study,
+    rate: f64,
+    target: TargetKind,
+) -> Result<Row> {
     let windows = match arguments.part {
         Part::Validation => &study.split().validation,
         Part::Test => &study.split().test,
@@ -212,17 +233,24 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         None => ProgressBar::hidden(),
     };
     let begun = Instant::now();
-    let fitted = task.fit(study, windows, Watch::default(), arguments.out.as_deref(), &bar)?;
+    let keep = (Watch::default(), arguments.out.as_deref());
+    let fitted = task.fit_with(study, windows, keep, brought, &bar)?;
     let score = score(study, target, windows, &fitted.estimates);
     let architecture = task.method.is_neural().then_some(task.architecture);
     let intervals = match &arguments.out {
-        Some(folder) => intervals::keep(folder, study, target, windows, &fitted.estimates)?,
-        None => Vec::new(),
+        Some(folder) if brought.guests.is_empty() => {
+            intervals::keep(folder, study, target, windows, &fitted.estimates)?
+        }
+        _ => Vec::new(),
     };
-    if let Some(folder) = &arguments.out {
+    if let Some(folder) = arguments.out.as_ref().filter(|_| brought.guests.is_empty()) {
         kept_run::keep(folder, &task, (study, rate), windows, &fitted, begun.elapsed())?;
     }
-    let training = fitted.training;
+    let mut training = fitted.training;
+    let left = training.as_mut().map(|training| std::mem::take(&mut training.left));
+    let left = left.unwrap_or_default();
+    let history = training.as_ref().filter(|_| !brought.guests.is_empty());
+    let history = history.map_or_else(Vec::new, |training| training.history.clone());
     Ok(Row {
         method: task.method,
         architecture,
@@ -233,6 +261,8 @@ fn fit(arguments: &TrainArguments, study: &Study, rate: f64, target: TargetKind)
         best_epoch: training.as_ref().and_then(|training| training.best_epoch),
         rounds: training.as_ref().and_then(|training| training.rounds),
         bytes: training.as_ref().and_then(|training| training.bytes),
+        left,
+        history,
         intervals,
     })
 }

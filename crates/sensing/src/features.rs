@@ -122,6 +122,12 @@ pub enum FeaturesError {
         /// The names there are.
         expected: String,
     },
+    /// Whoever watches said so.
+    #[error("{}: features: stopped before the end", path.display())]
+    Stopped {
+        /// The dataset.
+        path: PathBuf,
+    },
     /// A table does not fit its manifest.
     #[error("{}: {problem}", path.display())]
     Mismatch {
@@ -132,15 +138,33 @@ pub enum FeaturesError {
     },
 }
 
+/// What whoever watches says: to go on, or to stop. Nothing said means to go on.
+pub trait Verdict {
+    /// Whether to go on.
+    fn goes_on(&self) -> bool;
+}
+
+impl Verdict for () {
+    fn goes_on(&self) -> bool {
+        true
+    }
+}
+
+impl Verdict for bool {
+    fn goes_on(&self) -> bool {
+        *self
+    }
+}
+
 /// Feeds a whole dataset to an extractor: what happens live, only faster.
 ///
 /// `from` drops the warm-up. `progress` is told the rows done and the rows in all.
-pub fn extract_dataset(
+pub fn extract_dataset<V: Verdict>(
     dataset: &Dataset,
     plan: FeaturePlan,
     from: Seconds,
     mut on_step: impl FnMut(&StepFeatures),
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) -> V,
 ) -> Result<ExtractReport, FeaturesError> {
     let failed = |source| FeaturesError::Extract { path: dataset.folder().to_owned(), source };
     let step = plan.clock.length;
@@ -184,7 +208,9 @@ pub fn extract_dataset(
         }
         let taken = extractor.positions(time, moment, dataset.vehicles(), &mut on_step);
         taken.map_err(|bad| positions.bad_row(first + bad.at as u64, bad.error.to_string()))?;
-        progress(rows_read, rows);
+        if !progress(rows_read, rows).goes_on() {
+            return Err(FeaturesError::Stopped { path: dataset.folder().to_owned() });
+        }
     }
     // Recordings may end, or lie, after the last vehicle was seen.
     if let Some(recording) = current {
@@ -199,11 +225,11 @@ pub fn extract_dataset(
 
 /// Makes the features of a dataset and stores them in its `features` folder, in place of any
 /// that were there.
-pub fn make_features(
+pub fn make_features<V: Verdict>(
     dataset: &Dataset,
     plan: FeaturePlan,
     from: Seconds,
-    progress: impl FnMut(u64, u64),
+    progress: impl FnMut(u64, u64) -> V,
 ) -> Result<FeaturesManifest, FeaturesError> {
     let sensors = match dataset.loops()? {
         Some(counts) => Some(loops::per_step(dataset, &counts, plan.clock)?),

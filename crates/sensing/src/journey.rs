@@ -116,8 +116,10 @@ pub(crate) fn check_place(
 
 /// Where a vehicle is at a moment: what features need of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Position {
+pub struct Position {
+    /// Who.
     pub vehicle: VehicleId,
+    /// On which link.
     pub link: LinkId,
     /// Metres from the start of the link.
     pub metres: f32,

@@ -5,6 +5,7 @@ mod dataset;
 mod extract;
 mod features;
 mod fleet;
+mod frame;
 mod import;
 mod journey;
 pub mod matching;
@@ -31,11 +32,12 @@ pub use extract::{
 };
 pub use features::{
     FEATURES_FORMAT, FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry,
-    LoopTable, MovementTable, ReportEntry, extract_dataset, make_features,
+    LoopTable, MovementTable, ReportEntry, Verdict, extract_dataset, make_features,
 };
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
+pub use frame::{Frame, FrameError, extract_frame};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
-pub use journey::{Breaks, LastSeen, SampleError, check_sample};
+pub use journey::{Breaks, LastSeen, Position, SampleError, check_sample};
 pub use passages::{PassageCollector, PassagesError, read_passages};
 pub use recordings::{
     HeldSteps, LEAST_RECORDINGS, Recording, RecordingWatch, Split, StepRange, split,

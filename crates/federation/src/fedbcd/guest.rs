@@ -111,20 +111,7 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
     }
 
     fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
-        let entries: usize = self.measured.iter().map(|kind| kind.entries().len()).sum();
-        let mut values = vec![0.0; samples.len() * entries];
-        let mut weights = values.clone();
-        let rows = values.chunks_exact_mut(entries.max(1));
-        let rows = rows.zip(weights.chunks_exact_mut(entries.max(1)));
-        for (&sample, (mut values, mut weights)) in samples.iter().zip(rows) {
-            for kind in &self.measured {
-                let (own, others) = values.split_at_mut(kind.entries().len());
-                let (own_weights, other_weights) = weights.split_at_mut(own.len());
-                kind.write(sample, own, own_weights);
-                (values, weights) = (others, other_weights);
-            }
-        }
-        Measurements::new(entries, values, weights).map_err(failed)
+        measurements(&self.measured, samples)
     }
 
     fn save(&self) -> Result<Vec<u8>, ModelFailure> {
@@ -140,4 +127,25 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         self.pace.exchanges = exchanges;
         Ok(())
     }
+}
+
+/// What is measured of samples, kind after kind.
+pub(super) fn measurements(
+    measured: &[Arc<dyn Measured>],
+    samples: &[Sample],
+) -> Result<Measurements, ModelFailure> {
+    let entries: usize = measured.iter().map(|kind| kind.entries().len()).sum();
+    let mut values = vec![0.0; samples.len() * entries];
+    let mut weights = values.clone();
+    let rows = values.chunks_exact_mut(entries.max(1));
+    let rows = rows.zip(weights.chunks_exact_mut(entries.max(1)));
+    for (&sample, (mut values, mut weights)) in samples.iter().zip(rows) {
+        for kind in measured {
+            let (own, others) = values.split_at_mut(kind.entries().len());
+            let (own_weights, other_weights) = weights.split_at_mut(own.len());
+            kind.write(sample, own, own_weights);
+            (values, weights) = (others, other_weights);
+        }
+    }
+    Measurements::new(entries, values, weights).map_err(failed)
 }

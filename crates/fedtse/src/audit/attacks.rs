@@ -63,6 +63,17 @@ pub struct AttacksArguments {
 }
 
 pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
+    let report = make(arguments)?;
+    if json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        report::print(&report);
+    }
+    Ok(())
+}
+
+/// Runs the attacks.
+pub fn make(arguments: &AttacksArguments) -> Result<Report> {
     let budget = Budget::new(arguments.epsilon, arguments.delta)?;
     let scene = Scene::open(&arguments.data, arguments.rate)?;
     let choices = products::Choices {
@@ -84,7 +95,7 @@ pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
     let trials = arguments.trials as usize;
     let study = &scene.study;
     attacks.push(vehicles::membership(&arguments.data, study, &noise, trials, arguments.seed)?);
-    let report = Report {
+    Ok(Report {
         format: FORMAT,
         data: arguments.data.display().to_string(),
         rate: arguments.rate,
@@ -92,13 +103,7 @@ pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
         epsilon: arguments.epsilon,
         delta: arguments.delta,
         attacks,
-    };
-    if json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        report::print(&report);
-    }
-    Ok(())
+    })
 }
 
 fn percentage(text: &str) -> Result<f64, String> {

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use federation::PartyId;
 use federation::ledger::{Audit, audit_file};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Verify a ledger and sum it up
 ///
@@ -30,6 +30,21 @@ fn party(name: &str) -> Result<PartyId> {
 }
 
 pub fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
+    let audit = verified(arguments)?;
+    if json {
+        println!("{}", report(&audit));
+    } else {
+        print(&audit);
+    }
+    Ok(())
+}
+
+/// The same for machines.
+pub fn make(arguments: &LedgerArguments) -> Result<Value> {
+    Ok(report(&verified(arguments)?))
+}
+
+fn verified(arguments: &LedgerArguments) -> Result<Audit> {
     let audit = audit_file(&arguments.file, &arguments.party)?;
     if let Some(expected) = arguments.head.as_ref().filter(|head| **head != audit.head) {
         return Err(anyhow!(
@@ -38,22 +53,20 @@ pub fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
             audit.head
         ));
     }
-    if json {
-        let tallies = audit.tallies.iter().map(|((to, kind), tally)| {
-            json!({
-                "to": to, "kind": kind, "messages": tally.messages, "bytes": tally.bytes,
-                "numbers": tally.numbers,
-            })
-        });
-        let report = json!({
-            "messages": audit.messages, "bytes": audit.bytes, "rounds": audit.rounds,
-            "torn": audit.torn, "head": audit.head, "tallies": tallies.collect::<Vec<_>>(),
-        });
-        println!("{report}");
-    } else {
-        print(&audit);
-    }
-    Ok(())
+    Ok(audit)
+}
+
+fn report(audit: &Audit) -> Value {
+    let tallies = audit.tallies.iter().map(|((to, kind), tally)| {
+        json!({
+            "to": to, "kind": kind, "messages": tally.messages, "bytes": tally.bytes,
+            "numbers": tally.numbers,
+        })
+    });
+    json!({
+        "messages": audit.messages, "bytes": audit.bytes, "rounds": audit.rounds,
+        "torn": audit.torn, "head": audit.head, "tallies": tallies.collect::<Vec<_>>(),
+    })
 }
 
 fn print(audit: &Audit) {

@@ -1,25 +1,27 @@
 //! `fedtse guest`: takes part in a training over the network.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use estimator::SubModel;
-use federation::grpc::Limits;
 use federation::grpc::dial::dial;
 use federation::grpc::drive::{Clock, run_guest};
+use federation::grpc::{Limits, Traffic};
 use federation::guest::GuestEnd;
+use federation::message::parts::Text;
 use federation::wire::message_limit;
-use federation::{FolderStore, Guest, Ledger, PartyError};
-use serde_json::json;
+use federation::{FolderStore, Guest, Ledger, PartyError, Round, Summary};
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tracing::info;
 
+use super::any_guest::{GuestOf, Own};
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
-use super::guest_part::GuestOf;
-use super::{endpoints, logs, network_threads, print_stopped, stopping};
+use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
+use crate::progress;
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -39,8 +41,57 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    let ended = take_part(&config, &folder, None)?;
+    match &ended.end {
+        End::Stopped(reason) => print_stopped(reason, ended.round, json),
+        End::Finished(_) if json => println!("{}", ended.json()),
+        End::Finished(summary) => {
+            println!("finished after {} rounds", summary.rounds);
+            println!("weights {}", ended.weights);
+        }
+    }
+    Ok(())
+}
+
+/// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
+pub fn join(config: &Path, own: Option<&Own>) -> Result<Value> {
+    let (config, folder) = config::read::<Config>(config)?;
+    // In a process that has logs already they stay as they are.
+    let _ = logs::start(&config.observe);
+    Ok(take_part(&config, &folder, own)?.json())
+}
+
+/// How taking part ended.
+struct Ended {
+    end: End,
+    round: Round,
+    traffic: Arc<Traffic>,
+    /// Tells the weights that were kept.
+    weights: String,
+}
+
+enum End {
+    Finished(Summary),
+    Stopped(Text),
+}
+
+impl Ended {
+    fn json(&self) -> Value {
+        match &self.end {
+            End::Stopped(reason) => json!({"stopped": reason.as_str(), "round": self.round}),
+            End::Finished(summary) => {
+                let bytes = json!({
+                    "sent": self.traffic.sent(), "received": self.traffic.received(),
+                });
+                json!({"finished": summary, "bytes": bytes, "weights": self.weights})
+            }
+        }
+    }
+}
+
+fn take_part(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> {
     let clock = Clock::start();
-    let Prepared { tls, address, part, settings } = config.prepare(&folder)?;
+    let Prepared { tls, address, part, settings } = config.prepare(folder, own)?;
     let widest = settings.width.max(2 * settings.measures.layout.len() as u32);
     let limits = Limits { message: message_limit(widest), ..Limits::default() };
     let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
@@ -53,7 +104,7 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
     let gauges = Arc::new(Gauges::default());
     let (sender, mut arrivals) = mpsc::channel(64);
     let (line, stop) = runtime.block_on(async {
-        let stop = stopping::on_signal().await?;
+        let stop = stopping::asked().await?;
         if let Some(address) = config.observe.http {
             endpoints::open(address, gauges.clone()).await?;
         }
@@ -61,47 +112,47 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
     })?;
     info!(guest = %name, host = %config.host.address, "dialling");
     let traffic = line.traffic();
+    let rounds = progress::watched().map(|_| progress::spinner("rounds"));
     let let_in = run_guest(
         runtime.handle(),
         &clock,
         &mut guest,
         &line,
         &mut arrivals,
-        &stop,
+        &stop.reason,
         |guest, connected| {
             gauges.traffic(&traffic);
             let mut shown = gauges.shown();
             shown.connected.insert(config.host.name.clone(), connected);
             (shown.round, shown.released) = (guest.round().0, guest.ledger().len());
+            if let Some(rounds) = &rounds {
+                rounds.set_position(guest.round().0);
+            }
+            stop.look();
         },
     );
     runtime.block_on(line.close());
     runtime.shutdown_background();
     let_in?;
-    match guest.ended() {
-        Some(GuestEnd::Finished(summary)) => {
-            let model = guest.model().context("the model")?;
-            trained.write(&run, guest.run(), &model.sub_model().save_best())?;
-            let weights = weights(model);
-            let bytes = json!({"sent": traffic.sent(), "received": traffic.received()});
-            if json {
-                println!("{}", json!({"finished": summary, "bytes": bytes, "weights": weights}));
-            } else {
-                println!("finished after {} rounds", summary.rounds);
-                println!("weights {weights}");
-            }
-            Ok(())
-        }
-        Some(GuestEnd::Stopped(PartyError::Stopped { reason })) => {
-            print_stopped(reason, guest.round(), json);
-            Ok(())
-        }
-        Some(GuestEnd::Stopped(error)) => bail!("{error}"),
+    let end = match guest.ended() {
+        Some(GuestEnd::Finished(summary)) => End::Finished(summary.clone()),
+        Some(GuestEnd::Stopped(PartyError::Stopped { reason })) => End::Stopped(reason.clone()),
+        Some(GuestEnd::Stopped(error)) => bail!("guest `{name}` has stopped: {error}"),
         None => bail!("the guest has stopped before its end"),
+    };
+    let (round, id) = (guest.round(), guest.run());
+    let mut weights = String::new();
+    if let (End::Finished(_), Some(model)) = (&end, guest.model_mut()) {
+        weights = model.digest();
+        match model.save_best() {
+            Some(best) => trained.write(&run, id, &best)?,
+            None => model.settle()?,
+        }
     }
+    Ok(Ended { end, round, traffic, weights })
 }
 
 /// Tells the weights that were kept.
 pub fn weights(model: &GuestOf) -> String {
-    super::digest(model.sub_model().best())
+    model.digest()
 }

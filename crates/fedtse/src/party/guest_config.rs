@@ -12,6 +12,7 @@ use federation::{Compression, GuestSettings, Kind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 
+use super::any_guest::Own;
 use super::config::{IdentitySection, Numbers, ObserveSection, PatienceSection};
 use super::guest_part::GuestPart;
 use super::{drawn, own_name, software};
@@ -113,7 +114,7 @@ pub struct Prepared {
 
 impl Config {
     /// Reads identity and data.
-    pub fn prepare(&self, folder: &Path) -> Result<Prepared> {
+    pub fn prepare(&self, folder: &Path, own: Option<&Own>) -> Result<Prepared> {
         let (identity, authority) = self.identity.read(folder)?;
         let party = own_name(identity.card())?;
         let tls = tls::guest_side(identity, &authority)?;
@@ -122,7 +123,8 @@ impl Config {
             .of(PartyId::new(&self.host.name)?);
         let data = folder.join(&self.data.folder);
         let (fleets, measures) = (self.data.fleet.names(), &self.data.measures);
-        let part = GuestPart::read(&data, &fleets, &self.plan(&party), measures)?;
+        let part =
+            GuestPart::read(&data, &fleets, &self.plan(&party, own), measures)?.bringing(own);
         let settings = GuestSettings {
             party,
             host: PartyId::new(&self.host.name)?,
@@ -139,11 +141,13 @@ impl Config {
         Ok(Prepared { tls, address, part, settings })
     }
 
-    fn plan(&self, name: &PartyId) -> GuestPlan {
+    fn plan(&self, name: &PartyId, own: Option<&Own>) -> GuestPlan {
         let model = &self.model;
+        let kind = model.sub_model.unwrap_or(model.arch.sub_model());
+        let crossing = own.and_then(|own| own.crossing).filter(|_| model.numbers.is_none());
         GuestPlan {
-            sub_model: model.sub_model.unwrap_or(model.arch.sub_model()),
-            crossing: Numbers::crossing(model.numbers, model.arch),
+            sub_model: own.map_or(kind, |own| own.kind),
+            crossing: crossing.unwrap_or(Numbers::crossing(model.numbers, model.arch)),
             ..GuestPlan::new(name.as_str(), self.data.features, model.arch)
         }
     }
@@ -166,7 +170,7 @@ mod tests {
         )
         .unwrap();
         let name = PartyId::new("fleet-a").unwrap();
-        assert_eq!(config.plan(&name), short.plan(&name));
+        assert_eq!(config.plan(&name, None), short.plan(&name, None));
         assert_eq!(config.model.compression, short.model.compression);
         assert_eq!(config.data.measures, short.data.measures);
         let timing = |config: &Config| config.patience.timing().unwrap();

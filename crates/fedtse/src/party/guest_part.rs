@@ -12,18 +12,16 @@ use estimator::{
     Seat, Sizes, Timeline, TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts,
     passages_per_step, train_span,
 };
-use federation::fedbcd::{FedGuest, Windows};
+use federation::fedbcd::{FedGuest, OwnGuest, Windows};
 use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{Compression, Kind, Layout, Measures, ModelFailure, Movements, PartyId, Plan};
 use traffic::Step;
 
+use super::any_guest::{GuestOf, Own};
 use super::trained::Trained;
 use crate::subject::subject;
-
-/// A guest's model with its data.
-pub type GuestOf = FedGuest<LayerSubModel, GuestWindows>;
 
 /// All that a guest brings.
 pub struct GuestPart {
@@ -33,6 +31,8 @@ pub struct GuestPart {
     shape: GuestShape,
     measures: Measures,
     measured: BTreeMap<Kind, Source>,
+    /// A sub-model that it brings along.
+    own: Option<Own>,
 }
 
 /// A guest's inputs: of its whole fleet, or in views of its folds.
@@ -105,7 +105,14 @@ impl GuestPart {
             }
         };
         let (measures, measured) = measuring(folder, fleets, training, &span, kinds)?;
-        Ok(GuestPart { timeline, windows, card, shape, measures, measured })
+        let own = None;
+        Ok(GuestPart { timeline, windows, card, shape, measures, measured, own })
+    }
+
+    /// The same with a sub-model of its own, if there is one; the plan says so too.
+    pub fn bringing(mut self, own: Option<&Own>) -> Self {
+        self.own = own.cloned();
+        self
     }
 
     pub fn terms(&self, compression: Compression) -> Terms {
@@ -147,13 +154,25 @@ impl GuestPart {
     pub fn maker(self) -> MakeGuestModel<GuestOf> {
         Box::new(move |plan: &Plan| {
             let network = self.timeline.network();
-            let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
-                .map_err(|error| ModelFailure(error.to_string()))?;
             let asked = self.measured.iter().filter(|(kind, _)| plan.measured.contains(kind));
             let measured = asked.map(|(kind, source)| source.table(*kind, plan));
             let measured = measured.collect::<Result<Vec<_>, _>>()?;
-            Ok(FedGuest::new(model, self.windows.clone(), plan)?.measuring(measured))
+            let windows = self.windows.clone();
+            if let Some(own) = &self.own {
+                let (model, width) = ((own.make)(self.sample_shape())?, self.width() as usize);
+                return Ok(GuestOf::Own(OwnGuest::new(model, windows, width, plan, measured)?));
+            }
+            let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
+                .map_err(|error| ModelFailure(error.to_string()))?;
+            Ok(GuestOf::Layers(FedGuest::new(model, windows, plan)?.measuring(measured)))
         })
+    }
+
+    /// Steps (1 by link), links and numbers of a sample.
+    fn sample_shape(&self) -> [usize; 3] {
+        let links = self.timeline.network().links().len();
+        let each = links * self.shape.channels;
+        [self.windows.input_len() / each.max(1), links, self.shape.channels]
     }
 }
 

@@ -39,7 +39,7 @@ pub fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let mut guests = BTreeMap::new();
     for path in &arguments.guest {
         let (config, folder) = config::read::<guest_config::Config>(path)?;
-        let guest_config::Prepared { part, settings, .. } = config.prepare(&folder)?;
+        let guest_config::Prepared { part, settings, .. } = config.prepare(&folder, None)?;
         let (party, store) = (settings.party.clone(), MemoryStore::default());
         let ledger = self::ledger(&party)?;
         let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;

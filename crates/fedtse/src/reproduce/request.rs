@@ -130,7 +130,7 @@ impl What {
 }
 
 impl ReproduceArguments {
-    pub fn plan(&self) -> Result<TablePlan> {
+    pub(super) fn plan(&self) -> Result<TablePlan> {
         self.check_options()?;
         let or = |given: &[u32], quick: &[u32], usual: &[u32]| match (given, self.quick) {
             ([], false) => usual.to_vec(),
@@ -249,7 +249,7 @@ impl ReproduceArguments {
         Ok(())
     }
 
-    pub fn range(&self) -> Result<Range> {
+    pub(super) fn range(&self) -> Result<Range> {
         let seeds = match (&self.seeds[..], self.quick) {
             ([], false) => SEEDS.to_vec(),
             ([], true) => vec![1, 2],
@@ -274,7 +274,7 @@ impl ReproduceArguments {
         })
     }
 
-    pub fn settings(&self) -> Settings {
+    pub(super) fn settings(&self) -> Settings {
         let quick = self.quick;
         let epochs = self.epochs.map(|epochs| epochs as usize).or(quick.then_some(2));
         if self.what == What::Table1 {
@@ -289,7 +289,7 @@ impl ReproduceArguments {
         }
     }
 
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         name(self.what.to_possible_value())
     }
 

@@ -42,6 +42,13 @@ impl Workshop<'_> {
         let threads = (cores / at_once).max(1);
         let next = AtomicUsize::new(0);
         let failures = Mutex::new(Vec::new());
+        let watched = progress::watched();
+        let run = |job: &Job| {
+            progress::watched_by(watched.as_ref(), || {
+                progress::go_on()?;
+                self.run(job, threads)
+            })
+        };
         let pools = (0..at_once.min(jobs.len()))
             .map(|_| rayon::ThreadPoolBuilder::new().num_threads(threads).build());
         let pools = pools.collect::<Result<Vec<_>, _>>().context("threads")?;
@@ -51,7 +58,7 @@ impl Workshop<'_> {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let number = next.load(Ordering::Relaxed).min(jobs.len());
                         bar.set_message(format!("{number}/{} {}", jobs.len(), job.name()));
-                        if let Err(error) = pool.install(|| self.run(job, threads)) {
+                        if let Err(error) = pool.install(|| run(job)) {
                             let mut failures =
                                 failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                             failures.push(Failure { job: *job, error });

@@ -11,7 +11,7 @@ use federation::{Guest, GuestModel, HostModel, PartyId, Store};
 use traffic::Step;
 
 use super::watched::Outputs;
-use crate::party::guest_part::GuestOf;
+use crate::party::GuestOf;
 use crate::party::host_part::HostOf;
 
 /// Windows that are embedded together.

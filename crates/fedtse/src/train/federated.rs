@@ -12,11 +12,11 @@ use clap::{Args, ValueEnum};
 use estimator::{
     Epoch, Estimates, GuestPlan, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel, whole_batch,
 };
-use federation::guest::GuestSettings;
+use federation::guest::{GuestEnd, GuestSettings};
 use federation::message::parts::Text;
 use federation::{
-    Absent, Agreed, Compression, Event, FolderStore, Guest, Host, HostSettings, Ledger,
-    LocalUpdates, LocalVariant, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Store, Timing,
+    Agreed, Compression, Event, FolderStore, Guest, Host, HostSettings, Ledger, LocalUpdates,
+    LocalVariant, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Store, Timing,
     ledger::MemorySink, memory,
 };
 use indicatif::ProgressBar;
@@ -28,10 +28,11 @@ use super::fit::{Fitted, Training, Watch};
 use super::label_free::PhysicsOptions;
 use super::releases::{Releases, Written};
 use super::watched::{Outputs, Watched, with_watched};
-use crate::party::guest_part::{GuestOf, GuestPart, terms};
+use crate::party::guest_part::{GuestPart, terms};
 use crate::party::host_part;
 use crate::party::learning::{FOLDS, Learning, LossOptions, SEGMENT};
 use crate::party::privacy::PrivacyOptions;
+use crate::party::{Brought, GuestOf};
 use crate::progress;
 use crate::subject::subject;
 
@@ -107,7 +108,7 @@ type Guests = BTreeMap<PartyId, Guest<GuestOf, AnyStore>>;
 /// parts are put together there, as a model for `fedtse estimate`.
 pub fn train(
     study: &Study,
-    plan: &NeuralPlan,
+    (plan, brought): (&NeuralPlan, &Brought),
     (learning, physics): (Learning, &PhysicsOptions),
     options: &FederationOptions,
     windows: &[Step],
@@ -133,6 +134,7 @@ pub fn train(
         let (fleets, training) = (fleets.to_vec(), &study.split().train);
         let kinds = learning.kinds();
         let part = GuestPart::of(study.folder(), fleets, training, guest, plan.sizes, &kinds)?;
+        let part = part.bringing(brought.guests.get(&guest.name));
         seats.push(part.seat());
         widths.insert(party.clone(), part.width());
         let settings = GuestSettings {
@@ -182,7 +184,7 @@ pub fn train(
         samples: with_watched(host_part::samples(learning, study.split(), windows), looked_at),
         shuffle: plan.recipe.shuffle,
         patience: plan.recipe.patience as u32,
-        absent: Absent::Wait,
+        absent: brought.absent,
         timing: Timing::default(),
     };
     let (store, ledger, written) = shelf(keep, &settings.party)?;
@@ -195,10 +197,11 @@ pub fn train(
         Ok(Watched::new(make(plan, agreed)?, Arc::clone(&data), &looked_at))
     };
     let mut host = Host::new(settings, Box::new(make), store, ledger, Now::default())?;
-    let summary = memory::run(&mut host, &mut guests, |event| {
+    let summary = memory::run_until(&mut host, &mut guests, |event| {
         if let Event::Epoch(epoch) = event {
             progress::after_epoch(bar, epoch.number as usize, epoch.train, epoch.validation);
         }
+        progress::go_on().err().map(Text::of)
     })?;
     bar.finish_and_clear();
     let epochs = host.history().iter().map(|epoch| Epoch {
@@ -207,7 +210,9 @@ pub fn train(
         validation: epoch.validation,
     });
     let epochs: Vec<Epoch> = epochs.collect();
-    if let Some(folder) = keep {
+    let left = left(&guests);
+    // What is brought along stays with its guest: there is no whole to put together.
+    if let Some(folder) = keep.filter(|_| brought.guests.is_empty()) {
         curves::draw(&folder.join("curves.svg"), &epochs)?;
         let model = host.model().context("the host's model")?;
         let best = model.model().host_model().best();
@@ -223,6 +228,11 @@ pub fn train(
     let by_epoch = model.epochs().iter().map(|all| scored(study, &host_study, all, windows));
     let by_epoch = by_epoch.collect::<Result<_>>()?;
     let mut absent = Vec::new();
+    for (party, guest) in &mut guests {
+        if let Some(model) = guest.model_mut().filter(|_| !left.contains_key(party.as_str())) {
+            model.settle().with_context(|| format!("guest `{party}`"))?;
+        }
+    }
     if watch.each_absent {
         for (guest, outputs) in absence::each_absent(model.model_mut(), guests, windows)? {
             absent.push((guest, scored(study, &host_study, &outputs, windows)?));
@@ -239,8 +249,18 @@ pub fn train(
             rounds: Some(summary.rounds.0),
             bytes: Some(bytes),
             releases,
+            left,
         }),
     })
+}
+
+/// Guests that did not come to the end, and why.
+fn left(guests: &Guests) -> BTreeMap<String, String> {
+    let why = |(party, guest): (&PartyId, &Guest<GuestOf, AnyStore>)| match guest.ended() {
+        Some(GuestEnd::Stopped(error)) => Some((party.to_string(), error.to_string())),
+        _ => None,
+    };
+    guests.iter().filter_map(why).collect()
 }
 
 /// The best weights of all parties in one model. Only here, where all are in one process.
@@ -254,7 +274,8 @@ fn assembled(
     for guest in &plan.guests {
         let model = guests.get(&PartyId::new(&guest.name)?).and_then(Guest::model);
         let model = model.with_context(|| format!("the model of {}", guest.name))?;
-        parts.push(model.sub_model().best());
+        let layers = model.layers().with_context(|| format!("layers of {}", guest.name))?;
+        parts.push(layers.best());
     }
     Ok(NeuralStudy::new(study, plan.clone())?.assemble(&parts)?)
 }

@@ -1,8 +1,9 @@
 //! How each estimator is fitted: what `fedtse train` and the tables share.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use estimator::{
     Architecture, Epoch, Estimates, FilteredStates, GuestPlan, NeuralPlan, NeuralStudy, Party,
     QueueKnowledge, QueueStates, Ridge, Study, TargetKind, scale_up,
@@ -18,7 +19,8 @@ use super::held_out;
 use super::label_free::{self, PhysicsOptions};
 use super::method::{FOLDS, Kind, Method};
 use super::releases::Releases;
-use crate::party::learning;
+use crate::party::{Brought, learning};
+use crate::progress;
 
 /// What is to be fitted.
 #[derive(Clone, Copy, Debug)]
@@ -72,13 +74,15 @@ pub struct Training {
     pub bytes: Option<u64>,
     /// Of the federated ones: what has left each party, by its own ledger.
     pub releases: Vec<Releases>,
+    /// Of the federated ones: guests that did not come to the end, and why.
+    pub left: BTreeMap<String, String>,
 }
 
 impl Training {
     /// Of an estimator with all data in one place.
     pub fn central(history: Vec<Epoch>, best_epoch: Option<usize>, exchanges: usize) -> Self {
-        let releases = Vec::new();
-        Self { best_epoch, history, exchanges, rounds: None, bytes: None, releases }
+        let (releases, left) = (Vec::new(), BTreeMap::new());
+        Self { best_epoch, history, exchanges, rounds: None, bytes: None, releases, left }
     }
 }
 
@@ -118,6 +122,18 @@ impl Task {
         plan
     }
 
+    /// The plan with what guests bring along.
+    fn plan_with(&self, party: Party, brought: &Brought) -> Result<NeuralPlan> {
+        let mut plan = self.plan(party);
+        for (name, own) in &brought.guests {
+            let guest = plan.guests.iter_mut().find(|guest| guest.name == *name);
+            let guest = guest.with_context(|| format!("guest `{name}`: not found in the plan"))?;
+            guest.sub_model = own.kind;
+            guest.crossing = own.crossing.unwrap_or(guest.crossing);
+        }
+        Ok(plan)
+    }
+
     /// The fleets that are needed of a dataset, for a penetration rate in percent.
     pub fn fleets(&self, rate: f64) -> Vec<String> {
         let fleet = format!("fleet-{rate}");
@@ -147,6 +163,22 @@ impl Task {
         keep: Option<&Path>,
         bar: &ProgressBar,
     ) -> Result<Fitted> {
+        self.fit_with(study, windows, (watch, keep), &Brought::default(), bar)
+    }
+
+    /// The same with what guests bring along.
+    pub fn fit_with(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        (watch, keep): (Watch, Option<&Path>),
+        brought: &Brought,
+        bar: &ProgressBar,
+    ) -> Result<Fitted> {
+        ensure!(
+            brought.guests.is_empty() || self.method.is_federated(),
+            "guests: found sub-models of their own, expected a federated method such as fedtse"
+        );
         self.method.check_target(self.target)?;
         self.method.check_watch(watch)?;
         let estimates = match self.method.kind() {
@@ -166,10 +198,10 @@ impl Task {
                 return train(study, self.plan(party), windows, watch, keep, bar);
             }
             Kind::Federated(party, learning) => {
-                let (plan, options) = (self.plan(party), &self.federation);
+                let (plan, options) = (self.plan_with(party, brought)?, &self.federation);
                 let loss = (learning, &self.physics);
-                let kept = (watch, keep);
-                return federated::train(study, &plan, loss, options, windows, kept, bar);
+                let (plan, kept) = ((&plan, brought), (watch, keep));
+                return federated::train(study, plan, loss, options, windows, kept, bar);
             }
             Kind::HeldOut(party, penetrates) => {
                 return held_out::train(study, self.plan(party), penetrates, windows, bar);
@@ -221,7 +253,8 @@ fn train(
         if watch.each_epoch {
             by_epoch.push(data.estimate(&mut trainer, study, windows));
         }
-        crate::progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
+        progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
+        progress::go_on()?;
     }
     bar.finish_and_clear();
     let best_epoch = trainer.best_epoch().map(|epoch| epoch.number);

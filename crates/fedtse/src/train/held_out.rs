@@ -23,6 +23,7 @@ pub fn train(
     let mut trainer = data.trainer()?;
     while !trainer.is_done() {
         let epoch = trainer.epoch(&data)?;
+        progress::go_on()?;
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
     bar.finish_and_clear();

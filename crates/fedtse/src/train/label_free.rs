@@ -94,6 +94,7 @@ pub fn train(
     let mut run = data.run(physics, labels)?;
     while !run.trainer.is_done() {
         let epoch = run.epoch(&data)?;
+        progress::go_on()?;
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
     bar.finish_and_clear();

@@ -1,0 +1,56 @@
+"""Sub-models that guests bring along."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from . import _fedtse
+from ._progress import Progress, shown
+
+
+@runtime_checkable
+class SubModel(Protocol):
+    """What a guest may bring along: any object with these methods.
+
+    Batches are 32-bit floats: `[sample, link, number]`, the numbers of a link's window step by step; with an
+    attribute `by_step = True` `[sample, step, link, channel]`. How many numbers it gives is its attribute
+    `per_link` (for each link) or `whole` (for all); the architecture's own number without either.
+
+    Optional: `infer(x)`, outputs with nothing left to chance (else `forward` is called); and
+    `set_learning_rate(rate)`, which is told the plan's rate before each update.
+    """
+
+    def forward(self, x: np.ndarray) -> Any:
+        """Outputs of a batch, in training."""
+
+    def backward(self, grad_z: np.ndarray) -> None:
+        """One update of its weights, from the gradient of the last outputs, `[sample, number]`."""
+
+    def state_dict(self) -> Any:
+        """All that changes in training: dictionaries, lists, numbers, texts and NumPy arrays."""
+
+    def load_state_dict(self, state: Any) -> None:
+        """Goes back to such a state."""
+
+
+class Guest:
+    """A party that takes part in a federation over the network, as `fedtse guest` does.
+
+    >>> fedtse.Guest("fleet-a/config.toml", sub_model=MyModel()).run()  # doctest: +SKIP
+    """
+
+    def __init__(self, config: str | os.PathLike[str], sub_model: SubModel | None = None) -> None:
+        self.config = Path(config)
+        self.sub_model = sub_model
+
+    def run(self, progress: bool | Progress | None = None) -> dict[str, Any]:
+        """Dials the host and stays to the end; a run that was interrupted goes on from its checkpoints.
+
+        On Ctrl-C the guest says goodbye, and `KeyboardInterrupt` is raised.
+        """
+        with shown(progress) as call:
+            return _fedtse.guest(self.config, self.sub_model, call)

@@ -1,0 +1,123 @@
+//! What the command line does, as functions. Options come as its words, so that names, defaults and limits
+//! are the same; results come back as JSON or as arrays.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use fedtse::{
+    AuditArguments, EstimateRequest, FeatureOptions, ReproduceArguments, SimulateArguments,
+};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::refused;
+use crate::network::Network;
+use crate::watched::watched;
+
+/// Options as on the command line.
+pub fn parsed<A: clap::Args>(py: Python<'_>, options: &[OsString]) -> PyResult<A> {
+    fedtse::options(options).map_err(|error| refused(py, &error))
+}
+
+/// A value as Python's own dictionaries, lists and numbers.
+pub fn python<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import("json")?.call_method1("loads", (json,))
+}
+
+type Progress<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
+/// Simulates traffic and stores it as a dataset.
+#[pyfunction]
+#[pyo3(signature = (options, network, progress))]
+pub fn simulate<'py>(
+    py: Python<'py>,
+    options: Vec<OsString>,
+    network: Option<&Bound<'py, Network>>,
+    progress: Progress<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let arguments: SimulateArguments = parsed(py, &options)?;
+    let network = network.map(|network| Arc::clone(&network.get().0));
+    let json = watched(py, progress, || {
+        let made = fedtse::simulate(&arguments, network.as_deref())?;
+        Ok(serde_json::to_string(&made)?)
+    })?;
+    python(py, &json)
+}
+
+/// Makes and stores the features of a dataset.
+#[pyfunction]
+pub fn features<'py>(
+    py: Python<'py>,
+    folder: PathBuf,
+    options: Vec<OsString>,
+    progress: Progress<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let options: FeatureOptions = parsed(py, &options)?;
+    let json = watched(py, progress, || {
+        Ok(serde_json::to_string(&fedtse::features(&folder, &options)?)?)
+    })?;
+    python(py, &json)
+}
+
+/// Estimates all links: columns of equal length, window after window.
+#[pyfunction]
+pub fn estimate<'py>(
+    py: Python<'py>,
+    options: Vec<OsString>,
+    progress: Progress<'_, 'py>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let request: EstimateRequest = parsed(py, &options)?;
+    let estimated = watched(py, progress, || fedtse::estimate(&request))?;
+    let columns = PyDict::new(py);
+    let links = estimated.network().links();
+    let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+    columns.set_item("links", names)?;
+    let steps: Vec<i64> = estimated.windows().iter().map(|step| step.0).collect();
+    columns.set_item("steps", PyArray1::from_vec(py, steps))?;
+    let states = &estimated.states;
+    let density = states.iter().map(|state| state.density.get()).collect();
+    let flow = states.iter().map(|state| state.flow.get()).collect();
+    columns.set_item("density", PyArray1::from_vec(py, density))?;
+    columns.set_item("flow", PyArray1::from_vec(py, flow))?;
+    if let Some(intervals) = &estimated.intervals {
+        for (name, at) in [("density_low", 0), ("density_high", 1)] {
+            let border = intervals.iter().map(|interval| interval.density[at]).collect();
+            columns.set_item(name, PyArray1::from_vec(py, border))?;
+        }
+        for (name, at) in [("flow_low", 0), ("flow_high", 1)] {
+            let border = intervals.iter().map(|interval| interval.flow[at]).collect();
+            columns.set_item(name, PyArray1::from_vec(py, border))?;
+        }
+    }
+    Ok(columns)
+}
+
+/// A table or figure of the paper: its text and its numbers.
+#[pyfunction]
+pub fn reproduce<'py>(
+    py: Python<'py>,
+    options: Vec<OsString>,
+    progress: Progress<'_, 'py>,
+) -> PyResult<(String, Bound<'py, PyAny>)> {
+    let arguments: ReproduceArguments = parsed(py, &options)?;
+    let (text, json) = watched(py, progress, || fedtse::reproduce(&arguments))?;
+    let numbers = python(py, &json)?;
+    Ok((text, numbers))
+}
+
+/// Verifies a party's records and sums them up.
+#[pyfunction]
+pub fn audit<'py>(py: Python<'py>, options: Vec<OsString>) -> PyResult<Bound<'py, PyAny>> {
+    let arguments: AuditArguments = parsed(py, &options)?;
+    let report = watched(py, None, || fedtse::audit(&arguments))?;
+    python(py, &report.to_string())
+}
+
+/// Runs the command line, beginning with the program's name, and says whether all went well.
+#[pyfunction]
+pub fn main(py: Python<'_>, words: Vec<OsString>) -> bool {
+    py.detach(|| fedtse::run_with(words)) == ExitCode::SUCCESS
+}

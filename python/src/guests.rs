@@ -1,0 +1,113 @@
+//! Guests that bring Python objects along as their sub-models, in one process and over the network.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use estimator::{Crossing, SubModelKind};
+use federation::Absent;
+use federation::fedbcd::OwnSubModel;
+use fedtse::{Brought, MakeOwn, Own, TrainArguments};
+use pyo3::prelude::*;
+
+use crate::commands::{parsed, python};
+use crate::errors::wrong;
+use crate::sub_model::{PythonSubModel, Raised, state};
+use crate::watched::watched;
+
+/// A Python object as a guest's sub-model; its attributes say how it wants its features and how many numbers
+/// it gives.
+fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
+    let py = object.py();
+    for method in ["forward", "backward", "state_dict", "load_state_dict"] {
+        if !object.hasattr(method)? {
+            let kind = object.get_type().qualname()?;
+            return Err(wrong(
+                py,
+                format!(
+                    "sub-model: found a {kind} without `{method}`, expected forward, backward, state_dict and load_state_dict"
+                ),
+            ));
+        }
+    }
+    let attribute =
+        |name: &str| object.getattr_opt(name).map(|value| value.filter(|value| !value.is_none()));
+    let number = |name: &str| attribute(name)?.map(|value| value.extract::<usize>()).transpose();
+    let by_step = attribute("by_step")?.map_or(Ok(false), |value| value.is_truthy())?;
+    let crossing = match (number("per_link")?, number("whole")?) {
+        (Some(each), None) => Some(Crossing::PerLink(each)),
+        (None, Some(all)) => Some(Crossing::Whole(all)),
+        (None, None) => None,
+        (Some(_), Some(_)) => {
+            return Err(wrong(py, "sub-model: found `per_link` and `whole`, expected one of them"));
+        }
+    };
+    let (first, raised, object) = (state(object)?, raised.clone(), object.clone().unbind());
+    let make: MakeOwn = Arc::new(move |[steps, links, numbers]: [usize; 3]| {
+        let shape = if by_step { vec![steps, links, numbers] } else { vec![links, numbers] };
+        let object = Python::attach(|py| object.clone_ref(py));
+        let model = PythonSubModel::new(object, shape, &first, raised.clone())?;
+        Ok(Box::new(model) as Box<dyn OwnSubModel>)
+    });
+    let kind = if by_step { SubModelKind::OwnByStep } else { SubModelKind::Own };
+    Ok(Own { kind, crossing, make })
+}
+
+/// What was raised in a sub-model is the cause of what is raised here.
+fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
+    result.inspect_err(|error| {
+        if let Some(cause) = raised.take() {
+            error.set_cause(py, Some(cause));
+        }
+    })
+}
+
+/// Fits an estimator and scores it; the guests' sub-models are these, if any are given.
+#[pyfunction]
+pub fn train<'py>(
+    py: Python<'py>,
+    options: Vec<OsString>,
+    guests: Vec<Option<Bound<'py, PyAny>>>,
+    absent: &str,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let arguments: TrainArguments = parsed(py, &options)?;
+    let raised = Raised::default();
+    let absent = match absent {
+        "wait" => Absent::Wait,
+        "skip" => Absent::Skip,
+        "stop" => Absent::Stop,
+        other => {
+            let text = format!("absent: found \"{other}\", expected wait, skip or stop");
+            return Err(wrong(py, text));
+        }
+    };
+    let mut brought = Brought { guests: BTreeMap::new(), absent };
+    for (number, guest) in guests.iter().enumerate() {
+        let name = match guests.len() {
+            1 => "guest".to_owned(),
+            _ => format!("guest-{}", number + 1),
+        };
+        if let Some(object) = guest {
+            brought.guests.insert(name, own(object, &raised)?);
+        }
+    }
+    let made =
+        watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&arguments, &brought)?)?));
+    python(py, &because(py, made, &raised)?)
+}
+
+/// Takes part in a federation over the network.
+#[pyfunction]
+pub fn guest<'py>(
+    py: Python<'py>,
+    config: PathBuf,
+    sub_model: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let raised = Raised::default();
+    let own = sub_model.map(|object| own(object, &raised)).transpose()?;
+    let ended = watched(py, progress, || Ok(fedtse::join(&config, own.as_ref())?.to_string()));
+    python(py, &because(py, ended, &raised)?)
+}

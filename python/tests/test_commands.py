@@ -1,0 +1,106 @@
+"""Simulation, features of datasets, training, estimation, tables and audits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import fedtse
+
+
+def test_training_gives_the_numbers_of_the_command_line(corridor):
+    rows = fedtse.train(corridor, method="ridge", rate=[20, 60], target="raw")
+    words = ["train", "--data", corridor, "--method", "ridge", "--rate", "20,60", "--target", "raw", "--json"]
+    printed = subprocess.run([sys.executable, "-m", "fedtse", *words], check=True, capture_output=True, text=True)
+    assert rows == json.loads(printed.stdout)
+    assert [row["rate"] for row in rows] == [20.0, 60.0]
+    # More vehicles seen, less error.
+    assert rows[1]["score"]["density"]["rmse"] < rows[0]["score"]["density"]["rmse"]
+
+
+def test_a_federation_trains_estimates_and_is_audited(corridor, tmp_path):
+    told = []
+    (row,) = fedtse.train(
+        corridor, method="fedtse", rate=60, target="raw", guests=2, epochs=2, out=tmp_path / "model",
+        progress=lambda *where: told.append(where),
+    )
+    assert row["rounds"] > 0 and row["bytes"] > 0
+    assert told[-1][1:] == (2, 2)
+    estimates = fedtse.estimate(corridor, model=tmp_path / "model")
+    assert estimates.density.shape == (len(estimates.steps), 17) == estimates.flow.shape
+    assert np.isfinite(estimates.density).all()
+    columns = estimates.columns()
+    assert columns["link"][:17].tolist() == fedtse.Network.corridor().links
+    assert columns["density_veh_km_lane"].base is not None, "a view, not a copy"
+    report = fedtse.audit(tmp_path / "model" / "guest-1" / "ledger.jsonl", "guest-1")
+    assert report["messages"] > 0 and {tally["to"] for tally in report["tallies"]} == {"host"}
+    with pytest.raises(ValueError, match="hash of the last line"):
+        fedtse.audit(tmp_path / "model" / "guest-1" / "ledger.jsonl", "guest-1", head="00")
+
+
+def test_refused_options_name_what_was_found(corridor):
+    with pytest.raises(ValueError, match="invalid value 'best' for '--method"):
+        fedtse.train(corridor, method="best")
+    with pytest.raises(ValueError, match="0 is not in 1"):
+        fedtse.train(corridor, epochs=0)
+    with pytest.raises(ValueError, match="--minutes: found -3"):
+        fedtse.simulate("never-made", minutes=-3)
+    with pytest.raises(ValueError, match="fleet `fleet-35`: not found"):
+        fedtse.train(corridor, method="ridge", rate=35)
+    assert not os.path.exists("never-made")
+
+
+def test_other_threads_run_meanwhile(corridor):
+    counted, stop = [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    fedtse.train(corridor, method="oracle", rate=20, target="raw", epochs=2, progress=False)
+    stop.set()
+    thread.join()
+    # Held for the whole training, Python's lock would have let it count once or twice.
+    assert counted[0] > 20
+
+
+def test_interrupted_training_stops_and_goes_on_later(corridor, tmp_path):
+    rows = {}
+    for name in ("whole", "broken"):
+        out = tmp_path / name
+        options = dict(method="oracle", rate=20, target="raw", epochs=3, out=out)
+        if name == "broken":
+            def interrupt(what, done, total):
+                if done == 1:
+                    signal.raise_signal(signal.SIGINT)
+
+            with pytest.raises(KeyboardInterrupt):
+                fedtse.train(corridor, progress=interrupt, **options)
+            assert not (out / "model.json").exists()
+        rows[name] = fedtse.train(corridor, progress=False, **options)
+    assert rows["broken"] == rows["whole"]
+
+
+def test_what_a_progress_function_raises_stops_the_work(corridor):
+    def refuse(what, done, total):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        fedtse.train(corridor, method="fedtse", rate=20, target="raw", epochs=50, progress=refuse)
+
+
+def test_a_table_of_the_paper(tmp_path):
+    made = fedtse.reproduce(
+        "table2", quick=True, only=["ridge", "scale-up"], rates=[20], target="raw",
+        out=tmp_path / "results", data=tmp_path / "data",
+    )
+    assert "ridge" in made["text"] and (tmp_path / "results").is_dir()
