@@ -11,13 +11,14 @@ Long calls run without Python's lock, show a bar if tqdm is installed (or call a
 `progress=`), and stop on Ctrl-C. Errors are `fedtse.FedtseError`s with the words of the command line.
 """
 
-from ._fedtse import Network, __version__
+from ._fedtse import BuiltIn, Network, __version__
 from .api import audit, estimate, features, reproduce, simulate, train
 from .errors import FedtseError, FedtseInternalError, FedtseOSError, FedtseValueError
 from .sub_models import Guest, SubModel
 from .tables import Estimates, Features, FleetFeatures
 
 __all__ = [
+    "BuiltIn",
     "Estimates",
     "Features",
     "FedtseError",

@@ -3,11 +3,13 @@
 //! 1. [`network`]: networks as objects.
 //! 2. [`commands`]: what the command line does, as functions that return what they have made.
 //! 3. [`frame`]: features of a table in memory.
-//! 4. [`guests`]: training, with Python objects as sub-models ([`sub_model`]).
+//! 4. [`guests`]: training, with Python objects as sub-models ([`sub_model`]); the built-in ones as such
+//!    objects ([`built_in`]).
 //!
 //! Long work runs on a thread of its own without Python's lock, while the calling thread looks for signals
 //! and tells how far it is ([`watched`]). Errors become Python's ([`errors`]).
 
+mod built_in;
 mod commands;
 mod errors;
 mod frame;
@@ -20,6 +22,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _fedtse {
+    #[pymodule_export]
+    use crate::built_in::BuiltIn;
     #[pymodule_export]
     use crate::commands::{audit, estimate, features, main, reproduce, simulate};
     #[pymodule_export]

@@ -76,7 +76,7 @@ impl PythonSubModel {
 }
 
 /// Any array of numbers as 32-bit floats, in C's order.
-fn numbers(array: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
+pub fn numbers(array: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
     let numpy = array.py().import("numpy")?;
     let array = numpy.call_method1("ascontiguousarray", (array, numpy.getattr("float32")?))?;
     let array: PyReadonlyArrayDyn<'_, f32> = array.extract()?;

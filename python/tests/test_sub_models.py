@@ -22,6 +22,15 @@ def test_a_model_of_ones_own_joins_the_federation_and_learns(corridor):
     assert row["score"]["density"]["rmse"] < fleetless["score"]["density"]["rmse"]
 
 
+def test_a_built_in_model_brought_along_is_the_built_in_model(corridor):
+    """Through Python and back, bit for bit: the gradients at the boundary are the same."""
+    options = COMMON | dict(arch="paper", epochs=2, q=2)
+    (built_in,) = fedtse.train(corridor, **options)
+    (brought,) = fedtse.train(corridor, guests=[fedtse.BuiltIn("stgcn", fedtse.Network.corridor())], **options)
+    assert brought["score"] == built_in["score"]
+    assert [brought[name] for name in ("rounds", "bytes")] == [built_in[name] for name in ("rounds", "bytes")]
+
+
 def test_the_same_twice_and_beside_a_built_in_guest(corridor):
     options = COMMON | dict(rate=60)
     first = fedtse.train(corridor, guests=[Linear(), None], **options)
