@@ -74,6 +74,7 @@ fn plan(updates: u32) -> Plan {
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
+        sealing: None,
     }
 }
 
