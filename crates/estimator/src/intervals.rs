@@ -25,6 +25,20 @@ const BINS: usize = 3;
 const LEAST: usize = 2 * 100 / (100 - LEVELS[LEVELS.len() - 1] as usize) - 1;
 
 /// Intervals of all links, for every level of [`LEVELS`].
+///
+/// ```
+/// use estimator::Intervals;
+/// use traffic::{LinkState, VehPerKmLane, VehPerMinLane};
+///
+/// let state = |density| LinkState { density: VehPerKmLane::new(density), flow: VehPerMinLane::new(5.0) };
+/// // One link, 99 windows: estimates of 20, truths of 10.2 to 29.8, evenly.
+/// let truths: Vec<_> = (1..100).map(|n| state(10.0 + 0.2 * f64::from(n))).collect();
+/// let intervals = Intervals::calibrate(&vec![state(20.0); 99], &truths, 1)?;
+/// // 90 of 100 equally likely places for the next one lie between the 5th and the 95th.
+/// let found = intervals.of(0, &state(20.0), Intervals::level(90)?).ok_or("one link")?;
+/// assert!((found.density[0] - 11.0).abs() < 1e-9 && (found.density[1] - 29.0).abs() < 1e-9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intervals {

@@ -99,6 +99,23 @@ pub trait SubModel: Send {
 }
 
 /// Any layer as a sub-model.
+///
+/// ```
+/// use estimator::{Architecture, LayerSubModel, Recipe, SubModel, UpdateRule};
+/// use neural::{Linear, Noise};
+///
+/// let rule = UpdateRule::of(&Recipe::of(Architecture::Link));
+/// let mut guest = LayerSubModel::new(Linear::new(1, 3, 2), 1, rule);
+/// let noise = Noise { seed: 1, step: 0, first_sample: 0 };
+/// let (x, mut z) = ([0.5, 1.0, 2.0], [0.0; 2]);
+/// guest.begin_round();
+/// guest.forward(&x, &mut z, noise)?; // z crosses to the host,
+/// guest.backward(&x, &[1.0, 0.0], noise)?; // and ∂L/∂z comes back
+/// let before = guest.parameters().to_vec();
+/// guest.update(0.01);
+/// assert_ne!(guest.parameters(), before);
+/// # Ok::<(), estimator::PassError>(())
+/// ```
 pub struct LayerSubModel {
     block: PartyBlock,
     /// Samples of the last forward pass.

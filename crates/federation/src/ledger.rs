@@ -75,6 +75,24 @@ pub enum LedgerError {
 }
 
 /// A party's ledger, see the [module](self).
+///
+/// ```
+/// use federation::ledger::{Ledger, MemorySink, audit};
+/// use federation::{Now, PartyId, ToHost};
+///
+/// let (guest, host) = (PartyId::new("fleet-a")?, PartyId::new("city")?);
+/// let sink = MemorySink::default();
+/// let mut ledger = Ledger::in_memory(&sink, &guest)?;
+/// // Only what was recorded can be given to a transport.
+/// let released = ledger.release(Now::default(), &host, ToHost::Heartbeat)?;
+/// assert_eq!(released.message(), &ToHost::Heartbeat);
+/// let found = audit(&sink.bytes()[..], "ledger".as_ref(), &guest)?;
+/// assert_eq!(found.messages, 1);
+/// // What was changed has another head; before the last line it would be an error.
+/// let forged = String::from_utf8(sink.bytes())?.replace("city", "town");
+/// assert!(audit(forged.as_bytes(), "ledger".as_ref(), &guest).is_ok_and(|one| one.head != found.head));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Ledger {
     path: PathBuf,
     sink: Box<dyn Sink>,

@@ -13,6 +13,26 @@
 //! 5. [`committed`]: what holds a guest to the data that it has committed to. Opt-in.
 //! 6. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.
 //!
+//! ```
+//! use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
+//! use sealed::{Agreement, Answerer, BlockId, Grid, Guest, Host, Matrix};
+//!
+//! let grid = Grid::new(0.0, 100.0, 16384)?;
+//! let agreement = Agreement { width: 3, grid, most_rows: 10, most_blocks: 10 };
+//! let mut guest = RlweGuest::new(agreement, &KeySeed::from_os()?)?;
+//! let mut host = RlweHost::new(agreement, &guest.opening())?;
+//!
+//! // The guest's values, encrypted once; the host's matrix, which the guest does not see.
+//! let upload = guest.upload(BlockId(7), &grid.levels_of(&[10.0, 20.0, 50.0])?)?;
+//! let block = host.store(&upload)?;
+//! let matrix = Matrix { rows: 2, blocks: &[block], values: &[1.0, 1.0, 1.0, 0.5, 0.0, -0.1] };
+//! let question = host.ask(&matrix)?;
+//! let products = host.open(&guest.answer(&question)?)?;
+//! // To rounding of values to the grid (0.003) and of the matrix.
+//! assert!((products[0] - 80.0).abs() < 0.02 && products[1].abs() < 0.02);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! This crate knows nothing of traffic, of models, or of networks. What it hides, from whom and under which
 //! assumptions is in docs/sealed.md, and so is what it does not hide: **exact products give the vectors
 //! away** after enough of them, whatever the encryption. Encrypt noised vectors.

@@ -80,6 +80,31 @@ pub struct ExtractReport {
 }
 
 /// Turns moments into steps: see the file's head for how.
+///
+/// ```
+/// use sensing::{FeatureExtractor, FeaturePlan, Fleets, VehicleTable};
+/// use traffic::{Seconds, VehicleClass, VehicleSample};
+///
+/// let network = traffic::corridor()?;
+/// let link = network.link_named("E1").ok_or("no link E1")?;
+/// let plan = FeaturePlan::paper(Fleets::nested(&[1.0], 1)?);
+/// let mut extractor = FeatureExtractor::new(&network, plan)?;
+/// let mut vehicles = VehicleTable::default();
+/// let vehicle = vehicles.number("taxi-1", VehicleClass::Taxi);
+/// // 5 m/s for 20 seconds, seen every second.
+/// let mut metres = Vec::new();
+/// let mut note = |step: &sensing::StepFeatures| {
+///     metres.push(step.all.link_totals(link).distance.get());
+/// };
+/// for second in 0..=20u8 {
+///     let (time, position) = (f64::from(second), 5.0 * f32::from(second));
+///     let sample = VehicleSample { time, vehicle, link, position, lane: 0, speed: 5.0 };
+///     extractor.moment(Seconds::new(time), &[sample], &vehicles, &mut note)?;
+/// }
+/// extractor.end(Seconds::new(20.0), &mut note);
+/// assert_eq!(metres, [50.0, 50.0]); // two steps of ten seconds
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct FeatureExtractor<'n> {
     network: &'n Network,
     plan: FeaturePlan,

@@ -1,4 +1,12 @@
 //! Records to features.
+//!
+//! 1. Readers: [`sumo`], [`pneuma`], [`osm`], CSV and Parquet ([`TrajectoryImport`]); [`matching`] puts places onto links.
+//! 2. [`Dataset`]: a folder of trajectories, vehicles, loop counts and the network.
+//! 3. [`Fleets`]: who sees which vehicles. [`FeatureExtractor`]: from moments, of a file or a [`stream`], to
+//!    totals by box; [`Features`]: the same as files.
+//! 4. [`split`]: windows to learn from, to choose by and to score on.
+//!
+//! This crate knows nothing of tensors or networks of computers.
 
 mod concentration;
 mod dataset;

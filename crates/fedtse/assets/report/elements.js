@@ -38,7 +38,7 @@ function table(caption, columns, rows, corner) {
     make("thead", {}, head), make("tbody", {}, ...body));
   // Shown outside of what scrolls sideways; heard with the table.
   return make("div", {}, make("p", { class: "caption", "aria-hidden": "true" }, caption),
-    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, grid));
+    make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": caption }, grid));
 }
 
 // Numbers of a chart, made when they are asked for.

@@ -12,6 +12,20 @@ use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 /// Levels of a grid with noise of σ steps: one release, however often it is used.
 ///
+/// ```
+/// use sealed::Randomness;
+/// use sealed::noise::NoisedVector;
+/// use sealed::noise::accounting::{Budget, least_ratio};
+///
+/// // Densities up to 150, of which nobody's change by 10 or less shall show: ε = 4, δ = 10⁻⁶.
+/// let sigma = 10.0 * least_ratio(Budget::new(4.0, 1e-6)?);
+/// let grid = NoisedVector::grid(0.0, 150.0, sigma, 16384)?;
+/// let noised = NoisedVector::draw(&[30.0, 45.0], (0.0, 150.0), grid, sigma, &mut Randomness::from_os()?)?;
+/// // Stored, and used from now on wherever the values would be: all of it costs one release.
+/// assert_eq!(noised.values().len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// There is no way to draw the noise of the same data again through this type but by starting from the raw
 /// values; whoever holds those must store this and use it instead.
 #[derive(Clone, PartialEq)]
