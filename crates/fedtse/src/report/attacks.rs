@@ -32,6 +32,8 @@ struct Attack {
     setting: String,
     noise: String,
     results: Vec<Outcome>,
+    #[serde(default)]
+    memberships: Vec<MembershipOutcome>,
 }
 
 #[derive(Deserialize)]
@@ -47,6 +49,21 @@ struct Outcome {
     #[serde(default)]
     note: String,
 }
+
+/// Whether a vehicle was there.
+#[derive(Deserialize)]
+struct MembershipOutcome {
+    mode: String,
+    unit: String,
+    true_positives: f64,
+    false_positives: f64,
+    epsilon_at_least: f64,
+    confidence: f64,
+    epsilon_accounted: Option<f64>,
+}
+
+/// The file's name in a folder of results.
+pub const ATTACKS_FILE: &str = "attacks.json";
 
 /// The section of a file.
 pub fn read(path: &Path) -> Result<Section> {
@@ -65,11 +82,8 @@ pub fn read(path: &Path) -> Result<Section> {
 impl AttacksFile {
     fn section(&self) -> Result<Section> {
         let Self { data, rate, seed, epsilon, delta, .. } = self;
-        let notes = self.attacks.iter().flat_map(|attack| {
-            let noise = (!attack.noise.is_empty()).then(|| format!("noise: {}", attack.noise));
-            let told = [Some(attack.setting.clone()), noise];
-            told.into_iter().flatten().map(|text| format!("{}: {text}", attack.name))
-        });
+        let noised = self.attacks.iter().filter(|attack| !attack.noise.is_empty());
+        let notes = noised.map(|attack| format!("{}, noise: {}", attack.name, attack.noise));
         Ok(Section {
             id: "attacks".to_owned(),
             title: "Attacks: what the other side could find out, by trying".to_owned(),
@@ -79,14 +93,55 @@ impl AttacksFile {
             ),
             warnings: Vec::new(),
             charts: vec![noise_by_epsilon(*delta)?],
-            grids: self.attacks.iter().map(Attack::grid).collect(),
+            grids: self.attacks.iter().flat_map(Attack::grids).collect(),
             notes: notes.collect(),
         })
     }
 }
 
 impl Attack {
-    fn grid(&self) -> Grid {
+    fn grids(&self) -> impl Iterator<Item = Grid> {
+        let guessed = (!self.results.is_empty()).then(|| self.guessed());
+        let told = (!self.memberships.is_empty()).then(|| self.told());
+        guessed.into_iter().chain(told)
+    }
+
+    /// Of attacks that guess whether a vehicle was there.
+    fn told(&self) -> Grid {
+        let rows = self.memberships.iter().map(|one| {
+            let percent = |share: f64| Value::plain(format!("{:.1} %", 100.0 * share));
+            let promised = one.epsilon_accounted.map_or("nothing".to_owned(), significant);
+            let cells = vec![
+                Value::words(one.unit.clone()),
+                percent(one.true_positives),
+                percent(one.false_positives),
+                Value::plain(format!("{:.2}", one.epsilon_at_least)),
+                percent(one.confidence),
+                Value::plain(promised),
+            ];
+            Row { label: one.mode.clone(), paper: false, cells }
+        });
+        let columns = [
+            "what is there",
+            "said so rightly",
+            "said so wrongly",
+            "ε is at least",
+            "with confidence",
+            "ε promised",
+        ];
+        Grid {
+            caption: format!("{}. {}", self.title(), self.setting),
+            columns: columns.map(String::from).to_vec(),
+            rows: rows.collect(),
+        }
+    }
+
+    fn title(&self) -> String {
+        format!("{}: {} against {}", self.name, self.adversary, self.victim)
+    }
+
+    /// Of attacks that guess numbers.
+    fn guessed(&self) -> Grid {
         let rows = self.results.iter().map(|one| {
             let rounds = one.rounds.map_or(String::new(), |rounds| rounds.to_string());
             let noise = one.noise.map_or(String::new(), significant);
@@ -112,8 +167,9 @@ impl Attack {
         ];
         Grid {
             caption: format!(
-                "{}: {} against {}. Found: 1 − (error/trivial)², so that 100 % is all of it and 0 % nothing",
-                self.name, self.adversary, self.victim
+                "{}. {}. Found: 1 − (error/trivial)², so that 100 % is all of it and 0 % nothing",
+                self.title(),
+                self.setting.trim_end_matches('.')
             ),
             columns: columns.map(String::from).to_vec(),
             rows: rows.collect(),
@@ -152,7 +208,10 @@ mod tests {
     const FILE: &str = r#"{"format":"fedtse-attacks/1","data":"d","rate":20,"seed":1,"epsilon":4,"delta":1e-6,
         "attacks":[{"name":"least-squares","adversary":"host","victim":"guest","setting":"s","noise":"",
         "results":[{"mode":"sealed","quantity":"density","unit":"veh/km/lane","rounds":1,"rmse":0.00001,
-        "trivial_rmse":9.5,"explained":1.0,"note":""}]}]}"#;
+        "trivial_rmse":9.5,"explained":1.0,"noise":null,"note":""}],"memberships":[]},
+        {"name":"membership","adversary":"host","victim":"guest","setting":"s","noise":"n","results":[],
+        "memberships":[{"mode":"sealed+noise","unit":"vehicle in a step","trials":100,"true_positives":0.5,
+        "false_positives":0.25,"epsilon_at_least":1.25,"confidence":0.99,"epsilon_accounted":4.0}]}]}"#;
 
     #[test]
     fn a_file_becomes_a_section_with_its_numbers() {
@@ -163,6 +222,9 @@ mod tests {
         let texts: Vec<&str> =
             section.grids[0].rows[0].cells.iter().map(|cell| cell.text.as_str()).collect();
         assert_eq!(texts, ["density, veh/km/lane", "1", "1.0e-5", "9.500", "100.00 %", "", ""]);
+        let texts: Vec<&str> =
+            section.grids[1].rows[0].cells.iter().map(|cell| cell.text.as_str()).collect();
+        assert_eq!(texts, ["vehicle in a step", "50.0 %", "25.0 %", "1.25", "99.0 %", "4.000"]);
         // More noise for a smaller ε.
         let ratios = section.charts[0].lines[0].points.iter().map(|point| point.1);
         assert!(ratios.clone().zip(ratios.skip(1)).all(|(small, large)| small > large));

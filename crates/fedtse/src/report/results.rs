@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
+use super::attacks::{self, ATTACKS_FILE};
 use super::result_file::{Cell, QUANTITIES, Quantity, Reached, ResultFile, Spread, TableRow};
 use super::section::{Chart, Grid, Line, Row, Section, Value};
 use crate::reproduce::PAPER_ROUNDS;
@@ -47,6 +48,10 @@ pub fn read(folder: &Path) -> Result<Vec<Section>> {
         if let Some(file) = ResultFile::read(folder, name)? {
             sections.push(file.section(short));
         }
+    }
+    let attacks = folder.join(ATTACKS_FILE);
+    if attacks.exists() {
+        sections.push(attacks::read(&attacks)?);
     }
     Ok(sections)
 }
