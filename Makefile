@@ -8,15 +8,15 @@ SEALED_VENV := .venv-sealed
 PYTHON_VENV := .venv-python
 FUZZ_SECONDS ?= 60
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
-TEST_ENV := FEDTSE_REQUIRE_SUMO=1 RUST_BACKTRACE=0
+TEST_ENV := FEDTSE_REQUIRE_SUMO=1 FEDTSE_REQUIRE_POSTGRES=1 RUST_BACKTRACE=0
 # A machine that builds once needs no gigabytes that make the next build shorter.
 ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: test wheel wheel-build fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed tables clean-venvs
+.PHONY: test wheel wheel-build fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-map browser containers tables clean-venvs
 
-test: fmt lengths clippy unit doc licences readme wheel fuzz-fixed
+test: fmt lengths clippy unit doc licences readme wheel browser containers fuzz-fixed
 	@echo "make test: all checks passed"
 
 fmt:
@@ -29,7 +29,7 @@ clippy:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 unit: sumo
-	$(TEST_ENV) cargo test --locked --workspace
+	$(TEST_ENV) scripts/with_postgres.sh cargo test --locked --workspace
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
@@ -58,6 +58,15 @@ $(PYTHON_VENV)/installed: scripts/python.txt
 	python3 -m venv $(PYTHON_VENV)
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/python.txt
 	touch $@
+
+# The live map in headless Chromium, which it installs if there is none.
+browser:
+	cargo build --locked --release
+	scripts/browser.sh
+
+containers:
+	cargo build --locked --release
+	python3 scripts/check_containers.py
 
 # The same inputs each time.
 fuzz-fixed:
@@ -112,6 +121,11 @@ bench-train: torch
 bench-federation:
 	cargo build --locked --release
 	python3 scripts/bench_federation.py --write
+
+# The map's API under load beside a live federation, on a quiet machine.
+bench-map:
+	cargo build --locked --release
+	python3 scripts/bench_map.py --write
 
 # Secure products against TenSEAL and Paillier; and our noise against opendp's.
 bench-sealed: $(SEALED_VENV)/installed

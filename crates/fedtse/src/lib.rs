@@ -18,9 +18,11 @@ mod replay;
 mod report;
 mod reproduce;
 mod run_record;
+mod serve;
 mod simulate;
 mod subject;
 mod train;
+mod up;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -67,6 +69,8 @@ enum Command {
     Rehearse(party::rehearse::RehearseArguments),
     Live(party::live::LiveArguments),
     Replay(replay::ReplayArguments),
+    Serve(serve::ServeArguments),
+    Up(up::UpArguments),
     Reproduce(reproduce::ReproduceArguments),
     Report(report::ReportArguments),
     Audit(audit::AuditArguments),
@@ -109,6 +113,8 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Rehearse(arguments) => party::rehearse::run(&arguments, json),
         Command::Live(arguments) => party::live::run(&arguments, json),
         Command::Replay(arguments) => replay::run(&arguments, json),
+        Command::Serve(arguments) => serve::run(&arguments, json),
+        Command::Up(arguments) => up::run(&arguments, json),
         Command::Reproduce(arguments) => reproduce::run(&arguments, json),
         Command::Report(arguments) => report::run(&arguments, json),
         Command::Audit(arguments) => audit::run(&arguments, json),

@@ -3,7 +3,7 @@
 
 mod any_guest;
 mod arguments;
-mod config;
+pub mod config;
 mod endpoints;
 mod gauges;
 pub mod guest;
@@ -14,10 +14,10 @@ mod host_config;
 pub mod host_part;
 pub mod learning;
 pub mod live;
-mod logs;
+pub mod logs;
 pub mod privacy;
 pub mod rehearse;
-mod stopping;
+pub mod stopping;
 mod trained;
 
 use std::time::SystemTime;

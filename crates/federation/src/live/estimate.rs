@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use traffic::Step;
 
 use super::LiveTerms;
@@ -47,7 +47,7 @@ pub trait LiveModel: Send {
 }
 
 /// Whether a guest took part in an estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Participation {
     /// Its embedding was there.

@@ -1,11 +1,13 @@
 //! `fedtse host`: trains with guests over the network.
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use estimator::Score;
+use estimator::{IntervalsError, Score};
 use federation::grpc::drive::{Clock, HostWatch, run_host};
 use federation::grpc::listen::{Door, listen};
 use federation::grpc::{Limits, accepted};
@@ -19,7 +21,7 @@ use tracing::{info, warn};
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
-use super::host_part::HostOf;
+use super::host_part::{HostOf, HostPart};
 use super::{endpoints, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
@@ -83,6 +85,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     match host.ended() {
         Some(HostEnd::Finished(summary)) => {
             let model = host.model().context("the model")?;
+            keep_intervals(&part, model, &run.join("model"))?;
             trained.write(&run, host.run(), &model.host_model().save_best())?;
             let (score, weights) = (part.score(model), weights(model));
             let report = json!({
@@ -104,6 +107,23 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         }
         Some(HostEnd::Stopped(error)) => bail!("{error}"),
         None => bail!("the host has stopped before its end"),
+    }
+}
+
+/// Leaves intervals for live estimates beside the model, or none of an earlier one.
+fn keep_intervals(part: &HostPart, model: &HostOf, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    match part.intervals(model) {
+        Some(Ok(intervals)) => return Ok(intervals.save(folder)?),
+        Some(Err(IntervalsError::TooFew { found })) => {
+            warn!(found, "too few validation windows: the model has no intervals");
+        }
+        Some(Err(error)) => return Err(error.into()),
+        None => {}
+    }
+    match std::fs::remove_file(folder.join("intervals.json")) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

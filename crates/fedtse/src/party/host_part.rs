@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    Estimates, HostStudy, LoopData, NeuralPlan, Score, Seat, Study, TrainedHost, counted_per_step,
-    score, train_span,
+    Estimates, HostStudy, Intervals, IntervalsError, LoopData, NeuralPlan, Score, Seat, Study,
+    TrainedHost, counted_per_step, score, train_span,
 };
 use federation::fedbcd::FedHost;
 use federation::host::MakeHostModel;
@@ -81,9 +81,16 @@ impl HostPart {
         measuring(&self.loops, self.windows.split())
     }
 
-    /// The samples to learn from, to judge by and to be estimated at the end.
+    /// The samples to learn from, to judge by and to be estimated at the end: the test part, and where truth is learned
+    /// from also the validation part, from whose errors intervals are made.
     pub fn samples(&self) -> Samples {
-        samples(self.options.learning, self.windows.split(), &self.windows.split().test)
+        let split = self.windows.split();
+        let mut estimate = split.test.clone();
+        if self.options.learning == Learning::Labels {
+            estimate.extend(&split.validation);
+            estimate.sort_unstable();
+        }
+        samples(self.options.learning, split, &estimate)
     }
 
     /// Makes the host's model, with seats for its guests, when the plan is known.
@@ -94,11 +101,27 @@ impl HostPart {
     /// Errors on the samples that were estimated, over the links that are scored; none without truth.
     pub fn score(&self, model: &HostOf) -> Option<Score> {
         let study = self.truth.as_ref()?;
+        let test = &self.windows.split().test;
         let estimates = model.estimates();
-        let steps: Vec<Step> = estimates.keys().copied().collect();
-        let rows = estimates.values().map(Vec::as_slice);
-        let states = of_targets(study.targets(), &self.windows, rows);
+        let scored = estimates.iter().filter(|(step, _)| test.binary_search(step).is_ok());
+        let (steps, rows): (Vec<Step>, Vec<&[f32]>) =
+            scored.map(|(step, row)| (*step, row.as_slice())).unzip();
+        let states = of_targets(study.targets(), &self.windows, rows.into_iter());
         Some(score(study, self.plan.target, &steps, &states))
+    }
+
+    /// Intervals from the validation part; none without truth that is learned from.
+    pub fn intervals(&self, model: &HostOf) -> Option<Result<Intervals, IntervalsError>> {
+        let study = self.truth.as_ref().filter(|_| self.options.learning == Learning::Labels)?;
+        let links: Vec<LinkId> = study.network().link_ids().collect();
+        let estimates = model.estimates();
+        let (mut states, mut truths) = (Vec::new(), Vec::new());
+        for step in &self.windows.split().validation {
+            let Some(row) = estimates.get(step) else { continue };
+            states.extend(self.windows.card().states(row));
+            truths.extend(links.iter().map(|link| study.target(self.plan.target, *step, *link)));
+        }
+        Some(Intervals::calibrate(&states, &truths, links.len()))
     }
 }
 

@@ -9,6 +9,7 @@
 //! The same features, windows and models as in training; [`federation::live`] says who waits for whom.
 
 mod board;
+mod borders;
 mod feed;
 mod guest;
 mod guest_config;
@@ -18,7 +19,7 @@ mod host_config;
 mod host_feed;
 mod latencies;
 pub mod pace;
-mod publish;
+
 mod records;
 
 use anyhow::Context;

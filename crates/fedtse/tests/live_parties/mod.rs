@@ -1,6 +1,8 @@
 //! Two guests and a host that have been trained, and senders of their records that wait for events
 //! instead of clocks.
 
+#![allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
+
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -135,6 +137,11 @@ impl LiveWorld {
             }
         });
         Events(all)
+    }
+
+    /// The port of the map.
+    pub fn publish_port(&self) -> u16 {
+        self.publish
     }
 
     /// The latest estimate.

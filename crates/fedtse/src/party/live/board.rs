@@ -5,26 +5,17 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use estimator::TargetKind;
 use federation::PartyId;
 use federation::live::{Participation, SeatCounts};
-use hyper::body::Bytes;
-use serde_json::{Value, json};
-use tokio::sync::broadcast;
-use traffic::{LinkState, Step};
+use traffic::Step;
 
 use super::latencies::Latencies;
 use crate::party::endpoints::Page;
 
-/// Estimates that a slow reader of the stream may be behind before it is dropped.
-pub const MOST_BEHIND: usize = 16;
-const KM_H_PER_M_S: f64 = 3.6;
-
-/// An estimate as it is published.
+/// An estimate, but for what was estimated.
 #[derive(Clone, Debug)]
 pub struct Published {
     pub step: Step,
-    pub states: Vec<LinkState>,
     pub guests: BTreeMap<PartyId, Participation>,
     /// When the step had ended.
     pub ended: Instant,
@@ -45,6 +36,10 @@ pub struct Shown {
     pub seats: BTreeMap<PartyId, SeatCounts>,
     pub waited_for: BTreeMap<PartyId, bool>,
     pub bad_lines: u64,
+    /// Estimates on disk; published before they were; never stored.
+    pub stored: u64,
+    pub unstored: u64,
+    pub lost: u64,
     pub refused: u64,
     pub released: u64,
     pub sent_bytes: u64,
@@ -53,24 +48,19 @@ pub struct Shown {
 
 /// The board: one writes, all read.
 pub struct Board {
-    links: Vec<String>,
-    step_s: f64,
-    target: TargetKind,
     stale: Duration,
     latest: Mutex<Option<Published>>,
     shown: Mutex<Shown>,
-    stream: broadcast::Sender<Bytes>,
 }
 
 impl Board {
-    pub fn new(links: Vec<String>, step_s: f64, target: TargetKind, stale: Duration) -> Self {
-        let (stream, _) = broadcast::channel(MOST_BEHIND);
+    pub fn new(stale: Duration) -> Self {
         let (latest, shown) = (Mutex::default(), Mutex::default());
-        Board { links, step_s, target, stale, latest, shown, stream }
+        Board { stale, latest, shown }
     }
 
-    /// Takes a new estimate.
-    pub fn publish(&self, published: Published) {
+    /// Takes note of a new estimate.
+    pub fn note(&self, published: Published) {
         let mut shown = self.shown();
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let follows = latest.as_ref().map_or(published.step.0 - 1, |latest| latest.step.0);
@@ -79,52 +69,11 @@ impl Board {
         let all_in = published.guests.values().all(|guest| *guest == Participation::In);
         shown.complete += u64::from(all_in);
         shown.latencies.note(published.latency.as_secs_f64());
-        let event = format!(
-            "id: {}\nevent: estimate\ndata: {}\n\n",
-            published.step.0,
-            self.document(&published)
-        );
         *latest = Some(published);
-        // Nobody may be listening.
-        let _ = self.stream.send(event.into());
-    }
-
-    /// The latest estimate as a document; none before the first.
-    pub fn latest(&self) -> Option<Value> {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        latest.as_ref().map(|latest| self.document(latest))
-    }
-
-    /// Estimates from now on, as server-sent events.
-    pub fn subscribe(&self) -> broadcast::Receiver<Bytes> {
-        self.stream.subscribe()
     }
 
     pub fn shown(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn document(&self, published: &Published) -> Value {
-        let link = |(name, state): (&String, &LinkState)| {
-            // A road without vehicles has no speed: missing is not zero.
-            let speed = state.speed().map(|speed| speed.get() * KM_H_PER_M_S);
-            let (density, flow) = (state.density.get(), state.flow.get());
-            json!({"link": name, "density": density, "flow": flow, "speed": speed})
-        };
-        let links: Vec<Value> = self.links.iter().zip(&published.states).map(link).collect();
-        let step = published.step.0;
-        json!({
-            "step": step,
-            "begin_s": step as f64 * self.step_s,
-            "end_s": (step + 1) as f64 * self.step_s,
-            "age_s": published.ended.elapsed().as_secs_f64(),
-            "latency_s": published.latency.as_secs_f64(),
-            "complete": published.guests.values().all(|guest| *guest == Participation::In),
-            "participants": published.guests,
-            "target": self.target,
-            "units": {"density": "veh/km/lane", "flow": "veh/min/lane", "speed": "km/h"},
-            "links": links,
-        })
     }
 }
 
@@ -166,10 +115,13 @@ impl Shown {
             put("live_step", "gauge", "Last estimated step", &one(step.0 as f64));
             put("live_age_seconds", "gauge", "Since the end of that step", &one(age));
         }
-        let counts: [(&str, &str, u64); 8] = [
+        let counts: [(&str, &str, u64); 11] = [
             ("live_estimates_total", "Estimates", self.estimates),
             ("live_complete_total", "Estimates with all guests", self.complete),
             ("live_missed_steps_total", "Steps without an estimate", self.missed),
+            ("live_stored_total", "Estimates on disk", self.stored),
+            ("live_published_unstored_total", "Published before they were on disk", self.unstored),
+            ("live_lost_total", "Estimates that were never stored", self.lost),
             ("live_bad_lines_total", "Records left out", self.bad_lines),
             ("sent_bytes_total", "Bytes sent to other parties", self.sent_bytes),
             ("received_bytes_total", "Bytes received from other parties", self.received_bytes),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -23,12 +23,18 @@ use tracing::{info, warn};
 use traffic::{LinkState, Seconds, StepClock};
 
 use super::board::{Board, Published};
+use super::borders::Borders;
 use super::feed::Feed;
 use super::host_config::{self, Config};
 use super::host_feed::{Ends, LoopTaker, Own};
-use super::{publish, terms};
+use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::{endpoints, logs, network_threads, own_name, software, stopping};
+use crate::serve::door::Door as ReadersDoor;
+use crate::serve::feed::Feed as PublicFeed;
+use crate::serve::publisher::Publisher;
+use crate::serve::record::{About, Record};
+use crate::serve::site::Site;
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub const GAP_S: f64 = 300.0;
@@ -72,9 +78,23 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     let run = folder.join(&config.run.folder);
     std::fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
-    let names = network.links().iter().map(|link| link.name.clone()).collect();
-    let (stale, target) = (config.publish.stale()?, file.part.target);
-    let board = Arc::new(Board::new(names, file.steps.step_s, target, stale));
+    let borders =
+        Borders::of(&folder.join(&config.model.folder), &network, config.publish.interval)?;
+    let about = Arc::new(About {
+        network: Arc::clone(&network),
+        network_hash: card.common.network_hash.clone(),
+        step_s: file.steps.step_s,
+        target: file.part.target,
+        guests: guests.keys().map(ToString::to_string).collect(),
+        interval: borders.percent(),
+    });
+    let (keeping, keep_s) = (config.history.open(&run, &about)?, config.history.keep_s()?);
+    let history = keeping.as_ref().map(|keeping| (Arc::clone(&keeping.history), Some(keep_s)));
+    let public = Arc::<PublicFeed>::default();
+    let places = config.readers.places()?;
+    let site = Site::new(config.readers.site(&folder, &about, &public, history, true)?);
+    let publisher = Publisher::start(about, public, keeping)?;
+    let board = Arc::new(Board::new(config.publish.stale()?));
     board.shown().connected = guests.keys().map(|guest| (guest.to_string(), false)).collect();
     let mut host = LiveHost::new(settings, Estimator { model, card }, ledger, clock.now());
 
@@ -102,16 +122,26 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
         let door = listen(address, tls, accepted, limits, sender)
             .await
             .with_context(|| format!("network.listen: {address}"))?;
-        publish::open(publish.http, Arc::clone(&board)).await?;
         if let Some(address) = observe.http {
             endpoints::open(address, Arc::clone(&board)).await?;
         }
         Ok::<_, anyhow::Error>((door, stop))
     })?;
+    let readers = ReadersDoor::open(publish.http, places, Arc::new(site))?;
     info!(host = %name, address = %door.address(), "waiting for guests and records");
-    let mut watch = Watch { board: &board, door: &door, feed: &feed, clock: &clock };
+    let mut watch = Watch {
+        board: &board,
+        door: &door,
+        feed: &feed,
+        clock: &clock,
+        publisher: &publisher,
+        borders: &borders,
+    };
     let mut inputs = Inputs { arrivals, own, stop };
     run_live_host(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut watch);
+    // What was estimated is kept and told to whoever still listens.
+    publisher.finish();
+    drop(readers);
     runtime.block_on(door.close());
     runtime.shutdown_background();
     drop(inputs);
@@ -171,12 +201,18 @@ impl LiveModel for Estimator {
     }
 }
 
+fn unix_s() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
 /// Publishes estimates and shows what happens.
 struct Watch<'a> {
     board: &'a Board,
     door: &'a Door,
     feed: &'a Feed,
     clock: &'a Clock,
+    publisher: &'a Publisher,
+    borders: &'a Borders,
 }
 
 impl LiveWatch<Estimator> for Watch<'_> {
@@ -201,7 +237,19 @@ impl LiveWatch<Estimator> for Watch<'_> {
                     let (ms, without) = (latency.as_millis() as u64, without.join(" "));
                     tracing::debug!(step = step.0, ms, without, "estimated");
                     let guests = estimated.guests;
-                    self.board.publish(Published { step, states, guests, ended, latency });
+                    self.board.note(Published { step, guests: guests.clone(), ended, latency });
+                    let complete = without.is_empty();
+                    let intervals = complete.then(|| self.borders.around(&states)).flatten();
+                    let participants = guests.into_iter();
+                    let record = Record {
+                        step,
+                        made_s: unix_s(),
+                        latency_s: latency.as_secs_f64(),
+                        participants: participants.map(|(g, how)| (g.to_string(), how)).collect(),
+                        states,
+                        intervals,
+                    };
+                    self.publisher.publish(record, ended);
                 }
                 LiveEvent::Unestimated(step) => {
                     warn!(step = step.0, "no estimate: what comes out of the model are no numbers");
@@ -226,6 +274,10 @@ impl LiveWatch<Estimator> for Watch<'_> {
             shown.waited_for.insert(party.clone(), waited_for);
         }
         shown.bad_lines = self.feed.counts.bad.load(Ordering::Relaxed);
+        let counts = self.publisher.counts();
+        let [stored, unstored, lost] = [&counts.stored, &counts.published_unstored, &counts.lost]
+            .map(|count| count.load(Ordering::Relaxed));
+        (shown.stored, shown.unstored, shown.lost) = (stored, unstored, lost);
         (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
         (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
     }

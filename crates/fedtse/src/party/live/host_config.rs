@@ -10,6 +10,7 @@ use super::guest_config::ModelSection;
 use super::records::RecordsSection;
 use crate::party::config::{IdentitySection, ObserveSection, PatienceSection};
 use crate::party::host_config::{NetworkSection, RunSection};
+use crate::serve::settings::{HistorySection, ReadersSection};
 
 /// A configuration with all fields explained.
 pub const EXAMPLE: &str = include_str!("host.toml");
@@ -24,6 +25,10 @@ pub struct Config {
     #[serde(default)]
     pub live: LiveSection,
     pub publish: PublishSection,
+    #[serde(default)]
+    pub readers: ReadersSection,
+    #[serde(default)]
+    pub history: HistorySection,
     pub run: RunSection,
     #[serde(default)]
     pub patience: PatienceSection,
@@ -50,6 +55,13 @@ pub struct PublishSection {
     pub http: SocketAddr,
     #[serde(default = "minute")]
     stale_s: f64,
+    /// Percent that intervals hold.
+    #[serde(default = "ninety")]
+    pub interval: u8,
+}
+
+fn ninety() -> u8 {
+    90
 }
 
 fn minute() -> f64 {
@@ -104,6 +116,11 @@ mod tests {
             assert_eq!(config.live.deadline().unwrap(), Duration::from_secs(2));
             assert_eq!(config.publish.stale().unwrap(), Duration::from_secs(60));
             config.records.check().unwrap();
+            assert_eq!(config.publish.interval, 90);
+            let places = config.readers.places().unwrap();
+            assert_eq!((places.connections, places.per_address), (512, 64));
+            assert_eq!(places.requests_per_s, 50.0);
+            assert_eq!(config.history.keep_s().unwrap(), 168.0 * 3600.0);
         }
         assert_eq!(config.records.gap_s, Some(super::super::host::GAP_S));
     }

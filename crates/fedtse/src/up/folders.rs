@@ -1,0 +1,200 @@
+//! A folder for each party: its own data, its certificate, its configurations.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::recordings::Recordings;
+use super::text;
+
+/// The host's name.
+pub const HOST: &str = "city";
+/// How long parties wait for each other on one machine, in seconds.
+const PATIENCE: &str =
+    "[patience]\nresend_s = 1.0\nheartbeat_s = 1.0\nsilence_s = 5.0\nlimit_s = 600.0\n";
+
+/// The folders of all parties.
+pub struct Folders {
+    root: PathBuf,
+    guests: Vec<(String, String)>,
+}
+
+/// What live parties are told.
+pub struct Live {
+    /// Where guests dial.
+    pub port: u16,
+    pub http: SocketAddr,
+    pub deadline_s: f64,
+    pub history: String,
+    pub requests_per_s: f64,
+    pub connections: usize,
+}
+
+impl Folders {
+    /// Makes what is not there yet.
+    pub fn make(root: &Path, recordings: &Recordings) -> Result<Self> {
+        let guests = recordings.guests().map(|guest| {
+            let fleet = recordings.fleet_of(guest).context("a fleet")?;
+            Ok((guest.to_owned(), fleet.to_owned()))
+        });
+        let folders = Folders { root: root.to_owned(), guests: guests.collect::<Result<_>>()? };
+        folders.share(&recordings.train)?;
+        folders.certify()?;
+        Ok(folders)
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub fn of(&self, party: &str) -> PathBuf {
+        self.root.join(party)
+    }
+
+    pub fn guests(&self) -> Vec<&str> {
+        self.guests.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The host first.
+    pub fn parties(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(HOST).chain(self.guests.iter().map(|(name, _)| name.as_str()))
+    }
+
+    /// Whether all parties have finished a training.
+    pub fn trained(&self) -> bool {
+        self.parties().all(|party| self.of(party).join("run/model/party.json").exists())
+    }
+
+    /// Gives each party the network and its own tables, and no others.
+    fn share(&self, data: &Path) -> Result<()> {
+        let host = ["loops", "all", "targets"].map(str::to_owned).to_vec();
+        let tables = std::iter::once((HOST, host));
+        let of_guests =
+            self.guests.iter().map(|(name, fleet)| (name.as_str(), vec![fleet.clone()]));
+        for (party, tables) in tables.chain(of_guests) {
+            let to = self.of(party).join("data");
+            std::fs::create_dir_all(to.join("features"))
+                .with_context(|| to.display().to_string())?;
+            copy(&data.join("network.toml"), &to.join("network.toml"))?;
+            let manifest = "features/manifest.json";
+            copy(&data.join(manifest), &to.join(manifest))?;
+            for table in tables {
+                let name = format!("features/{table}.parquet");
+                copy(&data.join(&name), &to.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn certify(&self) -> Result<()> {
+        let authority = self.root.join("authority");
+        let authority = text(&authority)?;
+        if !Path::new(authority).join("authority.key").exists() {
+            own(&["certs", "init", "--out", authority])?;
+        }
+        let mut accepted = "[guests]\n".to_owned();
+        for party in self.parties() {
+            let folder = self.of(party).join("certs");
+            let certificate = folder.join(format!("{party}.pem"));
+            if !certificate.exists() {
+                let role = if party == HOST { "host" } else { "guest" };
+                let mut arguments = vec!["certs", role, "--authority", authority, "--name", party];
+                arguments.extend(["--out", text(&folder)?]);
+                if party == HOST {
+                    arguments.extend(["--address", "localhost"]);
+                }
+                own(&arguments)?;
+            }
+            copy(&Path::new(authority).join("authority.pem"), &folder.join("authority.pem"))?;
+            if party != HOST {
+                let shown: Value =
+                    serde_json::from_str(&own(&["certs", "show", text(&certificate)?, "--json"])?)?;
+                let fingerprint = shown[0]["fingerprint"].as_str().context("a fingerprint")?;
+                let _ = writeln!(accepted, "{party} = [\"{fingerprint}\"]");
+            }
+        }
+        write(&self.of(HOST).join("guests.toml"), &accepted)
+    }
+
+    pub fn configure_training(&self, port: u16, epochs: u32, seed: u64) -> Result<()> {
+        let seats: String =
+            self.guests.iter().map(|(guest, _)| format!("[guests.{guest}]\n")).collect();
+        let host = format!(
+            "{}{}{PATIENCE}[data]\nfolder = \"data\"\ntarget = \"smooth\"\n{seats}\
+             [training]\nepochs = {epochs}\nseed = {seed}\nparty-dropout = 0.2\n",
+            identity(HOST),
+            door(port)
+        );
+        write(&self.of(HOST).join("train.toml"), &host)?;
+        for (guest, fleet) in &self.guests {
+            let config = format!(
+                "{}{}{PATIENCE}[data]\nfolder = \"data\"\nfleet = \"{fleet}\"\n",
+                identity(guest),
+                dialled(port)
+            );
+            write(&self.of(guest).join("train.toml"), &config)?;
+        }
+        Ok(())
+    }
+
+    pub fn configure_live(&self, party: &str, records: u16, live: &Live) -> Result<()> {
+        let own = if party == HOST {
+            format!(
+                "{}[publish]\nhttp = \"{}\"\n[live]\ndeadline_s = {:?}\n\
+                 [history]\nstore = \"{}\"\n[readers]\nrequests_per_s = {:?}\nper_address = {}\nconnections = {}\n",
+                door(live.port),
+                live.http,
+                live.deadline_s,
+                live.history,
+                live.requests_per_s,
+                live.connections,
+                live.connections.max(512)
+            )
+        } else {
+            dialled(live.port)
+        };
+        let config = format!(
+            "{}{own}{PATIENCE}[model]\nfolder = \"run/model\"\n\
+             [records]\nsource = \"tcp:127.0.0.1:{records}\"\n",
+            identity(party)
+        );
+        write(&self.of(party).join("live.toml"), &config)
+    }
+}
+
+fn identity(name: &str) -> String {
+    format!(
+        "[identity]\ncertificate = \"certs/{name}.pem\"\nkey = \"certs/{name}.key\"\n\
+         authority = \"certs/authority.pem\"\n[run]\nfolder = \"run\"\n"
+    )
+}
+
+fn door(port: u16) -> String {
+    format!("[network]\nlisten = \"127.0.0.1:{port}\"\naccepted = \"guests.toml\"\n")
+}
+
+fn dialled(port: u16) -> String {
+    format!("[host]\nname = \"{HOST}\"\naddress = \"localhost:{port}\"\n")
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    std::fs::copy(from, to).with_context(|| from.display().to_string())?;
+    Ok(())
+}
+
+/// What this program prints when it is called so.
+fn own(arguments: &[&str]) -> Result<String> {
+    let program = std::env::current_exe().context("this program")?;
+    let done = Command::new(program).args(arguments).output().context("this program")?;
+    let error = String::from_utf8_lossy(&done.stderr);
+    ensure!(done.status.success(), "fedtse {}: {}", arguments.join(" "), error.trim());
+    Ok(String::from_utf8(done.stdout)?)
+}
