@@ -179,6 +179,8 @@ async def nuisance(host, port, number, seconds):
                 writer.write(b"GET /v1/estimates/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await asyncio.sleep(seconds)
             for byte in b"GET /v1/estimates HTTP/1.1\r\nHost: " + 100 * b"x":
+                if writer.is_closing():
+                    break
                 writer.write(bytes([byte]))
                 await asyncio.sleep(0.5)
         except OSError:
