@@ -28,7 +28,7 @@ fi
 inputs_of() {
     case $1 in
     features_table) echo 2500 ;;
-    sealed_rlwe) echo 4000 ;;
+    sealed_rlwe | sealed_committed) echo 4000 ;;
     dataset_trajectories) echo 7000 ;;
     *) echo 10000 ;;
     esac

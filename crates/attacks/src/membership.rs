@@ -170,7 +170,7 @@ mod tests {
         // Noise of twice the change: ε = 2.41 by the exact curve at δ = 1e-6.
         let (sigma, change) = (40.0, 20.0);
         let noise = DiscreteGaussian::new(sigma).unwrap();
-        let mut random = Randomness::from_seed_for_tests(1);
+        let mut random = Randomness::insecure_from_seed(1);
         let mut scores = |shift: f64| -> Vec<f64> {
             (0..40_000).map(|_| (noise.draw(&mut random) as f64 + shift) / change).collect()
         };
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn equal_worlds_show_nothing() {
-        let mut random = Randomness::from_seed_for_tests(2);
+        let mut random = Randomness::insecure_from_seed(2);
         let mut scores = || (0..4000).map(|_| random.bits() as f64).collect::<Vec<_>>();
         let (with, without) = (scores(), scores());
         // 99.9 %: the seed's draws are not the one in a thousand.

@@ -33,6 +33,7 @@ use clap::{Parser, Subcommand};
 pub use audit::{AuditArguments, make as audit};
 pub use estimate::{EstimateRequest, Estimated, make as estimate};
 pub use features::{FeatureOptions, Featured, make_stored as features};
+pub use party::authority::client as key_authority;
 pub use party::guest::join;
 pub use party::{Brought, MakeOwn, Own};
 pub use progress::{Counting, Progress, Stopped, Watched};
@@ -66,6 +67,7 @@ enum Command {
     Certs(certs::CertsArguments),
     Host(party::host::HostArguments),
     Guest(party::guest::GuestArguments),
+    Authority(party::authority::AuthorityArguments),
     Rehearse(party::rehearse::RehearseArguments),
     Live(party::live::LiveArguments),
     Replay(replay::ReplayArguments),
@@ -110,6 +112,7 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Certs(arguments) => certs::run(&arguments, json),
         Command::Host(arguments) => party::host::run(&arguments, json),
         Command::Guest(arguments) => party::guest::run(&arguments, json),
+        Command::Authority(arguments) => party::authority::run(&arguments, json),
         Command::Rehearse(arguments) => party::rehearse::run(&arguments, json),
         Command::Live(arguments) => party::live::run(&arguments, json),
         Command::Replay(arguments) => replay::run(&arguments, json),

@@ -1,8 +1,9 @@
-//! Parties as processes of their own: `fedtse host` and `fedtse guest`; and all of them in one
+//! Parties as processes of their own: `fedtse host`, `fedtse guest` and `fedtse authority`; and all of them in one
 //! process, with the same configurations: `fedtse rehearse`.
 
 mod any_guest;
 mod arguments;
+pub mod authority;
 pub mod config;
 mod endpoints;
 mod gauges;

@@ -89,3 +89,8 @@ pub fn write(path: &Path, runs: &[RunRecord], results: Vec<Section>) -> Result<(
 pub fn write_results(path: &Path, folder: &Path) -> Result<()> {
     write(path, &[], results::read(folder)?)
 }
+
+/// Writes the page of what `fedtse audit attacks --json` prints.
+pub fn write_attacks(path: &Path, found: &str) -> Result<()> {
+    write(path, &[], vec![attacks::parse(found)?])
+}

@@ -26,8 +26,9 @@ fn sealed_products_give_measurements_away_and_noise_bounds_it() {
     let data = folder.path().join("data");
     ok(&["simulate", "--minutes", "40", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
     ok(&["features", text(&data), "--rates", "50"]);
+    let page = folder.path().join("attacks.html");
     let short = ["--warm-up", "2", "--rounds", "2", "--trials", "2000"];
-    let of = ["audit", "attacks", "--data", text(&data), "--rate", "50"];
+    let of = ["audit", "attacks", "--data", text(&data), "--rate", "50", "--html", text(&page)];
     let report = ok_json(&[&of[..], &short[..]].concat());
     assert_eq!(report["format"], "fedtse-attacks/1");
 
@@ -63,6 +64,8 @@ fn sealed_products_give_measurements_away_and_noise_bounds_it() {
         assert!(number(&found["epsilon_at_least"]) > 5.0, "{found}");
         assert!(found["epsilon_accounted"].is_null());
     }
+
+    assert!(std::fs::read_to_string(&page).unwrap().contains("least-squares"));
 
     let other = ["audit", "attacks", "--data", text(&data), "--rate", "33"];
     assert!(refused(&other).contains("rate: found 33"));

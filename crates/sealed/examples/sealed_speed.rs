@@ -43,7 +43,7 @@ fn main() -> Outcome<()> {
 fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serde_json::Value> {
     let grid = Grid::new(0.0, 1.0, MOST_LEVELS)?;
     let agreement = Agreement { width, grid, most_rows: 1 << 16, most_blocks: blocks };
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     let mut guest = RlweGuest::new(agreement, &KeySeed::from_os()?)?;
     let mut host = RlweHost::new(agreement, &guest.opening())?;
     let ids: Vec<BlockId> = (0..blocks as u64).map(BlockId).collect();
@@ -93,7 +93,7 @@ fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serd
 fn ipfe(rows: usize, values: usize, rounds: usize) -> Outcome<serde_json::Value> {
     let grid = Grid::new(0.0, 1.0, 1 << 11)?;
     let agreement = Agreement { width: values, grid, most_rows: 1 << 16, most_blocks: 1 };
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     let begin = processor_ms()?;
     let table = Arc::new(LogarithmTable::new(20)?);
     let table_ms = processor_ms()? - begin;

@@ -22,7 +22,7 @@
 //! All it can do is count: an [`Authority`] issues keys for `width`/2 rows
 //! ([`Authority::with_most_keys`]: never `width`), then refuses. That is a limit, no proof of anything: half as many
 //! products as values, exact and of small whole numbers, may be enough for lattice reduction. Encrypt noised vectors.
-//! An authority cannot be stored yet: after a restart it has a new key, and blocks must be uploaded again.
+//! Its [state](Authority::state) outlives a restart, the count of rows included; `fedtse authority` is such a process.
 //!
 //! So the authority must be a third party that neither host nor guest controls, and that gets no ciphertexts.
 //! If it were the guest, the guest would see A; if the host, the host could issue itself keys for unit

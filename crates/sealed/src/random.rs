@@ -25,8 +25,10 @@ impl Randomness {
         Ok(stream)
     }
 
-    /// A stream that anyone who has the seed can repeat: for tests and test vectors only.
-    pub fn from_seed_for_tests(seed: u64) -> Self {
+    /// A stream that anyone who has the seed can repeat, and that protects nothing: for tests, test vectors, benchmarks and
+    /// audits. Only with the feature `insecure-seeds`, which a party's code has no reason to ask for.
+    #[cfg(any(test, feature = "insecure-seeds"))]
+    pub fn insecure_from_seed(seed: u64) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         Self(ChaCha20Rng::from_seed(bytes))
@@ -84,7 +86,7 @@ mod tests {
 
     #[test]
     fn below_is_uniform_and_keeps_the_bound() {
-        let mut random = Randomness::from_seed_for_tests(1);
+        let mut random = Randomness::insecure_from_seed(1);
         let mut counts = [0u32; 6];
         for _ in 0..60_000 {
             counts[random.below(6) as usize] += 1;

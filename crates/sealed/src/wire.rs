@@ -75,6 +75,8 @@ pub enum Kind {
     IpfeQuestion = 18,
     /// Function keys.
     IpfeAnswer = 19,
+    /// A key authority's master key and what it has issued, as it stores them.
+    AuthorityState = 20,
     /// The name of a block in the clear.
     PlainUpload = 32,
     /// Rows in the clear.

@@ -63,7 +63,7 @@ fn version_2_has_these_bytes() {
 fn made(seeds: [u64; 3], levels: Vec<i32>, matrix: Vec<f64>) -> Vector {
     let grid = Grid::new(0.0, 1.0, 2048).expect("a grid");
     let agreement = Agreement { width: levels.len(), grid, most_rows: 10, most_blocks: 1 };
-    let random = Randomness::from_seed_for_tests;
+    let random = Randomness::insecure_from_seed;
     let [authority_seed, guest_seed, host_seed] = seeds;
     let mut authority =
         Authority::with_randomness(agreement, &mut random(authority_seed)).expect("keys");
@@ -83,7 +83,7 @@ fn made(seeds: [u64; 3], levels: Vec<i32>, matrix: Vec<f64>) -> Vector {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Vector {
         version: 2,
-        note: "seeds are those of Randomness::from_seed_for_tests; range 0 to 1, 2048 levels, a table of 2^10".into(),
+        note: "seeds are those of Randomness::insecure_from_seed; range 0 to 1, 2048 levels, a table of 2^10".into(),
         authority_seed,
         guest_seed,
         host_seed,

@@ -49,7 +49,7 @@ const RLWE_LIMIT: f64 = 549_755_813_887.0;
 
 #[test]
 fn thousands_of_products_equal_those_of_f64() {
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     // (width, rows, blocks): one polynomial and several, full and almost empty, one block and many.
     for (width, rows, blocks) in [
         (18, 1000, 20),
@@ -134,7 +134,7 @@ proptest! {
         chosen in prop::collection::vec(0usize..6, 1..9),
         seed in any::<u64>(),
     ) {
-        let mut random = Randomness::from_seed_for_tests(seed);
+        let mut random = Randomness::insecure_from_seed(seed);
         let (mut guest, mut host) = rlwe(width);
         let grid = agreement(width, MOST_LEVELS).grid;
         let blocks: Vec<Vec<i32>> =
@@ -163,7 +163,7 @@ proptest! {
         size in -30i32..30,
         seed in any::<u64>(),
     ) {
-        let mut random = Randomness::from_seed_for_tests(seed);
+        let mut random = Randomness::insecure_from_seed(seed);
         let (mut guest, mut host) = rlwe(width);
         let grid = agreement(width, MOST_LEVELS).grid;
         let size = 10f64.powi(size);
@@ -222,7 +222,7 @@ fn exchange(
 fn all_implementations_give_the_same() {
     let (width, most) = (10, 1 << 11);
     let agreement = agreement(width, most);
-    let mut random = Randomness::from_seed_for_tests(4);
+    let mut random = Randomness::insecure_from_seed(4);
     let upload = levels(width, most, &mut random);
     let matrix: Vec<f64> = (0..5 * width).map(|_| uniform(&mut random)).collect();
 
@@ -330,17 +330,67 @@ fn plain_answers_that_are_no_numbers_are_refused() {
 #[test]
 fn plain_grants_equal_sealed_ones() {
     let agreement = agreement(4, 100);
+    let products = |blocks: &[BlockId], take: &mut dyn FnMut(&BlockProducts<'_>) -> Vec<f64>| {
+        let products = BlockProducts {
+            rows: 2,
+            blocks,
+            coefficients: &[1.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 0.5],
+            offsets: &[0.0, -1.0],
+        };
+        take(&products)
+    };
+    let levels = [1, -2, 3, 100];
     let (mut guest, mut host) =
         (PlainGuest::new(agreement).unwrap(), PlainHost::new(agreement).unwrap());
-    let upload = guest.upload(BlockId(3), &[1, -2, 3, 100]).unwrap();
-    let block = host.store(&upload).unwrap();
-    let products = BlockProducts {
-        rows: 2,
-        blocks: &[block],
-        coefficients: &[1.0, 0.0, 0.0, 0.0, 0.5, 0.5, 0.5, 0.5],
-        offsets: &[0.0, -1.0],
-    };
-    let found = guest.take(&host.grant(&products).unwrap()).unwrap();
-    let u = [1, -2, 3, 100].map(|level| agreement.grid.value(level));
-    assert_eq!(found, [u[0], 0.5 * u[0] + 0.5 * u[1] + 0.5 * u[2] + 0.5 * u[3] - 1.0]);
+    let block = host.store(&guest.upload(BlockId(3), &levels).unwrap()).unwrap();
+    let plain = products(&[block], &mut |all| guest.take(&host.grant(all).unwrap()).unwrap());
+
+    let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
+    let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+    let block = host.store(&guest.upload(BlockId(3), &levels).unwrap()).unwrap();
+    let sealed = products(&[block], &mut |all| guest.take(&host.grant(all).unwrap()).unwrap());
+
+    let u = levels.map(|level| agreement.grid.value(level));
+    assert_eq!(plain, [u[0], 0.5 * u[0] + 0.5 * u[1] + 0.5 * u[2] + 0.5 * u[3] - 1.0]);
+    for (sealed, plain) in sealed.iter().zip(&plain) {
+        // Weights of 2^23 and more, rounded by half, times 100 levels, in four places: 200/2^23 of a step.
+        assert!((sealed - plain).abs() < 1e-4 * agreement.grid.step(), "{sealed} {plain}");
+    }
+}
+
+#[test]
+fn many_rows_of_wide_blocks_are_worked_on_in_parts() {
+    // Two rows to a polynomial: more polynomials than are worked on at once, and blocks that end within one.
+    let (width, rows) = (4096, 47);
+    let agreement = agreement(width, 100);
+    let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
+    let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+    let mut random = Randomness::insecure_from_seed(9);
+    let mut level = || random.below(201) as i32 - 100;
+    let levels: Vec<Vec<i32>> = (0..3).map(|_| (0..width).map(|_| level()).collect()).collect();
+    let blocks: Vec<BlockId> = (0..3).map(BlockId).collect();
+    for (&block, levels) in blocks.iter().zip(&levels) {
+        host.store(&guest.upload(block, levels).unwrap()).unwrap();
+    }
+    let coefficients: Vec<f64> =
+        (0..3 * rows * width).map(|_| random.below(2001) as f64 - 1000.0).collect();
+    let offsets: Vec<f64> = (0..3 * rows).map(|i| i as f64).collect();
+    let products =
+        BlockProducts { rows, blocks: &blocks, coefficients: &coefficients, offsets: &offsets };
+    let granted = guest.take(&host.grant(&products).unwrap()).unwrap();
+    let value = |block: usize, j: usize| agreement.grid.value(levels[block][j]);
+    // Weights sum to at most 2^25: each of 4096 is rounded by half in about 4096, so by 2^-13, times 1000.
+    let tolerance = 4096.0 * 1000.0 / 8192.0;
+    for (i, (row, granted)) in coefficients.chunks_exact(width).zip(&granted).enumerate() {
+        let exact: f64 = row.iter().enumerate().map(|(j, a)| a * value(i / rows, j)).sum();
+        assert!((granted - exact - offsets[i]).abs() < tolerance, "{i}: {granted} {exact}");
+    }
+    // The same numbers as 141 rows about the first block.
+    let matrix = Matrix { rows: 3 * rows, blocks: &blocks[..1], values: &coefficients };
+    let question = host.ask(&matrix).unwrap();
+    let opened = host.open(&guest.answer(&question).unwrap()).unwrap();
+    for (i, (row, opened)) in coefficients.chunks_exact(width).zip(&opened).enumerate() {
+        let exact: f64 = row.iter().enumerate().map(|(j, a)| a * value(0, j)).sum();
+        assert!((opened - exact).abs() < tolerance, "{i}: {opened} {exact}");
+    }
 }

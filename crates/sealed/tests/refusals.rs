@@ -12,7 +12,7 @@ fn agreement() -> Agreement {
 }
 
 fn parties() -> (RlweGuest, RlweHost, BlockId) {
-    let key = KeySeed::drawn(&mut Randomness::from_seed_for_tests(1));
+    let key = KeySeed::drawn(&mut Randomness::insecure_from_seed(1));
     let mut guest = RlweGuest::new(agreement(), &key).expect("a guest");
     let mut host = RlweHost::new(agreement(), &guest.opening()).expect("a host");
     let block = host.store(&guest.upload(BlockId(1), &[7; 18]).expect("an upload")).expect("room");
@@ -31,7 +31,7 @@ fn more_rows_than_agreed_are_refused_by_both_sides() {
     assert_eq!(error, "rows: found 501, expected 1 to 500");
     // A host that has agreed on more with itself.
     let generous = Agreement { most_rows: 1000, ..agreement() };
-    let key = KeySeed::drawn(&mut Randomness::from_seed_for_tests(1));
+    let key = KeySeed::drawn(&mut Randomness::insecure_from_seed(1));
     let mut guest = RlweGuest::new(agreement(), &key).unwrap();
     let mut host = RlweHost::new(generous, &guest.opening()).unwrap();
     host.store(&guest.upload(block, &[7; 18]).unwrap()).unwrap();
@@ -234,7 +234,7 @@ fn parties_with_another_width_or_grid_notice() {
         let error = said(RlweHost::new(other, &opening));
         assert!(error.contains("grid (centre, step, levels): found (0.5, "), "{error}");
         // A host that got the right key and then uploads of another agreement.
-        let key = KeySeed::drawn(&mut Randomness::from_seed_for_tests(1));
+        let key = KeySeed::drawn(&mut Randomness::insecure_from_seed(1));
         let mut host = RlweHost::new(agreement(), &opening).unwrap();
         let upload = RlweGuest::new(other, &key).unwrap().upload(BlockId(0), &[1; 18]).unwrap();
         assert!(said(host.store(&upload)).contains("no valid upload: grid"));
@@ -254,5 +254,5 @@ fn debug_output_shows_no_secrets() {
     assert_eq!(format!("{host:?}"), "RlweHost(1 blocks, …)");
     assert_eq!(format!("{:?}", KeySeed::from_bytes([1; 32])), "KeySeed(…)");
     assert!(format!("{answer:?}").ends_with(", 1 rows, …)"));
-    assert_eq!(format!("{:?}", Randomness::from_seed_for_tests(0)), "Randomness(…)");
+    assert_eq!(format!("{:?}", Randomness::insecure_from_seed(0)), "Randomness(…)");
 }

@@ -85,7 +85,7 @@ fn version_2_has_these_bytes() {
 fn run(vector: &Vector) -> Messages {
     let grid = Grid::new(vector.range[0], vector.range[1], vector.levels).expect("a grid");
     let agreement = Agreement { width: vector.width, grid, most_rows: 100, most_blocks: 10 };
-    let random = Randomness::from_seed_for_tests;
+    let random = Randomness::insecure_from_seed;
     let key = KeySeed::drawn(&mut random(vector.key_seed));
     let mut guest =
         RlweGuest::with_randomness(agreement, &key, random(vector.guest_seed)).expect("a guest");
@@ -151,7 +151,7 @@ fn inputs() -> Vector {
     };
     Vector {
         version: 2,
-        note: "seeds are those of Randomness::from_seed_for_tests".into(),
+        note: "seeds are those of Randomness::insecure_from_seed".into(),
         key_seed: 1,
         guest_seed: 2,
         host_seed: 3,

@@ -94,7 +94,7 @@ fn noise_drawn_once_is_what_the_attack_is_left_with_after_any_number_of_rounds()
     // A link in a step, whose value changes by a tenth of the range at most.
     let sigma = 0.1 * least_ratio(Budget::new(4.0, 1e-6).unwrap());
     let grid = NoisedVector::grid(0.0, 1.0, sigma, 1 << 14).unwrap();
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     let stored = NoisedVector::draw(&u, (0.0, 1.0), grid, sigma, &mut random).unwrap();
     let mut sealed = SealedBatch::new(agreement(grid), stored.levels()).unwrap();
     let mut collected = Collected::nothing(SAMPLES, &vec![0.4; VALUES], grid.centre(), 1.0);

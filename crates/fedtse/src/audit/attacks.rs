@@ -60,12 +60,19 @@ pub struct AttacksArguments {
     /// Trials with a vehicle, and as many without it
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     trials: u32,
+    /// A page of the results, besides
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
     let report = make(arguments)?;
+    let found = serde_json::to_string(&report)?;
+    if let Some(page) = &arguments.html {
+        crate::report::write_attacks(page, &found)?;
+    }
     if json {
-        println!("{}", serde_json::to_string(&report)?);
+        println!("{found}");
     } else {
         report::print(&report);
     }

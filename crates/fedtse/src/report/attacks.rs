@@ -69,14 +69,14 @@ pub const ATTACKS_FILE: &str = "attacks.json";
 pub fn read(path: &Path) -> Result<Section> {
     let named = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(named)?;
-    let file: AttacksFile = serde_json::from_str(&text).with_context(named)?;
-    ensure!(
-        file.format == FORMAT,
-        "{}: format: found \"{}\", expected \"{FORMAT}\"",
-        path.display(),
-        file.format
-    );
-    file.section().with_context(named)
+    parse(&text).with_context(named)
+}
+
+/// The section of a file's text.
+pub fn parse(text: &str) -> Result<Section> {
+    let file: AttacksFile = serde_json::from_str(text)?;
+    ensure!(file.format == FORMAT, "format: found \"{}\", expected \"{FORMAT}\"", file.format);
+    file.section()
 }
 
 impl AttacksFile {
@@ -229,6 +229,7 @@ mod tests {
         let ratios = section.charts[0].lines[0].points.iter().map(|point| point.1);
         assert!(ratios.clone().zip(ratios.skip(1)).all(|(small, large)| small > large));
         std::fs::write(&path, FILE.replace("attacks/1", "attacks/9")).unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("expected \"fedtse-attacks/1\""));
+        let error = format!("{:#}", read(&path).unwrap_err());
+        assert!(error.contains("expected \"fedtse-attacks/1\""), "{error}");
     }
 }

@@ -10,7 +10,7 @@ fn levels(count: usize) -> Vec<i32> {
 }
 
 fn committed(count: usize) -> (Committed, Commitments, Randomness) {
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     let committed = Committed::to(&levels(count), &mut random).expect("commitments");
     let host = Commitments::decode(&committed.commitments()).expect("commitments");
     (committed, host, random)
@@ -77,7 +77,7 @@ fn a_proof_is_of_its_own_values_range_and_context() {
 
 #[test]
 fn commitments_hide_and_bind() {
-    let mut random = Randomness::from_seed_for_tests(2);
+    let mut random = Randomness::insecure_from_seed(2);
     // The same values again have other commitments.
     let [one, two] = [1, 2].map(|_| Committed::to(&[7, 7], &mut random).unwrap());
     assert_ne!(one.commitments(), two.commitments());
@@ -96,7 +96,7 @@ fn commitments_hide_and_bind() {
 fn what_is_uploaded_is_held_against_what_was_committed() {
     let grid = Grid::new(0.0, 1.0, 1 << 12).unwrap();
     let agreement = Agreement { width: 6, grid, most_rows: 4, most_blocks: 4 };
-    let mut random = Randomness::from_seed_for_tests(3);
+    let mut random = Randomness::insecure_from_seed(3);
     let levels = [-4096, 4096, 0, 17, -1000, 999];
     for (forged, uploaded) in [(false, levels), (true, [-4096, 4096, 0, 18, -1000, 999])] {
         let committed = Committed::to(&levels, &mut random).unwrap();

@@ -9,13 +9,14 @@ use std::fmt;
 
 use curve25519_dalek::ristretto::RistrettoPoint;
 use curve25519_dalek::scalar::Scalar;
-use zeroize::Zeroize;
+use sha2::{Digest, Sha256};
+use zeroize::{Zeroize, Zeroizing};
 
-use super::message::{Answer, PublicKey, Question};
+use super::message::{Answer, PublicKey, Question, scalar};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, Answerer, SealedError, misuse, peer, rows_of};
+use crate::product::{Agreement, Answerer, SealedError, Terms, misuse, peer, rows_of};
 use crate::random::Randomness;
-use crate::wire::Kind;
+use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 /// Issues function keys for rows.
 pub struct Authority {
@@ -23,8 +24,9 @@ pub struct Authority {
     /// (s_j, t_j) per value.
     master: Vec<[Scalar; 2]>,
     public: PublicKey,
-    /// Rows that have a key; a row that is asked for again costs nothing.
-    issued: HashSet<Vec<i32>>,
+    /// Digests of the rows that have a key; a row that is asked for again costs nothing. The rows themselves are the host's
+    /// and are not kept.
+    issued: HashSet<[u8; 32]>,
     most_keys: usize,
 }
 
@@ -40,13 +42,60 @@ impl Authority {
         random: &mut Randomness,
     ) -> Result<Self, SealedError> {
         let agreement = agreement.checked()?;
-        let second = second_generator();
-        let master: Vec<[Scalar; 2]> =
+        let master =
             (0..agreement.width).map(|_| [random_scalar(random), random_scalar(random)]).collect();
+        Ok(Self::of_master(agreement, master))
+    }
+
+    fn of_master(agreement: Agreement, master: Vec<[Scalar; 2]>) -> Self {
+        let second = second_generator();
         let public = master.iter().map(|[s, t]| RistrettoPoint::mul_base(s) + t * second);
         let public = PublicKey { terms: agreement.terms(), points: public.collect() };
         let most_keys = agreement.width / 2;
-        Ok(Self { agreement, master, public, issued: HashSet::new(), most_keys })
+        Self { agreement, master, public, issued: HashSet::new(), most_keys }
+    }
+
+    /// Everything that must outlive the process: the master key and which rows have keys. **As secret as all blocks together**;
+    /// to be stored before an answer is sent, so that no restart forgets a key that is out.
+    pub fn state(&self) -> Zeroizing<Vec<u8>> {
+        let length = Terms::LEN + 64 * self.master.len() + 4 + 32 * self.issued.len();
+        let mut writer = Writer::new(Kind::AuthorityState, length);
+        self.public.terms.write(&mut writer);
+        for scalar in self.master.iter().flatten() {
+            writer.bytes(scalar.as_bytes());
+        }
+        // In order, so that the same state has the same bytes.
+        let mut issued: Vec<&[u8; 32]> = self.issued.iter().collect();
+        issued.sort();
+        writer.u32(issued.len() as u32);
+        for digest in issued {
+            writer.bytes(digest);
+        }
+        Zeroizing::new(writer.finish())
+    }
+
+    /// From a stored state, for the same agreement.
+    pub fn restore(agreement: Agreement, state: &[u8]) -> Result<Self, SealedError> {
+        let agreement = agreement.checked()?;
+        let read = || -> Result<Self, DecodeError> {
+            let mut reader = Reader::new("state of an authority", Kind::AuthorityState, state)?;
+            Terms::read(&mut reader)?.check(&agreement)?;
+            let keys = reader.bytes(64 * agreement.width)?.as_chunks::<32>().0.as_chunks::<2>().0;
+            let master = keys.iter().map(|&[s, t]| Ok([scalar(s)?, scalar(t)?]));
+            let mut authority =
+                Self::of_master(agreement, master.collect::<Result<_, DecodeError>>()?);
+            let count = reader.u32()? as usize;
+            if count >= agreement.width {
+                let expected = format!("0 to {}", agreement.width - 1);
+                return Err(out_of_range("rows with keys", count, expected));
+            }
+            for _ in 0..count {
+                authority.issued.insert(reader.array()?);
+            }
+            reader.finish()?;
+            Ok(authority)
+        };
+        read().map_err(|error| misuse("state of the authority", error, "one of this agreement"))
     }
 
     /// With another limit on the rows that get a key, 0 to `width` − 1; without this it is `width`/2. Blocks
@@ -72,15 +121,23 @@ impl Authority {
 
     /// Counts the rows of a question, or refuses all of them.
     fn count(&mut self, question: &Question) -> Result<(), SealedError> {
-        let rows = question.weights.chunks_exact(self.agreement.width);
-        let new: HashSet<&[i32]> = rows.filter(|&row| !self.issued.contains(row)).collect();
+        let rows = question.weights.chunks_exact(self.agreement.width).map(digest);
+        let new: HashSet<[u8; 32]> = rows.filter(|row| !self.issued.contains(row)).collect();
         let (new_rows, issued, most) = (new.len(), self.issued.len(), self.most_keys);
         if issued + new_rows > most {
             return Err(SealedError::Exhausted { new: new_rows, issued, most });
         }
-        self.issued.extend(new.into_iter().map(<[i32]>::to_vec));
+        self.issued.extend(new);
         Ok(())
     }
+}
+
+fn digest(row: &[i32]) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for weight in row {
+        hash.update(weight.to_le_bytes());
+    }
+    hash.finalize().into()
 }
 
 impl Answerer for Authority {

@@ -181,7 +181,7 @@ fn point(what: &'static str, bytes: [u8; 32]) -> Result<RistrettoPoint, DecodeEr
         .ok_or_else(|| out_of_range(what, "bytes of no point", "a canonical point of ristretto255"))
 }
 
-fn scalar(bytes: [u8; 32]) -> Result<Scalar, DecodeError> {
+pub(super) fn scalar(bytes: [u8; 32]) -> Result<Scalar, DecodeError> {
     let scalar = Option::from(Scalar::from_canonical_bytes(bytes));
     scalar.ok_or_else(|| out_of_range("key", "bytes of no scalar", "a canonical scalar"))
 }

@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn equals_the_general_product() {
-        let mut random = Randomness::from_seed_for_tests(1);
+        let mut random = Randomness::insecure_from_seed(1);
         for (count, bits) in [(1, 1), (3, 7), (40, 12), (40, 30)] {
             let points: Vec<_> =
                 (0..count).map(|_| RistrettoPoint::mul_base(&random_scalar(&mut random))).collect();

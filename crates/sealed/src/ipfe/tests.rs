@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::message::Question;
 use super::*;
 use crate::fixed_point::Grid;
 use crate::product::{Agreement, AnsweredBy, Answerer, BlockId, Guest, Host, Matrix, SealedError};
@@ -10,7 +11,7 @@ fn agreement(width: usize) -> Agreement {
 }
 
 fn parties(width: usize) -> (Authority, IpfeGuest, IpfeHost) {
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     let authority = Authority::with_randomness(agreement(width), &mut random)
         .expect("keys")
         .with_most_keys(width - 1)
@@ -102,7 +103,7 @@ fn a_key_opens_every_block_so_keys_are_counted() {
 #[test]
 fn hosts_without_room_for_their_rows_are_refused() {
     // 2^4 points reach 2^18, 128 levels of this grid: too few for rows of 20.
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     let authority = Authority::with_randomness(agreement(20), &mut random).unwrap();
     let table = Arc::new(LogarithmTable::new(4).unwrap());
     let error = IpfeHost::new(agreement(20), &authority.public_key(), table).unwrap_err();
@@ -162,4 +163,32 @@ fn ciphertexts_differ_and_debug_output_is_redacted() {
     let [a, b] = [0, 1].map(|_| guest.upload(BlockId(1), &[5, 5]).expect("an upload"));
     assert_ne!(a, b);
     assert_eq!(format!("{authority:?}"), "Authority(2 values, 0 keys issued, …)");
+}
+
+#[test]
+fn a_stored_authority_goes_on_with_its_key_and_its_count() {
+    let (width, mut random) = (6, Randomness::insecure_from_seed(11));
+    let mut authority = Authority::with_randomness(agreement(width), &mut random).unwrap();
+    let question = |rows: &[[i32; 6]]| {
+        Question { exchange: 1, values: width, weights: rows.concat() }.encode()
+    };
+    let rows = [[1, 0, 0, 0, 0, 5], [0, 1, 0, 0, 0, 0]];
+    let answer = authority.answer(&question(&rows)).unwrap();
+    let state = authority.state();
+    let mut restored = Authority::restore(agreement(width), &state).unwrap();
+    assert_eq!((restored.public_key(), restored.issued()), (authority.public_key(), 2));
+    assert_eq!(restored.state(), state);
+    // Rows that had a key have the same one; of new ones there is one left of width/2.
+    assert_eq!(restored.answer(&question(&rows)).unwrap(), answer);
+    let two = [[7, 0, 0, 0, 0, 0], [8, 0, 0, 0, 0, 0]];
+    assert!(matches!(
+        restored.answer(&question(&two)),
+        Err(SealedError::Exhausted { new: 2, issued: 2, most: 3 })
+    ));
+    restored.answer(&question(&two[..1])).unwrap();
+
+    for length in 0..state.len() {
+        assert!(Authority::restore(agreement(width), &state[..length]).is_err(), "{length} bytes");
+    }
+    assert!(Authority::restore(agreement(width + 1), &state).is_err());
 }

@@ -81,7 +81,8 @@ impl DiscreteGaussian {
             let size = u128::from(k.unsigned_abs());
             let distance = (size * self.scale * DENOMINATOR).abs_diff(self.numerator);
             let below = 2 * self.scale * self.scale * DENOMINATOR * self.numerator;
-            // |k| above 2^30 scales comes with a probability below exp(−2^30).
+            // No room from |k| = 2^52/scale on, which is 2^20 scales at the least: it comes with a probability below
+            // exp(−2^20), and would be accepted with one below that.
             let Some(square) = distance.checked_mul(distance) else { continue };
             if exp_minus(square, below, random) {
                 return k;

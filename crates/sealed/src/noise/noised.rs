@@ -42,7 +42,7 @@ impl NoisedVector {
     /// Clips values to `low..=high`, puts them on the grid, adds noise of σ (in the values' own unit) and clips
     /// to the grid, which should reach six σ beyond the limits ([`NoisedVector::grid`] makes such a one).
     ///
-    /// σ must be four steps or more, as accounting needs it. Putting values on the grid moves each by up to half
+    /// σ must be four steps or more: below, noise is no longer near its continuous curve. Putting values on the grid moves each by up to half
     /// a step: if the unit of privacy can change k values by Δ in the Euclidean norm, count with Δ + √k·step.
     pub fn draw(
         values: &[f64],

@@ -25,7 +25,7 @@ impl Parties {
     fn on_grid(most: i32, width: usize, levels: &[Vec<i32>], seed: u64) -> Self {
         let grid = Grid::new(0.0, 1.0, most).expect("a grid");
         let agreement = Agreement { width, grid, most_rows: 20_000, most_blocks: 1000 };
-        let random = |n| Randomness::from_seed_for_tests(seed + n);
+        let random = |n| Randomness::insecure_from_seed(seed + n);
         let key = KeySeed::drawn(&mut random(1));
         let mut guest = RlweGuest::with_randomness(agreement, &key, random(2)).expect("a guest");
         let mut host =
@@ -192,7 +192,7 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
     assert!(read[2..].iter().all(|&x| x == 0.0));
 
     let mut hidden = sums.into_iter().next().expect("one polynomial");
-    let mut random = Randomness::from_seed_for_tests(50);
+    let mut random = Randomness::insecure_from_seed(50);
     let blind = super::ring::Poly::ternary(&mut random);
     let mut public = Expanded::new();
     let key = super::message::PublicKey::decode(&parties.guest.opening()).unwrap();

@@ -45,6 +45,9 @@ pub struct AppliedRow {
 /// Writes the weights of one block into one polynomial, all of it.
 type Write<'a> = dyn Fn(&mut [f64; DEGREE]) + 'a;
 
+/// Polynomials of products that are worked on at once: 25 MB for each thread, however wide blocks are.
+const MOST_POLYS: usize = 64;
+
 /// What the host keeps between its question and the answer.
 struct Pending {
     /// Random: an answer to another question, of this process or of an earlier one, has another.
@@ -216,12 +219,19 @@ impl Host for RlweHost {
     }
 
     fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError> {
-        let (sums, scales) = self.products(matrix)?;
+        let columns = matrix.columns(&self.agreement)?;
         let masks: Vec<u64> =
             (0..matrix.rows).map(|_| self.random.bits() >> (64 - PLAIN_BITS)).collect();
         let per_poly = rows_per_poly(self.agreement.width);
-        let polys = sums.into_iter().zip(masks.chunks(per_poly));
-        let polys = polys.map(|(sums, masks)| self.finish(sums, masks)).collect();
+        let at_once = MOST_POLYS * per_poly;
+        let (mut scales, mut polys) = (Vec::new(), Vec::new());
+        for (masks, values) in masks.chunks(at_once).zip(matrix.values.chunks(at_once * columns)) {
+            let part = Matrix { rows: masks.len(), blocks: matrix.blocks, values };
+            let (sums, own) = self.products(&part)?;
+            scales.extend(own);
+            let parts = sums.into_iter().zip(masks.chunks(per_poly));
+            polys.extend(parts.map(|(sums, masks)| self.finish(sums, masks)));
+        }
         let exchange = self.random.bits();
         self.pending = Some(Pending { exchange, scales, masks });
         let products = SealedProducts { exchange, rows: matrix.rows, polys };
@@ -255,29 +265,39 @@ impl Host for RlweHost {
         let Agreement { width, .. } = self.agreement;
         let scale = self.public_scale(products)?;
         let (unit, offsets) = self.whole_offsets(products, scale);
-        let per_poly = rows_per_poly(width);
-        let sums = self.over_blocks(products.blocks, all.div_ceil(per_poly), |number, weigh| {
-            let rows = products.rows;
-            let coefficients = &products.coefficients[number * rows * width..][..rows * width];
-            let first = number * rows;
-            for poly in first / per_poly..=(first + rows - 1) / per_poly {
-                weigh(poly, &|weights| {
-                    weights.fill(0.0);
-                    for (i, row) in coefficients.chunks_exact(width).enumerate() {
-                        let Some(slot) = (first + i).checked_sub(poly * per_poly) else { continue };
-                        if slot >= per_poly {
-                            break;
+        let (per_poly, rows) = (rows_per_poly(width), products.rows);
+        let mut polys = Vec::new();
+        for offsets in offsets.chunks(MOST_POLYS * per_poly) {
+            // The products of this part, and the blocks that they belong to.
+            let from = polys.len() * per_poly;
+            let (first_block, last_block) = (from / rows, (from + offsets.len() - 1) / rows);
+            let blocks = &products.blocks[first_block..=last_block];
+            let count = offsets.len().div_ceil(per_poly);
+            let sums = self.over_blocks(blocks, count, |number, weigh| {
+                let number = first_block + number;
+                let coefficients = &products.coefficients[number * rows * width..][..rows * width];
+                // Where the block's first product would be, counted from the part's.
+                let first = (number * rows) as isize - from as isize;
+                let place = |i: usize| usize::try_from(first + i as isize).ok();
+                let polys =
+                    place(0).unwrap_or(0) / per_poly..=place(rows - 1).unwrap_or(0) / per_poly;
+                for poly in polys.filter(|poly| *poly < count) {
+                    weigh(poly, &|weights| {
+                        weights.fill(0.0);
+                        for (i, row) in coefficients.chunks_exact(width).enumerate() {
+                            let slot = place(i).and_then(|at| at.checked_sub(poly * per_poly));
+                            let Some(slot) = slot.filter(|slot| *slot < per_poly) else { continue };
+                            let place = &mut weights[slot * width..][..width];
+                            for (weight, entry) in place.iter_mut().rev().zip(row) {
+                                *weight = (entry * unit + ROUND) - ROUND;
+                            }
                         }
-                        let place = &mut weights[slot * width..][..width];
-                        for (weight, entry) in place.iter_mut().rev().zip(row) {
-                            *weight = (entry * unit + ROUND) - ROUND;
-                        }
-                    }
-                });
-            }
-        })?;
-        let polys = sums.into_iter().zip(offsets.chunks(per_poly));
-        let polys = polys.map(|(sums, offsets)| self.finish(sums, offsets)).collect();
+                    });
+                }
+            })?;
+            let parts = sums.into_iter().zip(offsets.chunks(per_poly));
+            polys.extend(parts.map(|(sums, offsets)| self.finish(sums, offsets)));
+        }
         let products = SealedProducts { exchange: self.random.bits(), rows: all, polys };
         Ok(Grant { products, scale }.encode())
     }

@@ -47,7 +47,7 @@ fn is_strong(base: u64, p: u64) -> bool {
 
 #[test]
 fn residues_multiply_as_whole_numbers_do() {
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     for &p in &PRIME {
         let modulus = Modulus::new(p);
         let check = |x: i64, y: i64| {
@@ -95,7 +95,7 @@ impl Vectorised for LaneProducts {
 
 #[test]
 fn all_kinds_of_lanes_agree() {
-    let mut random = Randomness::from_seed_for_tests(2);
+    let mut random = Randomness::insecure_from_seed(2);
     for &p in &PRIME {
         let mut draw = || {
             std::array::from_fn(|i| match i {
@@ -143,7 +143,7 @@ impl Vectorised for ForwardOf {
 
 #[test]
 fn transforms_invert_and_agree_in_all_kinds_of_lanes() {
-    let mut random = Randomness::from_seed_for_tests(3);
+    let mut random = Randomness::insecure_from_seed(3);
     for (prime, transform) in ring().transforms.iter().enumerate() {
         let half = (PRIME[prime] / 2) as f64;
         // Random, and the largest that can be: all layers at their bounds.
@@ -169,7 +169,7 @@ fn transforms_invert_and_agree_in_all_kinds_of_lanes() {
 #[test]
 fn products_of_values_are_products_of_polynomials() {
     // (Σ x_i X^i)·(a X^k + b X^m) modulo X^8192 + 1: shifts, with a change of sign on the way round.
-    let mut random = Randomness::from_seed_for_tests(4);
+    let mut random = Randomness::insecure_from_seed(4);
     for prime in 0..PRIMES {
         let transform = &ring().transforms[prime];
         let p = transform.modulus();
@@ -199,7 +199,7 @@ fn products_of_values_are_products_of_polynomials() {
 #[test]
 fn switching_divides_and_rounds() {
     let ring = ring();
-    let mut random = Randomness::from_seed_for_tests(5);
+    let mut random = Randomness::insecure_from_seed(5);
     for _ in 0..1000 {
         // x = a·p1·p2 + r with |r| < p1·p2/2 becomes a, or its neighbour where both halves round.
         let a = random.below(u128::from(PRIME[0])) as u64;
@@ -216,7 +216,7 @@ fn switching_divides_and_rounds() {
 
 #[test]
 fn floods_are_the_whole_number_they_come_from() {
-    let mut random = Randomness::from_seed_for_tests(6);
+    let mut random = Randomness::insecure_from_seed(6);
     let top = 1u128 << (FLOOD_BITS + 1);
     for bits in [0, 1, top - 1, top / 2].into_iter().chain((0..100).map(|_| random.below(top))) {
         let flood = bits as i128 - (1 << FLOOD_BITS);
@@ -229,7 +229,7 @@ fn floods_are_the_whole_number_they_come_from() {
 
 #[test]
 fn packing_keeps_residues_and_checks_them() {
-    let mut random = Randomness::from_seed_for_tests(7);
+    let mut random = Randomness::insecure_from_seed(7);
     let p = PRIME[0];
     for count in [1, 2, 3, 4, 5, 335, 336, 8192] {
         let residues: Vec<u64> = (0..count).map(|_| random.below(u128::from(p)) as u64).collect();
@@ -275,7 +275,7 @@ fn streams_of_seeds_are_uniform_and_differ() {
 
 #[test]
 fn secrets_have_their_distributions() {
-    let mut random = Randomness::from_seed_for_tests(8);
+    let mut random = Randomness::insecure_from_seed(8);
     let (mut ternary, mut square, mut largest) = ([0.0; 3], 0.0, 0.0f64);
     for _ in 0..16 {
         for x in Poly::ternary(&mut random).0.iter() {

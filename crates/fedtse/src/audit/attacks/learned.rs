@@ -37,7 +37,7 @@ pub fn attacks(
     warm_up: usize,
     seed: u64,
 ) -> Result<Vec<Attack>> {
-    let mut random = Randomness::from_seed_for_tests(seed);
+    let mut random = Randomness::insecure_from_seed(seed);
     let mut embedding = Vec::new();
     let mut labels = Vec::new();
     for noisy in [false, true] {

@@ -63,7 +63,7 @@ pub fn membership(
     for (unit, shares, count) in
         [("vehicle-step".to_owned(), &one, 1), (format!("trip of {count} steps"), trip, count)]
     {
-        let mut random = Randomness::from_seed_for_tests(seed);
+        let mut random = Randomness::insecure_from_seed(seed);
         let tried = Tried::new(study, shares);
         let without_noise = tried.scores(trials, |shares| Ok(shares.to_vec()))?;
         let with_noise =

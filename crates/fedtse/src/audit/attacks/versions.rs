@@ -37,7 +37,7 @@ impl Versions {
         let sigma = ratio * (change + f64::sqrt(EACH as f64) * step);
         let plain = Grid::new(0.0, 1.0, LEVELS)?;
         let wide = NoisedVector::grid(0.0, 1.0, sigma, LEVELS)?;
-        let mut random = Randomness::from_seed_for_tests(choices.seed);
+        let mut random = Randomness::insecure_from_seed(choices.seed);
         let trivial = means.iter().copied().cycle().take(truth.values.len()).collect();
         Ok(Self {
             plain: NoisedVector::without_noise(&truth.values, plain)?,

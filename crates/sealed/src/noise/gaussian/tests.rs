@@ -3,7 +3,7 @@ use super::*;
 /// χ² of draws against the exact probabilities; cells of fewer than 20 expected draws are put together.
 fn chi_square(drawn: f64, sigma: f64, draws: u32, seed: u64) -> (f64, f64) {
     let [drawn, noise] = [drawn, sigma].map(|sigma| DiscreteGaussian::new(sigma).expect("noise"));
-    let mut random = Randomness::from_seed_for_tests(seed);
+    let mut random = Randomness::insecure_from_seed(seed);
     let reach = (10.0 * noise.sigma()).ceil() as i64 + 10;
     let mut counts = vec![0.0; 2 * reach as usize + 1];
     for _ in 0..draws {
@@ -45,7 +45,7 @@ fn a_wrong_sigma_would_be_noticed() {
 
 #[test]
 fn exponentials_have_their_probability() {
-    let mut random = Randomness::from_seed_for_tests(3);
+    let mut random = Randomness::insecure_from_seed(3);
     for (above, below) in [(0, 7), (1, 3), (1, 1), (5, 2)] {
         let hits = (0..100_000).filter(|_| exp_minus(above, below, &mut random)).count() as f64;
         let p = (-(above as f64) / below as f64).exp();
@@ -63,7 +63,7 @@ fn sigma_must_be_a_sensible_number() {
         assert!(DiscreteGaussian::new(found).is_err(), "{found}");
     }
     let noise = DiscreteGaussian::new(MOST_SIGMA).unwrap();
-    let mut random = Randomness::from_seed_for_tests(4);
+    let mut random = Randomness::insecure_from_seed(4);
     // Twelve deviations.
     assert!((0..100).all(|_| noise.draw(&mut random).abs() < 12 * 65_536));
 }

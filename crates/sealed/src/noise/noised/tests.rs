@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn noise_is_drawn_once_and_comes_back_from_the_store() {
     let grid = NoisedVector::grid(0.0, 1.0, 0.1, 1 << 14).unwrap();
-    let mut random = Randomness::from_seed_for_tests(1);
+    let mut random = Randomness::insecure_from_seed(1);
     let vector = NoisedVector::draw(&[0.2; 500], (0.0, 1.0), grid, 0.1, &mut random).unwrap();
     assert_eq!(NoisedVector::decode(&vector.encode(), grid, 0.1).unwrap(), vector);
     // 500 draws: the mean has a standard deviation of 0.0045, the variance of 0.01·√(2/500) = 0.00063; five each.
@@ -18,7 +18,7 @@ fn noise_is_drawn_once_and_comes_back_from_the_store() {
 #[test]
 fn values_are_clipped_before_noise_is_added() {
     let grid = NoisedVector::grid(0.0, 1.0, 0.01, 1 << 14).unwrap();
-    let mut random = Randomness::from_seed_for_tests(2);
+    let mut random = Randomness::insecure_from_seed(2);
     let vector =
         NoisedVector::draw(&[1e30, -1e30, 7.0], (0.0, 1.0), grid, 0.01, &mut random).unwrap();
     // Six σ is as far as the grid reaches.
@@ -55,7 +55,7 @@ fn bad_bytes_are_refused() {
 #[test]
 fn noise_must_be_fine_enough_and_the_one_agreed() {
     let grid = Grid::new(0.0, 1.0, 50).unwrap();
-    let mut random = Randomness::from_seed_for_tests(3);
+    let mut random = Randomness::insecure_from_seed(3);
     let mut draw =
         |values: &[f64], sigma| NoisedVector::draw(values, (0.0, 1.0), grid, sigma, &mut random);
     // Steps of 0.01: 3.9 of them are too few, 4.1 are not; none is not asked for in this way.

@@ -1,0 +1,123 @@
+//! The authority's state on the disk: for its owner alone, written whole or not at all, used by one process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use zeroize::Zeroizing;
+
+/// Longer than any state: a key and a digest for each of 8192 values.
+const MOST_BYTES: u64 = 8192 * (64 + 32) + 1024;
+
+/// A folder with the state.
+pub(super) struct KeyStore {
+    path: PathBuf,
+    /// Held for as long as the process lives.
+    _lock: File,
+}
+
+impl KeyStore {
+    /// Opens a folder, made if there is none.
+    pub(super) fn open(folder: &Path) -> Result<Self> {
+        let shown = folder.display();
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder).with_context(|| format!("{shown}"))?;
+        let lock = private(true).open(folder.join("lock")).with_context(|| format!("{shown}"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => bail!("{shown}: another authority is using it"),
+            Err(TryLockError::Error(error)) => {
+                return Err(error).with_context(|| format!("{shown}"));
+            }
+        }
+        Ok(Self { path: folder.join("authority.state"), _lock: lock })
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was stored; none if nothing was yet.
+    pub(super) fn read(&self) -> Result<Option<Zeroizing<Vec<u8>>>> {
+        let shown = self.path.display();
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let file = File::open(&self.path).with_context(|| format!("{shown}"))?;
+        let metadata = file.metadata().with_context(|| format!("{shown}"))?;
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777;
+            ensure!(
+                mode & 0o077 == 0,
+                "{shown}: found mode {mode:o}, expected a master key that only its owner can read (chmod 600)"
+            );
+        }
+        let length = metadata.len();
+        ensure!(
+            length <= MOST_BYTES,
+            "{shown}: found {length} bytes, expected {MOST_BYTES} at most"
+        );
+        let mut bytes = Zeroizing::new(Vec::with_capacity(length as usize + 1));
+        file.take(MOST_BYTES).read_to_end(&mut bytes).with_context(|| format!("{shown}"))?;
+        Ok(Some(bytes))
+    }
+
+    /// Stores a state for good, in the place of the last one.
+    pub(super) fn write(&self, state: &[u8]) -> Result<()> {
+        let new = self.path.with_extension("new");
+        let write = || -> std::io::Result<()> {
+            let mut file = private(false).truncate(true).open(&new)?;
+            file.write_all(state)?;
+            file.sync_all()?;
+            std::fs::rename(&new, &self.path)?;
+            match self.path.parent() {
+                Some(folder) => File::open(folder)?.sync_all(),
+                None => Ok(()),
+            }
+        };
+        write().with_context(|| format!("{}", new.display()))
+    }
+}
+
+/// A file that only its owner may read.
+fn private(keep: bool) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(!keep);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_kept_for_its_owner_and_one_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = folder.path().join("keys");
+        let store = KeyStore::open(&keys).unwrap();
+        assert!(store.read().unwrap().is_none());
+        for state in [&b"first"[..], b"2"] {
+            store.write(state).unwrap();
+            assert_eq!(store.read().unwrap().unwrap().as_slice(), state);
+        }
+        let second = KeyStore::open(&keys).err().unwrap().to_string();
+        assert!(second.contains("another authority"), "{second}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let path = store.path();
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o640)).unwrap();
+            let error = store.read().unwrap_err().to_string();
+            assert!(error.contains("found mode 640"), "{error}");
+        }
+    }
+}
