@@ -82,6 +82,42 @@ fn the_host_answers_as_it_says_and_forgets_nothing_that_it_has_stored() {
     assert!(host.wait().success(), "{}", host.log());
 }
 
+#[test]
+fn another_map_follows_what_a_host_writes_to_postgresql() {
+    let Ok(url) = std::env::var("FEDTSE_TEST_POSTGRES") else {
+        assert!(std::env::var("FEDTSE_REQUIRE_POSTGRES").is_err(), "no FEDTSE_TEST_POSTGRES");
+        eprintln!("no FEDTSE_TEST_POSTGRES: nothing is tested; see scripts/with_postgres.sh");
+        return;
+    };
+    let url = format!("{url}#followed_{}", std::process::id());
+    let world = LiveWorld::new();
+    let config = fs::read_to_string(world.path("city").join("live.toml")).unwrap();
+    let config = format!("{config}[history]\nstore = \"{url}\"\n");
+    fs::write(world.path("city").join("live.toml"), config).unwrap();
+    let _host = world.start("city");
+    let mut city = world.sender("city");
+    let events = world.events();
+    estimate(&world, &mut city, &events, 3);
+    let (port, log) = (parties::free_port(), world.path("serve.log"));
+    let http = format!("127.0.0.1:{port}");
+    let arguments = ["serve", "--history", &url, "--http", &http];
+    let mut reader = Party::run("reader", &arguments, &log);
+    for more in 0..3 {
+        estimate(&world, &mut city, &events, 3 + more);
+        let told = events.all().pop().expect("an estimate");
+        wait_for(&mut [], || {
+            let open = TcpStream::connect(("127.0.0.1", port)).is_ok();
+            open && get(port, "/v1/estimates").1["step"] == told["step"]
+        });
+        let (_, mut found) = get(port, "/v1/estimates");
+        assert_eq!(found["age_s"], Value::Null);
+        found["age_s"] = told["age_s"].clone();
+        assert_eq!(found, told);
+    }
+    reader.terminate();
+    assert!(reader.wait().success(), "{}", reader.log());
+}
+
 /// Each path, as the host's own description has it.
 fn described(port: u16) {
     let (_, description) = get(port, "/v1/openapi.json");

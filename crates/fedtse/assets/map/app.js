@@ -39,6 +39,7 @@ async function begin() {
   for (const radio of document.querySelectorAll("[name=quantity]")) {
     radio.addEventListener("change", () => quantity(radio.value));
   }
+  if (!map.live) byId("live").textContent = "Newest";
   themes();
   quantity(page.name);
   byId("exports").hidden = !map.history;
