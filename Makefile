@@ -14,7 +14,7 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: test wheel wheel-build fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-map browser containers tables clean-venvs
+.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-map browser containers tables clean-venvs
 
 test: fmt lengths clippy unit doc licences readme wheel browser containers fuzz-fixed
 	@echo "make test: all checks passed"
@@ -58,6 +58,16 @@ $(PYTHON_VENV)/installed: scripts/python.txt
 	python3 -m venv $(PYTHON_VENV)
 	$(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/python.txt
 	touch $@
+
+# A guest with a sub-model in PyTorch against the Rust host, beside the built-in one.
+test-torch: torch wheel-build
+	$(TORCH_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEELS)/*.whl
+	$(TORCH_VENV)/bin/python scripts/torch_guest.py $(TORCH_GUEST)
+
+# What the boundary to Python costs, on a quiet machine.
+bench-python: wheel-build
+	cargo build --locked --release
+	$(PYTHON_VENV)/bin/python scripts/bench_python.py --write
 
 # The live map in headless Chromium, which it installs if there is none.
 browser:

@@ -121,6 +121,7 @@ def train(
     crossing: int | None = None,
     party_dropout: float | None = None,
     guests: int | Sequence[SubModel | None] | None = None,
+    host: SubModel | None = None,
     absent: Literal["wait", "skip", "stop"] = "wait",
     q: int | None = None,
     frozen: bool = False,
@@ -144,7 +145,8 @@ def train(
     Of the federated methods, `guests` is their number, or a list with the sub-model of each: a `SubModel` of
     yours, or None for the built-in one. What happens without a guest whose sub-model raises an exception is
     `absent`: the run ends (`wait`, `stop`), or goes on without it (`skip`; `left` of the row says who and why).
-    After the run your sub-models have their best weights.
+    After the run your sub-models have their best weights. `host` is a sub-model of the host's own in the place of its
+    built-in part; its x is `[sample, number]`, or `[sample, step, link, channel]` with `arch="paper"`.
 
     >>> fedtse.train("data/corridor", method="fedtse", rate=20, target="raw", out="model")  # doctest: +SKIP
     """
@@ -157,7 +159,7 @@ def train(
         epochs=epochs, learning_rate=learning_rate, out=out, part=part,
     )
     with shown(progress) as call:
-        return _fedtse.train(options, own, absent, call)
+        return _fedtse.train(options, host, own, absent, call)
 
 
 def estimate(

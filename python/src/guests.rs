@@ -44,10 +44,9 @@ fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
         }
     };
     let (first, raised, object) = (state(object)?, raised.clone(), object.clone().unbind());
-    let make: MakeOwn = Arc::new(move |[steps, links, numbers]: [usize; 3]| {
-        let shape = if by_step { vec![steps, links, numbers] } else { vec![links, numbers] };
+    let make: MakeOwn = Arc::new(move |shape: &[usize]| {
         let object = Python::attach(|py| object.clone_ref(py));
-        let model = PythonSubModel::new(object, shape, &first, raised.clone())?;
+        let model = PythonSubModel::new(object, shape.to_vec(), &first, raised.clone())?;
         Ok(Box::new(model) as Box<dyn OwnSubModel>)
     });
     let kind = if by_step { SubModelKind::OwnByStep } else { SubModelKind::Own };
@@ -63,11 +62,12 @@ fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<
     })
 }
 
-/// Fits an estimator and scores it; the guests' sub-models are these, if any are given.
+/// Fits an estimator and scores it; the host's and guests' sub-models are these, if any are given.
 #[pyfunction]
 pub fn train<'py>(
     py: Python<'py>,
     options: Vec<OsString>,
+    host: Option<&Bound<'py, PyAny>>,
     guests: Vec<Option<Bound<'py, PyAny>>>,
     absent: &str,
     progress: Option<&Bound<'py, PyAny>>,
@@ -83,7 +83,8 @@ pub fn train<'py>(
             return Err(wrong(py, text));
         }
     };
-    let mut brought = Brought { guests: BTreeMap::new(), absent };
+    let host = host.map(|object| own(object, &raised)).transpose()?;
+    let mut brought = Brought { host, guests: BTreeMap::new(), absent };
     for (number, guest) in guests.iter().enumerate() {
         let name = match guests.len() {
             1 => "guest".to_owned(),

@@ -111,6 +111,45 @@ def test_a_host_that_skips_goes_on_without_the_guest(corridor):
     assert row["rounds"] == whole["rounds"]
 
 
+def test_the_host_may_bring_one_too(corridor, tmp_path):
+    class Loops:
+        """A linear map of what the host sees: loops and the signals' clock."""
+
+        per_link = 1
+
+        def __init__(self):
+            self.weights, self.updates = None, 0
+
+        def forward(self, x):
+            if self.weights is None:
+                self.weights = np.zeros((x.shape[1], 17), dtype=np.float32)
+            self.x = x
+            return x @ self.weights
+
+        def backward(self, grad_z):
+            self.updates += 1
+            self.weights = self.weights - np.float32(0.05) * (self.x.T @ grad_z)
+
+        def state_dict(self):
+            return {"weights": self.weights, "updates": self.updates}
+
+        def load_state_dict(self, state):
+            self.weights, self.updates = state["weights"], state["updates"]
+
+    host = Loops()
+    (row,) = fedtse.train(corridor, host=host, guests=[Linear()], **COMMON)
+    (usual,) = fedtse.train(corridor, guests=[Linear()], **COMMON)
+    assert np.abs(host.weights).max() > 0 and host.updates > 0
+    # Nothing of the host's own part is sent.
+    assert (row["rounds"], row["bytes"]) == (usual["rounds"], usual["bytes"])
+    assert row["score"] != usual["score"]
+    rows = []
+    for _ in range(2):
+        # The second call finds the finished run: the same estimates from the same checkpoint.
+        rows.append(fedtse.train(corridor, host=Loops(), out=tmp_path / "kept", **COMMON))
+    assert rows[0][0]["score"] == rows[1][0]["score"]
+
+
 def test_what_is_no_sub_model_is_refused(corridor):
     with pytest.raises(ValueError, match="found a object without `forward`"):
         fedtse.train(corridor, guests=[object()], **COMMON)

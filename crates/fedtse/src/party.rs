@@ -2,6 +2,7 @@
 //! process, with the same configurations: `fedtse rehearse`.
 
 mod any_guest;
+mod any_host;
 mod arguments;
 pub mod authority;
 pub mod config;
@@ -32,6 +33,7 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 pub use any_guest::{Brought, GuestOf, MakeOwn, Own};
+pub use any_host::HostOf;
 
 use crate::subject::hexadecimal;
 

@@ -238,18 +238,18 @@ fn fit(
     let score = score(study, target, windows, &fitted.estimates);
     let architecture = task.method.is_neural().then_some(task.architecture);
     let intervals = match &arguments.out {
-        Some(folder) if brought.guests.is_empty() => {
+        Some(folder) if brought.is_empty() => {
             intervals::keep(folder, study, target, windows, &fitted.estimates)?
         }
         _ => Vec::new(),
     };
-    if let Some(folder) = arguments.out.as_ref().filter(|_| brought.guests.is_empty()) {
+    if let Some(folder) = arguments.out.as_ref().filter(|_| brought.is_empty()) {
         kept_run::keep(folder, &task, (study, rate), windows, &fitted, begun.elapsed())?;
     }
     let mut training = fitted.training;
     let left = training.as_mut().map(|training| std::mem::take(&mut training.left));
     let left = left.unwrap_or_default();
-    let history = training.as_ref().filter(|_| !brought.guests.is_empty());
+    let history = training.as_ref().filter(|_| !brought.is_empty());
     let history = history.map_or_else(Vec::new, |training| training.history.clone());
     Ok(Row {
         method: task.method,

@@ -25,17 +25,19 @@ pub struct Own {
     pub kind: SubModelKind,
     /// What it gives; the architecture's own if none.
     pub crossing: Option<Crossing>,
-    /// Makes it, with its first weights, for windows of this many steps, links and numbers.
+    /// Makes it, with its first weights.
     pub make: MakeOwn,
 }
 
 /// Makes a sub-model, given the shape of a sample of its input.
 pub type MakeOwn =
-    Arc<dyn Fn([usize; 3]) -> Result<Box<dyn OwnSubModel>, ModelFailure> + Send + Sync>;
+    Arc<dyn Fn(&[usize]) -> Result<Box<dyn OwnSubModel>, ModelFailure> + Send + Sync>;
 
-/// What the guests of a federation bring along.
+/// What the parties of a federation bring along.
 #[derive(Clone)]
 pub struct Brought {
+    /// The host's sub-model.
+    pub host: Option<Own>,
     /// Sub-models by the names of their guests.
     pub guests: BTreeMap<String, Own>,
     /// What the host does without a guest whose sub-model fails.
@@ -44,7 +46,14 @@ pub struct Brought {
 
 impl Default for Brought {
     fn default() -> Self {
-        Self { guests: BTreeMap::new(), absent: Absent::Wait }
+        Self { host: None, guests: BTreeMap::new(), absent: Absent::Wait }
+    }
+}
+
+impl Brought {
+    /// Whether all sub-models are built-in ones.
+    pub fn is_empty(&self) -> bool {
+        self.host.is_none() && self.guests.is_empty()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use estimator::{
-    FleetData, FoldRates, FoldedInputs, GuestCard, GuestInputs, GuestPlan, GuestShape,
+    Arrangement, FleetData, FoldRates, FoldedInputs, GuestCard, GuestInputs, GuestPlan, GuestShape,
     LayerSubModel, Measured, MeasurementTable, QueueKnowledge, QueueStates, SYSTEMATIC, Sample,
     Seat, Sizes, Timeline, TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts,
     passages_per_step, train_span,
@@ -159,7 +159,7 @@ impl GuestPart {
             let measured = measured.collect::<Result<Vec<_>, _>>()?;
             let windows = self.windows.clone();
             if let Some(own) = &self.own {
-                let (model, width) = ((own.make)(self.sample_shape())?, self.width() as usize);
+                let (model, width) = ((own.make)(&self.sample_shape())?, self.width() as usize);
                 return Ok(GuestOf::Own(OwnGuest::new(model, windows, width, plan, measured)?));
             }
             let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
@@ -168,11 +168,13 @@ impl GuestPart {
         })
     }
 
-    /// Steps (1 by link), links and numbers of a sample.
-    fn sample_shape(&self) -> [usize; 3] {
-        let links = self.timeline.network().links().len();
-        let each = links * self.shape.channels;
-        [self.windows.input_len() / each.max(1), links, self.shape.channels]
+    /// Links and numbers of a sample, or steps, links and channels.
+    fn sample_shape(&self) -> Vec<usize> {
+        let (links, channels) = (self.timeline.network().links().len(), self.shape.channels);
+        match self.shape.sub_model.arrangement() {
+            Arrangement::ByLink => vec![links, channels],
+            Arrangement::ByStep => vec![WINDOW, links, channels],
+        }
     }
 }
 

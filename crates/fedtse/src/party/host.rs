@@ -18,10 +18,11 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
+use super::any_host::HostOf;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
-use super::host_part::{HostOf, HostPart};
+use super::host_part::HostPart;
 use super::{endpoints, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
@@ -54,7 +55,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
     let trained = part.trained(&name, &seats);
-    let mut host = Host::new(settings, part.maker(seats), store, ledger, clock.now())?;
+    let mut host = Host::new(settings, part.maker(seats, None), store, ledger, clock.now())?;
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    Estimates, HostStudy, Intervals, IntervalsError, LoopData, NeuralPlan, Score, Seat, Study,
-    TrainedHost, counted_per_step, score, train_span,
+    Architecture, Arrangement, Estimates, HostStudy, Intervals, IntervalsError, LoopData,
+    NeuralPlan, Score, Seat, Study, TrainedHost, WINDOW, counted_per_step, score, train_span,
 };
-use federation::fedbcd::FedHost;
+use federation::fedbcd::{FedHost, OwnGuest};
 use federation::host::MakeHostModel;
 use federation::message::Terms;
 use federation::message::parts::Text;
@@ -16,13 +16,12 @@ use federation::{Agreed, Compression, Measuring, ModelFailure, PartyId, Plan, Sa
 use sensing::Split;
 use traffic::{LinkId, Step};
 
+use super::any_guest::Own;
+use super::any_host::{HostOf, HostWindows, OWN_PART};
 use super::guest_part::terms;
 use super::learning::{Learning, LossOptions, split_of};
 use super::trained::Trained;
 use crate::subject::subject;
-
-/// The host's model with its data.
-pub type HostOf = FedHost<Arc<HostStudy>>;
 
 /// All that the host brings.
 pub struct HostPart {
@@ -94,8 +93,8 @@ impl HostPart {
     }
 
     /// Makes the host's model, with seats for its guests, when the plan is known.
-    pub fn maker(&self, seats: Vec<Seat>) -> MakeHostModel<HostOf> {
-        maker(&self.windows, &self.loops, &self.plan, self.options, seats)
+    pub fn maker(&self, seats: Vec<Seat>, own: Option<&Own>) -> MakeHostModel<HostOf> {
+        maker(&self.windows, &self.loops, &self.plan, self.options, (seats, own))
     }
 
     /// Errors on the samples that were estimated, over the links that are scored; none without truth.
@@ -140,22 +139,47 @@ pub fn samples(learning: Learning, split: &Split, estimate: &[Step]) -> Samples 
     }
 }
 
-/// Makes the host's model, with seats for its guests, when the plan is known.
+/// The seat of a sub-model of the host's own.
+fn own_seat(own: &Own, architecture: Architecture) -> Seat {
+    let crossing = own.crossing.unwrap_or(architecture.crossing());
+    Seat { name: OWN_PART.to_owned(), crossing, direct: false }
+}
+
+/// Makes the host's model, with seats for its guests and for what it brings along, when the plan is known.
 pub fn maker(
     windows: &Arc<HostStudy>,
     loops: &Arc<LoopData>,
     plan: &NeuralPlan,
     options: LossOptions,
-    seats: Vec<Seat>,
+    (mut seats, own): (Vec<Seat>, Option<&Own>),
 ) -> MakeHostModel<HostOf> {
-    let (windows, loops) = (Arc::clone(windows), Arc::clone(loops));
+    let (windows, loops, own) = (Arc::clone(windows), Arc::clone(loops), own.cloned());
+    let links = windows.timeline().network().links().len();
+    let sample = match plan.host_arrangement() {
+        Arrangement::ByLink => vec![windows.inputs().len()],
+        Arrangement::ByStep => vec![WINDOW, links, windows.inputs().channels()],
+    };
+    let own = own.map(|own| {
+        let seat = own_seat(&own, plan.architecture);
+        let width = seat.crossing.len(links);
+        seats.push(seat);
+        (own, width)
+    });
     let shape = plan.host_shape(windows.inputs(), seats);
     Box::new(move |plan: &Plan, agreed: &Agreed| {
         let network = windows.timeline().network();
         let model = estimator::HostModel::new(&shape, network, plan.seed, plan.rule())
             .map_err(|error| ModelFailure(error.to_string()))?;
         let loss = options.loss(&windows, &loops, agreed)?;
-        FedHost::new(model, Arc::clone(&windows), loss, plan)
+        let part = match &own {
+            None => None,
+            Some((own, width)) => {
+                let (model, study) = ((own.make)(&sample)?, Arc::clone(&windows));
+                Some(OwnGuest::new(model, study, *width, plan, Vec::new())?)
+            }
+        };
+        let seen = HostWindows { study: Arc::clone(&windows), blind: part.is_some() };
+        HostOf::new(FedHost::new(model, seen, loss, plan)?, part)
     })
 }
 

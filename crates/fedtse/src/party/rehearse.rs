@@ -35,7 +35,7 @@ pub fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let host_config::Prepared { name, part, seats, settings, .. } = config.prepare(&folder)?;
     let bar = progress::bar("epochs", settings.plan.epochs.into());
     let (store, ledger) = (MemoryStore::default(), ledger(&name)?);
-    let mut host = Host::new(settings, part.maker(seats), store, ledger, Now::default())?;
+    let mut host = Host::new(settings, part.maker(seats, None), store, ledger, Now::default())?;
     let mut guests = BTreeMap::new();
     for path in &arguments.guest {
         let (config, folder) = config::read::<guest_config::Config>(path)?;

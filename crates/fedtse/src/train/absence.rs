@@ -12,7 +12,7 @@ use traffic::Step;
 
 use super::watched::Outputs;
 use crate::party::GuestOf;
-use crate::party::host_part::HostOf;
+use crate::party::HostOf;
 
 /// Windows that are embedded together.
 const BLOCK: usize = 512;

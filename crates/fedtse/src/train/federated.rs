@@ -166,7 +166,10 @@ pub fn train(
         software: Text::of(env!("CARGO_PKG_VERSION")),
         run: RunId(plan.seed),
         terms: terms(study.timeline(), options.compression.into()),
-        subject: subject(&(plan, host_study.card(), windows, loss))?,
+        subject: match &brought.host {
+            None => subject(&(plan, host_study.card(), windows, loss))?,
+            Some(own) => subject(&(plan, host_study.card(), windows, loss, own.crossing))?,
+        },
         plan: Plan {
             seed: plan.seed,
             batch: whole_batch(plan.recipe.batch, segment.into()) as u32,
@@ -191,7 +194,8 @@ pub fn train(
     ledgers.insert(0, (settings.party.clone(), written));
     let exchanges = settings.samples.in_segments(segment.into()).train.len();
     let exchanges = exchanges.div_ceil(settings.plan.batch as usize);
-    let mut make = host_part::maker(&host_study, &loops, plan, loss, seats);
+    let mut make =
+        host_part::maker(&host_study, &loops, plan, loss, (seats, brought.host.as_ref()));
     let (data, looked_at) = (Arc::clone(&host_study), looked_at.to_vec());
     let make = move |plan: &Plan, agreed: &Agreed| {
         Ok(Watched::new(make(plan, agreed)?, Arc::clone(&data), &looked_at))
@@ -212,7 +216,7 @@ pub fn train(
     let epochs: Vec<Epoch> = epochs.collect();
     let left = left(&guests);
     // What is brought along stays with its guest: there is no whole to put together.
-    if let Some(folder) = keep.filter(|_| brought.guests.is_empty()) {
+    if let Some(folder) = keep.filter(|_| brought.is_empty()) {
         curves::draw(&folder.join("curves.svg"), &epochs)?;
         let model = host.model().context("the host's model")?;
         let best = model.model().host_model().best();
@@ -224,6 +228,7 @@ pub fn train(
     let releases = releases.collect::<Result<_>>()?;
     let bytes = host.ledger().released_bytes() + released.sum::<u64>();
     let mut model = host.into_model().context("the host's model")?;
+    model.model_mut().settle()?;
     let estimates = scored(study, &host_study, &model.model().estimates(), windows)?;
     let by_epoch = model.epochs().iter().map(|all| scored(study, &host_study, all, windows));
     let by_epoch = by_epoch.collect::<Result<_>>()?;

@@ -176,8 +176,8 @@ impl Task {
         bar: &ProgressBar,
     ) -> Result<Fitted> {
         ensure!(
-            brought.guests.is_empty() || self.method.is_federated(),
-            "guests: found sub-models of their own, expected a federated method such as fedtse"
+            brought.is_empty() || self.method.is_federated(),
+            "host, guests: found sub-models of their own, expected a federated method such as fedtse"
         );
         self.method.check_target(self.target)?;
         self.method.check_watch(watch)?;

@@ -13,7 +13,7 @@ use federation::model::{Answers, Embeddings, Learned};
 use federation::{HostModel, ModelFailure, PartyId, Products, RowsApart, Samples};
 use traffic::Step;
 
-use crate::party::host_part::HostOf;
+use crate::party::HostOf;
 
 /// What the model gave for each window, in its own scale.
 pub type Outputs = BTreeMap<Step, Vec<f32>>;
