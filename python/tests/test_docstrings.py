@@ -6,10 +6,9 @@ import pytest
 
 import fedtse
 import fedtse.api
-import fedtse.sub_models
 
 
-@pytest.mark.parametrize("module", [fedtse, fedtse.api, fedtse.sub_models], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [fedtse, fedtse.api], ids=lambda module: module.__name__)
 def test_examples_of_a_module(module, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     tried = doctest.testmod(module, extraglobs={"fedtse": fedtse}, optionflags=doctest.NORMALIZE_WHITESPACE)
