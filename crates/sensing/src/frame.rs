@@ -58,7 +58,7 @@ pub fn extract_frame<V: Verdict>(
         return Err(bad(row, SampleError::Time(times[row])));
     }
     let order = order(times);
-    let row = |at: usize| order.as_ref().map_or(at, |order| order[at] as usize);
+    let row = |at: usize| order.as_ref().map_or(at, |order| order[at]);
     let mut moment: Vec<(Position, usize)> = Vec::new();
     let mut positions: Vec<Position> = Vec::new();
     let mut last = None::<f64>;
