@@ -26,6 +26,8 @@ use crate::timeline::Timeline;
 const SPEED_DEVIATION: f64 = 2.3;
 /// No fleet's speed is taken to be surer than if a twentieth of the vehicles were not in it.
 const LEAST_UNSEEN: f64 = 0.05;
+/// No street is faster, m/s.
+const FASTEST: f64 = 40.0;
 
 /// A party's measurements in all steps held.
 #[derive(Clone)]
@@ -93,6 +95,52 @@ impl MeasurementTable {
         Self::filled(timeline, each_link(timeline, &[Quantity::Density]), |step, _, entry| {
             let queue = queues.state(step, entry.link);
             Some((queue.state.density.get(), 1.0 / queue.density_variance))
+        })
+    }
+
+    /// The same with nothing where a party does not want to say anything.
+    pub fn restricted(mut self, keep: impl Fn(Step, LinkId) -> bool) -> Self {
+        for view in &mut self.views {
+            let places = self
+                .timeline
+                .steps()
+                .flat_map(|step| self.entries.iter().map(move |entry| (step, entry.link)));
+            let numbers = view.values.iter_mut().zip(&mut view.weights);
+            for ((step, link), (value, weight)) in places.zip(numbers) {
+                if !keep(step, link) {
+                    (*value, *weight) = (0.0, 0.0);
+                }
+            }
+        }
+        self
+    }
+
+    /// Mean speeds by totals that carry noise of these deviations, where at least so many vehicles are seen. What
+    /// noise does to them is part of their variance, to first order.
+    pub fn noised_speeds(fleet: &FleetData, [time, distance]: [f64; 2], least: f64) -> Self {
+        let timeline = fleet.timeline();
+        let (unseen, step_s) = ((1.0 - fleet.rate()).max(LEAST_UNSEEN), timeline.step().get());
+        Self::filled(timeline, each_link(timeline, &[Quantity::Speed]), |step, _, entry| {
+            let totals = fleet.totals(step, entry.link);
+            let (spent, driven) = (totals.time.get(), totals.distance.get());
+            if spent < least * step_s || spent <= 0.0 {
+                return None;
+            }
+            let speed = (driven / spent).clamp(0.0, FASTEST);
+            let sampled = SPEED_DEVIATION.powi(2) * unseen * step_s / spent;
+            let noised = (distance.powi(2) + (speed * time).powi(2)) / spent.powi(2);
+            Some((speed, 1.0 / (sampled + noised)))
+        })
+    }
+
+    /// Densities of each link, with a variance of the link.
+    pub fn densities(
+        timeline: &Arc<Timeline>,
+        variance: impl Fn(LinkId) -> f64,
+        density: impl Fn(Step, LinkId) -> f64,
+    ) -> Self {
+        Self::filled(timeline, each_link(timeline, &[Quantity::Density]), |step, _, entry| {
+            Some((density(step, entry.link), 1.0 / variance(entry.link)))
         })
     }
 

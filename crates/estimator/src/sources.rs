@@ -140,6 +140,24 @@ impl FleetData {
         Self { local: local.cloned(), ..self }
     }
 
+    /// Its totals, step by step and in each link by link.
+    pub fn all_totals(&self) -> &[Totals] {
+        &self.table.totals
+    }
+
+    /// The same fleet with other totals, as many, and nothing else of it: no cells, no vehicles counted, no
+    /// movements.
+    pub fn with_totals(&self, totals: Vec<Totals>) -> Self {
+        let mut other = self.clone();
+        other.table.vehicles.fill(0);
+        other.table.cells.fill(0.0);
+        other.movements = MovementTable::default();
+        for (own, totals) in other.table.totals.iter_mut().zip(totals) {
+            *own = totals;
+        }
+        other
+    }
+
     /// The steps it holds.
     pub fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use estimator::{Entry, Quantity, Sample, View};
 use federation::ledger::{MemorySink, Recorded};
 use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
-use federation::message::sealed::{Lacking, Sealed, SegmentWeights};
+use federation::message::sealed::{BlockWeights, Lacking, Sealed};
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
 use federation::wire::{encode_to_guest, encode_to_host};
 use federation::{
@@ -109,7 +109,7 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
         ToHost::Upload {
             exchange: exchange(),
             place: 1,
-            weights: SegmentWeights::new(vec![0.5, 0.0])?,
+            weights: BlockWeights::new(vec![0.5, 0.0])?,
             upload: Sealed::new(vec![8; 9])?,
         },
         ToHost::Products { exchange: exchange(), size: [3, 4], answer: Sealed::new(vec![7; 5])? },
@@ -161,7 +161,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
             exchange: exchange(),
             purpose: Purpose::Validate,
             batch,
-            lacking: Some(Lacking { opening: true, segments: vec![0] }),
+            lacking: Some(Lacking { opening: true, blocks: vec![0] }),
         },
         ToGuest::Question { exchange: exchange(), question: Sealed::new(vec![1, 2, 3])? },
         ToGuest::Grant { exchange: exchange(), grant: Sealed::new(vec![4, 5])? },

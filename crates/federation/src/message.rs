@@ -31,7 +31,7 @@ use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use measurements::{Measurements, Measures};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
-use sealed::{Lacking, Sealed, SegmentWeights};
+use sealed::{BlockWeights, Lacking, Sealed};
 
 /// Version of these messages. Parties of different versions refuse each other.
 pub const PROTOCOL: u32 = 4;
@@ -66,14 +66,14 @@ pub enum ToHost {
         /// The key.
         opening: Sealed,
     },
-    /// A segment's measurements, sealed.
+    /// A block of measurements, sealed.
     Upload {
         /// Which exchange asked for it.
         exchange: Exchange,
-        /// The segment's place in the batch.
+        /// The block's place in the batch.
         place: u32,
         /// Their weights.
-        weights: SegmentWeights,
+        weights: BlockWeights,
         /// The measurements.
         upload: Sealed,
     },
@@ -323,6 +323,11 @@ impl ToHost {
             ToHost::Kept { .. } => "kept",
             ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
+            ToHost::Leave { departure: Departure::Failed(reason), .. }
+                if reason.as_str() == crate::error::SPENT =>
+            {
+                "refusal"
+            }
             ToHost::Leave { .. } => "leave",
         }
     }

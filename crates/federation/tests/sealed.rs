@@ -191,7 +191,7 @@ fn malformed_questions_of_a_host_are_refused() {
         }),
         ("beyond the batch", |message| match message {
             ToGuest::Ask { exchange, purpose, batch, lacking: Some(mut lacking) } => {
-                lacking.segments = vec![3];
+                lacking.blocks = vec![6];
                 ToGuest::Ask { exchange, purpose, batch, lacking: Some(lacking) }
             }
             other => other,

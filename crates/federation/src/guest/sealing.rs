@@ -9,7 +9,9 @@ use super::exchange::check_own;
 use super::{Guest, Running, ToHostOutbox};
 use crate::error::PartyError;
 use crate::message::parts::{EmbeddingGradient, Values};
-use crate::message::sealed::{Lacking, Scheme, Sealed, Sealing, SegmentWeights, block_of, range};
+use crate::message::sealed::{
+    BlockWeights, Lacking, Scheme, Sealed, Sealing, block_length, block_of, range,
+};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
 use crate::party::{Now, PartyId};
@@ -67,8 +69,9 @@ impl<M: GuestModel> Running<M> {
                 format!("it asked for sealed measurements of no whole segments of {segment}");
             return Err(PartyError::misbehaved(host, what));
         };
-        if lacking.segments.last().is_some_and(|&last| last as usize >= samples.len() / segment) {
-            return Err(PartyError::misbehaved(host, "it lacks a segment beyond the batch"));
+        let length = block_length(self.plan.segment);
+        if lacking.blocks.last().is_some_and(|&last| last as usize >= samples.len() / length) {
+            return Err(PartyError::misbehaved(host, "it lacks a block beyond the batch"));
         }
         let mut answers = Vec::new();
         if lacking.opening {
@@ -76,8 +79,8 @@ impl<M: GuestModel> Running<M> {
             let opening = opening.map_err(PartyError::misuse)?;
             answers.push(ToHost::Opening { exchange, opening });
         }
-        for &place in &lacking.segments {
-            let samples = &samples[place as usize * segment..][..segment];
+        for &place in &lacking.blocks {
+            let samples = &samples[place as usize * length..][..length];
             let measurements = self.model.measure(samples)?;
             check_own(&measurements, samples.len(), &self.asked)?;
             let ranges: Vec<f64> = self.ranges();
@@ -91,7 +94,7 @@ impl<M: GuestModel> Running<M> {
             let levels = levels.collect::<Result<Vec<_>, _>>().map_err(SealedError::from)?;
             let upload = sealer.products.upload(block_of(samples[0]), &levels)?;
             let upload = Sealed::new(upload).map_err(PartyError::misuse)?;
-            let weights = SegmentWeights::new(measurements.weights().to_vec());
+            let weights = BlockWeights::new(measurements.weights().to_vec());
             let weights = weights.map_err(PartyError::misuse)?;
             answers.push(ToHost::Upload { exchange, place, weights, upload });
         }

@@ -18,7 +18,9 @@ use super::{Host, Running, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::measurements::Layout;
 use crate::message::parts::Batch;
-use crate::message::sealed::{Lacking, Scheme, Sealed, Sealing, SegmentWeights, block_of, range};
+use crate::message::sealed::{
+    BlockWeights, Lacking, Scheme, Sealed, Sealing, block_length, block_of, range,
+};
 use crate::message::{Exchange, Purpose};
 use crate::model::{GuestRows, HostModel, Products, RowsApart};
 use crate::party::{Now, PartyId};
@@ -27,10 +29,11 @@ use crate::store::Store;
 /// What the host has of a guest's sealed measurements.
 pub(super) struct SealedSeat {
     products: Box<dyn sealed::Host + Send>,
-    weights: BTreeMap<BlockId, SegmentWeights>,
+    weights: BTreeMap<BlockId, BlockWeights>,
     /// The largest value of each entry of a sample.
     ranges: Vec<f64>,
-    segment: usize,
+    /// Samples of a block.
+    length: usize,
 }
 
 /// What guests were asked of a batch.
@@ -113,11 +116,11 @@ impl SealedSeat {
         };
         let entries = layout.groups().flat_map(|(_, entries)| entries);
         let ranges = entries.map(|entry| range(entry.quantity)).collect();
-        Ok(Self { products, weights: BTreeMap::new(), ranges, segment: segment as usize })
+        Ok(Self { products, weights: BTreeMap::new(), ranges, length: block_length(segment) })
     }
 
     fn blocks(&self, batch: &Batch) -> Vec<BlockId> {
-        batch.samples().chunks(self.segment).map(|segment| block_of(segment[0])).collect()
+        batch.samples().chunks(self.length).map(|block| block_of(block[0])).collect()
     }
 
     /// The weights of a batch, `[sample, entry]`, if all of it is here.
@@ -140,15 +143,15 @@ impl SealedSeat {
     }
 
     fn grant(&mut self, batch: &Batch, rows: &GuestRows) -> Result<Vec<u8>, SealedError> {
-        let (segment, entries) = (self.segment, self.ranges.len());
+        let (length, entries) = (self.length, self.ranges.len());
         let samples = batch.samples().len();
         let numbers = rows.known.len() / samples.max(1);
-        let width = segment * entries;
+        let width = length * entries;
         let mut coefficients = vec![0.0; rows.known.len() * width];
         let own = rows.embedding.chunks_exact(entries.max(1));
         // A sample's gradient depends on that sample's measurements alone.
         for (at, (own, place)) in own.zip(coefficients.chunks_exact_mut(width)).enumerate() {
-            let sample = at / numbers.max(1) % segment;
+            let sample = at / numbers.max(1) % length;
             let place = &mut place[sample * entries..][..entries];
             for ((place, d), range) in place.iter_mut().zip(own).zip(&self.ranges) {
                 *place = d * range;
@@ -156,7 +159,7 @@ impl SealedSeat {
         }
         let blocks = self.blocks(batch);
         self.products.grant(&BlockProducts {
-            rows: segment * numbers,
+            rows: length * numbers,
             blocks: &blocks,
             coefficients: &coefficients,
             offsets: &rows.known,
@@ -177,12 +180,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let (card, running) = (self.card.as_ref()?, self.running.as_ref()?);
         let open = running.open.as_ref()?;
         card.plan.seals(open.purpose)?;
-        let segments = open.batch.samples().chunks(card.plan.segment as usize);
+        let blocks = open.batch.samples().chunks(block_length(card.plan.segment));
         let seat = running.sealed.get(party);
         let has = |first| seat.is_some_and(|seat| seat.weights.contains_key(&block_of(first)));
-        let places = segments.enumerate().filter(|(_, samples)| !has(samples[0]));
-        let segments = places.map(|(place, _)| place as u32).collect();
-        Some(Lacking { opening: seat.is_none(), segments })
+        let places = blocks.enumerate().filter(|(_, samples)| !has(samples[0]));
+        let blocks = places.map(|(place, _)| place as u32).collect();
+        Some(Lacking { opening: seat.is_none(), blocks })
     }
 
     /// Takes note of those whose measurements of the open round are here from before.
@@ -253,7 +256,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         now: Now,
         from: &PartyId,
         exchange: Exchange,
-        (place, weights, upload): (u32, SegmentWeights, &Sealed),
+        (place, weights, upload): (u32, BlockWeights, &Sealed),
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         if !self.sealed_round(now, from, exchange, out)? {
@@ -265,16 +268,16 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         };
         let wrong = |what: String| Err(PartyError::misbehaved(from, what));
-        let mut segments = open.batch.samples().chunks(seat.segment);
-        let count = segments.len();
-        let Some(segment) = segments.nth(place as usize) else {
+        let mut blocks = open.batch.samples().chunks(seat.length);
+        let count = blocks.len();
+        let Some(samples) = blocks.nth(place as usize) else {
             return wrong(format!("upload: found place {place}, expected less than {count}"));
         };
-        let block = block_of(segment[0]);
+        let block = block_of(samples[0]);
         if seat.weights.contains_key(&block) {
             return Ok(());
         }
-        let expected = seat.segment * seat.ranges.len();
+        let expected = seat.length * seat.ranges.len();
         if weights.as_slice().len() != expected {
             let found = weights.as_slice().len();
             return wrong(format!("upload: found {found} weights, expected {expected}"));

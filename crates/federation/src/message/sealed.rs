@@ -2,14 +2,15 @@
 //!
 //! ```text
 //!  guest                                          host
-//!    │ ◄──────────────────────────────── Ask         which segments it has no upload of, and whether no key
-//!    │ Embedding, Opening, Uploads ───────────►      a segment is uploaded once, with its weights
+//!    │ ◄──────────────────────────────── Ask         which blocks it has no upload of, and whether no key
+//!    │ Embedding, Opening, Uploads ───────────►      a block is uploaded once, with its weights
 //!    │ ◄──────────────────────────── Question        rows times measurements, encrypted and masked
 //!    │ Products ──────────────────────────────►      masked numbers
 //!    │ ◄─────────────────────── Grant │ Settled      training: the embedding's gradient, for the guest alone
 //! ```
 //!
-//! A segment of T samples is one block of T·entries values. Values are shares of a [range](range) that all
+//! A segment of consecutive samples is uploaded in blocks of one or two of them ([`block_length`]), each of which is
+//! one ciphertext: longer blocks would take less memory, and more work for each gradient. Values are shares of a [range](range) that all
 //! parties know, on one public grid that leaves room for noise.
 
 use std::fmt;
@@ -28,6 +29,11 @@ use crate::plan::Plan;
 pub const MAX_SEALED: usize = 16 << 20;
 /// Most products per exchange, if nothing else is agreed: question and answer then stay within a message.
 pub const USUAL_ROWS: u32 = 1 << 14;
+
+/// Samples of a block, where segments have so many: pairs if they can be cut into these.
+pub fn block_length(segment: u32) -> usize {
+    if segment.is_multiple_of(2) { 2 } else { 1 }
+}
 
 /// How measurements are sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,11 +85,11 @@ impl Sealing {
         segment: u32,
         blocks: usize,
     ) -> Result<Agreement, PartError> {
-        let width = layout.len() * segment as usize;
+        let width = layout.len() * block_length(segment);
         if !(1..=MOST_WIDTH).contains(&width) {
-            let found = format!("{} of {segment} steps", layout.len());
+            let found = format!("{} of {} steps", layout.len(), block_length(segment));
             let expected = format!("1 to {MOST_WIDTH} in all");
-            return Err(PartError::new("entries of a segment", found, expected));
+            return Err(PartError::new("entries of a block", found, expected));
         }
         let grid = Grid::new(-1.0, 2.0, MOST_LEVELS)
             .map_err(|error| PartError::new("grid", error, "one"))?;
@@ -102,7 +108,7 @@ pub fn range(quantity: Quantity) -> f64 {
     }
 }
 
-/// The block that holds the segment which begins with this sample.
+/// The block that begins with this sample.
 pub(crate) fn block_of(first: Sample) -> BlockId {
     let step = first.last.0.saturating_add(MAX_STEP).unsigned_abs();
     BlockId(step << 16 | u64::from(first.view.0))
@@ -113,19 +119,19 @@ pub(crate) fn block_of(first: Sample) -> BlockId {
 pub struct Lacking {
     /// The host does not have this guest's key.
     pub opening: bool,
-    /// Segments of the batch, by their place, of which the host has no upload: in order, none twice.
-    pub segments: Vec<u32>,
+    /// Blocks of the batch, by their place, of which the host has no upload: in order, none twice.
+    pub blocks: Vec<u32>,
 }
 
 impl Lacking {
     /// Refuses places that are out of order, or more of them than a batch can have.
     pub(crate) fn check(&self, samples: usize) -> Result<(), PartError> {
-        let ordered = self.segments.windows(2).all(|pair| pair[0] < pair[1]);
-        if ordered && self.segments.last().is_none_or(|&last| (last as usize) < samples) {
+        let ordered = self.blocks.windows(2).all(|pair| pair[0] < pair[1]);
+        if ordered && self.blocks.last().is_none_or(|&last| (last as usize) < samples) {
             return Ok(());
         }
-        let found = format!("{} segments out of order or beyond the batch", self.segments.len());
-        Err(PartError::new("segments to be uploaded", found, "places in the batch, in order"))
+        let found = format!("{} blocks out of order or beyond the batch", self.blocks.len());
+        Err(PartError::new("blocks to be uploaded", found, "places in the batch, in order"))
     }
 }
 
@@ -155,16 +161,16 @@ impl fmt::Debug for Sealed {
     }
 }
 
-/// Weights of a segment's measurements, `[sample, entry]`: one over the variance, 0 for nothing. They are
+/// Weights of a block's measurements, `[sample, entry]`: one over the variance, 0 for nothing. They are
 /// not sealed: the host's rows are made of them.
 #[derive(Clone, PartialEq)]
-pub struct SegmentWeights(Vec<f32>);
+pub struct BlockWeights(Vec<f32>);
 
-impl SegmentWeights {
+impl BlockWeights {
     /// Checks that they are weights, and no more than a block has.
     pub fn new(weights: Vec<f32>) -> Result<Self, PartError> {
         let wrong = |found: String, expected: String| {
-            Err(PartError::new("weights of a segment", found, expected))
+            Err(PartError::new("weights of a block", found, expected))
         };
         if !(1..=MOST_WIDTH).contains(&weights.len()) {
             return wrong(weights.len().to_string(), format!("1 to {MOST_WIDTH}"));
@@ -182,7 +188,7 @@ impl SegmentWeights {
     }
 }
 
-impl fmt::Debug for SegmentWeights {
+impl fmt::Debug for BlockWeights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} weights]", self.0.len())
     }

@@ -373,7 +373,7 @@ pub struct Lacking {
     pub opening: bool,
     /// places in the batch, in order
     #[prost(uint32, repeated, tag = "2")]
-    pub segments: ::prost::alloc::vec::Vec<u32>,
+    pub blocks: ::prost::alloc::vec::Vec<u32>,
 }
 /// A guest's key for sealed products.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -385,14 +385,14 @@ pub struct Opening {
     #[prost(bytes = "bytes", tag = "2")]
     pub opening: ::prost::bytes::Bytes,
 }
-/// A segment's measurements, sealed, with their weights, \[sample, entry\], little-endian binary32.
+/// A block of measurements, sealed, with their weights, \[sample, entry\], little-endian binary32.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Upload {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
-    /// of the segment in the batch
+    /// of the block in the batch
     #[prost(uint32, tag = "2")]
     pub place: u32,
     #[prost(bytes = "bytes", tag = "3")]

@@ -7,7 +7,7 @@ use super::generated as wire;
 use super::generated::to_host::Message;
 use super::numbers::{read_words, words};
 use crate::message::parts::MAX_STEPS;
-use crate::message::sealed::{Lacking, Scheme, Sealed, Sealing, SegmentWeights};
+use crate::message::sealed::{BlockWeights, Lacking, Scheme, Sealed, Sealing};
 use crate::message::{ToGuest, ToHost};
 
 /// One of the messages that bring sealed measurements; nothing for any other.
@@ -47,7 +47,7 @@ pub(super) fn upload(message: wire::Upload) -> Result<ToHost, WireError> {
     Ok(ToHost::Upload {
         exchange: read_exchange(message.exchange)?,
         place: message.place,
-        weights: SegmentWeights::new(read_words(&message.weights)?)?,
+        weights: BlockWeights::new(read_words(&message.weights)?)?,
         upload: Sealed::new(message.upload.into())?,
     })
 }
@@ -71,12 +71,12 @@ pub(super) fn grant(message: wire::Grant) -> Result<ToGuest, WireError> {
 }
 
 pub(super) fn lacking(lacking: &Lacking) -> wire::Lacking {
-    wire::Lacking { opening: lacking.opening, segments: lacking.segments.clone() }
+    wire::Lacking { opening: lacking.opening, blocks: lacking.blocks.clone() }
 }
 
 pub(super) fn read_lacking(lacking: wire::Lacking, samples: usize) -> Result<Lacking, WireError> {
-    at_most("segments to be uploaded", lacking.segments.len(), MAX_STEPS, "segments")?;
-    let lacking = Lacking { opening: lacking.opening, segments: lacking.segments };
+    at_most("blocks to be uploaded", lacking.blocks.len(), MAX_STEPS, "blocks")?;
+    let lacking = Lacking { opening: lacking.opening, blocks: lacking.blocks };
     lacking.check(samples)?;
     Ok(lacking)
 }

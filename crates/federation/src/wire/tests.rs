@@ -14,7 +14,7 @@ use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
     MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
 };
-use crate::message::sealed::{Lacking, Sealed, SegmentWeights};
+use crate::message::sealed::{BlockWeights, Lacking, Sealed};
 use crate::message::{
     Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
 };
@@ -171,7 +171,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
             .prop_map(|(exchange, opening)| ToHost::Opening { exchange, opening }),
         (exchange(), any::<u32>(), vec(0.0f32..1e6, 1..9), sealed()).prop_map(
             |(exchange, place, weights, upload)| {
-                let weights = SegmentWeights::new(weights).expect("weights");
+                let weights = BlockWeights::new(weights).expect("weights");
                 ToHost::Upload { exchange, place, weights, upload }
             }
         ),
@@ -266,7 +266,7 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
                 purpose,
                 lacking: lacking.map(|opening| Lacking {
                     opening,
-                    segments: (0..samples.len() as u32).collect()
+                    blocks: (0..samples.len() as u32).collect()
                 }),
                 batch: Batch::new(samples).expect("some samples"),
             }

@@ -6,7 +6,10 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use federation::PartyId;
 use federation::ledger::{Audit, audit_file};
+use serde::Serialize;
 use serde_json::{Value, json};
+
+use crate::party::noise::{self, NoiseTerms};
 
 /// Verify a ledger and sum it up
 ///
@@ -23,6 +26,38 @@ pub struct LedgerArguments {
     /// Fail unless the last line has this hash
     #[arg(long)]
     head: Option<String>,
+    /// The file with the noise that the party's data got, in the folder `noise` of these data: tells the ε spent
+    #[arg(long)]
+    noise: Option<PathBuf>,
+}
+
+/// What the ledger says of sealed measurements.
+#[derive(Serialize)]
+struct Sealed {
+    /// Products answered, over all questions.
+    products: u64,
+    /// Numbers uploaded, each as often as it was.
+    uploaded: u64,
+    /// Products answered per uploaded number, in the mean.
+    products_per_number: f64,
+    /// Times that a question was refused because the budget was spent.
+    refusals: u64,
+}
+
+impl Sealed {
+    /// Nothing if nothing was uploaded.
+    fn of(audit: &Audit) -> Option<Self> {
+        let all = |kind: &str| {
+            let own = audit.tallies.iter().filter(|((_, found), _)| found == kind);
+            own.fold((0, 0), |(messages, numbers), (_, tally)| {
+                (messages + tally.messages, numbers + tally.numbers)
+            })
+        };
+        let (products, uploaded) = (all("products").1, all("upload").1);
+        let products_per_number = products as f64 / uploaded.max(1) as f64;
+        let refusals = all("refusal").0;
+        (uploaded > 0).then_some(Self { products, uploaded, products_per_number, refusals })
+    }
 }
 
 fn party(name: &str) -> Result<PartyId> {
@@ -31,10 +66,24 @@ fn party(name: &str) -> Result<PartyId> {
 
 pub fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
     let audit = verified(arguments)?;
+    let sealed = Sealed::of(&audit);
+    let noise = arguments.noise.as_deref().map(noise::terms_of).transpose()?;
     if json {
-        println!("{}", report(&audit));
+        let mut report = report(&audit);
+        report["sealed"] = json!(sealed);
+        report["noise"] = json!(noise);
+        println!("{report}");
     } else {
         print(&audit);
+        if let Some(Sealed { products, uploaded, products_per_number, refusals }) = sealed {
+            println!(
+                "sealed: {products} products with single numbers, {uploaded} numbers uploaded: {products_per_number:.1} products each; {refusals} refusals"
+            );
+        }
+        if let Some(terms) = noise {
+            let NoiseTerms { epsilon, delta, unit, .. } = terms;
+            println!("noise: everything together costs ε = {epsilon} at δ = {delta}, per {unit:?}");
+        }
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ use super::any_guest::{GuestOf, Own};
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
+use super::policy;
 use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
 use crate::progress;
 
@@ -34,9 +35,16 @@ use crate::progress;
 pub struct GuestArguments {
     #[command(flatten)]
     file: ConfigArguments,
+    /// Print a policy with all fields explained
+    #[arg(long, exclusive = true)]
+    example_policy: bool,
 }
 
 pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
+    if arguments.example_policy {
+        print!("{}", policy::EXAMPLE);
+        return Ok(());
+    }
     let Some((config, folder)) = arguments.file.read::<Config>(guest_config::EXAMPLE)? else {
         return Ok(());
     };
@@ -93,7 +101,12 @@ fn take_part(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended>
     let clock = Clock::start();
     let Prepared { tls, address, part, settings } = config.prepare(folder, own)?;
     let widest = settings.width.max(2 * settings.measures.layout.len() as u32);
-    let limits = Limits { message: message_limit(widest), ..Limits::default() };
+    // Questions about sealed measurements may be as large as any message.
+    let message = match settings.measures.layout.is_empty() {
+        true => message_limit(widest),
+        false => Limits::default().message,
+    };
+    let limits = Limits { message, ..Limits::default() };
     let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;

@@ -15,6 +15,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::any_guest::Own;
 use super::config::{IdentitySection, Numbers, ObserveSection, PatienceSection};
 use super::guest_part::GuestPart;
+use super::policy::{Guard, NOISE_FOLDER, Policy};
 use super::{drawn, own_name, software};
 
 /// A configuration with all fields explained.
@@ -59,6 +60,7 @@ pub struct DataSection {
     features: GuestFeatures,
     #[serde(default)]
     measures: BTreeSet<Kind>,
+    policy: Option<PathBuf>,
 }
 
 /// One fleet, or the folds of one.
@@ -123,8 +125,9 @@ impl Config {
             .of(PartyId::new(&self.host.name)?);
         let data = folder.join(&self.data.folder);
         let (fleets, measures) = (self.data.fleet.names(), &self.data.measures);
-        let part =
-            GuestPart::read(&data, &fleets, &self.plan(&party, own), measures)?.bringing(own);
+        let guard = self.guard(folder, &data)?;
+        let plan = self.plan(&party, own);
+        let part = GuestPart::read(&data, &fleets, &plan, measures, &guard)?.bringing(own);
         let settings = GuestSettings {
             party,
             host: PartyId::new(&self.host.name)?,
@@ -135,10 +138,17 @@ impl Config {
             held: part.held()?,
             width: part.width(),
             measures: part.measures(),
-            sharing: Default::default(),
+            sharing: guard.policy.sharing(),
             timing: self.patience.timing()?,
         };
         Ok(Prepared { tls, address, part, settings })
+    }
+
+    /// Its policy, with noise kept beside the data that it belongs to.
+    fn guard(&self, folder: &Path, data: &Path) -> Result<Guard> {
+        let policy = self.data.policy.as_ref().map(|path| Policy::read(&folder.join(path)));
+        let policy = policy.transpose()?.unwrap_or_default();
+        Ok(Guard { policy, noise_folder: data.join(NOISE_FOLDER) })
     }
 
     fn plan(&self, name: &PartyId, own: Option<&Own>) -> GuestPlan {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use estimator::{
     Arrangement, FleetData, FoldRates, FoldedInputs, GuestCard, GuestInputs, GuestPlan, GuestShape,
-    LayerSubModel, Measured, MeasurementTable, QueueKnowledge, QueueStates, SYSTEMATIC, Sample,
-    Seat, Sizes, Timeline, TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts,
-    passages_per_step, train_span,
+    LayerSubModel, Measured, MeasurementTable, SYSTEMATIC, Sample, Seat, Sizes, Timeline,
+    TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts, passages_per_step,
+    train_span,
 };
 use federation::fedbcd::{FedGuest, OwnGuest, Windows};
 use federation::guest::MakeGuestModel;
@@ -20,6 +20,8 @@ use federation::{Compression, Kind, Layout, Measures, ModelFailure, Movements, P
 use traffic::Step;
 
 use super::any_guest::{GuestOf, Own};
+use super::contribution::Contribution;
+use super::policy::Guard;
 use super::trained::Trained;
 use crate::subject::subject;
 
@@ -73,12 +75,13 @@ impl GuestPart {
         fleets: &[String],
         plan: &GuestPlan,
         kinds: &BTreeSet<Kind>,
+        guard: &Guard,
     ) -> Result<Self> {
         let fleets = fleets.iter().map(|fleet| FleetData::open(folder, fleet));
         let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
         ensure!(!fleets.is_empty(), "fleets: found none, expected at least one");
         let training = sensing::split(fleets[0].timeline().windows()).train;
-        Self::of(folder, fleets, &training, plan, Sizes::default(), kinds)
+        Self::of(folder, fleets, &training, (plan, Sizes::default()), kinds, guard)
     }
 
     /// Fleets that were read before, with scales of the training part.
@@ -86,10 +89,12 @@ impl GuestPart {
         folder: &Path,
         fleets: Vec<FleetData>,
         training: &[Step],
-        plan: &GuestPlan,
-        sizes: Sizes,
+        (plan, sizes): (&GuestPlan, Sizes),
         kinds: &BTreeSet<Kind>,
+        guard: &Guard,
     ) -> Result<Self> {
+        let Contribution { fleets, tables } =
+            Contribution::of(folder, fleets, plan.features, kinds, guard)?;
         let timeline = Arc::clone(fleets[0].timeline());
         let span = train_span(training);
         let (windows, card, shape) = match &fleets[..] {
@@ -104,9 +109,11 @@ impl GuestPart {
                 (GuestWindows::Folded(Arc::new(inputs)), card, shape)
             }
         };
-        let (measures, measured) = measuring(folder, fleets, training, &span, kinds)?;
+        let (measures, measured) = measuring(fleets, tables, training, &span, kinds)?;
         let own = None;
-        Ok(GuestPart { timeline, windows, card, shape, measures, measured, own })
+        let part = GuestPart { timeline, windows, card, shape, measures, measured, own };
+        guard.policy.check_announced(&part.measures, part.width())?;
+        Ok(part)
     }
 
     /// The same with a sub-model of its own, if there is one; the plan says so too.
@@ -202,8 +209,8 @@ impl Source {
 
 /// What a guest announces, and where it has it from.
 fn measuring(
-    folder: &Path,
     fleets: Vec<FleetData>,
+    tables: BTreeMap<Kind, MeasurementTable>,
     training: &[Step],
     span: &RangeInclusive<Step>,
     kinds: &BTreeSet<Kind>,
@@ -219,24 +226,7 @@ fn measuring(
         let (turned, left) = movement_counts(network, &fleets, span);
         measures.movements = Movements { turned, left };
     }
-    for &kind in kinds {
-        let table = match (kind, &fleets[..]) {
-            (Kind::Speeds, [fleet]) => MeasurementTable::fleet_speeds(fleet),
-            (Kind::Queues, folds) => {
-                // Its own vehicles and no others: whatever its folds are called, those of all of them.
-                let names: Vec<&str> = folds.iter().map(FleetData::name).collect();
-                let states = QueueStates::read_union(folder, &names, QueueKnowledge::Fleet)?;
-                MeasurementTable::queue_densities(&states)
-            }
-            (Kind::HeldOut, _) => continue,
-            (_, folds) => {
-                let name = kind.name();
-                anyhow::bail!(
-                    "{name} of a fleet in {} folds: found no way, expected one fleet",
-                    folds.len()
-                );
-            }
-        };
+    for (kind, table) in tables {
         layout.insert(kind, table.entries().to_vec());
         measured.insert(kind, Source::Table(Arc::new(table)));
     }

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use estimator::{Architecture, NeuralPlan, Party, Seat, TargetKind, whole_batch};
 use federation::grpc::tls;
 use federation::{
     Absent, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers, PartyId, Plan, RunId,
+    Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
@@ -17,6 +18,7 @@ use tokio_rustls::rustls::ServerConfig;
 use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
 use super::host_part::HostPart;
 use super::learning::{Learning, LossOptions, SEGMENT};
+use super::privacy::Mode;
 use super::{drawn, own_name, software};
 
 /// A configuration with all fields explained.
@@ -78,6 +80,8 @@ pub struct TrainingSection {
     variant: LocalVariant,
     proximal: f32,
     party_dropout: f32,
+    head_units: Option<u16>,
+    sealed: bool,
     compression: Compression,
     keep_every: u32,
     absent: Absent,
@@ -97,10 +101,19 @@ impl Default for TrainingSection {
             variant: local.variant,
             proximal: local.proximal,
             party_dropout: 0.0,
+            head_units: None,
+            sealed: false,
             compression: Compression::None,
             keep_every: 100,
             absent: Absent::Wait,
         }
+    }
+}
+
+impl TrainingSection {
+    fn sealing(&self) -> Result<Option<Sealing>> {
+        let mode = if self.sealed { Mode::Sealed } else { Mode::Clear };
+        mode.sealing(self.method).context("training.sealed")
     }
 }
 
@@ -148,7 +161,8 @@ impl Config {
         // Which features the guests have is their own affair.
         let mut plan = NeuralPlan::new(Party::Host, training.arch, self.data.target, training.seed);
         plan.recipe = training.method.recipe(plan.recipe);
-        NeuralPlan { party_dropout: training.party_dropout, ..plan }
+        let head = training.head_units.map(|units| plan.sizes.with_units(units.into()));
+        NeuralPlan { party_dropout: training.party_dropout, head, ..plan }
     }
 
     fn loss(&self) -> LossOptions {
@@ -197,7 +211,7 @@ impl Config {
                 segment: self.segment(),
                 measured: training.method.kinds(),
                 shares: None,
-                sealing: None,
+                sealing: training.sealing()?,
             },
             measuring: part.measuring(),
             samples: part.samples(),

@@ -1,4 +1,13 @@
-//! What guests show of their measurements: `clear`, as they are; `sealed`, in secure products alone.
+//! What guests show of their measurements, and what they add to all that they show.
+//!
+//! | mode | measurements cross | noise, drawn once |
+//! |---|---|---|
+//! | `clear` | as they are | none |
+//! | `noisy-clear` | as they are | on features and measurements |
+//! | `sealed` | in secure products alone | none |
+//! | `sealed+noise` | in secure products alone | on features and measurements |
+
+use std::path::Path;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
@@ -6,45 +15,93 @@ use federation::{Kind, Sealing};
 use serde::{Deserialize, Serialize};
 
 use super::learning::Learning;
+use super::noise::{NoiseTerms, Unit};
+use super::policy::{Guard, NOISE_FOLDER, Policy};
 
 /// See the [module](self).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Measurements cross as they are
-    #[default]
     Clear,
+    /// Noise is drawn once; what is noised crosses as it is
+    NoisyClear,
     /// Measurements cross in secure products alone, exact ones
     Sealed,
+    /// Noise is drawn once, and measurements cross in secure products alone
+    #[value(name = "sealed+noise")]
+    #[serde(rename = "sealed+noise")]
+    SealedNoise,
 }
 
 impl Mode {
     pub fn is_sealed(self) -> bool {
-        self == Mode::Sealed
+        matches!(self, Mode::Sealed | Mode::SealedNoise)
+    }
+
+    pub fn is_noisy(self) -> bool {
+        matches!(self, Mode::NoisyClear | Mode::SealedNoise)
+    }
+
+    /// How measurements are sealed. Refuses to protect what is learned from otherwise.
+    pub fn sealing(self, learning: Learning) -> Result<Option<Sealing>> {
+        let kinds = learning.kinds();
+        ensure!(
+            self == Mode::Clear || !kinds.is_empty() && !kinds.contains(&Kind::HeldOut),
+            "found a method with labels or held-out folds, expected one of pi, pi-v and pi-k"
+        );
+        Ok(self.is_sealed().then(Sealing::lattice))
     }
 }
 
 /// What one may choose of privacy where there are no labels.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct PrivacyOptions {
-    /// What guests show of their measurements, where there are no labels
+    /// What guests show of their measurements, with fedtse-pi, fedtse-pi-v and fedtse-pi-k
     #[arg(long, value_enum, default_value_t = Mode::Clear)]
     pub privacy: Mode,
+    /// ε of the noise: what everything that leaves a guest costs together
+    #[arg(long, default_value_t = NoiseTerms::default().epsilon)]
+    pub epsilon: f64,
+    /// δ of the noise
+    #[arg(long, default_value_t = NoiseTerms::default().delta)]
+    pub delta: f64,
+    /// What the noise hides
+    #[arg(long, value_enum, default_value_t = Unit::Cell)]
+    pub unit: Unit,
+    /// Where noise is kept; `noise` in the dataset's folder unless given. Noise drawn for other terms is refused: what
+    /// leaves a guest twice costs twice
+    #[arg(long, value_parser = folder)]
+    pub noise_folder: Option<&'static Path>,
+    /// Most products that a guest answers per number that it holds; no limit unless given
+    #[arg(long)]
+    pub most_products: Option<f64>,
+}
+
+/// Options are copied freely, so they hold nothing that must be given back: a few bytes for each start.
+fn folder(text: &str) -> Result<&'static Path> {
+    Ok(Box::leak(Path::new(text).to_path_buf().into_boxed_path()))
 }
 
 impl PrivacyOptions {
     /// Nothing is hidden.
     pub fn clear() -> Self {
-        Self { privacy: Mode::Clear }
+        let NoiseTerms { epsilon, delta, unit, .. } = NoiseTerms::default();
+        let (noise_folder, most_products) = (None, None);
+        Self { privacy: Mode::Clear, epsilon, delta, unit, noise_folder, most_products }
     }
 
-    /// How measurements are sealed. Refuses to seal what is learned from otherwise.
-    pub fn sealing(&self, learning: Learning) -> Result<Option<Sealing>> {
-        let kinds = learning.kinds();
-        ensure!(
-            self.privacy == Mode::Clear || !kinds.is_empty() && !kinds.contains(&Kind::HeldOut),
-            "--privacy: found a method with labels or held-out folds, expected fedtse-pi, fedtse-pi-v or fedtse-pi-k"
-        );
-        Ok(self.privacy.is_sealed().then(Sealing::lattice))
+    /// What each guest of a dataset keeps to.
+    pub fn guard(&self, data: &Path) -> Guard {
+        let Self { epsilon, delta, unit, .. } = *self;
+        let noise = NoiseTerms { epsilon, delta, unit, ..NoiseTerms::default() };
+        let policy = Policy {
+            sealed_only: self.privacy.is_sealed(),
+            most_products: self.most_products,
+            noise: self.privacy.is_noisy().then_some(noise),
+            ..Policy::default()
+        };
+        let own = || data.join(NOISE_FOLDER);
+        Guard { policy, noise_folder: self.noise_folder.map_or_else(own, Path::to_path_buf) }
     }
 }

@@ -127,13 +127,15 @@ pub fn train(
         learn_physics: physics.learn_physics,
     };
     let looked_at = if watch.each_epoch { windows } else { &[] };
+    let guard = options.privacy.guard(study.folder());
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut ledgers = Vec::new();
     for (guest, fleets) in plan.guests.iter().zip(study.fleets().chunks(each)) {
         let party = PartyId::new(&guest.name)?;
         let (fleets, training) = (fleets.to_vec(), &study.split().train);
         let kinds = learning.kinds();
-        let part = GuestPart::of(study.folder(), fleets, training, guest, plan.sizes, &kinds)?;
+        let shape = (guest, plan.sizes);
+        let part = GuestPart::of(study.folder(), fleets, training, shape, &kinds, &guard)?;
         let part = part.bringing(brought.guests.get(&guest.name));
         seats.push(part.seat());
         widths.insert(party.clone(), part.width());
@@ -147,7 +149,7 @@ pub fn train(
             held: part.held()?,
             width: part.width(),
             measures: part.measures(),
-            sharing: Default::default(),
+            sharing: guard.policy.sharing(),
             timing: Timing::default(),
         };
         let (store, ledger, written) = shelf(keep, &party)?;
@@ -181,7 +183,7 @@ pub fn train(
             segment: segment.into(),
             measured: learning.kinds(),
             shares: None,
-            sealing: options.privacy.sealing(learning)?,
+            sealing: options.privacy.privacy.sealing(learning).context("--privacy")?,
         },
         measuring: host_part::measuring(&loops, study.split()),
         samples: with_watched(host_part::samples(learning, study.split(), windows), looked_at),

@@ -7,6 +7,9 @@ use traffic::{Samples, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 use super::*;
+use crate::party::noise::{NoiseTerms, Unit};
+use crate::party::policy::Policy;
+use estimator::GuestFeatures;
 
 /// Half an hour of the built-in world; a fleet of 40 %, divided among two guests and into four folds.
 fn simulate(folder: &Path) -> Result<()> {
@@ -44,9 +47,83 @@ fn queues(folder: &Path, folds: &[&str]) -> Result<Vec<f32>> {
     let folds = folds.iter().map(|fold| FleetData::open(folder, fold));
     let folds = folds.collect::<Result<Vec<_>, _>>()?;
     let windows = folds[0].timeline().windows().to_vec();
-    let (_, measured) =
-        measuring(folder, folds, &windows, &train_span(&windows), &[Kind::Queues].into())?;
+    let (_, measured) = unguarded(folder, folds, &windows, &[Kind::Queues].into())?;
     numbers(&measured[&Kind::Queues], &[Kind::Queues], &windows)
+}
+
+/// What a guest without a policy measures.
+fn unguarded(
+    folder: &Path,
+    folds: Vec<FleetData>,
+    windows: &[Step],
+    kinds: &BTreeSet<Kind>,
+) -> Result<(Measures, BTreeMap<Kind, Source>)> {
+    let totals = GuestFeatures::Totals;
+    let own = Contribution::of(folder, folds, totals, kinds, &Guard::default())?;
+    measuring(own.fleets, own.tables, windows, &train_span(windows), kinds)
+}
+
+/// Noise is drawn once: a guest that starts again has the same numbers. Its variance is in the weights, which
+/// depend on nothing else of the data; where its vehicles went is not told. What the policy leaves out is not there.
+#[test]
+fn noise_is_in_everything_and_so_is_the_policy() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let folder = folder.path();
+    simulate(folder)?;
+    let fleet = || FleetData::open(folder, "fleet-40");
+    let windows = fleet()?.timeline().windows().to_vec();
+    let noise = NoiseTerms { epsilon: 2.0, ..NoiseTerms::default() };
+    let noise_folder = folder.join("noise");
+    let policy = Policy { noise: Some(noise), ..Policy::default() };
+    let guard = Guard { policy, noise_folder };
+    let kinds: BTreeSet<Kind> = [Kind::Queues, Kind::Speeds].into();
+    let contributed = |guard: &Guard| {
+        Contribution::of(folder, vec![fleet()?], GuestFeatures::Totals, &kinds, guard)
+    };
+    let (once, again) = (contributed(&guard)?, contributed(&guard)?);
+    let raw = fleet()?;
+    assert!(once.fleets[0].all_totals() == again.fleets[0].all_totals());
+    assert!(once.fleets[0].all_totals() != raw.all_totals());
+    let tables = |own: &Contribution, kind: Kind| {
+        let source = Source::Table(Arc::new(own.tables[&kind].clone()));
+        numbers(&source, &[Kind::Queues], &windows)
+    };
+    for kind in [Kind::Queues, Kind::Speeds] {
+        assert!(tables(&once, kind)? == tables(&again, kind)?, "{kind:?}");
+    }
+    // (ε, δ) = (2, 10⁻⁶) takes 2.38 times √3 vehicles; 64 is what queue profiles err by themselves.
+    let timeline = raw.timeline();
+    let links = timeline.network().links();
+    let queues = tables(&once, Kind::Queues)?;
+    for (link, weight) in links.iter().zip(&queues[links.len()..2 * links.len()]) {
+        let lane_km = link.lane_length().get() / 1000.0;
+        let expected = 1.0 / (64.0 + (2.38 * f64::sqrt(3.0) / lane_km).powi(2));
+        // Two digits of 2.38, and the grid.
+        assert!((f64::from(*weight) / expected - 1.0).abs() < 0.02, "{weight} {expected}");
+    }
+    let (measures, _) =
+        measuring(once.fleets, once.tables, &windows, &train_span(&windows), &kinds)?;
+    assert!(measures.movements.turned.iter().all(|count| *count == 0));
+
+    let other = NoiseTerms { epsilon: 4.0, ..noise };
+    let policy = Policy { noise: Some(other), ..Policy::default() };
+    let error = contributed(&Guard { policy, ..guard.clone() }).err().map(|e| e.to_string());
+    assert!(error.as_ref().is_some_and(|e| e.contains("a second release")), "{error:?}");
+    let vehicle = NoiseTerms { unit: Unit::VehicleStep, ..noise };
+    let policy = Policy { noise: Some(vehicle), ..Policy::default() };
+    let error = contributed(&Guard { policy, ..guard.clone() }).err().map(|e| e.to_string());
+    assert!(error.as_ref().is_some_and(|e| e.contains("expected cell")), "{error:?}");
+
+    let only = links[0].name.clone();
+    let policy = Policy { links: Some([only].into()), ..Policy::default() };
+    let own = contributed(&Guard { policy, ..guard })?;
+    let left_out = |place: usize| !place.is_multiple_of(links.len());
+    let mut totals = own.fleets[0].all_totals().iter().enumerate();
+    assert!(totals.all(|(at, own)| !left_out(at) || own.time.get() == 0.0));
+    let queues = tables(&own, Kind::Queues)?;
+    assert!(queues.iter().enumerate().all(|(at, number)| !left_out(at) || *number == 0.0));
+    assert!(queues.iter().any(|number| *number != 0.0));
+    Ok(())
 }
 
 /// Values and weights of queues under a plan that asks for some kinds, step by step.
@@ -117,8 +194,7 @@ fn the_plan_says_how_much_queues_count() -> Result<()> {
         let folds = [1, 2].map(|part| FleetData::open(folder, &part_name("fleet-40", part, 4)));
         let folds = folds.into_iter().collect::<Result<Vec<_>, _>>()?;
         let windows = folds[0].timeline().windows().to_vec();
-        let span = train_span(&windows);
-        let found = measuring(folder, folds, &windows, &span, &kinds.iter().copied().collect())?;
+        let found = unguarded(folder, folds, &windows, &kinds.iter().copied().collect())?;
         anyhow::Ok((found, windows))
     };
     let ((measures, measured), windows) = announced(&[Kind::HeldOut, Kind::Queues])?;
