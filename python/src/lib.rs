@@ -1,13 +1,13 @@
 //! The extension module behind the Python package `fedtse`.
 //!
-//! 1. [`network`]: networks as objects.
-//! 2. [`commands`]: what the command line does, as functions that return what they have made.
-//! 3. [`frame`]: features of a table in memory.
-//! 4. [`guests`]: training, with Python objects as sub-models ([`sub_model`]); the built-in ones as such
-//!    objects ([`built_in`]).
+//! 1. `network`: networks as objects.
+//! 2. `commands`: what the command line does, as functions that return what they have made.
+//! 3. `frame`: features of a table in memory.
+//! 4. `guests`: training, with Python objects as sub-models (`sub_model`); the built-in ones as such
+//!    objects (`built_in`).
 //!
 //! Long work runs on a thread of its own without Python's lock, while the calling thread looks for signals
-//! and tells how far it is ([`watched`]). Errors become Python's ([`errors`]).
+//! and tells how far it is (`watched`). Errors become Python's (`errors`).
 
 mod built_in;
 mod commands;

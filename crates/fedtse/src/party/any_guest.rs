@@ -13,7 +13,7 @@ use super::guest_part::GuestWindows;
 /// A guest's model with its data.
 pub enum GuestOf {
     /// Of our layers.
-    Layers(FedGuest<LayerSubModel, GuestWindows>),
+    Layers(Box<FedGuest<LayerSubModel, GuestWindows>>),
     /// Its own.
     Own(OwnGuest<GuestWindows>),
 }

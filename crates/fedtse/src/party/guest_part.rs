@@ -171,7 +171,8 @@ impl GuestPart {
             }
             let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
                 .map_err(|error| ModelFailure(error.to_string()))?;
-            Ok(GuestOf::Layers(FedGuest::new(model, windows, plan)?.measuring(measured)))
+            let guest = FedGuest::new(model, windows, plan)?.measuring(measured);
+            Ok(GuestOf::Layers(Box::new(guest)))
         })
     }
 
