@@ -21,7 +21,7 @@ pub use estimated::{Estimated, Shown, truths};
 pub use time_space::TimeSpace;
 
 use crate::reproduce::{Program, today, write_whole};
-use crate::train::{Method, Releases, Training};
+use crate::train::{Method, Releases, Task, Training};
 
 /// The file's name in a run's folder.
 pub const RUN_FILE: &str = "run.json";
@@ -93,13 +93,14 @@ pub struct MethodRun {
 
 impl MethodRun {
     /// A run without scores yet.
-    pub fn new(label: &str, method: Method, took: Duration) -> Self {
+    pub fn new(label: &str, task: &Task, took: Duration) -> Self {
+        let method = task.method;
         Self {
             label: label.to_owned(),
             method,
             sees: method.sees().to_owned(),
             with_truth: method.learns_from_truth(),
-            privacy: method.is_federated().then(|| "clear".to_owned()),
+            privacy: task.privacy(),
             score: Score::default(),
             history: Vec::new(),
             best_epoch: None,

@@ -9,6 +9,7 @@ use sensing::Features;
 use traffic::{LinkState, Step};
 
 use super::DemoArguments;
+use crate::party::privacy::{Mode, PrivacyOptions};
 use crate::progress;
 use crate::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace, truths};
 use crate::train::{FederationOptions, GuestOptions, Method, PhysicsOptions, Task, Watch};
@@ -47,7 +48,7 @@ pub fn hold(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
         };
         let begun = Instant::now();
         let fitted = task.fit(&study, &windows, Watch::default(), None, &bar)?;
-        let mut run = MethodRun::new(label, method, begun.elapsed());
+        let mut run = MethodRun::new(label, &task, begun.elapsed());
         let tested = &fitted.estimates[split.validation.len() * study.targets().len()..];
         run.score = score(&study, TARGET, &split.test, tested);
         if let Some(training) = &fitted.training {
@@ -95,10 +96,12 @@ fn study(folder: &Path, task: &Task) -> Result<Study> {
 }
 
 fn task(method: Method, arguments: &DemoArguments) -> Task {
-    let epochs = match method {
-        Method::FedTsePi => arguments.epochs_without_truth,
-        _ => arguments.epochs,
+    let (mode, epochs) = match method {
+        Method::FedTsePi => (Mode::Sealed, arguments.epochs_without_truth),
+        _ => (Mode::Clear, arguments.epochs),
     };
+    let mut privacy = PrivacyOptions::clear();
+    privacy.privacy = mode;
     Task {
         method,
         architecture: Architecture::Link,
@@ -107,7 +110,7 @@ fn task(method: Method, arguments: &DemoArguments) -> Task {
         epochs: Some(epochs as usize),
         learning_rate: None,
         guest: GuestOptions::default(),
-        federation: FederationOptions { guests: GUESTS, ..FederationOptions::default() },
+        federation: FederationOptions { guests: GUESTS, privacy, ..FederationOptions::default() },
         physics: PhysicsOptions::default(),
     }
 }

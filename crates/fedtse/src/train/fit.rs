@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use estimator::{
     Architecture, Epoch, Estimates, FilteredStates, GuestPlan, NeuralPlan, NeuralStudy, Party,
     QueueKnowledge, QueueStates, Ridge, Study, TargetKind, scale_up,
@@ -19,6 +20,7 @@ use super::held_out;
 use super::label_free::{self, PhysicsOptions};
 use super::method::{FOLDS, Kind, Method};
 use super::releases::Releases;
+use crate::party::privacy::Mode;
 use crate::party::{Brought, learning};
 use crate::progress;
 
@@ -96,6 +98,14 @@ impl Task {
             | Kind::LabelFree(party, _) => Some(self.plan(party).recipe.epochs),
             Kind::ScaleUp | Kind::Filter | Kind::Queue(_) | Kind::Ridge(_) => None,
         }
+    }
+
+    /// How what guests send is protected, of the federated ones. Modes are of measurements: without any, nothing is.
+    pub fn privacy(&self) -> Option<String> {
+        let Kind::Federated(_, learning) = self.method.kind() else { return None };
+        let measured = !learning.kinds().is_empty();
+        let mode = if measured { self.federation.privacy.privacy } else { Mode::Clear };
+        mode.to_possible_value().map(|value| value.get_name().to_owned())
     }
 
     fn plan(&self, party: Party) -> NeuralPlan {

@@ -25,7 +25,7 @@ pub fn keep(
     let data = Data::of(study, rate, guests)?;
     let command = format!("fedtse train --method {label} --rate {rate} --seed {}", task.seed);
     let mut record = RunRecord::new("Training", command, data)?;
-    let mut run = MethodRun::new(&label, task.method, took);
+    let mut run = MethodRun::new(&label, task, took);
     run.score = score(study, task.target, windows, &fitted.estimates);
     if let Some(training) = &fitted.training {
         run.trained(training);
