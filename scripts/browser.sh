@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the live map in headless Chromium, with a small federation of its own (`fedtse up`):
+# Tests the live map, with a small federation of its own (`fedtse up`), and the report in headless Chromium:
 #
 #     scripts/browser.sh
 #
@@ -24,4 +24,4 @@ if ! cmp -s "$tests/package-lock.json" "$tools/package-lock.json"; then
     cp "$tests/package.json" "$tests/package-lock.json" "$tools/"
     (cd "$tools" && npm ci --silent --no-audit --no-fund) || { rm -f "$tools/package-lock.json"; exit 1; }
 fi
-FEDTSE_BROWSER=$tools node --test "$@" "$tests/map.test.mjs"
+FEDTSE_BROWSER=$tools node --test "$@" "$tests/map.test.mjs" "$tests/report.test.mjs"

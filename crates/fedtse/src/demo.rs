@@ -32,7 +32,7 @@ pub struct DemoArguments {
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs: u64,
     /// Epochs of the one that learns without
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_without_truth: u64,
     /// Seed of demand, drivers, fleets and first weights
     #[arg(long, default_value_t = 1)]

@@ -17,6 +17,8 @@ use crate::train::{FederationOptions, GuestOptions, Method, PhysicsOptions, Task
 /// Of all vehicles, in percent, for both fleets together.
 pub const RATE: f64 = 40.0;
 pub const GUESTS: u16 = 2;
+/// Of the head that learns through sealed products: one product for each of its parameters.
+const HEAD_UNITS: u16 = 16;
 const TARGET: TargetKind = TargetKind::Raw;
 
 /// Who takes part.
@@ -96,9 +98,9 @@ fn study(folder: &Path, task: &Task) -> Result<Study> {
 }
 
 fn task(method: Method, arguments: &DemoArguments) -> Task {
-    let (mode, epochs) = match method {
-        Method::FedTsePi => (Mode::Sealed, arguments.epochs_without_truth),
-        _ => (Mode::Clear, arguments.epochs),
+    let (mode, epochs, head_units) = match method {
+        Method::FedTsePi => (Mode::Sealed, arguments.epochs_without_truth, Some(HEAD_UNITS)),
+        _ => (Mode::Clear, arguments.epochs, None),
     };
     let mut privacy = PrivacyOptions::clear();
     privacy.privacy = mode;
@@ -109,7 +111,7 @@ fn task(method: Method, arguments: &DemoArguments) -> Task {
         seed: arguments.seed,
         epochs: Some(epochs as usize),
         learning_rate: None,
-        guest: GuestOptions::default(),
+        guest: GuestOptions { head_units, ..GuestOptions::default() },
         federation: FederationOptions { guests: GUESTS, privacy, ..FederationOptions::default() },
         physics: PhysicsOptions::default(),
     }
