@@ -16,6 +16,7 @@ use clap::Args;
 use sensing::{Dataset, FeaturePlan, Fleets};
 use traffic::Seconds;
 
+use crate::party::privacy::Mode;
 use crate::{features, report, simulate};
 
 /// Simulate the corridor, train a city and two fleets together, and compare
@@ -32,8 +33,12 @@ pub struct DemoArguments {
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs: u64,
     /// Epochs of the one that learns without
-    #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_without_truth: u64,
+    /// How guests show their measurements to the one that learns without; protected ones take a smaller head, and
+    /// much longer
+    #[arg(long, value_enum, default_value_t = Mode::Clear)]
+    privacy: Mode,
     /// Seed of demand, drivers, fleets and first weights
     #[arg(long, default_value_t = 1)]
     seed: u64,

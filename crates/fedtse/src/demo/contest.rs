@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use clap::ValueEnum;
 use estimator::{Architecture, Intervals, IntervalsError, Study, TargetKind, score};
 use sensing::Features;
 use traffic::{LinkState, Step};
@@ -99,7 +100,11 @@ fn study(folder: &Path, task: &Task) -> Result<Study> {
 
 fn task(method: Method, arguments: &DemoArguments) -> Task {
     let (mode, epochs, head_units) = match method {
-        Method::FedTsePi => (Mode::Sealed, arguments.epochs_without_truth, Some(HEAD_UNITS)),
+        Method::FedTsePi => {
+            let mode = arguments.privacy;
+            let units = (mode != Mode::Clear).then_some(HEAD_UNITS);
+            (mode, arguments.epochs_without_truth, units)
+        }
         _ => (Mode::Clear, arguments.epochs, None),
     };
     let mut privacy = PrivacyOptions::clear();
@@ -120,7 +125,9 @@ fn task(method: Method, arguments: &DemoArguments) -> Task {
 /// The command that gives the same numbers.
 fn command(arguments: &DemoArguments) -> String {
     let DemoArguments { minutes, epochs, epochs_without_truth, seed, .. } = arguments;
+    let privacy = arguments.privacy.to_possible_value();
+    let privacy = privacy.as_ref().map_or("clear", |value| value.get_name());
     format!(
-        "fedtse demo --minutes {minutes} --epochs {epochs} --epochs-without-truth {epochs_without_truth} --seed {seed}"
+        "fedtse demo --minutes {minutes} --epochs {epochs} --epochs-without-truth {epochs_without_truth} --privacy {privacy} --seed {seed}"
     )
 }
