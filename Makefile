@@ -74,9 +74,9 @@ browser:
 	cargo build --locked --release
 	scripts/browser.sh
 
-containers:
+containers: $(PYTHON_VENV)/installed
 	cargo build --locked --release
-	python3 scripts/check_containers.py
+	$(PYTHON_VENV)/bin/python scripts/check_containers.py
 
 # The same inputs each time.
 fuzz-fixed:

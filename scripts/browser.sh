@@ -24,4 +24,4 @@ if ! cmp -s "$tests/package-lock.json" "$tools/package-lock.json"; then
     cp "$tests/package.json" "$tests/package-lock.json" "$tools/"
     (cd "$tools" && npm ci --silent --no-audit --no-fund) || { rm -f "$tools/package-lock.json"; exit 1; }
 fi
-FEDTSE_BROWSER=$tools node --test "$@" "$tests/map.test.mjs" "$tests/report.test.mjs"
+FEDTSE_BROWSER=$tools timeout --kill-after=10 1200 node --test "$@" "$tests/map.test.mjs" "$tests/report.test.mjs"

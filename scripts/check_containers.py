@@ -46,7 +46,7 @@ def read_whole():
     try:
         import yaml
     except ImportError:
-        return readers
+        sys.exit("compose.yaml: found no PyYAML to read it with, expected the environment of scripts/python.txt")
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     for name, service in services.items():
         for other in service.get("depends_on", []):

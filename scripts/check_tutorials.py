@@ -5,8 +5,10 @@ PATH and the checkout as $FEDTSE. A block marked `text` after one is what that o
 scripts/check_readme.py compares. A command that fails, fails the check. Blocks marked otherwise are not run.
 """
 
+import contextlib
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -35,17 +37,24 @@ def run(text: str) -> list[str]:
     script = "set -e -o pipefail\n" + f"\necho '{BORDER}'\n".join(blocks)
     path = f"{ROOT / 'target/release'}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
+        shell = subprocess.Popen(
             ["bash", "-c", script],
             cwd=folder,
             env=os.environ | {"PATH": path, "FEDTSE": str(ROOT), "SUMO_HOME": str(ROOT / ".venv-sumo")},
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            timeout=PATIENCE_S,
+            start_new_session=True,
         )
-    if done.returncode != 0:
-        raise RuntimeError(f"exit code {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    return done.stdout.split(BORDER + "\n")
+        try:
+            printed, told = shell.communicate(timeout=PATIENCE_S)
+        finally:
+            # Parties that run in the background end with their tutorial, however that went.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+    if shell.returncode != 0:
+        raise RuntimeError(f"exit code {shell.returncode}\n{printed[-2000:]}\n{told[-2000:]}")
+    return printed.split(BORDER + "\n")
 
 
 def compared(text: str, printed: list[str]) -> list[str]:

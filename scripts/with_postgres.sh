@@ -17,7 +17,11 @@ bin=$(find_bin || true)
 if [ -z "$bin" ]; then
     echo "with_postgres.sh: installing postgresql" >&2
     apt-get update -qq >&2
-    # The package would start a server of its own; ours is another.
+    # The package would make and start a server of its own; ours is another.
+    if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+        mkdir -p /etc/postgresql-common
+        echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    fi
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >&2
     bin=$(find_bin)
 fi

@@ -136,9 +136,11 @@ impl BuiltIn {
     /// Outputs of a batch in training, `[sample, number]`.
     fn forward<'py>(&self, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, samples) = (x.py(), x.len()?);
+        // Before the lock: what runs Python may need a thread that waits for it.
+        let given = numbers(x)?;
         let mut state = self.state();
         let State { layers, updates, x: kept, .. } = &mut *state;
-        *kept = numbers(x)?;
+        *kept = given;
         let mut z = vec![0.0; samples * layers.output_len()];
         let done = layers.forward(kept, &mut z, self.noise(*updates));
         done.map_err(|error| failed(py, error))?;

@@ -151,8 +151,8 @@ fn live(
     let live = Live {
         port: free_port()?,
         http,
-        // As long as a step is on the wall, but a second at least: a busy machine is not an absent guest.
-        deadline_s: (recordings.step_s / arguments.speed_up / 2.0).clamp(0.5, 2.0),
+        // Half of a step on the wall, but a second at least: a busy machine is not an absent guest.
+        deadline_s: (recordings.step_s / arguments.speed_up / 2.0).clamp(1.0, 2.0),
         history: arguments.history.clone(),
         requests_per_s: arguments.requests_per_s,
         connections: arguments.connections,

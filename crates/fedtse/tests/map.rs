@@ -148,6 +148,8 @@ fn described(port: u16) {
         ("/v1/links/E1?from_s=x", "/v1/links/{link}", 400),
         ("/v1/links/E1?from_s=9&to_s=1", "/v1/links/{link}", 400),
         ("/v1/links/E1?until=9", "/v1/links/{link}", 400),
+        ("/v1/links/E1?from_s=-1e300&to_s=1e300", "/v1/links/{link}", 400),
+        ("/v1/links/E1?from_s=-1e15&to_s=1e15", "/v1/links/{link}", 400),
         ("/v1/exports/estimates.geojson?step=-5", "/v1/exports/estimates.geojson", 404),
     ] {
         let (status, _, body) = ask(port, "GET", path, "");
@@ -269,8 +271,10 @@ fn killed_and_started_again(
     }
     wait_for(&mut [], || events.all().len() > told.len());
     host.kill();
-    let told = events.all();
-    assert!(told.iter().all(|estimate| estimate["stored"] == true));
+    let mut told = events.all();
+    // One that a slow disk had not taken in time was told as not stored, and promises nothing.
+    told.retain(|estimate| estimate["stored"] == true);
+    assert!(told.len() > 5, "{} estimates told as stored", told.len());
     *host = world.start("city");
     let port = world.publish_port();
     wait_for(&mut [], || TcpStream::connect(("127.0.0.1", port)).is_ok());

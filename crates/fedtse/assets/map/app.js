@@ -8,6 +8,8 @@ import { Table } from "./table.js";
 import { Timeline, clock } from "./timeline.js";
 
 const HOUR_S = 3600;
+// After a refused connection, before the next.
+const AGAIN_MS = 5000;
 const STALE_S = 60;
 const WORDS = { in: "in", late: "late", absent: "absent", unusable: "unusable" };
 const byId = (id) => document.getElementById(id);
@@ -66,6 +68,8 @@ function listen() {
     if (!page.lost) say("connection lost");
     page.lost = true;
     age();
+    // A browser does not try again by itself once it was turned away.
+    if (stream.readyState === EventSource.CLOSED) setTimeout(listen, AGAIN_MS);
   });
 }
 
@@ -104,11 +108,13 @@ async function past(step) {
 
 function nothing(step, text) {
   page.estimate = null;
+  page.states = new Map();
   byId("clock").textContent = clock((step + 1) * page.map.step_s);
   mode(text);
   page.drawing.colour(new Map(), QUANTITIES[page.name], page.name, dark());
   page.table.update(new Map());
   guests({});
+  if (page.link) details(true);
 }
 
 // Shows an estimate.
@@ -199,7 +205,8 @@ async function details(anew = false) {
   });
   byId("link-now").replaceChildren(...rows);
   byId("link-now").hidden = false;
-  if (!map.history || !estimate) return page.chart.clear("This host stores no past.");
+  if (!map.history) return page.chart.clear("This host stores no past.");
+  if (!estimate) return page.chart.clear("Nothing is stored of this moment.");
   if (!anew && page.charting) return;
   page.charting = true;
   try {

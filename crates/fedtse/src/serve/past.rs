@@ -16,6 +16,8 @@ use super::site::{Problem, missing};
 
 /// How old an answer about all that is stored may be.
 const FRESH: Duration = Duration::from_secs(1);
+/// Times further from 1970, in seconds, are none: thirty million years.
+const MOST_TIME_S: f64 = 1e15;
 /// Steps of one link in an answer.
 const MOST_STEPS: i64 = 20_000;
 const HOUR_S: f64 = 3600.0;
@@ -72,8 +74,16 @@ impl Past {
     /// The steps that a query names by `from_s` and `to_s`: those that end after the one and begin before the
     /// other. Without them, the last so many seconds that are stored.
     pub fn span(&self, query: &Query, default_s: f64) -> Result<(Step, Step), Problem> {
-        let number =
-            |name| query.number(name).map_err(|text| Problem::new(StatusCode::BAD_REQUEST, text));
+        let number = |name| {
+            let refused = |text| Problem::new(StatusCode::BAD_REQUEST, text);
+            let found = query.number(name).map_err(refused)?;
+            match found.filter(|found| found.abs() > MOST_TIME_S) {
+                Some(far) => {
+                    Err(refused(format!("{name}: found {far:e}, expected seconds since 1970")))
+                }
+                None => Ok(found),
+            }
+        };
         let step_s = self.about.step_s;
         let newest = self.stretches()?.last().map(|stretch| stretch.last.0);
         let (from_s, to_s) = (number("from_s")?, number("to_s")?);
@@ -97,7 +107,7 @@ impl Past {
         let unknown = || missing(format!("link {name:?}: not found"));
         let link = self.about.network.link_named(name).ok_or_else(unknown)?;
         let (from, to) = self.span(query, HOUR_S)?;
-        if to.0 - from.0 >= MOST_STEPS {
+        if to.0.saturating_sub(from.0) >= MOST_STEPS {
             let text = format!("found more than {MOST_STEPS} steps, expected fewer");
             return Err(Problem::new(StatusCode::BAD_REQUEST, text));
         }

@@ -76,9 +76,13 @@ impl Publisher {
 
     /// Publishes an estimate of a step that ended at a moment.
     pub fn publish(&self, record: Record, ended: Instant) {
-        if let Err(TrySendError::Full(_)) = self.to.try_send((record, ended)) {
+        if let Err(error) = self.to.try_send((record, ended)) {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
-            warn!("an estimate was neither published nor stored: too many are waiting");
+            let why = match error {
+                TrySendError::Full(_) => "too many are waiting",
+                TrySendError::Disconnected(_) => "its thread has ended",
+            };
+            warn!("an estimate was neither published nor stored: {why}");
         }
     }
 
@@ -176,7 +180,7 @@ fn keep_all(
     ending: &AtomicBool,
 ) {
     let mut kept = 0_u64;
-    // Once the host has ended, what is left is tried once each.
+    // Once the host has ended, the first failure is the last.
     let mut patient = true;
     let mut next = from.recv().ok();
     while let Some(record) = next {
@@ -197,8 +201,10 @@ fn keep_all(
                 continue;
             }
             Err(error) => {
-                counts.lost.fetch_add(1, Ordering::Relaxed);
-                warn!(step = record.step.0, "not stored: {error:#}");
+                // A store that is away keeps nobody waiting who wants to end.
+                let lost = 1 + from.iter().count() as u64;
+                counts.lost.fetch_add(lost, Ordering::Relaxed);
+                warn!(step = record.step.0, lost, "not stored: {error:#}");
             }
         }
         next = from.recv().ok();

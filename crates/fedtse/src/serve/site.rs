@@ -14,7 +14,7 @@ use hyper::header::{
     REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 use traffic::Step;
 
@@ -34,8 +34,11 @@ const MOST_READS: usize = 4;
 const MOST_LARGE: usize = 2;
 /// How long a request waits for its turn to read the past.
 const TURN: Duration = Duration::from_secs(5);
-/// Missed estimates that a reader of the stream is told when it comes back.
+/// Missed estimates that a reader of the stream is told when it comes back, and their bytes: a slow one holds them all.
 const MOST_MISSED: i64 = 360;
+const MOST_MISSED_BYTES: usize = 1 << 20;
+/// An answer from the past of more bytes takes a place among the large ones until it is sent.
+const LARGE_BYTES: usize = 256 << 10;
 
 /// All that is answered from.
 pub struct Site {
@@ -46,7 +49,7 @@ pub struct Site {
     pages: Pages,
     map: String,
     policy: HeaderValue,
-    reads: Semaphore,
+    reads: Arc<Semaphore>,
     large: Arc<Semaphore>,
 }
 
@@ -101,7 +104,7 @@ impl Site {
             map,
             policy: HeaderValue::try_from(policy)
                 .unwrap_or(HeaderValue::from_static("default-src 'none'")),
-            reads: Semaphore::new(MOST_READS),
+            reads: Arc::new(Semaphore::new(MOST_READS)),
             large: Arc::new(Semaphore::new(MOST_LARGE)),
         }
     }
@@ -203,11 +206,13 @@ impl Site {
         let mut missed = match (last, &self.past) {
             (Some(last), Some(_)) => {
                 self.blocking(move |site, past| {
-                    let mut missed = Vec::new();
+                    let (mut missed, mut bytes) = (Vec::new(), 0);
                     let until = Step(last.saturating_add(MOST_MISSED));
                     past.each(Step(last.saturating_add(1)), until, &mut |record| {
-                        missed.push(past_event(&site.about, &record));
-                        true
+                        let event = past_event(&site.about, &record);
+                        bytes += event.bytes.len();
+                        missed.push(event);
+                        bytes < MOST_MISSED_BYTES
                     })?;
                     Ok(missed)
                 })
@@ -226,10 +231,12 @@ impl Site {
     }
 
     async fn export(self: &Arc<Self>, format: Format, query: Query) -> Answered {
-        let turn = tokio::time::timeout(TURN, self.large.clone().acquire_owned());
-        let Ok(Ok(place)) = turn.await else { return Err(busy()) };
-        let bytes = self
-            .blocking(move |site, past| exports::make(format, &site.about, past, &query))
+        let place = turn(&self.large).await?;
+        // The place goes along: a reader that is gone does not stop what it has begun.
+        let (bytes, place) = self
+            .blocking(move |site, past| {
+                exports::make(format, &site.about, past, &query).map(|bytes| (bytes, place))
+            })
             .await?;
         let mut response = Response::new(Answer::large(bytes, place));
         let headers = response.headers_mut();
@@ -244,6 +251,9 @@ impl Site {
         act: impl FnOnce(&Past) -> Result<String, Problem> + Send + 'static,
     ) -> Answered {
         let text = self.blocking(move |_, past| act(past)).await?;
+        if text.len() > LARGE_BYTES {
+            return Ok(json(Answer::large(text, turn(&self.large).await?)));
+        }
         Ok(json(Answer::whole(text)))
     }
 
@@ -255,13 +265,15 @@ impl Site {
         if self.past.is_none() {
             return Err(missing("this host stores no past"));
         }
-        let Ok(Ok(_turn)) = tokio::time::timeout(TURN, self.reads.acquire()).await else {
-            return Err(busy());
-        };
+        let turn = turn(&self.reads).await?;
         let site = Arc::clone(self);
-        let done = tokio::task::spawn_blocking(move || match &site.past {
-            Some(past) => act(&site, past),
-            None => Err(missing("this host stores no past")),
+        let done = tokio::task::spawn_blocking(move || {
+            // Held until the work is done, whether or not anyone still waits for it.
+            let _turn = turn;
+            match &site.past {
+                Some(past) => act(&site, past),
+                None => Err(missing("this host stores no past")),
+            }
         });
         done.await.map_err(|_| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the past could not be read")
@@ -291,6 +303,14 @@ impl From<anyhow::Error> for Problem {
 
 pub fn missing(text: impl Into<String>) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, text)
+}
+
+/// Waits for a place, but not for long.
+async fn turn(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
+    match tokio::time::timeout(TURN, Arc::clone(places).acquire_owned()).await {
+        Ok(Ok(place)) => Ok(place),
+        _ => Err(busy()),
+    }
 }
 
 fn busy() -> Problem {

@@ -15,9 +15,17 @@ const PROGRAM = resolve(process.env.FEDTSE ?? "target/release/fedtse");
 
 export const PATIENCE = 60_000;
 
+// Whatever was started and still runs.
+const running = new Set();
+
+// Ends what a failed test has left.
+export function end() {
+  for (const child of running) child.kill("SIGKILL");
+}
+
 // A host and two guests, trained briefly; a simulated day is replayed to them twenty times as fast.
 export function federation(folder) {
-  return started(["up", "--json", "--http", "127.0.0.1:0", "--minutes", "100", "--epochs", "2", "--speed-up", "20", "--folder", folder]);
+  return started(["up", "--json", "--http", "127.0.0.1:0", "--minutes", "140", "--epochs", "2", "--speed-up", "20", "--folder", folder]);
 }
 
 // The past that such a federation leaves.
@@ -28,12 +36,15 @@ export function past(folder, more) {
 // Starts the program, and waits for the line that says where its page is.
 async function started(commands) {
   const child = spawn(PROGRAM, commands, { stdio: ["ignore", "pipe", "inherit"] });
+  running.add(child);
+  child.on("close", () => running.delete(child));
   const report = await new Promise((found, failed) => {
     let text = "";
     child.stdout.on("data", (bytes) => {
       text += bytes;
       if (text.includes("\n")) found(JSON.parse(text.split("\n")[0]));
     });
+    setTimeout(() => failed(new Error(`fedtse ${commands[0]} says nothing`)), 4 * PATIENCE).unref();
     child.on("exit", (code) => failed(new Error(`fedtse ${commands[0]} has ended with ${code}`)));
   });
   const stop = async () => {

@@ -92,6 +92,8 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     let history = keeping.as_ref().map(|keeping| (Arc::clone(&keeping.history), Some(keep_s)));
     let public = Arc::<PublicFeed>::default();
     let places = config.readers.places()?;
+    // A connection to PostgreSQL must not be let go by a thread of the readers' runtime, which cannot wait for it.
+    let store = keeping.as_ref().map(|keeping| Arc::clone(&keeping.history));
     let site = Site::new(config.readers.site(&folder, &about, &public, history, true)?);
     let publisher = Publisher::start(about, public, keeping)?;
     let board = Arc::new(Board::new(config.publish.stale()?));
@@ -144,6 +146,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     drop(readers);
     runtime.block_on(door.close());
     runtime.shutdown_background();
+    drop(store);
     drop(inputs);
     let counts = Arc::clone(&feed.counts);
     feed.ended()?;

@@ -25,6 +25,8 @@ const SCHEMA: &str = "fedtse";
 /// Longer names are cut off by the server.
 const MOST_NAME: usize = 63;
 const CONNECTING: Duration = Duration::from_secs(5);
+/// How long a server may say nothing on a connection in use.
+const SILENT: Duration = Duration::from_secs(10);
 /// No statement takes longer, or the connection is given up.
 const SETTINGS: &str = "SET statement_timeout = '20s'; SET lock_timeout = '10s'; SET synchronous_commit = on; \
                         SET extra_float_digits = 3";
@@ -84,6 +86,8 @@ impl Postgres {
         let mut config: Config =
             url.parse().context("history: expected postgres://USER@HOST/DATABASE")?;
         config.connect_timeout(CONNECTING).application_name("fedtse");
+        // A server that is gone without a word is given up, and asked anew.
+        config.tcp_user_timeout(SILENT).keepalives_idle(SILENT);
         let (writer, reader) = Default::default();
         Ok(Postgres { config, schema: schema.into(), links: Vec::new(), writer, reader })
     }
