@@ -11,7 +11,7 @@ from models import Failing, Linear
 
 import fedtse
 
-PATIENCE = "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 3\nlimit_s = 120\n"
+PATIENCE = "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 20\nlimit_s = 120\n"
 
 
 def command(*words):

@@ -285,7 +285,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         match seat.products.store(upload.as_slice()) {
             Ok(stored) if stored == block => {}
             Ok(stored) => {
+                // It may have taken the place of an earlier one, which is then asked for again.
                 seat.products.forget(stored);
+                seat.weights.remove(&stored);
                 return wrong(format!("upload: found {stored}, expected {block}"));
             }
             Err(error) => return wrong(format!("upload: {error}")),

@@ -112,7 +112,8 @@ impl KeysSection {
 
 /// What all connections share.
 struct Office {
-    keys: Mutex<(Authority, KeyStore)>,
+    /// And how many rows are counted on the disk.
+    keys: Mutex<(Authority, KeyStore, usize)>,
     host: PartyId,
     /// The longest question.
     longest: usize,
@@ -130,7 +131,7 @@ pub fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
     let (authority, store) = config.keys.open(&folder)?;
     let (issued, rows) = (authority.issued(), config.keys.most_rows);
     let office = Arc::new(Office {
-        keys: Mutex::new((authority, store)),
+        keys: Mutex::new((authority, store, issued)),
         host: PartyId::new(&config.network.host).context("network.host")?,
         longest: frames::question_limit(config.keys.width, rows),
     });
@@ -200,20 +201,20 @@ impl Office {
     /// The answer, or why there is none, which the asker is told.
     fn reply(&self, name: &PartyId, request: &Request) -> Result<Vec<u8>, String> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let (authority, store) = &mut *keys;
+        let (authority, store, stored) = &mut *keys;
         let Request::Keys(question) = request else { return Ok(authority.public_key()) };
         if *name != self.host {
             return Err(format!("found a question of `{name}`, expected one of the host alone"));
         }
-        let before = authority.issued();
         let answer = authority.answer(question).map_err(|error| error.to_string())?;
-        if authority.issued() > before {
-            // Nothing leaves before it is counted for good.
+        if authority.issued() != *stored {
+            // Nothing leaves before it is counted for good, also not when a count that failed is asked for again.
             store.write(&authority.state()).map_err(|error| {
                 warn!("state not stored: {error:#}");
                 "the authority cannot store what it has issued".to_owned()
             })?;
-            info!(rows = authority.issued(), "keys issued");
+            *stored = authority.issued();
+            info!(rows = *stored, "keys issued");
         }
         Ok(answer)
     }
