@@ -21,7 +21,7 @@ use crate::apart::{Apart, LinearPart, WeightsApart};
 use crate::objective::Objective;
 use crate::sub_model::{PassError, check_len};
 
-/// How a batch's loss and gradients depend on values that are elsewhere, see the [module](self).
+/// How a batch's loss and gradients depend on values that are elsewhere, see the text at the head of this file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApartStep {
     /// What the loss is if all of them are 0, less a constant.

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A segment of consecutive samples is uploaded in blocks of one or two of them ([`block_length`]), each of which is
-//! one ciphertext: longer blocks would take less memory, and more work for each gradient. Values are shares of a [range](range) that all
+//! one ciphertext: longer blocks would take less memory, and more work for each gradient. Values are shares of a `range` that all
 //! parties know, on one public grid that leaves room for noise.
 
 use std::fmt;

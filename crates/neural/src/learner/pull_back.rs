@@ -13,7 +13,7 @@ use super::Learner;
 use super::work::Work;
 use crate::layer::{Layer, Noise};
 
-/// The gradients, see the [module](self).
+/// The gradients, see the text at the head of this file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PulledBack {
     /// `[sample, direction, parameter]`.
