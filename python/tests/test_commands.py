@@ -77,7 +77,7 @@ def test_interrupted_training_stops_and_goes_on_later(corridor, tmp_path):
     rows = {}
     for name in ("whole", "broken"):
         out = tmp_path / name
-        options = dict(method="oracle", rate=20, target="raw", epochs=30, out=out)
+        options = dict(method="oracle", rate=20, target="raw", epochs=400, out=out)
         if name == "broken":
             def interrupt(what, done, total):
                 if 1 <= done < total:
