@@ -17,7 +17,7 @@ class TorchSubModel:
     channel]`, and gives `per_link` numbers for each link or `whole` for all, in any shape. With
     `follow_plan` the optimiser has the learning rate of the host's plan, otherwise its own.
 
-    >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.LazyLinear(17 * 4))  # doctest: +SKIP
+    >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(17 * 27, 17 * 4))  # doctest: +SKIP
     >>> guest = TorchSubModel(module, torch.optim.Adam(module.parameters()), per_link=4)  # doctest: +SKIP
     >>> fedtse.train("data/corridor", method="fedtse", rate=20, target="raw", guests=[guest])  # doctest: +SKIP
     """
