@@ -234,27 +234,25 @@ fn more_rows_than_agreed_are_refused_at_both_sides() {
 #[test]
 fn a_guest_gives_no_more_products_than_its_budget() {
     let sharing = Sharing { sealed_only: true, most_products: Some(500.0) };
-    let (mut host, mut guests) = corridor::parties_that_share(
-        &shape(1),
-        &plan_of(Some(PLAIN)),
-        Compression::None,
-        From::Physics,
-        sharing,
-    );
-    talk(&mut host, &mut guests, |message| message, |message| message);
+    let talked = |scheme| {
+        let plan = plan_of(Some(scheme));
+        let (mut host, mut guests) = corridor::parties_that_share(
+            &shape(1),
+            &plan,
+            Compression::None,
+            From::Physics,
+            sharing,
+        );
+        talk(&mut host, &mut guests, |message| message, |message| message);
+        (host, guests)
+    };
+    let (_, guests) = talked(PLAIN);
     let guest = guests.values().next().expect("a guest");
     let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
     // `plain` hides nothing of the host, but this guest's measurements would be as safe; it takes no part in it.
     assert!(error.to_string().contains("in the clear"), "{error}");
 
-    let (mut host, mut guests) = corridor::parties_that_share(
-        &shape(1),
-        &plan_of(Some(LATTICE)),
-        Compression::None,
-        From::Physics,
-        sharing,
-    );
-    talk(&mut host, &mut guests, |message| message, |message| message);
+    let (host, guests) = talked(LATTICE);
     let guest = guests.values().next().expect("a guest");
     let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
     assert!(error.to_string().contains("the budget is spent"), "{error}");
