@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::errors;
 
 /// How often the calling thread looks for signals and tells how far the work is.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 /// As much as a program's first thread has.
 const STACK: usize = 8 << 20;
 
