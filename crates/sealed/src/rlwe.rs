@@ -16,6 +16,7 @@
 mod accumulate;
 pub(crate) mod codec;
 mod guest;
+mod hiding;
 mod host;
 pub mod message;
 pub(crate) mod residue;

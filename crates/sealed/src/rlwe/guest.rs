@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::codec::expand;
@@ -82,22 +83,17 @@ impl RlweGuest {
 
     /// Numbers modulo 2^40, in the order of the rows.
     fn decrypt(&self, products: &SealedProducts) -> Vec<u64> {
-        let mut numbers = Vec::with_capacity(products.rows);
-        for poly in &products.polys {
-            self.decrypt_poly(poly, &mut numbers);
-        }
-        numbers
-    }
-
-    fn decrypt_poly(&self, sealed: &Sealed, numbers: &mut Vec<u64>) {
+        let mut parts: Vec<Vec<f64>> =
+            products.polys.par_iter().map(|poly| self.phases(poly)).collect();
         let to_plain = (1u64 << PLAIN_BITS) as f64 / PRIME[0] as f64;
-        let mut phases = self.phases(sealed);
-        for &phase in &phases {
+        let numbers = parts.iter().flatten().map(|&phase| {
             // The noise stays a quarter of a unit away from the next number, this rounding 2^-12.
             let number = (phase * to_plain + ROUND) - ROUND;
-            numbers.push(number as i64 as u64 & ((1 << PLAIN_BITS) - 1));
-        }
-        phases.zeroize();
+            number as i64 as u64 & ((1 << PLAIN_BITS) - 1)
+        });
+        let numbers = numbers.collect();
+        parts.zeroize();
+        numbers
     }
 
     /// c0 + c1·s where a product is, modulo the first prime: the number, scaled, and noise.

@@ -8,13 +8,14 @@ use zeroize::Zeroize;
 
 use super::accumulate::{Expanded, Sums};
 use super::guest::centred;
+use super::hiding::Hiding;
 use super::message::{
     Answer, Grant, LEAST_SCALE, MOST_SCALE, PublicKey, Question, Sealed, SealedProducts,
     SeededHalf, Upload,
 };
-use super::ring::{FLOOD_BITS, PLAIN_BITS, PLAIN_LIMIT, Poly, WEIGHT_LIMIT, ring};
+use super::ring::{PLAIN_BITS, PLAIN_LIMIT, Poly, WEIGHT_LIMIT};
+use super::rows_per_poly;
 use super::transform::DEGREE;
-use super::{row_places, rows_per_poly};
 use crate::fixed_point::{FixedPointError, RowScale};
 use crate::kernel::ROUND;
 use crate::product::{
@@ -28,6 +29,8 @@ pub struct RlweHost {
     agreement: Agreement,
     public: Expanded,
     blocks: FxHashMap<BlockId, SeededHalf>,
+    /// Blocks of the last question with both halves: the grant that follows is about the same ones.
+    expanded: FxHashMap<BlockId, Expanded>,
     random: Randomness,
     pending: Option<Pending>,
 }
@@ -47,6 +50,9 @@ type Write<'a> = dyn Fn(&mut [f64; DEGREE]) + 'a;
 
 /// Polynomials of products that are worked on at once: 25 MB for each thread, however wide blocks are.
 const MOST_POLYS: usize = 64;
+
+/// Blocks that are kept with both halves, 400 kB each.
+const MOST_EXPANDED: usize = 128;
 
 /// What the host keeps between its question and the answer.
 struct Pending {
@@ -77,6 +83,7 @@ impl RlweHost {
             agreement,
             public: expanded,
             blocks: FxHashMap::default(),
+            expanded: FxHashMap::default(),
             random,
             pending: None,
         })
@@ -128,6 +135,26 @@ impl RlweHost {
         Ok((sums, scales))
     }
 
+    /// Keeps these blocks with both halves, and no others.
+    fn expand(&mut self, blocks: &[BlockId]) -> Result<(), SealedError> {
+        let kept = |block: &BlockId| blocks.contains(block);
+        self.expanded.retain(|block, _| kept(block));
+        if blocks.len() > MOST_EXPANDED {
+            return Ok(());
+        }
+        let new = blocks.iter().filter(|block| !self.expanded.contains_key(block));
+        let new = new.map(|&block| Ok((block, self.block(block)?)));
+        let new = new.collect::<Result<Vec<_>, SealedError>>()?;
+        let filled = new.into_par_iter().map(|(block, half)| {
+            let mut expanded = Expanded::new();
+            expanded.fill(half);
+            (block, expanded)
+        });
+        let filled: Vec<(BlockId, Expanded)> = filled.collect();
+        self.expanded.extend(filled);
+        Ok(())
+    }
+
     /// Sums of blocks times weights, on all threads: `each` calls back, for the block with this number, with
     /// every polynomial that it has weights for, and how to write them. Sums are exact, so the number of
     /// threads changes nothing.
@@ -138,17 +165,24 @@ impl RlweHost {
         each: impl Fn(usize, &mut dyn FnMut(usize, &Write<'_>)) + Sync,
     ) -> Result<Vec<Sums>, SealedError> {
         let halves =
-            blocks.iter().map(|&block| self.block(block)).collect::<Result<Vec<_>, _>>()?;
+            blocks.iter().map(|&block| Ok((self.expanded.get(&block), self.block(block)?)));
+        let halves = halves.collect::<Result<Vec<_>, SealedError>>()?;
         let size = halves.len().div_ceil(rayon::current_num_threads()).max(1);
         let parts = halves.par_chunks(size).enumerate().map(|(part, halves)| {
             let mut sums: Vec<Sums> = (0..polys).map(|_| Sums::zero()).collect();
             let mut ciphertext = Expanded::new();
             let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
-            for (i, half) in halves.iter().enumerate() {
-                ciphertext.fill(half);
+            for (i, (expanded, half)) in halves.iter().enumerate() {
+                let ciphertext = match expanded {
+                    Some(expanded) => *expanded,
+                    None => {
+                        ciphertext.fill(half);
+                        &ciphertext
+                    }
+                };
                 each(part * size + i, &mut |poly, write| {
                     write(&mut weights.0);
-                    sums[poly].add(&weights, &mut scratch, &ciphertext);
+                    sums[poly].add(&weights, &mut scratch, ciphertext);
                 });
             }
             sums
@@ -162,35 +196,16 @@ impl RlweHost {
         Ok(parts.reduce_with(merge).unwrap_or_default())
     }
 
-    /// Adds Enc_pk(0), the plaintexts and flooding noise; switches to one prime; keeps what is needed.
-    ///
-    /// Without Enc_pk(0), c1 = Σ w_b·c1_b would be linear in the rows, and the guest knows every c1_b.
-    fn finish(&mut self, mut sums: Sums, plaintexts: &[u64]) -> Sealed {
-        let ring = ring();
-        let blind = Poly::ternary(&mut self.random);
-        let noise0 = Poly::error(&mut self.random);
-        let noise1 = Poly::error(&mut self.random);
-        sums.blind(&blind, &self.public);
-        let [[a0, a1], [b0, b1], [d0, d1]] = &sums.halves;
-        let c1 = (0..DEGREE)
-            .map(|i| ring.switch([a1, b1, d1].map(|sum| sum.0[i] + noise1.0[i])))
-            .collect();
-        let places = row_places(self.agreement.width, plaintexts.len());
-        let c0 = places
-            .zip(plaintexts)
-            .map(|(i, &plaintext)| {
-                let mut flood = ring.flood(self.random.bits128() >> (128 - FLOOD_BITS - 1));
-                let hidden = |prime: usize, sum: &Poly| {
-                    let plain = ring.scaled(prime, plaintext as f64);
-                    // Each of the four is at most p/2.
-                    sum.0[i] + noise0.0[i] + plain + flood[prime]
-                };
-                let switched = ring.switch([hidden(0, a0), hidden(1, b0), hidden(2, d0)]);
-                flood.zeroize();
-                switched
-            })
-            .collect();
-        Sealed { c1, c0 }
+    /// Hides sums of products, a part of the plaintexts in each. Everything random is drawn one after the other;
+    /// the rest, which is most of the work, is done on all threads.
+    fn hide(&mut self, sums: Vec<Sums>, plaintexts: &[u64], each: usize) -> Vec<Sealed> {
+        let parts = plaintexts.chunks(each);
+        let drawn: Vec<Hiding> =
+            parts.clone().map(|part| Hiding::draw(&mut self.random, part.len())).collect();
+        let parts: Vec<&[u64]> = parts.collect();
+        let all = sums.into_par_iter().zip(drawn).zip(parts);
+        let (public, width) = (&self.public, self.agreement.width);
+        all.map(|((sums, hiding), part)| hiding.finish(sums, public, width, part)).collect()
     }
 }
 
@@ -210,16 +225,19 @@ impl Host for RlweHost {
         if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
             return Err(SealedError::Full { block, most: self.agreement.most_blocks });
         }
+        self.expanded.remove(&block);
         self.blocks.insert(block, half);
         Ok(block)
     }
 
     fn forget(&mut self, block: BlockId) -> bool {
+        self.expanded.remove(&block);
         self.blocks.remove(&block).is_some()
     }
 
     fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError> {
         let columns = matrix.columns(&self.agreement)?;
+        self.expand(matrix.blocks)?;
         let masks: Vec<u64> =
             (0..matrix.rows).map(|_| self.random.bits() >> (64 - PLAIN_BITS)).collect();
         let per_poly = rows_per_poly(self.agreement.width);
@@ -229,8 +247,7 @@ impl Host for RlweHost {
             let part = Matrix { rows: masks.len(), blocks: matrix.blocks, values };
             let (sums, own) = self.products(&part)?;
             scales.extend(own);
-            let parts = sums.into_iter().zip(masks.chunks(per_poly));
-            polys.extend(parts.map(|(sums, masks)| self.finish(sums, masks)));
+            polys.extend(self.hide(sums, masks, per_poly));
         }
         let exchange = self.random.bits();
         self.pending = Some(Pending { exchange, scales, masks });
@@ -295,8 +312,7 @@ impl Host for RlweHost {
                     });
                 }
             })?;
-            let parts = sums.into_iter().zip(offsets.chunks(per_poly));
-            polys.extend(parts.map(|(sums, offsets)| self.finish(sums, offsets)));
+            polys.extend(self.hide(sums, offsets, per_poly));
         }
         let products = SealedProducts { exchange: self.random.bits(), rows: all, polys };
         Ok(Grant { products, scale }.encode())

@@ -6,6 +6,7 @@ use zeroize::Zeroize;
 
 use super::residue::Modulus;
 use super::transform::{DEGREE, Transform};
+use crate::kernel::{LANES, Lanes, Vectorised, vectorise};
 use crate::random::Randomness;
 
 /// How many primes make q.
@@ -94,6 +95,48 @@ impl Ring {
         let y0 = p0.multiply(p0.reduce(x0 - x2), self.last_inverse[0]);
         let y1 = p1.reduce(p1.multiply(p1.reduce(x1 - x2), self.last_inverse[1]));
         p0.canonical(p0.multiply(p0.reduce(y0 - y1), self.middle_inverse))
+    }
+}
+
+impl Ring {
+    /// [`Ring::switch`] of all coefficients, with noise added.
+    pub(crate) fn switch_all(&self, sums: [&Poly; PRIMES], noise: &Poly) -> Vec<u64> {
+        let mut switched = Poly::zero();
+        vectorise(Switch { ring: self, sums, noise, switched: &mut switched });
+        let p = self.modulus(0);
+        switched.0.iter().map(|&x| p.canonical(x)).collect()
+    }
+}
+
+struct Switch<'a> {
+    ring: &'a Ring,
+    sums: [&'a Poly; PRIMES],
+    noise: &'a Poly,
+    switched: &'a mut Poly,
+}
+
+impl Vectorised for Switch<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        let ring = self.ring;
+        let p0 = ring.modulus(0).lanes::<L>();
+        let p1 = ring.modulus(1).lanes::<L>();
+        let p2 = ring.modulus(2).lanes::<L>();
+        let last = [L::splat(ring.last_inverse[0]), L::splat(ring.last_inverse[1])];
+        let middle = L::splat(ring.middle_inverse);
+        let [s0, s1, s2] = self.sums;
+        let sums = s0.0.as_chunks::<LANES>().0.iter().zip(s1.0.as_chunks::<LANES>().0);
+        let sums = sums.zip(s2.0.as_chunks::<LANES>().0).zip(self.noise.0.as_chunks::<LANES>().0);
+        for ((((x0, x1), x2), noise), to) in sums.zip(self.switched.0.as_chunks_mut::<LANES>().0) {
+            let noise = L::load(noise);
+            let x2 = p2.reduce(L::load(x2).add(noise));
+            let x0 = p0.reduce(L::load(x0).add(noise).sub(x2));
+            let x1 = p1.reduce(L::load(x1).add(noise).sub(x2));
+            let y0 = p0.reduce(p0.multiply(x0, last[0]));
+            let y1 = p1.reduce(p1.multiply(x1, last[1]));
+            p0.multiply(p0.reduce(y0.sub(y1)), middle).store(to);
+        }
     }
 }
 
