@@ -14,7 +14,7 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-map browser containers tables clean-venvs
+.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-map browser containers tables clean-venvs
 
 test: fmt lengths clippy unit doc licences readme wheel browser containers fuzz-fixed
 	@echo "make test: all checks passed"
@@ -142,6 +142,11 @@ bench-sealed: $(SEALED_VENV)/installed
 	cargo build --locked --release -p sealed --examples
 	$(SEALED_VENV)/bin/python scripts/bench_sealed.py --check-noise
 	$(SEALED_VENV)/bin/python scripts/bench_sealed.py --write $(BENCH)
+# FedTSE-PI trained clear, sealed and sealed+noise, on a quiet machine.
+bench-sealed-training:
+	cargo build --locked --release
+	python3 scripts/bench_sealed_training.py
+
 $(SEALED_VENV)/installed: scripts/sealed.txt
 	python3 -m venv $(SEALED_VENV)
 	$(SEALED_VENV)/bin/pip install --quiet --disable-pip-version-check -r scripts/sealed.txt

@@ -231,9 +231,11 @@ impl HostShape {
             .rounds(body, &Roads::new(network)?, sizes.head_rounds, 200)
             .then("second", sizes.dense(nodes, sizes.units))
             .then("out", Linear::new(nodes, sizes.units, 4));
+        let maps = PerNode::new(nodes, width, 2, &chosen);
+        let maps = if sizes.one_map { maps.alike() } else { maps };
         Ok(Chain::new()
             .then("beside", Interleave::new(nodes, &parts))
-            .then("estimate", Gated::new(body, PerNode::new(nodes, width, 2, &chosen), 2)))
+            .then("estimate", Gated::new(body, maps, 2)))
     }
 }
 

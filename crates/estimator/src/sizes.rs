@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::model_error::{LARGEST, ModelError};
 use crate::parts::Roads;
 
+/// Units of a head that is learned by secure products.
+const FEW_UNITS: usize = 4;
+
 /// Sizes of the `link` model that one may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,22 +23,31 @@ pub struct Sizes {
     pub head_rounds: usize,
     /// Share of units dropped in training.
     pub dropout: f32,
+    /// Whether the head's linear map beside its units is the same for all links.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_map: bool,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { units: 64, embedding: 8, guest_rounds: 2, head_rounds: 1, dropout: 0.1 }
+        let (guest_rounds, head_rounds) = (2, 1);
+        Self { units: 64, embedding: 8, guest_rounds, head_rounds, dropout: 0.1, one_map: false }
     }
 }
 
 impl Sizes {
     /// The same with fewer or more units, and below 32 of them without what only large heads can make use of:
-    /// message passing, dropout, many numbers of each link.
+    /// message passing, dropout, many numbers and a map of each link.
     pub fn with_units(self, units: usize) -> Self {
         if units >= 32 {
             return Self { units, ..self };
         }
-        Self { units, embedding: 1, head_rounds: 0, dropout: 0.0, ..self }
+        Self { units, embedding: 1, head_rounds: 0, dropout: 0.0, one_map: true, ..self }
+    }
+
+    /// The same for a head that is learned by one secure product for each of its parameters.
+    pub fn for_products(self) -> Self {
+        self.with_units(FEW_UNITS)
     }
 
     pub(crate) fn check(&self) -> Result<(), ModelError> {

@@ -18,6 +18,7 @@ mod gathering;
 mod kept;
 mod measuring;
 mod open_round;
+mod sealed_seat;
 mod sealing;
 mod seat;
 
@@ -42,7 +43,7 @@ use exchange::Settlement;
 use kept::{Kept, Left};
 pub use measuring::Measuring;
 use open_round::OpenRound;
-use sealing::SealedSeat;
+use sealed_seat::SealedSeat;
 use seat::Seat;
 
 /// What the host is told by those who run it.

@@ -111,6 +111,15 @@ pub struct Learned {
     pub gradients: BTreeMap<PartyId, EmbeddingGradient>,
 }
 
+/// What came of products.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Updated {
+    /// The loss before the update, less what no estimate changes.
+    pub loss: f64,
+    /// Whether another update of the same exchange needs products of its own.
+    pub more: bool,
+}
+
 /// The host's sub-model and head, with its data and what it learns from.
 pub trait HostModel: Send {
     /// Numbers of each guest's embedding, per sample.
@@ -137,8 +146,9 @@ pub trait HostModel: Send {
         answers: &Answers,
     ) -> Result<Option<RowsApart>, ModelFailure>;
 
-    /// Updates with these products, and tells the loss less what no estimate changes.
-    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure>;
+    /// Updates with these products. If there is another update in this exchange,
+    /// [`learn_apart`](Self::learn_apart) says which products that one needs.
+    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure>;
 
     /// As [`judge`](Self::judge) with values that are sealed: the total without them, and one row for each guest.
     /// The products of these rows are to be added.

@@ -35,8 +35,7 @@ pub struct DemoArguments {
     /// Epochs of the one that learns without
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_without_truth: u64,
-    /// How guests show their measurements to the one that learns without; protected ones take a smaller head, and
-    /// much longer
+    /// How guests show their measurements to the one that learns without
     #[arg(long, value_enum, default_value_t = Mode::Clear)]
     privacy: Mode,
     /// Seed of demand, drivers, fleets and first weights

@@ -9,7 +9,14 @@ use crate::study::WINDOW;
 use crate::test_models::{guest, guests_of, joint, some};
 
 fn shape(guests: usize) -> ModelShape {
-    let sizes = Sizes { units: 6, embedding: 2, guest_rounds: 2, head_rounds: 1, dropout: 0.2 };
+    let sizes = Sizes {
+        units: 6,
+        embedding: 2,
+        guest_rounds: 2,
+        head_rounds: 1,
+        dropout: 0.2,
+        one_map: false,
+    };
     let mut shape = guests_of(sizes, guests);
     shape.host.party_dropout = 0.3;
     shape

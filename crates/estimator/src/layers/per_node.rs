@@ -1,4 +1,4 @@
-//! A linear map of its own for each node.
+//! A linear map of its own for each node, or one for all of them.
 //!
 //! ```text
 //! y_n = x_n·W_n + b_n      x: [sample, node, input]   W: [node, input, output]
@@ -12,6 +12,8 @@ use neural::{Draw, Given, Layer, Layout, Memory, Pass, Product, Start};
 #[derive(Clone, Debug)]
 pub struct PerNode {
     nodes: usize,
+    /// As many as nodes, or 1.
+    maps: usize,
     inputs: usize,
     outputs: usize,
     /// (input, output, weight) of those that do not start at 0.
@@ -26,19 +28,29 @@ impl PerNode {
         outputs: usize,
         chosen: &[(usize, usize, f32)],
     ) -> Self {
-        PerNode { nodes, inputs, outputs, chosen: chosen.to_vec() }
+        PerNode { nodes, maps: nodes, inputs, outputs, chosen: chosen.to_vec() }
+    }
+
+    /// The same map for all nodes.
+    pub fn alike(self) -> Self {
+        PerNode { maps: self.nodes.min(1), ..self }
     }
 
     fn weights(&self) -> usize {
         self.inputs * self.outputs
     }
 
+    fn map(&self, node: usize) -> usize {
+        if self.maps == self.nodes { node } else { 0 }
+    }
+
     fn weight(&self, node: usize) -> Range<usize> {
-        node * self.weights()..(node + 1) * self.weights()
+        let from = self.map(node) * self.weights();
+        from..from + self.weights()
     }
 
     fn bias(&self, node: usize) -> Range<usize> {
-        let from = self.nodes * self.weights() + node * self.outputs;
+        let from = self.maps * self.weights() + self.map(node) * self.outputs;
         from..from + self.outputs
     }
 }
@@ -46,8 +58,8 @@ impl PerNode {
 impl Layer for PerNode {
     fn layout(&self) -> Layout {
         let mut layout = Layout::default();
-        layout.add("weight", &[self.nodes, self.inputs, self.outputs]);
-        layout.add("bias", &[self.nodes, self.outputs]);
+        layout.add("weight", &[self.maps, self.inputs, self.outputs]);
+        layout.add("bias", &[self.maps, self.outputs]);
         layout
     }
     fn input_len(&self) -> usize {
@@ -58,12 +70,12 @@ impl Layer for PerNode {
     }
     /// The transposed weights.
     fn prepared_len(&self) -> usize {
-        self.nodes * self.weights()
+        self.maps * self.weights()
     }
 
     fn initialise(&self, _draw: &mut Draw, parameters: &mut [f32]) {
         parameters.fill(0.0);
-        for node in 0..self.nodes {
+        for node in 0..self.maps {
             let weight = &mut parameters[self.weight(node)];
             for &(input, output, start) in &self.chosen {
                 weight[input * self.outputs + output] = start;
@@ -72,7 +84,7 @@ impl Layer for PerNode {
     }
 
     fn prepare(&self, parameters: &[f32], prepared: &mut [f32]) {
-        for node in 0..self.nodes {
+        for node in 0..self.maps {
             let to = &mut prepared[self.weight(node)];
             for (i, row) in parameters[self.weight(node)].chunks_exact(self.outputs).enumerate() {
                 for (j, value) in row.iter().enumerate() {

@@ -21,6 +21,7 @@ fn each_node_has_a_map_of_its_own() {
         infer(layer, &[1.0, 2.0, 3.0, 4.0, 0.5, -0.5], &[1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 2.0, 0.0]);
     assert_eq!(y, [3.5, 6.5, 2.5, 5.5]);
     check_layer(&PerNode::new(3, 5, 2, &[]), 4, 1, |w, x| own_maps(w, x, 3, 2));
+    check_layer(&PerNode::new(3, 5, 2, &[]).alike(), 4, 1, |w, x| same_map(w, x, 5, 2));
     // Starts as the choice of an input.
     let learner = Learner::new(PerNode::new(2, 2, 1, &[(1, 0, 1.0)]), 3, Plan::default());
     let mut y = [0.0; 2];

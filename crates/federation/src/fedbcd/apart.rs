@@ -1,7 +1,8 @@
 //! The host's part of FedBCD where guests' measurements are sealed (Algorithm 2).
 //!
-//! One product per parameter and exchange, and one for the loss, which comes first. Of the Q updates of an
-//! exchange the host has products for the first alone: the others take the same gradient again.
+//! One product per parameter and exchange, and one for the loss, which comes first. Parameters that no
+//! measurement of a batch touches are not asked for. Variant `recompute` asks anew for each of the Q updates of an
+//! exchange, with the same embeddings: its rows are those of the weights as they are then.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,17 @@ use estimator::{HostBatch, Sample, WeightsApart};
 use super::host::given;
 use super::loss::Gathering;
 use super::{FedHost, Windows, failed, gather};
-use crate::model::{Answers, GuestRows, ModelFailure, Products, RowsApart};
+use crate::model::{Answers, GuestRows, ModelFailure, Products, RowsApart, Updated};
 use crate::party::PartyId;
+use crate::plan::LocalVariant;
+
+/// What stays at the host while products are on their way.
+pub(super) struct Waiting {
+    /// The known part of the loss.
+    loss: f64,
+    /// The parameters of whose gradients a party was asked for its part, in order.
+    asked: BTreeMap<PartyId, Vec<usize>>,
+}
 
 /// The weights of sealed measurements, as an objective names their parties.
 fn weights(answers: &Answers) -> WeightsApart<'_> {
@@ -35,39 +45,62 @@ impl<D: Windows> FedHost<D> {
             self.pace.exchanges += 1;
             return Ok(None);
         }
-        self.model.begin_round();
-        let noise = self.pace.noise(0);
+        if self.done == 0 {
+            self.model.begin_round();
+        }
+        let noise = self.pace.noise(self.done);
         let x = &self.x;
         let batch = HostBatch { samples, x, embeddings: &embeddings, measured: &measured };
         let objective = self.loss.objective.as_mut();
         let step = self.model.train_apart(&batch, &weights, objective, noise).map_err(failed)?;
-        self.waiting = Some(step.loss);
-        let mut rows = RowsApart::new();
+        let (mut rows, mut asked) = (RowsApart::new(), BTreeMap::new());
         for (party, own) in step.parties {
             let party = PartyId::new(&party).map_err(failed)?;
-            let all = [own.loss, own.parameters].concat();
+            let (columns, mut all) = (own.loss.len(), own.loss);
+            let mut parameters = Vec::new();
+            for (parameter, row) in own.parameters.chunks_exact(columns.max(1)).enumerate() {
+                if row.iter().any(|entry| *entry != 0.0) {
+                    parameters.push(parameter);
+                    all.extend_from_slice(row);
+                }
+            }
+            asked.insert(party.clone(), parameters);
             let rows_of = GuestRows { rows: all, embedding: own.embedding, known: own.known };
             rows.insert(party, rows_of);
         }
+        self.waiting = Some(Waiting { loss: step.loss, asked });
         Ok(Some(rows))
     }
 
-    /// All updates of an exchange, with the products of its rows. Tells the loss.
-    pub(super) fn update_by(&mut self, products: &Products) -> Result<f64, ModelFailure> {
-        let Some(mut loss) = self.waiting.take() else {
+    /// One update of an exchange with the products of its rows; `frozen`: all of them.
+    pub(super) fn update_by(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
+        let Some(Waiting { mut loss, asked }) = self.waiting.take() else {
             return Err(ModelFailure("found products, expected none: no rows are asked".into()));
         };
+        let mut gradient = vec![0.0; self.model.parameter_count()];
         for (party, products) in products {
-            let Some((of_loss, of_parameters)) = products.split_first() else {
-                return Err(ModelFailure(format!("found no products of `{party}`")));
+            let asked = asked.get(party).map_or(&[][..], Vec::as_slice);
+            let Some((of_loss, of_parameters)) =
+                products.split_first().filter(|(_, rest)| rest.len() == asked.len())
+            else {
+                let (found, expected) = (products.len(), asked.len() + 1);
+                let problem = format!("products of `{party}`: found {found}, expected {expected}");
+                return Err(ModelFailure(problem));
             };
             loss += of_loss;
-            self.model.add_to_gradient(of_parameters).map_err(failed)?;
+            asked.iter().zip(of_parameters).for_each(|(&at, product)| gradient[at] += product);
         }
-        let rate = self.pace.rate();
-        (0..self.pace.local.count).for_each(|_| self.model.update(rate));
-        self.pace.exchanges += 1;
-        Ok(loss)
+        self.model.add_to_gradient(&gradient).map_err(failed)?;
+        let (rate, local) = (self.pace.rate(), self.pace.local);
+        let now = if local.variant == LocalVariant::Frozen { local.count } else { 1 };
+        (0..now).for_each(|_| self.model.update(rate));
+        self.done += now;
+        let more = self.done < local.count;
+        if !more {
+            self.done = 0;
+            self.pace.exchanges += 1;
+        }
+        Ok(Updated { loss, more })
     }
 
     /// The validation losses of samples without what guests measured, and the row of each guest for the rest.

@@ -8,10 +8,14 @@ use neural::Checkpoint;
 use serde_json::Value;
 use traffic::Step;
 
+use super::apart::Waiting;
 use super::loss::Gathering;
 use super::{EXCHANGES, HostLoss, Pace, STATE, Windows, failed, gather};
 use crate::message::parts::{EmbeddingGradient, Values};
-use crate::model::{Answers, Embeddings, HostModel, Learned, ModelFailure, Products, RowsApart};
+use crate::message::sealed::{MAX_SEALED, block_length, most_bytes};
+use crate::model::{
+    Answers, Embeddings, HostModel, Learned, ModelFailure, Products, RowsApart, Updated,
+};
 use crate::party::PartyId;
 use crate::plan::{LocalVariant, Plan};
 
@@ -27,8 +31,10 @@ pub struct FedHost<D> {
     pub(super) pace: Pace,
     parties: BTreeMap<PartyId, usize>,
     pub(super) x: Vec<f32>,
-    /// What the known part of the loss was, while products are on their way.
-    pub(super) waiting: Option<f64>,
+    /// While products are on their way.
+    pub(super) waiting: Option<Waiting>,
+    /// Updates of this exchange that were done with products.
+    pub(super) done: u32,
     /// Estimates by the best weights, in the model's own scale.
     estimates: BTreeMap<Sample, Vec<f32>>,
 }
@@ -48,16 +54,10 @@ impl<D: Windows> FedHost<D> {
         }
         let parties = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width)));
         let parties = parties.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
-        let rows = model.parameter_count() + 1;
-        if let Some(sealing) = plan.sealing.filter(|sealing| rows > sealing.most_rows as usize) {
-            let problem = format!(
-                "products of an exchange: found {rows}, one for each parameter of the host, expected at most {}; choose a smaller head",
-                sealing.most_rows
-            );
-            return Err(ModelFailure(problem));
-        }
-        let (x, waiting, estimates) = (Vec::new(), None, BTreeMap::new());
-        Ok(Self { model, data, loss, pace: Pace::new(plan), parties, x, waiting, estimates })
+        check_products(&model, &loss, plan)?;
+        let (x, waiting, done, estimates) = (Vec::new(), None, 0, BTreeMap::new());
+        let pace = Pace::new(plan);
+        Ok(Self { model, data, loss, pace, parties, x, waiting, done, estimates })
     }
 
     /// The model.
@@ -151,7 +151,7 @@ impl<D: Windows> HostModel for FedHost<D> {
         self.rows_of_training(samples, answers)
     }
 
-    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure> {
+    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.update_by(products)
     }
 
@@ -206,8 +206,44 @@ impl<D: Windows> HostModel for FedHost<D> {
         let estimates = samples.zip(numbers.chunks_exact(outputs).map(<[f32]>::to_vec)).collect();
         self.model.load(&saved).map_err(failed)?;
         (self.pace.exchanges, self.estimates) = (exchanges, estimates);
+        (self.waiting, self.done) = (None, 0);
         Ok(())
     }
+}
+
+/// Refuses, before anything is trained, rounds whose products are too many or do not fit a message.
+fn check_products(
+    model: &estimator::HostModel,
+    loss: &HostLoss,
+    plan: &Plan,
+) -> Result<(), ModelFailure> {
+    let Some(sealing) = plan.sealing else { return Ok(()) };
+    let (rows, most) = (model.parameter_count() + 1, sealing.most_rows as usize);
+    if rows > most {
+        let problem = format!(
+            "products of an exchange: found {rows}, one for each parameter of the host, expected at most {most}; choose a smaller head"
+        );
+        return Err(ModelFailure(problem));
+    }
+    for (guest, width) in model.guests() {
+        let granted = plan.batch as usize * width;
+        if granted > most {
+            let problem = format!(
+                "products for `{guest}` in an exchange: found {granted}, one for each number of its embedding and sample, expected at most {most}; choose smaller batches or embeddings"
+            );
+            return Err(ModelFailure(problem));
+        }
+        let layout = loss.sources.layouts.iter().find(|(party, _)| party.as_str() == guest);
+        let values = layout.map_or(0, |(_, layout)| layout.len() * block_length(plan.segment));
+        let bytes = most_bytes(values, rows.max(granted));
+        if bytes > MAX_SEALED {
+            let problem = format!(
+                "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"
+            );
+            return Err(ModelFailure(problem));
+        }
+    }
+    Ok(())
 }
 
 impl<D> FedHost<D> {

@@ -36,7 +36,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let batch = Batch::new(samples).map_err(PartyError::misuse)?;
         let (answers, measured) = (BTreeMap::new(), BTreeMap::new());
         let (measuring, since) = (card.plan.measures(purpose), now.monotonic);
-        let (uploaded, posed) = (BTreeSet::new(), None);
+        let (uploaded, posed, first) = (BTreeSet::new(), None, None);
         running.open = Some(OpenRound {
             exchange,
             purpose,
@@ -46,6 +46,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             measured,
             uploaded,
             posed,
+            first,
             since,
         });
         self.note_uploads();
@@ -205,24 +206,21 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let layouts = self.card.as_ref().map(|card| &card.agreed.layouts);
         let mut measure = layouts.into_iter().flat_map(BTreeMap::keys);
         let partial = open.measuring && !measure.all(|party| open.has_given(party));
-        let OpenRound { exchange, purpose, batch, posed, .. } = open;
+        let OpenRound { exchange, purpose, batch, posed, first, .. } = open;
         let (samples, round) = (batch.samples(), exchange.round);
         let finite = |loss: f64| {
             if loss.is_finite() { Ok(loss) } else { Err(PartyError::Diverged { round, loss }) }
         };
+        let sealed = first.is_some() || posed.is_some();
         let (mut best, mut trained) = (false, running.trained.is_some());
         let (mut gradients, mut void) = (BTreeMap::new(), false);
         let mut grants = BTreeMap::new();
         match purpose {
-            Purpose::Train if posed.is_some() => {
-                let posed = posed.unwrap_or_default();
-                let loss = match posed.is_void() {
-                    true => None,
-                    false => Some(running.model.finish_apart(&posed.products())?),
-                };
+            Purpose::Train if sealed => {
+                let loss = first.as_ref().map(|first| first.loss);
                 running.course.learned(loss.map(finite).transpose()?);
                 void = loss.is_none();
-                grants = running.grants(posed, &batch)?;
+                grants = running.grants(first, &batch)?;
             }
             Purpose::Train => {
                 let learned = running.model.learn(samples, &given)?;
@@ -269,7 +267,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
                     Some(grant) => ToGuest::Grant { exchange, grant },
                     None => ToGuest::Settled { exchange, best, trained },
                 },
-                (Purpose::Train, None) if !void => {
+                // Whoever came after the first update has no gradient of its embedding.
+                (Purpose::Train, None) if !void && !sealed => {
                     let reason = format!("no gradient for `{party}` in round {round}");
                     return Err(PartyError::Model(crate::model::ModelFailure(reason)));
                 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::sealing::Posed;
+use super::sealing::{FirstUpdate, Posed};
 use crate::message::measurements::Measurements;
 use crate::message::parts::{Batch, Embedding};
 use crate::message::{Exchange, Purpose};
@@ -23,6 +23,8 @@ pub(super) struct OpenRound {
     pub uploaded: BTreeSet<PartyId>,
     /// What they were asked about these.
     pub posed: Option<Posed>,
+    /// What came of their first products, in training.
+    pub first: Option<FirstUpdate>,
     pub since: Duration,
 }
 

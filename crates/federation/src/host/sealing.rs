@@ -9,31 +9,33 @@
 
 use std::collections::BTreeMap;
 
-use sealed::plain::PlainHost;
-use sealed::rlwe::RlweHost;
+use sealed::SealedError;
 use sealed::wire::DecodeError;
-use sealed::{BlockId, BlockProducts, Matrix, SealedError};
 
+use super::sealed_seat::SealedSeat;
 use super::{Host, Running, ToGuestOutbox};
 use crate::error::PartyError;
-use crate::message::measurements::Layout;
 use crate::message::parts::Batch;
-use crate::message::sealed::{
-    BlockWeights, Lacking, Scheme, Sealed, Sealing, block_length, block_of, range,
-};
+use crate::message::sealed::{BlockWeights, Lacking, Sealed, block_length, block_of};
 use crate::message::{Exchange, Purpose};
 use crate::model::{GuestRows, HostModel, Products, RowsApart};
 use crate::party::{Now, PartyId};
 use crate::store::Store;
 
-/// What the host has of a guest's sealed measurements.
-pub(super) struct SealedSeat {
-    products: Box<dyn sealed::Host + Send>,
-    weights: BTreeMap<BlockId, BlockWeights>,
-    /// The largest value of each entry of a sample.
-    ranges: Vec<f64>,
-    /// Samples of a block.
-    length: usize,
+/// The first of an exchange's updates with products: its loss is the exchange's, and guests learn from its rows.
+pub(super) struct FirstUpdate {
+    pub loss: f64,
+    rows: RowsApart,
+}
+
+/// How far the products of an exchange are.
+enum Progress {
+    /// All are here, and all updates done.
+    Done,
+    /// Rows are to be computed and asked.
+    Ask,
+    /// Nobody is there to be asked.
+    Nobody,
 }
 
 /// What guests were asked of a batch.
@@ -58,11 +60,6 @@ impl Posed {
             || self.guests.is_empty()
     }
 
-    /// Whether there is nothing to learn from.
-    pub fn is_void(&self) -> bool {
-        self.void
-    }
-
     /// What a guest was asked and has not answered.
     pub fn question(&self, party: &PartyId) -> Option<Sealed> {
         let pending = self.guests.get(party).filter(|pending| pending.products.is_none());
@@ -70,7 +67,7 @@ impl Posed {
     }
 
     /// All products.
-    pub fn products(&self) -> Products {
+    fn products(&self) -> Products {
         let each = self.guests.iter();
         let each =
             each.map(|(party, one)| (party.clone(), one.products.clone().unwrap_or_default()));
@@ -88,82 +85,19 @@ impl<M: HostModel> Running<M> {
     /// The gradient of each guest's embedding, for that guest alone.
     pub(super) fn grants(
         &mut self,
-        posed: Posed,
+        first: Option<FirstUpdate>,
         batch: &Batch,
     ) -> Result<BTreeMap<PartyId, Sealed>, PartyError> {
         let mut grants = BTreeMap::new();
-        for (party, pending) in posed.guests {
+        for (party, rows) in first.into_iter().flat_map(|first| first.rows) {
             let Some(seat) = self.sealed.get_mut(&party) else { continue };
-            let grant = seat.grant(batch, &pending.rows)?;
+            if seat.weights_of(batch).is_none() {
+                continue;
+            }
+            let grant = seat.grant(batch, &rows)?;
             grants.insert(party, Sealed::new(grant).map_err(PartyError::misuse)?);
         }
         Ok(grants)
-    }
-}
-
-impl SealedSeat {
-    fn new(
-        sealing: Sealing,
-        layout: &Layout,
-        segment: u32,
-        blocks: usize,
-        opening: &Sealed,
-    ) -> Result<Self, PartyError> {
-        let agreement = sealing.agreement(layout, segment, blocks).map_err(PartyError::misuse)?;
-        let products: Box<dyn sealed::Host + Send> = match sealing.scheme {
-            Scheme::Lattice => Box::new(RlweHost::new(agreement, opening.as_slice())?),
-            Scheme::Plain => Box::new(PlainHost::new(agreement)?),
-        };
-        let entries = layout.groups().flat_map(|(_, entries)| entries);
-        let ranges = entries.map(|entry| range(entry.quantity)).collect();
-        Ok(Self { products, weights: BTreeMap::new(), ranges, length: block_length(segment) })
-    }
-
-    fn blocks(&self, batch: &Batch) -> Vec<BlockId> {
-        batch.samples().chunks(self.length).map(|block| block_of(block[0])).collect()
-    }
-
-    /// The weights of a batch, `[sample, entry]`, if all of it is here.
-    fn weights_of(&self, batch: &Batch) -> Option<Vec<f32>> {
-        let mut all = Vec::new();
-        for block in self.blocks(batch) {
-            all.extend_from_slice(self.weights.get(&block)?.as_slice());
-        }
-        Some(all)
-    }
-
-    /// Rows of values become rows of shares of their ranges.
-    fn ask(&mut self, batch: &Batch, rows: &[f64]) -> Result<Vec<u8>, SealedError> {
-        let columns = batch.samples().len() * self.ranges.len();
-        let scaled = rows.iter().zip(self.ranges.iter().cycle()).map(|(a, range)| a * range);
-        let values: Vec<f64> = scaled.collect();
-        let blocks = self.blocks(batch);
-        let rows = values.len() / columns.max(1);
-        self.products.ask(&Matrix { rows, blocks: &blocks, values: &values })
-    }
-
-    fn grant(&mut self, batch: &Batch, rows: &GuestRows) -> Result<Vec<u8>, SealedError> {
-        let (length, entries) = (self.length, self.ranges.len());
-        let samples = batch.samples().len();
-        let numbers = rows.known.len() / samples.max(1);
-        let width = length * entries;
-        let mut coefficients = vec![0.0; rows.known.len() * width];
-        let own = rows.embedding.chunks_exact(entries.max(1));
-        // A sample's gradient depends on that sample's measurements alone.
-        for (at, (own, place)) in own.zip(coefficients.chunks_exact_mut(width)).enumerate() {
-            let sample = at / numbers.max(1) % length;
-            let place = &mut place[sample * entries..][..entries];
-            for ((place, d), range) in place.iter_mut().zip(own).zip(&self.ranges) {
-                *place = d * range;
-            }
-        }
-        let blocks = self.blocks(batch);
-        self.products.grant(&BlockProducts {
-            rows: length * numbers,
-            blocks: &blocks,
-            coefficients: &coefficients,
-            offsets: &rows.known,
-        })
     }
 }
 
@@ -333,26 +267,57 @@ impl<M: HostModel, S: Store> Host<M, S> {
         self.settle_if_answered(now, out)
     }
 
-    /// Whether all products are here; if nobody was asked for them yet, asks.
+    /// Whether all products are here, of all updates; if nobody was asked for them yet, asks.
     pub(super) fn has_products(
         &mut self,
         now: Now,
         out: &mut ToGuestOutbox,
     ) -> Result<bool, PartyError> {
-        let Some(running) = &mut self.running else { return Ok(false) };
-        let Some(open) = &mut running.open else { return Ok(false) };
-        if let Some(posed) = &open.posed {
-            let silent = posed.guests.iter().filter(|(_, pending)| pending.products.is_none());
-            let silent: Vec<PartyId> = silent.map(|(party, _)| party.clone()).collect();
-            if silent.is_empty() {
-                return Ok(true);
+        loop {
+            match self.take_products()? {
+                Progress::Done => return Ok(true),
+                Progress::Nobody => return Ok(false),
+                Progress::Ask => {}
             }
-            // They have gone, and are not waited for: without them the rows are others.
-            silent.iter().for_each(|party| open.forget(party));
-            if !self.seats.keys().any(|party| open.has_given(party)) {
+            let asked = self.pose()?;
+            for party in &asked {
+                self.ask(now, party, out)?;
+            }
+            if !asked.is_empty() {
                 return Ok(false);
             }
         }
+    }
+
+    /// Updates with products, if all that were asked for are here.
+    fn take_products(&mut self) -> Result<Progress, PartyError> {
+        let Some(running) = &mut self.running else { return Ok(Progress::Nobody) };
+        let Some(open) = &mut running.open else { return Ok(Progress::Nobody) };
+        let Some(posed) = &open.posed else { return Ok(Progress::Ask) };
+        let silent = posed.guests.iter().filter(|(_, pending)| pending.products.is_none());
+        let silent: Vec<PartyId> = silent.map(|(party, _)| party.clone()).collect();
+        if !silent.is_empty() {
+            // They have gone, and are not waited for: without them the rows are others.
+            silent.iter().for_each(|party| open.forget(party));
+            let anyone = self.seats.keys().any(|party| open.has_given(party));
+            return Ok(if anyone { Progress::Ask } else { Progress::Nobody });
+        }
+        if open.purpose != Purpose::Train || posed.void {
+            return Ok(Progress::Done);
+        }
+        let updated = running.model.finish_apart(&posed.products())?;
+        let posed = open.posed.take().unwrap_or_default();
+        open.first.get_or_insert_with(|| {
+            let rows = posed.guests.into_iter().map(|(party, pending)| (party, pending.rows));
+            FirstUpdate { loss: updated.loss, rows: rows.collect() }
+        });
+        Ok(if updated.more { Progress::Ask } else { Progress::Done })
+    }
+
+    /// Computes rows, and who is to be asked about them.
+    fn pose(&mut self) -> Result<Vec<PartyId>, PartyError> {
+        let Some(running) = &mut self.running else { return Ok(Vec::new()) };
+        let Some(open) = &mut running.open else { return Ok(Vec::new()) };
         let mut given = open.given(self.seats.keys().cloned());
         for (party, seat) in &running.sealed {
             if open.has_given(party)
@@ -379,10 +344,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let asked: Vec<PartyId> = posed.guests.keys().cloned().collect();
         open.posed = Some(posed);
-        for party in &asked {
-            self.ask(now, party, out)?;
-        }
-        Ok(asked.is_empty())
+        Ok(asked)
     }
 }
 

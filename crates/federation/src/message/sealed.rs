@@ -35,6 +35,14 @@ pub fn block_length(segment: u32) -> usize {
     if segment.is_multiple_of(2) { 2 } else { 1 }
 }
 
+/// The most bytes of a question or grant of so many products, for blocks of so many values.
+pub(crate) fn most_bytes(values: usize, products: usize) -> usize {
+    // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
+    let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
+    let (head, rounding) = (64, 7);
+    head + polynomials.saturating_mul(MOST_WIDTH * 50 / 8 + rounding) + products.saturating_mul(7)
+}
+
 /// How measurements are sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -191,5 +199,27 @@ impl BlockWeights {
 impl fmt::Debug for BlockWeights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} weights]", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
+    use sealed::{Guest, Host, Matrix};
+
+    use super::*;
+
+    /// The bound is what it says, and not much more: 130 rows are one polynomial full of them and ten rows of another.
+    #[test]
+    fn questions_have_no_more_bytes_than_was_said_before() {
+        let grid = Grid::new(-1.0, 2.0, MOST_LEVELS).unwrap();
+        let agreement = Agreement { width: 68, grid, most_rows: 130, most_blocks: 1 };
+        let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
+        let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+        host.store(&guest.upload(BlockId(1), &[5; 68]).unwrap()).unwrap();
+        let matrix = Matrix { rows: 130, blocks: &[BlockId(1)], values: &[1.0; 130 * 68] };
+        let (found, most) = (host.ask(&matrix).unwrap().len(), most_bytes(68, 130));
+        assert!(found <= most && most < found + found / 50, "{found} bytes, at most {most}");
+        assert!(most_bytes(MOST_WIDTH, 1000) > MAX_SEALED && most_bytes(68, 1 << 14) < MAX_SEALED);
     }
 }

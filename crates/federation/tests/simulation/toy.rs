@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use estimator::{Entry, Quantity, Sample, View};
 use federation::message::parts::{Embedding, EmbeddingGradient, Values};
-use federation::model::{Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure};
+use federation::model::{
+    Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure, Updated,
+};
 use federation::{
     GuestRows, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers, PartyId,
     Plan, Products, RowsApart, Samples, Scheme, Sealing,
@@ -358,7 +360,7 @@ impl HostModel for ToyHost {
         Ok(Some(rows))
     }
 
-    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure> {
+    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         let waiting = self.waiting.take();
         let (loss, mut own) = waiting.ok_or_else(|| ModelFailure("nothing was asked".into()))?;
         for products in products.values() {
@@ -368,7 +370,8 @@ impl HostModel for ToyHost {
         }
         own.iter_mut().for_each(|own| *own *= 0.05);
         self.line.descend(&own);
-        Ok(products.values().fold(loss, |loss, products| loss + products[0]))
+        let loss = products.values().fold(loss, |loss, products| loss + products[0]);
+        Ok(Updated { loss, more: false })
     }
 
     fn judge_apart(

@@ -18,8 +18,6 @@ use crate::train::{FederationOptions, GuestOptions, Method, PhysicsOptions, Task
 /// Of all vehicles, in percent, for both fleets together.
 pub const RATE: f64 = 40.0;
 pub const GUESTS: u16 = 2;
-/// Of the head that learns through sealed products: one product for each of its parameters.
-const HEAD_UNITS: u16 = 16;
 const TARGET: TargetKind = TargetKind::Raw;
 
 /// Who takes part.
@@ -99,16 +97,12 @@ fn study(folder: &Path, task: &Task) -> Result<Study> {
 }
 
 fn task(method: Method, arguments: &DemoArguments) -> Task {
-    let (mode, epochs, head_units) = match method {
-        Method::FedTsePi => {
-            let mode = arguments.privacy;
-            let units = (mode != Mode::Clear).then_some(HEAD_UNITS);
-            (mode, arguments.epochs_without_truth, units)
-        }
-        _ => (Mode::Clear, arguments.epochs, None),
+    let (mode, epochs) = match method {
+        Method::FedTsePi => (arguments.privacy, arguments.epochs_without_truth),
+        _ => (Mode::Clear, arguments.epochs),
     };
     let mut privacy = PrivacyOptions::clear();
-    privacy.privacy = mode;
+    privacy.privacy = Some(mode);
     Task {
         method,
         architecture: Architecture::Link,
@@ -116,7 +110,7 @@ fn task(method: Method, arguments: &DemoArguments) -> Task {
         seed: arguments.seed,
         epochs: Some(epochs as usize),
         learning_rate: None,
-        guest: GuestOptions { head_units, ..GuestOptions::default() },
+        guest: GuestOptions::default(),
         federation: FederationOptions { guests: GUESTS, privacy, ..FederationOptions::default() },
         physics: PhysicsOptions::default(),
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use estimator::{HostStudy, Sample};
 use federation::fedbcd::{FedHost, OwnGuest, Windows};
 use federation::message::parts::{Embedding, Values};
-use federation::model::{Answers, Embeddings, Learned};
+use federation::model::{Answers, Embeddings, Learned, Updated};
 use federation::{GuestModel, HostModel, ModelFailure, PartyId, Products, RowsApart};
 use traffic::Step;
 
@@ -133,7 +133,7 @@ impl HostModel for HostOf {
         self.model.learn_apart(samples, answers)
     }
 
-    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure> {
+    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.apart()?;
         self.model.finish_apart(products)
     }

@@ -147,7 +147,7 @@ impl Config {
     /// Its policy, with noise kept beside the data that it belongs to.
     fn guard(&self, folder: &Path, data: &Path) -> Result<Guard> {
         let policy = self.data.policy.as_ref().map(|path| Policy::read(&folder.join(path)));
-        let policy = policy.transpose()?.unwrap_or_default();
+        let policy = policy.transpose()?.unwrap_or_else(|| Policy::usual(&self.data.measures));
         Ok(Guard { policy, noise_folder: data.join(NOISE_FOLDER) })
     }
 

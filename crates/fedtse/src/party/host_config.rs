@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use estimator::{Architecture, NeuralPlan, Party, Seat, TargetKind, whole_batch};
+use estimator::{Architecture, NeuralPlan, Party, Seat, Sizes, TargetKind, whole_batch};
 use federation::grpc::tls;
 use federation::{
     Absent, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers, PartyId, Plan, RunId,
@@ -81,7 +81,7 @@ pub struct TrainingSection {
     proximal: f32,
     party_dropout: f32,
     head_units: Option<u16>,
-    sealed: bool,
+    sealed: Option<bool>,
     compression: Compression,
     keep_every: u32,
     absent: Absent,
@@ -102,7 +102,7 @@ impl Default for TrainingSection {
             proximal: local.proximal,
             party_dropout: 0.0,
             head_units: None,
-            sealed: false,
+            sealed: None,
             compression: Compression::None,
             keep_every: 100,
             absent: Absent::Wait,
@@ -111,9 +111,20 @@ impl Default for TrainingSection {
 }
 
 impl TrainingSection {
+    /// Sealed wherever that is possible, unless it is said otherwise. Noise is the guests' own affair.
+    fn is_sealed(&self) -> bool {
+        self.sealed.unwrap_or_else(|| Mode::usual(self.method).is_sealed())
+    }
+
     fn sealing(&self) -> Result<Option<Sealing>> {
-        let mode = if self.sealed { Mode::Sealed } else { Mode::Clear };
+        let mode = if self.is_sealed() { Mode::Sealed } else { Mode::Clear };
         mode.sealing(self.method).context("training.sealed")
+    }
+
+    /// Sizes of the host's part and head, if they are not the usual ones.
+    fn head(&self, usual: Sizes) -> Option<Sizes> {
+        let sealed = self.is_sealed().then(|| usual.for_products());
+        self.head_units.map(|units| usual.with_units(units.into())).or(sealed)
     }
 }
 
@@ -161,7 +172,7 @@ impl Config {
         // Which features the guests have is their own affair.
         let mut plan = NeuralPlan::new(Party::Host, training.arch, self.data.target, training.seed);
         plan.recipe = training.method.recipe(plan.recipe);
-        let head = training.head_units.map(|units| plan.sizes.with_units(units.into()));
+        let head = training.head(plan.sizes);
         NeuralPlan { party_dropout: training.party_dropout, head, ..plan }
     }
 

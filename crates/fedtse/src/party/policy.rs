@@ -11,6 +11,7 @@ use serde::Deserialize;
 use traffic::{LinkId, Step, Totals};
 
 use super::noise::NoiseTerms;
+use super::privacy::protects;
 
 /// A policy with all fields explained.
 pub const EXAMPLE: &str = include_str!("policy.toml");
@@ -18,7 +19,8 @@ pub const EXAMPLE: &str = include_str!("policy.toml");
 /// Where noise is kept, in the folder of the data that it belongs to.
 pub const NOISE_FOLDER: &str = "noise";
 
-/// See the [module](self). Without any field, everything is contributed as it is.
+/// See the [module](self). Without any field, everything is contributed as it is; without a policy, see
+/// [`Policy::usual`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Policy {
@@ -46,6 +48,14 @@ pub struct Guard {
 }
 
 impl Policy {
+    /// Of a guest that says nothing: measurements are sealed, and everything gets the usual noise; as it is
+    /// where there are none, or of held-out folds, which cannot be sealed.
+    pub fn usual(measured: &BTreeSet<Kind>) -> Self {
+        let protected = protects(measured);
+        let noise = protected.then(NoiseTerms::default);
+        Self { sealed_only: protected, noise, ..Self::default() }
+    }
+
     /// Reads a policy file.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
@@ -146,6 +156,15 @@ mod tests {
         let wrong: Policy = toml::from_str("hours = [[9, 7]]").unwrap();
         assert!(wrong.check().unwrap_err().to_string().contains("hours: found 9 to 7"));
         assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::default());
+    }
+
+    #[test]
+    fn a_guest_that_says_nothing_is_protected_as_far_as_that_goes() {
+        let usual = |kinds: &[Kind]| Policy::usual(&kinds.iter().copied().collect());
+        let measured = usual(&[Kind::Queues, Kind::Speeds]);
+        assert!(measured.sealed_only && measured.noise == Some(NoiseTerms::default()));
+        assert_eq!(usual(&[]), Policy::default());
+        assert_eq!(usual(&[Kind::Queues, Kind::HeldOut]), Policy::default());
     }
 
     #[test]

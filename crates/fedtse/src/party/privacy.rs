@@ -7,6 +7,7 @@
 //! | `sealed` | in secure products alone | none |
 //! | `sealed+noise` | in secure products alone | on features and measurements |
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
@@ -43,23 +44,33 @@ impl Mode {
         matches!(self, Mode::NoisyClear | Mode::SealedNoise)
     }
 
+    /// What is done unless something else is asked for: all protection that there is.
+    pub fn usual(learning: Learning) -> Self {
+        if protects(&learning.kinds()) { Mode::SealedNoise } else { Mode::Clear }
+    }
+
     /// How measurements are sealed. Refuses to protect what is learned from otherwise.
     pub fn sealing(self, learning: Learning) -> Result<Option<Sealing>> {
-        let kinds = learning.kinds();
         ensure!(
-            self == Mode::Clear || !kinds.is_empty() && !kinds.contains(&Kind::HeldOut),
+            self == Mode::Clear || protects(&learning.kinds()),
             "found a method with labels or held-out folds, expected one of pi, pi-v and pi-k"
         );
         Ok(self.is_sealed().then(Sealing::lattice))
     }
 }
 
+/// Whether measurements of these kinds can be protected: some, and none of held-out folds.
+pub fn protects(kinds: &BTreeSet<Kind>) -> bool {
+    !kinds.is_empty() && !kinds.contains(&Kind::HeldOut)
+}
+
 /// What one may choose of privacy where there are no labels.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct PrivacyOptions {
-    /// What guests show of their measurements, with fedtse-pi, fedtse-pi-v and fedtse-pi-k
-    #[arg(long, value_enum, default_value_t = Mode::Clear)]
-    pub privacy: Mode,
+    /// What guests show of their measurements: sealed+noise unless given, with fedtse-pi, fedtse-pi-v and
+    /// fedtse-pi-k; with all others clear
+    #[arg(long, value_enum)]
+    pub privacy: Option<Mode>,
     /// ε of the noise: what everything that leaves a guest costs together
     #[arg(long, default_value_t = NoiseTerms::default().epsilon)]
     pub epsilon: f64,
@@ -88,17 +99,23 @@ impl PrivacyOptions {
     pub fn clear() -> Self {
         let NoiseTerms { epsilon, delta, unit, .. } = NoiseTerms::default();
         let (noise_folder, most_products) = (None, None);
-        Self { privacy: Mode::Clear, epsilon, delta, unit, noise_folder, most_products }
+        Self { privacy: Some(Mode::Clear), epsilon, delta, unit, noise_folder, most_products }
+    }
+
+    /// What was chosen, or is usual.
+    pub fn mode(&self, learning: Learning) -> Mode {
+        self.privacy.unwrap_or_else(|| Mode::usual(learning))
     }
 
     /// What each guest of a dataset keeps to.
-    pub fn guard(&self, data: &Path) -> Guard {
+    pub fn guard(&self, learning: Learning, data: &Path) -> Guard {
+        let mode = self.mode(learning);
         let Self { epsilon, delta, unit, .. } = *self;
         let noise = NoiseTerms { epsilon, delta, unit, ..NoiseTerms::default() };
         let policy = Policy {
-            sealed_only: self.privacy.is_sealed(),
+            sealed_only: mode.is_sealed(),
             most_products: self.most_products,
-            noise: self.privacy.is_noisy().then_some(noise),
+            noise: mode.is_noisy().then_some(noise),
             ..Policy::default()
         };
         let own = || data.join(NOISE_FOLDER);

@@ -127,7 +127,7 @@ pub fn train(
         learn_physics: physics.learn_physics,
     };
     let looked_at = if watch.each_epoch { windows } else { &[] };
-    let guard = options.privacy.guard(study.folder());
+    let guard = options.privacy.guard(learning, study.folder());
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let mut ledgers = Vec::new();
     for (guest, fleets) in plan.guests.iter().zip(study.fleets().chunks(each)) {
@@ -183,7 +183,7 @@ pub fn train(
             segment: segment.into(),
             measured: learning.kinds(),
             shares: None,
-            sealing: options.privacy.privacy.sealing(learning).context("--privacy")?,
+            sealing: options.privacy.mode(learning).sealing(learning).context("--privacy")?,
         },
         measuring: host_part::measuring(&loops, study.split()),
         samples: with_watched(host_part::samples(learning, study.split(), windows), looked_at),

@@ -101,11 +101,15 @@ impl Task {
     }
 
     /// How what guests send is protected, of the federated ones. Modes are of measurements: without any, nothing is.
-    pub fn privacy(&self) -> Option<String> {
+    fn mode(&self) -> Option<Mode> {
         let Kind::Federated(_, learning) = self.method.kind() else { return None };
         let measured = !learning.kinds().is_empty();
-        let mode = if measured { self.federation.privacy.privacy } else { Mode::Clear };
-        mode.to_possible_value().map(|value| value.get_name().to_owned())
+        Some(if measured { self.federation.privacy.mode(learning) } else { Mode::Clear })
+    }
+
+    /// The name of that.
+    pub fn privacy(&self) -> Option<String> {
+        self.mode()?.to_possible_value().map(|value| value.get_name().to_owned())
     }
 
     fn plan(&self, party: Party) -> NeuralPlan {
@@ -127,6 +131,9 @@ impl Task {
             let names = (1..=self.federation.guests).map(|number| format!("guest-{number}"));
             let guests = names.map(|name| GuestPlan::new(&name, features, self.architecture));
             plan = plan.with_guests(guests.collect());
+        }
+        if self.mode().is_some_and(Mode::is_sealed) {
+            plan.head = Some(plan.sizes.for_products());
         }
         self.guest.apply(&mut plan);
         plan

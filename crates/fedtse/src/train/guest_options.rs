@@ -17,8 +17,8 @@ pub struct GuestOptions {
     /// to do without it; 0 unless given
     #[arg(long)]
     pub party_dropout: Option<f32>,
-    /// Units of a link in the host's head, with `--arch link`; 64 unless given. Each parameter of the host is a product
-    /// per exchange where measurements are sealed: small heads make these quick
+    /// Units of a link in the host's head, with `--arch link`; 64 unless given, 4 where measurements are sealed: there each
+    /// parameter of the host is a product per exchange
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=1024))]
     pub head_units: Option<u16>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use estimator::{HostStudy, Sample};
 use federation::message::parts::{Embedding, Values};
-use federation::model::{Answers, Embeddings, Learned};
+use federation::model::{Answers, Embeddings, Learned, Updated};
 use federation::{HostModel, ModelFailure, PartyId, Products, RowsApart, Samples};
 use traffic::Step;
 
@@ -121,7 +121,7 @@ impl HostModel for Watched {
         self.model.learn_apart(samples, answers)
     }
 
-    fn finish_apart(&mut self, products: &Products) -> Result<f64, ModelFailure> {
+    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.model.finish_apart(products)
     }
 

@@ -1,0 +1,91 @@
+//! What the host has of one guest whose measurements are sealed.
+
+use std::collections::BTreeMap;
+
+use sealed::plain::PlainHost;
+use sealed::rlwe::RlweHost;
+use sealed::{BlockId, BlockProducts, Matrix, SealedError};
+
+use crate::error::PartyError;
+use crate::message::measurements::Layout;
+use crate::message::parts::Batch;
+use crate::message::sealed::{
+    BlockWeights, Scheme, Sealed, Sealing, block_length, block_of, range,
+};
+use crate::model::GuestRows;
+
+/// What the host has of a guest's sealed measurements.
+pub(super) struct SealedSeat {
+    pub products: Box<dyn sealed::Host + Send>,
+    pub weights: BTreeMap<BlockId, BlockWeights>,
+    /// The largest value of each entry of a sample.
+    pub ranges: Vec<f64>,
+    /// Samples of a block.
+    pub length: usize,
+}
+
+impl SealedSeat {
+    pub fn new(
+        sealing: Sealing,
+        layout: &Layout,
+        segment: u32,
+        blocks: usize,
+        opening: &Sealed,
+    ) -> Result<Self, PartyError> {
+        let agreement = sealing.agreement(layout, segment, blocks).map_err(PartyError::misuse)?;
+        let products: Box<dyn sealed::Host + Send> = match sealing.scheme {
+            Scheme::Lattice => Box::new(RlweHost::new(agreement, opening.as_slice())?),
+            Scheme::Plain => Box::new(PlainHost::new(agreement)?),
+        };
+        let entries = layout.groups().flat_map(|(_, entries)| entries);
+        let ranges = entries.map(|entry| range(entry.quantity)).collect();
+        Ok(Self { products, weights: BTreeMap::new(), ranges, length: block_length(segment) })
+    }
+
+    fn blocks(&self, batch: &Batch) -> Vec<BlockId> {
+        batch.samples().chunks(self.length).map(|block| block_of(block[0])).collect()
+    }
+
+    /// The weights of a batch, `[sample, entry]`, if all of it is here.
+    pub fn weights_of(&self, batch: &Batch) -> Option<Vec<f32>> {
+        let mut all = Vec::new();
+        for block in self.blocks(batch) {
+            all.extend_from_slice(self.weights.get(&block)?.as_slice());
+        }
+        Some(all)
+    }
+
+    /// Rows of values become rows of shares of their ranges.
+    pub fn ask(&mut self, batch: &Batch, rows: &[f64]) -> Result<Vec<u8>, SealedError> {
+        let columns = batch.samples().len() * self.ranges.len();
+        let scaled = rows.iter().zip(self.ranges.iter().cycle()).map(|(a, range)| a * range);
+        let values: Vec<f64> = scaled.collect();
+        let blocks = self.blocks(batch);
+        let rows = values.len() / columns.max(1);
+        self.products.ask(&Matrix { rows, blocks: &blocks, values: &values })
+    }
+
+    pub fn grant(&mut self, batch: &Batch, rows: &GuestRows) -> Result<Vec<u8>, SealedError> {
+        let (length, entries) = (self.length, self.ranges.len());
+        let samples = batch.samples().len();
+        let numbers = rows.known.len() / samples.max(1);
+        let width = length * entries;
+        let mut coefficients = vec![0.0; rows.known.len() * width];
+        let own = rows.embedding.chunks_exact(entries.max(1));
+        // A sample's gradient depends on that sample's measurements alone.
+        for (at, (own, place)) in own.zip(coefficients.chunks_exact_mut(width)).enumerate() {
+            let sample = at / numbers.max(1) % length;
+            let place = &mut place[sample * entries..][..entries];
+            for ((place, d), range) in place.iter_mut().zip(own).zip(&self.ranges) {
+                *place = d * range;
+            }
+        }
+        let blocks = self.blocks(batch);
+        self.products.grant(&BlockProducts {
+            rows: length * numbers,
+            blocks: &blocks,
+            coefficients: &coefficients,
+            offsets: &rows.known,
+        })
+    }
+}
