@@ -22,8 +22,8 @@ use super::feed::Feed;
 use super::history::History;
 use super::record::{About, Record};
 
-/// How long an estimate waits to be kept.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long an estimate waits to be kept, as a rule.
+pub const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the keeper rests after an error.
 const REST: Duration = Duration::from_secs(1);
 /// Estimates on their way to the readers.
@@ -46,6 +46,8 @@ pub struct Keeping {
     pub history: Arc<dyn History>,
     /// Steps that are kept.
     pub steps: i64,
+    /// How long an estimate waits to be kept before it is published as not stored.
+    pub patience: Duration,
 }
 
 /// What became of estimates.
@@ -123,6 +125,7 @@ struct Keeper {
     kept: Receiver<Step>,
     /// Estimates that the store has not answered for.
     waiting: usize,
+    patience: Duration,
     ending: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -132,12 +135,12 @@ impl Keeper {
         let (to, from) = mpsc::sync_channel(UNSTORED);
         let (done, kept) = mpsc::channel();
         let ending = Arc::<AtomicBool>::default();
-        let told = Arc::clone(&ending);
+        let (told, patience) = (Arc::clone(&ending), keeping.patience);
         let thread = std::thread::Builder::new()
             .name("keeper".into())
             .spawn(move || keep_all(&keeping, &from, &done, &counts, &told))
             .context("a thread")?;
-        Ok(Keeper { to, kept, waiting: 0, ending, thread })
+        Ok(Keeper { to, kept, waiting: 0, patience, ending, thread })
     }
 
     /// Whether an estimate is on disk.
@@ -154,7 +157,7 @@ impl Keeper {
 
     /// Waits until a step is on disk, but not for ever.
     fn wait_for(&mut self, step: Step) -> bool {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + self.patience;
         while let Ok(kept) = self.kept.recv_timeout(until.saturating_duration_since(Instant::now()))
         {
             self.waiting = self.waiting.saturating_sub(1);

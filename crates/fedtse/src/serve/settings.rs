@@ -11,7 +11,7 @@ use super::door::Places;
 use super::feed::Feed;
 use super::history::{self, History};
 use super::map::Tiles;
-use super::publisher::Keeping;
+use super::publisher::{Keeping, PATIENCE};
 use super::record::About;
 use super::site::Parts;
 use super::token::Token;
@@ -122,7 +122,7 @@ impl HistorySection {
         }
         let history = history::open(&self.store, folder, about)?;
         let steps = (self.keep_s()? / about.step_s).ceil() as i64;
-        Ok(Some(Keeping { history, steps }))
+        Ok(Some(Keeping { history, steps, patience: PATIENCE }))
     }
 
     pub fn keep_s(&self) -> Result<f64> {

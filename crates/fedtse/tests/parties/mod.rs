@@ -23,6 +23,8 @@ pub const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];
 /// Bytes from `fleet-b` to the host: a greeting and three rounds, in a run of sixteen rounds or more
 /// that needs three times as many.
 pub const A_FEW_ROUNDS: u64 = 20_000;
+/// Bytes from `fleet-b` to the host: part of a round, or some signs of life.
+pub const A_FEW_WORDS: u64 = 2_000;
 /// One world at a time: each is three processes that compute.
 static ALONE: Mutex<()> = Mutex::new(());
 

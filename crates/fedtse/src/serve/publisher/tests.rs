@@ -74,10 +74,15 @@ fn says_stored(event: &Event) -> bool {
 #[test]
 fn what_is_published_as_stored_was_stored_before() {
     let (about, feed, store) = (about(), Arc::<Feed>::default(), Arc::<Store>::default());
-    let keeping = Keeping { history: Arc::clone(&store) as Arc<dyn History>, steps: 100 };
+    let start = |patience| {
+        let history = Arc::clone(&store) as Arc<dyn History>;
+        let keeping = Keeping { history, steps: 100, patience: Duration::from_millis(patience) };
+        Publisher::start(Arc::clone(&about), Arc::clone(&feed), Some(keeping)).unwrap()
+    };
     let (mut events, latest) = feed.subscribe();
     assert!(latest.is_none());
-    let publisher = Publisher::start(Arc::clone(&about), Arc::clone(&feed), Some(keeping)).unwrap();
+    // Longer than any machine needs to write a number to memory.
+    let publisher = start(600_000);
     for step in 1..=5 {
         publisher.publish(record(&about, step), Instant::now());
         let event = events.blocking_recv().unwrap();
@@ -87,7 +92,10 @@ fn what_is_published_as_stored_was_stored_before() {
     // The first that was kept also cut the past, to a hundred steps.
     assert_eq!(*store.forgotten.lock().unwrap(), [Step(-99)]);
 
+    publisher.finish();
+
     // A store that fails: estimates go on, say so, and are stored when it is mended.
+    let publisher = start(10);
     store.broken.store(true, Ordering::Relaxed);
     for step in 6..=8 {
         publisher.publish(record(&about, step), Instant::now());
