@@ -125,6 +125,12 @@ pub enum SumoError {
         /// The end of what it said.
         message: String,
     },
+    /// A program was ended before its end, because it was not to go on.
+    #[error("{}: stopped before the end", program.display())]
+    Stopped {
+        /// The program.
+        program: PathBuf,
+    },
     /// A file could not be written.
     #[error("{}: {error}", path.display())]
     File {

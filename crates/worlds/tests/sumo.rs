@@ -13,7 +13,8 @@ use std::path::Path;
 use sensing::sumo::{ImportOptions, import_net};
 use traffic::{GridPlan, Network, Samples, Seconds, VehPerHour, VehicleId, VehicleSample, grid};
 use worlds::{
-    Demand, Departure, FcdFormat, SumoOptions, SumoRun, SumoTools, corridor_demand, simulate_sumo,
+    Demand, Departure, FcdFormat, SumoError, SumoOptions, SumoRun, SumoTools, corridor_demand,
+    simulate_sumo,
 };
 
 fn tools() -> Option<SumoTools> {
@@ -56,6 +57,17 @@ fn moments(run: &SumoRun, network: &Network) -> Vec<(Seconds, Vec<VehicleSample>
 /// Quarter of an hour in which the corridor fills.
 fn options() -> SumoOptions {
     SumoOptions { until: Seconds::new(900.0), ..SumoOptions::default() }
+}
+
+#[test]
+fn sumo_is_ended_when_it_is_not_to_go_on() {
+    let Some(tools) = tools() else { return };
+    let corridor = traffic::corridor().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let stopped = |_| false;
+    let run =
+        simulate_sumo(&tools, &corridor, std::iter::empty(), folder.path(), &options(), stopped);
+    assert!(matches!(run, Err(SumoError::Stopped { .. })), "{:?}", run.err());
 }
 
 #[test]

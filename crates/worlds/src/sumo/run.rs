@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use sensing::VehicleTable;
 use sensing::sumo::{EdgeMap, FcdReader, LoopMap, LoopReader};
+use sensing::{VehicleTable, Verdict};
 use traffic::{Network, Seconds};
 
 use super::plain::plain_xml;
@@ -58,14 +58,14 @@ impl SumoRun {
 /// Drives the departures through the network with SUMO.
 ///
 /// Writes all files into `folder`, which is made if it is not there. `progress` is called now and
-/// then with the simulated time.
-pub fn simulate_sumo(
+/// then with the simulated time; SUMO is ended once it says not to go on.
+pub fn simulate_sumo<V: Verdict>(
     tools: &SumoTools,
     network: &Network,
     departures: impl Iterator<Item = Departure>,
     folder: &Path,
     options: &SumoOptions,
-    progress: impl FnMut(Seconds),
+    progress: impl FnMut(Seconds) -> V,
 ) -> Result<SumoRun, SumoError> {
     // The programs run inside the folder, so that its files have short names without surprises.
     fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
@@ -152,7 +152,10 @@ fn file_error(path: &Path, error: io::Error) -> SumoError {
 }
 
 /// Runs a program to its end, telling the progress that it prints.
-fn run(mut command: Command, mut progress: impl FnMut(Seconds)) -> Result<(), SumoError> {
+fn run<V: Verdict>(
+    mut command: Command,
+    mut progress: impl FnMut(Seconds) -> V,
+) -> Result<(), SumoError> {
     let program = PathBuf::from(command.get_program());
     let started =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -162,7 +165,15 @@ fn run(mut command: Command, mut progress: impl FnMut(Seconds)) -> Result<(), Su
     let errors = child.stderr.take().map(|pipe| thread::spawn(move || tail(pipe)));
     let mut last_words = String::new();
     if let Some(pipe) = child.stdout.take() {
-        last_words = follow_steps(pipe, &mut progress);
+        match follow_steps(pipe, &mut progress) {
+            Some(words) => last_words = words,
+            None => {
+                // It may have ended by itself just now, which is as good.
+                let _ = child.kill();
+                wait(&mut child, &program)?;
+                return Err(SumoError::Stopped { program });
+            }
+        }
     }
     let status = wait(&mut child, &program)?;
     let mut message = errors.and_then(|thread| thread.join().ok()).unwrap_or_default();
@@ -192,8 +203,12 @@ fn tail(mut pipe: impl Read) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Reads lines such as `Step #200.00 (1ms …)`, each ended by a carriage return, to the end.
-fn follow_steps(mut pipe: impl Read, progress: &mut impl FnMut(Seconds)) -> String {
+/// Reads lines such as `Step #200.00 (1ms …)`, each ended by a carriage return, to the end;
+/// none if it is not to go on.
+fn follow_steps<V: Verdict>(
+    mut pipe: impl Read,
+    progress: &mut impl FnMut(Seconds) -> V,
+) -> Option<String> {
     let mut line = Vec::new();
     let mut last = String::new();
     let mut chunk = [0; 4096];
@@ -204,14 +219,16 @@ fn follow_steps(mut pipe: impl Read, progress: &mut impl FnMut(Seconds)) -> Stri
                 continue;
             }
             if let Some(time) = step_time(&line) {
-                progress(time);
+                if !progress(time).goes_on() {
+                    return None;
+                }
             } else if !line.is_empty() {
                 last = String::from_utf8_lossy(&line).into_owned();
             }
             line.clear();
         }
     }
-    last
+    Some(last)
 }
 
 fn step_time(line: &[u8]) -> Option<Seconds> {
@@ -230,7 +247,8 @@ mod tests {
         let mut told = Vec::new();
         let last = follow_steps(text.as_bytes(), &mut |time| told.push(time.get()));
         assert_eq!(told, [0.0, 200.0]);
-        assert_eq!(last, "bye");
+        assert_eq!(last.as_deref(), Some("bye"));
+        assert_eq!(follow_steps(text.as_bytes(), &mut |time| time.get() < 200.0), None);
     }
 
     #[test]
