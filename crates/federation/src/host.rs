@@ -12,6 +12,7 @@
 //! it has finished (and, where due, kept) the round before. So two generations of checkpoints at
 //! each party always have a round in common.
 
+mod absence;
 mod ending;
 mod exchange;
 mod gathering;
@@ -21,23 +22,23 @@ mod open_round;
 mod sealed_seat;
 mod sealing;
 mod seat;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::course::{Course, EpochLosses, Order, Progress, Samples};
+use crate::course::{Course, EpochLosses, Progress};
 use crate::error::PartyError;
 use crate::guest::{read_card, write_card};
 use crate::ledger::{Ledger, Released};
-use crate::message::parts::{HeldSteps, MAX_STEPS, MAX_VALUES, PartError, Text};
+use crate::message::parts::{HeldSteps, Text};
 use crate::message::{Departure, Terms, ToGuest, ToHost};
-use crate::model::{Agreed, HostModel, Layouts, ModelFailure};
+use crate::model::{Agreed, HostModel, ModelFailure};
 use crate::party::{Attempt, Now, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use crate::store::Store;
-use crate::timing::Timing;
 
 use exchange::Settlement;
 use kept::{Kept, Left};
@@ -45,49 +46,7 @@ pub use measuring::Measuring;
 use open_round::OpenRound;
 use sealed_seat::SealedSeat;
 use seat::Seat;
-
-/// What the host is told by those who run it.
-#[derive(Clone, Debug)]
-pub struct HostSettings {
-    /// Its name.
-    pub party: PartyId,
-    /// The guests that must take part, with the numbers of their embeddings per sample.
-    pub guests: BTreeMap<PartyId, u32>,
-    /// Version of its software, for logs.
-    pub software: Text,
-    /// A number drawn for a new run; one that goes on keeps its own.
-    pub run: RunId,
-    /// What all parties must agree on.
-    pub terms: Terms,
-    /// Digest of what is trained on what: a folder with checkpoints of something else is refused.
-    pub subject: Text,
-    /// How the parties train. `exchanges` follows from the samples that all hold.
-    pub plan: Plan,
-    /// What it needs to judge what guests measure; of use only if the plan asks for that.
-    pub measuring: Measuring,
-    /// The host's own samples; those that a guest lacks are left out.
-    pub samples: Samples,
-    /// Whether the training part is shuffled in each epoch.
-    pub shuffle: bool,
-    /// Epochs without a better validation loss after which training stops.
-    pub patience: u32,
-    /// What to do without a guest.
-    pub absent: Absent,
-    /// How long it waits.
-    pub timing: Timing,
-}
-
-/// What to do without a guest that should be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Absent {
-    /// Wait for it, up to the limit; then stop. The weights are those of an undisturbed run.
-    Wait,
-    /// Go on with the learned absent embedding in its place until it is back.
-    Skip,
-    /// Stop as soon as it is missed.
-    Stop,
-}
+pub use settings::{Absent, HostSettings};
 
 /// Makes the host's model once the plan and what guests measure are known.
 pub type MakeHostModel<M> = Box<dyn FnMut(&Plan, &Agreed) -> Result<M, ModelFailure> + Send>;
@@ -386,45 +345,3 @@ impl<M: HostModel, S: Store> Host<M, S> {
         self.stage = Stage::Stopped(error);
     }
 }
-
-impl HostSettings {
-    fn check(&self) -> Result<(), PartyError> {
-        self.timing.check().map_err(PartyError::misuse)?;
-        let plan = Plan { exchanges: 1, ..self.plan.clone() };
-        plan.check().map_err(PartyError::misuse)?;
-        self.measuring.check(&self.plan.measured).map_err(PartyError::misuse)?;
-        let wrong = |what, found: String, expected: &str| {
-            Err(PartyError::misuse(PartError::new(what, found, expected)))
-        };
-        if self.guests.is_empty() {
-            return wrong("guests", "none".to_owned(), "at least one");
-        }
-        for (party, &width) in &self.guests {
-            if width == 0 || self.plan.batch as usize * width as usize > MAX_VALUES {
-                let found =
-                    format!("{} samples of {width} numbers from `{party}`", self.plan.batch);
-                return wrong("batch", found, &format!("1 to {MAX_VALUES} numbers in all"));
-            }
-        }
-        Ok(())
-    }
-
-    fn order(&self, layouts: &Layouts) -> Order {
-        let widths = self.guests.values().map(|width| *width as usize);
-        // Values and weights.
-        let measured = layouts.values().map(|layout| 2 * layout.len());
-        let widest = widths.chain(measured).max().unwrap_or(1).max(1);
-        Order {
-            segment: self.plan.segment as usize,
-            seed: self.plan.seed,
-            shuffle: self.shuffle,
-            batch: self.plan.batch as usize,
-            block: (MAX_VALUES / widest).clamp(1, BLOCK.min(MAX_STEPS)),
-            epochs: self.plan.epochs,
-            patience: self.patience,
-        }
-    }
-}
-
-/// Samples that are validated or estimated together.
-const BLOCK: usize = 512;

@@ -1,5 +1,7 @@
 //! The guest's side: dials the host, again and again until it answers, and exchanges messages.
 
+mod address;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -12,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
 use tonic::Code;
 use tracing::{debug, info, warn};
@@ -23,10 +25,11 @@ use super::observed::{LastError, Observed, Traffic};
 use super::queue::{Entrance, queue};
 use crate::ledger::Released;
 use crate::message::{ToGuest, ToHost};
-use crate::party::PartyId;
 use crate::wire;
 use crate::wire::generated as proto;
 use proto::federation_client::FederationClient;
+
+pub use address::HostAddress;
 
 /// Pauses between attempts: twice as long each time, from the first to the last of these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(15));
@@ -44,40 +47,6 @@ pub enum Dialled {
     Disconnected(String),
     /// The host does not want this guest, or is not the one that it should be: not dialled again.
     Refused(String),
-}
-
-/// Whom to dial.
-#[derive(Clone, Debug)]
-pub struct HostAddress {
-    /// Name or IP address, and port, as `city.example:7443`.
-    pub address: String,
-    /// The name or IP address that the host's certificate must be for.
-    pub name: ServerName<'static>,
-    /// The party that it must be of, if that is known.
-    pub party: Option<PartyId>,
-}
-
-impl HostAddress {
-    /// From `NAME:PORT`, with the name as the certificate's unless another is given.
-    pub fn new(address: &str, name: Option<&str>) -> Result<Self, String> {
-        let wrong = |found: &str| {
-            format!(
-                "address of the host: found {found:?}, expected NAME:PORT, as city.example:7443"
-            )
-        };
-        let (dialled, port) = address.rsplit_once(':').ok_or_else(|| wrong(address))?;
-        port.parse::<u16>().map_err(|_| wrong(address))?;
-        let dialled = dialled.trim_start_matches('[').trim_end_matches(']');
-        let name = name.unwrap_or(dialled);
-        let name = ServerName::try_from(name.to_owned()).map_err(|_| wrong(name))?;
-        Ok(HostAddress { address: address.to_owned(), name, party: None })
-    }
-
-    /// The same, where only this party is listened to: another one of the same authority is not.
-    #[must_use]
-    pub fn of(self, party: PartyId) -> Self {
-        HostAddress { party: Some(party), ..self }
-    }
 }
 
 /// The line to the host. Dropping it hangs up.

@@ -34,6 +34,8 @@ pub trait HostWatch<M, S> {
     fn event(&mut self, host: &Host<M, S>, event: &Event);
     /// A guest's connection has come or gone.
     fn connection(&mut self, guest: &PartyId, connected: bool);
+    /// Time passes, several times a second.
+    fn tick(&mut self) {}
 }
 
 /// Reads the clocks.
@@ -114,6 +116,7 @@ pub fn run_host<M: HostModel, S: Store>(
         for event in host.take_events() {
             watch.event(host, &event);
         }
+        watch.tick();
         if host.ended().is_some() {
             return;
         }
