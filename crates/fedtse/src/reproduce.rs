@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub use cells::Quantity;
 use datasets::{Datasets, Facts, prepare_all};
 pub use date::today;
 pub use job::write_whole;
@@ -26,6 +27,7 @@ use request::What;
 pub use rounds::PAPER as PAPER_ROUNDS;
 use runner::Workshop;
 use scene::Scene;
+pub use series::Labelled;
 
 mod all;
 mod cells;

@@ -5,30 +5,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// What is estimated.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Quantity {
-    Density,
-    Flow,
-}
+use crate::reproduce::Labelled;
+pub use crate::reproduce::Quantity;
 
 pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
-
-impl Quantity {
-    pub fn name(self) -> &'static str {
-        match self {
-            Quantity::Density => "density",
-            Quantity::Flow => "flow",
-        }
-    }
-
-    pub fn unit(self) -> &'static str {
-        match self {
-            Quantity::Density => "veh/km/lane",
-            Quantity::Flow => "veh/min/lane",
-        }
-    }
-}
 
 /// See the [module](self).
 #[derive(Deserialize)]
@@ -127,21 +107,6 @@ pub struct Reached {
     pub end: Option<f64>,
 }
 
-#[derive(Deserialize)]
-pub struct Labelled {
-    pub label: String,
-    pub series: Vec<Series>,
-}
-
-#[derive(Deserialize)]
-pub struct Series {
-    pub link: String,
-    pub has_loop: bool,
-    pub minutes: Vec<f64>,
-    pub density: [Vec<f64>; 2],
-    pub flow: [Vec<f64>; 2],
-}
-
 impl ResultFile {
     /// None if the folder has no such file.
     pub fn read(folder: &Path, name: &str) -> Result<Option<Self>> {
@@ -184,12 +149,6 @@ impl Curve {
 
 impl Rounds {
     pub fn of(&self, quantity: Quantity) -> &Reached {
-        if quantity == Quantity::Density { &self.density } else { &self.flow }
-    }
-}
-
-impl Series {
-    pub fn of(&self, quantity: Quantity) -> &[Vec<f64>; 2] {
         if quantity == Quantity::Density { &self.density } else { &self.flow }
     }
 }

@@ -84,6 +84,22 @@ pub enum Quantity {
     Flow,
 }
 
+impl Quantity {
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantity::Density => "density",
+            Quantity::Flow => "flow",
+        }
+    }
+
+    pub fn unit(self) -> &'static str {
+        match self {
+            Quantity::Density => "veh/km/lane",
+            Quantity::Flow => "veh/min/lane",
+        }
+    }
+}
+
 impl Spread {
     fn of(by_seed: Vec<f64>) -> Self {
         let mean = mean(by_seed.iter().copied());

@@ -89,10 +89,7 @@ pub fn over_time(all: &[Labelled]) -> Vec<Panel> {
             Panel {
                 caption: format!("{}, link {} {with}", name(quantity), link.link),
                 x: "minutes",
-                y: match quantity {
-                    Quantity::Density => "veh/km/lane",
-                    Quantity::Flow => "veh/min/lane",
-                },
+                y: quantity.unit(),
                 lines,
                 levels: Vec::new(),
                 span: Span::Whole,

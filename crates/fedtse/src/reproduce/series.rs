@@ -27,7 +27,7 @@ pub struct Series {
 }
 
 /// The series of a row of a plan.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Labelled {
     pub label: String,
     pub demand_seed: u64,
