@@ -4,12 +4,14 @@
 //!    charts.
 //! 2. [`crate::run_record`]: runs of `fedtse demo` and `fedtse train --out`.
 //! 3. [`attacks`]: what `fedtse audit attacks --json` found.
-//! 4. [`page`]: all of it as JSON in a page with its own style, scripts and chart library.
+//! 4. [`privacy`]: who can learn what, and what noise costs.
+//! 5. [`page`]: all of it as JSON in a page with its own style, scripts and chart library.
 //!
 //! A section without data is left out.
 
 mod attacks;
 mod page;
+mod privacy;
 mod result_file;
 mod results;
 mod section;
@@ -79,8 +81,10 @@ pub fn run(arguments: &ReportArguments, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page of some runs and sections.
-pub fn write(path: &Path, runs: &[RunRecord], results: Vec<Section>) -> Result<()> {
+/// Writes the page of some runs and sections; who can learn what stands before what attacks have found.
+pub fn write(path: &Path, runs: &[RunRecord], mut results: Vec<Section>) -> Result<()> {
+    let attacks = results.iter().position(|section| section.id == attacks::ID);
+    results.insert(attacks.unwrap_or(results.len()), privacy::modes());
     let page = Page::new(runs, results).context("report")?;
     write_whole(path, &page.html()?)
 }

@@ -62,6 +62,8 @@ struct MembershipOutcome {
     epsilon_accounted: Option<f64>,
 }
 
+/// Of its section.
+pub const ID: &str = "attacks";
 /// The file's name in a folder of results.
 pub const ATTACKS_FILE: &str = "attacks.json";
 
@@ -85,7 +87,7 @@ impl AttacksFile {
         let noised = self.attacks.iter().filter(|attack| !attack.noise.is_empty());
         let notes = noised.map(|attack| format!("{}, noise: {}", attack.name, attack.noise));
         Ok(Section {
-            id: "attacks".to_owned(),
+            id: ID.to_owned(),
             title: "Attacks: what the other side could find out, by trying".to_owned(),
             short: "Attacks".to_owned(),
             made: format!(

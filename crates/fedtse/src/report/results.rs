@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::attacks::{self, ATTACKS_FILE};
+use super::privacy;
 use super::result_file::{Cell, QUANTITIES, Quantity, Reached, ResultFile, Spread, TableRow};
 use super::section::{Chart, Grid, Line, Row, Section, Value};
 use crate::reproduce::PAPER_ROUNDS;
@@ -53,6 +54,7 @@ pub fn read(folder: &Path) -> Result<Vec<Section>> {
     if attacks.exists() {
         sections.push(attacks::read(&attacks)?);
     }
+    sections.extend(privacy::curve(folder)?);
     Ok(sections)
 }
 
