@@ -73,13 +73,15 @@ function listen() {
   });
 }
 
-// A new estimate.
+// A new estimate. A host tells them in their order: one of an earlier step than the newest means that its records have begun
+// anew, as when a recording is replayed again.
 function arrived(estimate) {
-  if (page.newest && estimate.step < page.newest.step) return;
+  const anew = page.newest && estimate.step < page.newest.step;
+  if (anew) say("the records have begun anew");
   page.newest = estimate;
   page.arrived = performance.now();
   page.timeline.reach(estimate.step);
-  if (page.map.history && byId("time").hidden) stored().catch(() => {});
+  if (page.map.history && (anew || byId("time").hidden)) stored().catch(() => {});
   if (page.timeline.following) show(estimate);
 }
 

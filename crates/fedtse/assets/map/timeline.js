@@ -24,7 +24,7 @@ export class Timeline {
     });
     this.live.addEventListener("click", () => {
       this.follow(true);
-      this.show(Number(this.slider.max));
+      this.show(this.newest ?? Number(this.slider.max));
       onLive();
     });
   }
@@ -33,15 +33,21 @@ export class Timeline {
   cover(stretches) {
     if (!stretches.length) return;
     this.slider.min = stretches[0].first;
-    this.reach(stretches[stretches.length - 1].last);
+    const { last } = stretches[stretches.length - 1];
+    this.extend(last);
     document.getElementById("time").hidden = false;
+    if (this.following) this.show(this.newest ?? last);
   }
 
-  // The newest step.
+  // The newest step; what is stored may go on after it, where a recording is replayed again.
   reach(step) {
-    if (step <= Number(this.slider.max) && !document.getElementById("time").hidden) return;
-    this.slider.max = step;
+    this.newest = step;
+    this.extend(step);
     if (this.following) this.show(step);
+  }
+
+  extend(step) {
+    if (step > Number(this.slider.max) || document.getElementById("time").hidden) this.slider.max = step;
   }
 
   show(step) {

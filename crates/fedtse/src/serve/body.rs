@@ -46,12 +46,14 @@ type Next = Pin<Box<dyn Future<Output = Received> + Send>>;
 pub struct Events {
     missed: VecDeque<Event>,
     next: Next,
-    last: Option<Step>,
+    /// The first and the last of those that were missed.
+    told: Option<(Step, Step)>,
 }
 
 impl Events {
     pub fn new(missed: Vec<Event>, receiver: broadcast::Receiver<Event>) -> Self {
-        Events { missed: missed.into(), next: next(receiver), last: None }
+        let told = missed.first().zip(missed.last()).map(|(first, last)| (first.step, last.step));
+        Events { missed: missed.into(), next: next(receiver), told }
     }
 }
 
@@ -95,7 +97,6 @@ impl Body for Answer {
 impl Events {
     fn poll(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(event) = self.missed.pop_front() {
-            self.last = Some(event.step);
             return Poll::Ready(Some(Ok(Frame::data(event.bytes))));
         }
         loop {
@@ -105,7 +106,11 @@ impl Events {
             let frame = match received {
                 None => Bytes::from_static(COMMENT),
                 // Told already, from the past.
-                Some(Ok(event)) if self.last.is_some_and(|last| event.step <= last) => {
+                Some(Ok(event))
+                    if self
+                        .told
+                        .is_some_and(|(first, last)| (first..=last).contains(&event.step)) =>
+                {
                     self.next = next(receiver);
                     continue;
                 }

@@ -203,6 +203,9 @@ impl Site {
         let (receiver, latest) = self.feed.subscribe();
         let last =
             headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<i64>().ok());
+        // Where the records have begun anew, what is stored after it is of the time before.
+        let last =
+            last.filter(|&last| latest.as_ref().is_none_or(|latest| latest.step >= Step(last)));
         let mut missed = match (last, &self.past) {
             (Some(last), Some(_)) => {
                 self.blocking(move |site, past| {

@@ -23,9 +23,10 @@ export function end() {
   for (const child of running) child.kill("SIGKILL");
 }
 
-// A host and two guests, trained briefly; a simulated day is replayed to them twenty times as fast.
-export function federation(folder) {
-  return started(["up", "--json", "--http", "127.0.0.1:0", "--minutes", "140", "--epochs", "2", "--speed-up", "20", "--folder", folder]);
+// A host and two guests, trained briefly; a simulated day is replayed to them ten times as fast, for longer than the
+// tests may take.
+export function federation(folder, http = "127.0.0.1:0") {
+  return started(["up", "--json", "--http", http, "--minutes", "140", "--epochs", "2", "--speed-up", "10", "--folder", folder]);
 }
 
 // The past that such a federation leaves.
@@ -88,6 +89,13 @@ export async function visit(opened, url, { mode = "live", tiles, ...options } = 
   await page.waitForSelector("html[data-ready=true]", { timeout: PATIENCE });
   await page.waitForFunction((mode) => document.getElementById("mode").textContent === mode, mode, { timeout: PATIENCE });
   return { page, bad, asked, close: () => context.close() };
+}
+
+// Waits until something holds, which the page may take a moment to draw.
+export async function until(holds, what) {
+  for (const over = Date.now() + PATIENCE; !(await holds()); await new Promise((go) => setTimeout(go, 20))) {
+    assert.ok(Date.now() < over, what);
+  }
 }
 
 export async function picture(page, name) {

@@ -153,6 +153,27 @@ describe("the map", { timeout: 10 * PATIENCE }, () => {
   });
 });
 
+describe("a recording that is replayed again", { timeout: 5 * PATIENCE }, () => {
+  it("is followed from its beginning by a page that was open", async () => {
+    const { page, bad, close } = await visit(chromium, town.url);
+    const slider = () => page.locator("#slider").inputValue().then(Number);
+    // Some steps on, so that there is something to go back from.
+    const [begun, { host }] = [await slider(), new URL(town.url)];
+    await page.waitForFunction((step) => Number(document.getElementById("slider").value) > step, begun, { timeout: PATIENCE });
+    const before = await slider();
+    assert.equal(await town.stop(), 0, "fedtse up ends well when it is interrupted");
+    town = await federation(home.path, host);
+    await page.waitForFunction((step) => document.getElementById("mode").textContent === "live" && Number(document.getElementById("slider").value) < step, before, { timeout: PATIENCE });
+    const now = await slider();
+    await page.waitForFunction((step) => Number(document.getElementById("slider").value) > step, now, { timeout: PATIENCE });
+    // What was stored of the first time is still there to go to.
+    assert.ok(await page.locator("#slider").evaluate((slider) => Number(slider.max)) >= before);
+    // A browser tells of the connection that it lost, and of nothing else.
+    assert.deepEqual(bad.filter((text) => !text.includes("net::ERR_")), []);
+    await close();
+  });
+});
+
 describe("the past of a host that has ended", { timeout: 5 * PATIENCE }, () => {
   it("is shown by itself, on a basemap if one is wanted", async () => {
     assert.equal(await town.stop(), 0, "fedtse up ends well when it is interrupted");
