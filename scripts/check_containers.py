@@ -2,14 +2,19 @@
 
 Run by `make containers`, after `cargo build --release`. The commands of all services must be ones that fedtse takes; the files
 that are copied must be there; the compiler must be new enough. Where `docker compose` or PyYAML is installed, the
-file as a whole is read by it too.
+file as a whole is read by it too. Run by root, it also starts the container's command in a root folder with nothing but the
+program and its shared libraries, read-only, as a user without rights: what the image promises to need.
 """
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,11 +59,60 @@ def read_whole():
     return [*readers, "PyYAML"]
 
 
+# Whoever it is: not root, and owner of /data alone.
+NOBODY = 65534
+SMALL = ["--minutes", "40", "--epochs", "1"]
+
+
+def bare_root(root: Path):
+    """As the image is, without its shell and tools; what a container gets from outside are /proc and its hosts."""
+    libraries = re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", FEDTSE], check=True, capture_output=True, text=True).stdout)
+    for source, inside in [(str(FEDTSE), "/usr/local/bin/fedtse"), *((library, library) for library in libraries)]:
+        place = root / inside.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, place)
+    for folder in ("proc", "tmp", "data", "etc"):
+        (root / folder).mkdir(exist_ok=True)
+    (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n")
+    for folder in ("tmp", "data"):
+        os.chown(root / folder, NOBODY, NOBODY)
+    root.chmod(0o755)
+
+
+def runs_bare() -> bool:
+    """Whether `fedtse up` shows its map from such a root, and ends well; false if this machine does not let us try."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        bare_root(root)
+        mounts = (
+            'mount --bind "$0" "$0" && for place in tmp data; do mount --bind "$0/$place" "$0/$place"; done'
+            ' && mount --rbind /proc "$0/proc" && mount -o remount,bind,ro "$0"'
+        )
+        tried = subprocess.run(["unshare", "--mount", "sh", "-c", mounts, root], capture_output=True)
+        if tried.returncode:
+            return False
+        command = ["up", "--folder", "/data/federation", "--http", "127.0.0.1:0", *SMALL, "--json"]
+        inside = f'{mounts} && exec chroot --userspec={NOBODY}:{NOBODY} "$0" /usr/local/bin/fedtse "$@"'
+        with subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", inside, root, *command], stdout=subprocess.PIPE, text=True, env={"HOME": "/data"}
+        ) as process:
+            told = process.stdout.readline()
+            if not told:
+                sys.exit("containers: `fedtse up` has ended in a root folder of its own")
+            with urllib.request.urlopen(json.loads(told)["url"]) as page:
+                assert b"<svg id=\"map\"" in page.read()
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == 0, "fedtse up ends well when it is interrupted"
+    return True
+
+
 def main() -> int:
     found = list(problems())
     for problem in found:
         print(problem, file=sys.stderr)
-    print(f"containers: {len(found)} problems; compose.yaml read by {', '.join(read_whole()) or 'nobody'}")
+    bare = "ran" if os.geteuid() == 0 and runs_bare() else "was not tried"
+    readers = ", ".join(read_whole()) or "nobody"
+    print(f"containers: {len(found)} problems; compose.yaml read by {readers}; its command {bare} in a bare root folder")
     return 1 if found else 0
 
 
