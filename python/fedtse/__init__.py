@@ -15,7 +15,7 @@ Long calls run without Python's lock, show a bar if tqdm is installed (or call a
 from ._fedtse import BuiltIn, Network, __version__
 from .api import audit, estimate, features, reproduce, simulate, train
 from .errors import FedtseError, FedtseInternalError, FedtseOSError, FedtseValueError
-from .sub_models import Guest, SubModel
+from .sub_models import Guest, Host, SubModel
 from .tables import Estimates, Features, FleetFeatures
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "FedtseValueError",
     "FleetFeatures",
     "Guest",
+    "Host",
     "Network",
     "SubModel",
     "__version__",

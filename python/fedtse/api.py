@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -168,16 +168,20 @@ def estimate(
     model: Folder | None = None,
     party: Sequence[Folder] = (),
     interval: Literal[50, 80, 90, 95] | None = None,
+    sub_models: Mapping[str, SubModel] | None = None,
     progress: Shown = None,
 ) -> Estimates:
     """Estimates density and flow of all links of a dataset with a trained model, or with trained parties.
+
+    Parties are the folders `model` that they keep when their training has finished. Of those that were trained with
+    a sub-model of their own, `sub_models` has it by the party's name; it gets the best weights, which the party has kept.
 
     >>> fedtse.estimate("data/corridor", model="model").density.mean(axis=0)  # doctest: +SKIP
     """
     options = words(data=data, model=model, interval=interval)
     options += [f"--party={os.fspath(folder)}" for folder in party]
     with shown(progress) as call:
-        made = _fedtse.estimate(options, call)
+        made = _fedtse.estimate(options, dict(sub_models or {}), call)
     steps, links = made.pop("steps"), made.pop("links")
     tables = {name: values.reshape(len(steps), len(links)) for name, values in made.items()}
     return Estimates(steps, links, tables.pop("density"), tables.pop("flow"), tables)

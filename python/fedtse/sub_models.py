@@ -1,4 +1,4 @@
-"""Sub-models that guests bring along."""
+"""Sub-models that parties bring along."""
 
 from __future__ import annotations
 
@@ -37,6 +37,35 @@ class SubModel(Protocol):
         """Goes back to such a state."""
 
 
+class Host:
+    """The host of a federation over the network, as `fedtse host` is.
+
+    A sub-model of its own takes the place of the host's built-in part; its x is `[sample, number]`, or
+    `[sample, step, link, channel]` with `arch = "paper"`.
+
+    >>> fedtse.Host("city/config.toml", sub_model=MyModel()).run()  # doctest: +SKIP
+    """
+
+    def __init__(self, config: str | os.PathLike[str], sub_model: SubModel | None = None) -> None:
+        self.config = Path(config)
+        self.sub_model = sub_model
+
+    def run(self, progress: bool | Progress | None = None) -> dict[str, Any]:
+        """Waits for the guests and trains with them; a run that was interrupted goes on from its checkpoints.
+
+        On Ctrl-C the host says goodbye, and `KeyboardInterrupt` is raised.
+        """
+        with shown(progress) as call:
+            return _fedtse.host(self.config, self.sub_model, call)
+
+    def live(self, progress: bool | Progress | None = None) -> dict[str, Any]:
+        """Estimates each step, as `fedtse live host` does; the configuration is of that kind. The sub-model gets the
+        best weights, which the host kept at the end of its training. Ends with its records, or on Ctrl-C.
+        """
+        with shown(progress) as call:
+            return _fedtse.live_host(self.config, self.sub_model, call)
+
+
 class Guest:
     """A party that takes part in a federation over the network, as `fedtse guest` does.
 
@@ -54,3 +83,10 @@ class Guest:
         """
         with shown(progress) as call:
             return _fedtse.guest(self.config, self.sub_model, call)
+
+    def live(self, progress: bool | Progress | None = None) -> dict[str, Any]:
+        """Embeds each step, as `fedtse live guest` does; the configuration is of that kind. The sub-model gets the
+        best weights, which the guest kept at the end of its training. Ends with its records, or on Ctrl-C.
+        """
+        with shown(progress) as call:
+            return _fedtse.live_guest(self.config, self.sub_model, call)

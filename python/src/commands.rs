@@ -1,20 +1,24 @@
 //! What the command line does, as functions. Options come as its words, so that names, defaults and limits
 //! are the same; results come back as JSON or as arrays.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use fedtse::{
-    AuditArguments, EstimateRequest, FeatureOptions, ReproduceArguments, SimulateArguments,
+    AuditArguments, EstimateRequest, FeatureOptions, OwnModels, ReproduceArguments,
+    SimulateArguments,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::refused;
+use crate::guests::{because, own};
 use crate::network::Network;
+use crate::sub_model::Raised;
 use crate::watched::watched;
 
 /// Options as on the command line.
@@ -62,15 +66,20 @@ pub fn features<'py>(
     python(py, &json)
 }
 
-/// Estimates all links: columns of equal length, window after window.
+/// Estimates all links: columns of equal length, window after window. Parties may have sub-models of their own.
 #[pyfunction]
 pub fn estimate<'py>(
     py: Python<'py>,
     options: Vec<OsString>,
+    sub_models: BTreeMap<String, Bound<'py, PyAny>>,
     progress: Progress<'_, 'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let request: EstimateRequest = parsed(py, &options)?;
-    let estimated = watched(py, progress, || fedtse::estimate(&request))?;
+    let raised = Raised::default();
+    let models = sub_models.into_iter().map(|(name, object)| Ok((name, own(&object, &raised)?)));
+    let models: OwnModels = models.collect::<PyResult<_>>()?;
+    let estimated = watched(py, progress, || fedtse::estimate(&request, &models));
+    let estimated = because(py, estimated, &raised)?;
     let columns = PyDict::new(py);
     let links = estimated.network().links();
     let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Guests that bring Python objects along as their sub-models, in one process and over the network.
+//! Parties that bring Python objects along as their sub-models, in one process and over the network.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::watched::watched;
 
 /// A Python object as a guest's sub-model; its attributes say how it wants its features and how many numbers
 /// it gives.
-fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
+pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
     let py = object.py();
     for method in ["forward", "backward", "state_dict", "load_state_dict"] {
         if !object.hasattr(method)? {
@@ -54,7 +54,7 @@ fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
 }
 
 /// What was raised in a sub-model is the cause of what is raised here.
-fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
+pub fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
     result.inspect_err(|error| {
         if let Some(cause) = raised.take() {
             error.set_cause(py, Some(cause));
@@ -97,6 +97,48 @@ pub fn train<'py>(
     let made =
         watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&arguments, &brought)?)?));
     python(py, &because(py, made, &raised)?)
+}
+
+/// Estimates live as the host of trained parties.
+#[pyfunction]
+pub fn live_host<'py>(
+    py: Python<'py>,
+    config: PathBuf,
+    sub_model: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let raised = Raised::default();
+    let own = sub_model.map(|object| own(object, &raised)).transpose()?;
+    let ended = watched(py, progress, || Ok(fedtse::lead_live(&config, own.as_ref())?.to_string()));
+    python(py, &because(py, ended, &raised)?)
+}
+
+/// Embeds each step live as a trained guest.
+#[pyfunction]
+pub fn live_guest<'py>(
+    py: Python<'py>,
+    config: PathBuf,
+    sub_model: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let raised = Raised::default();
+    let own = sub_model.map(|object| own(object, &raised)).transpose()?;
+    let ended = watched(py, progress, || Ok(fedtse::join_live(&config, own.as_ref())?.to_string()));
+    python(py, &because(py, ended, &raised)?)
+}
+
+/// Leads a federation over the network, as its host.
+#[pyfunction]
+pub fn host<'py>(
+    py: Python<'py>,
+    config: PathBuf,
+    sub_model: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let raised = Raised::default();
+    let own = sub_model.map(|object| own(object, &raised)).transpose()?;
+    let ended = watched(py, progress, || Ok(fedtse::lead(&config, own.as_ref())?.to_string()));
+    python(py, &because(py, ended, &raised)?)
 }
 
 /// Takes part in a federation over the network.

@@ -29,7 +29,7 @@ mod _fedtse {
     #[pymodule_export]
     use crate::frame::{frame_features, store_frame};
     #[pymodule_export]
-    use crate::guests::{guest, train};
+    use crate::guests::{guest, host, live_guest, live_host, train};
     #[pymodule_export]
     use crate::network::Network;
 

@@ -1,8 +1,9 @@
 """Guests that bring their own sub-models: in one process."""
 
 import numpy as np
+import pyarrow.parquet
 import pytest
-from models import Failing, Linear
+from models import Failing, Linear, Loops
 
 import fedtse
 from fedtse._state import pack, unpack
@@ -112,30 +113,6 @@ def test_a_host_that_skips_goes_on_without_the_guest(corridor):
 
 
 def test_the_host_may_bring_one_too(corridor, tmp_path):
-    class Loops:
-        """A linear map of what the host sees: loops and the signals' clock."""
-
-        per_link = 1
-
-        def __init__(self):
-            self.weights, self.updates = None, 0
-
-        def forward(self, x):
-            if self.weights is None:
-                self.weights = np.zeros((x.shape[1], 17), dtype=np.float32)
-            self.x = x
-            return x @ self.weights
-
-        def backward(self, grad_z):
-            self.updates += 1
-            self.weights = self.weights - np.float32(0.05) * (self.x.T @ grad_z)
-
-        def state_dict(self):
-            return {"weights": self.weights, "updates": self.updates}
-
-        def load_state_dict(self, state):
-            self.weights, self.updates = state["weights"], state["updates"]
-
     host = Loops()
     (row,) = fedtse.train(corridor, host=host, guests=[Linear()], **COMMON)
     (usual,) = fedtse.train(corridor, guests=[Linear()], **COMMON)
@@ -148,6 +125,40 @@ def test_the_host_may_bring_one_too(corridor, tmp_path):
         # The second call finds the finished run: the same estimates from the same checkpoint.
         rows.append(fedtse.train(corridor, host=Loops(), out=tmp_path / "kept", **COMMON))
     assert rows[0][0]["score"] == rows[1][0]["score"]
+
+
+def test_what_was_brought_along_estimates_as_the_built_in_model_does(corridor, tmp_path):
+    """Bit for bit, from what the parties kept, by an object that was never trained itself."""
+    options, network = COMMON | dict(arch="paper"), fedtse.Network.corridor()
+    fedtse.train(corridor, out=tmp_path / "built-in", **options)
+    fedtse.train(corridor, guests=[fedtse.BuiltIn("stgcn", network)], out=tmp_path / "brought", **options)
+    expected = fedtse.estimate(corridor, model=tmp_path / "built-in", progress=False)
+    parties = dict(party=[tmp_path / "brought" / name / "model" for name in ("host", "guest")], progress=False)
+    again = fedtse.BuiltIn("stgcn", network)
+    found = fedtse.estimate(corridor, sub_models={"guest": again}, **parties)
+    assert np.array_equal(found.density, expected.density) and np.array_equal(found.flow, expected.flow)
+    with pytest.raises(ValueError, match="sub-model of `guest`: found none, expected the one"):
+        fedtse.estimate(corridor, **parties)
+    with pytest.raises(ValueError, match="sub-models: found one of `fleet`"):
+        fedtse.estimate(corridor, sub_models={"guest": again, "fleet": again}, **parties)
+    with pytest.raises(ValueError, match="sub-model of `host`: found one of its own, expected none"):
+        fedtse.estimate(corridor, sub_models={"guest": again, "host": Loops()}, **parties)
+
+
+def test_a_host_that_brought_one_estimates_with_the_errors_that_it_was_scored_with(corridor, tmp_path):
+    (row,) = fedtse.train(corridor, host=Loops(), guests=[Linear()], out=tmp_path, **COMMON)
+    folders = [tmp_path / name / "model" for name in ("host", "guest")]
+    own = {"host": Loops(), "guest": Linear()}
+    made = fedtse.estimate(corridor, party=folders, sub_models=own, progress=False)
+    truth = pyarrow.parquet.read_table(corridor / "features" / "targets.parquet").to_pydict()
+    truth = dict(zip(zip(truth["step"], truth["link"]), truth["density"]))
+    links, targets = made.links, fedtse.Network.corridor().targets
+    test = range(len(made.steps) * 8 // 10, len(made.steps))
+    errors = [
+        made.density[at, links.index(link)] - truth[int(made.steps[at]), link] for at in test for link in targets
+    ]
+    # The same numbers, summed in another order.
+    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(row["score"]["density"]["rmse"], rel=1e-6)
 
 
 def test_what_is_no_sub_model_is_refused(corridor):

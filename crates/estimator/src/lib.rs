@@ -80,11 +80,11 @@ pub use metrics::{Errors, Estimates, Score, score};
 pub use model_error::ModelError;
 pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
 pub use neural::Checkpoint as PartyWeights;
-pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy};
+pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, PreparedEstimator};
 pub use objective::{Labelled, Labels, Objective};
 pub use parts::{Crossing, GuestShape, SubModelKind, party_seed};
 pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
-pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost};
+pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost, no_weights};
 pub use physics_informed::{
     CTM_DEVIATIONS, LearnedPhysics, Physics, PhysicsInformed, SYSTEMATIC, SomeLabels,
 };

@@ -241,6 +241,15 @@ impl NeuralEstimator {
         fleets: &[FleetData],
         steps: &[Step],
     ) -> Result<Estimates, NeuralError> {
+        Ok(self.prepare(loops, fleets)?.estimate(steps))
+    }
+
+    /// Reads the features of a dataset, to estimate its windows part by part.
+    pub fn prepare(
+        &self,
+        loops: &LoopData,
+        fleets: &[FleetData],
+    ) -> Result<PreparedEstimator<'_>, NeuralError> {
         self.card.check(loops, fleets)?;
         let plan = &self.card.plan;
         let host = HostInputs::new(loops, plan.host_arrangement(), &self.card.host.inputs)?;
@@ -255,14 +264,7 @@ impl NeuralEstimator {
             let (found, expected) = (found.to_string(), expected.to_string());
             return Err(NeuralError::Mismatch { what: "features of a window", found, expected });
         }
-        let mut states = Vec::with_capacity(steps.len() * self.card.host.outputs.len());
-        estimate_windows(
-            &self.learner,
-            steps,
-            |last, x| write_all(&host, &guests, last, x),
-            |_, estimate| states.extend(self.card.host.states(estimate)),
-        );
-        Ok(states)
+        Ok(PreparedEstimator { estimator: self, host, guests })
     }
 
     /// Estimates the scored links of windows: `[window][target link]`.
@@ -272,6 +274,28 @@ impl NeuralEstimator {
             study.targets().iter().map(|link| row[link.index()]).collect()
         };
         Ok(all.chunks(self.card.host.outputs.len()).flat_map(of_window).collect())
+    }
+}
+
+/// A trained model with the features of a dataset.
+pub struct PreparedEstimator<'a> {
+    estimator: &'a NeuralEstimator,
+    host: HostInputs,
+    guests: Vec<GuestInputs>,
+}
+
+impl PreparedEstimator<'_> {
+    /// Estimates all links of windows, given by their last steps: `[window][link]`.
+    pub fn estimate(&self, steps: &[Step]) -> Estimates {
+        let host = &self.estimator.card.host;
+        let mut states = Vec::with_capacity(steps.len() * host.outputs.len());
+        estimate_windows(
+            &self.estimator.learner,
+            steps,
+            |last, x| write_all(&self.host, &self.guests, last, x),
+            |_, estimate| states.extend(host.states(estimate)),
+        );
+        states
     }
 }
 

@@ -13,6 +13,8 @@ use sensing::{Column, Kind, TableWriter};
 use serde_json::json;
 use traffic::{LinkState, Network, Step};
 
+use crate::party::OwnModels;
+use crate::progress;
 use parties::Parties;
 
 /// Estimate density and flow of all links with a trained model
@@ -95,7 +97,7 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
         Some("csv") => write_csv,
         _ => bail!("--out: found {}, expected .parquet or .csv", arguments.out.display()),
     };
-    let estimated = make(&arguments.request)?;
+    let estimated = make(&arguments.request, &OwnModels::new())?;
     write(&arguments.out, &estimated)?;
     let (steps, links) = (estimated.windows().len(), estimated.network().links().len());
     if json {
@@ -106,8 +108,12 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Estimates all links, in every window that there is.
-pub fn make(request: &EstimateRequest) -> Result<Estimated> {
+/// Estimates all links, in every window that there is, by parties with sub-models of their own where there are any.
+pub fn make(request: &EstimateRequest, own: &OwnModels) -> Result<Estimated> {
+    ensure!(
+        own.is_empty() || request.model.is_none(),
+        "sub-models: found with a model, expected with parties"
+    );
     let loops = LoopData::open(&request.data)?;
     let (network, windows) = (loops.timeline().network(), loops.timeline().windows());
     ensure!(
@@ -117,7 +123,10 @@ pub fn make(request: &EstimateRequest) -> Result<Estimated> {
     );
     let states = match &request.model {
         Some(model) => by_model(model, &request.data, &loops)?,
-        None => Parties::read(&request.party, &request.data, &loops)?.estimate(windows)?,
+        None => {
+            let mut parties = Parties::read(&request.party, &request.data, &loops, own)?;
+            in_blocks(windows, |block| parties.estimate(block))?
+        }
     };
     let intervals = match (request.interval, &request.model) {
         (Some(percent), Some(model)) => Some(intervals(model, network, &states, percent)?),
@@ -131,7 +140,27 @@ fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkStat
     let read = |guest: &GuestCard| FleetData::open(data, &guest.fleet);
     let fleets = card.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let model = NeuralEstimator::load(folder, loops, &fleets)?;
-    Ok(model.estimate_all(loops, &fleets, loops.timeline().windows())?)
+    let prepared = model.prepare(loops, &fleets)?;
+    in_blocks(loops.timeline().windows(), |block| Ok(prepared.estimate(block)))
+}
+
+/// Windows that are estimated together.
+const BLOCK: usize = 512;
+
+/// Estimates windows block by block, as long as it is to go on.
+fn in_blocks(
+    windows: &[Step],
+    mut estimate: impl FnMut(&[Step]) -> Result<Vec<LinkState>>,
+) -> Result<Vec<LinkState>> {
+    let bar = progress::bar("estimating", windows.len() as u64);
+    let mut states = Vec::new();
+    for block in windows.chunks(BLOCK) {
+        progress::go_on()?;
+        states.extend(estimate(block)?);
+        bar.inc(block.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(states)
 }
 
 fn intervals(

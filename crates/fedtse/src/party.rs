@@ -24,6 +24,8 @@ pub mod privacy;
 pub mod rehearse;
 pub mod stopping;
 mod trained;
+mod trained_model;
+pub mod watched;
 
 use std::time::SystemTime;
 
@@ -36,7 +38,8 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 pub use any_guest::{Brought, GuestOf, MakeOwn, Own};
-pub use any_host::HostOf;
+pub use any_host::{HostOf, OWN_PART};
+pub use trained_model::{OwnModel, OwnModels, TrainedModel};
 
 use crate::subject::hexadecimal;
 

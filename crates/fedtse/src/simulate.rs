@@ -237,6 +237,7 @@ fn sumo(arguments: &SimulateArguments, network: &Network, demand: &Demand) -> Re
     let departures = demand.departures(network, arguments.seed, until);
     let run = simulate_sumo(&tools, network, departures, folder, &options, |time| {
         bar.set_position(time.get() as u64);
+        progress::go_on().is_ok()
     })?;
     bar.finish_and_clear();
     let mut samples = run.samples(network)?;

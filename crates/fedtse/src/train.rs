@@ -25,7 +25,6 @@ mod kept_run;
 mod label_free;
 mod method;
 mod releases;
-mod watched;
 
 pub use federated::FederationOptions;
 pub use fit::{Task, Training, Watch};

@@ -2,7 +2,12 @@
 
 mod common;
 
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use anyhow::Result;
 use common::{ok, ok_json, refused, text};
+use fedtse::{OwnModels, Watched};
 
 #[test]
 fn a_model_is_trained_kept_and_used() {
@@ -209,4 +214,42 @@ fn part_of_the_fleet_is_held_out_instead_of_the_truth() {
     assert!(refused(&strong).contains("found 1.5, expected 0 or more and less than 1"));
     let replay = ["replay", "--data", text(&data), "--fleet", "fleet-50"];
     assert!(refused(&replay).contains("found a concentrated fleet"));
+}
+
+/// What a front end's Ctrl-C does: the work ends where it next looks, and leaves nothing half done.
+#[test]
+fn work_that_is_told_to_stop_stops() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (data, model) = (path("data"), path("model"));
+    ok(&["simulate", "--minutes", "20", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
+    ok(&["features", text(&data), "--rates", "50"]);
+    let train = ["train", "--data", text(&data), "--method", "fedtse", "--rate", "50"];
+    ok(&[&train[..], &["--target", "raw", "--epochs", "1", "--out", text(&model)]].concat());
+
+    let told = |work: &dyn Fn() -> Result<()>| {
+        work().expect("unwatched, it comes to its end");
+        let watched = Arc::new(Watched::default());
+        watched.stop();
+        let error = watched.work(work).expect_err("it was told to stop");
+        assert!(fedtse::told(&error).contains("stopped before the end"), "{error:#}");
+    };
+    let words = |words: &[&str]| -> Vec<OsString> { words.iter().map(OsString::from).collect() };
+    let estimate = words(&["--model", text(&model), "--data", text(&data)]);
+    told(&|| fedtse::estimate(&fedtse::options(&estimate)?, &OwnModels::new()).map(drop));
+    let ledger = model.join("guest/ledger.jsonl");
+    let audit = words(&["ledger", text(&ledger), "--party", "guest"]);
+    told(&|| fedtse::audit(&fedtse::options(&audit)?).map(drop));
+    let rates = words(&["--rates", "50"]);
+    told(&|| fedtse::features(&data, &fedtse::options(&rates)?).map(drop));
+    let simulate = |out: &str| {
+        let out = path(out);
+        let words = words(&["--minutes", "5", "--warm-up", "1", "--out", text(&out)]);
+        fedtse::simulate(&fedtse::options(&words)?, None).map(drop)
+    };
+    simulate("made").expect("unwatched, it comes to its end");
+    let watched = Arc::new(Watched::default());
+    watched.stop();
+    assert!(watched.work(|| simulate("unmade")).is_err());
+    assert!(!path("unmade").join("manifest.json").exists());
 }

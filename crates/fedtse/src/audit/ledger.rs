@@ -1,15 +1,18 @@
 //! `fedtse audit ledger`: what has left a party.
 
+use std::fs::File;
+use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use federation::PartyId;
-use federation::ledger::{Audit, audit_file};
+use federation::ledger::Audit;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::party::noise::{self, NoiseTerms};
+use crate::progress;
 
 /// Verify a ledger and sum it up
 ///
@@ -94,7 +97,10 @@ pub fn make(arguments: &LedgerArguments) -> Result<Value> {
 }
 
 fn verified(arguments: &LedgerArguments) -> Result<Audit> {
-    let audit = audit_file(&arguments.file, &arguments.party)?;
+    let path = &arguments.file;
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    let reader = BufReader::new(WhileAskedTo(file));
+    let audit = federation::ledger::audit(reader, path, &arguments.party)?;
     if let Some(expected) = arguments.head.as_ref().filter(|head| **head != audit.head) {
         return Err(anyhow!(
             "{}: hash of the last line: found {}, expected {expected}",
@@ -103,6 +109,16 @@ fn verified(arguments: &LedgerArguments) -> Result<Audit> {
         ));
     }
     Ok(audit)
+}
+
+/// A file that ends with an error once the work on this thread is to stop.
+struct WhileAskedTo(File);
+
+impl Read for WhileAskedTo {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        progress::go_on().map_err(io::Error::other)?;
+        self.0.read(to)
+    }
 }
 
 fn report(audit: &Audit) -> Value {

@@ -3,39 +3,54 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use estimator::{
-    FleetData, GuestInputs, HostCard, HostInputs, HostModel, LayerSubModel, LoopData, PartyFile,
-    SubModel, TrainedGuest, TrainedHost,
+    FleetData, GuestInputs, HostCard, HostInputs, HostModel, LoopData, PartyFile, TrainedGuest,
+    TrainedHost,
 };
 use traffic::{LinkState, Step};
 
-/// Windows that are estimated together.
-const BLOCK: usize = 512;
+use crate::party::{OWN_PART, OwnModel, OwnModels, TrainedModel};
 
 /// The host and its guests.
 pub struct Parties {
     model: HostModel,
     card: HostCard,
     inputs: HostInputs,
-    guests: Vec<(String, LayerSubModel, GuestInputs)>,
+    /// A sub-model of the host's own.
+    own: Option<OwnModel>,
+    guests: Vec<(String, TrainedModel, GuestInputs)>,
 }
 
 impl Parties {
     /// Reads the folders of all parties, and a dataset with the features of all their fleets.
-    pub fn read(folders: &[PathBuf], data: &Path, loops: &LoopData) -> Result<Self> {
+    pub fn read(
+        folders: &[PathBuf],
+        data: &Path,
+        loops: &LoopData,
+        own: &OwnModels,
+    ) -> Result<Self> {
         let (mut host, mut guests) = (None, Vec::new());
         for folder in folders {
             match PartyFile::<TrainedHost>::read(folder) {
-                Ok(read) => host = Some(read),
-                Err(_) => guests.push(PartyFile::<TrainedGuest>::read(folder)?),
+                Ok(read) => host = Some((folder, read)),
+                Err(_) => guests.push((folder, PartyFile::<TrainedGuest>::read(folder)?)),
             }
         }
-        let (host, network, weights) = host.context("--party: found no host, expected one")?;
+        let (folder, (host, network, weights)) =
+            host.context("--party: found no host, expected one")?;
+        let known = |name: &String| {
+            *name == host.name || guests.iter().any(|(_, (file, ..))| *name == file.name)
+        };
+        if let Some(unknown) = own.keys().find(|name| !known(name)) {
+            bail!("sub-models: found one of `{unknown}`, expected the name of a party given");
+        }
         host.part.host.check(loops)?;
         let model = host.part.model(&network, &weights)?;
         let inputs = HostInputs::new(loops, host.part.arrangement(), &host.part.host.inputs)?;
-        let read = guests.iter().map(|(file, network, weights)| {
+        let (place, own_of_host) = ((&*network, inputs.len()), own.get(&host.name));
+        let of_host = OwnModel::of_host(folder, &host.name, &host.part, place, own_of_host)?;
+        let read = guests.iter().map(|(folder, (file, network, weights))| {
             ensure!(
                 file.run == host.run,
                 "--party: `{}`: found run {}, expected the host's, {}",
@@ -47,32 +62,32 @@ impl Parties {
             let fleet = FleetData::open(data, &card.fleet)?;
             card.check(&fleet)?;
             let inputs = GuestInputs::new(&fleet, card.features, part.arrangement(), &card.inputs)?;
-            Ok((file.name.clone(), part.model(network, weights)?, inputs))
+            let (weights, own) = ((&**network, weights), own.get(&file.name));
+            let model = TrainedModel::of_guest(folder, &file.name, part, weights, own)?;
+            Ok((file.name.clone(), model, inputs))
         });
         let guests = read.collect::<Result<_>>()?;
-        Ok(Parties { model, card: host.part.host, inputs, guests })
+        Ok(Parties { model, card: host.part.host, inputs, own: of_host, guests })
     }
 
     /// States of all links, window by window. A guest whose folder was not given is absent.
-    pub fn estimate(&self, windows: &[Step]) -> Result<Vec<LinkState>> {
-        let mut states = Vec::new();
-        for block in windows.chunks(BLOCK) {
-            let x = gather(block, self.inputs.len(), |step, to| self.inputs.write(step, to));
-            let mut embeddings = Vec::new();
-            for (name, model, inputs) in &self.guests {
-                let x = gather(block, inputs.len(), |step, to| inputs.write(step, to));
-                let mut z = vec![0.0; block.len() * model.output_len()];
-                model.infer_best(&x, &mut z)?;
-                embeddings.push((name.as_str(), z));
-            }
-            let given = embeddings.iter().map(|(name, z)| (*name, z.as_slice())).collect();
-            let mut y = vec![0.0; block.len() * self.model.output_len()];
-            self.model.infer_best(&x, &given, &mut y)?;
-            for y in y.chunks_exact(self.model.output_len()) {
-                states.extend(self.card.states(y));
-            }
+    pub fn estimate(&mut self, windows: &[Step]) -> Result<Vec<LinkState>> {
+        let mut x = gather(windows, self.inputs.len(), |step, to| self.inputs.write(step, to));
+        let mut embeddings = Vec::new();
+        if let Some(own) = &mut self.own {
+            embeddings.push((OWN_PART, own.infer(&x, windows.len())?));
+            // The built-in part sees nothing, as in training.
+            x.fill(0.0);
         }
-        Ok(states)
+        for (name, model, inputs) in &mut self.guests {
+            let x = gather(windows, inputs.len(), |step, to| inputs.write(step, to));
+            embeddings.push((name.as_str(), model.infer(&x, windows.len())?));
+        }
+        let given = embeddings.iter().map(|(name, z)| (*name, z.as_slice())).collect();
+        let mut y = vec![0.0; windows.len() * self.model.output_len()];
+        self.model.infer_best(&x, &given, &mut y)?;
+        let states = y.chunks_exact(self.model.output_len()).map(|y| self.card.states(y));
+        Ok(states.flatten().collect())
     }
 }
 

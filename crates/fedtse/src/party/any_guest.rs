@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::{Crossing, LayerSubModel, PartyWeights, Sample, SubModel, SubModelKind};
+use estimator::{
+    Crossing, LayerSubModel, PartyWeights, Sample, SubModel, SubModelKind, no_weights,
+};
 use federation::fedbcd::{FedGuest, OwnGuest, OwnSubModel};
 use federation::message::parts::EmbeddingGradient;
 use federation::{Absent, GuestModel, Measurements, ModelFailure};
@@ -66,9 +68,12 @@ impl GuestOf {
         }
     }
 
-    /// The best weights alone.
-    pub fn save_best(&self) -> Option<PartyWeights> {
-        Some(self.layers()?.save_best())
+    /// The best weights alone: of our layers; and the best state of a model that was brought along.
+    pub fn save_best(&self) -> Result<(PartyWeights, Option<&[u8]>), ModelFailure> {
+        match self {
+            GuestOf::Layers(guest) => Ok((guest.sub_model().save_best(), None)),
+            GuestOf::Own(guest) => Ok((no_weights(), Some(guest.best()?))),
+        }
     }
 
     /// Tells the weights that were kept.

@@ -13,6 +13,8 @@ use federation::model::{Answers, Embeddings, Learned, Updated};
 use federation::{GuestModel, HostModel, ModelFailure, PartyId, Products, RowsApart};
 use traffic::Step;
 
+use super::watched::{Outputs, Watched};
+
 /// The name of the host's own sub-model at its head.
 pub const OWN_PART: &str = "own-part";
 
@@ -39,6 +41,7 @@ impl Windows for HostWindows {
 pub struct HostOf {
     model: FedHost<HostWindows>,
     own: Option<OwnPart>,
+    watched: Option<Watched>,
 }
 
 struct OwnPart {
@@ -52,7 +55,17 @@ impl HostOf {
         own: Option<OwnGuest<Arc<HostStudy>>>,
     ) -> Result<Self, ModelFailure> {
         let party = PartyId::new(OWN_PART).map_err(|error| ModelFailure(error.to_string()))?;
-        Ok(Self { model, own: own.map(|guest| OwnPart { party, guest }) })
+        Ok(Self { model, own: own.map(|guest| OwnPart { party, guest }), watched: None })
+    }
+
+    /// The same, with some windows looked at after each epoch.
+    pub fn watching(self, watched: Option<Watched>) -> Self {
+        Self { watched, ..self }
+    }
+
+    /// What was given for those windows after each epoch.
+    pub fn epochs(&self) -> &[Outputs] {
+        self.watched.as_ref().map_or(&[], Watched::epochs)
     }
 
     pub fn host_model(&self) -> &estimator::HostModel {
@@ -63,9 +76,38 @@ impl HostOf {
         self.model.estimates()
     }
 
+    /// The best state of a sub-model that was brought along.
+    pub fn own_best(&self) -> Result<Option<&[u8]>, ModelFailure> {
+        self.own.as_ref().map(|own| own.guest.best()).transpose()
+    }
+
+    /// Tells the weights that were kept.
+    pub fn digest(&self) -> String {
+        let head = super::digest(self.host_model().best());
+        match &self.own {
+            None => head,
+            Some(own) => {
+                let part = super::digest_bytes(own.guest.best().unwrap_or_default());
+                format!("{head}-{part}")
+            }
+        }
+    }
+
     /// A sub-model that was brought along has its best weights from now on.
     pub fn settle(&mut self) -> Result<(), ModelFailure> {
         self.own.as_mut().map_or(Ok(()), |own| own.guest.settle())
+    }
+
+    fn judge_all(
+        &mut self,
+        samples: &[Sample],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<f64, ModelFailure> {
+        let Some(own) = &mut self.own else { return self.model.judge(samples, answers, total) };
+        let z = own.guest.judge(samples)?;
+        let embeddings = own.beside(&answers.embeddings, z)?;
+        self.model.judge(samples, &Answers { embeddings, ..answers.clone() }, total)
     }
 
     fn apart(&self) -> Result<(), ModelFailure> {
@@ -118,10 +160,16 @@ impl HostModel for HostOf {
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
-        let Some(own) = &mut self.own else { return self.model.judge(samples, answers, total) };
-        let z = own.guest.judge(samples)?;
-        let embeddings = own.beside(&answers.embeddings, z)?;
-        self.model.judge(samples, &Answers { embeddings, ..answers.clone() }, total)
+        let Some(watched) = &mut self.watched else {
+            return self.judge_all(samples, answers, total);
+        };
+        match watched.look(self.model.host_model(), samples, &answers.embeddings)? {
+            None => Ok(total),
+            Some((samples, embeddings)) => {
+                let answers = Answers { embeddings, ..Answers::default() };
+                self.judge_all(&samples, &answers, total)
+            }
+        }
     }
 
     fn learn_apart(

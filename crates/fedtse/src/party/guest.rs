@@ -157,10 +157,9 @@ fn take_part(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended>
     let mut weights = String::new();
     if let (End::Finished(_), Some(model)) = (&end, guest.model_mut()) {
         weights = model.digest();
-        match model.save_best() {
-            Some(best) => trained.write(&run, id, &best)?,
-            None => model.settle()?,
-        }
+        let (best, own) = model.save_best()?;
+        trained.write(&run, id, &best, own)?;
+        model.settle()?;
     }
     Ok(Ended { end, round, traffic, weights })
 }

@@ -10,20 +10,25 @@ use clap::Args;
 use estimator::{IntervalsError, Score};
 use federation::grpc::drive::{Clock, HostWatch, run_host};
 use federation::grpc::listen::{Door, listen};
-use federation::grpc::{Limits, accepted};
+use federation::grpc::{Limits, Traffic, accepted};
 use federation::host::HostEnd;
+use federation::message::parts::Text;
 use federation::wire::message_limit;
-use federation::{Event, FolderStore, Host, Ledger, PartyError, PartyId};
-use serde_json::json;
+use federation::{Event, FolderStore, Host, Ledger, PartyError, PartyId, Round, Summary};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
+use super::any_guest::Own;
 use super::any_host::HostOf;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
 use super::host_part::HostPart;
-use super::{endpoints, logs, network_threads, print_stopped, stopping};
+use super::stopping::Asked;
+use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
+use crate::progress;
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -43,8 +48,69 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    let ended = lead_run(&config, &folder, None)?;
+    match &ended.end {
+        End::Stopped(reason) => print_stopped(reason, ended.round, json),
+        End::Finished(_) if json => println!("{}", ended.json()),
+        End::Finished(finished) => {
+            println!("finished after {} rounds, {:.1} s", finished.summary.rounds, ended.seconds);
+            match &finished.score {
+                Some(score) => print_score(score),
+                None => println!("no ground truth to score by"),
+            }
+            println!("weights {}", finished.weights);
+        }
+    }
+    Ok(())
+}
+
+/// Leads a run for a front end, with a sub-model of the host's own if there is one, and tells how it went.
+pub fn lead(config: &Path, own: Option<&Own>) -> Result<Value> {
+    let (config, folder) = config::read::<Config>(config)?;
+    // In a process that has logs already they stay as they are.
+    let _ = logs::start(&config.observe);
+    Ok(lead_run(&config, &folder, own)?.json())
+}
+
+/// How a run ended.
+struct Ended {
+    end: End,
+    round: Round,
+    traffic: Arc<Traffic>,
+    /// Connections that were refused.
+    refused: u64,
+    /// Without the time in which guests were still to come.
+    seconds: f64,
+}
+
+enum End {
+    Finished(Finished),
+    Stopped(Text),
+}
+
+struct Finished {
+    summary: Summary,
+    score: Option<Score>,
+    /// Tells the weights that were kept.
+    weights: String,
+}
+
+impl Ended {
+    fn json(&self) -> Value {
+        match &self.end {
+            End::Stopped(reason) => json!({"stopped": reason.as_str(), "round": self.round}),
+            End::Finished(Finished { summary, score, weights }) => json!({
+                "finished": summary, "score": score, "refused": self.refused,
+                "bytes": {"sent": self.traffic.sent(), "received": self.traffic.received()},
+                "weights": weights, "seconds": self.seconds,
+            }),
+        }
+    }
+}
+
+fn lead_run(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> {
     let clock = Clock::start();
-    let Prepared { name, tls, part, seats, settings } = config.prepare(&folder)?;
+    let Prepared { name, tls, part, seats, settings } = config.prepare(folder, own)?;
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
     if !settings.plan.measured.is_empty() {
         // Values and weights of four quantities a link, at most.
@@ -54,14 +120,14 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
-    let trained = part.trained(&name, &seats);
-    let mut host = Host::new(settings, part.maker(seats, None), store, ledger, clock.now())?;
+    let trained = part.trained(&name, &seats, own);
+    let mut host = Host::new(settings, part.maker(seats, own), store, ledger, clock.now())?;
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
     let (sender, mut arrivals) = mpsc::channel(64);
     let (door, stop) = runtime.block_on(async {
-        let stop = stopping::on_signal().await?;
+        let stop = stopping::asked().await?;
         let accepted = accepted::follow(folder.join(&config.network.accepted))?;
         let address = config.network.listen;
         let door = listen(address, tls, accepted, limits, sender)
@@ -75,40 +141,29 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     info!(host = %name, address = %door.address(), "waiting for guests");
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
-    let mut board = Board { gauges: &gauges, door: &door, begun: None };
-    run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop, &mut board);
-    // Without the time in which guests were still to come.
+    let rounds = progress::watched().map(|_| progress::spinner("rounds"));
+    let mut board = Board { gauges: &gauges, door: &door, begun: None, stop: &stop, rounds };
+    run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop.reason, &mut board);
     let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
     let (traffic, refused) = (door.traffic(), door.refused());
     runtime.block_on(door.close());
     runtime.shutdown_background();
-    let bytes = json!({"sent": traffic.sent(), "received": traffic.received()});
-    match host.ended() {
+    let (round, id) = (host.round(), host.run());
+    let end = match host.ended() {
         Some(HostEnd::Finished(summary)) => {
-            let model = host.model().context("the model")?;
-            keep_intervals(&part, model, &run.join("model"))?;
-            trained.write(&run, host.run(), &model.host_model().save_best())?;
-            let (score, weights) = (part.score(model), weights(model));
-            let report = json!({
-                "finished": summary, "score": score, "bytes": bytes, "refused": refused,
-                "weights": weights, "seconds": seconds,
-            });
-            if json {
-                println!("{report}");
-            } else {
-                println!("finished after {} rounds, {seconds:.1} s", summary.rounds);
-                score.as_ref().map_or_else(|| println!("no ground truth to score by"), print_score);
-                println!("weights {weights}");
-            }
-            Ok(())
+            let summary = summary.clone();
+            let mut model = host.into_model().context("the model")?;
+            keep_intervals(&part, &model, &run.join("model"))?;
+            trained.write(&run, id, &model.host_model().save_best(), model.own_best()?)?;
+            model.settle()?;
+            let (score, weights) = (part.score(&model), weights(&model));
+            End::Finished(Finished { summary, score, weights })
         }
-        Some(HostEnd::Stopped(PartyError::Stopped { reason })) => {
-            print_stopped(reason, host.round(), json);
-            Ok(())
-        }
+        Some(HostEnd::Stopped(PartyError::Stopped { reason })) => End::Stopped(reason.clone()),
         Some(HostEnd::Stopped(error)) => bail!("{error}"),
         None => bail!("the host has stopped before its end"),
-    }
+    };
+    Ok(Ended { end, round, traffic, refused, seconds })
 }
 
 /// Leaves intervals for live estimates beside the model, or none of an earlier one.
@@ -130,7 +185,7 @@ fn keep_intervals(part: &HostPart, model: &HostOf, folder: &Path) -> Result<()> 
 
 /// Tells the weights that were kept.
 pub fn weights(model: &HostOf) -> String {
-    super::digest(model.host_model().best())
+    model.digest()
 }
 
 pub fn print_score(score: &Score) {
@@ -147,6 +202,9 @@ struct Board<'a> {
     gauges: &'a Gauges,
     door: &'a Door,
     begun: Option<Instant>,
+    stop: &'a Asked,
+    /// For a front end that watches.
+    rounds: Option<ProgressBar>,
 }
 
 impl HostWatch<HostOf, FolderStore> for Board<'_> {
@@ -164,7 +222,12 @@ impl HostWatch<HostOf, FolderStore> for Board<'_> {
                 warn!(lost = lost.0, "no checkpoint is kept by all: the run begins anew");
             }
             Event::Kept(round) => info!(round = round.0, "checkpoint"),
-            Event::Round(round) => self.gauges.shown().round = round.0,
+            Event::Round(round) => {
+                self.gauges.shown().round = round.0;
+                if let Some(rounds) = &self.rounds {
+                    rounds.set_position(round.0);
+                }
+            }
             Event::Epoch(epoch) => {
                 let (train, validation) = (epoch.train, epoch.validation);
                 info!(epoch = epoch.number, train, validation, "epoch done");
@@ -186,5 +249,8 @@ impl HostWatch<HostOf, FolderStore> for Board<'_> {
         if let Some(shown) = self.gauges.shown().connected.get_mut(guest.as_str()) {
             *shown = connected;
         }
+    }
+    fn tick(&mut self) {
+        self.stop.look();
     }
 }

@@ -15,6 +15,8 @@ use federation::{
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
 
+use super::any_guest::Own;
+use super::any_host::OWN_PART;
 use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
 use super::host_part::HostPart;
 use super::learning::{Learning, LossOptions, SEGMENT};
@@ -144,16 +146,20 @@ pub struct Prepared {
 }
 
 impl Config {
-    /// Reads identity and data.
-    pub fn prepare(&self, folder: &Path) -> Result<Prepared> {
+    /// Reads identity and data, for a host with a sub-model of its own if there is one.
+    pub fn prepare(&self, folder: &Path, own: Option<&Own>) -> Result<Prepared> {
         self.check_target()?;
+        ensure!(
+            own.is_none() || !self.guests.contains_key(OWN_PART),
+            "guests: found `{OWN_PART}`, expected another name: that is the host's own sub-model"
+        );
         let (identity, authority) = self.identity.read(folder)?;
         let name = own_name(identity.card())?;
         let tls = tls::host_side(identity, &authority)?;
         let loss = self.loss();
         let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan(), loss)?;
         let seats = self.seats();
-        let settings = self.settings(&name, &part, &seats)?;
+        let settings = self.settings(&name, &part, (&seats, own))?;
         Ok(Prepared { name, tls, part, seats, settings })
     }
 
@@ -194,7 +200,12 @@ impl Config {
         self.guests.iter().map(seat).collect()
     }
 
-    fn settings(&self, name: &PartyId, part: &HostPart, seats: &[Seat]) -> Result<HostSettings> {
+    fn settings(
+        &self,
+        name: &PartyId,
+        part: &HostPart,
+        (seats, own): (&[Seat], Option<&Own>),
+    ) -> Result<HostSettings> {
         let training = &self.training;
         let recipe = self.neural_plan().recipe;
         let batch = training.batch.unwrap_or(recipe.batch as u32);
@@ -206,7 +217,7 @@ impl Config {
             software: software(),
             run: RunId(drawn()),
             terms: part.terms(training.compression),
-            subject: part.subject(seats)?,
+            subject: part.subject(seats, own)?,
             plan: Plan {
                 seed: training.seed,
                 batch: whole_batch(batch as usize, self.segment() as usize) as u32,
@@ -269,7 +280,7 @@ mod tests {
                 .replace("target = \"smooth\"", &format!("target = \"{target}\""))
                 .replace("method = \"labels\"", &format!("method = \"{method}\""));
             let config: Config = toml::from_str(&text).unwrap();
-            config.prepare(Path::new("nowhere")).err().unwrap().to_string()
+            config.prepare(Path::new("nowhere"), None).err().unwrap().to_string()
         };
         for method in ["hf", "pi", "pi-v", "pi-k", "pi-hf"] {
             let error = with("smooth", method);

@@ -56,19 +56,22 @@ impl HostPart {
     }
 
     /// What its checkpoints belong to.
-    pub fn subject(&self, seats: &[Seat]) -> Result<Text> {
-        let windows = self.windows.timeline().windows();
-        subject(&(&self.plan, self.windows.card(), seats, windows, self.options))
+    pub fn subject(&self, seats: &[Seat], own: Option<&Own>) -> Result<Text> {
+        let (card, windows) = (self.windows.card(), self.windows.timeline().windows());
+        match own {
+            None => subject(&(&self.plan, card, seats, windows, self.options)),
+            Some(own) => subject(&(&self.plan, card, seats, windows, self.options, own.crossing)),
+        }
     }
 
     /// What is left of it when the training has finished: all that it needs to estimate live.
-    pub fn trained(&self, name: &PartyId, seats: &[Seat]) -> Trained<TrainedHost> {
-        let part = TrainedHost {
-            host: self.windows.card().clone(),
-            shape: self.plan.host_shape(self.windows.inputs(), seats.to_vec()),
-            target: self.plan.target,
-        };
-        Trained::new(name, part, Arc::clone(self.loops.timeline()))
+    pub fn trained(
+        &self,
+        name: &PartyId,
+        seats: &[Seat],
+        own: Option<&Own>,
+    ) -> Trained<TrainedHost> {
+        trained(&self.windows, &self.loops, &self.plan, name, (seats.to_vec(), own))
     }
 
     pub fn links(&self) -> usize {
@@ -139,10 +142,31 @@ pub fn samples(learning: Learning, split: &Split, estimate: &[Step]) -> Samples 
     }
 }
 
-/// The seat of a sub-model of the host's own.
-fn own_seat(own: &Own, architecture: Architecture) -> Seat {
-    let crossing = own.crossing.unwrap_or(architecture.crossing());
-    Seat { name: OWN_PART.to_owned(), crossing, direct: false }
+/// What is left of a host when the training has finished.
+pub fn trained(
+    windows: &HostStudy,
+    loops: &LoopData,
+    plan: &NeuralPlan,
+    name: &PartyId,
+    (seats, own): (Vec<Seat>, Option<&Own>),
+) -> Trained<TrainedHost> {
+    let seats = with_own(seats, own, plan.architecture);
+    let part = TrainedHost {
+        host: windows.card().clone(),
+        shape: plan.host_shape(windows.inputs(), seats),
+        target: plan.target,
+    };
+    Trained::new(name, part, Arc::clone(loops.timeline()))
+}
+
+/// The seats of guests, and of a sub-model of the host's own.
+fn with_own(mut seats: Vec<Seat>, own: Option<&Own>, architecture: Architecture) -> Vec<Seat> {
+    seats.extend(own.map(|own| Seat {
+        name: OWN_PART.to_owned(),
+        crossing: own.crossing.unwrap_or(architecture.crossing()),
+        direct: false,
+    }));
+    seats
 }
 
 /// Makes the host's model, with seats for its guests and for what it brings along, when the plan is known.
@@ -151,7 +175,7 @@ pub fn maker(
     loops: &Arc<LoopData>,
     plan: &NeuralPlan,
     options: LossOptions,
-    (mut seats, own): (Vec<Seat>, Option<&Own>),
+    (seats, own): (Vec<Seat>, Option<&Own>),
 ) -> MakeHostModel<HostOf> {
     let (windows, loops, own) = (Arc::clone(windows), Arc::clone(loops), own.cloned());
     let links = windows.timeline().network().links().len();
@@ -159,12 +183,8 @@ pub fn maker(
         Arrangement::ByLink => vec![windows.inputs().len()],
         Arrangement::ByStep => vec![WINDOW, links, windows.inputs().channels()],
     };
-    let own = own.map(|own| {
-        let seat = own_seat(&own, plan.architecture);
-        let width = seat.crossing.len(links);
-        seats.push(seat);
-        (own, width)
-    });
+    let seats = with_own(seats, own.as_ref(), plan.architecture);
+    let width = seats.last().map_or(0, |seat| seat.crossing.len(links));
     let shape = plan.host_shape(windows.inputs(), seats);
     Box::new(move |plan: &Plan, agreed: &Agreed| {
         let network = windows.timeline().network();
@@ -173,9 +193,9 @@ pub fn maker(
         let loss = options.loss(&windows, &loops, agreed)?;
         let part = match &own {
             None => None,
-            Some((own, width)) => {
+            Some(own) => {
                 let (model, study) = ((own.make)(&sample)?, Arc::clone(&windows));
-                Some(OwnGuest::new(model, study, *width, plan, Vec::new())?)
+                Some(OwnGuest::new(model, study, width, plan, Vec::new())?)
             }
         };
         let seen = HostWindows { study: Arc::clone(&windows), blind: part.is_some() };

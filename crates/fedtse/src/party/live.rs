@@ -30,6 +30,9 @@ use federation::RunId;
 use federation::live::LiveTerms;
 use federation::message::parts::Text;
 
+pub use guest::join_live;
+pub use host::lead_live;
+
 /// Estimate live, step by step, with parties that were trained by `fedtse host` and `fedtse guest`
 #[derive(Args)]
 #[command(

@@ -32,7 +32,8 @@ pub struct RehearseArguments {
 
 pub fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let (config, folder) = config::read::<host_config::Config>(&arguments.host)?;
-    let host_config::Prepared { name, part, seats, settings, .. } = config.prepare(&folder)?;
+    let host_config::Prepared { name, part, seats, settings, .. } =
+        config.prepare(&folder, None)?;
     let bar = progress::bar("epochs", settings.plan.epochs.into());
     let (store, ledger) = (MemoryStore::default(), ledger(&name)?);
     let mut host = Host::new(settings, part.maker(seats, None), store, ledger, Now::default())?;

@@ -8,6 +8,8 @@ use estimator::{PARTY_FORMAT, PartyFile, PartyWeights, Timeline};
 use federation::{PartyId, RunId};
 use tracing::info;
 
+use super::trained_model::keep_state;
+
 /// All of a party but its weights and the run's name, which are known at the end.
 pub struct Trained<P> {
     name: PartyId,
@@ -20,8 +22,14 @@ impl<P: estimator::Trained> Trained<P> {
         Trained { name: name.clone(), part, timeline }
     }
 
-    /// Writes `model` into the folder of a run.
-    pub fn write(self, folder: &Path, run: Option<RunId>, weights: &PartyWeights) -> Result<()> {
+    /// Writes `model` into the folder of a run, with the best state of a sub-model that was brought along.
+    pub fn write(
+        self,
+        folder: &Path,
+        run: Option<RunId>,
+        weights: &PartyWeights,
+        own: Option<&[u8]>,
+    ) -> Result<()> {
         let file = PartyFile {
             format: PARTY_FORMAT.into(),
             run: run.context("the run's name")?.to_string(),
@@ -30,6 +38,8 @@ impl<P: estimator::Trained> Trained<P> {
             part: self.part,
         };
         let folder = folder.join("model");
+        std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        keep_state(&folder, own)?;
         file.write(&folder, self.timeline.network(), weights)?;
         info!(folder = %folder.display(), "the model is kept, for `fedtse live`");
         Ok(())

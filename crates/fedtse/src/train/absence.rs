@@ -10,9 +10,9 @@ use federation::model::Embeddings;
 use federation::{Guest, GuestModel, HostModel, PartyId, Store};
 use traffic::Step;
 
-use super::watched::Outputs;
 use crate::party::GuestOf;
 use crate::party::HostOf;
+use crate::party::watched::Outputs;
 
 /// Windows that are embedded together.
 const BLOCK: usize = 512;

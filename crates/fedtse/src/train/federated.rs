@@ -27,11 +27,11 @@ use super::curves;
 use super::fit::{Fitted, Training, Watch};
 use super::label_free::PhysicsOptions;
 use super::releases::{Releases, Written};
-use super::watched::{Outputs, Watched, with_watched};
 use crate::party::guest_part::{GuestPart, terms};
 use crate::party::host_part;
 use crate::party::learning::{FOLDS, Learning, LossOptions, SEGMENT};
 use crate::party::privacy::PrivacyOptions;
+use crate::party::watched::{Outputs, Watched, with_watched};
 use crate::party::{Brought, GuestOf};
 use crate::progress;
 use crate::subject::subject;
@@ -129,7 +129,7 @@ pub fn train(
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let guard = options.privacy.guard(learning, study.folder());
     let (mut guests, mut widths, mut seats) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    let mut ledgers = Vec::new();
+    let (mut ledgers, mut trained) = (Vec::new(), BTreeMap::new());
     for (guest, fleets) in plan.guests.iter().zip(study.fleets().chunks(each)) {
         let party = PartyId::new(&guest.name)?;
         let (fleets, training) = (fleets.to_vec(), &study.split().train);
@@ -154,6 +154,7 @@ pub fn train(
         };
         let (store, ledger, written) = shelf(keep, &party)?;
         ledgers.push((party.clone(), written));
+        trained.insert(party.clone(), part.trained(&party));
         let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
         guests.insert(party, guest);
     }
@@ -196,11 +197,13 @@ pub fn train(
     ledgers.insert(0, (settings.party.clone(), written));
     let exchanges = settings.samples.in_segments(segment.into()).train.len();
     let exchanges = exchanges.div_ceil(settings.plan.batch as usize);
+    let places = (seats.clone(), brought.host.as_ref());
+    let trained_host = host_part::trained(&host_study, &loops, plan, &settings.party, places);
     let mut make =
         host_part::maker(&host_study, &loops, plan, loss, (seats, brought.host.as_ref()));
     let (data, looked_at) = (Arc::clone(&host_study), looked_at.to_vec());
     let make = move |plan: &Plan, agreed: &Agreed| {
-        Ok(Watched::new(make(plan, agreed)?, Arc::clone(&data), &looked_at))
+        Ok(make(plan, agreed)?.watching(Watched::new(Arc::clone(&data), &looked_at)))
     };
     let mut host = Host::new(settings, Box::new(make), store, ledger, Now::default())?;
     let summary = memory::run_until(&mut host, &mut guests, |event| {
@@ -217,11 +220,23 @@ pub fn train(
     });
     let epochs: Vec<Epoch> = epochs.collect();
     let left = left(&guests);
-    // What is brought along stays with its guest: there is no whole to put together.
+    // With what is brought along there is no whole to put together: each party keeps its part, as over the network.
+    if let Some(folder) = keep.filter(|_| !brought.is_empty()) {
+        let (run, model) = (host.run(), host.model().context("the host's model")?);
+        let best = model.host_model().save_best();
+        trained_host.write(&folder.join(HOST), run, &best, model.own_best()?)?;
+        for (party, part) in trained {
+            let model = guests.get(&party).and_then(Guest::model);
+            if let Some(model) = model.filter(|_| !left.contains_key(party.as_str())) {
+                let (best, own) = model.save_best()?;
+                part.write(&folder.join(party.as_str()), run, &best, own)?;
+            }
+        }
+    }
     if let Some(folder) = keep.filter(|_| brought.is_empty()) {
         curves::draw(&folder.join("curves.svg"), &epochs)?;
         let model = host.model().context("the host's model")?;
-        let best = model.model().host_model().best();
+        let best = model.host_model().best();
         let whole = assembled(study, plan, best, &guests)?;
         whole.save(folder, &epochs)?;
     }
@@ -230,8 +245,8 @@ pub fn train(
     let releases = releases.collect::<Result<_>>()?;
     let bytes = host.ledger().released_bytes() + released.sum::<u64>();
     let mut model = host.into_model().context("the host's model")?;
-    model.model_mut().settle()?;
-    let estimates = scored(study, &host_study, &model.model().estimates(), windows)?;
+    model.settle()?;
+    let estimates = scored(study, &host_study, &model.estimates(), windows)?;
     let by_epoch = model.epochs().iter().map(|all| scored(study, &host_study, all, windows));
     let by_epoch = by_epoch.collect::<Result<_>>()?;
     let mut absent = Vec::new();
@@ -241,7 +256,7 @@ pub fn train(
         }
     }
     if watch.each_absent {
-        for (guest, outputs) in absence::each_absent(model.model_mut(), guests, windows)? {
+        for (guest, outputs) in absence::each_absent(&mut model, guests, windows)? {
             absent.push((guest, scored(study, &host_study, &outputs, windows)?));
         }
     }

@@ -1,6 +1,7 @@
 //! `fedtse live guest`: embeds each step of its fleet and sends it to the host.
 
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,10 +13,11 @@ use federation::grpc::drive::Clock;
 use federation::grpc::{Limits, tls};
 use federation::live::drive::{Inputs, run_live_guest};
 use federation::live::{GuestCounts, LiveGuest, LiveGuestSettings};
+use federation::message::parts::Text;
 use federation::{Ledger, PartyError, PartyId};
 use sensing::stream::FleetFeed;
 use sensing::{FeaturePlan, Fleets};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tracing::info;
 use traffic::{Seconds, StepClock};
@@ -26,7 +28,11 @@ use super::guest_feed::FleetTaker;
 use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::endpoints::Page;
-use crate::party::{drawn, endpoints, logs, network_threads, own_name, software, stopping};
+use crate::party::{
+    Own, TrainedModel, config, drawn, endpoints, logs, network_threads, own_name, software,
+    stopping,
+};
+use crate::progress;
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub const GAP_S: f64 = 10.0;
@@ -50,6 +56,41 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    let ended = embed_steps(config, folder, None)?;
+    if json {
+        println!("{}", ended.json());
+    } else {
+        let GuestCounts { sent, taken, missed, unsent } = ended.counts;
+        println!(
+            "stopped: {}; {sent} embeddings sent, {taken} in time, {missed} not; {unsent} not sent; {} bad lines",
+            ended.reason, ended.bad_lines
+        );
+    }
+    Ok(())
+}
+
+/// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
+pub fn join_live(config: &Path, own: Option<&Own>) -> Result<Value> {
+    let (config, folder) = config::read::<Config>(config)?;
+    // In a process that has logs already they stay as they are.
+    let _ = logs::start(&config.observe);
+    Ok(embed_steps(config, folder, own)?.json())
+}
+
+/// How it ended.
+struct Ended {
+    reason: Text,
+    counts: GuestCounts,
+    bad_lines: u64,
+}
+
+impl Ended {
+    fn json(&self) -> Value {
+        json!({"stopped": self.reason.as_str(), "steps": self.counts, "bad_lines": self.bad_lines})
+    }
+}
+
+fn embed_steps(config: Config, folder: PathBuf, own_model: Option<&Own>) -> Result<Ended> {
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
@@ -59,8 +100,8 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     let address = HostAddress::new(&host.address, host.certificate_name())
         .map_err(|problem| anyhow!("host.address: {problem}"))?
         .of(PartyId::new(&host.name)?);
-    let (file, network, weights) =
-        PartyFile::<TrainedGuest>::read(&folder.join(&config.model.folder))?;
+    let model_folder = folder.join(&config.model.folder);
+    let (file, network, weights) = PartyFile::<TrainedGuest>::read(&model_folder)?;
     if file.name != party.as_str() {
         bail!("model.folder: found the model of `{}`, expected that of `{party}`", file.name);
     }
@@ -81,8 +122,8 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
 
     let (to, own) = mpsc::channel(16);
     let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
-    let (model, window) =
-        (file.part.model(&network, &weights)?, file.part.live(&network, &file.steps));
+    let (weights, window) = ((&*network, &weights), file.part.live(&network, &file.steps));
+    let model = TrainedModel::of_guest(&model_folder, &file.name, &file.part, weights, own_model)?;
     let plan = FeaturePlan {
         clock: StepClock { length: Seconds::new(file.steps.step_s) },
         cells: file.steps.cells,
@@ -103,7 +144,7 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     let (sender, arrivals) = mpsc::channel(64);
     let limits = Limits { message: MOST_MESSAGE, ..Limits::default() };
     let (line, stop) = runtime.block_on(async {
-        let stop = stopping::on_signal().await?;
+        let stop = stopping::asked().await?;
         if let Some(address) = http {
             endpoints::open(address, Arc::clone(&view)).await?;
         }
@@ -111,7 +152,8 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     })?;
     info!(guest = %party, host = %host_name, "dialling");
     let traffic = line.traffic();
-    let mut inputs = Inputs { arrivals, own, stop };
+    let mut inputs = Inputs { arrivals, own, stop: stop.reason.clone() };
+    let steps = progress::watched().map(|_| progress::spinner("steps"));
     let let_in = run_live_guest(
         runtime.handle(),
         &clock,
@@ -127,6 +169,10 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
                 released: guest.ledger().len(),
                 bytes: [traffic.sent(), traffic.received()],
             };
+            if let Some(steps) = &steps {
+                steps.set_position(guest.counts().sent);
+            }
+            stop.look();
         },
     );
     runtime.block_on(line.close());
@@ -138,18 +184,7 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     match guest.ended() {
         Some(PartyError::Stopped { reason }) => {
             info!("stopped: {reason}");
-            let counts = guest.counts();
-            let report =
-                json!({"stopped": reason.as_str(), "steps": counts, "bad_lines": bad_lines});
-            if json {
-                println!("{report}");
-            } else {
-                let GuestCounts { sent, taken, missed, unsent } = counts;
-                println!(
-                    "stopped: {reason}; {sent} embeddings sent, {taken} in time, {missed} not; {unsent} not sent; {bad_lines} bad lines"
-                );
-            }
-            Ok(())
+            Ok(Ended { reason: reason.clone(), counts: guest.counts(), bad_lines })
         }
         Some(error) => bail!("{error}"),
         None => bail!("the guest has stopped before its end"),

@@ -1,12 +1,13 @@
 //! A guest's records to embeddings.
 
-use estimator::{LayerSubModel, LiveFleet, SubModel};
+use estimator::LiveFleet;
 use sensing::stream::{FleetColumns, FleetFeed, RecordError};
 use tokio::sync::mpsc;
 use tracing::{debug, error};
 use traffic::{Network, Step};
 
 use super::records::Taker;
+use crate::party::TrainedModel;
 
 /// Takes a fleet's lines and sends an embedding for each step that has a whole window.
 pub struct FleetTaker<'n> {
@@ -14,7 +15,7 @@ pub struct FleetTaker<'n> {
     pub columns: Option<FleetColumns>,
     pub feed: FleetFeed<'n>,
     pub window: LiveFleet,
-    pub model: LayerSubModel,
+    pub model: TrainedModel,
     pub to: mpsc::Sender<(Step, Vec<f32>)>,
     /// Embeddings on their way.
     pub ready: Vec<(Step, Vec<f32>)>,
@@ -29,7 +30,7 @@ impl FleetTaker<'_> {
 
 fn embed(
     window: &mut LiveFleet,
-    model: &LayerSubModel,
+    model: &mut TrainedModel,
     step: &sensing::StepFeatures,
 ) -> Option<(Step, Vec<f32>)> {
     if !step.complete {
@@ -39,8 +40,7 @@ fn embed(
     window.push(step.step, &step.all);
     let sample = window.sample().map_err(|problem| error!("{problem}")).ok()??;
     let (step, x) = sample;
-    let mut z = vec![0.0; model.output_len()];
-    model.infer_best(&x, &mut z).map_err(|problem| error!("{problem}")).ok()?;
+    let z = model.infer(&x, 1).map_err(|problem| error!("{problem:#}")).ok()?;
     debug!(step = step.0, "embedded");
     Some((step, z))
 }

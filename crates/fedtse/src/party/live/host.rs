@@ -1,6 +1,8 @@
 //! `fedtse live host`: estimates each step and publishes it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
@@ -13,23 +15,30 @@ use federation::grpc::listen::{Door, listen};
 use federation::grpc::{Limits, accepted, tls};
 use federation::live::drive::{Inputs, LiveWatch, run_live_host};
 use federation::live::{LiveEvent, LiveHost, LiveHostSettings, LiveModel, Participation};
+use federation::message::parts::Text;
 use federation::model::Embeddings;
 use federation::wire::message_limit;
 use federation::{Ledger, ModelFailure, PartyError, PartyId};
+use indicatif::ProgressBar;
 use sensing::stream::LoopFeed;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use traffic::{LinkState, Seconds, StepClock};
 
-use super::board::{Board, Published};
+use super::board::{Board, Published, Shown};
 use super::borders::Borders;
 use super::feed::Feed;
 use super::host_config::{self, Config};
 use super::host_feed::{Ends, LoopTaker, Own};
 use super::terms;
 use crate::party::arguments::ConfigArguments;
-use crate::party::{endpoints, logs, network_threads, own_name, software, stopping};
+use crate::party::stopping::Asked;
+use crate::party::{
+    self, OWN_PART, OwnModel, config, endpoints, logs, network_threads, own_name, software,
+    stopping,
+};
+use crate::progress;
 use crate::serve::door::Door as ReadersDoor;
 use crate::serve::feed::Feed as PublicFeed;
 use crate::serve::publisher::Publisher;
@@ -56,16 +65,63 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    let ended = estimate_steps(config, folder, None)?;
+    if json {
+        println!("{}", ended.json());
+    } else {
+        let Shown { estimates, complete, missed, .. } = &ended.shown;
+        println!(
+            "stopped: {}; {estimates} estimates, {complete} with all guests, {missed} steps missed",
+            ended.reason
+        );
+    }
+    Ok(())
+}
+
+/// Estimates for a front end, with a sub-model of the host's own if there is one, and tells how it went.
+pub fn lead_live(config: &Path, own: Option<&party::Own>) -> Result<Value> {
+    let (config, folder) = config::read::<Config>(config)?;
+    // In a process that has logs already they stay as they are.
+    let _ = logs::start(&config.observe);
+    Ok(estimate_steps(config, folder, own)?.json())
+}
+
+/// How it ended.
+struct Ended {
+    reason: Text,
+    shown: Shown,
+}
+
+impl Ended {
+    fn json(&self) -> Value {
+        let shown = &self.shown;
+        json!({
+            "stopped": self.reason.as_str(), "estimates": shown.estimates,
+            "complete": shown.complete, "missed": shown.missed,
+            "latency_s": shown.latencies.quantiles(), "guests": shown.seats,
+            "bad_lines": shown.bad_lines,
+        })
+    }
+}
+
+fn estimate_steps(
+    config: Config,
+    folder: PathBuf,
+    own_model: Option<&party::Own>,
+) -> Result<Ended> {
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
     let name = own_name(identity.card())?;
     let tls = tls::host_side(identity, &authority)?;
-    let (file, network, weights) =
-        PartyFile::<TrainedHost>::read(&folder.join(&config.model.folder))?;
+    let model_folder = folder.join(&config.model.folder);
+    let (file, network, weights) = PartyFile::<TrainedHost>::read(&model_folder)?;
     let card = file.part.host.clone();
     let model = file.part.model(&network, &weights)?;
-    let guests = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width as u32)));
+    let place = (&*network, model.input_len());
+    let part = OwnModel::of_host(&model_folder, &file.name, &file.part, place, own_model)?;
+    let guests = model.guests().filter(|(name, _)| part.is_none() || *name != OWN_PART);
+    let guests = guests.map(|(name, width)| Ok((PartyId::new(name)?, width as u32)));
     let guests: BTreeMap<PartyId, u32> = guests.collect::<Result<_>>()?;
     let settings = LiveHostSettings {
         party: name.clone(),
@@ -78,8 +134,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     let run = folder.join(&config.run.folder);
     std::fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
-    let borders =
-        Borders::of(&folder.join(&config.model.folder), &network, config.publish.interval)?;
+    let borders = Borders::of(&model_folder, &network, config.publish.interval)?;
     let about = Arc::new(About {
         network: Arc::clone(&network),
         network_hash: card.common.network_hash.clone(),
@@ -98,7 +153,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     let publisher = Publisher::start(about, public, keeping)?;
     let board = Arc::new(Board::new(config.publish.stale()?));
     board.shown().connected = guests.keys().map(|guest| (guest.to_string(), false)).collect();
-    let mut host = LiveHost::new(settings, Estimator { model, card }, ledger, clock.now());
+    let mut host = LiveHost::new(settings, Estimator { model, card, part }, ledger, clock.now());
 
     let (to, own) = mpsc::channel(16);
     let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
@@ -118,7 +173,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     let limits = Limits { message: message_limit(widest), ..Limits::default() };
     let (sender, arrivals) = mpsc::channel(64);
     let (door, stop) = runtime.block_on(async {
-        let stop = stopping::on_signal().await?;
+        let stop = stopping::asked().await?;
         let accepted = accepted::follow(accepted_file)?;
         let address = door.listen;
         let door = listen(address, tls, accepted, limits, sender)
@@ -138,8 +193,10 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
         clock: &clock,
         publisher: &publisher,
         borders: &borders,
+        stop: &stop,
+        steps: progress::watched().map(|_| progress::spinner("steps")),
     };
-    let mut inputs = Inputs { arrivals, own, stop };
+    let mut inputs = Inputs { arrivals, own, stop: stop.reason.clone() };
     run_live_host(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut watch);
     // What was estimated is kept and told to whoever still listens.
     publisher.finish();
@@ -154,22 +211,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     match host.ended() {
         Some(PartyError::Stopped { reason }) => {
             info!("stopped: {reason}");
-            let shown = board.shown().clone();
-            let latency = shown.latencies.quantiles();
-            if json {
-                let report = json!({
-                    "stopped": reason.as_str(), "estimates": shown.estimates,
-                    "complete": shown.complete, "missed": shown.missed, "latency_s": latency,
-                    "guests": shown.seats, "bad_lines": shown.bad_lines,
-                });
-                println!("{report}");
-            } else {
-                println!(
-                    "stopped: {reason}; {} estimates, {} with all guests, {} steps missed",
-                    shown.estimates, shown.complete, shown.missed
-                );
-            }
-            Ok(())
+            Ok(Ended { reason: reason.clone(), shown: board.shown().clone() })
         }
         Some(error) => bail!("{error}"),
         None => bail!("the host has stopped before its end"),
@@ -180,6 +222,8 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
 struct Estimator {
     model: HostModel,
     card: HostCard,
+    /// A sub-model of its own, in the place of the built-in part.
+    part: Option<OwnModel>,
 }
 
 impl LiveModel for Estimator {
@@ -195,9 +239,18 @@ impl LiveModel for Estimator {
         let there = embeddings.iter().filter_map(|(party, embedding)| {
             Some((party.as_str(), embedding.as_ref()?.0.as_slice()))
         });
+        let (mut x, z);
+        let mut there: BTreeMap<&str, &[f32]> = there.collect();
+        x = Cow::from(&own.x);
+        if let Some(part) = &mut self.part {
+            z = part.infer(&x, 1).map_err(|error| ModelFailure(format!("{error:#}")))?;
+            // The built-in part sees nothing, as in training.
+            x.to_mut().fill(0.0);
+            there.insert(OWN_PART, &z);
+        }
         let mut y = vec![0.0; self.model.output_len()];
         self.model
-            .infer_best(&own.x, &there.collect(), &mut y)
+            .infer_best(&x, &there, &mut y)
             .map_err(|error| ModelFailure(error.to_string()))?;
         let numbers = y.iter().all(|y| y.is_finite());
         Ok(numbers.then(|| (self.card.states(&y).collect(), own.ended)))
@@ -216,6 +269,9 @@ struct Watch<'a> {
     clock: &'a Clock,
     publisher: &'a Publisher,
     borders: &'a Borders,
+    stop: &'a Asked,
+    /// For a front end that watches.
+    steps: Option<ProgressBar>,
 }
 
 impl LiveWatch<Estimator> for Watch<'_> {
@@ -283,6 +339,10 @@ impl LiveWatch<Estimator> for Watch<'_> {
         (shown.stored, shown.unstored, shown.lost) = (stored, unstored, lost);
         (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
         (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
+        if let Some(steps) = &self.steps {
+            steps.set_position(shown.estimates);
+        }
+        self.stop.look();
     }
 
     fn connection(&mut self, guest: &PartyId, connected: bool) {

@@ -1,4 +1,4 @@
-//! A host's model that also estimates some windows after each epoch, to draw learning curves.
+//! What a host's model estimates of some windows after each epoch, to draw learning curves.
 //!
 //! The windows are embedded together with the validation part, but neither learned from nor judged
 //! by: the weights are those of a run that is not watched. Only runs that learn from labels are watched:
@@ -9,18 +9,15 @@ use std::sync::Arc;
 
 use estimator::{HostStudy, Sample};
 use federation::message::parts::{Embedding, Values};
-use federation::model::{Answers, Embeddings, Learned, Updated};
-use federation::{HostModel, ModelFailure, PartyId, Products, RowsApart, Samples};
+use federation::model::Embeddings;
+use federation::{ModelFailure, Samples};
 use traffic::Step;
-
-use crate::party::HostOf;
 
 /// What the model gave for each window, in its own scale.
 pub type Outputs = BTreeMap<Step, Vec<f32>>;
 
 /// See the [module](self).
 pub struct Watched {
-    model: HostOf,
     data: Arc<HostStudy>,
     /// The windows that are judged by, and those that are looked at.
     judged: Vec<Step>,
@@ -38,20 +35,13 @@ pub fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
 }
 
 impl Watched {
-    /// Looks at some windows, or at none.
-    pub fn new(model: HostOf, data: Arc<HostStudy>, windows: &[Step]) -> Self {
+    /// Looks at some windows; nothing without any.
+    pub fn new(data: Arc<HostStudy>, windows: &[Step]) -> Option<Self> {
         let mut watched = windows.to_vec();
         watched.sort_unstable();
         let judged = data.split().validation.clone();
-        Self { model, data, judged, watched, current: Outputs::new(), epochs: Vec::new() }
-    }
-
-    pub fn model(&self) -> &HostOf {
-        &self.model
-    }
-
-    pub fn model_mut(&mut self) -> &mut HostOf {
-        &mut self.model
+        let all = Self { data, judged, watched, current: Outputs::new(), epochs: Vec::new() };
+        (!all.watched.is_empty()).then_some(all)
     }
 
     /// What was given for the windows after each epoch.
@@ -59,7 +49,29 @@ impl Watched {
         &self.epochs
     }
 
-    fn look(&mut self, samples: &[Sample], embeddings: &Embeddings) -> Result<(), ModelFailure> {
+    /// Looks at the samples that it watches, and leaves those to judge by, if there are any.
+    pub fn look(
+        &mut self,
+        model: &estimator::HostModel,
+        samples: &[Sample],
+        embeddings: &Embeddings,
+    ) -> Result<Option<(Vec<Sample>, Embeddings)>, ModelFailure> {
+        self.note(model, samples, embeddings)?;
+        let is_judged = |place: &usize| self.judged.binary_search(&samples[*place].last).is_ok();
+        let places: Vec<usize> = (0..samples.len()).filter(is_judged).collect();
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let judged = places.iter().map(|&place| samples[place]).collect();
+        Ok(Some((judged, some_of(embeddings, &places)?)))
+    }
+
+    fn note(
+        &mut self,
+        model: &estimator::HostModel,
+        samples: &[Sample],
+        embeddings: &Embeddings,
+    ) -> Result<(), ModelFailure> {
         let inputs = self.data.inputs();
         let mut x = vec![0.0; samples.len() * inputs.len()];
         for (sample, x) in samples.iter().zip(x.chunks_exact_mut(inputs.len())) {
@@ -69,8 +81,7 @@ impl Watched {
             Some((party.as_str(), embedding.as_ref()?.0.as_slice()))
         });
         let mut y = vec![0.0; samples.len() * self.data.outputs()];
-        self.model
-            .host_model()
+        model
             .infer(&x, &there.collect(), &mut y)
             .map_err(|error| ModelFailure(error.to_string()))?;
         for (sample, y) in samples.iter().zip(y.chunks_exact(self.data.outputs())) {
@@ -102,75 +113,4 @@ fn some_of(embeddings: &Embeddings, places: &[usize]) -> Result<Embeddings, Mode
         some.insert(party.clone(), chosen);
     }
     Ok(some)
-}
-
-impl HostModel for Watched {
-    fn widths(&self) -> BTreeMap<PartyId, usize> {
-        self.model.widths()
-    }
-
-    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
-        self.model.learn(samples, answers)
-    }
-
-    fn learn_apart(
-        &mut self,
-        samples: &[Sample],
-        answers: &Answers,
-    ) -> Result<Option<RowsApart>, ModelFailure> {
-        self.model.learn_apart(samples, answers)
-    }
-
-    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
-        self.model.finish_apart(products)
-    }
-
-    fn judge_apart(
-        &mut self,
-        samples: &[Sample],
-        answers: &Answers,
-        total: f64,
-    ) -> Result<(f64, RowsApart), ModelFailure> {
-        self.model.judge_apart(samples, answers, total)
-    }
-
-    fn judge(
-        &mut self,
-        samples: &[Sample],
-        answers: &Answers,
-        total: f64,
-    ) -> Result<f64, ModelFailure> {
-        if self.watched.is_empty() {
-            return self.model.judge(samples, answers, total);
-        }
-        self.look(samples, &answers.embeddings)?;
-        let is_judged = |place: &usize| self.judged.binary_search(&samples[*place].last).is_ok();
-        let places: Vec<usize> = (0..samples.len()).filter(is_judged).collect();
-        if places.is_empty() {
-            return Ok(total);
-        }
-        let judged: Vec<Sample> = places.iter().map(|&place| samples[place]).collect();
-        let embeddings = some_of(&answers.embeddings, &places)?;
-        self.model.judge(&judged, &Answers { embeddings, ..Answers::default() }, total)
-    }
-
-    fn keep_best(&mut self) {
-        self.model.keep_best();
-    }
-
-    fn estimate(
-        &mut self,
-        samples: &[Sample],
-        embeddings: &Embeddings,
-    ) -> Result<(), ModelFailure> {
-        self.model.estimate(samples, embeddings)
-    }
-
-    fn save(&self) -> Result<Vec<u8>, ModelFailure> {
-        self.model.save()
-    }
-
-    fn restore(&mut self, saved: &[u8]) -> Result<(), ModelFailure> {
-        self.model.restore(saved)
-    }
 }
