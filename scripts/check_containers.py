@@ -65,13 +65,13 @@ SMALL = ["--minutes", "40", "--epochs", "1"]
 
 
 def bare_root(root: Path):
-    """As the image is, without its shell and tools; what a container gets from outside are /proc and its hosts."""
+    """As the image is, without its shell and tools; what a container gets from outside are /proc, /dev and its hosts."""
     libraries = re.findall(r"(/\S+) \(0x", subprocess.run(["ldd", FEDTSE], check=True, capture_output=True, text=True).stdout)
     for source, inside in [(str(FEDTSE), "/usr/local/bin/fedtse"), *((library, library) for library in libraries)]:
         place = root / inside.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, place)
-    for folder in ("proc", "tmp", "data", "etc"):
+    for folder in ("proc", "dev", "tmp", "data", "etc"):
         (root / folder).mkdir(exist_ok=True)
     (root / "etc" / "hosts").write_text("127.0.0.1 localhost\n")
     for folder in ("tmp", "data"):
@@ -86,7 +86,7 @@ def runs_bare() -> bool:
         bare_root(root)
         mounts = (
             'mount --bind "$0" "$0" && for place in tmp data; do mount --bind "$0/$place" "$0/$place"; done'
-            ' && mount --rbind /proc "$0/proc" && mount -o remount,bind,ro "$0"'
+            ' && for place in proc dev; do mount --rbind "/$place" "$0/$place"; done && mount -o remount,bind,ro "$0"'
         )
         tried = subprocess.run(["unshare", "--mount", "sh", "-c", mounts, root], capture_output=True)
         if tried.returncode:
