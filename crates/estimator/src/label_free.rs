@@ -232,6 +232,7 @@ impl LabelFreeRun {
             let loss = objective.train(batch, &measured, y, dy)?;
             trainer.learner.backward(x, dy, None, noise);
             trainer.update(step);
+            objective.update();
             Ok(loss)
         })?;
         let validation = self.judge(data, &data.validation)?;

@@ -100,7 +100,9 @@ pub use scales::{GuestScales, HostScales, Scale};
 pub use segments::{epoch_order, segments, whole_batch};
 pub use sizes::Sizes;
 pub use sources::{FleetData, LocalShares, LoopData};
-pub use study::{GuestFeatures, Party, Study, StudyError, TargetKind, WINDOW, train_span};
+pub use study::{
+    GuestFeatures, Party, Study, StudyError, TargetKind, WINDOW, last_share, train_span,
+};
 pub use sub_model::{LayerSubModel, PassError, SubModel};
 pub use timeline::{StepsCard, Timeline};
 pub use trainer::{Epoch, Examples, TrainError, Trainer};

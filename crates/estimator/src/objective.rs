@@ -35,6 +35,11 @@ pub trait Objective {
         total: f64,
     ) -> Result<f64, PassError>;
 
+    /// One step of what the loss itself learns, such as a traffic model's parameters, along the gradient of the last
+    /// [`train`](Self::train) or [`train_apart`](Self::train_apart). Due with the model's own update: a batch that is
+    /// computed again before it, since a guest came or went, still counts once.
+    fn update(&mut self) {}
+
     /// Whether there is anything to learn from with these measurements.
     fn has_terms(&self, _measured: &MeasuredBatch<'_>) -> bool {
         true

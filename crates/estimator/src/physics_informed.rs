@@ -249,9 +249,8 @@ impl PhysicsInformed {
 }
 
 impl PhysicsInformed {
-    /// Writes the gradient in the model's own scale, and takes a step of the traffic model's parameters if these are
-    /// learned. Gives the share of a sample and link.
-    fn take_gradient(&mut self, samples: usize, dy: &mut [f32]) -> f64 {
+    /// Writes the gradient in the model's own scale. Gives the share of a sample and link.
+    fn write_gradient(&self, samples: usize, dy: &mut [f32]) -> f64 {
         let links = self.scales.len();
         let share = 1.0 / (samples * links).max(1) as f64;
         let gradients = self.d_density.iter().zip(&self.d_flow);
@@ -259,11 +258,6 @@ impl PhysicsInformed {
             let scales = &self.scales[at % links];
             pair[0] = (share * density * scales[0].deviation) as f32;
             pair[1] = (share * flow * scales[1].deviation) as f32;
-        }
-        if let Some(physics) = &mut self.physics
-            && let Some(learned) = &mut physics.learned
-        {
-            learned.step(&mut *physics.model);
         }
         share
     }
@@ -290,7 +284,7 @@ impl Objective for PhysicsInformed {
     ) -> Result<f64, PassError> {
         check_len("gradient of the estimates", dy.len(), y.len())?;
         self.evaluate(samples, measured, y)?;
-        let share = self.take_gradient(samples.len(), dy);
+        let share = self.write_gradient(samples.len(), dy);
         Ok(share * self.losses.iter().sum::<f64>())
     }
 
@@ -304,7 +298,7 @@ impl Objective for PhysicsInformed {
     ) -> Result<Apart, PassError> {
         check_len("gradient of the estimates", dy.len(), y.len())?;
         let apart = self.evaluate_apart(samples, measured, weights, y)?;
-        let share = self.take_gradient(samples.len(), dy);
+        let share = self.write_gradient(samples.len(), dy);
         Ok(apart.times(share))
     }
 
@@ -329,6 +323,14 @@ impl Objective for PhysicsInformed {
         self.evaluate(samples, measured, y)?;
         let share = 1.0 / self.scales.len().max(1) as f64;
         Ok(self.losses.iter().fold(total, |total, loss| total + share * loss))
+    }
+
+    fn update(&mut self) {
+        if let Some(physics) = &mut self.physics
+            && let Some(learned) = &mut physics.learned
+        {
+            learned.step(&mut *physics.model);
+        }
     }
 
     fn has_terms(&self, measured: &MeasuredBatch<'_>) -> bool {

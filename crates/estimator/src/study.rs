@@ -165,6 +165,15 @@ impl Study {
         Ok(self)
     }
 
+    /// Learns where labels are few: from a percentage of the training and of the validation part, the last
+    /// windows of each.
+    pub fn with_label_share(mut self, percent: f64) -> Self {
+        for part in [&mut self.split.train, &mut self.split.validation] {
+            *part = last_share(part, percent).to_vec();
+        }
+        self
+    }
+
     /// Splits by recording, as [`split_by_recording`] does.
     pub fn by_recording(mut self) -> Result<Self, StudyError> {
         self.split = split_by_recording(self.timeline.windows())
@@ -276,6 +285,13 @@ impl Study {
             }
         }
     }
+}
+
+/// The last windows of a part, a percentage of them; at least one unless it is zero.
+pub fn last_share(windows: &[Step], percent: f64) -> &[Step] {
+    let share = (windows.len() as f64 * percent / 100.0).round() as usize;
+    let kept = if percent > 0.0 { share.max(1) } else { 0 };
+    &windows[windows.len() - kept.min(windows.len())..]
 }
 
 /// The steps that windows, given by their last steps in order, are made of.

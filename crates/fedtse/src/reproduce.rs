@@ -1,7 +1,7 @@
 //! `fedtse reproduce`: the paper's tables and figures, ours beside the paper's numbers.
 //!
 //! 1. [`request`]: what was asked for, as a [`plan`]: rows and columns as a list of jobs ([`table1`],
-//!    [`table2`], [`table4`], [`guests`], without ground truth [`label_free`], and of the course of training [`curve_plans`]).
+//!    [`table2`], [`table4`], [`guests`], without ground truth [`label_free`], by the share of it [`label_share`], and of the course of training [`curve_plans`]).
 //! 2. [`datasets`]: simulated traffic and its features, made once per demand seed and [`scene`]; or
 //!    [`recordings`].
 //! 3. [`runner`]: runs the jobs that have no file yet ([`job`]), gradient boosting by a [`peer`].
@@ -40,6 +40,7 @@ mod guests;
 mod head;
 mod job;
 mod label_free;
+mod label_share;
 mod markdown;
 mod outcome;
 mod peer;

@@ -185,6 +185,11 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
 /// Fits for each rate and target, with what guests bring along.
 pub fn make(arguments: &TrainArguments, brought: &Brought) -> Result<Vec<Row>> {
     let targets = arguments.targets()?;
+    ensure!(
+        arguments.physics.label_share.is_none() || arguments.method.takes_labels_besides(),
+        "--label-share: found {}, expected tse-pi-p, oracle-pi, oracle-pi-v, oracle-pi-k or oracle-pi-hf: the others learn from all labels or none",
+        arguments.method.name()
+    );
     if let Some(out) = &arguments.out {
         ensure!(
             arguments.method.is_kept() && arguments.rate.len() == 1 && targets.len() == 1,

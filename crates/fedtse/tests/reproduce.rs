@@ -282,13 +282,42 @@ fn tables_without_ground_truth_know_scenes_and_draw_figures() {
 }
 
 #[test]
+fn labels_of_a_share_stand_beside_what_needs_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let run = Run { table: "label-share", out: &out, data: &data };
+    let shown = ok_json(&run.arguments(&["--seeds", "1", "--only", "ridge,oracle-pi"]));
+    assert_eq!(shown["columns"], serde_json::json!(["0 %", "10 %", "100 %"]));
+    let rmse = |row: usize, column: usize| {
+        let cell = &shown["rows"][row]["cells"][0][column];
+        cell["density"]["rmse"]["mean"].as_f64()
+    };
+    // Without labels only what needs none is there; with more of them a regression errs less.
+    assert_eq!(rmse(0, 0), None);
+    assert!(rmse(0, 2).unwrap() < rmse(0, 1).unwrap(), "{shown}");
+    let informed = [rmse(1, 0), rmse(1, 1), rmse(1, 2)].map(Option::unwrap);
+    assert!(informed[0] != informed[1] && informed[1] != informed[2], "{informed:?}");
+    let names: Vec<String> = jobs(&out).into_keys().collect();
+    assert_eq!(names.len(), 2 + 3, "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.ends_with(".labels-10")).count(), 2, "{names:?}");
+    let svg = std::fs::read_to_string(out.join("label-share.svg")).unwrap();
+    assert!(svg.contains("steps with ground truth"), "{svg}");
+
+    let train = ["train", "--data", "nowhere", "--method", "fedtse-pi", "--label-share", "5"];
+    assert!(refused(&train).contains("--label-share: found fedtse-pi, expected tse-pi-p"));
+}
+
+#[test]
 fn all_results_end_in_one_page() {
     let folder = tempfile::tempdir().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     let run = Run { table: "all", out: &out, data: &data };
     let made = ok_json(&run.arguments(&["--only", "scale-up,ridge", "--seeds", "1"]));
     // Those that have such rows.
-    assert_eq!(made["results"], serde_json::json!(["table2", "table5", "table4", "fig-pi-rate"]));
+    assert_eq!(
+        made["results"],
+        serde_json::json!(["table2", "table5", "table4", "fig-pi-rate", "label-share"])
+    );
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("Table 2: all estimators by penetration rate"));
     // Again, it runs nothing.

@@ -150,25 +150,48 @@ fn the_models_own_course_has_no_loss() {
     assert!(loss(64) > 1e-2, "{}", loss(64));
 }
 
+fn learning(rate: f32) -> PhysicsInformed {
+    let mut physics = ctm_physics();
+    let network = traffic::corridor().expect("the corridor");
+    let layout = Parameters::typical(&network).expect("usual parameters").layout();
+    physics.learned = Some(LearnedPhysics::new(&*physics.model, layout, rate));
+    objective(Some(physics))
+}
+
+/// As a host does when a guest goes while it waits for products: it asks again without it.
+#[test]
+fn a_batch_that_is_computed_again_moves_parameters_once() {
+    let samples = &samples()[..3];
+    let y = some(3 * 2 * LINKS, 2);
+    let weights = vec![1.0; 3 * entries().len()];
+    let (there, gone) = (WeightsApart::from([("guest", &weights[..])]), WeightsApart::new());
+    let after = |rounds: &[&WeightsApart<'_>]| {
+        let (mut objective, mut dy) = (learning(0.01), vec![0.0; y.len()]);
+        let first = objective.model().unwrap().parameters().to_vec();
+        for weights in rounds {
+            objective.train_apart(samples, &MeasuredBatch::new(), weights, &y, &mut dy).unwrap();
+        }
+        assert_eq!(objective.model().unwrap().parameters(), first);
+        objective.update();
+        assert_ne!(objective.model().unwrap().parameters(), first);
+        objective.model().unwrap().parameters().to_vec()
+    };
+    assert_eq!(after(&[&there, &gone]), after(&[&gone]));
+}
+
 #[test]
 fn parameters_move_only_while_training_and_the_loss_falls() {
-    let learned = |rate| {
-        let mut physics = ctm_physics();
-        let network = traffic::corridor().unwrap();
-        let layout = Parameters::typical(&network).unwrap().layout();
-        physics.learned = Some(LearnedPhysics::new(&*physics.model, layout, rate));
-        objective(Some(physics))
-    };
     let samples = &samples()[..3];
     let y = some(3 * 2 * LINKS, 2);
     let mut dy = vec![0.0; y.len()];
-    let mut objective = learned(0.01);
+    let mut objective = learning(0.01);
     let before = objective.model().unwrap().parameters().to_vec();
     let none = MeasuredBatch::new();
     let first = objective.judge(samples, &none, &y, 0.0).unwrap();
     assert_eq!(objective.model().unwrap().parameters(), before);
     for _ in 0..30 {
         objective.train(samples, &none, &y, &mut dy).unwrap();
+        objective.update();
     }
     let after = objective.model().unwrap().parameters().to_vec();
     assert_ne!(after, before);

@@ -91,6 +91,7 @@ impl<D: Windows> FedHost<D> {
             asked.iter().zip(of_parameters).for_each(|(&at, product)| gradient[at] += product);
         }
         self.model.add_to_gradient(&gradient).map_err(failed)?;
+        self.loss.objective.update();
         let (rate, local) = (self.pace.rate(), self.pace.local);
         let now = if local.variant == LocalVariant::Frozen { local.count } else { 1 };
         (0..now).for_each(|_| self.model.update(rate));

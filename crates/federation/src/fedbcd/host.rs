@@ -120,6 +120,7 @@ impl<D: Windows> HostModel for FedHost<D> {
                 let batch = HostBatch { samples, x, embeddings: &given, measured: &measured };
                 let objective = self.loss.objective.as_mut();
                 let loss = self.model.train(&batch, objective, noise).map_err(failed)?;
+                objective.update();
                 if update == 0 {
                     learned.loss = Some(loss);
                     learned.gradients = self.gradients(&answers.embeddings)?;

@@ -11,7 +11,7 @@ use super::section::{Chart, Grid, Line, Row, Section, Value};
 use crate::reproduce::PAPER_ROUNDS;
 
 /// Results in the order of the page. Of figures that are a table's picture the table is enough.
-const NAMES: [(&str, &str); 10] = [
+const NAMES: [(&str, &str); 11] = [
     ("table1", "Table 1"),
     ("table2", "Table 2"),
     ("table3", "Table 3"),
@@ -21,6 +21,7 @@ const NAMES: [(&str, &str); 10] = [
     ("fig-loss", "By epoch"),
     ("fig-q", "By round"),
     ("fig-pi-estimates", "Without truth"),
+    ("label-share", "Labels"),
     ("guests", "Guests"),
 ];
 /// Lines of a chart of many that are drawn before anyone chooses; all of a chart of few.

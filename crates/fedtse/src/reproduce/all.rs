@@ -11,7 +11,7 @@ use super::request::{ReproduceArguments, What};
 use crate::report;
 
 /// In the order in which they are wanted most; what shares jobs with one before it comes after it.
-const RESULTS: [What; 10] = [
+const RESULTS: [What; 11] = [
     What::Table2,
     What::Table5,
     What::Table3,
@@ -22,6 +22,7 @@ const RESULTS: [What; 10] = [
     What::FigPiRate,
     What::FigPiEstimates,
     What::Table6,
+    What::LabelShare,
 ];
 
 pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {

@@ -87,6 +87,7 @@ fn plan(
         rate,
         samples: None,
         guests: None,
+        labels: None,
         paper: None,
     });
     TablePlan {

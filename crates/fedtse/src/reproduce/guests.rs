@@ -25,6 +25,7 @@ pub fn plan(guests: &[u16]) -> TablePlan {
         rate: RATE,
         samples: None,
         guests: Some(guests),
+        labels: None,
         paper: None,
     });
     let row = |label, method, party_dropout, pick| RowPlan {

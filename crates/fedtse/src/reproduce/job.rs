@@ -138,6 +138,14 @@ impl Estimator {
         matches!(self, Estimator::Own(method) if method.is_federated())
     }
 
+    /// Whether it cannot do without ground truth.
+    pub fn learns_from_truth(self) -> bool {
+        match self {
+            Estimator::Own(method) => method.learns_from_truth(),
+            Estimator::Peer(_) => true,
+        }
+    }
+
     pub fn is_neural(self) -> bool {
         matches!(self, Estimator::Own(method) if method.is_neural())
     }

@@ -83,6 +83,7 @@ fn plan(name: &'static str, title: &'static str, rows: Vec<RowPlan>, rates: &[u3
         rate,
         samples: None,
         guests: None,
+        labels: None,
         paper: RATES.iter().position(|&one| one == rate),
     });
     TablePlan {

@@ -59,6 +59,9 @@ impl Outcome {
             let table = Table::new(plan, range, records, head);
             let (series, panels) = match what {
                 What::FigPiRate => (Vec::new(), figures::by_column(&table, "penetration rate, %")),
+                What::LabelShare => {
+                    (Vec::new(), figures::by_column(&table, "steps with ground truth, %"))
+                }
                 What::FigPiEstimates => {
                     let series = labelled(plan, range, target, records);
                     let panels = figures::over_time(&series);

@@ -29,6 +29,8 @@ pub struct Column {
     pub samples: Option<usize>,
     /// Guests among which the fleet of the federated ones is divided.
     pub guests: Option<u16>,
+    /// Percentage of the steps that have ground truth; not limited if none.
+    pub labels: Option<u32>,
     /// Where the paper has it, if it has.
     pub paper: Option<usize>,
 }
@@ -114,11 +116,16 @@ impl RowPlan {
     ) -> impl Iterator<Item = Job> + 'a {
         let neural = self.estimator.is_neural();
         let guests = if self.estimator.is_federated() { column.guests } else { None };
-        let variant = Variant { guests: guests.or(self.variant.guests), ..self.variant };
-        let training: Vec<Option<u64>> = if neural {
-            range.training_seeds.iter().copied().map(Some).collect()
-        } else {
-            vec![None]
+        let labels = self.labels(column);
+        let variant = Variant {
+            guests: guests.or(self.variant.guests),
+            labels: labels.flatten(),
+            ..self.variant
+        };
+        let training: Vec<Option<u64>> = match labels {
+            None => Vec::new(),
+            Some(_) if neural => range.training_seeds.iter().copied().map(Some).collect(),
+            Some(_) => vec![None],
         };
         range.seeds.iter().flat_map(move |&demand_seed| {
             training.clone().into_iter().map(move |training_seed| Job {
@@ -132,6 +139,18 @@ impl RowPlan {
                 variant,
             })
         })
+    }
+}
+
+impl RowPlan {
+    /// The share of labels that its jobs are told, as usual where that is all or none of them already; nothing for
+    /// who has no job without labels.
+    fn labels(&self, column: &Column) -> Option<Option<u32>> {
+        match (self.estimator.learns_from_truth(), column.labels) {
+            (true, Some(0)) => None,
+            (true, Some(100)) | (false, Some(0)) => Some(None),
+            (_, labels) => Some(labels),
+        }
     }
 }
 
@@ -168,8 +187,11 @@ mod tests {
 
     use super::super::job::Absent;
     use super::super::scene::{Scene, Skew};
-    use super::super::{curve_plans, guests, label_free, request, table1, table2, table4};
+    use super::super::{
+        curve_plans, guests, label_free, label_share, request, table1, table2, table4,
+    };
     use super::*;
+    use crate::train::Method;
 
     fn range() -> Range {
         Range {
@@ -241,6 +263,26 @@ mod tests {
     }
 
     #[test]
+    fn all_labels_and_none_are_the_jobs_of_other_tables() {
+        let range = Range { targets: vec![TargetKind::Raw], ..range() };
+        let jobs = label_share::plan(false).jobs(&range);
+        let of = |method, labels| {
+            let with = jobs.iter().filter(|job| job.estimator == Estimator::Own(method));
+            with.filter(|job| job.variant.labels == labels).count()
+        };
+        // Three demand seeds, two training seeds; of seven shares with labels, that of all is usual.
+        assert_eq!([of(Method::Oracle, None), of(Method::Oracle, Some(5))], [6, 6]);
+        assert_eq!([of(Method::Oracle, Some(0)), of(Method::Oracle, Some(100))], [0, 0]);
+        // Without labels it is that of table 5, with all of them it is not.
+        assert_eq!([of(Method::OraclePi, None), of(Method::OraclePi, Some(100))], [6, 6]);
+        let others = label_free::by_rate(&table2::RATES).jobs(&range);
+        let usual = jobs.iter().filter(|job| job.variant.is_usual());
+        let known = usual.filter(|job| others.contains(job)).count();
+        // Ridge and Oracle with all labels, Oracle-PI with none; Oracle-PI+HF is federated in table 5.
+        assert_eq!(known, 3 + 6 + 6);
+    }
+
+    #[test]
     fn absence_is_picked_from_all_guests() {
         let score = |rmse| Score { density: Errors { rmse, mae: 1.0 }, ..Score::default() };
         let absent = |rmse| Absent { guest: String::new(), score: score(rmse) };
@@ -273,6 +315,7 @@ mod tests {
             label_free::by_rate(&table2::RATES),
             label_free::by_loops(&table2::RATES),
             label_free::figure(&table2::RATES),
+            label_share::plan(false),
         ] {
             let has = |label: &str| plan.rows.iter().any(|row| row.label == label);
             let paper_has = |label: &str| plan.paper.iter().any(|row| row.label == label);

@@ -9,7 +9,7 @@ use estimator::{Architecture, TargetKind};
 use super::datasets::{Needed, Source};
 use super::job::{Estimator, Settings};
 use super::plan::{Range, TablePlan};
-use super::{curve_plans, guests, label_free, table1, table2, table4};
+use super::{curve_plans, guests, label_free, label_share, table1, table2, table4};
 use crate::simulate::World;
 use crate::train::{Arch, Target};
 
@@ -112,6 +112,8 @@ pub enum What {
     FigPiRate,
     /// Estimates without ground truth, on a link with and one without a loop
     FigPiEstimates,
+    /// By the share of steps that have ground truth, alone and beside what needs none
+    LabelShare,
     /// The same fleet in the hands of 1, 2, 4 or 8 guests, and with each of them absent
     Guests,
     /// All of these that need no download, and a page of them: report.html
@@ -154,6 +156,7 @@ impl ReproduceArguments {
             What::Table6 => label_free::by_loops(&rates(&[20], &table2::RATES)?),
             What::FigPiRate => label_free::figure(&rates(&[20, 80], &table2::RATES)?),
             What::FigPiEstimates => label_free::estimates(),
+            What::LabelShare => label_share::plan(self.quick),
             What::FigLoss => curve_plans::losses(&rates(&[20], &curve_plans::LOSS_RATES)?),
             What::FigQ => curve_plans::local_updates(),
             What::Guests => {

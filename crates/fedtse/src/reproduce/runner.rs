@@ -118,9 +118,12 @@ fn study(folder: &Path, job: &Job, task: &Task) -> Result<Study> {
     let fleets = task.fleets(f64::from(job.rate.unwrap_or(20)));
     let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
     let study = Study::open_fleets(folder, &fleets)?;
-    match job.samples {
-        Some(samples) => Ok(study.with_samples(samples)?),
-        None => Ok(study),
+    match (job.samples, job.variant.labels) {
+        (Some(samples), _) => Ok(study.with_samples(samples)?),
+        (None, Some(share)) if job.estimator.learns_from_truth() => {
+            Ok(study.with_label_share(share.into()))
+        }
+        _ => Ok(study),
     }
 }
 

@@ -15,6 +15,7 @@ pub fn plan(rates: &[u32]) -> TablePlan {
         rate,
         samples: None,
         guests: None,
+        labels: None,
         paper: RATES.iter().position(|&one| one == rate),
     });
     let row = |label, method, architecture| RowPlan {

@@ -23,6 +23,7 @@ pub fn plan(sizes: &[usize]) -> TablePlan {
         rate: RATE,
         samples: Some(samples),
         guests: None,
+        labels: None,
         paper: SIZES.iter().position(|&one| one == samples),
     });
     let row = |label, estimator, architecture| {

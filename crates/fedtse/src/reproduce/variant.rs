@@ -29,6 +29,10 @@ pub struct Variant {
     /// How often a guest counts as absent in training. Then it is scored with each guest absent too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub party_dropout: Option<f32>,
+    /// Percentage of the steps that have ground truth, the last ones of each part; all of them as usual for who
+    /// learns from it, none for the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<u32>,
     /// Whether it is scored after each epoch too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub curve: bool,
@@ -49,6 +53,7 @@ impl Variant {
         epochs: None,
         learning_rate: None,
         party_dropout: None,
+        labels: None,
         curve: false,
         series: false,
         scene: Scene::USUAL,
@@ -72,6 +77,7 @@ impl Variant {
         add("epochs", self.epochs.map(|value| value.to_string()));
         add("rate", self.learning_rate.map(|value| value.to_string()));
         add("dropout", self.party_dropout.map(|value| value.to_string()));
+        add("labels", self.labels.map(|value| value.to_string()));
         if self.curve {
             text += ".curve";
         }
@@ -108,6 +114,9 @@ impl Variant {
         };
         task.epochs = task.epochs.or(self.epochs);
         task.learning_rate = self.learning_rate;
+        // Who learns from labels has no others: its study is cut to those steps.
+        let besides = self.labels.filter(|_| !task.method.learns_from_truth());
+        task.physics.label_share = besides.map(f64::from);
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use estimator::{
     FleetData, LabelFreeStudy, MeasurementTable, Measures, NeuralPlan, QueueKnowledge, QueueStates,
-    SomeLabels, Study, calibrated_ctm,
+    SomeLabels, Study, calibrated_ctm, last_share,
 };
 use indicatif::ProgressBar;
 use traffic::Step;
@@ -25,7 +25,7 @@ pub struct PhysicsOptions {
     /// Leave the traffic model out
     #[arg(long)]
     pub no_physics: bool,
-    /// Percentage of the training part's steps, the last ones, that have ground truth besides
+    /// Percentage of the training and of the validation part's steps, the last of each, that have ground truth besides
     #[arg(long, value_parser = percentage)]
     pub label_share: Option<f64>,
 }
@@ -83,9 +83,9 @@ pub fn train(
         Some(calibrated_ctm(study.timeline(), fleets, &study.train_span(), rate)?)
     };
     let labels = options.label_share.map(|share| {
-        let steps = &study.split().train;
-        let count = (steps.len() as f64 * share / 100.0).round() as usize;
-        let states = steps[steps.len() - count.min(steps.len())..].iter().map(|&step| {
+        let parts = [&study.split().train, &study.split().validation];
+        let steps = parts.into_iter().flat_map(|part| last_share(part, share));
+        let states = steps.map(|&step| {
             let links = study.network().link_ids();
             (step, links.map(|link| study.target(target, step, link)).collect())
         });

@@ -168,6 +168,11 @@ impl Method {
         )
     }
 
+    /// Whether some labels can be added to what it learns from.
+    pub fn takes_labels_besides(self) -> bool {
+        matches!(self.kind(), Kind::LabelFree(..))
+    }
+
     /// What it needs of a dataset beyond the usual features.
     pub fn need(self, data: &Path) -> Option<String> {
         self.folds().map(|folds| {
