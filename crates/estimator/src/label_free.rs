@@ -48,6 +48,8 @@ pub struct Measures {
     pub speeds: bool,
     /// A fold of the fleet that the model does not see.
     pub held_out: bool,
+    /// The usual flow of each link, for who has nothing else to tell how much traffic there is.
+    pub usual: bool,
 }
 
 /// Loops and fleets, ready to be learned from, with what they measure.
@@ -120,6 +122,10 @@ impl LabelFreeStudy {
                 of_view.into_iter().next()
             };
             tables.extend(speeds.map(|speeds| speeds.trusted(trust)));
+        }
+        if measures.usual {
+            let rate = penetration(loops, fleets, &span)?;
+            tables.push(MeasurementTable::usual_flows(loops.timeline(), fleets, rate, &span));
         }
         let mut measured = BTreeMap::new();
         if measures.loops {

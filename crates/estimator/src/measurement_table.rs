@@ -5,6 +5,7 @@
 //! | loop | flow | half the mean square of what neighbouring steps differ by |
 //! | fleet | speed | σ_v²·(1 − p)/n, n = vehicles of the fleet on the link, on the mean of the step |
 //! | queue profile | density | as the profile tells it |
+//! | usual flow | flow | a constant, see [`usual_flows`](MeasurementTable::usual_flows) |
 //! | held-out fold | density and flow | from how the folds differ |
 //!
 //! `docs/physics.md` says why.
@@ -26,6 +27,9 @@ use crate::timeline::Timeline;
 const SPEED_DEVIATION: f64 = 2.3;
 /// No fleet's speed is taken to be surer than if a twentieth of the vehicles were not in it.
 const LEAST_UNSEEN: f64 = 0.05;
+/// Standard deviation of a step's flow from the link's usual one, as far as that is to count, veh/min/lane. It is
+/// more in truth: but a mean is known far better than a step.
+const USUAL_FLOW_DEVIATION: f64 = 1.3;
 /// No street is faster, m/s.
 const FASTEST: f64 = 40.0;
 
@@ -86,6 +90,32 @@ impl MeasurementTable {
         Self::filled(timeline, each_link(timeline, &[Quantity::Speed]), |step, _, entry| {
             let weight = each * fleet.totals(step, entry.link).time.get();
             fleet.speed(step, entry.link).map(|speed| (speed.get(), weight))
+        })
+    }
+
+    /// The usual flow of each link in every step: what fleets of this share of all vehicles passed in some steps, those of
+    /// the training part, over their share. One number of each link leaves the guests.
+    ///
+    /// Speeds are ratios: twice the density and twice the flow have the same. Two loops tell how much traffic there is on
+    /// two links, and on the others a loss of speeds and a traffic model is least where there is nearly none.
+    pub fn usual_flows(
+        timeline: &Arc<Timeline>,
+        fleets: &[FleetData],
+        rate: f64,
+        steps: &RangeInclusive<Step>,
+    ) -> Self {
+        let held: Vec<Step> = timeline.steps().filter(|step| steps.contains(step)).collect();
+        let usual = |link: LinkId| {
+            let of_fleet = |fleet: &FleetData| -> f64 {
+                let flows = held.iter().map(|&step| fleet.scaled_up(step, link).flow.get());
+                fleet.rate() * flows.sum::<f64>()
+            };
+            fleets.iter().map(of_fleet).sum::<f64>() / (rate * held.len().max(1) as f64)
+        };
+        let usual: Vec<f64> = timeline.network().link_ids().map(usual).collect();
+        let weight = 1.0 / USUAL_FLOW_DEVIATION.powi(2);
+        Self::filled(timeline, each_link(timeline, &[Quantity::Flow]), |_, _, entry| {
+            Some((usual[entry.link.index()], weight))
         })
     }
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use estimator::{
     Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData, Measured,
     MeasurementTable, Measures, NeuralPlan, Party, Sample, Study, TargetKind, calibrated_ctm,
-    score, train_span,
+    penetration, score, train_span,
 };
 use sensing::split;
 
@@ -36,7 +36,7 @@ fn learn(data: &Path, epochs: usize, threads: usize) -> Fallible<(Vec<f64>, Esti
     let split = split(loops.timeline().windows());
     let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
     (plan.recipe.epochs, plan.sizes.units) = (epochs, 16);
-    let measures = Measures { loops: true, speeds: true, held_out: false };
+    let measures = Measures { loops: true, speeds: true, held_out: false, usual: false };
     let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, measures, None, 4)?;
     let physics = calibrated_ctm(loops.timeline(), &fleets, &train_span(&split.train), None)?;
     let mut run = data.run(Some(physics), None)?;
@@ -83,7 +83,7 @@ fn batches_are_of_whole_segments_and_the_schedule_knows() -> Fallible<()> {
     let loops = LoopData::open(data())?;
     let fleets = [FleetData::open(data(), FLEET)?];
     let split = split(loops.timeline().windows());
-    let measures = Measures { loops: true, speeds: true, held_out: false };
+    let measures = Measures { loops: true, speeds: true, held_out: false, usual: false };
     let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
     plan.sizes.units = 4;
     assert_eq!(plan.recipe.batch, 128);
@@ -154,5 +154,31 @@ fn weighted_speeds_are_distance_over_time() -> Fallible<()> {
         // f32 values and weights.
         assert!((weighted / weight - distance / time).abs() < 1e-5 * (1.0 + distance / time));
     }
+    Ok(())
+}
+
+/// What fleets passed over their share is, on the links of loops together, what loops counted.
+#[test]
+fn usual_flows_are_as_much_as_loops_count() -> Fallible<()> {
+    let study = Study::open(data(), FLEET)?;
+    let (loops, span) = (study.loops(), study.train_span());
+    let rate = penetration(loops, study.fleets(), &span)?;
+    let table = MeasurementTable::usual_flows(study.timeline(), study.fleets(), rate, &span);
+    let (mut values, mut weights) = ([0.0; LINKS], [0.0; LINKS]);
+    let steps: Vec<_> = study.steps().filter(|step| span.contains(step)).collect();
+    table.write(Sample::whole(steps[0]), &mut values, &mut weights);
+    let (mut usual, mut counted) = (0.0, 0.0);
+    for (at, detector) in study.network().loops().iter().enumerate() {
+        let per_step = f64::from(values[detector.link.index()]) * study.step().get() / 60.0;
+        let lanes = f64::from(study.network().link(detector.link).lanes);
+        usual += per_step * lanes * steps.len() as f64;
+        counted += steps.iter().filter_map(|&step| loops.counts(step)[at]).sum::<f64>();
+    }
+    // f32 values.
+    assert!((usual / counted - 1.0).abs() < 1e-5, "{usual} {counted}");
+    // The same in all steps.
+    let before = values;
+    table.write(Sample::whole(steps[steps.len() / 2]), &mut values, &mut weights);
+    assert_eq!(values, before);
     Ok(())
 }

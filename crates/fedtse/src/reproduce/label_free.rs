@@ -167,6 +167,7 @@ const NOTES: &[&str] = &[
     "What each method may use is in docs/physics.md, the held-out fleet in docs/held-out-fleet.md. QEST, QEST-f and UKF are our versions: their sources were not seen.",
     "The paper's simulation is not published: its rows stand here for scale, and its scenario differs from ours (docs/decisions/0002).",
     "The guests' measurements cross to the host in the clear.",
+    "TSE-PI-p is told each link's usual flow besides (docs/physics.md): speeds alone do not say how much traffic there is.",
     "The last rows have fleets that are no fair sample: a vehicle's chance of belonging to one is multiplied by 0.5 to 1.5 by where it enters, in which hour, or of what kind it is.",
 ];
 

@@ -36,11 +36,14 @@ pub struct Measured {
     pub speeds: bool,
     pub queues: bool,
     pub held_out: bool,
+    /// The usual flow of each link, one number for the whole training part.
+    pub usual: bool,
 }
 
 impl Measured {
-    const NOTHING: Self = Self { speeds: false, queues: false, held_out: false };
+    const NOTHING: Self = Self { speeds: false, queues: false, held_out: false, usual: false };
     pub const SPEEDS: Self = Self { speeds: true, ..Self::NOTHING };
+    pub const SPEEDS_AND_USUAL: Self = Self { usual: true, ..Self::SPEEDS };
     pub const QUEUES: Self = Self { queues: true, ..Self::NOTHING };
     pub const SPEEDS_AND_QUEUES: Self = Self { queues: true, ..Self::SPEEDS };
     pub const HELD_OUT: Self = Self { held_out: true, ..Self::QUEUES };
@@ -74,7 +77,7 @@ pub fn train(
     };
     let segment = usize::from(options.segment.unwrap_or(SEGMENT));
     let target = plan.target;
-    let measures = Measures { loops: true, speeds, held_out };
+    let measures = Measures { loops: true, speeds, held_out, usual: measured.usual };
     let data = LabelFreeStudy::new(loops, fleets, study.split(), plan, measures, queues, segment)?;
     let physics = if options.no_physics {
         None

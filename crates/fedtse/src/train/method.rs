@@ -72,7 +72,7 @@ pub enum Method {
     HfLocal,
     /// As oracle-cell, but without ground truth, like hf
     HfCell,
-    /// As tse-p, but without ground truth: loop flow, the fleet's speeds and a traffic model
+    /// As tse-p, but without ground truth: loop flow, the fleet's speeds, usual flows and a traffic model
     TsePiP,
     /// As oracle, but without ground truth: loop flow, the fleet's speeds, densities by queue profiles
     /// and a traffic model
@@ -128,7 +128,7 @@ impl Method {
             Method::Hf => Kind::HeldOut(Party::Both, Penetration::Constant),
             Method::HfLocal => Kind::HeldOut(Party::Both, Penetration::Local),
             Method::HfCell => Kind::HeldOut(Party::BothAndCells, Penetration::Constant),
-            Method::TsePiP => Kind::LabelFree(Party::HostAndSpeeds, Measured::SPEEDS),
+            Method::TsePiP => Kind::LabelFree(Party::HostAndSpeeds, Measured::SPEEDS_AND_USUAL),
             Method::OraclePi => Kind::LabelFree(Party::Both, Measured::SPEEDS_AND_QUEUES),
             Method::OraclePiV => Kind::LabelFree(Party::Both, Measured::SPEEDS),
             Method::OraclePiK => Kind::LabelFree(Party::Both, Measured::QUEUES),
