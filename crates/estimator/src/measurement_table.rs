@@ -29,7 +29,7 @@ const SPEED_DEVIATION: f64 = 2.3;
 const LEAST_UNSEEN: f64 = 0.05;
 /// Standard deviation of a step's flow from the link's usual one, as far as that is to count, veh/min/lane. It is
 /// more in truth: but a mean is known far better than a step.
-const USUAL_FLOW_DEVIATION: f64 = 1.3;
+const USUAL_FLOW_DEVIATION: f64 = 1.0;
 /// No street is faster, m/s.
 const FASTEST: f64 = 40.0;
 
