@@ -51,6 +51,9 @@ type Write<'a> = dyn Fn(&mut [f64; DEGREE]) + 'a;
 /// Polynomials of products that are worked on at once: 25 MB for each thread, however wide blocks are.
 const MOST_POLYS: usize = 64;
 
+/// Polynomials that are granted at once, before what hides them is drawn for others.
+const GRANTED_AT_ONCE: usize = 16;
+
 /// Blocks that are kept with both halves, 400 kB each.
 const MOST_EXPANDED: usize = 128;
 
@@ -137,16 +140,18 @@ impl RlweHost {
 
     /// Keeps these blocks with both halves, and no others.
     fn expand(&mut self, blocks: &[BlockId]) -> Result<(), SealedError> {
-        let kept = |block: &BlockId| blocks.contains(block);
-        self.expanded.retain(|block, _| kept(block));
-        if blocks.len() > MOST_EXPANDED {
-            return Ok(());
-        }
-        let new = blocks.iter().filter(|block| !self.expanded.contains_key(block));
-        let new = new.map(|&block| Ok((block, self.block(block)?)));
+        let asked = if blocks.len() > MOST_EXPANDED { &[] } else { blocks };
+        let all = std::mem::take(&mut self.expanded).into_iter();
+        let (kept, others): (FxHashMap<_, _>, FxHashMap<_, _>) =
+            all.partition(|(block, _)| asked.contains(block));
+        self.expanded = kept;
+        // What is no longer needed is written over: memory that is new to a process costs time.
+        let mut room: Vec<Expanded> = others.into_values().collect();
+        let new = asked.iter().filter(|block| !self.expanded.contains_key(block));
+        let new = new.map(|&block| Ok((block, self.block(block)?, room.pop())));
         let new = new.collect::<Result<Vec<_>, SealedError>>()?;
-        let filled = new.into_par_iter().map(|(block, half)| {
-            let mut expanded = Expanded::new();
+        let filled = new.into_par_iter().map(|(block, half, room)| {
+            let mut expanded = room.unwrap_or_else(Expanded::new);
             expanded.fill(half);
             (block, expanded)
         });
@@ -283,43 +288,72 @@ impl Host for RlweHost {
         let scale = self.public_scale(products)?;
         let (unit, offsets) = self.whole_offsets(products, scale);
         let (per_poly, rows) = (rows_per_poly(width), products.rows);
+        self.expand(products.blocks)?;
         let mut polys = Vec::new();
-        for offsets in offsets.chunks(MOST_POLYS * per_poly) {
-            // The products of this part, and the blocks that they belong to.
-            let from = polys.len() * per_poly;
-            let (first_block, last_block) = (from / rows, (from + offsets.len() - 1) / rows);
-            let blocks = &products.blocks[first_block..=last_block];
-            let count = offsets.len().div_ceil(per_poly);
-            let sums = self.over_blocks(blocks, count, |number, weigh| {
-                let number = first_block + number;
-                let coefficients = &products.coefficients[number * rows * width..][..rows * width];
-                // Where the block's first product would be, counted from the part's.
-                let first = (number * rows) as isize - from as isize;
-                let place = |i: usize| usize::try_from(first + i as isize).ok();
-                let polys =
-                    place(0).unwrap_or(0) / per_poly..=place(rows - 1).unwrap_or(0) / per_poly;
-                for poly in polys.filter(|poly| *poly < count) {
-                    weigh(poly, &|weights| {
-                        weights.fill(0.0);
-                        for (i, row) in coefficients.chunks_exact(width).enumerate() {
-                            let slot = place(i).and_then(|at| at.checked_sub(poly * per_poly));
-                            let Some(slot) = slot.filter(|slot| *slot < per_poly) else { continue };
-                            let place = &mut weights[slot * width..][..width];
-                            for (weight, entry) in place.iter_mut().rev().zip(row) {
-                                *weight = (entry * unit + ROUND) - ROUND;
-                            }
+        for offsets in offsets.chunks(GRANTED_AT_ONCE * per_poly) {
+            let parts: Vec<&[u64]> = offsets.chunks(per_poly).collect();
+            let drawn: Vec<Hiding> =
+                parts.iter().map(|part| Hiding::draw(&mut self.random, part.len())).collect();
+            let (done, host) = (polys.len(), &*self);
+            let hidden = drawn.into_par_iter().zip(parts).enumerate();
+            let hidden = hidden.map_init(Work::new, |work, (number, (hiding, part))| {
+                // The products of this polynomial, and the blocks that they belong to: one or two, mostly.
+                let from = (done + number) * per_poly;
+                let blocks = from / rows..=(from + part.len() - 1) / rows;
+                let mut sums = Sums::zero();
+                for number in blocks {
+                    let coefficients = &products.coefficients[number * rows * width..];
+                    work.weights.0.fill(0.0);
+                    for (i, row) in coefficients.chunks_exact(width).take(rows).enumerate() {
+                        let slot = (number * rows + i).checked_sub(from);
+                        let Some(slot) = slot.filter(|slot| *slot < part.len()) else { continue };
+                        let place = &mut work.weights.0[slot * width..][..width];
+                        for (weight, entry) in place.iter_mut().rev().zip(row) {
+                            *weight = (entry * unit + ROUND) - ROUND;
                         }
-                    });
+                    }
+                    host.add(&mut sums, products.blocks[number], work)?;
                 }
-            })?;
-            polys.extend(self.hide(sums, offsets, per_poly));
+                Ok(hiding.finish(sums, &host.public, width, part))
+            });
+            polys.extend(hidden.collect::<Result<Vec<_>, SealedError>>()?);
         }
         let products = SealedProducts { exchange: self.random.bits(), rows: all, polys };
         Ok(Grant { products, scale }.encode())
     }
 }
 
+/// Room to multiply in, for one thread.
+struct Work {
+    weights: Poly,
+    scratch: Poly,
+    /// Made when a block is not kept with both halves.
+    ciphertext: Option<Expanded>,
+}
+
+impl Work {
+    fn new() -> Self {
+        Self { weights: Poly::zero(), scratch: Poly::zero(), ciphertext: None }
+    }
+}
+
 impl RlweHost {
+    /// Adds the product of a block with the weights at hand.
+    fn add(&self, sums: &mut Sums, block: BlockId, work: &mut Work) -> Result<(), SealedError> {
+        let Work { weights, scratch, ciphertext } = work;
+        let half = self.block(block)?;
+        let ciphertext = match self.expanded.get(&block) {
+            Some(expanded) => expanded,
+            None => {
+                let ciphertext = ciphertext.get_or_insert_with(Expanded::new);
+                ciphertext.fill(half);
+                ciphertext
+            }
+        };
+        sums.add(weights, scratch, ciphertext);
+        Ok(())
+    }
+
     /// The largest power of two by which no product overflows. The guest must know it, so it says no more
     /// of the coefficients than the order of their largest row.
     fn public_scale(&self, products: &BlockProducts<'_>) -> Result<i32, SealedError> {
