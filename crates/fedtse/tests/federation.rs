@@ -65,6 +65,24 @@ fn a_host_without_ground_truth_learns_from_what_guests_hold_out() {
     }
 }
 
+/// Unless it is said otherwise, measurements cross sealed and with noise that each guest keeps with its data: over the
+/// network as in one process, since encryption changes no product.
+#[test]
+fn measurements_are_sealed_and_have_noise_unless_it_is_said_otherwise() {
+    let world = World::new(&Choice { epochs: 1, ..Choice::default() });
+    world.seal();
+    let rehearsed = world.rehearse();
+    world.gate.open();
+    assert_eq!(finish(world.start_all()), rehearsed.weights);
+    for (guest, fleet) in [("fleet-a", "guest-1"), ("fleet-b", "guest-2")] {
+        let ledger = std::fs::read_to_string(world.path(guest).join("run/ledger.jsonl")).unwrap();
+        let count = |kind: &str| ledger.lines().filter(|line| line.contains(kind)).count();
+        assert!(count("\"upload\"") > 3 && count("\"products\"") > 3, "{guest}");
+        assert_eq!(count("\"measurements\""), 0, "{guest}");
+        assert!(world.path(guest).join(format!("data/noise/{fleet}.noise")).exists(), "{guest}");
+    }
+}
+
 #[test]
 fn strangers_and_noise_do_not_disturb_a_run() {
     let world = World::new(&Choice::default());

@@ -3,6 +3,7 @@
 
 mod gate;
 mod held_out;
+mod sealed;
 
 use std::collections::BTreeMap;
 use std::fs;
