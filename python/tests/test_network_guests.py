@@ -209,7 +209,8 @@ def test_guests_of_their_own_make_estimates_live(world, corridor):
     latest = json.loads(asked(ports["map"], "/v1/estimates"))
     assert latest["participants"] == {"fleet-a": "in", "fleet-b": "in"} and latest["complete"]
     at = list(expected.steps).index(latest["step"])
-    assert [link["density"] for link in latest["links"]] == expected.density[at].tolist()
+    # NumPy may add in another order for one sample than for many.
+    assert np.allclose([link["density"] for link in latest["links"]], expected.density[at], rtol=1e-4, atol=1e-3)
     enough.set()
     guest.join()
     assert ended
@@ -257,7 +258,8 @@ def test_a_host_brings_one_is_broken_off_and_goes_on(world, corridor):
     assert isinstance(failed.value.__cause__, ZeroDivisionError)
     for guest in parties:
         _, logs = guest.communicate(timeout=PATIENT)
-        assert guest.returncode == 1 and "the host has stopped" in logs, logs
+        # Its last word may be lost like any other; then the guest gives up by itself.
+        assert guest.returncode == 1 and ("the host has stopped" in logs or "no word from the host" in logs), logs
     own, parties = Loops(), guests(world)
     ended = fedtse.Host(config, sub_model=own).run(progress=False)
     told = [json.loads(guest.communicate(timeout=PATIENT)[0]) for guest in parties]
