@@ -56,7 +56,7 @@ def test_refused_options_name_what_was_found(corridor):
     assert not os.path.exists("never-made")
 
 
-def test_other_threads_run_meanwhile(corridor, tmp_path):
+def test_other_threads_run_meanwhile(corridor, tmp_path, interrupts):
     # Only another thread ends this training, so that it has to run while the training does: with Python's lock
     # held the training would finish all its epochs instead.
     def count_then_interrupt():
@@ -73,7 +73,7 @@ def test_other_threads_run_meanwhile(corridor, tmp_path):
     thread.join()
 
 
-def test_interrupted_training_stops_and_goes_on_later(corridor, tmp_path):
+def test_interrupted_training_stops_and_goes_on_later(corridor, tmp_path, interrupts):
     rows = {}
     for name in ("whole", "broken"):
         out = tmp_path / name

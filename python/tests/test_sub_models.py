@@ -154,11 +154,9 @@ def test_a_host_that_brought_one_estimates_with_the_errors_that_it_was_scored_wi
     made = fedtse.estimate(corridor, party=folders, sub_models=own, progress=False)
     truth = pyarrow.parquet.read_table(corridor / "features" / "targets.parquet").to_pydict()
     truth = dict(zip(zip(truth["step"], truth["link"]), truth["density"]))
-    links, targets = made.links, fedtse.Network.corridor().targets
+    targets = [made.links.index(link) for link in fedtse.Network.corridor().targets]
     test = range(len(made.steps) * 8 // 10, len(made.steps))
-    errors = [
-        made.density[at, links.index(link)] - truth[int(made.steps[at]), link] for at in test for link in targets
-    ]
+    errors = [made.density[at, link] - truth[int(made.steps[at]), link] for at in test for link in targets]
     # The same numbers, summed in another order.
     assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(row["score"]["density"]["rmse"], rel=1e-6)
 
