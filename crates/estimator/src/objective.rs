@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use neural::{Loss, Plan, Squared};
+use neural::{Checkpoint, CheckpointError, Loss, Plan, Squared};
 
 use crate::apart::{Apart, WeightsApart};
 use crate::measurements::MeasuredBatch;
@@ -39,6 +39,14 @@ pub trait Objective {
     /// [`train`](Self::train) or [`train_apart`](Self::train_apart). Due with the model's own update: a batch that is
     /// computed again before it, since a guest came or went, still counts once.
     fn update(&mut self) {}
+
+    /// Writes what the loss itself has learned beside the weights of the model that it trains.
+    fn save(&self, _to: &mut Checkpoint) {}
+
+    /// Goes on from what [`save`](Self::save) has written.
+    fn restore(&mut self, _from: &Checkpoint) -> Result<(), CheckpointError> {
+        Ok(())
+    }
 
     /// Whether there is anything to learn from with these measurements.
     fn has_terms(&self, _measured: &MeasuredBatch<'_>) -> bool {

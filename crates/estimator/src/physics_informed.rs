@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use neural::{Checkpoint, CheckpointError};
 use physics::{
     GreenPlan, Inputs, ModelError, PhysicsLoss, ResidualWeights, Segment, SegmentGradient,
     TrafficModel,
@@ -331,6 +332,21 @@ impl Objective for PhysicsInformed {
         {
             learned.step(&mut *physics.model);
         }
+    }
+
+    fn save(&self, to: &mut Checkpoint) {
+        if let Some(learned) = self.physics.as_ref().and_then(|physics| physics.learned.as_ref()) {
+            learned.save(to);
+        }
+    }
+
+    fn restore(&mut self, from: &Checkpoint) -> Result<(), CheckpointError> {
+        if let Some(physics) = &mut self.physics
+            && let Some(learned) = &mut physics.learned
+        {
+            learned.restore(from, &mut *physics.model)?;
+        }
+        Ok(())
     }
 
     fn has_terms(&self, measured: &MeasuredBatch<'_>) -> bool {

@@ -151,6 +151,11 @@ impl Checkpoint {
         self.tensors.insert(name.to_owned(), (shape.to_vec(), values.to_vec()));
     }
 
+    /// The error of whoever finds that its content cannot be.
+    pub fn broken(&self, reason: &dyn std::fmt::Display) -> CheckpointError {
+        CheckpointError::Broken { path: self.path.clone(), reason: reason.to_string() }
+    }
+
     /// A tensor of this shape.
     pub fn tensor(&self, name: &str, shape: &[usize]) -> Result<&[f32], CheckpointError> {
         let Some((found, values)) = self.tensors.get(name) else {

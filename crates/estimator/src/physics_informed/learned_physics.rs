@@ -4,11 +4,14 @@
 //! held within ±ln 1.5, so that they stay positive and usual; x moves by Adam. Shares of turns stay as
 //! counted. A step that would make the model unstable is not taken.
 
-use neural::{Adam, Decay, Optimiser};
+use neural::{Adam, Checkpoint, CheckpointError, Decay, Optimiser};
 use physics::{ParameterLayout, TrafficModel};
 
 /// ln 1.5: half as much again, or a third less.
 const FURTHEST: f32 = 0.405;
+/// Names within a checkpoint.
+const MOVED: &str = "physics.moved";
+const ADAM: &str = "physics.adam";
 
 /// The state of learning a traffic model's diagrams: first values times `exp(x)`, x by Adam.
 pub struct LearnedPhysics {
@@ -49,12 +52,33 @@ impl LearnedPhysics {
         let before = self.x.clone();
         self.adam.update(self.rate, &mut self.x, &self.gradient);
         self.x.iter_mut().for_each(|x| *x = x.clamp(-FURTHEST, FURTHEST));
+        if model.set_parameters(self.values()).is_err() {
+            self.x = before;
+        }
+    }
+
+    pub(super) fn save(&self, to: &mut Checkpoint) {
+        to.put(MOVED, &[self.diagrams], &self.x);
+        to.put_optimiser(ADAM, &self.adam);
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        from: &Checkpoint,
+        model: &mut dyn TrafficModel,
+    ) -> Result<(), CheckpointError> {
+        let x = from.tensor(MOVED, &[self.diagrams])?.to_vec();
+        from.restore_optimiser(ADAM, &mut self.adam)?;
+        self.x = x;
+        model.set_parameters(self.values()).map_err(|error| from.broken(&error))
+    }
+
+    /// The parameters as they have moved.
+    fn values(&self) -> Vec<f64> {
         let mut values = self.first.clone();
         for (value, x) in values[..self.diagrams].iter_mut().zip(&self.x) {
             *value *= f64::from(x.exp());
         }
-        if model.set_parameters(values).is_err() {
-            self.x = before;
-        }
+        values
     }
 }

@@ -180,6 +180,32 @@ fn a_batch_that_is_computed_again_moves_parameters_once() {
 }
 
 #[test]
+fn what_was_learned_of_the_traffic_model_is_kept() {
+    let (samples, y) = (&samples()[..3], some(3 * 2 * LINKS, 2));
+    let learn = |objective: &mut PhysicsInformed| {
+        let mut dy = vec![0.0; y.len()];
+        for _ in 0..5 {
+            objective.train(samples, &MeasuredBatch::new(), &y, &mut dy).unwrap();
+            objective.update();
+        }
+        objective.model().unwrap().parameters().to_vec()
+    };
+    let (mut whole, mut again) = (learning(0.01), learning(0.01));
+    let first = learn(&mut whole);
+    let mut checkpoint = Checkpoint::new("test");
+    whole.save(&mut checkpoint);
+    again.restore(&checkpoint).unwrap();
+    assert_eq!(again.model().unwrap().parameters(), first);
+    assert_eq!(learn(&mut again), learn(&mut whole));
+
+    // Of another model, or none.
+    assert!(learning(0.01).restore(&Checkpoint::new("test")).is_err());
+    checkpoint.put("physics.moved", &[4 * LINKS], &[f32::NAN; 4 * LINKS]);
+    let error = learning(0.01).restore(&checkpoint).unwrap_err();
+    assert!(matches!(error, CheckpointError::Broken { .. }), "{error}");
+}
+
+#[test]
 fn parameters_move_only_while_training_and_the_loss_falls() {
     let samples = &samples()[..3];
     let y = some(3 * 2 * LINKS, 2);

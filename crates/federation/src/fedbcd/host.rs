@@ -190,6 +190,7 @@ impl<D: Windows> HostModel for FedHost<D> {
         checkpoint.put(ESTIMATED, &[steps.len(), self.model.output_len()], &numbers);
         checkpoint.set(ESTIMATED, steps);
         checkpoint.set(VIEWS, views);
+        self.loss.objective.save(&mut checkpoint);
         checkpoint.to_bytes(Path::new(STATE)).map_err(failed)
     }
 
@@ -206,6 +207,7 @@ impl<D: Windows> HostModel for FedHost<D> {
         let samples = steps.zip(views).map(|(last, view)| Sample { last, view });
         let estimates = samples.zip(numbers.chunks_exact(outputs).map(<[f32]>::to_vec)).collect();
         self.model.load(&saved).map_err(failed)?;
+        self.loss.objective.restore(&saved).map_err(failed)?;
         (self.pace.exchanges, self.estimates) = (exchanges, estimates);
         (self.waiting, self.done) = (None, 0);
         Ok(())
