@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -107,10 +108,7 @@ pub fn live_host<'py>(
     sub_model: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let raised = Raised::default();
-    let own = sub_model.map(|object| own(object, &raised)).transpose()?;
-    let ended = watched(py, progress, || Ok(fedtse::lead_live(&config, own.as_ref())?.to_string()));
-    python(py, &because(py, ended, &raised)?)
+    as_party(py, sub_model, progress, |own| fedtse::lead_live(&config, own))
 }
 
 /// Embeds each step live as a trained guest.
@@ -121,10 +119,7 @@ pub fn live_guest<'py>(
     sub_model: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let raised = Raised::default();
-    let own = sub_model.map(|object| own(object, &raised)).transpose()?;
-    let ended = watched(py, progress, || Ok(fedtse::join_live(&config, own.as_ref())?.to_string()));
-    python(py, &because(py, ended, &raised)?)
+    as_party(py, sub_model, progress, |own| fedtse::join_live(&config, own))
 }
 
 /// Leads a federation over the network, as its host.
@@ -135,10 +130,7 @@ pub fn host<'py>(
     sub_model: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let raised = Raised::default();
-    let own = sub_model.map(|object| own(object, &raised)).transpose()?;
-    let ended = watched(py, progress, || Ok(fedtse::lead(&config, own.as_ref())?.to_string()));
-    python(py, &because(py, ended, &raised)?)
+    as_party(py, sub_model, progress, |own| fedtse::lead(&config, own))
 }
 
 /// Takes part in a federation over the network.
@@ -149,8 +141,18 @@ pub fn guest<'py>(
     sub_model: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    as_party(py, sub_model, progress, |own| fedtse::join(&config, own))
+}
+
+/// Does what a party does with its sub-model, if it brought one, and tells how it went.
+fn as_party<'py, T: Display>(
+    py: Python<'py>,
+    sub_model: Option<&Bound<'py, PyAny>>,
+    progress: Option<&Bound<'py, PyAny>>,
+    work: impl FnOnce(Option<&Own>) -> anyhow::Result<T> + Send,
+) -> PyResult<Bound<'py, PyAny>> {
     let raised = Raised::default();
     let own = sub_model.map(|object| own(object, &raised)).transpose()?;
-    let ended = watched(py, progress, || Ok(fedtse::join(&config, own.as_ref())?.to_string()));
+    let ended = watched(py, progress, || Ok(work(own.as_ref())?.to_string()));
     python(py, &because(py, ended, &raised)?)
 }

@@ -46,6 +46,11 @@ impl SealedSeat {
         batch.samples().chunks(self.length).map(|block| block_of(block[0])).collect()
     }
 
+    /// Whether all of a batch is here.
+    pub fn holds(&self, batch: &Batch) -> bool {
+        self.blocks(batch).iter().all(|block| self.weights.contains_key(block))
+    }
+
     /// The weights of a batch, `[sample, entry]`, if all of it is here.
     pub fn weights_of(&self, batch: &Batch) -> Option<Vec<f32>> {
         let mut all = Vec::new();

@@ -91,7 +91,7 @@ impl<M: HostModel> Running<M> {
         let mut grants = BTreeMap::new();
         for (party, rows) in first.into_iter().flat_map(|first| first.rows) {
             let Some(seat) = self.sealed.get_mut(&party) else { continue };
-            if seat.weights_of(batch).is_none() {
+            if !seat.holds(batch) {
                 continue;
             }
             let grant = seat.grant(batch, &rows)?;

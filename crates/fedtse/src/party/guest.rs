@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tracing::info;
 
-use super::any_guest::{GuestOf, Own};
+use super::any_guest::Own;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
@@ -64,8 +64,7 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
 /// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
 pub fn join(config: &Path, own: Option<&Own>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
-    // In a process that has logs already they stay as they are.
-    let _ = logs::start(&config.observe);
+    logs::start_if_none(&config.observe);
     Ok(take_part(&config, &folder, own)?.json())
 }
 
@@ -162,9 +161,4 @@ fn take_part(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended>
         model.settle()?;
     }
     Ok(Ended { end, round, traffic, weights })
-}
-
-/// Tells the weights that were kept.
-pub fn weights(model: &GuestOf) -> String {
-    model.digest()
 }

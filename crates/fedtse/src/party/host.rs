@@ -67,8 +67,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 /// Leads a run for a front end, with a sub-model of the host's own if there is one, and tells how it went.
 pub fn lead(config: &Path, own: Option<&Own>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
-    // In a process that has logs already they stay as they are.
-    let _ = logs::start(&config.observe);
+    logs::start_if_none(&config.observe);
     Ok(lead_run(&config, &folder, own)?.json())
 }
 
@@ -156,7 +155,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> 
             keep_intervals(&part, &model, &run.join("model"))?;
             trained.write(&run, id, &model.host_model().save_best(), model.own_best()?)?;
             model.settle()?;
-            let (score, weights) = (part.score(&model), weights(&model));
+            let (score, weights) = (part.score(&model), model.digest());
             End::Finished(Finished { summary, score, weights })
         }
         Some(HostEnd::Stopped(PartyError::Stopped { reason })) => End::Stopped(reason.clone()),
@@ -181,11 +180,6 @@ fn keep_intervals(part: &HostPart, model: &HostOf, folder: &Path) -> Result<()> 
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
-}
-
-/// Tells the weights that were kept.
-pub fn weights(model: &HostOf) -> String {
-    model.digest()
 }
 
 pub fn print_score(score: &Score) {

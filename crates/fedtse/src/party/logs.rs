@@ -21,3 +21,8 @@ pub fn start(section: &ObserveSection) -> Result<()> {
     }
     .map_err(|error| anyhow!("logs: {error}"))
 }
+
+/// Begins to log, for a front end: in a process that has logs already they stay as they are.
+pub fn start_if_none(section: &ObserveSection) {
+    let _ = start(section);
+}

@@ -10,7 +10,7 @@ use federation::ledger::MemorySink;
 use federation::{Event, Guest, Host, Ledger, MemoryStore, Now, PartyId, memory};
 use serde_json::{Value, json};
 
-use super::{config, guest, guest_config, host, host_config};
+use super::{config, guest_config, host, host_config};
 use crate::progress;
 
 /// Train host and guests in one process, to try their configurations before the network
@@ -56,10 +56,10 @@ pub fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     bar.finish_and_clear();
     let model = host.model().context("the model")?;
     let score = part.score(model);
-    let mut weights = BTreeMap::from([(name.to_string(), host::weights(model))]);
+    let mut weights = BTreeMap::from([(name.to_string(), model.digest())]);
     for (party, guest) in &guests {
         let model = guest.model().with_context(|| format!("the model of {party}"))?;
-        weights.insert(party.to_string(), guest::weights(model));
+        weights.insert(party.to_string(), model.digest());
     }
     if json {
         let report: Value = json!({

@@ -72,8 +72,7 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
 /// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
 pub fn join_live(config: &Path, own: Option<&Own>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
-    // In a process that has logs already they stay as they are.
-    let _ = logs::start(&config.observe);
+    logs::start_if_none(&config.observe);
     Ok(embed_steps(config, folder, own)?.json())
 }
 

@@ -81,8 +81,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
 /// Estimates for a front end, with a sub-model of the host's own if there is one, and tells how it went.
 pub fn lead_live(config: &Path, own: Option<&party::Own>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
-    // In a process that has logs already they stay as they are.
-    let _ = logs::start(&config.observe);
+    logs::start_if_none(&config.observe);
     Ok(estimate_steps(config, folder, own)?.json())
 }
 
