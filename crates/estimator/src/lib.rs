@@ -90,7 +90,7 @@ pub use physics_informed::{
 };
 pub use plan::{GuestPlan, NeuralPlan};
 pub use queue_states::{
-    Origin, QueueKnowledge, QueueReport, QueueState, QueueStates, QueueStatesError,
+    LiveQueues, Origin, QueueKnowledge, QueueReport, QueueState, QueueStates, QueueStatesError,
 };
 pub use recipe::Recipe;
 pub use ridge::{Ridge, RidgeError};

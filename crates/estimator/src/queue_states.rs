@@ -2,7 +2,7 @@
 //!
 //! QEST knows the fleet's trajectories and the roads; QEST-f also the host's loop counts and signal
 //! plans. A cycle's profile is known when the cycle and a third of the next are over: these are
-//! measurements of what was, not forecasts.
+//! measurements of what was, not forecasts. [`LiveQueues`] says what could be known by a step's end.
 
 use std::fmt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use physics::queue::{
 };
 use physics::{ModelError, Parameters};
 use rayon::prelude::*;
-use sensing::{Dataset, DatasetError, FeaturesError, PassagesError, read_passages};
+use sensing::{Dataset, DatasetError, FeaturesError, PassagesError, StepRange, read_passages};
 use thiserror::Error;
 use traffic::{LinkId, LinkState, Passage, Step, VehPerKmLane, VehPerMinLane};
 
@@ -24,8 +24,10 @@ use crate::sources::{FleetData, LoopData};
 use crate::study::{Study, TargetKind};
 use crate::timeline::Timeline;
 
+mod live;
 mod plans;
 
+pub use live::LiveQueues;
 use plans::{LinkPlan, loop_curves, planned};
 
 /// Whose knowledge profiles are made of.
@@ -135,20 +137,7 @@ impl QueueStates {
         fleets: &[&str],
         knowledge: QueueKnowledge,
     ) -> Result<Self, QueueStatesError> {
-        let (timeline, features) = Timeline::read(folder)?;
-        let timeline = Arc::new(timeline);
-        let dataset = Dataset::open(folder)?;
-        let passages = read_passages(&dataset, features.manifest(), fleets)?;
-        let read = |fleet: &&str| FleetData::read(Arc::clone(&timeline), &features, fleet);
-        let parts = fleets.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let rate = parts.iter().map(FleetData::rate).sum();
-        let parts: Vec<&FleetData> = parts.iter().collect();
-        let fleet = FleetData::together(&parts, &fleets.join(", "), rate);
-        let fleet = fleet.ok_or(QueueStatesError::NoFleet)?;
-        let loops = match knowledge {
-            QueueKnowledge::Fleet => None,
-            QueueKnowledge::FleetAndHost => Some(LoopData::read(Arc::clone(&timeline), &features)?),
-        };
+        let Told { fleet, passages, loops } = Told::read(folder, fleets, knowledge)?;
         Self::solve(&fleet, &passages, loops.as_ref())
     }
 
@@ -159,39 +148,12 @@ impl QueueStates {
         loops: Option<&LoopData>,
     ) -> Result<Self, QueueStatesError> {
         let timeline = Arc::clone(fleet.timeline());
-        let network = timeline.network();
-        let roads = Parameters::typical(network)?;
-        let links: Result<Vec<Link>, QueueStatesError> = network
-            .link_ids()
-            .collect::<Vec<_>>()
-            .par_iter()
-            .map(|&id| {
-                let failed =
-                    |source| QueueStatesError::Link { link: network.link(id).name.clone(), source };
-                let link = network.link(id);
-                let diagram = roads.fundamental_diagram(id.index())?;
-                let road = Road::new(link.length, link.lanes, &diagram).map_err(failed)?;
-                let no_passages = Vec::new();
-                let own = passages.get(id.index()).unwrap_or(&no_passages);
-                Link::new(id, road, &timeline, own, loops.is_some()).map_err(failed)
-            })
-            .collect();
-        let links = links?;
-        let rate = match loops.and_then(|loops| rate_by_loops(&links, loops)) {
-            Some(rate) => rate,
-            None => {
-                let found: Vec<Found> = links.iter().map(|link| link.found.clone()).collect();
-                penetration(&found)?
-            }
-        };
+        let (links, rate) = links(fleet, passages, loops)?;
         let solved: Result<Vec<_>, QueueStatesError> = links
             .par_iter()
             .map(|link| {
-                let id = link.id;
-                link.solve(&timeline, fleet, rate, loops).map_err(|source| QueueStatesError::Link {
-                    link: network.link(id).name.clone(),
-                    source,
-                })
+                let solved = link.solve(&timeline, fleet, rate, loops);
+                solved.map_err(|source| of_link(&timeline, link.id, source))
             })
             .collect();
         let mut report = QueueReport { rate, ..QueueReport::default() };
@@ -260,6 +222,76 @@ impl QueueReport {
     }
 }
 
+/// What the parties tell.
+struct Told {
+    fleet: FleetData,
+    /// By link.
+    passages: Vec<Vec<Passage>>,
+    loops: Option<LoopData>,
+}
+
+impl Told {
+    fn read(
+        folder: &Path,
+        fleets: &[&str],
+        knowledge: QueueKnowledge,
+    ) -> Result<Self, QueueStatesError> {
+        let (timeline, features) = Timeline::read(folder)?;
+        let timeline = Arc::new(timeline);
+        let dataset = Dataset::open(folder)?;
+        let passages = read_passages(&dataset, features.manifest(), fleets)?;
+        let read = |fleet: &&str| FleetData::read(Arc::clone(&timeline), &features, fleet);
+        let parts = fleets.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let rate = parts.iter().map(FleetData::rate).sum();
+        let parts: Vec<&FleetData> = parts.iter().collect();
+        let fleet = FleetData::together(&parts, &fleets.join(", "), rate);
+        let fleet = fleet.ok_or(QueueStatesError::NoFleet)?;
+        let loops = match knowledge {
+            QueueKnowledge::Fleet => None,
+            QueueKnowledge::FleetAndHost => Some(LoopData::read(Arc::clone(&timeline), &features)?),
+        };
+        Ok(Self { fleet, passages, loops })
+    }
+}
+
+/// All links with what the fleet did on them, and its rate.
+fn links(
+    fleet: &FleetData,
+    passages: &[Vec<Passage>],
+    loops: Option<&LoopData>,
+) -> Result<(Vec<Link>, f64), QueueStatesError> {
+    let timeline = fleet.timeline();
+    let network = timeline.network();
+    let roads = Parameters::typical(network)?;
+    let links: Result<Vec<Link>, QueueStatesError> = network
+        .link_ids()
+        .collect::<Vec<_>>()
+        .par_iter()
+        .map(|&id| {
+            let failed = |source| of_link(timeline, id, source);
+            let link = network.link(id);
+            let diagram = roads.fundamental_diagram(id.index())?;
+            let road = Road::new(link.length, link.lanes, &diagram).map_err(failed)?;
+            let no_passages = Vec::new();
+            let own = passages.get(id.index()).unwrap_or(&no_passages);
+            Link::new(id, road, timeline, own, loops.is_some()).map_err(failed)
+        })
+        .collect();
+    let links = links?;
+    let rate = match loops.and_then(|loops| rate_by_loops(&links, loops)) {
+        Some(rate) => rate,
+        None => {
+            let found: Vec<Found> = links.iter().map(|link| link.found.clone()).collect();
+            penetration(&found)?
+        }
+    };
+    Ok((links, rate))
+}
+
+fn of_link(timeline: &Timeline, id: LinkId, source: QueueError) -> QueueStatesError {
+    QueueStatesError::Link { link: timeline.network().link(id).name.clone(), source }
+}
+
 /// A link, its signal and what the fleet did on it.
 struct Link {
     id: LinkId,
@@ -314,17 +346,7 @@ impl Link {
         let mut states = Vec::with_capacity(timeline.held().len());
         let mut reports = Vec::new();
         for ((tally, passages), range) in self.spans.iter().zip(timeline.held().ranges()) {
-            let curves = loops.map(|loops| loop_curves(loops, self.id, *range)).unwrap_or_default();
-            let knowledge = Knowledge {
-                rate,
-                relations: Relations::fit(&self.road, rate, &self.found),
-                open: self.open.clone(),
-                // One loop counts all lanes: a second one on the link would say the same.
-                loop_curve: curves.into_iter().next(),
-            };
-            if let Some(curve) = &knowledge.loop_curve {
-                curve.check()?;
-            }
+            let knowledge = self.knowledge(rate, loops, *range)?;
             let queues = LinkQueues::new(self.road, tally, passages, &knowledge)?;
             let count = (range.last.0 - range.first.0 + 1) as usize;
             let (steps, cycles) = queues.steps(range.first.0, count, length);
@@ -335,6 +357,27 @@ impl Link {
             reports.extend(cycles);
         }
         Ok((states, reports))
+    }
+
+    /// What is known of it besides the fleet's passages, in a stretch of steps.
+    fn knowledge(
+        &self,
+        rate: f64,
+        loops: Option<&LoopData>,
+        range: StepRange,
+    ) -> Result<Knowledge, QueueError> {
+        let curves = loops.map(|loops| loop_curves(loops, self.id, range)).unwrap_or_default();
+        let knowledge = Knowledge {
+            rate,
+            relations: Relations::fit(&self.road, rate, &self.found),
+            open: self.open.clone(),
+            // One loop counts all lanes: a second one on the link would say the same.
+            loop_curve: curves.into_iter().next(),
+        };
+        if let Some(curve) = &knowledge.loop_curve {
+            curve.check()?;
+        }
+        Ok(knowledge)
     }
 
     /// In the units of states. What the fleet itself drove is known; others drove as the profile says.

@@ -32,12 +32,15 @@ pub struct DemoArguments {
     /// Most epochs of the estimators that learn from ground truth
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs: u64,
-    /// Epochs of the one that learns without
+    /// Epochs of the one that learns without, measurements in the clear
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_without_truth: u64,
-    /// How guests show their measurements to the one that learns without
-    #[arg(long, value_enum, default_value_t = Mode::Clear)]
+    /// How guests protect their measurements from the other that learns without
+    #[arg(long, value_enum, default_value_t = Mode::SealedNoise)]
     privacy: Mode,
+    /// Epochs of that one
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    epochs_protected: u64,
     /// Seed of demand, drivers, fleets and first weights
     #[arg(long, default_value_t = 1)]
     seed: u64,

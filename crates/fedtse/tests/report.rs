@@ -21,10 +21,30 @@ fn the_demo_scores_everyone_and_tells_what_left_whom() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("demo");
     let short = ["--minutes", "60", "--epochs", "2", "--epochs-without-truth", "1"];
+    let short = [&short[..], &["--epochs-protected", "1"][..]].concat();
     let run = ok_json(&[&["demo", "--out", text(&out)][..], &short[..]].concat());
     let methods = run["methods"].as_array().unwrap();
     let labels: Vec<&str> = methods.iter().map(|one| one["label"].as_str().unwrap()).collect();
-    assert_eq!(labels, ["no fusion (TSE-n)", "scale-up", "ridge", "oracle", "FedTSE", "FedTSE-PI"]);
+    let federated = ["FedTSE", "FedTSE-PI, clear", "FedTSE-PI"];
+    let others = ["no fusion (TSE-n)", "scale-up", "ridge", "oracle"];
+    assert_eq!(labels, [&others[..], &federated[..]].concat());
+    // What is measured crosses as it is where it is said so, and never elsewhere.
+    for (label, privacy, crosses) in
+        [("FedTSE-PI, clear", "clear", "measurements"), ("FedTSE-PI", "sealed+noise", "products")]
+    {
+        let method = methods.iter().find(|one| one["label"] == label).unwrap();
+        assert_eq!(method["privacy"], privacy);
+        for guest in ["guest-1", "guest-2"] {
+            let party = method["releases"].as_array().unwrap();
+            let party = party.iter().find(|one| one["party"] == guest).unwrap();
+            let sent = party["sent"].as_array().unwrap();
+            let sent = |kind: &str| sent.iter().any(|one| one["kind"] == kind);
+            assert_eq!(
+                ["measurements", "products"].map(sent),
+                ["measurements", "products"].map(|kind| kind == crosses)
+            );
+        }
+    }
     for method in methods {
         let releases = method["releases"].as_array().map_or(&[][..], Vec::as_slice);
         let federated = method["label"].as_str().unwrap().starts_with("FedTSE");

@@ -34,6 +34,7 @@ mod profile;
 mod program;
 mod relation;
 mod road;
+mod steps;
 mod tally;
 #[cfg(test)]
 mod test_queues;
@@ -41,11 +42,12 @@ mod timing;
 mod usual;
 mod window;
 
-pub use link_queues::{CycleReport, Knowledge, LinkQueues, StepQueue};
+pub use link_queues::{CycleReport, Knowledge, LinkQueues};
 pub use loop_curve::LoopCurve;
 pub use profile::Profile;
 pub use program::{Outcome, Problem, Terms};
 pub use relation::{Relation, Relations, penetration};
 pub use road::{QueueError, Road};
+pub use steps::StepQueue;
 pub use tally::{Found, Pair, Span, Tally};
 pub use timing::{Timing, TimingSource};

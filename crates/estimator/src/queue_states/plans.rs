@@ -46,15 +46,22 @@ pub(super) fn planned(network: &Network, link: LinkId) -> Result<Option<LinkPlan
     let timing = Timing::planned(cycle, time(first))?;
     let same = |other: &Signal| (other.cycle() - signal.cycle()).get().abs() < 1e-9;
     let one_cycle = movements.iter().filter_map(|&m| network.signal_of(m)).all(same);
+    let open = one_cycle.then(|| open_from(network, link, &timing, timing.green));
+    Ok(Some(LinkPlan { timing, open }))
+}
+
+/// The share of a link's lanes that may leave, by slot of a cycle that begins at a time.
+pub(super) fn open_from(network: &Network, link: LinkId, timing: &Timing, begin: f64) -> Vec<f64> {
+    let movements = movements(network, link);
     let slots = timing.slots();
-    let slot = cycle / slots as f64;
+    let slot = timing.cycle / slots as f64;
     let share = |number: usize| {
         let looks = (slot / FINENESS).ceil().max(1.0) as usize;
         let at = |look: usize| (number as f64 + (look as f64 + 0.5) / looks as f64) * slot;
-        (0..looks).map(|look| open(timing.green + at(look))).sum::<f64>() / looks as f64
+        let open = |look: usize| open_share(network, link, &movements, begin + at(look));
+        (0..looks).map(open).sum::<f64>() / looks as f64
     };
-    let open = one_cycle.then(|| (0..slots).map(share).collect());
-    Ok(Some(LinkPlan { timing, open }))
+    (0..slots).map(share).collect()
 }
 
 /// The loops of a link, as curves over a stretch of steps.

@@ -73,6 +73,43 @@ fn profiles_beat_scale_up_without_knowing_the_rate() {
 }
 
 #[test]
+fn without_hindsight_a_step_is_told_by_what_was_seen_by_its_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    simulate(folder.path());
+    let study = Study::open(folder.path(), "fleet-20").expect("sound test data");
+    // Steps at all times of the cycle of 90 s.
+    let windows: Vec<Step> = study.windows().iter().copied().step_by(4).collect();
+    let scaled = scale_up(&study, TargetKind::Raw, &windows);
+    let scaled = score(&study, TargetKind::Raw, &windows, &scaled);
+    for knowledge in [QueueKnowledge::Fleet, QueueKnowledge::FleetAndHost] {
+        let mut queues = LiveQueues::read(folder.path(), "fleet-20", knowledge).expect("queues");
+        let (estimates, report) =
+            queues.estimate(&study, TargetKind::Raw, &windows).expect("estimates");
+        assert!(report.failed == 0 && report.cycles == windows.len() * study.targets().len());
+        let by_queues = score(&study, TargetKind::Raw, &windows, &estimates);
+        let (density, flow) = (by_queues.density.rmse, by_queues.flow.rmse);
+        assert!(density < 0.8 * scaled.density.rmse, "{density} of {}", scaled.density.rmse);
+        assert!(flow < 0.9 * scaled.flow.rmse, "{flow} of {}", scaled.flow.rmse);
+        // Smooth targets are means of the same states.
+        let last = &windows[windows.len() - 1..];
+        let (smooth, _) = queues.estimate(&study, TargetKind::Smooth, last).expect("estimates");
+        let link = study.targets()[0];
+        let states = (last[0].0 - 5..=last[0].0)
+            .map(|step| queues.state(Step(step), link).expect("a state").0.state.density.get());
+        assert_eq!(smooth[0].density.get(), states.sum::<f64>() / 6.0);
+        // Nothing changes if the recording ends with the step.
+        for &step in windows.iter().step_by(windows.len() / 5) {
+            let of = |queues: &LiveQueues, link: LinkId| queues.state(step, link).expect("a state");
+            let known = study.targets().iter().map(|&link| of(&queues, link)).collect::<Vec<_>>();
+            queues.forget_after(step);
+            let then = study.targets().iter().map(|&link| of(&queues, link)).collect::<Vec<_>>();
+            assert_eq!(known, then, "{knowledge:?}, {step:?}");
+            queues = LiveQueues::read(folder.path(), "fleet-20", knowledge).expect("queues");
+        }
+    }
+}
+
+#[test]
 fn the_plan_of_a_link_opens_its_lanes_in_green() {
     let network = corridor().expect("the corridor");
     let named = |name: &str| network.link_named(name).expect("a link of the corridor");

@@ -20,28 +20,40 @@ pub const RATE: f64 = 40.0;
 pub const GUESTS: u16 = 2;
 const TARGET: TargetKind = TargetKind::Raw;
 
-/// Who takes part.
-const ENTRANTS: [(&str, Method); 6] = [
-    ("no fusion (TSE-n)", Method::TseN),
-    ("scale-up", Method::ScaleUp),
-    ("ridge", Method::Ridge),
-    ("oracle", Method::Oracle),
-    ("FedTSE", Method::FedTse),
-    ("FedTSE-PI", Method::FedTsePi),
+/// One that takes part.
+struct Entrant {
+    label: &'static str,
+    method: Method,
+    /// Guests protect their measurements as the user says.
+    protected: bool,
+    /// Its estimates are shown link by link; those of the first such with intervals.
+    drawn: bool,
+}
+
+const fn entrant(label: &'static str, method: Method) -> Entrant {
+    Entrant { label, method, protected: false, drawn: false }
+}
+
+const ENTRANTS: [Entrant; 7] = [
+    entrant("no fusion (TSE-n)", Method::TseN),
+    entrant("scale-up", Method::ScaleUp),
+    entrant("ridge", Method::Ridge),
+    entrant("oracle", Method::Oracle),
+    Entrant { drawn: true, ..entrant("FedTSE", Method::FedTse) },
+    Entrant { drawn: true, ..entrant("FedTSE-PI, clear", Method::FedTsePi) },
+    Entrant { drawn: true, protected: true, ..entrant("FedTSE-PI", Method::FedTsePi) },
 ];
-/// Whose estimates are shown link by link; the first one's with intervals.
-const DRAWN: [Method; 2] = [Method::FedTse, Method::FedTsePi];
 
 /// Fits all to a dataset with features, and scores them.
 pub fn hold(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
-    let together = study(folder, &task(Method::Oracle, arguments))?;
+    let together = study(folder, &task(&entrant("", Method::Oracle), arguments))?;
     let split = together.split();
     let windows = [&split.validation[..], &split.test[..]].concat();
     let data = Data::of(&together, RATE, GUESTS)?;
     let mut record = RunRecord::new("Demo", command(arguments), data)?;
     let mut drawn = Vec::new();
-    for (label, method) in ENTRANTS {
-        let task = task(method, arguments);
+    for entrant in &ENTRANTS {
+        let (label, task) = (entrant.label, task(entrant, arguments));
         let study = study(folder, &task)?;
         let bar = match task.most_epochs() {
             Some(epochs) => progress::named(label, epochs as u64),
@@ -56,7 +68,7 @@ pub fn hold(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
             run.trained(training);
         }
         record.methods.push(run);
-        if DRAWN.contains(&method) {
+        if entrant.drawn {
             drawn.push((label, fitted.estimates));
         }
     }
@@ -96,15 +108,16 @@ fn study(folder: &Path, task: &Task) -> Result<Study> {
     Ok(Study::open_fleets(folder, &fleets)?)
 }
 
-fn task(method: Method, arguments: &DemoArguments) -> Task {
-    let (mode, epochs) = match method {
-        Method::FedTsePi => (arguments.privacy, arguments.epochs_without_truth),
+fn task(entrant: &Entrant, arguments: &DemoArguments) -> Task {
+    let (mode, epochs) = match (entrant.protected, entrant.method) {
+        (true, _) => (arguments.privacy, arguments.epochs_protected),
+        (false, Method::FedTsePi) => (Mode::Clear, arguments.epochs_without_truth),
         _ => (Mode::Clear, arguments.epochs),
     };
     let mut privacy = PrivacyOptions::clear();
     privacy.privacy = Some(mode);
     Task {
-        method,
+        method: entrant.method,
         architecture: Architecture::Link,
         target: TARGET,
         seed: arguments.seed,
@@ -118,10 +131,11 @@ fn task(method: Method, arguments: &DemoArguments) -> Task {
 
 /// The command that gives the same numbers.
 fn command(arguments: &DemoArguments) -> String {
-    let DemoArguments { minutes, epochs, epochs_without_truth, seed, .. } = arguments;
+    let DemoArguments { minutes, epochs, epochs_without_truth, epochs_protected, seed, .. } =
+        arguments;
     let privacy = arguments.privacy.to_possible_value();
     let privacy = privacy.as_ref().map_or("clear", |value| value.get_name());
     format!(
-        "fedtse demo --minutes {minutes} --epochs {epochs} --epochs-without-truth {epochs_without_truth} --privacy {privacy} --seed {seed}"
+        "fedtse demo --minutes {minutes} --epochs {epochs} --epochs-without-truth {epochs_without_truth} --privacy {privacy} --epochs-protected {epochs_protected} --seed {seed}"
     )
 }

@@ -48,11 +48,19 @@ fn released(method: &MethodRun) -> String {
         method.rounds.unwrap_or(0)
     );
     for party in &method.releases {
-        for sent in party.sent.iter().filter(|sent| sent.numbers > 0) {
-            let (numbers, bytes) = (sent.numbers, sized(sent.bytes));
+        for sent in &party.sent {
+            let count = match (sent.kind.as_str(), sent.numbers) {
+                ("question" | "grant", _) => "sealed".to_owned(),
+                ("upload", numbers) => format!("{numbers} sealed "),
+                // The ledger counts what a budget does: numbers that went into a product.
+                ("products", numbers) => format!("of {numbers} numbers"),
+                (_, 0) => continue,
+                (_, numbers) => format!("{numbers} numbers"),
+            };
+            let bytes = sized(sent.bytes);
             let _ = writeln!(
                 text,
-                "  {:<8} from {:<8} {:<14} {numbers:>10} numbers {bytes:>11}",
+                "  {:<8} from {:<8} {:<14} {count:>19} {bytes:>11}",
                 sent.to, party.party, sent.kind
             );
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use estimator::{
-    Architecture, Epoch, Estimates, FilteredStates, GuestPlan, NeuralPlan, NeuralStudy, Party,
-    QueueKnowledge, QueueStates, Ridge, Study, TargetKind, scale_up,
+    Architecture, Epoch, Estimates, FilteredStates, GuestPlan, LiveQueues, NeuralPlan, NeuralStudy,
+    Party, QueueKnowledge, QueueStates, Ridge, Study, TargetKind, scale_up,
 };
 use indicatif::ProgressBar;
 use sensing::part_name;
@@ -18,7 +18,7 @@ use super::federated::{self, FederationOptions};
 use super::guest_options::GuestOptions;
 use super::held_out;
 use super::label_free::{self, PhysicsOptions};
-use super::method::{FOLDS, Kind, Method};
+use super::method::{FOLDS, Hindsight, Kind, Method};
 use super::releases::Releases;
 use crate::party::privacy::Mode;
 use crate::party::{Brought, learning};
@@ -96,7 +96,7 @@ impl Task {
             | Kind::Federated(party, _)
             | Kind::HeldOut(party, _)
             | Kind::LabelFree(party, _) => Some(self.plan(party).recipe.epochs),
-            Kind::ScaleUp | Kind::Filter | Kind::Queue(_) | Kind::Ridge(_) => None,
+            Kind::ScaleUp | Kind::Filter | Kind::Queue(..) | Kind::Ridge(_) => None,
         }
     }
 
@@ -207,7 +207,9 @@ impl Task {
                 eprintln!("{name}: {softened} measurements contradicted all else and counted less");
                 states.estimate(study, self.target, windows)
             }
-            Kind::Queue(knowledge) => queues(study, self.target, knowledge, windows)?,
+            Kind::Queue(knowledge, hindsight) => {
+                queues(study, self.target, knowledge, hindsight, windows)?
+            }
             Kind::Ridge(party) => {
                 Ridge::fit(study, self.target, party)?.estimate(study, windows)?
             }
@@ -237,12 +239,22 @@ fn queues(
     study: &Study,
     target: TargetKind,
     knowledge: QueueKnowledge,
+    hindsight: Hindsight,
     windows: &[Step],
 ) -> Result<Estimates> {
     let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
-    let states = QueueStates::read(study.folder(), fleet, knowledge)?;
-    eprintln!("{fleet}: {}", states.report());
-    Ok(states.estimate(study, target, windows))
+    let (estimates, report) = match hindsight {
+        Hindsight::Yes => {
+            let states = QueueStates::read(study.folder(), fleet, knowledge)?;
+            (states.estimate(study, target, windows), *states.report())
+        }
+        Hindsight::No => {
+            let queues = LiveQueues::read(study.folder(), fleet, knowledge)?;
+            queues.estimate(study, target, windows)?
+        }
+    };
+    eprintln!("{fleet}: {report}");
+    Ok(estimates)
 }
 
 /// Trains, keeping each epoch and at the end the model if a folder is given.

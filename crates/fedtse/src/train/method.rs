@@ -23,6 +23,10 @@ pub enum Method {
     Qest,
     /// The same, with the host's loop counts and signal plans
     QestF,
+    /// As qest, without hindsight: each step by what was seen by its end
+    QestLive,
+    /// As qest-f, without hindsight
+    QestFLive,
     /// Ridge regression on loop counts alone
     RidgeN,
     /// Ridge regression on loop counts and the fleet's speeds
@@ -90,8 +94,8 @@ pub enum Method {
 pub enum Kind {
     ScaleUp,
     Filter,
-    /// Queue profiles.
-    Queue(QueueKnowledge),
+    /// Queue profiles, with hindsight or as of each step's end.
+    Queue(QueueKnowledge, Hindsight),
     Ridge(Party),
     Neural(Party),
     Federated(Party, Learning),
@@ -99,6 +103,13 @@ pub enum Kind {
     HeldOut(Party, Penetration),
     /// The same, by measurements and a traffic model.
     LabelFree(Party, Measured),
+}
+
+/// Whether an estimate of a step may use what happened after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hindsight {
+    Yes,
+    No,
 }
 
 /// Parts into which a fleet is dealt, one of which is held out at a time.
@@ -109,8 +120,10 @@ impl Method {
         match self {
             Method::ScaleUp => Kind::ScaleUp,
             Method::Ukf => Kind::Filter,
-            Method::Qest => Kind::Queue(QueueKnowledge::Fleet),
-            Method::QestF => Kind::Queue(QueueKnowledge::FleetAndHost),
+            Method::Qest => Kind::Queue(QueueKnowledge::Fleet, Hindsight::Yes),
+            Method::QestF => Kind::Queue(QueueKnowledge::FleetAndHost, Hindsight::Yes),
+            Method::QestLive => Kind::Queue(QueueKnowledge::Fleet, Hindsight::No),
+            Method::QestFLive => Kind::Queue(QueueKnowledge::FleetAndHost, Hindsight::No),
             Method::RidgeN => Kind::Ridge(Party::Host),
             Method::RidgeP => Kind::Ridge(Party::HostAndSpeeds),
             Method::Ridge => Kind::Ridge(Party::Both),
@@ -141,7 +154,7 @@ impl Method {
     }
 
     pub fn is_neural(self) -> bool {
-        !matches!(self.kind(), Kind::ScaleUp | Kind::Filter | Kind::Queue(_) | Kind::Ridge(_))
+        !matches!(self.kind(), Kind::ScaleUp | Kind::Filter | Kind::Queue(..) | Kind::Ridge(_))
     }
 
     /// As on the command line.
@@ -153,7 +166,7 @@ impl Method {
     /// Whose data it sees, in words.
     pub fn sees(self) -> &'static str {
         match self.kind() {
-            Kind::ScaleUp | Kind::Queue(QueueKnowledge::Fleet) => "fleets in one place",
+            Kind::ScaleUp | Kind::Queue(QueueKnowledge::Fleet, _) => "fleets in one place",
             Kind::Ridge(Party::Host) | Kind::Neural(Party::Host) => "loops alone",
             Kind::Federated(..) => "everyone its own",
             _ => "all data in one place",

@@ -24,22 +24,6 @@ pub struct Knowledge {
     pub loop_curve: Option<LoopCurve>,
 }
 
-/// A link in a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct StepQueue {
-    /// Mean number of vehicles on the link.
-    pub vehicles: f64,
-    /// Its variance.
-    pub vehicles_variance: f64,
-    /// Vehicles a second, mean over the link.
-    pub flow: f64,
-    /// Its variance.
-    pub flow_variance: f64,
-    /// Whether the fleet was on the link in that cycle and the program was solved; else these are
-    /// usual values.
-    pub measured: bool,
-}
-
 /// How a cycle came out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CycleReport {
@@ -69,7 +53,7 @@ const MOST_AROUND: usize = 40;
 /// All that is needed to solve a link's cycles.
 pub struct LinkQueues<'a> {
     road: Road,
-    tally: &'a Tally,
+    pub(super) tally: &'a Tally,
     /// In order of entering.
     passages: &'a [Passage],
     knowledge: &'a Knowledge,
@@ -147,65 +131,6 @@ impl<'a> LinkQueues<'a> {
         self.weigh_queued(&window, near, &mut problem);
         self.limit_by_loop(&window, &mut problem);
         problem
-    }
-
-    /// Solves all cycles and takes means over steps of a length, from the first, numbered from time
-    /// zero.
-    pub fn steps(
-        &self,
-        first: i64,
-        count: usize,
-        length: f64,
-    ) -> (Vec<StepQueue>, Vec<CycleReport>) {
-        let mut steps = vec![StepQueue { measured: true, ..StepQueue::default() }; count];
-        let mut covered = vec![0.0; count];
-        let mut reports = Vec::with_capacity(self.tally.cycles());
-        for cycle in 0..self.tally.cycles() {
-            let (profile, report, variances) = self.cycle(cycle);
-            let end = report.begin + self.tally.per_cycle as f64 * self.tally.slot;
-            let measured = report.fleet > 0 && report.outcome != Outcome::Failed;
-            reports.push(report);
-            let mut begin = report.begin.max(first as f64 * length);
-            while begin < end {
-                let number = (begin / length).floor() as i64;
-                let until = ((number + 1) as f64 * length).min(end);
-                let Some(step) = usize::try_from(number - first).ok().filter(|&at| at < count)
-                else {
-                    break;
-                };
-                // Rounding may leave nothing of a step.
-                if until <= begin {
-                    begin = (number + 1) as f64 * length;
-                    continue;
-                }
-                let seconds = until - begin;
-                let border = ((0.5 * (begin + until) - profile.begin) / profile.slot).round();
-                let [vehicles, flow] = variances
-                    .get((border.max(0.0)) as usize)
-                    .or(variances.last())
-                    .copied()
-                    .unwrap_or([f64::MAX; 2]);
-                let sum = &mut steps[step];
-                sum.vehicles += profile.vehicle_seconds(begin, until);
-                sum.vehicles_variance += vehicles * seconds;
-                sum.flow += profile.passed(begin, until);
-                sum.flow_variance += flow * seconds;
-                sum.measured &= measured;
-                covered[step] += seconds;
-                begin = until;
-            }
-        }
-        for (step, covered) in steps.iter_mut().zip(covered) {
-            if covered > 0.0 {
-                step.vehicles /= covered;
-                step.vehicles_variance /= covered;
-                step.flow /= covered;
-                step.flow_variance /= covered;
-            } else {
-                step.measured = false;
-            }
-        }
-        (steps, reports)
     }
 
     fn window(&self, cycle: usize) -> Window {
