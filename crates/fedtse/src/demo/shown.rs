@@ -39,21 +39,25 @@ pub fn text(record: &RunRecord, minutes: f64) -> String {
     text + "\nA party can send only what its ledger has recorded first. Trajectories, loop counts, truth\nand weights stayed where they were.\n"
 }
 
+/// Bytes of all ciphertexts of a kind, at least.
+const LEAST_SEALED: u64 = 1_000_000;
+
 /// What left each party, by its own ledger.
 fn released(method: &MethodRun) -> String {
+    let privacy = method.privacy.as_deref().unwrap_or("clear");
+    let label = method.label.trim_end_matches(", clear");
     let mut text = format!(
-        "\n{} ({}), {} exchanges. What each party got to see, by the senders' ledgers:\n",
-        method.label,
-        method.privacy.as_deref().unwrap_or("clear"),
+        "\n{label} ({privacy}), {} exchanges. What each party got to see, by the senders' ledgers:\n",
         method.rounds.unwrap_or(0)
     );
     for party in &method.releases {
         for sent in &party.sent {
             let count = match (sent.kind.as_str(), sent.numbers) {
-                ("question" | "grant", _) => "sealed".to_owned(),
                 ("upload", numbers) => format!("{numbers} sealed "),
                 // The ledger counts what a budget does: numbers that went into a product.
                 ("products", numbers) => format!("of {numbers} numbers"),
+                // What is large and says nothing of itself is a ciphertext; small is what keeps rounds together.
+                (_, 0) if sent.bytes >= LEAST_SEALED => "sealed ".to_owned(),
                 (_, 0) => continue,
                 (_, numbers) => format!("{numbers} numbers"),
             };
