@@ -29,8 +29,6 @@ pub struct Apart {
 pub struct LinearPart {
     /// c: of the loss.
     pub loss: Vec<f64>,
-    /// What the entry should be by the estimates.
-    pub expected: Vec<f64>,
     /// d: of the gradient, by density and flow of the entry's link, in the model's own scale.
     pub slopes: Vec<[f32; 2]>,
     /// The links of a sample's entries.

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use estimator::{Entry, Quantity, Sample, View};
 use federation::ledger::{MemorySink, Recorded};
 use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
-use federation::message::sealed::{BlockWeights, Lacking, Sealed};
+use federation::message::sealed::{BlockWeights, Fingerprint, Lacking, Sealed};
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
 use federation::wire::{encode_to_guest, encode_to_host};
 use federation::{
@@ -113,6 +113,13 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             upload: Sealed::new(vec![8; 9])?,
         },
         ToHost::Products { exchange: exchange(), size: [3, 4], answer: Sealed::new(vec![7; 5])? },
+        ToHost::Relay {
+            exchange: exchange(),
+            to: PartyId::new("fleet-b")?,
+            key: Fingerprint::of(&Sealed::new(vec![9; 7])?),
+            size: [3, 4],
+            relay: Sealed::new(vec![6; 5])?,
+        },
         ToHost::Kept { exchange: exchange() },
         ToHost::Heartbeat,
         ToHost::Leave { session: 5, departure },
@@ -165,6 +172,12 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         },
         ToGuest::Question { exchange: exchange(), question: Sealed::new(vec![1, 2, 3])? },
         ToGuest::Grant { exchange: exchange(), grant: Sealed::new(vec![4, 5])? },
+        ToGuest::Loan {
+            exchange: exchange(),
+            to: PartyId::new("fleet-b")?,
+            key: Sealed::new(vec![9; 7])?,
+            loan: Sealed::new(vec![1, 2, 3])?,
+        },
         ToGuest::Gradient { exchange: exchange(), gradient },
         ToGuest::Settled { exchange: exchange(), best: true, trained: false },
         ToGuest::Finish { run, attempt, summary },

@@ -11,8 +11,10 @@
 
 mod exchange;
 mod joining;
+mod lending;
 mod sealing;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,7 +24,7 @@ use crate::error::{PartyError, same_subject};
 use crate::ledger::{Ledger, Released};
 use crate::message::measurements::{Layout, Measures};
 use crate::message::parts::{Batch, HeldSteps, Text};
-use crate::message::sealed::{Lacking, Sealed};
+use crate::message::sealed::{Fingerprint, Lacking, Sealed};
 use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost};
 use crate::model::{GuestModel, ModelFailure};
 use crate::party::{Attempt, Now, PartyId, Round, RunId};
@@ -155,6 +157,8 @@ struct Open {
     answered: Duration,
     /// The question about sealed measurements that it has answered.
     question: Option<Sealed>,
+    /// The loans that it has answered, by whom they are for.
+    loans: BTreeMap<PartyId, Fingerprint>,
 }
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
@@ -205,6 +209,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             }
             ToGuest::Question { exchange, question } => {
                 self.question(now, exchange, question, &mut out)
+            }
+            ToGuest::Loan { exchange, to, key, loan } => {
+                self.loan(now, exchange, (to, &key, &loan), &mut out)
             }
             ToGuest::Grant { exchange, grant } => self.grant(now, exchange, &grant, &mut out),
             ToGuest::Gradient { exchange, gradient } => {
@@ -309,6 +316,18 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     fn say(&mut self, now: Now, message: ToHost, out: &mut ToHostOutbox) -> Result<(), PartyError> {
         out.push(self.ledger.release(now, &self.settings.host, message)?);
+        self.said = Some(now.monotonic);
+        Ok(())
+    }
+
+    /// What has been said before, word for word.
+    fn say_again(
+        &mut self,
+        now: Now,
+        message: ToHost,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        out.push(self.ledger.release_again(now, &self.settings.host, message)?);
         self.said = Some(now.monotonic);
         Ok(())
     }

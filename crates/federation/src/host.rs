@@ -17,6 +17,7 @@ mod ending;
 mod exchange;
 mod gathering;
 mod kept;
+mod lending;
 mod measuring;
 mod open_round;
 mod sealed_seat;
@@ -209,6 +210,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
             ToHost::Products { exchange, answer, .. } => {
                 self.products(now, from, exchange, &answer, &mut out)
+            }
+            ToHost::Relay { exchange, to, key, relay, .. } => {
+                self.relay(now, from, exchange, (&to, key, &relay), &mut out)
             }
             ToHost::Kept { exchange } => self.kept(now, from, exchange, &mut out),
             ToHost::Heartbeat => self.call_stranger(now, from, &mut out),

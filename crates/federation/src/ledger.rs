@@ -30,7 +30,7 @@ use crate::party::{Now, PartyId, Round};
 
 pub use audit::{Audit, Tally, audit, audit_file};
 pub use file::{MemorySink, Sink};
-pub use line::Line;
+pub use line::{Line, UsedKey};
 pub use released::Released;
 
 /// What the ledger writes down of a message.
@@ -43,6 +43,10 @@ pub trait Recorded {
     fn shape(&self) -> Vec<usize>;
     /// All of it, as the bytes that go on the wire.
     fn content(&self) -> Vec<u8>;
+    /// The key that it is, or that it was encrypted with, where fleets should compare what they know of it.
+    fn key(&self) -> Option<UsedKey> {
+        None
+    }
 }
 
 /// Why a ledger cannot be used.
@@ -114,6 +118,26 @@ impl Ledger {
         to: &PartyId,
         message: M,
     ) -> Result<Released<M>, LedgerError> {
+        self.record(now, to, message, false)
+    }
+
+    /// Records that a message leaves once more, word for word: its numbers do not count again.
+    pub fn release_again<M: Recorded>(
+        &mut self,
+        now: Now,
+        to: &PartyId,
+        message: M,
+    ) -> Result<Released<M>, LedgerError> {
+        self.record(now, to, message, true)
+    }
+
+    fn record<M: Recorded>(
+        &mut self,
+        now: Now,
+        to: &PartyId,
+        message: M,
+        again: bool,
+    ) -> Result<Released<M>, LedgerError> {
         let content = message.content();
         let line = Line {
             sequence: self.sequence + 1,
@@ -122,6 +146,8 @@ impl Ledger {
             kind: message.kind().to_owned(),
             round: message.round(),
             shape: message.shape(),
+            again,
+            key: message.key(),
             bytes: content.len() as u64,
             digest: line::hexadecimal(&Sha256::digest(&content)),
             previous: line::hexadecimal(&self.head),
@@ -158,8 +184,8 @@ impl Ledger {
         self.released
     }
 
-    /// Numbers that have left in messages of a kind, over all its life: the product of the sides of their
-    /// shapes, as `fedtse audit ledger` sums them up.
+    /// Numbers that have left in messages of a kind, over all its life, each once however often it was said again:
+    /// the product of the sides of their shapes, as `fedtse audit ledger` sums them up.
     pub fn numbers(&self, kind: &str) -> u64 {
         self.numbers.get(kind).copied().unwrap_or(0)
     }

@@ -31,10 +31,10 @@ use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use measurements::{Measurements, Measures};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
-use sealed::{BlockWeights, Lacking, Sealed};
+use sealed::{BlockWeights, Fingerprint, Lacking, Sealed};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// From a guest to the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +86,19 @@ pub enum ToHost {
         /// The products.
         answer: Sealed,
     },
+    /// Products that another guest is to get, masked, and encrypted for it.
+    Relay {
+        /// Which exchange.
+        exchange: Exchange,
+        /// Whom they are for.
+        to: PartyId,
+        /// The key that was used.
+        key: Fingerprint,
+        /// How many, and of how many values each: for the ledger.
+        size: [u32; 2],
+        /// The products.
+        relay: Sealed,
+    },
     /// I have kept the state after this exchange.
     Kept {
         /// Which exchange.
@@ -128,6 +141,17 @@ pub enum ToGuest {
         exchange: Exchange,
         /// The rows.
         question: Sealed,
+    },
+    /// Multiply your measurements by my rows for another guest, as they are hidden in here.
+    Loan {
+        /// Which exchange.
+        exchange: Exchange,
+        /// Who is to get the products.
+        to: PartyId,
+        /// Its key.
+        key: Sealed,
+        /// The rows.
+        loan: Sealed,
     },
     /// How the loss depends on your embedding, which only you can read: closes an exchange for training where
     /// measurements are sealed.
@@ -320,6 +344,7 @@ impl ToHost {
             ToHost::Opening { .. } => "opening",
             ToHost::Upload { .. } => "upload",
             ToHost::Products { .. } => "products",
+            ToHost::Relay { .. } => "relay",
             ToHost::Kept { .. } => "kept",
             ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
@@ -343,6 +368,7 @@ impl ToGuest {
             ToGuest::Gradient { .. } => "gradient",
             ToGuest::Question { .. } => "question",
             ToGuest::Grant { .. } => "grant",
+            ToGuest::Loan { .. } => "loan",
             ToGuest::Settled { .. } => "settled",
             ToGuest::Finish { .. } => "finish",
             ToGuest::Refuse { .. } => "refuse",

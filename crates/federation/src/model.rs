@@ -37,8 +37,10 @@ pub struct Answers {
 pub struct GuestRows {
     /// A: `[row, column]`.
     pub rows: Vec<f64>,
-    /// D of the embedding's gradient D·u + c: `[sample, number, entry]`.
+    /// D of the embedding's gradient Σ D·u + c, by this guest's values: `[sample, number, entry]`.
     pub embedding: Vec<f64>,
+    /// D of it by other guests' values; of their entries.
+    pub others: BTreeMap<PartyId, Vec<f64>>,
     /// c of it: `[sample, number]`.
     pub known: Vec<f64>,
 }

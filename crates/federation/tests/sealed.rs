@@ -9,7 +9,7 @@ use corridor::sensors::From;
 use corridor::{GuestOf, HostOf, parties_that_learn, plan, recipe, shape};
 use estimator::{Recipe, SubModel};
 use federation::guest::Sharing;
-use federation::message::sealed::Sealed;
+use federation::message::sealed::{Fingerprint, Sealed};
 use federation::{
     Compression, GuestEnd, HostEnd, Kind, LocalUpdates, LocalVariant, Now, Numbers, PartyId, Plan,
     Released, Scheme, Sealing, ToGuest, ToHost, memory,
@@ -60,7 +60,7 @@ fn apart(one: &Outcome, two: &Outcome) -> f32 {
 fn moved(outcome: &Outcome) -> f32 {
     let one = Plan { epochs: 1, ..plan_of(None) };
     let still = Plan { recipe: Numbers { rate: 0.0, ..one.recipe }, ..one };
-    apart(outcome, &run(1, &still))
+    apart(outcome, &run(outcome.0.len() - 1, &still))
 }
 
 /// Values are put on a grid of steps of 1.5/2^14 of their range: 250 veh/km/lane or 40 m/s, so they err by at most
@@ -69,8 +69,21 @@ fn moved(outcome: &Outcome) -> f32 {
 /// the 10 updates, more where a gradient happens to be small: a hundredth of all that they move.
 #[test]
 fn a_sealed_run_gives_what_a_clear_one_gives() {
-    let clear = run(1, &plan_of(None));
-    let sealed = run(1, &plan_of(Some(LATTICE)));
+    agree(1, LATTICE);
+}
+
+/// The same with several guests, each of which learns from what all of them have measured. Parts that others lend
+/// err by the grid, as its own does.
+#[test]
+fn with_several_guests_a_sealed_run_gives_what_a_clear_one_gives() {
+    agree(2, LATTICE);
+    agree(3, LATTICE);
+    agree(3, PLAIN);
+}
+
+fn agree(guests: usize, sealing: Sealing) {
+    let clear = run(guests, &plan_of(None));
+    let sealed = run(guests, &plan_of(Some(sealing)));
     let (found, moved) = (apart(&clear, &sealed), moved(&clear));
     assert!(moved > 0.01, "training moves weights by {moved}");
     assert!(found < 0.02 * moved, "weights differ by {found}, and moved by {moved}");
@@ -140,6 +153,10 @@ fn two_parties(sealing: Sealing) -> (HostOf, Guests) {
     parties_that_learn(&shape(1), &plan_of(Some(sealing)), Compression::None, From::Physics)
 }
 
+fn three_parties(sealing: Sealing) -> (HostOf, Guests) {
+    parties_that_learn(&shape(2), &plan_of(Some(sealing)), Compression::None, From::Physics)
+}
+
 fn host_says(host: &mut HostOf) -> String {
     host.take_events().iter().map(|event| format!("{event:?} ")).collect()
 }
@@ -165,11 +182,20 @@ fn malformed_answers_of_a_guest_are_refused() {
             ToHost::Products { exchange, size, answer } if kind == "products" => {
                 ToHost::Products { exchange, size, answer: damage(&answer) }
             }
+            ToHost::Relay { exchange, to, key, size, relay } if kind == "relay" => {
+                ToHost::Relay { exchange, to, key, size, relay: damage(&relay) }
+            }
+            ToHost::Relay { exchange, to, size, relay, .. } if kind == "key of" => {
+                let key = Fingerprint::of(&relay);
+                ToHost::Relay { exchange, to, key, size, relay }
+            }
             other => other,
         }
     };
-    for kind in ["key", "upload", "place 99", "products"] {
-        let (mut host, mut guests) = two_parties(LATTICE);
+    for kind in ["key", "upload", "place 99", "products", "relay", "key of"] {
+        let several = ["relay", "key of"].contains(&kind);
+        let (mut host, mut guests) =
+            if several { three_parties(LATTICE) } else { two_parties(LATTICE) };
         talk(&mut host, &mut guests, spoil(kind), |message| message);
         let said = host_says(&mut host);
         assert!(said.contains("Refused") && said.contains(kind), "{kind}: {said}");
@@ -181,7 +207,28 @@ fn malformed_answers_of_a_guest_are_refused() {
 #[test]
 fn malformed_questions_of_a_host_are_refused() {
     type Spoil = fn(ToGuest) -> ToGuest;
-    let cases: [(&str, Spoil); 3] = [
+    let cases: [(&str, Spoil); 6] = [
+        ("its loan: the peer sent no valid loan", |message| match message {
+            ToGuest::Loan { exchange, to, key, loan } => {
+                let bytes = loan.as_slice()[..1000].to_vec();
+                ToGuest::Loan { exchange, to, key, loan: Sealed::new(bytes).expect("bytes") }
+            }
+            other => other,
+        }),
+        ("no valid public key", |message| match message {
+            ToGuest::Loan { exchange, to, key, loan } => {
+                let bytes = key.as_slice()[..1000].to_vec();
+                ToGuest::Loan { exchange, to, key: Sealed::new(bytes).expect("bytes"), loan }
+            }
+            other => other,
+        }),
+        ("a loan to `city`, which is no other guest", |message| match message {
+            ToGuest::Loan { exchange, key, loan, .. } => {
+                let to = PartyId::new("city").expect("a name");
+                ToGuest::Loan { exchange, to, key, loan }
+            }
+            other => other,
+        }),
         ("question", |message| match message {
             ToGuest::Question { exchange, question } => {
                 let bytes = question.as_slice()[..1000].to_vec();
@@ -205,7 +252,9 @@ fn malformed_questions_of_a_host_are_refused() {
         }),
     ];
     for (words, spoil) in cases {
-        let (mut host, mut guests) = two_parties(LATTICE);
+        let several = words.contains("loan") || words.contains("public key");
+        let (mut host, mut guests) =
+            if several { three_parties(LATTICE) } else { two_parties(LATTICE) };
         talk(&mut host, &mut guests, |message| message, spoil);
         let guest = guests.values().next().expect("a guest");
         let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("{words}") };
@@ -236,6 +285,46 @@ fn more_rows_than_agreed_are_refused_at_both_sides() {
     let guest = guests.values().next().expect("a guest");
     let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
     assert!(error.to_string().contains("rows of the question"), "{error}");
+}
+
+/// What a guest lends counts as what it answers: with one product less in its budget than a run needs, it stops.
+#[test]
+fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
+    let talked = |most_products| {
+        let sharing = Sharing { sealed_only: false, most_products };
+        let plan = plan_of(Some(PLAIN));
+        let (mut host, mut guests) = corridor::parties_that_share(
+            &shape(2),
+            &plan,
+            Compression::None,
+            From::Physics,
+            sharing,
+        );
+        talk(&mut host, &mut guests, |message| message, |message| message);
+        guests
+    };
+    let free = talked(None);
+    let [(_, speeds), (_, totals)] =
+        free.iter().collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("two guests"));
+    let lent = |guest: &GuestOf| guest.ledger().numbers("relay");
+    // Two epochs of 23 segments of 4 samples, which cover 90 steps; a block has 2·34 values; embeddings have 3·17 and
+    // 2·17 numbers.
+    assert_eq!(lent(speeds), 2 * 92 * 51 * 68);
+    assert_eq!(lent(totals), 2 * 92 * 34 * 68);
+    // Both have as many numbers: 34 in each of 120 steps. The one with the most products is the first to stop.
+    let all = |guest: &GuestOf| lent(guest) + guest.ledger().numbers("products");
+    let most = all(speeds).max(all(totals));
+    let ended = |budget: u64| {
+        let guests = talked(Some(budget as f64 / (34.0 * 120.0)));
+        let stopped = guests.values().find_map(|guest| match guest.ended() {
+            Some(GuestEnd::Stopped(error)) => Some(error.to_string()),
+            _ => None,
+        });
+        stopped.unwrap_or_default()
+    };
+    // Numbers of products are whole: half a product is no difference but that of rounding.
+    assert_eq!(ended(most + 1), "");
+    assert!(ended(most - 1).contains("the budget is spent"));
 }
 
 #[test]

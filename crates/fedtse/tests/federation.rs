@@ -10,6 +10,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use common::{ok, ok_json, refused, text};
+use federation::PartyId;
+use federation::ledger::audit_file;
 use parties::{A_FEW_ROUNDS, A_FEW_WORDS, Choice, Party, World, finish, wait_for};
 
 /// What a guest logs when the host has answered.
@@ -78,6 +80,17 @@ fn measurements_are_sealed_and_have_noise_unless_it_is_said_otherwise() {
         let ledger = std::fs::read_to_string(world.path(guest).join("run/ledger.jsonl")).unwrap();
         let count = |kind: &str| ledger.lines().filter(|line| line.contains(kind)).count();
         assert!(count("\"upload\"") > 3 && count("\"products\"") > 3, "{guest}");
+        // What it lends to the other guest, it encrypts with the key that the other one's ledger has.
+        assert!(count("\"relay\"") > 3, "{guest}");
+        let other = if guest == "fleet-a" { "fleet-b" } else { "fleet-a" };
+        let keys = |party: &str, of: Option<&str>| {
+            let file = world.path(party).join("run/ledger.jsonl");
+            let audit = audit_file(&file, &PartyId::new(party).unwrap()).unwrap();
+            let keys =
+                audit.keys.into_iter().filter(|key| key.of.as_ref().map(PartyId::as_str) == of);
+            keys.map(|key| key.fingerprint).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(guest, Some(other)), keys(other, None));
         assert_eq!(count("\"measurements\""), 0, "{guest}");
         assert!(world.path(guest).join(format!("data/noise/{fleet}.noise")).exists(), "{guest}");
     }

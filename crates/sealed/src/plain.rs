@@ -5,6 +5,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::lending::{self, Lent, Loan, Scale, check_scale};
 use crate::product::{
     Agreement, AnsweredBy, Answerer, BlockId, BlockProducts, Guest, Host, Matrix, SealedError,
     Terms, misuse, peer, rows_of,
@@ -49,20 +50,45 @@ impl Guest for PlainGuest {
     }
 
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
+        Ok(self.block_products(Kind::PlainGrant, "grant", grant)?.1)
+    }
+
+    /// In the clear, whoever it is for.
+    fn relay(&mut self, loan: &[u8], _opening: &[u8]) -> Result<Vec<u8>, SealedError> {
+        let (exchange, products) = self.block_products(Kind::PlainLoan, "loan", loan)?;
+        Ok(write_products(Kind::PlainRelay, exchange, &products))
+    }
+
+    fn loan_rows(&self, loan: &[u8]) -> Result<usize, SealedError> {
+        let most = self.agreement.most_rows;
+        let Numbers { rows, blocks, .. } =
+            read(Kind::PlainLoan, "loan", loan, most).map_err(peer("loan"))?;
+        Ok(rows.saturating_mul(blocks.len()))
+    }
+}
+
+impl PlainGuest {
+    /// The exchange of a grant or loan, and its products.
+    fn block_products(
+        &self,
+        kind: Kind,
+        what: &'static str,
+        bytes: &[u8],
+    ) -> Result<(u64, Vec<f64>), SealedError> {
         let Agreement { width, most_rows, .. } = self.agreement;
-        let Numbers { rows, blocks, numbers, .. } =
-            read(Kind::PlainGrant, "grant", grant, most_rows).map_err(peer("grant"))?;
-        let products = rows * blocks.len();
+        let Numbers { exchange, rows, blocks, numbers } =
+            read(kind, what, bytes, most_rows).map_err(peer(what))?;
+        let products = rows.saturating_mul(blocks.len());
         if products > most_rows || numbers.len() != products * (width + 1) {
             let expected = products.saturating_mul(width + 1);
-            return Err(peer("grant")(out_of_range("numbers", numbers.len(), expected)));
+            return Err(peer(what)(out_of_range("numbers", numbers.len(), expected)));
         }
         let mut results = Vec::with_capacity(products);
         let (coefficients, offsets) = numbers.split_at(products * width);
         for (i, (row, offset)) in coefficients.chunks_exact(width).zip(offsets).enumerate() {
             results.push(dot(row, &self.values(blocks[i / rows])?) + offset);
         }
-        Ok(results)
+        Ok((exchange, results))
     }
 }
 
@@ -80,13 +106,9 @@ impl Answerer for PlainGuest {
         for block in blocks {
             values.extend(self.values(block)?);
         }
-        let mut writer = Writer::new(Kind::PlainAnswer, 12 + 8 * rows);
-        writer.u64(exchange);
-        writer.u32(rows as u32);
-        for row in numbers.chunks_exact(columns) {
-            writer.f64(dot(row, &values));
-        }
-        Ok(writer.finish())
+        let products: Vec<f64> =
+            numbers.chunks_exact(columns).map(|row| dot(row, &values)).collect();
+        Ok(write_products(Kind::PlainAnswer, exchange, &products))
     }
 
     fn rows(&self, question: &[u8]) -> Result<usize, SealedError> {
@@ -166,21 +188,9 @@ impl Host for PlainHost {
 
     fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError> {
         let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
-        let read = || {
-            let mut reader = Reader::new("answer", Kind::PlainAnswer, answer)?;
-            let exchange = reader.u64()?;
-            if exchange != pending.exchange {
-                return Err(out_of_range("exchange of the answer", exchange, pending.exchange));
-            }
-            let rows = reader.count("rows of the answer", self.agreement.most_rows)?;
-            if rows != pending.rows {
-                return Err(out_of_range("rows of the answer", rows, pending.rows));
-            }
-            let products = floats(reader.bytes(8 * rows)?)?;
-            reader.finish()?;
-            Ok(products)
-        };
-        let products = read().map_err(peer("answer"))?;
+        let what = ["answer", "exchange of the answer", "rows of the answer"];
+        let expected = (pending.exchange, pending.rows);
+        let products = read_products(Kind::PlainAnswer, what, answer, expected)?;
         self.pending = None;
         Ok(products)
     }
@@ -191,6 +201,47 @@ impl Host for PlainHost {
         let numbers = [products.coefficients, products.offsets];
         let exchange = self.random.bits();
         Ok(write(Kind::PlainGrant, exchange, products.rows, products.blocks, &numbers))
+    }
+
+    fn lend(
+        &mut self,
+        products: &BlockProducts<'_>,
+        scale: Scale,
+    ) -> Result<(Vec<u8>, Loan), SealedError> {
+        let rows = products.products(&self.agreement)?;
+        check_scale(&self.agreement, products, scale)?;
+        self.check(products.blocks)?;
+        let numbers = [products.coefficients, products.offsets];
+        let exchange = self.random.bits();
+        let loan = write(Kind::PlainLoan, exchange, products.rows, products.blocks, &numbers);
+        Ok((loan, Loan { exchange, rows, corrections: Vec::new() }))
+    }
+
+    fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError> {
+        let what = ["relay", "exchange of the relay", "rows of the relay"];
+        let expected = (loan.exchange, loan.rows);
+        let products = read_products(Kind::PlainRelay, what, relay, expected)?;
+        Ok(Lent(lending::Numbers::Plain(products)))
+    }
+
+    fn grant_with(
+        &mut self,
+        products: &BlockProducts<'_>,
+        scale: Scale,
+        lent: &[Lent],
+    ) -> Result<Vec<u8>, SealedError> {
+        check_scale(&self.agreement, products, scale)?;
+        let mut offsets = products.offsets.to_vec();
+        for part in lent {
+            let lending::Numbers::Plain(numbers) = &part.0 else {
+                return Err(misuse("what was lent", "encrypted numbers", "some in the clear"));
+            };
+            if numbers.len() != offsets.len() {
+                return Err(misuse("products that were lent", numbers.len(), offsets.len()));
+            }
+            offsets.iter_mut().zip(numbers).for_each(|(offset, number)| *offset += number);
+        }
+        self.grant(&BlockProducts { offsets: &offsets, ..*products })
     }
 }
 
@@ -240,6 +291,39 @@ fn read(
     let numbers = floats(reader.bytes(rest / 8 * 8)?)?;
     reader.finish()?;
     Ok(Numbers { exchange, rows, blocks, numbers })
+}
+
+/// What answers and relays are.
+fn write_products(kind: Kind, exchange: u64, products: &[f64]) -> Vec<u8> {
+    let mut writer = Writer::new(kind, 12 + 8 * products.len());
+    writer.u64(exchange);
+    writer.u32(products.len() as u32);
+    products.iter().for_each(|product| writer.f64(*product));
+    writer.finish()
+}
+
+/// Reads them, with the exchange and as many as expected.
+fn read_products(
+    kind: Kind,
+    [what, exchange_of, rows_of]: [&'static str; 3],
+    bytes: &[u8],
+    (exchange, rows): (u64, usize),
+) -> Result<Vec<f64>, SealedError> {
+    let read = || {
+        let mut reader = Reader::new(what, kind, bytes)?;
+        let found = reader.u64()?;
+        if found != exchange {
+            return Err(out_of_range(exchange_of, found, exchange));
+        }
+        let found = reader.u32()?;
+        if usize::try_from(found).ok() != Some(rows) {
+            return Err(out_of_range(rows_of, found, rows));
+        }
+        let products = floats(reader.bytes(8 * rows)?)?;
+        reader.finish()?;
+        Ok(products)
+    };
+    read().map_err(peer(what))
 }
 
 /// Finite numbers.

@@ -12,6 +12,8 @@
 //!    │ take: the products, for the guest alone
 //! ```
 //!
+//! What other guests' values add to a grant they lend, unread by the host: [`lending`](crate::lending).
+//!
 //! A *block* is what a guest encrypts at a time: `width` values on the agreed grid, for instance the
 //! measurements of one step. A question is about any of the uploaded blocks, in any order.
 //!
@@ -23,6 +25,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::fixed_point::{FixedPointError, Grid};
+use crate::lending::{Lent, Loan, Scale};
 use crate::random::RandomnessError;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
@@ -223,6 +226,21 @@ pub trait Host {
     fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError>;
     /// Makes products for the guest alone.
     fn grant(&mut self, products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError>;
+    /// Asks this guest for products that another guest is to get, in units of the scale of that grant.
+    fn lend(
+        &mut self,
+        products: &BlockProducts<'_>,
+        scale: Scale,
+    ) -> Result<(Vec<u8>, Loan), SealedError>;
+    /// Takes in what another guest has made of a loan for this one.
+    fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError>;
+    /// As [`Host::grant`], in units of the scale, with what other guests have lent added to it.
+    fn grant_with(
+        &mut self,
+        products: &BlockProducts<'_>,
+        scale: Scale,
+        lent: &[Lent],
+    ) -> Result<Vec<u8>, SealedError>;
 }
 
 /// Whoever answers a host's questions.
@@ -243,6 +261,16 @@ pub(crate) fn rows_of(kind: Kind, question: &[u8], most: usize) -> Result<usize,
     read().map_err(peer("question"))
 }
 
+/// The same of a loan.
+pub(crate) fn rows_of_loan(kind: Kind, loan: &[u8], most: usize) -> Result<usize, SealedError> {
+    let read = || {
+        let mut reader = Reader::new("loan", kind, loan)?;
+        reader.u64()?;
+        reader.count("rows of the loan", most)
+    };
+    read().map_err(peer("loan"))
+}
+
 /// The guest's side.
 pub trait Guest {
     /// What the host needs of this guest before all else.
@@ -251,6 +279,10 @@ pub trait Guest {
     fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError>;
     /// The products of a grant, block by block.
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError>;
+    /// The masked products of a loan, encrypted for the guest with this opening.
+    fn relay(&mut self, loan: &[u8], opening: &[u8]) -> Result<Vec<u8>, SealedError>;
+    /// How many products a loan asks for, before anything is computed.
+    fn loan_rows(&self, loan: &[u8]) -> Result<usize, SealedError>;
 }
 
 /// Why a party does not go on.

@@ -18,6 +18,7 @@ pub(crate) mod codec;
 mod guest;
 mod hiding;
 mod host;
+mod lending;
 pub mod message;
 pub(crate) mod residue;
 pub(crate) mod ring;
@@ -40,5 +41,7 @@ pub(crate) fn row_places(width: usize, rows: usize) -> impl Iterator<Item = usiz
 
 #[cfg(test)]
 mod hiding_tests;
+#[cfg(test)]
+mod lending_tests;
 #[cfg(test)]
 mod tests;

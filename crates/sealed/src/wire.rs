@@ -67,6 +67,12 @@ pub enum Kind {
     RlweAnswer = 4,
     /// Products for the guest alone, encrypted.
     RlweGrant = 5,
+    /// Masked products that another guest is to get, encrypted for the lender.
+    RlweLoan = 6,
+    /// The same, encrypted for the taker.
+    RlweRelay = 7,
+    /// Products for the guest alone, with what others have lent.
+    RlweSharedGrant = 8,
     /// An authority's public key for functional encryption.
     IpfePublicKey = 16,
     /// A vector of a guest, encrypted to the authority's key.
@@ -85,6 +91,10 @@ pub enum Kind {
     PlainAnswer = 34,
     /// Products for the guest in the clear.
     PlainGrant = 35,
+    /// Rows whose products another guest is to get, in the clear.
+    PlainLoan = 36,
+    /// These products in the clear.
+    PlainRelay = 37,
     /// A vector with its noise, as a guest stores it.
     NoisedVector = 48,
     /// Commitments to a guest's values.
@@ -208,6 +218,11 @@ impl<'a> Reader<'a> {
         }
         Err(DecodeError::Length { what: self.what, found: self.rest.len(), expected: 0 })
     }
+}
+
+/// Whether bytes say that they are a message of this kind.
+pub(crate) fn is(kind: Kind, bytes: &[u8]) -> bool {
+    bytes.get(HEADER - 1) == Some(&(kind as u8))
 }
 
 pub(crate) fn out_of_range(

@@ -4,13 +4,11 @@
 //!
 //! ```text
 //! ∂L/∂θ   = known + Σ_guests A·u            rows = parameters, columns = [sample, entry]
-//! ∂L/∂z_t = c_t + D_t·u_t                   for the guest that measured u, and for it alone
+//! ∂L/∂z_t = c_t + Σ_guests D_t·u_t          for the guest with this embedding, and for it alone
 //! ```
 //!
-//! c_t is what the host knows of a guest's gradient: traffic model, own measurements, and what that guest's
-//! measurements should be. What *other* guests measure is not in it: the host could not compute their part
-//! without learning products for each sample, which would tell it all. They reach the guest through the head,
-//! which learns from everyone.
+//! c_t is what the host knows of a guest's gradient: traffic model, own measurements, and what all guests'
+//! measurements should be. D of the guest itself and of each other one are apart, since their values are.
 
 use std::collections::BTreeMap;
 
@@ -39,8 +37,10 @@ pub struct Rows {
     pub loss: Vec<f64>,
     /// A: `[parameter, column]`.
     pub parameters: Vec<f64>,
-    /// D: `[sample, number of the embedding, entry]`.
+    /// D of this party's own values: `[sample, number of the embedding, entry]`.
     pub embedding: Vec<f64>,
+    /// D of other parties' values, by their names; their entries.
+    pub others: BTreeMap<String, Vec<f64>>,
     /// c: `[sample, number of the embedding]`.
     pub known: Vec<f64>,
 }
@@ -109,55 +109,55 @@ impl HostModel {
     ) -> ApartStep {
         let mut step = ApartStep { loss: apart.known, parties: BTreeMap::new() };
         let mut first = 0;
-        for (name, part) in &apart.parties {
+        let of_party = |(name, part): (&String, &LinearPart)| {
             let columns = Columns { first, entries: part.links.len(), directions, samples };
             first += columns.entries;
+            (name.clone(), columns)
+        };
+        let all: BTreeMap<String, Columns> = apart.parties.iter().map(of_party).collect();
+        for (name, columns) in &all {
             let parameters = columns.transposed(&pulled.parameters, self.parameter_count());
-            let (embedding, known) = self.of_embedding(name, apart, pulled, &columns);
-            let loss = part.loss.clone();
-            let entries = columns.entries;
-            step.parties.insert(name.clone(), Rows { entries, loss, parameters, embedding, known });
+            let embedding = self.of_embedding(name, pulled, columns);
+            let others = all.iter().filter(|(other, _)| *other != name);
+            let others = others
+                .map(|(other, columns)| (other.clone(), self.of_embedding(name, pulled, columns)));
+            let loss = apart.parties.get(name).map(|part| part.loss.clone()).unwrap_or_default();
+            let (entries, others) = (columns.entries, others.collect());
+            let known = self.known(name, samples);
+            let rows = Rows { entries, loss, parameters, embedding, others, known };
+            step.parties.insert(name.clone(), rows);
         }
         step
     }
 
-    /// D and c of a guest's embedding; nothing for a party that has no seat or was absent.
-    fn of_embedding(
-        &self,
-        guest: &str,
-        apart: &Apart,
-        pulled: &PulledBack,
-        columns: &Columns,
-    ) -> (Vec<f64>, Vec<f64>) {
+    /// D of a guest's embedding by the values of some columns; nothing for a party that has no seat.
+    fn of_embedding(&self, guest: &str, pulled: &PulledBack, columns: &Columns) -> Vec<f64> {
         let width = self.block.model().input_len();
         let Some(place) = self.seats.iter().find(|place| place.name == guest) else {
-            return (Vec::new(), Vec::new());
+            return Vec::new();
         };
-        let (mut embedding, mut known) = (Vec::new(), Vec::new());
-        let of = |sample: usize, direction: usize, number: usize| {
-            let row = (sample * columns.directions + direction) * width;
-            f64::from(pulled.inputs[row + number])
-        };
+        let mut embedding = Vec::new();
         for sample in 0..columns.samples {
             for number in place.numbers.clone() {
                 let own = columns.first..columns.first + columns.entries;
-                embedding.extend(own.map(|direction| of(sample, direction, number)));
-                let mut offset = f64::from(self.dx[sample * width + number]);
-                // The known gradient has what others' measurements should be: that goes with what they are.
-                let mut first = 0;
-                for (other, part) in &apart.parties {
-                    let entries = part.links.len();
-                    if other != guest {
-                        let expected = &part.expected[sample * entries..][..entries];
-                        let each = expected.iter().enumerate();
-                        offset += each.map(|(e, h)| h * of(sample, first + e, number)).sum::<f64>();
-                    }
-                    first += entries;
-                }
-                known.push(offset);
+                embedding.extend(own.map(|direction| {
+                    let row = (sample * columns.directions + direction) * width;
+                    f64::from(pulled.inputs[row + number])
+                }));
             }
         }
-        (embedding, known)
+        embedding
+    }
+
+    /// c of a guest's embedding.
+    fn known(&self, guest: &str, samples: usize) -> Vec<f64> {
+        let width = self.block.model().input_len();
+        let Some(place) = self.seats.iter().find(|place| place.name == guest) else {
+            return Vec::new();
+        };
+        let numbers =
+            |sample: usize| place.numbers.clone().map(move |number| sample * width + number);
+        (0..samples).flat_map(numbers).map(|at| f64::from(self.dx[at])).collect()
     }
 }
 

@@ -39,7 +39,7 @@ impl PhysicsInformed {
             });
             let slopes = slopes.collect();
             let links = entries.iter().map(|entry| entry.link.index()).collect();
-            apart.parties.insert(party.to_owned(), LinearPart { loss, expected, slopes, links });
+            apart.parties.insert(party.to_owned(), LinearPart { loss, slopes, links });
         }
         apart.known = self.losses.iter().sum();
         Ok(apart)

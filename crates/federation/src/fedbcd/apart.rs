@@ -65,8 +65,10 @@ impl<D: Windows> FedHost<D> {
                 }
             }
             asked.insert(party.clone(), parameters);
-            let rows_of = GuestRows { rows: all, embedding: own.embedding, known: own.known };
-            rows.insert(party, rows_of);
+            let others = own.others.into_iter().map(|(name, d)| Ok((PartyId::new(&name)?, d)));
+            let others = others.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
+            let (embedding, known) = (own.embedding, own.known);
+            rows.insert(party, GuestRows { rows: all, embedding, others, known });
         }
         self.waiting = Some(Waiting { loss: step.loss, asked });
         Ok(Some(rows))

@@ -228,6 +228,7 @@ fn check_products(
         );
         return Err(ModelFailure(problem));
     }
+    let widest = model.guests().map(|(_, width)| width).max().unwrap_or(0);
     for (guest, width) in model.guests() {
         let granted = plan.batch as usize * width;
         if granted > most {
@@ -238,7 +239,8 @@ fn check_products(
         }
         let layout = loss.sources.layouts.iter().find(|(party, _)| party.as_str() == guest);
         let values = layout.map_or(0, |(_, layout)| layout.len() * block_length(plan.segment));
-        let bytes = most_bytes(values, rows.max(granted));
+        // It is asked for its part of everyone's gradient.
+        let bytes = most_bytes(values, rows.max(plan.batch as usize * widest));
         if bytes > MAX_SEALED {
             let problem = format!(
                 "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"

@@ -1,5 +1,7 @@
 //! One exchange, as a guest sees it: asked, answered, ended.
 
+use std::collections::BTreeMap;
+
 use super::{Asked, Guest, Open, Running, Stage, ToHostOutbox};
 use crate::error::{PartyError, differently_packed};
 use crate::message::measurements::{Layout, Measurements};
@@ -59,7 +61,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         };
         open.answered = now.monotonic;
         let answers = open.answers.clone();
-        answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
+        answers.into_iter().try_for_each(|answer| self.say_again(now, answer, out))
     }
 
     fn answer(&mut self, now: Now, asked: Asked, out: &mut ToHostOutbox) -> Result<(), PartyError> {
@@ -98,9 +100,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             answers.push(ToHost::Measurements { exchange, purpose, measurements });
         }
         let answered = now.monotonic;
-        let question = None;
-        let open = Open { exchange, purpose, batch, answers: answers.clone(), answered, question };
-        running.open = Some(open);
+        let (question, loans) = (None, BTreeMap::new());
+        let said = answers.clone();
+        running.open =
+            Some(Open { exchange, purpose, batch, answers: said, answered, question, loans });
         answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
     }
 

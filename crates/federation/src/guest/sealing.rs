@@ -18,13 +18,33 @@ use crate::party::{Now, PartyId};
 use crate::store::Store;
 
 /// Both things that a guest does in a secure product.
-trait Products: sealed::Guest + sealed::Answerer + Send {}
+pub(super) trait Products: sealed::Guest + sealed::Answerer + Send {}
 impl<G: sealed::Guest + sealed::Answerer + Send> Products for G {}
 
 /// A guest's side of the products, with its key: for as long as it runs.
 pub(super) struct Sealer {
-    products: Box<dyn Products>,
-    agreement: Agreement,
+    pub products: Box<dyn Products>,
+    pub agreement: Agreement,
+}
+
+/// How many products a guest still gives.
+pub(super) struct Budget {
+    /// Per number that it holds, if there is a limit.
+    most: Option<f64>,
+    /// Products with single numbers that it has answered.
+    answered: u64,
+    /// Steps that it holds.
+    steps: u64,
+}
+
+impl Budget {
+    /// Refuses so many products of so many values, where each step has so many numbers.
+    pub fn check(&self, rows: usize, values: usize, numbers: usize) -> Result<(), PartyError> {
+        let Some(most) = self.most else { return Ok(()) };
+        let data = self.steps as f64 * numbers as f64;
+        let found = (self.answered as f64 + rows as f64 * values as f64) / data.max(1.0);
+        if found > most { Err(PartyError::Budget { found, rows, most }) } else { Ok(()) }
+    }
 }
 
 impl Sealer {
@@ -38,7 +58,7 @@ impl Sealer {
 }
 
 impl<M: GuestModel> Running<M> {
-    fn sealer(&mut self) -> Result<&mut Sealer, PartyError> {
+    pub(super) fn sealer(&mut self) -> Result<&mut Sealer, PartyError> {
         let sealer = match self.sealer.take() {
             Some(sealer) => sealer,
             None => {
@@ -108,6 +128,15 @@ impl<M: GuestModel> Running<M> {
 }
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
+    pub(super) fn budget(&self) -> Budget {
+        let answered = ["products", "relay"].map(|kind| self.ledger.numbers(kind));
+        Budget {
+            most: self.settings.sharing.most_products,
+            answered: answered[0].saturating_add(answered[1]),
+            steps: self.settings.held.steps(),
+        }
+    }
+
     /// Answers a question about sealed measurements; the same one with the same bytes.
     pub(super) fn question(
         &mut self,
@@ -117,8 +146,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let host = self.settings.host.clone();
-        let (sharing, answered) = (self.settings.sharing, self.ledger.numbers("products"));
-        let held = self.settings.held.steps();
+        let budget = self.budget();
         let Some(running) = self.current(exchange) else { return Ok(()) };
         let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
             return Ok(());
@@ -133,15 +161,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let misbehaved =
             |error: SealedError| PartyError::misbehaved(&host, format!("its question: {error}"));
         let values = open.batch.samples().len() * running.asked.len();
-        let data = held as f64 * running.asked.len() as f64;
+        let data = running.asked.len();
         let sealer = running.sealer()?;
         let rows = sealer.products.rows(question.as_slice()).map_err(misbehaved)?;
-        if let Some(most) = sharing.most_products {
-            let found = (answered as f64 + rows as f64 * values as f64) / data.max(1.0);
-            if found > most {
-                return Err(PartyError::Budget { found, rows, most });
-            }
-        }
+        budget.check(rows, values, data)?;
         let answer = sealer.products.answer(question.as_slice()).map_err(misbehaved)?;
         let answer = Sealed::new(answer).map_err(PartyError::misuse)?;
         let size = [rows as u32, values as u32];

@@ -68,19 +68,17 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let Some(open) = open.filter(|open| !open.has_answered(party)) else {
             return Ok(());
         };
-        let (exchange, purpose, batch) = (open.exchange, open.purpose, open.batch.clone());
-        let posed = open.posed.as_ref().and_then(|posed| posed.question(party));
-        let message = match posed {
-            Some(question) => ToGuest::Question { exchange, question },
-            None => {
-                let lacking = self.lacking(party);
-                ToGuest::Ask { exchange, purpose, batch, lacking }
-            }
-        };
+        let exchange = open.exchange;
+        let posed = open.posed.as_ref().map(|posed| posed.unanswered(party, exchange));
+        let mut messages = posed.unwrap_or_default();
+        if messages.is_empty() {
+            let (purpose, batch, lacking) = (open.purpose, open.batch.clone(), self.lacking(party));
+            messages.push(ToGuest::Ask { exchange, purpose, batch, lacking });
+        }
         if let Some(seat) = self.seats.get_mut(party) {
             seat.asked = now.monotonic;
         }
-        self.say(now, party, message, out)
+        messages.into_iter().try_for_each(|message| self.say(now, party, message, out))
     }
 
     pub(super) fn embedding(
@@ -218,7 +216,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 let loss = first.as_ref().map(|first| first.loss);
                 running.course.learned(loss.map(finite).transpose()?);
                 void = loss.is_none();
-                grants = running.grants(first, &batch)?;
+                grants =
+                    running.grants(first.map(|first| first.dues).unwrap_or_default(), &batch)?;
             }
             Purpose::Train => {
                 let learned = running.model.learn(samples, &given)?;

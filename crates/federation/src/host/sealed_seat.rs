@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use sealed::plain::PlainHost;
 use sealed::rlwe::RlweHost;
-use sealed::{BlockId, BlockProducts, Matrix, SealedError};
+use sealed::{Agreement, BlockId, BlockProducts, Matrix, SealedError};
 
 use crate::error::PartyError;
 use crate::message::measurements::Layout;
 use crate::message::parts::Batch;
 use crate::message::sealed::{
-    BlockWeights, Scheme, Sealed, Sealing, block_length, block_of, range,
+    BlockWeights, Fingerprint, Scheme, Sealed, Sealing, block_length, block_of, range,
 };
-use crate::model::GuestRows;
 
 /// What the host has of a guest's sealed measurements.
 pub(super) struct SealedSeat {
@@ -22,6 +21,25 @@ pub(super) struct SealedSeat {
     pub ranges: Vec<f64>,
     /// Samples of a block.
     pub length: usize,
+    pub agreement: Agreement,
+    /// The guest's key, for those who encrypt for it.
+    pub opening: Sealed,
+    key: Fingerprint,
+}
+
+/// Products with single blocks, for one guest's gradient.
+pub(super) struct Part {
+    rows: usize,
+    blocks: Vec<BlockId>,
+    coefficients: Vec<f64>,
+    offsets: Vec<f64>,
+}
+
+impl Part {
+    pub fn products(&self) -> BlockProducts<'_> {
+        let Self { rows, blocks, coefficients, offsets } = self;
+        BlockProducts { rows: *rows, blocks, coefficients, offsets }
+    }
 }
 
 impl SealedSeat {
@@ -39,7 +57,14 @@ impl SealedSeat {
         };
         let entries = layout.groups().flat_map(|(_, entries)| entries);
         let ranges = entries.map(|entry| range(entry.quantity)).collect();
-        Ok(Self { products, weights: BTreeMap::new(), ranges, length: block_length(segment) })
+        let (weights, length) = (BTreeMap::new(), block_length(segment));
+        let (opening, key) = (opening.clone(), Fingerprint::of(opening));
+        Ok(Self { products, weights, ranges, length, agreement, opening, key })
+    }
+
+    /// What the guest's key is known by.
+    pub fn key(&self) -> Fingerprint {
+        self.key
     }
 
     fn blocks(&self, batch: &Batch) -> Vec<BlockId> {
@@ -70,13 +95,15 @@ impl SealedSeat {
         self.products.ask(&Matrix { rows, blocks: &blocks, values: &values })
     }
 
-    pub fn grant(&mut self, batch: &Batch, rows: &GuestRows) -> Result<Vec<u8>, SealedError> {
+    /// What this guest's values add to the gradient of an embedding, its own or another guest's: `d` is
+    /// `[sample, number of the embedding, entry]` and `offsets` `[sample, number of the embedding]`.
+    pub fn part(&self, batch: &Batch, d: &[f64], offsets: &[f64]) -> Part {
         let (length, entries) = (self.length, self.ranges.len());
         let samples = batch.samples().len();
-        let numbers = rows.known.len() / samples.max(1);
+        let numbers = offsets.len() / samples.max(1);
         let width = length * entries;
-        let mut coefficients = vec![0.0; rows.known.len() * width];
-        let own = rows.embedding.chunks_exact(entries.max(1));
+        let mut coefficients = vec![0.0; offsets.len() * width];
+        let own = d.chunks_exact(entries.max(1));
         // A sample's gradient depends on that sample's measurements alone.
         for (at, (own, place)) in own.zip(coefficients.chunks_exact_mut(width)).enumerate() {
             let sample = at / numbers.max(1) % length;
@@ -85,12 +112,7 @@ impl SealedSeat {
                 *place = d * range;
             }
         }
-        let blocks = self.blocks(batch);
-        self.products.grant(&BlockProducts {
-            rows: length * numbers,
-            blocks: &blocks,
-            coefficients: &coefficients,
-            offsets: &rows.known,
-        })
+        let (rows, blocks) = (length * numbers, self.blocks(batch));
+        Part { rows, blocks, coefficients, offsets: offsets.to_vec() }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! all have embedded and uploaded ─► rows of the model ─► a question to each ─► their products ─► settled
+//!                                                     └► loans from each ───► their relays ──┘
 //! ```
 //!
 //! If a guest comes or goes in the middle, the rows are computed and asked anew. A question that is said again
@@ -12,12 +13,12 @@ use std::collections::BTreeMap;
 use sealed::SealedError;
 use sealed::wire::DecodeError;
 
+use super::lending::{Due, Loaned, Shared, lend};
 use super::sealed_seat::SealedSeat;
-use super::{Host, Running, ToGuestOutbox};
+use super::{Host, ToGuestOutbox};
 use crate::error::PartyError;
-use crate::message::parts::Batch;
 use crate::message::sealed::{BlockWeights, Lacking, Sealed, block_length, block_of};
-use crate::message::{Exchange, Purpose};
+use crate::message::{Exchange, Purpose, ToGuest};
 use crate::model::{GuestRows, HostModel, Products, RowsApart};
 use crate::party::{Now, PartyId};
 use crate::store::Store;
@@ -25,7 +26,7 @@ use crate::store::Store;
 /// The first of an exchange's updates with products: its loss is the exchange's, and guests learn from its rows.
 pub(super) struct FirstUpdate {
     pub loss: f64,
-    rows: RowsApart,
+    pub dues: BTreeMap<PartyId, Due>,
 }
 
 /// How far the products of an exchange are.
@@ -41,29 +42,41 @@ enum Progress {
 /// What guests were asked of a batch.
 #[derive(Default)]
 pub(super) struct Posed {
-    guests: BTreeMap<PartyId, Pending>,
+    pub(super) guests: BTreeMap<PartyId, Pending>,
     /// In validation, the total without what guests measured.
     known: f64,
     /// There is nothing to learn from.
     void: bool,
 }
 
-struct Pending {
+pub(super) struct Pending {
     question: Sealed,
     products: Option<Vec<f64>>,
-    rows: GuestRows,
+    pub(super) rows: GuestRows,
+    /// What it is to lend, by the guest that it is for.
+    pub(super) loans: BTreeMap<PartyId, Loaned>,
+    /// What the gradient of its own embedding has in common with what others lend to it.
+    pub(super) shared: Option<Shared>,
+}
+
+impl Pending {
+    fn is_answered(&self) -> bool {
+        self.products.is_some() && self.loans.values().all(Loaned::is_answered)
+    }
 }
 
 impl Posed {
     pub fn has_answered(&self, party: &PartyId) -> bool {
-        self.guests.get(party).is_some_and(|pending| pending.products.is_some())
-            || self.guests.is_empty()
+        self.guests.get(party).is_some_and(Pending::is_answered) || self.guests.is_empty()
     }
 
     /// What a guest was asked and has not answered.
-    pub fn question(&self, party: &PartyId) -> Option<Sealed> {
-        let pending = self.guests.get(party).filter(|pending| pending.products.is_none());
-        pending.map(|pending| pending.question.clone())
+    pub fn unanswered(&self, party: &PartyId, exchange: Exchange) -> Vec<ToGuest> {
+        let Some(pending) = self.guests.get(party) else { return Vec::new() };
+        let question = Some(pending.question.clone()).filter(|_| pending.products.is_none());
+        let question = question.map(|question| ToGuest::Question { exchange, question });
+        let loans = pending.loans.iter().filter(|(_, loaned)| !loaned.is_answered());
+        question.into_iter().chain(loans.map(|(to, loaned)| loaned.message(exchange, to))).collect()
     }
 
     /// All products.
@@ -78,26 +91,6 @@ impl Posed {
     pub fn total(&self, before: f64) -> f64 {
         let products = self.guests.values().flat_map(|one| one.products.iter().flatten());
         products.fold(before + self.known, |total, product| total + product)
-    }
-}
-
-impl<M: HostModel> Running<M> {
-    /// The gradient of each guest's embedding, for that guest alone.
-    pub(super) fn grants(
-        &mut self,
-        first: Option<FirstUpdate>,
-        batch: &Batch,
-    ) -> Result<BTreeMap<PartyId, Sealed>, PartyError> {
-        let mut grants = BTreeMap::new();
-        for (party, rows) in first.into_iter().flat_map(|first| first.rows) {
-            let Some(seat) = self.sealed.get_mut(&party) else { continue };
-            if !seat.holds(batch) {
-                continue;
-            }
-            let grant = seat.grant(batch, &rows)?;
-            grants.insert(party, Sealed::new(grant).map_err(PartyError::misuse)?);
-        }
-        Ok(grants)
     }
 }
 
@@ -137,7 +130,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 
     /// The open round, if a message about sealed measurements belongs to it.
-    fn sealed_round(
+    pub(super) fn sealed_round(
         &mut self,
         now: Now,
         from: &PartyId,
@@ -294,7 +287,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let Some(running) = &mut self.running else { return Ok(Progress::Nobody) };
         let Some(open) = &mut running.open else { return Ok(Progress::Nobody) };
         let Some(posed) = &open.posed else { return Ok(Progress::Ask) };
-        let silent = posed.guests.iter().filter(|(_, pending)| pending.products.is_none());
+        let silent = posed.guests.iter().filter(|(_, pending)| !pending.is_answered());
         let silent: Vec<PartyId> = silent.map(|(party, _)| party.clone()).collect();
         if !silent.is_empty() {
             // They have gone, and are not waited for: without them the rows are others.
@@ -307,10 +300,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let updated = running.model.finish_apart(&posed.products())?;
         let posed = open.posed.take().unwrap_or_default();
-        open.first.get_or_insert_with(|| {
-            let rows = posed.guests.into_iter().map(|(party, pending)| (party, pending.rows));
-            FirstUpdate { loss: updated.loss, rows: rows.collect() }
-        });
+        open.first
+            .get_or_insert_with(|| FirstUpdate { loss: updated.loss, dues: posed.into_dues() });
         Ok(if updated.more { Progress::Ask } else { Progress::Done })
     }
 
@@ -335,12 +326,20 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
         };
         let mut posed = Posed { guests: BTreeMap::new(), known, void: rows.is_none() };
-        for (party, rows) in rows.into_iter().flatten() {
+        let mut rows = rows.unwrap_or_default();
+        // Guests learn from the first update of an exchange alone.
+        let trains = open.purpose == Purpose::Train && open.first.is_none();
+        let (mut loans, mut shared) = match trains {
+            true => lend(&mut running.sealed, &open.batch, &mut rows)?,
+            false => Default::default(),
+        };
+        for (party, rows) in rows {
             let Some(seat) = running.sealed.get_mut(&party) else { continue };
             let question = Sealed::new(seat.ask(&open.batch, &rows.rows)?);
             let question = question.map_err(PartyError::misuse)?;
             let rows = GuestRows { rows: Vec::new(), ..rows };
-            posed.guests.insert(party, Pending { question, products: None, rows });
+            let (loans, shared) = (loans.remove(&party).unwrap_or_default(), shared.remove(&party));
+            posed.guests.insert(party, Pending { question, products: None, rows, loans, shared });
         }
         let asked: Vec<PartyId> = posed.guests.keys().cloned().collect();
         open.posed = Some(posed);
@@ -348,8 +347,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 }
 
-fn is_of_another_exchange(reason: &DecodeError) -> bool {
-    matches!(reason, DecodeError::Range { what: "exchange of the answer", .. })
+pub(super) fn is_of_another_exchange(reason: &DecodeError) -> bool {
+    let DecodeError::Range { what, .. } = reason else { return false };
+    ["exchange of the answer", "exchange of the relay"].contains(what)
 }
 
 /// A guest's bytes are its own fault, all else is ours.

@@ -1,6 +1,6 @@
 //! Reads a ledger: is it whole, and what does it say?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::LedgerError;
-use super::line::{self, Line, MAX_LINE};
+use super::line::{self, Line, MAX_LINE, UsedKey};
 use crate::party::{PartyId, Round};
 
 /// What a whole ledger says.
@@ -22,6 +22,8 @@ pub struct Audit {
     pub rounds: Option<(Round, Round)>,
     /// By receiver and kind.
     pub tallies: BTreeMap<(PartyId, String), Tally>,
+    /// Keys for sealed products: its own, and those of others that it has encrypted with.
+    pub keys: BTreeSet<UsedKey>,
     /// Hash of the last line.
     pub head: String,
     /// Bytes of a last line that was torn apart: never released, and cut off when the party starts.
@@ -58,6 +60,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         bytes: 0,
         rounds: None,
         tallies: BTreeMap::new(),
+        keys: BTreeSet::new(),
         head: String::new(),
         torn: 0,
         end: 0,
@@ -133,6 +136,7 @@ impl Audit {
     fn add(&mut self, line: &Line) {
         self.messages += 1;
         self.bytes = self.bytes.saturating_add(line.bytes);
+        self.keys.extend(line.key.clone());
         if let Some(round) = line.round {
             let (first, last) = self.rounds.unwrap_or((round, round));
             self.rounds = Some((first.min(round), last.max(round)));

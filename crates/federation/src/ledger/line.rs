@@ -27,6 +27,12 @@ pub struct Line {
     pub round: Option<Round>,
     /// Shape of its numbers; empty if it has none.
     pub shape: Vec<usize>,
+    /// The same has left before: its numbers tell nothing new, and are not counted again.
+    #[serde(skip_serializing_if = "is_new", default)]
+    pub again: bool,
+    /// The key that it is or was encrypted with, where keys pass through the hands of others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub key: Option<UsedKey>,
     /// Bytes of its content.
     pub bytes: u64,
     /// SHA-256 of its content.
@@ -35,10 +41,25 @@ pub struct Line {
     pub previous: String,
 }
 
+fn is_new(again: &bool) -> bool {
+    !again
+}
+
+/// A key for sealed products.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UsedKey {
+    /// Whose it is, as the host says; none for the party's own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub of: Option<PartyId>,
+    /// Its SHA-256.
+    pub fingerprint: String,
+}
+
 impl Line {
-    /// How many numbers it has.
+    /// How many numbers it has that were not sent before.
     pub(super) fn numbers(&self) -> u64 {
-        if self.shape.is_empty() {
+        if self.shape.is_empty() || self.again {
             return 0;
         }
         self.shape.iter().fold(1, |numbers, &side| numbers.saturating_mul(side as u64))

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::message::measurements::Measurements;
 use crate::message::parts::{Embedding, Values};
+use crate::message::sealed::{Fingerprint, Sealed};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::party::{Attempt, RunId};
 
@@ -47,6 +48,41 @@ fn an_audit_counts_what_left() {
     // 6 numbers of 4 bytes each, and a little that says which round they belong to.
     assert!((5 * 24..5 * 64).contains(&tally.bytes), "{tally:?}");
     assert_eq!(check(b"").unwrap().messages, 0);
+}
+
+/// What is said again leaves again, but tells nothing new: budgets count it once, after a restart too.
+#[test]
+fn what_is_said_again_counts_once() {
+    let sink = MemorySink::default();
+    let mut ledger = Ledger::in_memory(&sink, &guest()).unwrap();
+    ledger.release(Now::default(), &host(), embedding(7, 3)).unwrap();
+    ledger.release_again(Now::default(), &host(), embedding(7, 3)).unwrap();
+    assert_eq!((ledger.len(), ledger.numbers("embedding")), (2, 6));
+    let tally = check(&sink.bytes()).unwrap().tallies[&(host(), "embedding".to_owned())];
+    assert_eq!((tally.messages, tally.numbers), (2, 6));
+    drop(ledger);
+    assert_eq!(Ledger::in_memory(&sink, &guest()).unwrap().numbers("embedding"), 6);
+}
+
+/// Fleets compare keys: a guest's own, and those that it was handed as others'.
+#[test]
+fn keys_are_written_down() {
+    let sink = MemorySink::default();
+    let mut ledger = Ledger::in_memory(&sink, &guest()).unwrap();
+    let ToHost::Embedding { exchange, .. } = embedding(7, 3) else { unreachable!() };
+    let opening = Sealed::new(vec![1, 2, 3]).unwrap();
+    let (to, key) = (PartyId::new("fleet-b").unwrap(), Fingerprint::of(&opening));
+    // SHA-256 of the bytes 1, 2, 3.
+    let fingerprint = "039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81".to_owned();
+    let relay =
+        ToHost::Relay { exchange, to: to.clone(), key, size: [4, 5], relay: opening.clone() };
+    for message in [ToHost::Opening { exchange, opening }, relay] {
+        ledger.release(Now::default(), &host(), message).unwrap();
+    }
+    let audit = check(&sink.bytes()).unwrap();
+    let keys = [None, Some(to)].map(|of| UsedKey { of, fingerprint: fingerprint.clone() });
+    assert_eq!(audit.keys, keys.into());
+    assert_eq!(audit.tallies[&(host(), "relay".to_owned())].numbers, 20);
 }
 
 /// Measurements are a kind of their own: values and weights.

@@ -2,8 +2,9 @@
 
 use super::measurements::Measures;
 use super::parts::Values;
+use super::sealed::Fingerprint;
 use super::{Exchange, ToGuest, ToHost};
-use crate::ledger::Recorded;
+use crate::ledger::{Recorded, UsedKey};
 use crate::live::FromLiveGuest;
 use crate::party::Round;
 use crate::wire;
@@ -20,6 +21,7 @@ impl Recorded for ToHost {
             | ToHost::Opening { exchange, .. }
             | ToHost::Upload { exchange, .. }
             | ToHost::Products { exchange, .. }
+            | ToHost::Relay { exchange, .. }
             | ToHost::Kept { exchange } => Some(exchange.round),
             ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
@@ -34,7 +36,9 @@ impl Recorded for ToHost {
                 vec![2, measurements.samples(), measurements.entries()]
             }
             ToHost::Upload { weights, .. } => vec![weights.as_slice().len()],
-            ToHost::Products { size, .. } => size.iter().map(|&side| side as usize).collect(),
+            ToHost::Products { size, .. } | ToHost::Relay { size, .. } => {
+                size.iter().map(|&side| side as usize).collect()
+            }
             // What it says of its fleet.
             ToHost::Hello(hello) => {
                 let Measures { passages, movements, .. } = &hello.measures;
@@ -48,6 +52,18 @@ impl Recorded for ToHost {
 
     fn content(&self) -> Vec<u8> {
         wire::content_to_host(self)
+    }
+
+    fn key(&self) -> Option<UsedKey> {
+        match self {
+            ToHost::Opening { opening, .. } => {
+                Some(UsedKey { of: None, fingerprint: Fingerprint::of(opening).to_string() })
+            }
+            ToHost::Relay { to, key, .. } => {
+                Some(UsedKey { of: Some(to.clone()), fingerprint: key.to_string() })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -80,6 +96,7 @@ impl ToGuest {
             | ToGuest::Gradient { exchange, .. }
             | ToGuest::Question { exchange, .. }
             | ToGuest::Grant { exchange, .. }
+            | ToGuest::Loan { exchange, .. }
             | ToGuest::Settled { exchange, .. } => Some(*exchange),
             _ => None,
         }

@@ -6,6 +6,8 @@
 //!    │ Embedding, Opening, Uploads ───────────►      a block is uploaded once, with its weights
 //!    │ ◄──────────────────────────── Question        rows times measurements, encrypted and masked
 //!    │ Products ──────────────────────────────►      masked numbers
+//!    │ ◄──────────────────────────────── Loans       training, several guests: the same for another guest's gradient
+//!    │ Relays ────────────────────────────────►      masked numbers, encrypted for that guest
 //!    │ ◄─────────────────────── Grant │ Settled      training: the embedding's gradient, for the guest alone
 //! ```
 //!
@@ -20,6 +22,7 @@ use sealed::fixed_point::MOST_LEVELS;
 use sealed::product::{MOST_ROWS, MOST_WIDTH};
 use sealed::{Agreement, BlockId, Grid};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::measurements::{Kind, Layout, names};
 use super::parts::{MAX_STEP, PartError};
@@ -29,6 +32,9 @@ use crate::plan::Plan;
 pub const MAX_SEALED: usize = 16 << 20;
 /// Most products per exchange, if nothing else is agreed: question and answer then stay within a message.
 pub const USUAL_ROWS: u32 = 1 << 14;
+
+/// Most guests that one guest is asked to lend to in an exchange.
+pub const MOST_LOANS: usize = 256;
 
 /// Samples of a block, where segments have so many: pairs if they can be cut into these.
 pub fn block_length(segment: u32) -> usize {
@@ -143,7 +149,7 @@ impl Lacking {
     }
 }
 
-/// Bytes of a secure product: a key, an upload, a question, an answer or a grant. Never shown.
+/// Bytes of a secure product: a key, an upload, a question, an answer, a loan, a relay or a grant. Never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 
@@ -166,6 +172,42 @@ impl Sealed {
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} sealed bytes]", self.0.len())
+    }
+}
+
+/// The SHA-256 of a guest's key: fleets that compare those in their ledgers know that the host has handed on
+/// the right ones.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// That of a key.
+    pub fn of(key: &Sealed) -> Self {
+        Self(Sha256::digest(&key.0).into())
+    }
+
+    /// One that was sent.
+    pub fn new(bytes: &[u8]) -> Result<Self, PartError> {
+        let found = bytes.len();
+        let fingerprint = bytes.try_into().map(Self);
+        fingerprint.map_err(|_| PartError::new("fingerprint of a key", found, "32 bytes"))
+    }
+
+    /// The bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
         Message::Opening(message) => sealed::opening(message)?,
         Message::Upload(message) => sealed::upload(message)?,
         Message::Products(message) => sealed::products(message)?,
+        Message::Relay(message) => sealed::relay(message)?,
         Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
         Message::LiveHello(message) => ToHost::Live(live::hello(message)?),
         Message::LiveEmbedding(message) => ToHost::Live(live::embedding(message)?),
@@ -68,6 +69,7 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
         },
         Message::Question(message) => sealed::question(message)?,
         Message::Grant(message) => sealed::grant(message)?,
+        Message::Loan(message) => sealed::loan(message)?,
         Message::Settled(wire::Settled { exchange, best, trained }) => {
             ToGuest::Settled { exchange: of_exchange(exchange)?, best, trained }
         }

@@ -29,7 +29,10 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
                 weights: numbers::words(measurements.weights()),
             })
         }
-        ToHost::Opening { .. } | ToHost::Upload { .. } | ToHost::Products { .. } => {
+        ToHost::Opening { .. }
+        | ToHost::Upload { .. }
+        | ToHost::Products { .. }
+        | ToHost::Relay { .. } => {
             return sealed::to_host(message);
         }
         ToHost::Live(message) => live::from_guest(message),
@@ -63,6 +66,12 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
         ToGuest::Question { exchange, question } => Message::Question(wire::Question {
             exchange: Some(of_exchange(exchange)),
             question: question.as_slice().to_vec().into(),
+        }),
+        ToGuest::Loan { exchange, to, key, loan } => Message::Loan(wire::Loan {
+            exchange: Some(of_exchange(exchange)),
+            to: to.as_str().into(),
+            key: key.as_slice().to_vec().into(),
+            loan: loan.as_slice().to_vec().into(),
         }),
         ToGuest::Grant { exchange, grant } => Message::Grant(wire::Grant {
             exchange: Some(of_exchange(exchange)),

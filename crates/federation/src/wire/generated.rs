@@ -4,7 +4,7 @@
 #[prost(skip_debug)]
 pub struct ToHost {
     /// required
-    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub message: ::core::option::Option<to_host::Message>,
 }
 /// Nested message and enum types in `ToHost`.
@@ -35,6 +35,8 @@ pub mod to_host {
         Upload(super::Upload),
         #[prost(message, tag = "11")]
         Products(super::Products),
+        #[prost(message, tag = "12")]
+        Relay(super::Relay),
     }
 }
 /// From the host to a guest.
@@ -42,7 +44,10 @@ pub mod to_host {
 #[prost(skip_debug)]
 pub struct ToGuest {
     /// required
-    #[prost(oneof = "to_guest::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(
+        oneof = "to_guest::Message",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+    )]
     pub message: ::core::option::Option<to_guest::Message>,
 }
 /// Nested message and enum types in `ToGuest`.
@@ -75,6 +80,8 @@ pub mod to_guest {
         Question(super::Question),
         #[prost(message, tag = "12")]
         Grant(super::Grant),
+        #[prost(message, tag = "13")]
+        Loan(super::Loan),
     }
 }
 /// I am still here.
@@ -425,6 +432,44 @@ pub struct Products {
     pub values: u32,
     #[prost(bytes = "bytes", tag = "4")]
     pub answer: ::prost::bytes::Bytes,
+}
+/// The host's rows whose products another guest is to get, hidden.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Loan {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// that guest
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    /// its opening
+    #[prost(bytes = "bytes", tag = "3")]
+    pub key: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    pub loan: ::prost::bytes::Bytes,
+}
+/// These products, still masked, encrypted for the other guest.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Relay {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// that guest
+    #[prost(string, tag = "2")]
+    pub to: ::prost::alloc::string::String,
+    /// SHA-256 of its opening, as it was used
+    #[prost(bytes = "bytes", tag = "3")]
+    pub key: ::prost::bytes::Bytes,
+    /// how many products
+    #[prost(uint32, tag = "4")]
+    pub rows: u32,
+    /// of how many values each
+    #[prost(uint32, tag = "5")]
+    pub values: u32,
+    #[prost(bytes = "bytes", tag = "6")]
+    pub relay: ::prost::bytes::Bytes,
 }
 /// The gradient of a guest's embedding, for that guest alone.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

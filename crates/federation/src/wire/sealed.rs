@@ -7,8 +7,9 @@ use super::generated as wire;
 use super::generated::to_host::Message;
 use super::numbers::{read_words, words};
 use crate::message::parts::MAX_STEPS;
-use crate::message::sealed::{BlockWeights, Lacking, Scheme, Sealed, Sealing};
+use crate::message::sealed::{BlockWeights, Fingerprint, Lacking, Scheme, Sealed, Sealing};
 use crate::message::{ToGuest, ToHost};
+use crate::party::PartyId;
 
 /// One of the messages that bring sealed measurements; nothing for any other.
 pub(super) fn to_host(message: &ToHost) -> wire::ToHost {
@@ -31,6 +32,16 @@ pub(super) fn to_host(message: &ToHost) -> wire::ToHost {
                 rows: *rows,
                 values: *values,
                 answer: answer.as_slice().to_vec().into(),
+            }))
+        }
+        ToHost::Relay { exchange, to, key, size: [rows, values], relay } => {
+            Some(Message::Relay(wire::Relay {
+                exchange: Some(of_exchange(exchange)),
+                to: to.as_str().into(),
+                key: key.as_slice().to_vec().into(),
+                rows: *rows,
+                values: *values,
+                relay: relay.as_slice().to_vec().into(),
             }))
         }
         _ => None,
@@ -57,6 +68,25 @@ pub(super) fn products(message: wire::Products) -> Result<ToHost, WireError> {
         exchange: read_exchange(message.exchange)?,
         size: [message.rows, message.values],
         answer: Sealed::new(message.answer.into())?,
+    })
+}
+
+pub(super) fn relay(message: wire::Relay) -> Result<ToHost, WireError> {
+    Ok(ToHost::Relay {
+        exchange: read_exchange(message.exchange)?,
+        to: PartyId::new(&message.to)?,
+        key: Fingerprint::new(&message.key)?,
+        size: [message.rows, message.values],
+        relay: Sealed::new(message.relay.into())?,
+    })
+}
+
+pub(super) fn loan(message: wire::Loan) -> Result<ToGuest, WireError> {
+    Ok(ToGuest::Loan {
+        exchange: read_exchange(message.exchange)?,
+        to: PartyId::new(&message.to)?,
+        key: Sealed::new(message.key.into())?,
+        loan: Sealed::new(message.loan.into())?,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
     MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
 };
-use crate::message::sealed::{BlockWeights, Lacking, Sealed};
+use crate::message::sealed::{BlockWeights, Fingerprint, Lacking, Sealed};
 use crate::message::{
     Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
 };
@@ -177,6 +177,12 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         ),
         (exchange(), any::<[u32; 2]>(), sealed())
             .prop_map(|(exchange, size, answer)| ToHost::Products { exchange, size, answer }),
+        (exchange(), any::<[u8; 32]>(), any::<[u32; 2]>(), sealed()).prop_map(
+            |(exchange, key, size, relay)| {
+                let (to, key) = (PartyId::new("b").expect("a name"), Fingerprint::new(&key));
+                ToHost::Relay { exchange, to, key: key.expect("32 bytes"), size, relay }
+            }
+        ),
         exchange().prop_map(|exchange| ToHost::Kept { exchange }),
         Just(ToHost::Heartbeat),
         (any::<u64>(), departure)
@@ -274,6 +280,10 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         (exchange(), sealed())
             .prop_map(|(exchange, question)| ToGuest::Question { exchange, question }),
         (exchange(), sealed()).prop_map(|(exchange, grant)| ToGuest::Grant { exchange, grant }),
+        (exchange(), sealed(), sealed()).prop_map(|(exchange, key, loan)| {
+            let to = PartyId::new("b").expect("a name");
+            ToGuest::Loan { exchange, to, key, loan }
+        }),
         (exchange(), values()).prop_map(|(exchange, values)| ToGuest::Gradient {
             exchange,
             gradient: EmbeddingGradient(values)

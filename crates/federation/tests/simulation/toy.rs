@@ -350,9 +350,20 @@ impl HostModel for ToyHost {
                 own.map(move |at| 0.1 * (1.0 + z as f64) * column(at))
             };
             let numbers = || (0..samples.len()).flat_map(|s| (0..WIDTH).map(move |z| (s, z)));
+            // Whoever lends counts twice as much as oneself: a loan less is another gradient.
+            let lent = |(party, weights): (&PartyId, &Vec<f32>)| {
+                let column = |at: usize| f64::from(weights[at] * (2.0 + y[at / entries]));
+                let lent = |(sample, z): (usize, usize)| {
+                    let own = sample * entries..(sample + 1) * entries;
+                    own.map(move |at| 0.2 * (1.0 + z as f64) * column(at)).collect::<Vec<f64>>()
+                };
+                (party.clone(), numbers().flat_map(lent).collect())
+            };
+            let others = answers.weights.iter().filter(|(other, _)| *other != party);
             let own = GuestRows {
                 rows: (0..=parameters).flat_map(row).collect(),
                 embedding: numbers().flat_map(number).collect(),
+                others: others.map(lent).collect(),
                 known: numbers().map(|(sample, z)| f64::from(y[sample]) - z as f64).collect(),
             };
             rows.insert(party.clone(), own);

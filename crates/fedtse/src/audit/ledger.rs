@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use federation::PartyId;
-use federation::ledger::Audit;
+use federation::ledger::{Audit, UsedKey};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -39,9 +39,11 @@ pub struct LedgerArguments {
 struct Sealed {
     /// Products answered, over all questions.
     products: u64,
+    /// Products for other guests, which the host cannot read.
+    relayed: u64,
     /// Numbers uploaded, each as often as it was.
     uploaded: u64,
-    /// Products answered per uploaded number, in the mean.
+    /// Products of either kind per uploaded number, in the mean.
     products_per_number: f64,
     /// Times that a question was refused because the budget was spent.
     refusals: u64,
@@ -56,10 +58,12 @@ impl Sealed {
                 (messages + tally.messages, numbers + tally.numbers)
             })
         };
-        let (products, uploaded) = (all("products").1, all("upload").1);
-        let products_per_number = products as f64 / uploaded.max(1) as f64;
+        let (products, relayed, uploaded) = (all("products").1, all("relay").1, all("upload").1);
+        let given = products.saturating_add(relayed);
+        let products_per_number = given as f64 / uploaded.max(1) as f64;
         let refusals = all("refusal").0;
-        (uploaded > 0).then_some(Self { products, uploaded, products_per_number, refusals })
+        let sealed = Self { products, relayed, uploaded, products_per_number, refusals };
+        (uploaded > 0).then_some(sealed)
     }
 }
 
@@ -78,9 +82,10 @@ pub fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
         println!("{report}");
     } else {
         print(&audit);
-        if let Some(Sealed { products, uploaded, products_per_number, refusals }) = sealed {
+        if let Some(Sealed { products, relayed, uploaded, products_per_number, refusals }) = sealed
+        {
             println!(
-                "sealed: {products} products with single numbers, {uploaded} numbers uploaded: {products_per_number:.1} products each; {refusals} refusals"
+                "sealed: {products} products with single numbers, {relayed} for other guests, {uploaded} numbers uploaded: {products_per_number:.1} products each; {refusals} refusals"
             );
         }
         if let Some(terms) = noise {
@@ -131,6 +136,7 @@ fn report(audit: &Audit) -> Value {
     json!({
         "messages": audit.messages, "bytes": audit.bytes, "rounds": audit.rounds,
         "torn": audit.torn, "head": audit.head, "tallies": tallies.collect::<Vec<_>>(),
+        "keys": audit.keys,
     })
 }
 
@@ -147,5 +153,10 @@ fn print(audit: &Audit) {
     for ((to, kind), tally) in &audit.tallies {
         let (messages, bytes, numbers) = (tally.messages, tally.bytes, tally.numbers);
         println!("{:<16} {kind:<14} {messages:>9} {bytes:>14} {numbers:>12}", to.as_str());
+    }
+    // For fleets to compare: the host hands keys on.
+    for UsedKey { of, fingerprint } in &audit.keys {
+        let whose = of.as_ref().map_or("its own".to_owned(), |party| format!("of `{party}`"));
+        println!("key {whose}: {fingerprint}");
     }
 }

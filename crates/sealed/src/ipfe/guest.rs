@@ -62,6 +62,14 @@ impl Guest for IpfeGuest {
     fn take(&mut self, _grant: &[u8]) -> Result<Vec<f64>, SealedError> {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
+
+    fn relay(&mut self, _loan: &[u8], _opening: &[u8]) -> Result<Vec<u8>, SealedError> {
+        Err(SealedError::Unsupported(super::host::NO_MIRROR))
+    }
+
+    fn loan_rows(&self, _loan: &[u8]) -> Result<usize, SealedError> {
+        Err(SealedError::Unsupported(super::host::NO_MIRROR))
+    }
 }
 
 impl fmt::Debug for IpfeGuest {

@@ -10,6 +10,7 @@ use super::logarithm::LogarithmTable;
 use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
 use super::multiply::weighted_sum;
 use crate::fixed_point::{RowScale, room};
+use crate::lending::{Lent, Loan, Scale};
 use crate::product::{
     Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
 };
@@ -140,6 +141,27 @@ impl Host for IpfeHost {
     }
 
     fn grant(&mut self, _products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
+
+    fn lend(
+        &mut self,
+        _products: &BlockProducts<'_>,
+        _scale: Scale,
+    ) -> Result<(Vec<u8>, Loan), SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
+
+    fn accept(&self, _loan: &Loan, _relay: &[u8]) -> Result<Lent, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
+
+    fn grant_with(
+        &mut self,
+        _products: &BlockProducts<'_>,
+        _scale: Scale,
+        _lent: &[Lent],
+    ) -> Result<Vec<u8>, SealedError> {
         Err(SealedError::Unsupported(NO_MIRROR))
     }
 }

@@ -13,17 +13,19 @@ use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, Ring, ring};
 use super::row_places;
 use super::transform::DEGREE;
 use crate::kernel::{LANES, Lanes, ROUND, Vectorised, vectorise};
-use crate::product::{Agreement, Answerer, BlockId, Guest, SealedError, misuse, peer, rows_of};
+use crate::product::{
+    Agreement, Answerer, BlockId, Guest, SealedError, misuse, peer, rows_of, rows_of_loan,
+};
 use crate::random::Randomness;
-use crate::wire::Kind;
+use crate::wire::{Kind, is};
 
 /// A guest of the lattice protocol.
 pub struct RlweGuest {
-    agreement: Agreement,
+    pub(super) agreement: Agreement,
     /// The secret key, transformed.
     pub(super) key: [Poly; PRIMES],
     public: PublicKey,
-    random: Randomness,
+    pub(super) random: Randomness,
 }
 
 /// 32 bytes from which a guest's keys are made; what a guest keeps across restarts.
@@ -81,10 +83,10 @@ impl RlweGuest {
         Ok(Self { agreement, key, public, random })
     }
 
-    /// Numbers modulo 2^40, in the order of the rows.
-    fn decrypt(&self, products: &SealedProducts) -> Vec<u64> {
+    /// Numbers modulo 2^40, in the order of the rows, which stand as for blocks of this width.
+    pub(super) fn decrypt(&self, products: &SealedProducts, width: usize) -> Vec<u64> {
         let mut parts: Vec<Vec<f64>> =
-            products.polys.par_iter().map(|poly| self.phases(poly)).collect();
+            products.polys.par_iter().map(|poly| self.phases(poly, width)).collect();
         let to_plain = (1u64 << PLAIN_BITS) as f64 / PRIME[0] as f64;
         let numbers = parts.iter().flatten().map(|&phase| {
             // The noise stays a quarter of a unit away from the next number, this rounding 2^-12.
@@ -97,7 +99,7 @@ impl RlweGuest {
     }
 
     /// c0 + c1·s where a product is, modulo the first prime: the number, scaled, and noise.
-    pub(super) fn phases(&self, sealed: &Sealed) -> Vec<f64> {
+    pub(super) fn phases(&self, sealed: &Sealed, width: usize) -> Vec<f64> {
         let transform = &ring().transforms[0];
         let p = transform.modulus();
         let mut masked = Poly::zero();
@@ -107,7 +109,7 @@ impl RlweGuest {
         transform.forward(&mut masked.0);
         vectorise(MultiplyInto { prime: 0, x: &mut masked.0, y: &self.key[0].0 });
         transform.inverse(&mut masked.0);
-        let places = row_places(self.agreement.width, sealed.c0.len()).zip(&sealed.c0);
+        let places = row_places(width, sealed.c0.len()).zip(&sealed.c0);
         places.map(|(place, &c0)| p.reduce(masked.0[place] + c0 as f64)).collect()
     }
 }
@@ -129,12 +131,24 @@ impl Guest for RlweGuest {
 
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
         let Agreement { width, most_rows, .. } = self.agreement;
-        let grant = Grant::decode(grant, width, most_rows).map_err(peer("grant"))?;
-        let unit = libm::ldexp(1.0, -grant.scale);
-        let mut numbers = self.decrypt(&grant.products);
+        let (mut numbers, scale) = if is(Kind::RlweSharedGrant, grant) {
+            self.shared(grant)?
+        } else {
+            let grant = Grant::decode(grant, width, most_rows).map_err(peer("grant"))?;
+            (self.decrypt(&grant.products, width), grant.scale)
+        };
+        let unit = libm::ldexp(1.0, -scale);
         let products = numbers.iter().map(|&number| centred(number) as f64 * unit).collect();
         numbers.zeroize();
         Ok(products)
+    }
+
+    fn relay(&mut self, loan: &[u8], opening: &[u8]) -> Result<Vec<u8>, SealedError> {
+        self.relayed(loan, opening)
+    }
+
+    fn loan_rows(&self, loan: &[u8]) -> Result<usize, SealedError> {
+        rows_of_loan(Kind::RlweLoan, loan, self.agreement.most_rows)
     }
 }
 
@@ -143,7 +157,7 @@ impl Answerer for RlweGuest {
         let Agreement { width, most_rows, .. } = self.agreement;
         let Question(products) =
             Question::decode(question, width, most_rows).map_err(peer("question"))?;
-        let masked = self.decrypt(&products);
+        let masked = self.decrypt(&products, width);
         Ok(Answer { exchange: products.exchange, masked }.encode())
     }
 

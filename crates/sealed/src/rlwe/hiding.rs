@@ -23,6 +23,14 @@ impl Hiding {
         Self { blind, noise, floods }
     }
 
+    /// The same for numbers that are nobody's products: there is no noise but that of the encryption itself.
+    pub(super) fn without_flood(random: &mut Randomness, numbers: usize) -> Self {
+        let blind = Poly::ternary(random);
+        let noise = [Poly::error(random), Poly::error(random)];
+        // Floods count from −2^108: this is 0.
+        Self { blind, noise, floods: vec![1 << FLOOD_BITS; numbers] }
+    }
+
     /// Adds Enc_pk(0), the plaintexts and flooding noise; switches to one prime; keeps what is needed.
     ///
     /// Without Enc_pk(0), c1 = Σ w_b·c1_b would be linear in the rows, and the guest knows every c1_b.

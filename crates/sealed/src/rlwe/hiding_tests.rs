@@ -100,7 +100,7 @@ fn decryption_stays_clear_of_rounding_errors() {
     let Question(products) = parties.ask(455, &vec![1.0; 455 * 36]);
     let unit = PRIME[0] as f64 / 2f64.powi(PLAIN_BITS as i32);
     for poly in &products.polys {
-        for phase in parties.guest.phases(poly) {
+        for phase in parties.guest.phases(poly, parties.agreement.width) {
             let fraction = phase / unit - (phase / unit).round();
             // A quarter is the flood; switching adds ‖s‖·√(1/12) = 21 of 1024, which 8 deviations bound.
             assert!(fraction.abs() < 0.25 + 8.0 * 21.4 / 1024.0, "{fraction}");
@@ -133,7 +133,7 @@ fn two_matrices_look_the_same_to_the_guest() {
         // Masked numbers by their top six bits, c1 by its top six bits, the noise in steps of 1/64.
         let mut view = [vec![0.0; 64], vec![0.0; 64], vec![0.0; 64]];
         for poly in &products.polys {
-            for phase in parties.guest.phases(poly) {
+            for phase in parties.guest.phases(poly, parties.agreement.width) {
                 let number = (phase / unit).round();
                 let masked = number as i64 as u64 & ((1 << PLAIN_BITS) - 1);
                 view[0][(masked >> (PLAIN_BITS - 6)) as usize] += 1.0;

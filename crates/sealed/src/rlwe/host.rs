@@ -10,28 +10,28 @@ use super::accumulate::{Expanded, Sums};
 use super::guest::centred;
 use super::hiding::Hiding;
 use super::message::{
-    Answer, Grant, LEAST_SCALE, MOST_SCALE, PublicKey, Question, Sealed, SealedProducts,
-    SeededHalf, Upload,
+    Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
 };
 use super::ring::{PLAIN_BITS, PLAIN_LIMIT, Poly, WEIGHT_LIMIT};
 use super::rows_per_poly;
 use super::transform::DEGREE;
 use crate::fixed_point::{FixedPointError, RowScale};
 use crate::kernel::ROUND;
+use crate::lending::{Lent, Loan, Reach, Scale};
 use crate::product::{
-    Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
+    Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, peer,
 };
 use crate::random::Randomness;
 use crate::wire::out_of_range;
 
 /// A host of the lattice protocol, for one guest.
 pub struct RlweHost {
-    agreement: Agreement,
+    pub(super) agreement: Agreement,
     public: Expanded,
     blocks: FxHashMap<BlockId, SeededHalf>,
     /// Blocks of the last question with both halves: the grant that follows is about the same ones.
     expanded: FxHashMap<BlockId, Expanded>,
-    random: Randomness,
+    pub(super) random: Randomness,
     pending: Option<Pending>,
 }
 
@@ -283,15 +283,50 @@ impl Host for RlweHost {
     }
 
     fn grant(&mut self, products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError> {
-        let all = products.products(&self.agreement)?;
-        let Agreement { width, .. } = self.agreement;
-        let scale = self.public_scale(products)?;
+        let rows = products.products(&self.agreement)?;
+        let Scale(scale) = Reach::of(&self.agreement, products)?.scale()?;
         let (unit, offsets) = self.whole_offsets(products, scale);
+        let polys = self.granted(products, unit, &offsets)?;
+        let products = SealedProducts { exchange: self.random.bits(), rows, polys };
+        Ok(Grant { products, scale }.encode())
+    }
+
+    fn lend(
+        &mut self,
+        products: &BlockProducts<'_>,
+        scale: Scale,
+    ) -> Result<(Vec<u8>, Loan), SealedError> {
+        self.masked_loan(products, scale)
+    }
+
+    fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError> {
+        self.accepted(loan, relay)
+    }
+
+    fn grant_with(
+        &mut self,
+        products: &BlockProducts<'_>,
+        scale: Scale,
+        lent: &[Lent],
+    ) -> Result<Vec<u8>, SealedError> {
+        self.shared_grant(products, scale, lent)
+    }
+}
+
+impl RlweHost {
+    /// Products of single blocks, a plaintext added to each, for the guest alone.
+    pub(super) fn granted(
+        &mut self,
+        products: &BlockProducts<'_>,
+        unit: f64,
+        plaintexts: &[u64],
+    ) -> Result<Vec<Sealed>, SealedError> {
+        let Agreement { width, .. } = self.agreement;
         let (per_poly, rows) = (rows_per_poly(width), products.rows);
         self.expand(products.blocks)?;
         let mut polys = Vec::new();
-        for offsets in offsets.chunks(GRANTED_AT_ONCE * per_poly) {
-            let parts: Vec<&[u64]> = offsets.chunks(per_poly).collect();
+        for plaintexts in plaintexts.chunks(GRANTED_AT_ONCE * per_poly) {
+            let parts: Vec<&[u64]> = plaintexts.chunks(per_poly).collect();
             let drawn: Vec<Hiding> =
                 parts.iter().map(|part| Hiding::draw(&mut self.random, part.len())).collect();
             let (done, host) = (polys.len(), &*self);
@@ -318,8 +353,7 @@ impl Host for RlweHost {
             });
             polys.extend(hidden.collect::<Result<Vec<_>, SealedError>>()?);
         }
-        let products = SealedProducts { exchange: self.random.bits(), rows: all, polys };
-        Ok(Grant { products, scale }.encode())
+        Ok(polys)
     }
 }
 
@@ -354,36 +388,12 @@ impl RlweHost {
         Ok(())
     }
 
-    /// The largest power of two by which no product overflows. The guest must know it, so it says no more
-    /// of the coefficients than the order of their largest row.
-    fn public_scale(&self, products: &BlockProducts<'_>) -> Result<i32, SealedError> {
-        let Agreement { width, grid, .. } = self.agreement;
-        let all = products.coefficients.iter().chain(products.offsets);
-        if let Some(&found) = all.clone().find(|x| !x.is_finite()) {
-            return Err(FixedPointError::NotFinite { what: "block product", found }.into());
-        }
-        let reach = grid.step() * f64::from(grid.levels()) + grid.centre().abs();
-        let rows = products.coefficients.chunks_exact(width).zip(products.offsets);
-        let (mut largest_norm, mut largest) = (f64::MIN_POSITIVE, f64::MIN_POSITIVE);
-        for (row, offset) in rows {
-            let norm: f64 = row.iter().map(|d| d.abs()).sum();
-            largest_norm = largest_norm.max(norm * grid.step());
-            largest = largest.max(norm * reach + offset.abs());
-        }
-        // Rounding costs levels/2 per weight and 1/2 for the offset; weights have a limit of their own.
-        let room = PLAIN_LIMIT - (width as i64 * i64::from(grid.levels())) / 2 - 2;
-        let room_of_weights = WEIGHT_LIMIT - width as i64;
-        let bits = libm::log2(room as f64) - libm::log2(largest);
-        let bits_of_weights = libm::log2(room_of_weights as f64) - libm::log2(largest_norm);
-        let scale = libm::floor(bits.min(bits_of_weights) - 1e-9);
-        if scale < f64::from(LEAST_SCALE) {
-            return Err(misuse("block products", format!("a row of size {largest}"), "less"));
-        }
-        Ok(scale.min(f64::from(MOST_SCALE)) as i32)
-    }
-
     /// What a coefficient is multiplied by, and the offsets as plaintexts modulo 2^40.
-    fn whole_offsets(&self, products: &BlockProducts<'_>, scale: i32) -> (f64, Vec<u64>) {
+    pub(super) fn whole_offsets(
+        &self,
+        products: &BlockProducts<'_>,
+        scale: i32,
+    ) -> (f64, Vec<u64>) {
         let Agreement { width, grid, .. } = self.agreement;
         let per_unit = libm::ldexp(1.0, scale);
         let rows = products.coefficients.chunks_exact(width).zip(products.offsets);

@@ -1,4 +1,4 @@
-//! The five messages of the lattice protocol.
+//! The messages of the lattice protocol between a guest and the host; [`lent`] has those between guests.
 //!
 //! ```text
 //! PublicKey   terms:24  seed:32  b: 3 × 8192 residues                      153 660 bytes
@@ -12,11 +12,15 @@
 //! Residues modulo the three primes of keys and uploads are values of the transform, in its order; those of
 //! questions and grants are coefficients modulo the first prime.
 
+pub mod lent;
+
 use super::codec::{pack, packed_len, unpack};
 use super::ring::{PLAIN_BITS, PRIME, PRIMES};
 use super::transform::DEGREE;
 use crate::product::{BlockId, Terms};
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+
+pub use lent::{Loan, Relay, SharedGrant};
 
 const PLAIN_BYTES: usize = PLAIN_BITS as usize / 8;
 
@@ -232,16 +236,21 @@ impl Grant {
         let mut reader = Reader::new("grant", Kind::RlweGrant, bytes)?;
         let exchange = reader.u64()?;
         let rows = reader.count("products of the grant", most_rows)?;
-        let scale = reader.u32()? as i32;
-        if !(LEAST_SCALE..=MOST_SCALE).contains(&scale) {
-            let expected = format!("{LEAST_SCALE} to {MOST_SCALE}");
-            return Err(out_of_range("scale of the grant", scale, expected));
-        }
+        let scale = read_scale(&mut reader)?;
         let per_poly = super::rows_per_poly(width);
         let products = SealedProducts::read("grant", &mut reader, exchange, rows, per_poly)?;
         reader.finish()?;
         Ok(Self { products, scale })
     }
+}
+
+fn read_scale(reader: &mut Reader<'_>) -> Result<i32, DecodeError> {
+    let scale = reader.u32()? as i32;
+    if (LEAST_SCALE..=MOST_SCALE).contains(&scale) {
+        return Ok(scale);
+    }
+    let expected = format!("{LEAST_SCALE} to {MOST_SCALE}");
+    Err(out_of_range("scale of the grant", scale, expected))
 }
 
 /// Masked products, decrypted: numbers modulo 2^40.
