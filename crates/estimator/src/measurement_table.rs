@@ -145,9 +145,13 @@ impl MeasurementTable {
         self
     }
 
-    /// Mean speeds by totals that carry noise of these deviations, where at least so many vehicles are seen. What
-    /// noise does to them is part of their variance, to first order.
-    pub fn noised_speeds(fleet: &FleetData, [time, distance]: [f64; 2], least: f64) -> Self {
+    /// Mean speeds by totals that carry noise of these deviations by link, of time and of distance, where at least so
+    /// many vehicles are seen. What noise does to them is part of their variance, to first order.
+    pub fn noised_speeds(
+        fleet: &FleetData,
+        deviations: impl Fn(LinkId) -> [f64; 2],
+        least: f64,
+    ) -> Self {
         let timeline = fleet.timeline();
         let (unseen, step_s) = ((1.0 - fleet.rate()).max(LEAST_UNSEEN), timeline.step().get());
         Self::filled(timeline, each_link(timeline, &[Quantity::Speed]), |step, _, entry| {
@@ -156,6 +160,7 @@ impl MeasurementTable {
             if spent < least * step_s || spent <= 0.0 {
                 return None;
             }
+            let [time, distance] = deviations(entry.link);
             let speed = (driven / spent).clamp(0.0, FASTEST);
             let sampled = SPEED_DEVIATION.powi(2) * unseen * step_s / spent;
             let noised = (distance.powi(2) + (speed * time).powi(2)) / spent.powi(2);

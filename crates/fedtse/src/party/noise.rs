@@ -1,8 +1,8 @@
 //! Noise that a guest adds to its data once, before anything else sees them.
 //!
-//! Every number is counted in vehicles: time on a link over the step's length, distance over that of the fastest
-//! vehicle in a step, density by queue profiles times the link's lane-kilometres. All are clipped to what the
-//! longest link can hold, put on one grid, and get discrete Gaussian noise of the same σ. The result is kept in a
+//! Every number is counted in vehicles: time on a link over the step's length, distance over the most that a
+//! vehicle drives in a step ([`Reach`]), density by queue profiles times the link's lane-kilometres. All are clipped
+//! to what the longest link can hold, put on one grid, and get discrete Gaussian noise of the same σ. The result is kept in a
 //! file, and features, speeds, weights and whatever else leaves the guest is computed from that file alone: all of
 //! it together is one (ε, δ) release of the *unit of privacy*:
 //!
@@ -27,7 +27,7 @@ use sealed::noise::accounting::{Budget, least_ratio};
 use sealed::{Grid, Randomness};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use traffic::{LinkId, Metres, Seconds, Step, Totals};
+use traffic::{LinkId, Metres, Network, Seconds, Step, Totals};
 
 use crate::subject::hexadecimal;
 
@@ -95,7 +95,8 @@ struct Header {
     count: usize,
 }
 
-const FORMAT: u32 = 1;
+/// Format 1 counted distances by the fastest vehicle on all links alike.
+const FORMAT: u32 = 2;
 /// Bytes of a header, at most.
 const MOST_HEADER: u64 = 4096;
 
@@ -146,6 +147,7 @@ pub fn noised(
     let timeline = fleet.timeline();
     let network = timeline.network();
     let step_s = timeline.step().get();
+    let reach = Reach::of(terms.unit, network, timeline.step());
     let lane_km = |link: LinkId| network.link(link).lane_length().get() / 1000.0;
     let mut values = Vec::new();
     let places: Vec<(Step, LinkId)> = timeline
@@ -155,7 +157,7 @@ pub fn noised(
     for &(step, link) in &places {
         let totals = fleet.totals(step, link);
         values.push(totals.time.get() / step_s);
-        values.push(totals.distance.get() / (FASTEST * step_s));
+        values.push(totals.distance / reach.on(link));
         if let Some(queues) = queues {
             values.push(queues.state(step, link).state.density.get() * lane_km(link));
         }
@@ -185,13 +187,13 @@ pub fn noised(
     };
     let all = vector.values();
     let each = || all.chunks_exact(numbers);
-    let totals = each().map(|own| Totals {
+    let totals = each().zip(&places).map(|(own, &(_, link))| Totals {
         time: Seconds::new(own[0].max(0.0) * step_s),
-        distance: Metres::new(own[1].max(0.0) * FASTEST * step_s),
+        distance: reach.on(link) * own[1].max(0.0),
     });
     let fleet = fleet.with_totals(totals.collect());
     let sigma = vector.variance().sqrt();
-    let deviations = [sigma * step_s, sigma * FASTEST * step_s];
+    let deviations = |link: LinkId| [sigma * step_s, sigma * reach.on(link).get()];
     let speeds = MeasurementTable::noised_speeds(&fleet, deviations, terms.least_probes);
     let queues = queues.map(|_| {
         let links = network.links().len();
@@ -203,6 +205,30 @@ pub fn noised(
         })
     });
     Ok(Noised { fleet, queues, speeds, sigma })
+}
+
+/// The most that a vehicle drives in a step, which is what counts as one vehicle among distances.
+///
+/// On a link it drives no farther than the link is long, and so a change of one link by a vehicle is no larger. A
+/// vehicle in a step may pass several links, and is bounded by its speed alone: what it drives on all of them together.
+struct Reach {
+    /// By link.
+    of_link: Vec<Metres>,
+}
+
+impl Reach {
+    fn of(unit: Unit, network: &Network, step: Seconds) -> Self {
+        let fastest = Metres::new(FASTEST * step.get());
+        let most = |length: Metres| match unit {
+            Unit::Cell => length.min(fastest),
+            Unit::VehicleStep | Unit::VehicleTrip => fastest,
+        };
+        Self { of_link: network.links().iter().map(|link| most(link.length)).collect() }
+    }
+
+    fn on(&self, link: LinkId) -> Metres {
+        self.of_link[link.index()]
+    }
 }
 
 /// A grid with room for six σ, and σ for it, which depends on the grid's step: a few rounds agree.
@@ -247,6 +273,12 @@ fn read(path: &Path, expected: &Header, grid: Grid, sigma: f64) -> Result<Option
     let (header, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
     let header: Header = serde_json::from_slice(header)
         .with_context(|| format!("{shown}: expected a line that says what was noised"))?;
+    ensure!(
+        header.format == expected.format,
+        "{shown}: found noise of format {}, expected {}; what was released stays released: noise drawn anew, in another folder, costs its ε besides",
+        header.format,
+        expected.format
+    );
     ensure!(
         header.fingerprint == expected.fingerprint && header.count == expected.count,
         "{shown}: found noise of other data, expected that of this fleet; noise is never drawn again for the same data, so keep the file and choose another folder"

@@ -48,6 +48,9 @@ fn noise_is_drawn_once() {
     let other = NoiseTerms { epsilon: 1.0, ..terms };
     let error = read(&path, &header(other, &values), grid, sigma).unwrap_err().to_string();
     assert!(error.contains("a second release"), "{error}");
+    let older = Header { format: 1, ..header(terms, &values) };
+    let error = read(&path, &older, grid, sigma).unwrap_err().to_string();
+    assert!(error.contains("format 2, expected 1"), "{error}");
     let changed: Vec<f64> = values.iter().map(|value| value + 1.0).collect();
     let error = read(&path, &header(terms, &changed), grid, sigma).unwrap_err().to_string();
     assert!(error.contains("other data"), "{error}");
@@ -55,4 +58,20 @@ fn noise_is_drawn_once() {
     bytes.truncate(bytes.len() - 3);
     std::fs::write(&path, bytes).unwrap();
     assert!(read(&path, &ours, grid, sigma).is_err());
+}
+
+/// On one link a vehicle drives no farther than the link; on all of them together as far as it can in a step.
+#[test]
+fn a_vehicle_drives_no_farther_than_it_can() {
+    let network = traffic::corridor().unwrap();
+    let step = Seconds::new(10.0);
+    let cell = Reach::of(Unit::Cell, &network, step);
+    let vehicle = Reach::of(Unit::VehicleStep, &network, step);
+    for link in network.link_ids() {
+        // All links of the corridor are shorter than 400 m.
+        assert_eq!(cell.on(link), network.link(link).length);
+        assert_eq!(vehicle.on(link), Metres::new(400.0));
+    }
+    // A step in which not even the fastest gets to the end.
+    assert_eq!(Reach::of(Unit::Cell, &network, Seconds::new(1.0)).on(LinkId(0)).get(), 40.0);
 }
