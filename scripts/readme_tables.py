@@ -20,8 +20,7 @@ ROWS = {
         ["TSE-n", "Oracle", "FedTSE (Q = 1)", "FedTSE-cell (Q = 1)"],
     ),
     "table5": (
-        ["scale-up", "ridge, *with labels*", "QEST",
-        "QEST, without hindsight", "UKF", "FedTSE-PI", "FedTSE-HF", "FedTSE-PI+HF"],
+        ["scale-up", "ridge, *with labels*", "QEST", "QEST, without hindsight", "UKF", "FedTSE-PI", "FedTSE-HF", "FedTSE-PI+HF"],
         ["QEST",
         "QEST, without hindsight", "UKF", "FedTSE-PI"],
     ),
