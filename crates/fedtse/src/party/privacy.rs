@@ -87,6 +87,11 @@ pub struct PrivacyOptions {
     /// Most products that a guest answers per number that it holds; no limit unless given
     #[arg(long)]
     pub most_products: Option<f64>,
+    /// A file with what each guest contributes and keeps to, see `fedtse guest --example-policy`. Measurements are
+    /// sealed where they can be, and the noise is that of the file
+    #[arg(long, value_name = "FILE", value_parser = policy)]
+    #[arg(conflicts_with_all = ["privacy", "epsilon", "delta", "unit", "most_products"])]
+    pub policy: Option<&'static Policy>,
 }
 
 /// Options are copied freely, so they hold nothing that must be given back: a few bytes for each start.
@@ -94,17 +99,29 @@ fn folder(text: &str) -> Result<&'static Path> {
     Ok(Box::leak(Path::new(text).to_path_buf().into_boxed_path()))
 }
 
+/// The same.
+fn policy(file: &str) -> Result<&'static Policy> {
+    Ok(Box::leak(Box::new(Policy::read(Path::new(file))?)))
+}
+
 impl PrivacyOptions {
     /// Nothing is hidden.
     pub fn clear() -> Self {
         let NoiseTerms { epsilon, delta, unit, .. } = NoiseTerms::default();
-        let (noise_folder, most_products) = (None, None);
-        Self { privacy: Some(Mode::Clear), epsilon, delta, unit, noise_folder, most_products }
+        let (privacy, noise_folder, most_products) = (Some(Mode::Clear), None, None);
+        Self { privacy, epsilon, delta, unit, noise_folder, most_products, policy: None }
     }
 
     /// What was chosen, or is usual.
     pub fn mode(&self, learning: Learning) -> Mode {
-        self.privacy.unwrap_or_else(|| Mode::usual(learning))
+        let usual = Mode::usual(learning);
+        match (self.policy, usual.is_sealed()) {
+            (None, _) => self.privacy.unwrap_or(usual),
+            (Some(Policy { noise: Some(_), .. }), true) => Mode::SealedNoise,
+            (Some(Policy { noise: Some(_), .. }), false) => Mode::NoisyClear,
+            (Some(_), true) => Mode::Sealed,
+            (Some(_), false) => Mode::Clear,
+        }
     }
 
     /// What each guest of a dataset keeps to.
@@ -112,13 +129,60 @@ impl PrivacyOptions {
         let mode = self.mode(learning);
         let Self { epsilon, delta, unit, .. } = *self;
         let noise = NoiseTerms { epsilon, delta, unit, ..NoiseTerms::default() };
-        let policy = Policy {
+        let chosen = Policy {
             sealed_only: mode.is_sealed(),
             most_products: self.most_products,
             noise: mode.is_noisy().then_some(noise),
             ..Policy::default()
         };
+        let policy = self.policy.cloned().unwrap_or(chosen);
         let own = || data.join(NOISE_FOLDER);
         Guard { policy, noise_folder: self.noise_folder.map_or_else(own, Path::to_path_buf) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: PrivacyOptions,
+    }
+
+    fn parsed(words: &[&str]) -> Result<PrivacyOptions, clap::Error> {
+        let words = ["train"].iter().chain(words);
+        Command::try_parse_from(words).map(|command| command.options)
+    }
+
+    #[test]
+    fn a_policy_says_what_guests_contribute_and_which_noise_they_get() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("policy.toml");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            parsed(&["--policy", file.to_str().unwrap()])
+        };
+        let (pi, labels) = (Learning::Pi, Learning::Labels);
+        let options = read("links = [\"E1\"]\nmost-products = 7.0\n").unwrap();
+        assert_eq!((options.mode(pi), options.mode(labels)), (Mode::Sealed, Mode::Clear));
+        let guard = options.guard(pi, folder.path());
+        assert_eq!(guard.policy.links, Some(["E1".to_owned()].into()));
+        assert_eq!(guard.policy.sharing().most_products, Some(7.0));
+        let options = read("[noise]\nepsilon = 2.0\n").unwrap();
+        assert_eq!(options.mode(pi), Mode::SealedNoise);
+        let noise = options.guard(pi, folder.path()).policy.noise;
+        assert_eq!(noise.map(|noise| noise.epsilon), Some(2.0));
+        // With labels nothing is measured that noise could protect.
+        assert!(options.mode(labels).sealing(labels).is_err());
+        // What a policy says cannot be said otherwise; without one, everything is as before.
+        let path = file.to_str().unwrap();
+        assert!(parsed(&["--policy", path, "--epsilon", "1"]).is_err());
+        assert!(parsed(&["--policy", path, "--privacy", "clear"]).is_err());
+        assert!(read("unknown = 1\n").is_err());
+        assert_eq!(parsed(&[]).unwrap().mode(pi), Mode::SealedNoise);
     }
 }
