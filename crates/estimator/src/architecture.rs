@@ -127,11 +127,26 @@ impl HostShape {
     /// The host's whole model where guests are elsewhere. A sample of its input: the host's
     /// numbers, then for each guest a flag (1 if it answered) and what it gave.
     pub fn build(&self, network: &Network) -> Result<Fusion, ModelError> {
-        let mut fusion = Fusion::new(self.head(network)?).with(HOST, self.own_part(network)?);
-        for seat in &self.seats {
-            fusion = fusion.with(&seat.name, self.seat(seat, network).flagged());
+        let fusion = Fusion::new(self.head(network)?).with(HOST, self.own_part(network)?);
+        Ok(self.seated(fusion, network.links().len()))
+    }
+
+    /// The same for one link alone, if what is estimated for a link depends on nothing of others: without message
+    /// passing, and without dropout, whose draws count all links.
+    pub(crate) fn build_link(&self) -> Result<Option<Fusion>, ModelError> {
+        let alone = self.sizes.head_rounds == 0 && self.sizes.dropout == 0.0;
+        if self.architecture != Architecture::Link || !alone || self.seats.is_empty() {
+            return Ok(None);
         }
-        Ok(fusion)
+        let fusion = Fusion::new(self.link_head(&Roads::none(1)?)?).with(HOST, self.link_part(1));
+        Ok(Some(self.seated(fusion, 1)))
+    }
+
+    fn seated(&self, mut fusion: Fusion, nodes: usize) -> Fusion {
+        for seat in &self.seats {
+            fusion = fusion.with(&seat.name, self.seat(seat, nodes).flagged());
+        }
+        fusion
     }
 
     fn check(&self) -> Result<(), ModelError> {
@@ -155,8 +170,8 @@ impl HostShape {
 
     /// The paper's head knows no flags: its embeddings are never negative, and what stands for an
     /// absent one may be.
-    fn seat(&self, seat: &Seat, network: &Network) -> PartyDropout {
-        let length = seat.crossing.len(network.links().len());
+    fn seat(&self, seat: &Seat, nodes: usize) -> PartyDropout {
+        let length = seat.crossing.len(nodes);
         let dropout = PartyDropout::new(self.party_dropout, length, name_key(&seat.name));
         match self.architecture {
             Architecture::Link => dropout,
@@ -165,19 +180,22 @@ impl HostShape {
     }
 
     fn own_part(&self, network: &Network) -> Result<Box<dyn Layer>, ModelError> {
-        let nodes = network.links().len();
         if self.architecture == Architecture::Paper {
             return Ok(Box::new(stgcn(&StgcnShape::paper(self.channels), &laplacian(network)?)?));
         }
+        Ok(self.link_part(network.links().len()))
+    }
+
+    fn link_part(&self, nodes: usize) -> Box<dyn Layer> {
         let local = Activate::new(Activation::Identity, nodes * self.channels);
         if self.shared == 0 {
-            return Ok(Box::new(local));
+            return Box::new(local);
         }
         let context = self.context();
         let beside =
             Interleave::new(nodes, &[Spread::Shared(context), Spread::PerNode(self.channels)]);
         let context = self.context_part(context);
-        Ok(Box::new(Fusion::new(beside).with("context", context).with("local", local)))
+        Box::new(Fusion::new(beside).with("context", context).with("local", local))
     }
 
     /// From loops and clock to what they say of the whole network. A host without guests has
@@ -209,6 +227,11 @@ impl HostShape {
             let guests: usize = self.seats.iter().map(|seat| seat.crossing.len(nodes)).sum();
             return Ok(head(PAPER_EMBEDDING + guests, PAPER_HIDDEN, 2 * nodes));
         }
+        self.link_head(&Roads::new(network)?)
+    }
+
+    fn link_head(&self, roads: &Roads) -> Result<Chain, ModelError> {
+        let nodes = roads.nodes;
         let mut parts = vec![Spread::PerNode(self.context() + self.channels)];
         let mut width = self.context() + self.channels;
         let direct = self.seats.iter().filter(|seat| seat.direct).count().max(1);
@@ -228,7 +251,7 @@ impl HostShape {
             .then("hidden", sizes.dense(nodes, width + sizes.embedding))
             .then("drop", Dropout::new(sizes.dropout, nodes * sizes.units, 100));
         let body = sizes
-            .rounds(body, &Roads::new(network)?, sizes.head_rounds, 200)
+            .rounds(body, roads, sizes.head_rounds, 200)
             .then("second", sizes.dense(nodes, sizes.units))
             .then("out", Linear::new(nodes, sizes.units, 4));
         let maps = PerNode::new(nodes, width, 2, &chosen);
@@ -249,7 +272,7 @@ impl ModelShape {
         for (at, guest) in self.guests.iter().enumerate() {
             let seat = self.host.seats.get(at).filter(|seat| **seat == Seat::of(guest));
             let seat = seat.ok_or_else(|| ModelError::Seats { guest: guest.name.clone() })?;
-            seated = seated.with(&guest.name, self.host.seat(seat, network));
+            seated = seated.with(&guest.name, self.host.seat(seat, network.links().len()));
         }
         let mut joint = Fusion::new(seated).with(HOST, own);
         for guest in &self.guests {

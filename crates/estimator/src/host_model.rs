@@ -1,6 +1,7 @@
 //! The host's part and head as one trainable whole, with guests elsewhere.
 
 mod apart;
+mod by_link;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,6 +17,8 @@ use crate::parts::party_seed;
 use crate::party_block::{PartyBlock, UpdateRule};
 use crate::sample::Sample;
 use crate::sub_model::{PassError, check_finite, check_len, whole_samples};
+
+use by_link::ByLink;
 
 pub use apart::{ApartStep, Rows};
 
@@ -51,6 +54,8 @@ pub struct HostModel {
     block: PartyBlock,
     own: usize,
     seats: Vec<Place>,
+    /// Where each link is estimated by itself.
+    by_link: Option<ByLink>,
     x: Vec<f32>,
     y: Vec<f32>,
     dy: Vec<f32>,
@@ -88,8 +93,9 @@ impl HostModel {
             place
         });
         let seats = seats.collect();
+        let by_link = ByLink::of(shape, links, block.learner.layout())?;
         let [x, y, dy, dx] = [const { Vec::new() }; 4];
-        Ok(Self { block, own, seats, x, y, dy, dx })
+        Ok(Self { block, own, seats, by_link, x, y, dy, dx })
     }
 
     /// Numbers of the host's own input.

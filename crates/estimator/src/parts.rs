@@ -209,6 +209,12 @@ impl Roads {
             downstream: Sparse::mean_over(nodes, &turns)?,
         })
     }
+
+    /// Links without turns between them.
+    pub fn none(nodes: usize) -> Result<Self, ModelError> {
+        let none = Sparse::mean_over(nodes, &[])?;
+        Ok(Self { nodes, upstream: none.clone(), downstream: none })
+    }
 }
 
 /// The graph of the paper's models.

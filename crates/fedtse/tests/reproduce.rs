@@ -282,6 +282,25 @@ fn tables_without_ground_truth_know_scenes_and_draw_figures() {
 }
 
 #[test]
+fn sealed_rows_of_table_5_are_those_of_the_clear() {
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let run = Run { table: "table5-sealed", out: &out, data: &data };
+    let shown = ok_json(&run.arguments(&["--seeds", "1", "--only", "fedtse-pi"]));
+    let names: Vec<String> = jobs(&out).into_keys().collect();
+    let ends = [".head-4", ".head-4.privacy-sealed"];
+    assert!(names.len() == 2 && ends.iter().all(|end| names.iter().any(|n| n.ends_with(end))));
+    let rmse = |row: usize, of: &str| {
+        shown["rows"][row]["cells"][0][0][of]["rmse"]["mean"].as_f64().unwrap()
+    };
+    for of in ["density", "flow"] {
+        let [clear, sealed] = [rmse(0, of), rmse(1, of)];
+        // Values are put on a grid of a ten-thousandth of what they can be: not bit for bit, but to three digits.
+        assert!((sealed - clear).abs() < 1e-3 * clear && sealed != clear, "{of}: {clear} {sealed}");
+    }
+}
+
+#[test]
 fn labels_of_a_share_stand_beside_what_needs_none() {
     let folder = tempfile::tempdir().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));

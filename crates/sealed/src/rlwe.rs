@@ -22,6 +22,7 @@ mod lending;
 pub mod message;
 pub(crate) mod residue;
 pub(crate) mod ring;
+mod room;
 pub(crate) mod transform;
 
 pub use guest::{KeySeed, RlweGuest};

@@ -1,6 +1,6 @@
 //! Version 2 of the encodings, fixed by vectors: made again from the same seeds, every message must have the
 //! same bytes. `SEALED_WRITE_VECTORS=1 cargo test -p sealed --test vectors` writes them anew, which a new
-//! version of the encoding needs and nothing else does.
+//! version of the encoding needs, or a host that spends its randomness otherwise, and nothing else does.
 
 use std::path::Path;
 

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use neural::{Noise, PulledBack};
+use rayon::prelude::*;
 
 use super::{HostBatch, HostModel};
 use crate::apart::{Apart, LinearPart, WeightsApart};
@@ -70,18 +71,24 @@ impl HostModel {
         learner.backward(&x, &self.dy, Some(&mut self.dx), Some(noise));
         let parts: Vec<&LinearPart> = apart.parties.values().collect();
         let directions = parts.iter().map(|part| part.links.len()).sum();
-        let pulled = learner.pull_back(&x, Some(noise), directions, |sample, mut number, dy| {
-            for part in &parts {
-                let entries = part.links.len();
-                if number < entries {
-                    let [density, flow] = part.slopes[sample * entries + number];
-                    dy[2 * part.links[number]] = density;
-                    dy[2 * part.links[number] + 1] = flow;
-                    return;
-                }
-                number -= entries;
+        let pulled = match &mut self.by_link {
+            Some(by_link) => {
+                let (links, slopes) = directions_of(&parts, samples);
+                by_link.pull_back(learner.parameters(), &x, noise, (&links, &slopes))
             }
-        });
+            None => learner.pull_back(&x, Some(noise), directions, |sample, mut number, dy| {
+                for part in &parts {
+                    let entries = part.links.len();
+                    if number < entries {
+                        let [density, flow] = part.slopes[sample * entries + number];
+                        dy[2 * part.links[number]] = density;
+                        dy[2 * part.links[number] + 1] = flow;
+                        return;
+                    }
+                    number -= entries;
+                }
+            }),
+        };
         self.x = x;
         Ok(self.rows(&apart, &pulled, samples, directions))
     }
@@ -161,6 +168,22 @@ impl HostModel {
     }
 }
 
+/// The links of all parties' entries, and their slopes by sample.
+fn directions_of(parts: &[&LinearPart], samples: usize) -> (Vec<usize>, Vec<[f32; 2]>) {
+    let links = parts.iter().flat_map(|part| &part.links).copied().collect();
+    let each = |sample: usize| {
+        let of = move |part: &&LinearPart| {
+            let entries = part.links.len();
+            part.slopes[sample * entries..][..entries].to_vec()
+        };
+        parts.iter().flat_map(of)
+    };
+    (links, (0..samples).flat_map(each).collect())
+}
+
+/// Rows that are written at once: the numbers of a column that share a line of the cache.
+const ROWS_AT_ONCE: usize = 16;
+
 /// Where a party's columns are among all directions.
 struct Columns {
     first: usize,
@@ -174,15 +197,18 @@ impl Columns {
     fn transposed(&self, pulled: &[f32], numbers: usize) -> Vec<f64> {
         let columns = self.samples * self.entries;
         let mut rows = vec![0.0; numbers * columns];
-        for sample in 0..self.samples {
-            for entry in 0..self.entries {
+        let some = rows.par_chunks_mut((ROWS_AT_ONCE * columns).max(1)).enumerate();
+        some.for_each(|(chunk, rows)| {
+            let count = rows.len() / columns;
+            for column in 0..columns {
+                let (sample, entry) = (column / self.entries, column % self.entries);
                 let from = (sample * self.directions + self.first + entry) * numbers;
-                let column = sample * self.entries + entry;
-                for (number, &value) in pulled[from..from + numbers].iter().enumerate() {
-                    rows[number * columns + column] = f64::from(value);
+                let values = &pulled[from + chunk * ROWS_AT_ONCE..][..count];
+                for (row, &value) in rows.chunks_exact_mut(columns).zip(values) {
+                    row[column] = f64::from(value);
                 }
             }
-        }
+        });
         rows
     }
 }

@@ -1,6 +1,6 @@
 //! The host's part of FedBCD where guests' measurements are sealed (Algorithm 2).
 //!
-//! One product per parameter and exchange, and one for the loss, which comes first. Parameters that no
+//! One product per parameter and exchange, and one for the loss, which comes last. Parameters that no
 //! measurement of a batch touches are not asked for. Variant `recompute` asks anew for each of the Q updates of an
 //! exchange, with the same embeddings: its rows are those of the weights as they are then.
 
@@ -56,14 +56,18 @@ impl<D: Windows> FedHost<D> {
         let (mut rows, mut asked) = (RowsApart::new(), BTreeMap::new());
         for (party, own) in step.parties {
             let party = PartyId::new(&party).map_err(failed)?;
-            let (columns, mut all) = (own.loss.len(), own.loss);
+            let (columns, mut all) = (own.loss.len(), own.parameters);
             let mut parameters = Vec::new();
-            for (parameter, row) in own.parameters.chunks_exact(columns.max(1)).enumerate() {
-                if row.iter().any(|entry| *entry != 0.0) {
+            // In place: there are tens of megabytes of them.
+            for parameter in 0..all.len() / columns.max(1) {
+                let row = parameter * columns..(parameter + 1) * columns;
+                if all[row.clone()].iter().any(|entry| *entry != 0.0) {
+                    all.copy_within(row, parameters.len() * columns);
                     parameters.push(parameter);
-                    all.extend_from_slice(row);
                 }
             }
+            all.truncate(parameters.len() * columns);
+            all.extend(own.loss);
             asked.insert(party.clone(), parameters);
             let others = own.others.into_iter().map(|(name, d)| Ok((PartyId::new(&name)?, d)));
             let others = others.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
@@ -83,7 +87,7 @@ impl<D: Windows> FedHost<D> {
         for (party, products) in products {
             let asked = asked.get(party).map_or(&[][..], Vec::as_slice);
             let Some((of_loss, of_parameters)) =
-                products.split_first().filter(|(_, rest)| rest.len() == asked.len())
+                products.split_last().filter(|(_, rest)| rest.len() == asked.len())
             else {
                 let (found, expected) = (products.len(), asked.len() + 1);
                 let problem = format!("products of `{party}`: found {found}, expected {expected}");

@@ -86,10 +86,11 @@ impl SealedSeat {
     }
 
     /// Rows of values become rows of shares of their ranges.
-    pub fn ask(&mut self, batch: &Batch, rows: &[f64]) -> Result<Vec<u8>, SealedError> {
+    pub fn ask(&mut self, batch: &Batch, mut values: Vec<f64>) -> Result<Vec<u8>, SealedError> {
         let columns = batch.samples().len() * self.ranges.len();
-        let scaled = rows.iter().zip(self.ranges.iter().cycle()).map(|(a, range)| a * range);
-        let values: Vec<f64> = scaled.collect();
+        for entries in values.chunks_exact_mut(self.ranges.len().max(1)) {
+            entries.iter_mut().zip(&self.ranges).for_each(|(a, range)| *a *= range);
+        }
         let blocks = self.blocks(batch);
         let rows = values.len() / columns.max(1);
         self.products.ask(&Matrix { rows, blocks: &blocks, values: &values })

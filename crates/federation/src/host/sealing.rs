@@ -333,11 +333,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
             true => lend(&mut running.sealed, &open.batch, &mut rows)?,
             false => Default::default(),
         };
-        for (party, rows) in rows {
+        for (party, mut rows) in rows {
             let Some(seat) = running.sealed.get_mut(&party) else { continue };
-            let question = Sealed::new(seat.ask(&open.batch, &rows.rows)?);
+            let question = Sealed::new(seat.ask(&open.batch, std::mem::take(&mut rows.rows))?);
             let question = question.map_err(PartyError::misuse)?;
-            let rows = GuestRows { rows: Vec::new(), ..rows };
             let (loans, shared) = (loans.remove(&party).unwrap_or_default(), shared.remove(&party));
             posed.guests.insert(party, Pending { question, products: None, rows, loans, shared });
         }

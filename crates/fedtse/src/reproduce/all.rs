@@ -11,7 +11,7 @@ use super::request::{ReproduceArguments, What};
 use crate::report;
 
 /// In the order in which they are wanted most; what shares jobs with one before it comes after it.
-const RESULTS: [What; 11] = [
+const RESULTS: [What; 12] = [
     What::Table2,
     What::Table5,
     What::Table3,
@@ -23,6 +23,7 @@ const RESULTS: [What; 11] = [
     What::FigPiEstimates,
     What::Table6,
     What::LabelShare,
+    What::Table5Sealed,
 ];
 
 pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {

@@ -315,6 +315,7 @@ mod tests {
             label_free::by_rate(&table2::RATES),
             label_free::by_loops(&table2::RATES),
             label_free::figure(&table2::RATES),
+            label_free::sealed(&table2::RATES),
             label_share::plan(false),
         ] {
             let has = |label: &str| plan.rows.iter().any(|row| row.label == label);

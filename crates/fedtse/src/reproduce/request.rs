@@ -102,6 +102,8 @@ pub enum What {
     Table4,
     /// Without ground truth, by penetration rate
     Table5,
+    /// Rows of table 5 trained through secure products, beside the same in the clear
+    Table5Sealed,
     /// Without ground truth, by number of loops
     Table6,
     /// Test error by epoch, Oracle-cell and FedTSE-cell
@@ -153,6 +155,7 @@ impl ReproduceArguments {
                 table4::plan(&distinct("--sizes", sizes)?)
             }
             What::Table5 => label_free::by_rate(&rates(&[20, 80], &table2::RATES)?),
+            What::Table5Sealed => label_free::sealed(&rates(&[20], &table2::RATES)?),
             What::Table6 => label_free::by_loops(&rates(&[20], &table2::RATES)?),
             What::FigPiRate => label_free::figure(&rates(&[20, 80], &table2::RATES)?),
             What::FigPiEstimates => label_free::estimates(),
@@ -221,6 +224,7 @@ impl ReproduceArguments {
             What::Table1
                 | What::Table2
                 | What::Table5
+                | What::Table5Sealed
                 | What::Table6
                 | What::FigPiRate
                 | What::FigLoss

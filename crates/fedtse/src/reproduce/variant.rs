@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::scene::Scene;
+use crate::party::privacy::{Mode, PrivacyOptions};
 use crate::train::{FederationOptions, GuestOptions, Task, Watch};
 
 /// See the [module](self). What is not given is as usual, and is not written.
@@ -33,6 +35,12 @@ pub struct Variant {
     /// learns from it, none for the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<u32>,
+    /// Units of a link in the host's head.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head_units: Option<u16>,
+    /// How what guests measure is protected; not at all as usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privacy: Option<Mode>,
     /// Whether it is scored after each epoch too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub curve: bool,
@@ -54,6 +62,8 @@ impl Variant {
         learning_rate: None,
         party_dropout: None,
         labels: None,
+        head_units: None,
+        privacy: None,
         curve: false,
         series: false,
         scene: Scene::USUAL,
@@ -78,6 +88,9 @@ impl Variant {
         add("rate", self.learning_rate.map(|value| value.to_string()));
         add("dropout", self.party_dropout.map(|value| value.to_string()));
         add("labels", self.labels.map(|value| value.to_string()));
+        add("head", self.head_units.map(|value| value.to_string()));
+        let mode = self.privacy.and_then(|mode| mode.to_possible_value());
+        add("privacy", mode.map(|mode| mode.get_name().replace('+', "-")));
         if self.curve {
             text += ".curve";
         }
@@ -90,8 +103,9 @@ impl Variant {
     /// How many times as long as usual it takes, about.
     pub fn effort(&self) -> u64 {
         let guests = u64::from(self.guests.unwrap_or(1));
+        let sealed = if self.privacy.is_some_and(Mode::is_sealed) { 4 } else { 1 };
         // About two thirds of a training step are the guest's.
-        (1 + 2 * guests) * u64::from(self.q.unwrap_or(1)) / 3
+        sealed * (1 + 2 * guests) * u64::from(self.q.unwrap_or(1)) / 3
     }
 
     /// What is asked besides the estimates.
@@ -104,12 +118,17 @@ impl Variant {
         task.guest = GuestOptions {
             crossing: self.crossing,
             party_dropout: self.party_dropout,
+            head_units: self.head_units,
             ..GuestOptions::default()
         };
         let usual = FederationOptions::default();
         task.federation = FederationOptions {
             guests: self.guests.unwrap_or(usual.guests),
             q: self.q.unwrap_or(usual.q),
+            privacy: PrivacyOptions {
+                privacy: self.privacy.or(usual.privacy.privacy),
+                ..usual.privacy
+            },
             ..usual
         };
         task.epochs = task.epochs.or(self.epochs);
@@ -133,5 +152,8 @@ mod tests {
         assert_eq!(changed.suffix(), ".q-2.rate-0.0001");
         let text = serde_json::to_string(&changed).unwrap();
         assert_eq!(serde_json::from_str::<Variant>(&text).unwrap(), changed);
+        let (head_units, privacy) = (Some(4), Some(Mode::SealedNoise));
+        let sealed = Variant { head_units, privacy, ..Variant::USUAL };
+        assert_eq!(sealed.suffix(), ".head-4.privacy-sealed-noise");
     }
 }

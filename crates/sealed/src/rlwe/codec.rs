@@ -40,7 +40,7 @@ pub(crate) fn unpack(
     bytes: &[u8],
     count: usize,
     prime: u64,
-    mut each: impl FnMut(usize, f64),
+    mut each: impl FnMut(usize, u64),
 ) -> Result<(), DecodeError> {
     if bytes.len() != packed_len(count) {
         return Err(DecodeError::Length { what, found: bytes.len(), expected: packed_len(count) });
@@ -50,7 +50,7 @@ pub(crate) fn unpack(
     for (group, bytes) in whole.iter().enumerate() {
         for (i, residue) in four(bytes).into_iter().enumerate() {
             largest = largest.max(residue);
-            each(4 * group + i, residue as f64);
+            each(4 * group + i, residue);
         }
     }
     let done = 4 * whole.len();
@@ -60,7 +60,7 @@ pub(crate) fn unpack(
     for (i, residue) in last.into_iter().enumerate() {
         if done + i < count {
             largest = largest.max(residue);
-            each(done + i, residue as f64);
+            each(done + i, residue);
         } else if residue != 0 {
             return Err(out_of_range(what, "bits after the last residue", "zeros"));
         }
@@ -96,7 +96,7 @@ pub(crate) fn expand(seed: &[u8; 32], prime: usize, out: &mut [f64; DEGREE]) {
             let candidate = u64::from_le_bytes(*bytes) & MASK;
             // All primes are within 2^21 of 2^50: one candidate in 2^29 is thrown away.
             if candidate < PRIME[prime] && filled < DEGREE {
-                out[filled] = candidate as f64;
+                out[filled] = candidate as i64 as f64;
                 filled += 1;
             }
         }

@@ -9,6 +9,7 @@ use super::codec::expand;
 use super::message::{
     Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
 };
+use super::residue::Modulus;
 use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, Ring, ring};
 use super::row_places;
 use super::transform::DEGREE;
@@ -27,6 +28,9 @@ pub struct RlweGuest {
     public: PublicKey,
     pub(super) random: Randomness,
 }
+
+/// Polynomials that a thread decrypts one after the other, in the same room.
+const POLYS_AT_ONCE: usize = 4;
 
 /// 32 bytes from which a guest's keys are made; what a guest keeps across restarts.
 #[derive(Clone)]
@@ -85,8 +89,10 @@ impl RlweGuest {
 
     /// Numbers modulo 2^40, in the order of the rows, which stand as for blocks of this width.
     pub(super) fn decrypt(&self, products: &SealedProducts, width: usize) -> Vec<u64> {
-        let mut parts: Vec<Vec<f64>> =
-            products.polys.par_iter().map(|poly| self.phases(poly, width)).collect();
+        let polys = products.polys.par_iter().with_min_len(POLYS_AT_ONCE);
+        let mut parts: Vec<Vec<f64>> = polys
+            .map_init(Poly::zero, |room, poly| self.phases_within(room, poly, width))
+            .collect();
         let to_plain = (1u64 << PLAIN_BITS) as f64 / PRIME[0] as f64;
         let numbers = parts.iter().flatten().map(|&phase| {
             // The noise stays a quarter of a unit away from the next number, this rounding 2^-12.
@@ -98,13 +104,17 @@ impl RlweGuest {
         numbers
     }
 
-    /// c0 + c1·s where a product is, modulo the first prime: the number, scaled, and noise.
+    #[cfg(test)]
     pub(super) fn phases(&self, sealed: &Sealed, width: usize) -> Vec<f64> {
+        self.phases_within(&mut Poly::zero(), sealed, width)
+    }
+
+    /// c0 + c1·s where a product is, modulo the first prime: the number, scaled, and noise.
+    fn phases_within(&self, masked: &mut Poly, sealed: &Sealed, width: usize) -> Vec<f64> {
         let transform = &ring().transforms[0];
         let p = transform.modulus();
-        let mut masked = Poly::zero();
         for (x, &residue) in masked.0.iter_mut().zip(&sealed.c1) {
-            *x = p.reduce(residue as f64);
+            *x = p.reduce(residue as i64 as f64);
         }
         transform.forward(&mut masked.0);
         vectorise(MultiplyInto { prime: 0, x: &mut masked.0, y: &self.key[0].0 });
@@ -180,19 +190,21 @@ pub(crate) fn centred(number: u64) -> i64 {
 /// b = −a·s + e + ⌊q/t⌋·u, transformed, where a is what the seed stands for.
 fn encrypt(key: &[Poly; PRIMES], seed: [u8; 32], noise: Poly, levels: &[i32]) -> SeededHalf {
     let ring = ring();
-    // Erased when dropped: it becomes a·s.
-    let mut a = Poly::zero();
+    // Erased when dropped: a becomes a·s.
+    let (mut a, mut message) = (Poly::zero(), Poly::zero());
     let residues = std::array::from_fn(|prime| {
         let transform = &ring.transforms[prime];
         let p = transform.modulus();
-        let mut message = noise.clone();
+        message.0.copy_from_slice(&*noise.0);
         for (x, &level) in message.0.iter_mut().zip(levels) {
             *x = p.reduce(*x + ring.scaled(prime, f64::from(level)));
         }
         transform.forward(&mut message.0);
         expand(&seed, prime, &mut a.0);
         vectorise(MultiplyInto { prime, x: &mut a.0, y: &key[prime].0 });
-        message.0.iter().zip(a.0.iter()).map(|(m, a_s)| p.canonical(m - a_s)).collect()
+        let mut difference = vec![0; DEGREE];
+        vectorise(Difference { p, x: &message.0, y: &a.0, out: &mut difference });
+        difference
     });
     SeededHalf::new(seed, residues)
 }
@@ -220,6 +232,24 @@ impl Vectorised for MultiplyInto<'_> {
         let factors = self.y.as_chunks::<LANES>().0;
         for (x, y) in self.x.as_chunks_mut::<LANES>().0.iter_mut().zip(factors) {
             p.reduce(p.multiply(L::load(x), L::load(y))).store(x);
+        }
+    }
+}
+
+/// x − y, in 0..p.
+struct Difference<'a> {
+    p: Modulus,
+    x: &'a [f64; DEGREE],
+    y: &'a [f64; DEGREE],
+    out: &'a mut [u64],
+}
+
+impl Vectorised for Difference<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        for ((out, x), y) in self.out.iter_mut().zip(self.x).zip(self.y) {
+            *out = self.p.canonical(x - y);
         }
     }
 }

@@ -4,31 +4,43 @@ use zeroize::Zeroize;
 
 use super::accumulate::{Expanded, Sums};
 use super::message::Sealed;
-use super::ring::{FLOOD_BITS, Poly, ring};
+use super::ring::{FLOOD_BITS, Poly, error, ring};
 use super::row_places;
 use crate::random::Randomness;
 
-/// What hides one polynomial of products. Erased when dropped.
+/// What hides one polynomial of products, drawn anew for each. Erased when dropped.
 pub(super) struct Hiding {
     blind: Poly,
-    noise: [Poly; 2],
+    /// Of c1.
+    noise: Poly,
+    /// Of c0 where products are: the rest of it is not sent.
+    noise_of_rows: Vec<f64>,
     floods: Vec<u128>,
 }
 
 impl Hiding {
-    pub(super) fn draw(random: &mut Randomness, rows: usize) -> Self {
-        let blind = Poly::ternary(random);
-        let noise = [Poly::error(random), Poly::error(random)];
-        let floods = (0..rows).map(|_| random.bits128() >> (128 - FLOOD_BITS - 1)).collect();
-        Self { blind, noise, floods }
+    /// Nothing is hidden before [`Hiding::draw`].
+    pub(super) fn new() -> Self {
+        let (blind, noise) = (Poly::zero(), Poly::zero());
+        Self { blind, noise, noise_of_rows: Vec::new(), floods: Vec::new() }
+    }
+
+    pub(super) fn draw(&mut self, random: &mut Randomness, rows: usize) {
+        self.blind.draw_ternary(random);
+        self.noise.draw_error(random);
+        self.noise_of_rows.resize(rows, 0.0);
+        error(random, &mut self.noise_of_rows);
+        self.floods.clear();
+        self.floods.extend((0..rows).map(|_| random.bits128() >> (128 - FLOOD_BITS - 1)));
     }
 
     /// The same for numbers that are nobody's products: there is no noise but that of the encryption itself.
     pub(super) fn without_flood(random: &mut Randomness, numbers: usize) -> Self {
         let blind = Poly::ternary(random);
-        let noise = [Poly::error(random), Poly::error(random)];
+        let noise_of_rows = Poly::error(random).0[..numbers].to_vec();
+        let noise = Poly::error(random);
         // Floods count from −2^108: this is 0.
-        Self { blind, noise, floods: vec![1 << FLOOD_BITS; numbers] }
+        Self { blind, noise, noise_of_rows, floods: vec![1 << FLOOD_BITS; numbers] }
     }
 
     /// Adds Enc_pk(0), the plaintexts and flooding noise; switches to one prime; keeps what is needed.
@@ -36,25 +48,26 @@ impl Hiding {
     /// Without Enc_pk(0), c1 = Σ w_b·c1_b would be linear in the rows, and the guest knows every c1_b.
     pub(super) fn finish(
         &self,
-        mut sums: Sums,
+        sums: &mut Sums,
+        scratch: &mut Poly,
         public: &Expanded,
         width: usize,
         plaintexts: &[u64],
     ) -> Sealed {
         let ring = ring();
-        sums.blind(&self.blind, public);
+        sums.blind(&self.blind, scratch, public);
         let [[a0, a1], [b0, b1], [d0, d1]] = &sums.halves;
-        let [noise0, noise1] = &self.noise;
-        let c1 = ring.switch_all([a1, b1, d1], noise1);
+        let c1 = ring.switch_all([a1, b1, d1], &self.noise);
         let places = row_places(width, plaintexts.len());
+        let drawn = self.noise_of_rows.iter().zip(&self.floods);
         let c0 = places
-            .zip(plaintexts.iter().zip(&self.floods))
-            .map(|(i, (&plaintext, &flood))| {
+            .zip(plaintexts.iter().zip(drawn))
+            .map(|(i, (&plaintext, (noise, &flood)))| {
                 let mut flood = ring.flood(flood);
                 let hidden = |prime: usize, sum: &Poly| {
                     let plain = ring.scaled(prime, plaintext as f64);
                     // Each of the four is at most p/2.
-                    sum.0[i] + noise0.0[i] + plain + flood[prime]
+                    sum.0[i] + noise + plain + flood[prime]
                 };
                 let switched = ring.switch([hidden(0, a0), hidden(1, b0), hidden(2, d0)]);
                 flood.zeroize();
@@ -67,6 +80,7 @@ impl Hiding {
 
 impl Drop for Hiding {
     fn drop(&mut self) {
+        self.noise_of_rows.zeroize();
         self.floods.zeroize();
     }
 }

@@ -5,7 +5,7 @@ use super::message::{Question, Upload};
 use super::ring::{FLOOD_BITS, PLAIN_BITS, PRIME, ring};
 use super::transform::DEGREE;
 use super::{KeySeed, RlweGuest, RlweHost, row_places};
-use crate::fixed_point::{Grid, MOST_LEVELS};
+use crate::fixed_point::{Grid, MOST_LEVELS, RowScale};
 use crate::product::{Agreement, Answerer, BlockId, Guest, Host, Matrix};
 use crate::random::Randomness;
 
@@ -47,6 +47,15 @@ impl Parties {
     }
 }
 
+/// The sums of the first polynomial, and the scales of all rows.
+fn bare_products(host: &RlweHost, matrix: &Matrix<'_>) -> (Sums, Vec<RowScale>) {
+    let columns = matrix.values.len() / matrix.rows;
+    let scales = host.scales(matrix, columns).expect("room for these rows");
+    let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
+    let work = host.products(matrix.blocks, &rows, &scales, 2).expect("blocks that are there");
+    (work.sums, scales)
+}
+
 /// The noise of sums that are not hidden yet, given the whole products: it is far below p/2, so one prime
 /// shows it.
 fn noise(guest: &RlweGuest, sums: &Sums, width: usize, products: &[i64]) -> Vec<f64> {
@@ -74,16 +83,15 @@ fn the_noise_of_the_worst_rows_is_far_below_the_flood() {
         let columns = width * blocks;
         let matrix = vec![1.0; rows * columns];
         let matrix = Matrix { rows, blocks: &parties.blocks, values: &matrix };
-        let (sums, scales) = parties.host.products(&matrix).unwrap();
+        let (sums, scales) = bare_products(&parties.host, &matrix);
         for scale in &scales {
             let sum = columns as f64 * scale.weight(1.0).abs();
             assert!(sum <= 2f64.powi(25), "{most} levels: weights of {sum} in all");
         }
-        let product = |scale: &crate::fixed_point::RowScale| {
-            columns as i64 * scale.weight(1.0) as i64 * i64::from(most)
-        };
+        let product =
+            |scale: &RowScale| columns as i64 * scale.weight(1.0) as i64 * i64::from(most);
         let products: Vec<i64> = scales.iter().map(product).collect();
-        let noise = noise(&parties.guest, &sums[0], width, &products);
+        let noise = noise(&parties.guest, &sums, width, &products);
         let largest = noise.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
         // Each row's weights sum to at most 2^25; each coefficient of the noise is at most 21.
         let worst = rows as f64 * 2f64.powi(25) * 21.0;
@@ -91,6 +99,27 @@ fn the_noise_of_the_worst_rows_is_far_below_the_flood() {
         // docs/sealed.md: 65 bits between the worst noise and the flood, 2^-65 per value.
         assert!(worst.log2() + 65.0 <= f64::from(FLOOD_BITS) + 0.1, "{}", worst.log2());
     }
+}
+
+#[test]
+fn it_makes_no_difference_how_blocks_are_dealt_out() {
+    // Sixteen blocks: reductions in the middle of parts, and at their ends.
+    let values: Vec<Vec<i32>> = (0..16).map(|i| vec![1000 * i - 8000; 2]).collect();
+    let parties = Parties::new(2, &values, 80);
+    let entries: Vec<f64> = (0..3 * 32).map(|i| f64::from(i % 7) - 3.2).collect();
+    let matrix = Matrix { rows: 3, blocks: &parties.blocks, values: &entries };
+    let scales = parties.host.scales(&matrix, 32).unwrap();
+    let rows: Vec<&[f64]> = entries.chunks_exact(32).collect();
+    let residues = |parts: usize| {
+        let sums = parties.host.products(&parties.blocks, &rows, &scales, parts).unwrap().sums;
+        let each = sums.halves.into_iter().enumerate().flat_map(|(prime, halves)| {
+            let p = ring().modulus(prime);
+            halves.map(|half| half.0.iter().map(|&x| p.canonical(x)).collect::<Vec<u64>>())
+        });
+        each.collect::<Vec<_>>()
+    };
+    let one = residues(1);
+    assert!(one == residues(2) && one == residues(3) && one == residues(16));
 }
 
 #[test]
@@ -170,7 +199,7 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
     let parties = Parties::new(2, &[vec![5, -5]], 40);
     let values = [0.25, -1.0];
     let matrix = Matrix { rows: 1, blocks: &parties.blocks, values: &values };
-    let (sums, scales) = parties.host.products(&matrix).unwrap();
+    let (sums, scales) = bare_products(&parties.host, &matrix);
     let weights = values.map(|entry| scales[0].weight(entry));
     let upload = Upload::decode(&parties.uploads[0]).unwrap();
     let mut ciphertext = Expanded::new();
@@ -187,17 +216,17 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
         transform.inverse(&mut quotient);
         quotient
     };
-    let read = divide(&sums[0].halves[0][1].0);
+    let read = divide(&sums.halves[0][1].0);
     assert_eq!([read[1], read[0]], weights);
     assert!(read[2..].iter().all(|&x| x == 0.0));
 
-    let mut hidden = sums.into_iter().next().expect("one polynomial");
+    let mut hidden = sums;
     let mut random = Randomness::insecure_from_seed(50);
     let blind = super::ring::Poly::ternary(&mut random);
     let mut public = Expanded::new();
     let key = super::message::PublicKey::decode(&parties.guest.opening()).unwrap();
     public.fill(&key.half);
-    hidden.blind(&blind, &public);
+    hidden.blind(&blind, &mut super::ring::Poly::zero(), &public);
     transform.forward(&mut hidden.halves[0][1].0);
     let read = divide(&hidden.halves[0][1].0);
     // Of 8192 uniform residues about 1 in 2^20 is below 2^30.

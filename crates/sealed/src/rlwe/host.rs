@@ -4,17 +4,16 @@ use std::fmt;
 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
-use super::accumulate::{Expanded, Sums};
+use super::accumulate::Expanded;
 use super::guest::centred;
-use super::hiding::Hiding;
 use super::message::{
     Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
 };
-use super::ring::{PLAIN_BITS, PLAIN_LIMIT, Poly, WEIGHT_LIMIT};
+use super::ring::{PLAIN_BITS, PLAIN_LIMIT, WEIGHT_LIMIT};
+use super::room::{Room, Work};
 use super::rows_per_poly;
-use super::transform::DEGREE;
 use crate::fixed_point::{FixedPointError, RowScale};
 use crate::kernel::ROUND;
 use crate::lending::{Lent, Loan, Reach, Scale};
@@ -32,6 +31,7 @@ pub struct RlweHost {
     /// Blocks of the last question with both halves: the grant that follows is about the same ones.
     expanded: FxHashMap<BlockId, Expanded>,
     pub(super) random: Randomness,
+    room: Room,
     pending: Option<Pending>,
 }
 
@@ -44,15 +44,6 @@ pub struct AppliedRow {
     /// What a weight of 1 stands for.
     pub unit: f64,
 }
-
-/// Writes the weights of one block into one polynomial, all of it.
-type Write<'a> = dyn Fn(&mut [f64; DEGREE]) + 'a;
-
-/// Polynomials of products that are worked on at once: 25 MB for each thread, however wide blocks are.
-const MOST_POLYS: usize = 64;
-
-/// Polynomials that are granted at once, before what hides them is drawn for others.
-const GRANTED_AT_ONCE: usize = 16;
 
 /// Blocks that are kept with both halves, 400 kB each.
 const MOST_EXPANDED: usize = 128;
@@ -88,6 +79,7 @@ impl RlweHost {
             blocks: FxHashMap::default(),
             expanded: FxHashMap::default(),
             random,
+            room: Room::default(),
             pending: None,
         })
     }
@@ -104,38 +96,51 @@ impl RlweHost {
         self.blocks.get(&block).ok_or(SealedError::Unknown(block))
     }
 
-    /// The encrypted products, not yet hidden, and the scales of the rows.
-    pub(super) fn products(
+    /// The scales of the rows of a matrix with so many columns.
+    pub(super) fn scales(
         &self,
         matrix: &Matrix<'_>,
-    ) -> Result<(Vec<Sums>, Vec<RowScale>), SealedError> {
-        let columns = matrix.columns(&self.agreement)?;
-        let Agreement { width, grid, .. } = self.agreement;
-        let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
+        columns: usize,
+    ) -> Result<Vec<RowScale>, FixedPointError> {
         let limit = product_limit(&self.agreement);
-        let scales = rows
-            .iter()
-            .map(|row| RowScale::new(row, &grid, limit))
-            .collect::<Result<Vec<_>, FixedPointError>>()?;
-        let per_poly = rows_per_poly(width);
-        let polys = matrix.rows.div_ceil(per_poly);
-        let sums = self.over_blocks(matrix.blocks, polys, |number, weigh| {
-            let parts = rows.chunks(per_poly).zip(scales.chunks(per_poly));
-            for (poly, (rows, scales)) in parts.enumerate() {
-                weigh(poly, &|weights| {
-                    weights[rows.len() * width..].fill(0.0);
-                    let places = weights.chunks_exact_mut(width);
-                    for (place, (row, scale)) in places.zip(rows.iter().zip(scales)) {
-                        // Backwards: the product of a row with its block gathers at the last place.
-                        let entries = row[number * width..][..width].iter();
-                        for (weight, &entry) in place.iter_mut().rev().zip(entries) {
-                            *weight = scale.weight(entry);
-                        }
+        let rows = matrix.values.par_chunks_exact(columns);
+        rows.map(|row| RowScale::new(row, &self.agreement.grid, limit)).collect()
+    }
+
+    /// The encrypted products of some rows, as many as fit a polynomial, not yet hidden. Sums are exact, so it makes
+    /// no difference how blocks are dealt out to threads.
+    pub(super) fn products(
+        &self,
+        blocks: &[BlockId],
+        rows: &[&[f64]],
+        scales: &[RowScale],
+        parts: usize,
+    ) -> Result<Work, SealedError> {
+        let width = self.agreement.width;
+        let size = blocks.len().div_ceil(parts).max(1);
+        let parts = blocks.par_chunks(size).enumerate().map(|(part, blocks)| {
+            let mut work = self.room.take();
+            for (i, &block) in blocks.iter().enumerate() {
+                let from = (part * size + i) * width;
+                work.weights.0[rows.len() * width..].fill(0.0);
+                let places = work.weights.0.chunks_exact_mut(width);
+                for (place, (row, scale)) in places.zip(rows.iter().zip(scales)) {
+                    // Backwards: the product of a row with its block gathers at the last place.
+                    for (weight, &entry) in place.iter_mut().rev().zip(&row[from..][..width]) {
+                        *weight = scale.weight(entry);
                     }
-                });
+                }
+                self.add(block, &mut work)?;
             }
-        })?;
-        Ok((sums, scales))
+            Ok(work)
+        });
+        let merged = parts.reduce_with(|a, b| {
+            let (mut a, b) = (a?, b?);
+            a.sums.merge(&b.sums);
+            self.room.give_back(b);
+            Ok(a)
+        });
+        merged.unwrap_or_else(|| Ok(self.room.take()))
     }
 
     /// Keeps these blocks with both halves, and no others.
@@ -160,57 +165,33 @@ impl RlweHost {
         Ok(())
     }
 
-    /// Sums of blocks times weights, on all threads: `each` calls back, for the block with this number, with
-    /// every polynomial that it has weights for, and how to write them. Sums are exact, so the number of
-    /// threads changes nothing.
-    fn over_blocks(
-        &self,
-        blocks: &[BlockId],
-        polys: usize,
-        each: impl Fn(usize, &mut dyn FnMut(usize, &Write<'_>)) + Sync,
-    ) -> Result<Vec<Sums>, SealedError> {
-        let halves =
-            blocks.iter().map(|&block| Ok((self.expanded.get(&block), self.block(block)?)));
-        let halves = halves.collect::<Result<Vec<_>, SealedError>>()?;
-        let size = halves.len().div_ceil(rayon::current_num_threads()).max(1);
-        let parts = halves.par_chunks(size).enumerate().map(|(part, halves)| {
-            let mut sums: Vec<Sums> = (0..polys).map(|_| Sums::zero()).collect();
-            let mut ciphertext = Expanded::new();
-            let (mut weights, mut scratch) = (Poly::zero(), Poly::zero());
-            for (i, (expanded, half)) in halves.iter().enumerate() {
-                let ciphertext = match expanded {
-                    Some(expanded) => *expanded,
-                    None => {
-                        ciphertext.fill(half);
-                        &ciphertext
-                    }
-                };
-                each(part * size + i, &mut |poly, write| {
-                    write(&mut weights.0);
-                    sums[poly].add(&weights, &mut scratch, ciphertext);
-                });
+    /// Adds the product of a block with the weights at hand.
+    fn add(&self, block: BlockId, work: &mut Work) -> Result<(), SealedError> {
+        let Work { weights, scratch, ciphertext, sums, .. } = work;
+        let ciphertext = match self.expanded.get(&block) {
+            Some(expanded) => expanded,
+            None => {
+                let ciphertext = ciphertext.get_or_insert_with(Expanded::new);
+                ciphertext.fill(self.block(block)?);
+                ciphertext
             }
-            sums
-        });
-        let merge = |mut a: Vec<Sums>, b: Vec<Sums>| {
-            for (a, b) in a.iter_mut().zip(b) {
-                a.merge(b);
-            }
-            a
         };
-        Ok(parts.reduce_with(merge).unwrap_or_default())
+        sums.add(weights, scratch, ciphertext);
+        Ok(())
     }
 
-    /// Hides sums of products, a part of the plaintexts in each. Everything random is drawn one after the other;
-    /// the rest, which is most of the work, is done on all threads.
-    fn hide(&mut self, sums: Vec<Sums>, plaintexts: &[u64], each: usize) -> Vec<Sealed> {
-        let parts = plaintexts.chunks(each);
-        let drawn: Vec<Hiding> =
-            parts.clone().map(|part| Hiding::draw(&mut self.random, part.len())).collect();
-        let parts: Vec<&[u64]> = parts.collect();
-        let all = sums.into_par_iter().zip(drawn).zip(parts);
-        let (public, width) = (&self.public, self.agreement.width);
-        all.map(|((sums, hiding), part)| hiding.finish(sums, public, width, part)).collect()
+    /// Hides sums of products, by randomness of a seed of their own.
+    fn hide(&self, mut work: Work, seed: &[u8; 32], plaintexts: &[u64]) -> Sealed {
+        let Work { sums, scratch, hiding, .. } = &mut work;
+        hiding.draw(&mut Randomness::from_secret(seed), plaintexts.len());
+        let sealed = hiding.finish(sums, scratch, &self.public, self.agreement.width, plaintexts);
+        self.room.give_back(work);
+        sealed
+    }
+
+    /// A seed for each polynomial: what hides them can then be drawn side by side.
+    fn seeds(&mut self, polys: usize) -> Vec<Zeroizing<[u8; 32]>> {
+        (0..polys).map(|_| Zeroizing::new(self.random.seed())).collect()
     }
 }
 
@@ -245,15 +226,21 @@ impl Host for RlweHost {
         self.expand(matrix.blocks)?;
         let masks: Vec<u64> =
             (0..matrix.rows).map(|_| self.random.bits() >> (64 - PLAIN_BITS)).collect();
+        let scales = self.scales(matrix, columns)?;
         let per_poly = rows_per_poly(self.agreement.width);
-        let at_once = MOST_POLYS * per_poly;
-        let (mut scales, mut polys) = (Vec::new(), Vec::new());
-        for (masks, values) in masks.chunks(at_once).zip(matrix.values.chunks(at_once * columns)) {
-            let part = Matrix { rows: masks.len(), blocks: matrix.blocks, values };
-            let (sums, own) = self.products(&part)?;
-            scales.extend(own);
-            polys.extend(self.hide(sums, masks, per_poly));
-        }
+        let polys = matrix.rows.div_ceil(per_poly);
+        let (seeds, host) = (self.seeds(polys), &*self);
+        // Few polynomials leave threads without work, unless each is divided among them.
+        let threads = rayon::current_num_threads();
+        let parts = if polys.is_multiple_of(threads) { 1 } else { threads };
+        let rows: Vec<&[f64]> = matrix.values.chunks_exact(columns).collect();
+        let all = rows.par_chunks(per_poly).zip(scales.par_chunks(per_poly));
+        let all = all.zip(masks.par_chunks(per_poly)).zip(&seeds);
+        let polys = all.map(|(((rows, scales), masks), seed)| {
+            let work = host.products(matrix.blocks, rows, scales, parts)?;
+            Ok(host.hide(work, seed, masks))
+        });
+        let polys = polys.collect::<Result<Vec<_>, SealedError>>()?;
         let exchange = self.random.bits();
         self.pending = Some(Pending { exchange, scales, masks });
         let products = SealedProducts { exchange, rows: matrix.rows, polys };
@@ -324,68 +311,29 @@ impl RlweHost {
         let Agreement { width, .. } = self.agreement;
         let (per_poly, rows) = (rows_per_poly(width), products.rows);
         self.expand(products.blocks)?;
-        let mut polys = Vec::new();
-        for plaintexts in plaintexts.chunks(GRANTED_AT_ONCE * per_poly) {
-            let parts: Vec<&[u64]> = plaintexts.chunks(per_poly).collect();
-            let drawn: Vec<Hiding> =
-                parts.iter().map(|part| Hiding::draw(&mut self.random, part.len())).collect();
-            let (done, host) = (polys.len(), &*self);
-            let hidden = drawn.into_par_iter().zip(parts).enumerate();
-            let hidden = hidden.map_init(Work::new, |work, (number, (hiding, part))| {
-                // The products of this polynomial, and the blocks that they belong to: one or two, mostly.
-                let from = (done + number) * per_poly;
-                let blocks = from / rows..=(from + part.len() - 1) / rows;
-                let mut sums = Sums::zero();
-                for number in blocks {
-                    let coefficients = &products.coefficients[number * rows * width..];
-                    work.weights.0.fill(0.0);
-                    for (i, row) in coefficients.chunks_exact(width).take(rows).enumerate() {
-                        let slot = (number * rows + i).checked_sub(from);
-                        let Some(slot) = slot.filter(|slot| *slot < part.len()) else { continue };
-                        let place = &mut work.weights.0[slot * width..][..width];
-                        for (weight, entry) in place.iter_mut().rev().zip(row) {
-                            *weight = (entry * unit + ROUND) - ROUND;
-                        }
+        let (seeds, host) = (self.seeds(plaintexts.len().div_ceil(per_poly)), &*self);
+        let parts = plaintexts.par_chunks(per_poly).zip(&seeds).enumerate();
+        let polys = parts.map(|(number, (part, seed))| {
+            // The products of this polynomial, and the blocks that they belong to: one or two, mostly.
+            let from = number * per_poly;
+            let blocks = from / rows..=(from + part.len() - 1) / rows;
+            let mut work = host.room.take();
+            for number in blocks {
+                let coefficients = &products.coefficients[number * rows * width..];
+                work.weights.0.fill(0.0);
+                for (i, row) in coefficients.chunks_exact(width).take(rows).enumerate() {
+                    let slot = (number * rows + i).checked_sub(from);
+                    let Some(slot) = slot.filter(|slot| *slot < part.len()) else { continue };
+                    let place = &mut work.weights.0[slot * width..][..width];
+                    for (weight, entry) in place.iter_mut().rev().zip(row) {
+                        *weight = (entry * unit + ROUND) - ROUND;
                     }
-                    host.add(&mut sums, products.blocks[number], work)?;
                 }
-                Ok(hiding.finish(sums, &host.public, width, part))
-            });
-            polys.extend(hidden.collect::<Result<Vec<_>, SealedError>>()?);
-        }
-        Ok(polys)
-    }
-}
-
-/// Room to multiply in, for one thread.
-struct Work {
-    weights: Poly,
-    scratch: Poly,
-    /// Made when a block is not kept with both halves.
-    ciphertext: Option<Expanded>,
-}
-
-impl Work {
-    fn new() -> Self {
-        Self { weights: Poly::zero(), scratch: Poly::zero(), ciphertext: None }
-    }
-}
-
-impl RlweHost {
-    /// Adds the product of a block with the weights at hand.
-    fn add(&self, sums: &mut Sums, block: BlockId, work: &mut Work) -> Result<(), SealedError> {
-        let Work { weights, scratch, ciphertext } = work;
-        let half = self.block(block)?;
-        let ciphertext = match self.expanded.get(&block) {
-            Some(expanded) => expanded,
-            None => {
-                let ciphertext = ciphertext.get_or_insert_with(Expanded::new);
-                ciphertext.fill(half);
-                ciphertext
+                host.add(products.blocks[number], &mut work)?;
             }
-        };
-        sums.add(weights, scratch, ciphertext);
-        Ok(())
+            Ok(host.hide(work, seed, part))
+        });
+        polys.collect()
     }
 
     /// What a coefficient is multiplied by, and the offsets as plaintexts modulo 2^40.

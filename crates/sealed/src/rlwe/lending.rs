@@ -10,7 +10,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::accumulate::{Expanded, Sums};
 use super::hiding::Hiding;
 use super::message::{Loan as LoanMessage, PublicKey, Relay, Sealed, SealedProducts, SharedGrant};
-use super::ring::{PLAIN_BITS, PRIME};
+use super::ring::{PLAIN_BITS, PRIME, Poly};
 use super::transform::DEGREE;
 use super::{RlweGuest, RlweHost};
 use crate::lending::{Lent, Loan, Numbers, Scale, check_scale};
@@ -35,7 +35,9 @@ impl RlweGuest {
             parts.iter().map(|part| Hiding::without_flood(&mut self.random, part.len())).collect();
         let polys = drawn.into_par_iter().zip(parts);
         // Nothing is multiplied: what remains is an encryption of the numbers alone, one at each place.
-        let polys = polys.map(|(hiding, part)| hiding.finish(Sums::zero(), &public, 1, part));
+        let polys = polys.map(|(hiding, part)| {
+            hiding.finish(&mut Sums::new(), &mut Poly::zero(), &public, 1, part)
+        });
         let SealedProducts { exchange, rows, .. } = products;
         Ok(Relay(SealedProducts { exchange, rows, polys: polys.collect() }).encode())
     }

@@ -14,6 +14,8 @@
 
 pub mod lent;
 
+use rayon::prelude::*;
+
 use super::codec::{pack, packed_len, unpack};
 use super::ring::{PLAIN_BITS, PRIME, PRIMES};
 use super::transform::DEGREE;
@@ -39,6 +41,8 @@ impl std::fmt::Debug for SeededHalf {
 }
 
 const POLY_BYTES: usize = packed_len(DEGREE);
+/// Polynomials that a thread packs or unpacks at a time.
+const POLYS_AT_ONCE: usize = 4;
 
 impl SeededHalf {
     pub(crate) fn new(seed: [u8; 32], residues: [Vec<u64>; PRIMES]) -> Self {
@@ -67,7 +71,7 @@ impl SeededHalf {
     pub(crate) fn residues(&self, prime: usize, out: &mut [f64; DEGREE]) {
         let bytes = &self.packed[prime * POLY_BYTES..][..POLY_BYTES];
         // Checked when it was read.
-        let _ = unpack("residue", bytes, DEGREE, PRIME[prime], |i, x| out[i] = x);
+        let _ = unpack("residue", bytes, DEGREE, PRIME[prime], |i, x| out[i] = x as i64 as f64);
     }
 }
 
@@ -148,12 +152,14 @@ impl SealedProducts {
     }
 
     fn write(&self, writer: &mut Writer) {
-        for poly in &self.polys {
+        let packed = self.polys.par_iter().with_min_len(POLYS_AT_ONCE).map(|poly| {
             let mut packed = Vec::with_capacity(POLY_BYTES + packed_len(poly.c0.len()));
             pack(&poly.c1, &mut packed);
             pack(&poly.c0, &mut packed);
-            writer.bytes(&packed);
-        }
+            packed
+        });
+        let packed: Vec<Vec<u8>> = packed.collect();
+        packed.iter().for_each(|bytes| writer.bytes(bytes));
     }
 
     fn read(
@@ -163,20 +169,24 @@ impl SealedProducts {
         rows: usize,
         rows_per_poly: usize,
     ) -> Result<Self, DecodeError> {
-        let mut polys = Vec::new();
+        let mut packed = Vec::new();
         let mut left = rows;
         while left > 0 {
             let here = left.min(rows_per_poly);
-            let mut residues = |count: usize| -> Result<Vec<u64>, DecodeError> {
-                // The bytes are there before the room is made.
-                let bytes = reader.bytes(packed_len(count))?;
-                let mut residues = vec![0; count];
-                unpack(what, bytes, count, PRIME[0], |i, x| residues[i] = x as u64)?;
-                Ok(residues)
-            };
-            polys.push(Sealed { c1: residues(DEGREE)?, c0: residues(here)? });
+            // The bytes are there before the room is made.
+            let c1 = reader.bytes(POLY_BYTES)?;
+            packed.push((c1, reader.bytes(packed_len(here))?, here));
             left -= here;
         }
+        let residues = |bytes: &[u8], count: usize| -> Result<Vec<u64>, DecodeError> {
+            let mut residues = vec![0; count];
+            unpack(what, bytes, count, PRIME[0], |i, x| residues[i] = x)?;
+            Ok(residues)
+        };
+        let polys = packed.into_par_iter().with_min_len(POLYS_AT_ONCE).map(|(c1, c0, here)| {
+            Ok(Sealed { c1: residues(c1, DEGREE)?, c0: residues(c0, here)? })
+        });
+        let polys = polys.collect::<Result<Vec<_>, DecodeError>>()?;
         Ok(Self { exchange, rows, polys })
     }
 }

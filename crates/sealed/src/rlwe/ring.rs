@@ -101,10 +101,9 @@ impl Ring {
 impl Ring {
     /// [`Ring::switch`] of all coefficients, with noise added.
     pub(crate) fn switch_all(&self, sums: [&Poly; PRIMES], noise: &Poly) -> Vec<u64> {
-        let mut switched = Poly::zero();
+        let mut switched = vec![0; DEGREE];
         vectorise(Switch { ring: self, sums, noise, switched: &mut switched });
-        let p = self.modulus(0);
-        switched.0.iter().map(|&x| p.canonical(x)).collect()
+        switched
     }
 }
 
@@ -112,7 +111,7 @@ struct Switch<'a> {
     ring: &'a Ring,
     sums: [&'a Poly; PRIMES],
     noise: &'a Poly,
-    switched: &'a mut Poly,
+    switched: &'a mut [u64],
 }
 
 impl Vectorised for Switch<'_> {
@@ -128,14 +127,18 @@ impl Vectorised for Switch<'_> {
         let [s0, s1, s2] = self.sums;
         let sums = s0.0.as_chunks::<LANES>().0.iter().zip(s1.0.as_chunks::<LANES>().0);
         let sums = sums.zip(s2.0.as_chunks::<LANES>().0).zip(self.noise.0.as_chunks::<LANES>().0);
-        for ((((x0, x1), x2), noise), to) in sums.zip(self.switched.0.as_chunks_mut::<LANES>().0) {
+        let mut residues = [0.0; LANES];
+        for ((((x0, x1), x2), noise), to) in sums.zip(self.switched.as_chunks_mut::<LANES>().0) {
             let noise = L::load(noise);
             let x2 = p2.reduce(L::load(x2).add(noise));
             let x0 = p0.reduce(L::load(x0).add(noise).sub(x2));
             let x1 = p1.reduce(L::load(x1).add(noise).sub(x2));
             let y0 = p0.reduce(p0.multiply(x0, last[0]));
             let y1 = p1.reduce(p1.multiply(x1, last[1]));
-            p0.multiply(p0.reduce(y0.sub(y1)), middle).store(to);
+            p0.multiply(p0.reduce(y0.sub(y1)), middle).store(&mut residues);
+            for (to, residue) in to.iter_mut().zip(residues) {
+                *to = ring.modulus(0).canonical(residue);
+            }
         }
     }
 }
@@ -149,40 +152,77 @@ impl Poly {
         Self(Box::new([0.0; DEGREE]))
     }
 
-    /// Errors: centred binomial with 42 bits, variance 10.5, magnitude at most 21.
+    /// A polynomial of [errors](error).
     pub(crate) fn error(random: &mut Randomness) -> Self {
         let mut poly = Self::zero();
-        let mut bytes = vec![0; 8 * DEGREE];
-        random.fill(&mut bytes);
-        for (x, bytes) in poly.0.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            let bits = u64::from_le_bytes(*bytes);
-            let half = |bits: u64| (bits & 0x1F_FFFF).count_ones() as i32;
-            *x = f64::from(half(bits) - half(bits >> 21));
-        }
-        bytes.zeroize();
+        poly.draw_error(random);
         poly
+    }
+
+    /// The same into a polynomial that there is.
+    pub(crate) fn draw_error(&mut self, random: &mut Randomness) {
+        error(random, &mut self.0[..]);
     }
 
     /// −1, 0 and 1, equally likely.
     pub(crate) fn ternary(random: &mut Randomness) -> Self {
         let mut poly = Self::zero();
-        let mut left = poly.0.iter_mut();
+        poly.draw_ternary(random);
+        poly
+    }
+
+    /// The same into a polynomial that there is.
+    pub(crate) fn draw_ternary(&mut self, random: &mut Randomness) {
         let mut word = [0; 8];
-        'all: loop {
+        let mut kept = 0;
+        // One more than are needed: so keys have always been drawn from their seeds.
+        while kept <= DEGREE {
             random.fill(&mut word);
             let mut bits = u64::from_le_bytes(word);
             for _ in 0..32 {
-                // Which draws are thrown away says nothing about those that are kept.
-                if bits & 3 != 3 {
-                    let Some(x) = left.next() else { break 'all };
+                // Which draws are thrown away, and written over by the next, says nothing about those that are kept.
+                if let Some(x) = self.0.get_mut(kept) {
                     *x = (bits & 3) as f64 - 1.0;
                 }
+                kept += usize::from(bits & 3 != 3);
                 bits >>= 2;
             }
         }
         word.zeroize();
-        poly
     }
+}
+
+/// Errors: centred binomial with 42 bits, variance 10.5, magnitude at most 21.
+pub(crate) fn error(random: &mut Randomness, out: &mut [f64]) {
+    let mut bytes = [0; 4096];
+    for out in out.chunks_mut(bytes.len() / 8) {
+        let bytes = &mut bytes[..8 * out.len()];
+        random.fill(bytes);
+        vectorise(Binomial { bytes, out });
+    }
+    bytes.zeroize();
+}
+
+struct Binomial<'a> {
+    bytes: &'a [u8],
+    out: &'a mut [f64],
+}
+
+impl Vectorised for Binomial<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes>(self) {
+        for (x, bytes) in self.out.iter_mut().zip(self.bytes.as_chunks::<8>().0) {
+            let bits = u64::from_le_bytes(*bytes);
+            *x = f64::from(ones(bits) - ones(bits >> 21));
+        }
+    }
+}
+
+/// How many of the lowest 21 bits are 1.
+#[inline(always)]
+fn ones(bits: u64) -> i32 {
+    (bits & 0x1F_FFFF).count_ones() as i32
 }
 
 impl Drop for Poly {

@@ -237,7 +237,7 @@ fn packing_keeps_residues_and_checks_them() {
         pack(&residues, &mut bytes);
         assert_eq!(bytes.len(), packed_len(count));
         let mut back = vec![0; count];
-        unpack("residues", &bytes, count, p, |i, x| back[i] = x as u64).unwrap();
+        unpack("residues", &bytes, count, p, |i, x| back[i] = x).unwrap();
         assert_eq!(back, residues);
         assert!(unpack("residues", &bytes[1..], count, p, |_, _| {}).is_err());
         // Bits after the last residue must be zero, or one message would have several encodings.
