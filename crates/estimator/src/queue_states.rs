@@ -345,8 +345,9 @@ impl Link {
         let length = timeline.step().get();
         let mut states = Vec::with_capacity(timeline.held().len());
         let mut reports = Vec::new();
+        let relations = self.relations(rate);
         for ((tally, passages), range) in self.spans.iter().zip(timeline.held().ranges()) {
-            let knowledge = self.knowledge(rate, loops, *range)?;
+            let knowledge = self.knowledge(rate, relations, loops, *range)?;
             let queues = LinkQueues::new(self.road, tally, passages, &knowledge)?;
             let count = (range.last.0 - range.first.0 + 1) as usize;
             let (steps, cycles) = queues.steps(range.first.0, count, length);
@@ -359,17 +360,23 @@ impl Link {
         Ok((states, reports))
     }
 
+    /// What queue positions say on it.
+    fn relations(&self, rate: f64) -> Relations {
+        Relations::fit(&self.road, rate, &self.found)
+    }
+
     /// What is known of it besides the fleet's passages, in a stretch of steps.
     fn knowledge(
         &self,
         rate: f64,
+        relations: Relations,
         loops: Option<&LoopData>,
         range: StepRange,
     ) -> Result<Knowledge, QueueError> {
         let curves = loops.map(|loops| loop_curves(loops, self.id, range)).unwrap_or_default();
         let knowledge = Knowledge {
             rate,
-            relations: Relations::fit(&self.road, rate, &self.found),
+            relations,
             open: self.open.clone(),
             // One loop counts all lanes: a second one on the link would say the same.
             loop_curve: curves.into_iter().next(),

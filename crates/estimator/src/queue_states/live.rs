@@ -5,19 +5,22 @@
 //! over the last cycles. Rate, relations and rhythm are constants of the place, as they are for profiles
 //! with hindsight: found once, from all of the recording.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use physics::queue::{CycleReport, Knowledge, LinkQueues, QueueError, Span, Tally, Timing};
+use physics::queue::{
+    CycleReport, Knowledge, LinkQueues, QueueError, Relations, Span, Tally, Timing,
+};
 use rayon::prelude::*;
 use sensing::StepRange;
-use traffic::{LinkId, LinkState, Passage, Step, VehPerKmLane, VehPerMinLane};
+use traffic::{LinkId, LinkState, Passage, Step};
 
 use super::plans::open_from;
 use super::{
     Link, QueueKnowledge, QueueReport, QueueState, QueueStatesError, Told, links, of_link,
 };
 use crate::metrics::Estimates;
-use crate::scale_up::averaged_steps;
+use crate::scale_up::{averaged, averaged_steps};
 use crate::study::{Study, TargetKind};
 
 /// Cycles that are looked back at, the present one too: older ones have no weight in what is usual.
@@ -29,6 +32,8 @@ const INSTANT: f64 = 1e-3;
 pub struct LiveQueues {
     told: Told,
     links: Vec<Link>,
+    /// Of each link.
+    relations: Vec<Relations>,
     rate: f64,
 }
 
@@ -41,7 +46,8 @@ impl LiveQueues {
     ) -> Result<Self, QueueStatesError> {
         let told = Told::read(folder, &[fleet], knowledge)?;
         let (links, rate) = links(&told.fleet, &told.passages, told.loops.as_ref())?;
-        Ok(Self { told, links, rate })
+        let relations = links.iter().map(|link| link.relations(rate)).collect();
+        Ok(Self { told, links, relations, rate })
     }
 
     /// Estimates of windows at a study's target links, and how their cycles came out; smooth targets by
@@ -65,20 +71,12 @@ impl LiveQueues {
         let of_links = of_links?;
         let mut report = QueueReport { rate: self.rate, ..QueueReport::default() };
         of_links.iter().flatten().for_each(|(_, cycle)| report.count(cycle));
-        let mut estimates = Vec::with_capacity(windows.len() * of_links.len());
-        for last in windows {
-            let end = asked.partition_point(|step| step <= last);
-            for states in &of_links {
-                let states = &states[end - steps as usize..end];
-                let mean = |of: fn(&LinkState) -> f64| {
-                    states.iter().map(|(one, _)| of(&one.state)).sum::<f64>() / steps as f64
-                };
-                estimates.push(LinkState {
-                    density: VehPerKmLane::new(mean(|state| state.density.get())),
-                    flow: VehPerMinLane::new(mean(|state| state.flow.get())),
-                });
-            }
-        }
+        let places = study.targets().iter().zip(&of_links);
+        let places = places.flat_map(|(&link, states)| {
+            asked.iter().zip(states).map(move |(&step, (state, _))| ((step, link), state.state))
+        });
+        let states: BTreeMap<(Step, LinkId), LinkState> = places.collect();
+        let estimates = averaged(study, kind, windows, |step, link| states[&(step, link)]);
         Ok((estimates, report))
     }
 
@@ -123,7 +121,8 @@ impl LiveQueues {
         let tally = Tally::count(span, &timing, &passages)?;
         let recent = Step((begin / length) as i64);
         let past = StepRange { first: first.max(recent), last: step };
-        let known = link.knowledge(self.rate, self.told.loops.as_ref(), past)?;
+        let relations = self.relations[link.id.index()];
+        let known = link.knowledge(self.rate, relations, self.told.loops.as_ref(), past)?;
         let network = timeline.network();
         let open = link.open.as_ref().map(|_| open_from(network, link.id, &timing, begin));
         let known = Knowledge { open, ..known };

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use sealed::{Lent, Loan, Reach, Scale, SealedError};
+use sealed::{Lent, Loan, Reach, Scale};
 
 use super::sealed_seat::{Part, SealedSeat};
-use super::sealing::{Posed, is_of_another_exchange};
+use super::sealing::{Posed, of_this_exchange};
 use super::{Host, Running, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::parts::Batch;
@@ -159,23 +159,16 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let loaned = pending.and_then(|pending| pending.loans.get_mut(to));
         let Some(loaned) = loaned.filter(|loaned| loaned.lent.is_none()) else { return Ok(()) };
         let Some(taker) = running.sealed.get(to) else { return Ok(()) };
-        match taker.products.accept(&loaned.loan, relay.as_slice()) {
-            Ok(_) if key != taker.key() => {
-                let what = format!(
-                    "key of `{to}` that it has encrypted with: found {key}, expected {}",
-                    taker.key()
-                );
-                return Err(PartyError::misbehaved(from, what));
-            }
-            Ok(lent) => loaned.lent = Some(lent),
-            // Of a loan from before another guest came back.
-            Err(SealedError::Peer { reason, .. }) if is_of_another_exchange(&reason) => {
-                return Ok(());
-            }
-            Err(error) => {
-                return Err(PartyError::misbehaved(from, format!("its relay: {error}")));
-            }
+        let accepted = taker.products.accept(&loaned.loan, relay.as_slice());
+        let Some(lent) = of_this_exchange(accepted, from, "relay")? else { return Ok(()) };
+        if key != taker.key() {
+            let what = format!(
+                "key of `{to}` that it has encrypted with: found {key}, expected {}",
+                taker.key()
+            );
+            return Err(PartyError::misbehaved(from, what));
         }
+        loaned.lent = Some(lent);
         self.settle_if_answered(now, out)
     }
 }

@@ -247,16 +247,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         };
         let Some(seat) = running.sealed.get_mut(from) else { return Ok(()) };
-        match seat.products.open(answer.as_slice()) {
-            Ok(products) => pending.products = Some(products),
-            // An answer to a question from before another guest came back.
-            Err(SealedError::Peer { reason, .. }) if is_of_another_exchange(&reason) => {
-                return Ok(());
-            }
-            Err(error) => {
-                return Err(PartyError::misbehaved(from, format!("its products: {error}")));
-            }
-        }
+        let opened = seat.products.open(answer.as_slice());
+        let Some(products) = of_this_exchange(opened, from, "products")? else { return Ok(()) };
+        pending.products = Some(products);
         self.settle_if_answered(now, out)
     }
 
@@ -346,7 +339,20 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 }
 
-pub(super) fn is_of_another_exchange(reason: &DecodeError) -> bool {
+/// What a guest answered; none if it is to something asked before another guest came back.
+pub(super) fn of_this_exchange<T>(
+    answer: Result<T, SealedError>,
+    from: &PartyId,
+    what: &str,
+) -> Result<Option<T>, PartyError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(SealedError::Peer { reason, .. }) if is_of_another_exchange(&reason) => Ok(None),
+        Err(error) => Err(PartyError::misbehaved(from, format!("its {what}: {error}"))),
+    }
+}
+
+fn is_of_another_exchange(reason: &DecodeError) -> bool {
     let DecodeError::Range { what, .. } = reason else { return false };
     ["exchange of the answer", "exchange of the relay"].contains(what)
 }
