@@ -345,7 +345,7 @@ impl Link {
         let length = timeline.step().get();
         let mut states = Vec::with_capacity(timeline.held().len());
         let mut reports = Vec::new();
-        let relations = self.relations(rate);
+        let relations = Relations::fit(&self.road, rate, &self.found);
         for ((tally, passages), range) in self.spans.iter().zip(timeline.held().ranges()) {
             let knowledge = self.knowledge(rate, relations, loops, *range)?;
             let queues = LinkQueues::new(self.road, tally, passages, &knowledge)?;
@@ -358,11 +358,6 @@ impl Link {
             reports.extend(cycles);
         }
         Ok((states, reports))
-    }
-
-    /// What queue positions say on it.
-    fn relations(&self, rate: f64) -> Relations {
-        Relations::fit(&self.road, rate, &self.found)
     }
 
     /// What is known of it besides the fleet's passages, in a stretch of steps.

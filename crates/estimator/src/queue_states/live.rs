@@ -46,7 +46,8 @@ impl LiveQueues {
     ) -> Result<Self, QueueStatesError> {
         let told = Told::read(folder, &[fleet], knowledge)?;
         let (links, rate) = links(&told.fleet, &told.passages, told.loops.as_ref())?;
-        let relations = links.iter().map(|link| link.relations(rate)).collect();
+        let relations =
+            links.iter().map(|link| Relations::fit(&link.road, rate, &link.found)).collect();
         Ok(Self { told, links, relations, rate })
     }
 
