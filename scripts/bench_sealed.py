@@ -102,7 +102,7 @@ def markdown(runs, large, rows):
     grant = statistics.median(run["ours"]["grant_ms"] / 1e3 for run in runs)
     lines.append(
         f"\nThe upload for any later batch, once: {first['up'] // BLOCKS:,} bytes and "
-        f"{short(first['upload_ms'] / BLOCKS / 1e3)} per block. {9 * BLOCKS} block products for the guest alone: {short(grant)}, {first['grant']:,} bytes down. "
+        f"{short(first['upload_ms'] / BLOCKS / 1e3)} per block. 8192 products of two values for the guest alone: {short(grant)}, {first['grant']:,} bytes in all. "
         + " ".join(
             f"{count:,} rows: {short(run['exchange_ms'] / 1e3)}, {run['down']:,} bytes down, {run['back']:,} back."
             for count, run in large.items()

@@ -1,9 +1,7 @@
 #![no_main]
 
 use sealed::plain::{PlainGuest, PlainHost};
-use sealed::{
-    Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Reach,
-};
+use sealed::{Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Reach};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let grid = Grid::new(0.0, 1.0, 100).expect("a grid");
@@ -14,8 +12,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = host.store(bytes);
     let _ = guest.answer(bytes);
     let _ = guest.take(bytes);
-    let _ = guest.loan_rows(bytes);
-    let _ = guest.relay(bytes, &[]);
+    if let Ok(size) = guest.loan_size(bytes) {
+        let _ = guest.relay(bytes, &vec![7; size.products * size.terms.min(100)], None);
+    }
     let matrix = Matrix { rows: 1, blocks: &[BlockId(1)], values: &[1.0, 2.0] };
     let question = host.ask(&matrix).expect("a question");
     let _ = host.open(bytes);
@@ -27,14 +26,13 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(products) = host.open(&bytes) {
         assert!(products.iter().all(|product| product.is_finite()));
     }
-    let products =
-        BlockProducts { rows: 1, blocks: &[BlockId(1)], coefficients: &[1.0, 2.0], offsets: &[0.0] };
-    let scale = Reach::of(&agreement, &products).and_then(|reach| reach.scale()).expect("a scale");
-    let (loan, kept) = host.lend(&products, scale).expect("a loan");
+    let part = Coefficients { terms: 2, values: &[1.0, 2.0] };
+    let scale = Reach::of(&agreement, &part).and_then(|reach| reach.scale()).expect("a scale");
+    let (loan, kept) = host.lend(&part, scale, true).expect("a loan");
     if let Some(exchange) = bytes.get_mut(4..12) {
         exchange.copy_from_slice(&loan[4..12]);
     }
     if let Ok(lent) = host.accept(&kept, &bytes) {
-        let _ = host.grant_with(&products, scale, &[lent]);
+        let _ = host.grant(&[0.0], scale, &[lent]);
     }
 });

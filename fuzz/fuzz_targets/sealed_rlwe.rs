@@ -2,12 +2,10 @@
 
 use std::cell::RefCell;
 
-use sealed::rlwe::message::{
-    Answer, Grant, Loan, PublicKey, Question, Relay, SharedGrant, Upload,
-};
+use sealed::rlwe::message::{Answer, Grant, Loan, PublicKey, Question, Relay, Upload};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Reach,
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, LoanSize, Matrix, Reach, Scale,
 };
 
 const WIDTH: usize = 18;
@@ -30,16 +28,26 @@ fn parties() -> (RlweGuest, RlweHost) {
     (guest, host)
 }
 
+/// Three products of two values each.
+fn three() -> (Coefficients<'static>, Scale) {
+    let part = Coefficients { terms: 2, values: &[1.0; 6] };
+    let scale = Reach::of(&agreement(), &part).and_then(|reach| reach.scale());
+    (part, scale.expect("a scale"))
+}
+
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     // Most messages are larger than what is tried here: what is missing is zeros.
+    let products = small(bytes, 12);
     let sizes = [
         bytes.len(),
         153_660,
         153_668,
-        size_of_products(bytes, 16, &[455]),
-        size_of_products(bytes, 20, &[455]),
-        size_of_products(bytes, 16, &[8192]),
-        size_of_products(bytes, 20, &[455, 8192]),
+        size_of_question(bytes),
+        Loan::size(products, small(bytes, 16).min(4)),
+        20 + 2 * 51_200,
+        20 + 3 * 51_200 + 50,
+        24 + 5 * products,
+        24 + 5 * products + 51_250,
     ];
     for size in sizes {
         let mut bytes = bytes.to_vec();
@@ -55,40 +63,32 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(question.encode(), bytes);
                 guest.answer(&bytes).expect("what can be read is answered");
             }
-            if let Ok(grant) = Grant::decode(&bytes, WIDTH, ROWS) {
-                assert_eq!(grant.encode(), bytes);
-                let products = guest.take(&bytes).expect("what can be read is taken");
-                assert!(products.iter().all(|product| product.is_finite()));
-            }
-            if let Ok(grant) = SharedGrant::decode(&bytes, WIDTH, ROWS) {
-                assert_eq!(grant.encode(), bytes);
-                let products = guest.take(&bytes).expect("what can be read is taken");
-                assert!(products.iter().all(|product| product.is_finite()));
-            }
-            if let Ok(loan) = Loan::decode(&bytes, WIDTH, ROWS) {
+            if let Ok(loan) = Loan::decode(&bytes, ROWS) {
                 assert_eq!(loan.encode(), bytes);
-                let relay = guest.relay(&bytes, &guest.opening()).expect("what can be read is lent");
+                let LoanSize { products, terms } = guest.loan_size(&bytes).expect("its size");
+                let (levels, opening) = (vec![5; products * terms], guest.opening());
+                let relay = guest.relay(&bytes, &levels, Some(&opening));
+                let relay = relay.expect("what can be read is lent");
                 assert_eq!(Relay::decode(&relay, ROWS).expect("a relay").encode(), relay);
             }
             if let Ok(relay) = Relay::decode(&bytes, ROWS) {
                 assert_eq!(relay.encode(), bytes);
-                // As for answers, below.
+                // As for answers, below; the relay is another guest's if it has a seed.
                 let mut bytes = bytes.clone();
-                let (coefficients, offsets) = ([1.0; 3 * WIDTH], [0.0; 3]);
-                let products = BlockProducts {
-                    rows: 3,
-                    blocks: &[BlockId(0)],
-                    coefficients: &coefficients,
-                    offsets: &offsets,
-                };
-                let agreement = agreement();
-                let scale = Reach::of(&agreement, &products).and_then(|reach| reach.scale());
-                let scale = scale.expect("a scale");
-                let (loan, kept) = host.lend(&products, scale).expect("a loan");
+                let (part, scale) = three();
+                let own = bytes[16] == 0;
+                let (loan, kept) = host.lend(&part, scale, own).expect("a loan");
                 bytes[4..12].copy_from_slice(&loan[4..12]);
                 if let Ok(lent) = host.accept(&kept, &bytes) {
-                    let grant = host.grant_with(&products, scale, &[lent]).expect("a grant");
-                    guest.take(&grant).expect("our own bytes");
+                    let grant = host.grant(&[0.0; 3], scale, &[lent]).expect("a grant");
+                    // What encrypts no seed is refused, and so is the mask of a loan that was never relayed.
+                    let _ = guest.take(&grant);
+                }
+            }
+            if let Ok(grant) = Grant::decode(&bytes, ROWS) {
+                assert_eq!(grant.encode(), bytes);
+                if let Ok(products) = guest.take(&bytes) {
+                    assert!(products.iter().all(|product| product.is_finite()));
                 }
             }
             if let Ok(answer) = Answer::decode(&bytes, ROWS) {
@@ -108,14 +108,15 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The size that a question or grant with this number of rows must have, in parts with so many rows a polynomial.
-fn size_of_products(bytes: &[u8], head: usize, parts: &[usize]) -> usize {
-    let rows = bytes.get(12..14).map_or(1, |rows| u16::from_le_bytes([rows[0], rows[1]]));
-    let rows = usize::from(rows).min(ROWS);
-    let poly = |rows: usize| 51_200 + (rows * 50).div_ceil(8);
-    let part = |each: &usize| {
-        let (full, rest) = (rows / each, rows % each);
-        full * poly(*each) + if rest > 0 { poly(rest) } else { 0 }
-    };
-    head + parts.iter().map(part).sum::<usize>()
+/// A number of the message that says how much follows, as far as it is tried here.
+fn small(bytes: &[u8], at: usize) -> usize {
+    let number = bytes.get(at..at + 2).map_or(1, |pair| u16::from_le_bytes([pair[0], pair[1]]));
+    usize::from(number).min(ROWS)
+}
+
+/// The size that a question with this number of rows must have: 455 rows fit a polynomial.
+fn size_of_question(bytes: &[u8]) -> usize {
+    let rows = small(bytes, 12);
+    let poly = |rows: usize| if rows > 0 { 51_200 + (rows * 50).div_ceil(8) } else { 0 };
+    16 + rows / 455 * poly(455) + poly(rows % 455)
 }

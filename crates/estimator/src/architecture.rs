@@ -120,6 +120,15 @@ pub struct ModelShape {
     pub guests: Vec<GuestShape>,
 }
 
+/// A host's whole model for one link alone. Parameters are those of the whole in the same order, as far as they are
+/// of this link.
+pub(crate) struct LinkModel {
+    /// From what the host has for the whole network to what that says for all links; none if it has nothing.
+    pub context: Option<Box<dyn Layer>>,
+    /// Takes this, what the host has for the link, and for each guest a flag and what it gave for the link.
+    pub head: Fusion,
+}
+
 impl HostShape {
     /// Name of the host among the parties that draw their first weights.
     pub const PART: &str = HOST;
@@ -133,13 +142,15 @@ impl HostShape {
 
     /// The same for one link alone, if what is estimated for a link depends on nothing of others: without message
     /// passing, and without dropout, whose draws count all links.
-    pub(crate) fn build_link(&self) -> Result<Option<Fusion>, ModelError> {
+    pub(crate) fn build_link(&self) -> Result<Option<LinkModel>, ModelError> {
         let alone = self.sizes.head_rounds == 0 && self.sizes.dropout == 0.0;
         if self.architecture != Architecture::Link || !alone || self.seats.is_empty() {
             return Ok(None);
         }
-        let fusion = Fusion::new(self.link_head(&Roads::none(1)?)?).with(HOST, self.link_part(1));
-        Ok(Some(self.seated(fusion, 1)))
+        let context = (self.shared > 0).then(|| self.context_part(self.context()));
+        let given = Activate::new(Activation::Identity, self.context() + self.channels);
+        let head = Fusion::new(self.link_head(&Roads::none(1)?)?).with(HOST, given);
+        Ok(Some(LinkModel { context, head: self.seated(head, 1) }))
     }
 
     fn seated(&self, mut fusion: Fusion, nodes: usize) -> Fusion {
@@ -216,7 +227,7 @@ impl HostShape {
 
     /// Numbers that say for all links how the whole network is.
     fn context(&self) -> usize {
-        if self.shared > 0 { self.sizes.units / 2 } else { 0 }
+        if self.shared > 0 { self.sizes.context() } else { 0 }
     }
 
     /// Takes the host's embedding, then what the seats give.

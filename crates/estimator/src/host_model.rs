@@ -2,6 +2,8 @@
 
 mod apart;
 mod by_link;
+mod share;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,6 +23,7 @@ use crate::sub_model::{PassError, check_finite, check_len, whole_samples};
 use by_link::ByLink;
 
 pub use apart::{ApartStep, Rows};
+pub use share::Share;
 
 /// What the guests gave for a batch, by name: `[sample, number]` each. Who is not there is absent.
 pub type Embeddings<'a> = BTreeMap<&'a str, &'a [f32]>;
@@ -60,6 +63,8 @@ pub struct HostModel {
     y: Vec<f32>,
     dy: Vec<f32>,
     dx: Vec<f32>,
+    /// Memory of rows that are not needed any more.
+    spare: Vec<Vec<f64>>,
 }
 
 /// A guest in the model's input.
@@ -95,7 +100,7 @@ impl HostModel {
         let seats = seats.collect();
         let by_link = ByLink::of(shape, links, block.learner.layout())?;
         let [x, y, dy, dx] = [const { Vec::new() }; 4];
-        Ok(Self { block, own, seats, by_link, x, y, dy, dx })
+        Ok(Self { block, own, seats, by_link, x, y, dy, dx, spare: Vec::new() })
     }
 
     /// Numbers of the host's own input.

@@ -67,7 +67,7 @@ pub use held_out::{
     LabelNoise, Penetration, ShareVariation, counted_per_step, held_out_entries, held_out_part,
     local_shares, passages_per_step, penetration, whole_fleet,
 };
-pub use host_model::{ApartStep, Embeddings, HostBatch, HostModel, Rows};
+pub use host_model::{ApartStep, Embeddings, HostBatch, HostModel, Rows, Share};
 pub use host_study::HostStudy;
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 pub use intervals::{Coverage, Intervals, IntervalsError, LEVELS, Level, LinkInterval};

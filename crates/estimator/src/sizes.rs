@@ -26,28 +26,44 @@ pub struct Sizes {
     /// Whether the head's linear map beside its units is the same for all links.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub one_map: bool,
+    /// Numbers that say for all links how the whole network is; none: half as many as units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<usize>,
 }
 
 impl Default for Sizes {
     fn default() -> Self {
-        let (guest_rounds, head_rounds) = (2, 1);
-        Self { units: 64, embedding: 8, guest_rounds, head_rounds, dropout: 0.1, one_map: false }
+        Self {
+            units: 64,
+            embedding: 8,
+            guest_rounds: 2,
+            head_rounds: 1,
+            dropout: 0.1,
+            one_map: false,
+            context: None,
+        }
     }
 }
 
 impl Sizes {
     /// The same with fewer or more units, and below 32 of them without what only large heads can make use of:
-    /// message passing, dropout, many numbers and a map of each link.
+    /// message passing, dropout, many numbers and a map of each link, and more than one number for the whole network.
     pub fn with_units(self, units: usize) -> Self {
         if units >= 32 {
             return Self { units, ..self };
         }
-        Self { units, embedding: 1, head_rounds: 0, dropout: 0.0, one_map: true, ..self }
+        let (embedding, context) = (1, Some(1));
+        Self { units, embedding, head_rounds: 0, dropout: 0.0, one_map: true, context, ..self }
     }
 
     /// The same for a head that is learned by one secure product for each of its parameters.
     pub fn for_products(self) -> Self {
         self.with_units(FEW_UNITS)
+    }
+
+    /// Numbers that say for all links how the whole network is.
+    pub(crate) fn context(&self) -> usize {
+        self.context.unwrap_or(self.units / 2)
     }
 
     pub(crate) fn check(&self) -> Result<(), ModelError> {
@@ -56,6 +72,7 @@ impl Sizes {
             ("embedding", self.embedding, 1),
             ("guest_rounds", self.guest_rounds, 0),
             ("head_rounds", self.head_rounds, 0),
+            ("context", self.context(), 1),
         ];
         for (what, found, least) in sizes {
             if !(least..=LARGEST).contains(&found) {
@@ -91,5 +108,28 @@ impl Sizes {
             chain = chain.then(&round_name, Residual::new(nodes, units, units, message));
         }
         chain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_heads_have_one_number_for_the_whole_network() {
+        assert_eq!(Sizes::default().for_products().context(), 1);
+        assert_eq!(Sizes::default().with_units(48).context(), 24);
+    }
+
+    /// Heads that were saved before one could choose it have half as many as units, and say no more than they did.
+    #[test]
+    fn saved_heads_keep_their_shape() {
+        let saved = r#"{"units":4,"embedding":1,"guest_rounds":2,"head_rounds":0,"dropout":0.0,"one_map":true}"#;
+        let sizes: Sizes = serde_json::from_str(saved).unwrap();
+        assert_eq!(sizes.context(), 2);
+        assert_eq!(serde_json::to_string(&sizes).unwrap(), saved);
+        let chosen = Sizes::default().for_products();
+        let again: Sizes = serde_json::from_str(&serde_json::to_string(&chosen).unwrap()).unwrap();
+        assert_eq!(again, chosen);
     }
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use estimator::{Entry, Quantity, Sample, View};
 use federation::ledger::{MemorySink, Recorded};
 use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
-use federation::message::sealed::{BlockWeights, Fingerprint, Lacking, Sealed};
+use federation::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
 use federation::wire::{encode_to_guest, encode_to_host};
 use federation::{
@@ -175,7 +175,8 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         ToGuest::Loan {
             exchange: exchange(),
             to: PartyId::new("fleet-b")?,
-            key: Sealed::new(vec![9; 7])?,
+            key: Some(Sealed::new(vec![9; 7])?),
+            entries: LoanEntries::new(vec![0, 17, 1, 18])?,
             loan: Sealed::new(vec![1, 2, 3])?,
         },
         ToGuest::Gradient { exchange: exchange(), gradient },

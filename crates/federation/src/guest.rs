@@ -24,13 +24,14 @@ use crate::error::{PartyError, same_subject};
 use crate::ledger::{Ledger, Released};
 use crate::message::measurements::{Layout, Measures};
 use crate::message::parts::{Batch, HeldSteps, Text};
-use crate::message::sealed::{Fingerprint, Lacking, Sealed};
+use crate::message::sealed::{Lacking, Sealed};
 use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost};
 use crate::model::{GuestModel, ModelFailure};
 use crate::party::{Attempt, Now, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use crate::store::{Store, StoreError};
 use crate::timing::{Timing, lasted};
+use lending::LoanHead;
 
 /// What a guest is told by those who run it.
 #[derive(Clone, Debug)]
@@ -158,7 +159,7 @@ struct Open {
     /// The question about sealed measurements that it has answered.
     question: Option<Sealed>,
     /// The loans that it has answered, by whom they are for.
-    loans: BTreeMap<PartyId, Fingerprint>,
+    loans: BTreeMap<PartyId, LoanHead>,
 }
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
@@ -210,8 +211,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             ToGuest::Question { exchange, question } => {
                 self.question(now, exchange, question, &mut out)
             }
-            ToGuest::Loan { exchange, to, key, loan } => {
-                self.loan(now, exchange, (to, &key, &loan), &mut out)
+            ToGuest::Loan { exchange, to, key, entries, loan } => {
+                let asked =
+                    lending::Asked { to, key: key.as_ref(), entries: &entries, loan: &loan };
+                self.loan(now, exchange, asked, &mut out)
             }
             ToGuest::Grant { exchange, grant } => self.grant(now, exchange, &grant, &mut out),
             ToGuest::Gradient { exchange, gradient } => {

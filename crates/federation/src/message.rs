@@ -31,10 +31,10 @@ use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use measurements::{Measurements, Measures};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
-use sealed::{BlockWeights, Fingerprint, Lacking, Sealed};
+use sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// From a guest to the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,15 +86,15 @@ pub enum ToHost {
         /// The products.
         answer: Sealed,
     },
-    /// Products that another guest is to get, masked, and encrypted for it.
+    /// Products that one guest is to get, masked; and what takes off the mask, encrypted for it.
     Relay {
         /// Which exchange.
         exchange: Exchange,
-        /// Whom they are for.
+        /// Whom they are for: another guest, or this one.
         to: PartyId,
-        /// The key that was used.
+        /// Its key.
         key: Fingerprint,
-        /// How many, and of how many values each: for the ledger.
+        /// How many, and of how many values each: for the ledger. Of none, if nobody else gets them.
         size: [u32; 2],
         /// The products.
         relay: Sealed,
@@ -142,15 +142,17 @@ pub enum ToGuest {
         /// The rows.
         question: Sealed,
     },
-    /// Multiply your measurements by my rows for another guest, as they are hidden in here.
+    /// Multiply your measurements by my coefficients for one guest, as they are hidden in here.
     Loan {
         /// Which exchange.
         exchange: Exchange,
-        /// Who is to get the products.
+        /// Who is to get the products: another guest, or this one.
         to: PartyId,
-        /// Its key.
-        key: Sealed,
-        /// The rows.
+        /// Its key, if it is another one.
+        key: Option<Sealed>,
+        /// Which measurements they are of.
+        entries: LoanEntries,
+        /// The coefficients.
         loan: Sealed,
     },
     /// How the loss depends on your embedding, which only you can read: closes an exchange for training where

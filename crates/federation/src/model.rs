@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use estimator::Sample;
+use estimator::{Sample, Share};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -37,10 +37,10 @@ pub struct Answers {
 pub struct GuestRows {
     /// A: `[row, column]`.
     pub rows: Vec<f64>,
-    /// D of the embedding's gradient Σ D·u + c, by this guest's values: `[sample, number, entry]`.
-    pub embedding: Vec<f64>,
-    /// D of it by other guests' values; of their entries.
-    pub others: BTreeMap<PartyId, Vec<f64>>,
+    /// D of the embedding's gradient Σ D·u + c, by this guest's values.
+    pub embedding: Share,
+    /// D of it by other guests' values.
+    pub others: BTreeMap<PartyId, Share>,
     /// c of it: `[sample, number]`.
     pub known: Vec<f64>,
 }
@@ -147,6 +147,9 @@ pub trait HostModel: Send {
         samples: &[Sample],
         answers: &Answers,
     ) -> Result<Option<RowsApart>, ModelFailure>;
+
+    /// Takes back rows that have been asked: their memory is of use for the next ones.
+    fn take_back(&mut self, _rows: Vec<f64>) {}
 
     /// Updates with these products. If there is another update in this exchange,
     /// [`learn_apart`](Self::learn_apart) says which products that one needs.

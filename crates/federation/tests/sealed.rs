@@ -9,7 +9,7 @@ use corridor::sensors::From;
 use corridor::{GuestOf, HostOf, parties_that_learn, plan, recipe, shape};
 use estimator::{Recipe, SubModel};
 use federation::guest::Sharing;
-use federation::message::sealed::{Fingerprint, Sealed};
+use federation::message::sealed::{Fingerprint, LoanEntries, Sealed};
 use federation::{
     Compression, GuestEnd, HostEnd, Kind, LocalUpdates, LocalVariant, Now, Numbers, PartyId, Plan,
     Released, Scheme, Sealing, ToGuest, ToHost, memory,
@@ -207,25 +207,48 @@ fn malformed_answers_of_a_guest_are_refused() {
 #[test]
 fn malformed_questions_of_a_host_are_refused() {
     type Spoil = fn(ToGuest) -> ToGuest;
-    let cases: [(&str, Spoil); 6] = [
+    let cases: [(&str, Spoil); 9] = [
         ("its loan: the peer sent no valid loan", |message| match message {
-            ToGuest::Loan { exchange, to, key, loan } => {
-                let bytes = loan.as_slice()[..1000].to_vec();
-                ToGuest::Loan { exchange, to, key, loan: Sealed::new(bytes).expect("bytes") }
+            ToGuest::Loan { exchange, to, key, entries, loan } => {
+                let loan = Sealed::new(loan.as_slice()[..1000].to_vec()).expect("bytes");
+                ToGuest::Loan { exchange, to, key, entries, loan }
             }
             other => other,
         }),
         ("no valid public key", |message| match message {
-            ToGuest::Loan { exchange, to, key, loan } => {
-                let bytes = key.as_slice()[..1000].to_vec();
-                ToGuest::Loan { exchange, to, key: Sealed::new(bytes).expect("bytes"), loan }
+            ToGuest::Loan { exchange, to, key: Some(key), entries, loan } => {
+                let key = Some(Sealed::new(key.as_slice()[..1000].to_vec()).expect("bytes"));
+                ToGuest::Loan { exchange, to, key, entries, loan }
             }
             other => other,
         }),
         ("a loan to `city`, which is no other guest", |message| match message {
-            ToGuest::Loan { exchange, key, loan, .. } => {
+            ToGuest::Loan { exchange, key, entries, loan, .. } => {
                 let to = PartyId::new("city").expect("a name");
-                ToGuest::Loan { exchange, to, key, loan }
+                ToGuest::Loan { exchange, to, key, entries, loan }
+            }
+            other => other,
+        }),
+        // A guest's own loan with the key of somebody.
+        ("a loan to `speeds`, which is no other guest", |message| match message {
+            ToGuest::Loan { exchange, to, key: None, entries, loan } => {
+                let key = Some(Sealed::new(vec![1; 100]).expect("bytes"));
+                ToGuest::Loan { exchange, to, key, entries, loan }
+            }
+            other => other,
+        }),
+        ("its loan: found entry 34, expected less than 34", |message| match message {
+            ToGuest::Loan { exchange, to, key, entries, loan } => {
+                let beyond = entries.as_slice().iter().map(|_| 34).collect();
+                let entries = LoanEntries::new(beyond).expect("as many");
+                ToGuest::Loan { exchange, to, key, entries, loan }
+            }
+            other => other,
+        }),
+        ("its loan: found", |message| match message {
+            ToGuest::Loan { exchange, to, key, loan, .. } => {
+                let entries = LoanEntries::new(vec![0; 34]).expect("some");
+                ToGuest::Loan { exchange, to, key, entries, loan }
             }
             other => other,
         }),
@@ -238,7 +261,7 @@ fn malformed_questions_of_a_host_are_refused() {
         }),
         ("grant", |message| match message {
             ToGuest::Grant { exchange, grant } => {
-                let bytes = grant.as_slice()[..1000].to_vec();
+                let bytes = grant.as_slice()[..100].to_vec();
                 ToGuest::Grant { exchange, grant: Sealed::new(bytes).expect("bytes") }
             }
             other => other,
@@ -307,10 +330,10 @@ fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
     let [(_, speeds), (_, totals)] =
         free.iter().collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("two guests"));
     let lent = |guest: &GuestOf| guest.ledger().numbers("relay");
-    // Two epochs of 23 segments of 4 samples, which cover 90 steps; a block has 2·34 values; embeddings have 3·17 and
-    // 2·17 numbers.
-    assert_eq!(lent(speeds), 2 * 92 * 51 * 68);
-    assert_eq!(lent(totals), 2 * 92 * 34 * 68);
+    // Two epochs of 23 segments of 4 samples, which cover 90 steps; a sample has 34 values, and embeddings have 3·17 and
+    // 2·17 numbers, each of which depends on all values. What a guest lends to itself does not count.
+    assert_eq!(lent(speeds), 2 * 92 * 51 * 34);
+    assert_eq!(lent(totals), 2 * 92 * 34 * 34);
     // Both have as many numbers: 34 in each of 120 steps. The one with the most products is the first to stop.
     let all = |guest: &GuestOf| lent(guest) + guest.ledger().numbers("products");
     let most = all(speeds).max(all(totals));

@@ -37,7 +37,7 @@ use crate::vector;
 use work::{Lane, Work};
 
 pub use plan::Plan;
-pub use pull_back::PulledBack;
+pub use pull_back::{OneSample, PulledBack};
 
 /// Parameters that do not fit the model.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

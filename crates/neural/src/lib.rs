@@ -55,7 +55,7 @@ pub use fusion::Fusion;
 pub use gemm::{Product, Start};
 pub use layer::{Given, Layer, Memory, Noise, Pass, carve};
 pub use layout::{Layout, Parameter};
-pub use learner::{Learner, ParametersError, Plan, PulledBack};
+pub use learner::{Learner, OneSample, ParametersError, Plan, PulledBack};
 pub use linear::Linear;
 pub use loss::{Huber, Loss, Squared};
 pub use messages::{MessagePassing, MessageShape};

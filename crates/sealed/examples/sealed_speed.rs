@@ -15,7 +15,9 @@ use sealed::fixed_point::MOST_LEVELS;
 use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
 use sealed::noise::DiscreteGaussian;
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
-use sealed::{Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Randomness};
+use sealed::{
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Randomness, Reach,
+};
 use serde_json::json;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -71,16 +73,19 @@ fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serd
     }
     let exchange_ms = (processor_ms()? - begin) / rounds as f64;
     let wall_ms = wall.elapsed().as_secs_f64() * 1e3 / rounds as f64;
-    // Nine products per block, as for the gradient of an embedding of nine numbers.
-    let coefficients: Vec<f64> = (0..9 * values.len()).map(|_| normal(&mut random)).collect();
-    let offsets = vec![0.0; 9 * blocks];
-    let products =
-        BlockProducts { rows: 9, blocks: &ids, coefficients: &coefficients, offsets: &offsets };
+    // 8192 products of two values each, as for the gradients of embeddings of 68 numbers in 120 steps.
+    let coefficients: Vec<f64> = (0..2 * 8192).map(|_| normal(&mut random)).collect();
+    let part = Coefficients { terms: 2, values: &coefficients };
+    let levels = vec![1000; coefficients.len()];
+    let scale = Reach::of(&agreement, &part)?.and(Reach::of_offsets(&[0.0; 8192])?).scale()?;
     let begin = processor_ms()?;
     let mut granted = 0;
     for _ in 0..rounds {
-        let grant = host.grant(&products)?;
-        granted = grant.len();
+        let (loan, kept) = host.lend(&part, scale, true)?;
+        let relay = guest.relay(&loan, &levels, None)?;
+        let lent = [host.accept(&kept, &relay)?];
+        let grant = host.grant(&[0.0; 8192], scale, &lent)?;
+        granted = loan.len() + relay.len() + grant.len();
         guest.take(&grant)?;
     }
     let grant_ms = (processor_ms()? - begin) / rounds as f64;

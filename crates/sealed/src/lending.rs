@@ -1,24 +1,27 @@
-//! Products of one guest's values that another guest is to get, and nobody else.
+//! Products of guests' values that one guest is to get, and nobody else.
 //!
 //! ```text
-//!  lender (u_j)                        host                                     taker (u_k)
-//!    │ ◄──────── lend: D_j·u_j + r_j      r_j uniform, known to the host alone
-//!    │ relay: the same, encrypted ───►    accept: it cannot read it
-//!    │        for the taker
-//!    │                                    grant_with ─────────────────────────►   take: D_k·u_k + c + Σ_j D_j·u_j
+//!  lender (values u_j)                    host (coefficients D_j, new each exchange)        taker
+//!    │ ◄───────── lend: D_j, encrypted         by a key of the host's, for this loan alone
+//!    │ relay: D_j·u_j + r_j under that key,
+//!    │        and r_j's seed for the taker ─►  accept: reads D_j·u_j + r_j, which is uniform
+//!    │                                         grant: Σ_j (D_j·u_j + r_j) + c, seeds ─────────►  take: Σ_j D_j·u_j + c
 //! ```
 //!
-//! All parts of a grant are whole numbers in units of one power of two, the [`Scale`], modulo 2^40. What keeps their
-//! sum from overflowing is the [`Reach`] of all parts together.
+//! A guest lends to itself, too: of its own mask it needs no seed.
+//!
+//! All parts of a grant are whole numbers in units of one power of two, the [`Scale`], modulo a prime below 2^40. What
+//! keeps their sum from overflowing is the [`Reach`] of all parts together.
 
 use std::fmt;
 
 use zeroize::Zeroize;
 
 use crate::fixed_point::FixedPointError;
-use crate::product::{Agreement, BlockProducts, SealedError, misuse};
+use crate::product::{Agreement, Coefficients, SealedError, misuse};
 use crate::rlwe::message::{LEAST_SCALE, MOST_SCALE, Sealed};
-use crate::rlwe::ring::{PLAIN_LIMIT, WEIGHT_LIMIT};
+use crate::rlwe::ring::Poly;
+use crate::rlwe::slots::SLOT_LIMIT;
 
 /// What the products of a grant are in units of: 2^−scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,122 +34,143 @@ pub struct Reach {
     largest: f64,
     /// What rounding can add to it, in units.
     rounding: f64,
-    /// The largest sum of a row's weights, as a share of what a row may have, at a scale of 0.
-    weights: f64,
 }
 
 impl Reach {
     /// That of one guest's part.
-    pub fn of(agreement: &Agreement, products: &BlockProducts<'_>) -> Result<Self, SealedError> {
-        let Agreement { width, grid, .. } = *agreement;
-        let mut all = products.coefficients.iter().chain(products.offsets);
-        if let Some(&found) = all.find(|x| !x.is_finite()) {
-            return Err(FixedPointError::NotFinite { what: "block product", found }.into());
-        }
+    pub fn of(agreement: &Agreement, part: &Coefficients<'_>) -> Result<Self, SealedError> {
+        let grid = agreement.grid;
         let reach = grid.step() * f64::from(grid.levels()) + grid.centre().abs();
-        let rows = products.coefficients.chunks_exact(width).zip(products.offsets);
-        let (mut largest_norm, mut largest) = (f64::MIN_POSITIVE, f64::MIN_POSITIVE);
-        for (row, offset) in rows {
-            let norm: f64 = row.iter().map(|d| d.abs()).sum();
-            largest_norm = largest_norm.max(norm * grid.step());
-            largest = largest.max(norm * reach + offset.abs());
-        }
-        // Rounding costs levels/2 per weight and 1/2 for the offset; weights have a limit of their own.
-        let rounding = (width as i64 * i64::from(grid.levels())) / 2 + 2;
-        let weights = largest_norm / (WEIGHT_LIMIT - width as i64) as f64;
-        Ok(Self { largest, rounding: rounding as f64, weights })
+        let rows = part.values.chunks_exact(part.terms.max(1));
+        let norms = rows.map(|row| row.iter().map(|d| d.abs()).sum::<f64>());
+        let largest = finite("coefficient of a grant", part.values, norms)? * reach;
+        // Rounding costs levels/2 per weight, and 1/2 for what the middle of the grid adds.
+        let rounding = (part.terms as i64 * i64::from(grid.levels())) / 2 + 1;
+        Ok(Self { largest, rounding: rounding as f64 })
+    }
+
+    /// That of what the host adds.
+    pub fn of_offsets(offsets: &[f64]) -> Result<Self, SealedError> {
+        let sizes = offsets.iter().map(|offset| offset.abs());
+        Ok(Self { largest: finite("offset of a grant", offsets, sizes)?, rounding: 1.0 })
     }
 
     /// That of both together.
     pub fn and(self, other: Self) -> Self {
-        Self {
-            largest: self.largest + other.largest,
-            rounding: self.rounding + other.rounding,
-            weights: self.weights.max(other.weights),
-        }
+        let (largest, rounding) = (self.largest + other.largest, self.rounding + other.rounding);
+        Self { largest, rounding }
     }
 
     /// The largest scale by which no product overflows. The taker must know it, so it is a power of two, and says no
     /// more of the coefficients than the order of their largest row.
     pub fn scale(&self) -> Result<Scale, SealedError> {
         let too_large =
-            || misuse("block products", format!("a row of size {}", self.largest), "less");
-        let room = PLAIN_LIMIT as f64 - self.rounding;
+            || misuse("products of a grant", format!("a row of size {}", self.largest), "less");
+        let room = SLOT_LIMIT as f64 - self.rounding;
         if room < 1.0 {
             return Err(too_large());
         }
-        let bits = libm::log2(room) - libm::log2(self.largest);
-        let scale = libm::floor(bits.min(-libm::log2(self.weights)) - 1e-9);
+        let scale = libm::floor(libm::log2(room) - libm::log2(self.largest) - 1e-9);
         if scale < f64::from(LEAST_SCALE) {
             return Err(too_large());
         }
         Ok(Scale(scale.min(f64::from(MOST_SCALE)) as i32))
     }
+
+    /// Refuses a scale by which this could overflow.
+    pub(crate) fn check(&self, scale: Scale) -> Result<(), SealedError> {
+        let most = self.scale()?;
+        if scale > most || scale < Scale(LEAST_SCALE) {
+            let expected = format!("{LEAST_SCALE} to {}", most.0);
+            return Err(misuse("scale of a grant", scale.0, expected));
+        }
+        Ok(())
+    }
 }
 
-/// Refuses a part that could overflow at a scale.
-pub(crate) fn check_scale(
-    agreement: &Agreement,
-    products: &BlockProducts<'_>,
-    scale: Scale,
-) -> Result<(), SealedError> {
-    let most = Reach::of(agreement, products)?.scale()?;
-    if scale > most || scale < Scale(LEAST_SCALE) {
-        return Err(misuse("scale of a grant", scale.0, format!("{LEAST_SCALE} to {}", most.0)));
+/// The largest of some sizes of finite numbers; never 0.
+fn finite(
+    what: &'static str,
+    numbers: &[f64],
+    sizes: impl Iterator<Item = f64>,
+) -> Result<f64, SealedError> {
+    if let Some(&found) = numbers.iter().find(|x| !x.is_finite()) {
+        return Err(FixedPointError::NotFinite { what, found }.into());
     }
-    Ok(())
+    Ok(sizes.fold(f64::MIN_POSITIVE, f64::max))
 }
 
 /// What the host keeps of a loan until it is relayed. Erased when dropped.
 pub struct Loan {
     /// Random: a relay of another loan has another.
     pub(crate) exchange: u64,
-    pub(crate) rows: usize,
-    /// What is to be added to each number that was lent, modulo 2^40: the mask goes, the middle of the grid comes.
-    pub(crate) corrections: Vec<u64>,
+    pub(crate) products: usize,
+    /// Whether the lender is the taker: then nobody else needs to know its mask.
+    pub(crate) own: bool,
+    pub(crate) kept: Kept,
 }
 
-/// What a lender has made of a loan, as the host can use it: encrypted for the taker.
-pub struct Lent(pub(crate) Numbers);
+pub(crate) enum Kept {
+    Plain,
+    Lattice {
+        /// The key of this loan, modulo the first prime.
+        key: Poly,
+        /// What is to be added to each product: the middle of the grid times the coefficients.
+        corrections: Vec<f64>,
+    },
+}
+
+/// What a lender has made of a loan, as the host has it: masked by numbers that only lender and taker know.
+pub struct Lent {
+    pub(crate) exchange: u64,
+    pub(crate) own: bool,
+    pub(crate) numbers: Numbers,
+}
 
 pub(crate) enum Numbers {
     Plain(Vec<f64>),
-    Lattice { corrections: Vec<u64>, polys: Vec<Sealed> },
+    Lattice {
+        masked: Vec<f64>,
+        /// The seed of the mask, encrypted for the taker; none if that is the lender itself.
+        seed: Option<Sealed>,
+    },
 }
 
 impl Lent {
     /// How many products.
-    pub(crate) fn rows(&self) -> usize {
-        match &self.0 {
+    pub(crate) fn products(&self) -> usize {
+        match &self.numbers {
             Numbers::Plain(products) => products.len(),
-            Numbers::Lattice { corrections, .. } => corrections.len(),
+            Numbers::Lattice { masked, .. } => masked.len(),
         }
     }
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.corrections.zeroize();
+        if let Kept::Lattice { corrections, .. } = &mut self.kept {
+            corrections.zeroize();
+        }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        match &mut self.0 {
+        match &mut self.numbers {
             Numbers::Plain(products) => products.zeroize(),
-            Numbers::Lattice { corrections, .. } => corrections.zeroize(),
+            Numbers::Lattice { masked, .. } => masked.zeroize(),
         }
     }
 }
 
 impl fmt::Debug for Loan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Loan({} rows, …)", self.rows)
+        write!(f, "Loan({} products, …)", self.products)
     }
 }
 
 impl fmt::Debug for Lent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lent({} rows, …)", self.rows())
+        write!(f, "Lent({} products, …)", self.products())
     }
 }

@@ -9,7 +9,7 @@
 //! 2. [`fixed_point`]: real numbers as whole numbers whose products cannot overflow.
 //! 3. [`rlwe`]: lattice encryption, the default; [`ipfe`]: functional encryption with a key authority;
 //!    [`plain`]: nothing hidden, for tests.
-//! 4. [`lending`]: products of one guest's values that another guest gets, and nobody else.
+//! 4. [`lending`]: products of guests' values that one guest gets, and nobody else.
 //! 5. [`noise`]: the discrete Gaussian, the (ε, δ) of noise drawn once, and vectors that carry theirs.
 //! 6. [`committed`]: what holds a guest to the data that it has committed to. Opt-in.
 //! 7. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.
@@ -53,6 +53,7 @@ pub mod wire;
 pub use fixed_point::Grid;
 pub use lending::{Lent, Loan, Reach, Scale};
 pub use product::{
-    Agreement, AnsweredBy, Answerer, BlockId, BlockProducts, Guest, Host, Matrix, SealedError,
+    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, Guest, Host, LoanSize, Matrix,
+    SealedError,
 };
 pub use random::Randomness;

@@ -5,10 +5,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::lending::{self, Lent, Loan, Scale, check_scale};
+use crate::lending::{self, Kept, Lent, Loan, Reach, Scale};
 use crate::product::{
-    Agreement, AnsweredBy, Answerer, BlockId, BlockProducts, Guest, Host, Matrix, SealedError,
-    Terms, misuse, peer, rows_of,
+    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, Guest, Host, LoanSize, Matrix,
+    SealedError, Terms, misuse, peer, rows_of, size_of_loan,
 };
 use crate::random::Randomness;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
@@ -49,46 +49,52 @@ impl Guest for PlainGuest {
         Ok(writer.finish())
     }
 
-    fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
-        Ok(self.block_products(Kind::PlainGrant, "grant", grant)?.1)
-    }
-
     /// In the clear, whoever it is for.
-    fn relay(&mut self, loan: &[u8], _opening: &[u8]) -> Result<Vec<u8>, SealedError> {
-        let (exchange, products) = self.block_products(Kind::PlainLoan, "loan", loan)?;
+    fn relay(
+        &mut self,
+        loan: &[u8],
+        levels: &[i32],
+        _taker: Option<&[u8]>,
+    ) -> Result<Vec<u8>, SealedError> {
+        let LoanSize { products, terms } = self.loan_size(loan)?;
+        if levels.len() != products * terms {
+            return Err(misuse("values of a loan", levels.len(), products * terms));
+        }
+        let grid = self.agreement.grid;
+        grid.check(levels)?;
+        let read = || {
+            let mut reader = Reader::new("loan", Kind::PlainLoan, loan)?;
+            let exchange = reader.u64()?;
+            // The size, which is known.
+            reader.u64()?;
+            let coefficients = floats(reader.bytes(8 * products * terms)?)?;
+            reader.finish()?;
+            Ok((exchange, coefficients))
+        };
+        let (exchange, coefficients) = read().map_err(peer("loan"))?;
+        let rows = coefficients.chunks_exact(terms).zip(levels.chunks_exact(terms));
+        let value = |(row, levels): (&[f64], &[i32])| {
+            let values: Vec<f64> = levels.iter().map(|&level| grid.value(level)).collect();
+            dot(row, &values)
+        };
+        let products: Vec<f64> = rows.map(value).collect();
         Ok(write_products(Kind::PlainRelay, exchange, &products))
     }
 
-    fn loan_rows(&self, loan: &[u8]) -> Result<usize, SealedError> {
-        let most = self.agreement.most_rows;
-        let Numbers { rows, blocks, .. } =
-            read(Kind::PlainLoan, "loan", loan, most).map_err(peer("loan"))?;
-        Ok(rows.saturating_mul(blocks.len()))
+    fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError> {
+        size_of_loan(Kind::PlainLoan, loan, self.agreement.most_rows)
     }
-}
 
-impl PlainGuest {
-    /// The exchange of a grant or loan, and its products.
-    fn block_products(
-        &self,
-        kind: Kind,
-        what: &'static str,
-        bytes: &[u8],
-    ) -> Result<(u64, Vec<f64>), SealedError> {
-        let Agreement { width, most_rows, .. } = self.agreement;
-        let Numbers { exchange, rows, blocks, numbers } =
-            read(kind, what, bytes, most_rows).map_err(peer(what))?;
-        let products = rows.saturating_mul(blocks.len());
-        if products > most_rows || numbers.len() != products * (width + 1) {
-            let expected = products.saturating_mul(width + 1);
-            return Err(peer(what)(out_of_range("numbers", numbers.len(), expected)));
-        }
-        let mut results = Vec::with_capacity(products);
-        let (coefficients, offsets) = numbers.split_at(products * width);
-        for (i, (row, offset)) in coefficients.chunks_exact(width).zip(offsets).enumerate() {
-            results.push(dot(row, &self.values(blocks[i / rows])?) + offset);
-        }
-        Ok((exchange, results))
+    fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
+        let read = || {
+            let mut reader = Reader::new("grant", Kind::PlainGrant, grant)?;
+            reader.u64()?;
+            let products = reader.count("products of the grant", self.agreement.most_rows)?;
+            let products = floats(reader.bytes(8 * products)?)?;
+            reader.finish()?;
+            Ok(products)
+        };
+        read().map_err(peer("grant"))
     }
 }
 
@@ -195,57 +201,53 @@ impl Host for PlainHost {
         Ok(products)
     }
 
-    fn grant(&mut self, products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError> {
-        products.products(&self.agreement)?;
-        self.check(products.blocks)?;
-        let numbers = [products.coefficients, products.offsets];
-        let exchange = self.random.bits();
-        Ok(write(Kind::PlainGrant, exchange, products.rows, products.blocks, &numbers))
-    }
-
     fn lend(
         &mut self,
-        products: &BlockProducts<'_>,
+        part: &Coefficients<'_>,
         scale: Scale,
+        own: bool,
     ) -> Result<(Vec<u8>, Loan), SealedError> {
-        let rows = products.products(&self.agreement)?;
-        check_scale(&self.agreement, products, scale)?;
-        self.check(products.blocks)?;
-        let numbers = [products.coefficients, products.offsets];
+        let products = part.products(&self.agreement)?;
+        Reach::of(&self.agreement, part)?.check(scale)?;
         let exchange = self.random.bits();
-        let loan = write(Kind::PlainLoan, exchange, products.rows, products.blocks, &numbers);
-        Ok((loan, Loan { exchange, rows, corrections: Vec::new() }))
+        let mut writer = Writer::new(Kind::PlainLoan, 16 + 8 * part.values.len());
+        writer.u64(exchange);
+        writer.u32(products as u32);
+        writer.u32(part.terms as u32);
+        part.values.iter().for_each(|coefficient| writer.f64(*coefficient));
+        Ok((writer.finish(), Loan { exchange, products, own, kept: Kept::Plain }))
     }
 
     fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError> {
-        let what = ["relay", "exchange of the relay", "rows of the relay"];
-        let expected = (loan.exchange, loan.rows);
+        let what = ["relay", "exchange of the relay", "products of the relay"];
+        let expected = (loan.exchange, loan.products);
         let products = read_products(Kind::PlainRelay, what, relay, expected)?;
-        Ok(Lent(lending::Numbers::Plain(products)))
+        let numbers = lending::Numbers::Plain(products);
+        Ok(Lent { exchange: loan.exchange, own: loan.own, numbers })
     }
 
-    fn grant_with(
+    fn grant(
         &mut self,
-        products: &BlockProducts<'_>,
+        offsets: &[f64],
         scale: Scale,
         lent: &[Lent],
     ) -> Result<Vec<u8>, SealedError> {
-        check_scale(&self.agreement, products, scale)?;
-        let mut offsets = products.offsets.to_vec();
+        Reach::of_offsets(offsets)?.check(scale)?;
+        let mut sums = offsets.to_vec();
         for part in lent {
-            let lending::Numbers::Plain(numbers) = &part.0 else {
-                return Err(misuse("what was lent", "encrypted numbers", "some in the clear"));
+            let lending::Numbers::Plain(numbers) = &part.numbers else {
+                return Err(misuse("what was lent", "masked numbers", "some in the clear"));
             };
-            if numbers.len() != offsets.len() {
-                return Err(misuse("products that were lent", numbers.len(), offsets.len()));
+            if numbers.len() != sums.len() {
+                return Err(misuse("products that were lent", numbers.len(), sums.len()));
             }
-            offsets.iter_mut().zip(numbers).for_each(|(offset, number)| *offset += number);
+            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         }
-        self.grant(&BlockProducts { offsets: &offsets, ..*products })
+        Ok(write_products(Kind::PlainGrant, self.random.bits(), &sums))
     }
 }
 
-/// What questions and grants have in common.
+/// A question.
 struct Numbers {
     exchange: u64,
     rows: usize,
@@ -293,7 +295,7 @@ fn read(
     Ok(Numbers { exchange, rows, blocks, numbers })
 }
 
-/// What answers and relays are.
+/// What answers, relays and grants are.
 fn write_products(kind: Kind, exchange: u64, products: &[f64]) -> Vec<u8> {
     let mut writer = Writer::new(kind, 12 + 8 * products.len());
     writer.u64(exchange);

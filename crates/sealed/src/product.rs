@@ -7,12 +7,9 @@
 //!    │
 //!    │ ◄────────────────────────── ask: A·u, masked ───   blocks and rows of the host's choice
 //!    │ answer: masked numbers ────────────────────────►   open: A·u, and nothing else
-//!    │
-//!    │ ◄─────────────── grant: D_b·u_b + c_b, per block    its mirror
-//!    │ take: the products, for the guest alone
 //! ```
 //!
-//! What other guests' values add to a grant they lend, unread by the host: [`lending`](crate::lending).
+//! Its mirror, products for a guest alone, is in [`lending`](crate::lending).
 //!
 //! A *block* is what a guest encrypts at a time: `width` values on the agreed grid, for instance the
 //! measurements of one step. A question is about any of the uploaded blocks, in any order.
@@ -27,6 +24,7 @@ use thiserror::Error;
 use crate::fixed_point::{FixedPointError, Grid};
 use crate::lending::{Lent, Loan, Scale};
 use crate::random::RandomnessError;
+use crate::rlwe::message::lent::MOST_TERMS;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 /// The name of a block, chosen by the guest.
@@ -46,7 +44,7 @@ pub struct Agreement {
     pub width: usize,
     /// Where the guest's values lie.
     pub grid: Grid,
-    /// The most products that one question or grant may have.
+    /// The most products that one question, loan or grant may have.
     pub most_rows: usize,
     /// The most blocks that a host keeps.
     pub most_blocks: usize,
@@ -166,40 +164,37 @@ impl fmt::Debug for Matrix<'_> {
     }
 }
 
-/// Products for the guest alone: for block b the `rows` products D_b·u_b + c_b.
+/// Coefficients of products for one guest alone: each is a sum over some of a lender's values, which the lender
+/// chooses as it was told by other means.
 #[derive(Clone, Copy)]
-pub struct BlockProducts<'a> {
-    /// Products per block.
-    pub rows: usize,
-    /// The blocks, each with coefficients of its own.
-    pub blocks: &'a [BlockId],
-    /// D: for each block `rows` × width entries.
-    pub coefficients: &'a [f64],
-    /// c: for each block `rows` numbers that the host adds, so that the guest sees the sums only.
-    pub offsets: &'a [f64],
+pub struct Coefficients<'a> {
+    /// Values that each product is of.
+    pub terms: usize,
+    /// D: `[product, term]`.
+    pub values: &'a [f64],
 }
 
-impl BlockProducts<'_> {
-    /// The number of all products; checks all sizes.
+impl Coefficients<'_> {
+    /// The number of products; checks all sizes.
     pub(crate) fn products(&self, agreement: &Agreement) -> Result<usize, SealedError> {
-        let products = self.rows.saturating_mul(self.blocks.len());
+        if !(1..=MOST_TERMS).contains(&self.terms) {
+            return Err(misuse("values of a product", self.terms, format!("1 to {MOST_TERMS}")));
+        }
+        let products = self.values.len() / self.terms;
+        if products * self.terms != self.values.len() {
+            let expected = format!("as many for each product, {}", self.terms);
+            return Err(misuse("coefficients", self.values.len(), expected));
+        }
         if !(1..=agreement.most_rows).contains(&products) {
             return Err(misuse("products", products, format!("1 to {}", agreement.most_rows)));
-        }
-        let expected = products * agreement.width;
-        if self.coefficients.len() != expected {
-            return Err(misuse("coefficients", self.coefficients.len(), expected));
-        }
-        if self.offsets.len() != products {
-            return Err(misuse("offsets", self.offsets.len(), products));
         }
         Ok(products)
     }
 }
 
-impl fmt::Debug for BlockProducts<'_> {
+impl fmt::Debug for Coefficients<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BlockProducts({} rows of {} blocks, …)", self.rows, self.blocks.len())
+        write!(f, "Coefficients({} terms each, …)", self.terms)
     }
 }
 
@@ -224,20 +219,20 @@ pub trait Host {
     fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError>;
     /// Ends an exchange: A·u, row by row. An answer that is refused may be followed by a right one.
     fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError>;
-    /// Makes products for the guest alone.
-    fn grant(&mut self, products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError>;
-    /// Asks this guest for products that another guest is to get, in units of the scale of that grant.
+    /// Asks this guest for products that one guest is to get, in units of the scale of that grant; `own`: this one
+    /// itself.
     fn lend(
         &mut self,
-        products: &BlockProducts<'_>,
+        part: &Coefficients<'_>,
         scale: Scale,
+        own: bool,
     ) -> Result<(Vec<u8>, Loan), SealedError>;
-    /// Takes in what another guest has made of a loan for this one.
+    /// Takes in what this guest has made of a loan.
     fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError>;
-    /// As [`Host::grant`], in units of the scale, with what other guests have lent added to it.
-    fn grant_with(
+    /// Products for this guest alone: what all have lent, and offsets, in units of the scale.
+    fn grant(
         &mut self,
-        products: &BlockProducts<'_>,
+        offsets: &[f64],
         scale: Scale,
         lent: &[Lent],
     ) -> Result<Vec<u8>, SealedError>;
@@ -261,12 +256,22 @@ pub(crate) fn rows_of(kind: Kind, question: &[u8], most: usize) -> Result<usize,
     read().map_err(peer("question"))
 }
 
-/// The same of a loan.
-pub(crate) fn rows_of_loan(kind: Kind, loan: &[u8], most: usize) -> Result<usize, SealedError> {
+/// How large a loan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoanSize {
+    /// Products.
+    pub products: usize,
+    /// Values that each of them is of.
+    pub terms: usize,
+}
+
+/// What every loan begins with: the number of the exchange, and its size.
+pub(crate) fn size_of_loan(kind: Kind, loan: &[u8], most: usize) -> Result<LoanSize, SealedError> {
     let read = || {
         let mut reader = Reader::new("loan", kind, loan)?;
         reader.u64()?;
-        reader.count("rows of the loan", most)
+        let products = reader.count("products of the loan", most)?;
+        Ok(LoanSize { products, terms: reader.count("values of a product", MOST_TERMS)? })
     };
     read().map_err(peer("loan"))
 }
@@ -277,12 +282,18 @@ pub trait Guest {
     fn opening(&self) -> Vec<u8>;
     /// Encrypts a block of levels of the agreed grid.
     fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError>;
-    /// The products of a grant, block by block.
+    /// The products of a loan with these levels of the agreed grid, `[product, term]`, masked; for the guest with this
+    /// opening, or for this one itself.
+    fn relay(
+        &mut self,
+        loan: &[u8],
+        levels: &[i32],
+        taker: Option<&[u8]>,
+    ) -> Result<Vec<u8>, SealedError>;
+    /// How large a loan is, before anything is computed.
+    fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError>;
+    /// The products of a grant.
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError>;
-    /// The masked products of a loan, encrypted for the guest with this opening.
-    fn relay(&mut self, loan: &[u8], opening: &[u8]) -> Result<Vec<u8>, SealedError>;
-    /// How many products a loan asks for, before anything is computed.
-    fn loan_rows(&self, loan: &[u8]) -> Result<usize, SealedError>;
 }
 
 /// Why a party does not go on.

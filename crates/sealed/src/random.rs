@@ -39,6 +39,13 @@ impl Randomness {
         Self(ChaCha20Rng::from_seed(*seed))
     }
 
+    /// One of the many streams of a secret seed.
+    pub(crate) fn from_secret_stream(seed: &[u8; 32], stream: u64) -> Self {
+        let mut random = ChaCha20Rng::from_seed(*seed);
+        random.set_stream(stream);
+        Self(random)
+    }
+
     /// 32 random bytes.
     pub fn seed(&mut self) -> [u8; 32] {
         let mut seed = [0; 32];

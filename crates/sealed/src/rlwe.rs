@@ -5,6 +5,7 @@
 //! 1. `residue`, `transform`, `ring`: arithmetic modulo q and X^8192 + 1.
 //! 2. `codec`, [`message`]: ciphertexts as bytes.
 //! 3. [`RlweGuest`] encrypts and decrypts; [`RlweHost`] multiplies and hides.
+//! 4. `slots`, `lending`: the mirror, in which the host encrypts and the guest multiplies.
 //!
 //! # Packing
 //!
@@ -15,6 +16,7 @@
 
 mod accumulate;
 pub(crate) mod codec;
+mod encrypt;
 mod guest;
 mod hiding;
 mod host;
@@ -23,6 +25,7 @@ pub mod message;
 pub(crate) mod residue;
 pub(crate) mod ring;
 mod room;
+pub(crate) mod slots;
 pub(crate) mod transform;
 
 pub use guest::{KeySeed, RlweGuest};

@@ -6,7 +6,8 @@
 
 use thiserror::Error;
 
-/// The version of all encodings of this crate. A change of any of them makes a new one.
+/// The version of all encodings of this crate. A change of any of them makes a new one; a message that is made
+/// otherwise is a new kind.
 pub const VERSION: u8 = 2;
 const MAGIC: [u8; 2] = [0x5E, 0xA1];
 const HEADER: usize = 4;
@@ -65,14 +66,12 @@ pub enum Kind {
     RlweQuestion = 3,
     /// The masked products, decrypted.
     RlweAnswer = 4,
-    /// Products for the guest alone, encrypted.
-    RlweGrant = 5,
-    /// Masked products that another guest is to get, encrypted for the lender.
-    RlweLoan = 6,
-    /// The same, encrypted for the taker.
-    RlweRelay = 7,
-    /// Products for the guest alone, with what others have lent.
-    RlweSharedGrant = 8,
+    /// Coefficients of products that a guest is to get, encrypted. 5 to 8 were an earlier way to such products.
+    RlweLoan = 9,
+    /// These products, masked and encrypted.
+    RlweRelay = 10,
+    /// Masked products for a guest alone.
+    RlweGrant = 11,
     /// An authority's public key for functional encryption.
     IpfePublicKey = 16,
     /// A vector of a guest, encrypted to the authority's key.
@@ -89,12 +88,12 @@ pub enum Kind {
     PlainQuestion = 33,
     /// Products in the clear.
     PlainAnswer = 34,
-    /// Products for the guest in the clear.
-    PlainGrant = 35,
-    /// Rows whose products another guest is to get, in the clear.
-    PlainLoan = 36,
+    /// Coefficients of products that a guest is to get, in the clear. 35 to 37 were an earlier way to such products.
+    PlainLoan = 38,
     /// These products in the clear.
-    PlainRelay = 37,
+    PlainRelay = 39,
+    /// All of them together in the clear.
+    PlainGrant = 40,
     /// A vector with its noise, as a guest stores it.
     NoisedVector = 48,
     /// Commitments to a guest's values.
@@ -218,11 +217,6 @@ impl<'a> Reader<'a> {
         }
         Err(DecodeError::Length { what: self.what, found: self.rest.len(), expected: 0 })
     }
-}
-
-/// Whether bytes say that they are a message of this kind.
-pub(crate) fn is(kind: Kind, bytes: &[u8]) -> bool {
-    bytes.get(HEADER - 1) == Some(&(kind as u8))
 }
 
 pub(crate) fn out_of_range(

@@ -1,9 +1,10 @@
 //! Peers that do not keep to the protocol, and callers that ask for what cannot be.
 
-use sealed::rlwe::message::{Answer, Grant, PublicKey, Question, Upload};
+use sealed::rlwe::message::{Answer, PublicKey, Question, Upload};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Randomness, SealedError,
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Randomness, Reach,
+    SealedError,
 };
 
 fn agreement() -> Agreement {
@@ -40,14 +41,17 @@ fn more_rows_than_agreed_are_refused_by_both_sides() {
         said(guest.answer(&question)),
         "the peer sent no valid question: rows of the question: found 501, expected 1 to 500"
     );
-    let grant = host
-        .grant(&BlockProducts {
-            rows: 501,
-            blocks: &[block],
-            coefficients: &values,
-            offsets: &[0.0; 501],
-        })
-        .unwrap();
+    let part = Coefficients { terms: 1, values: &[1.0; 501] };
+    let scale = Reach::of(&generous, &part).and_then(|reach| reach.scale()).unwrap();
+    let (loan, kept) = host.lend(&part, scale, true).unwrap();
+    assert_eq!(
+        said(guest.relay(&loan, &[1; 501], None)),
+        "the peer sent no valid loan: products of the loan: found 501, expected 1 to 500"
+    );
+    let mut other = RlweGuest::new(generous, &key).unwrap();
+    let relay = other.relay(&loan, &[1; 501], None).unwrap();
+    let lent = [host.accept(&kept, &relay).unwrap()];
+    let grant = host.grant(&[0.0; 501], scale, &lent).unwrap();
     assert_eq!(
         said(guest.take(&grant)),
         "the peer sent no valid grant: products of the grant: found 501, expected 1 to 500"
@@ -60,17 +64,13 @@ fn every_cut_and_every_addition_is_noticed() {
     let upload = guest.upload(BlockId(2), &[0; 18]).unwrap();
     let question = host.ask(&Matrix { rows: 3, blocks: &[block], values: &[0.5; 54] }).unwrap();
     let answer = guest.answer(&question).unwrap();
-    let products =
-        BlockProducts { rows: 1, blocks: &[block], coefficients: &[1.0; 18], offsets: &[0.0] };
-    let grant = host.grant(&products).unwrap();
     let key = guest.opening();
     type Decode = fn(&[u8]) -> bool;
-    let all: [(&[u8], Decode); 5] = [
+    let all: [(&[u8], Decode); 4] = [
         (&key, |bytes| PublicKey::decode(bytes).is_ok()),
         (&upload, |bytes| Upload::decode(bytes).is_ok()),
         (&question, |bytes| Question::decode(bytes, 18, 500).is_ok()),
         (&answer, |bytes| Answer::decode(bytes, 500).is_ok()),
-        (&grant, |bytes| Grant::decode(bytes, 18, 500).is_ok()),
     ];
     for (bytes, decodes) in all {
         assert!(decodes(bytes));
@@ -158,15 +158,6 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     assert_eq!(ask(1, &[block], &[1.0; 17]), "matrix entries: found 17, expected 1 rows of 18");
     assert_eq!(ask(1, &[BlockId(5)], &[1.0; 18]), "block 5: not uploaded");
     assert_eq!(ask(1, &[block], &[f64::NAN; 18]), "matrix: found NaN, expected a finite number");
-    let mut grant = |coefficients: &[f64], offsets: &[f64]| {
-        said(host.grant(&BlockProducts { rows: 1, blocks: &[block], coefficients, offsets }))
-    };
-    assert_eq!(grant(&[1.0; 17], &[0.0]), "coefficients: found 17, expected 18");
-    assert_eq!(grant(&[1.0; 18], &[]), "offsets: found 0, expected 1");
-    let error = grant(&[1.0; 18], &[f64::INFINITY]);
-    assert_eq!(error, "block product: found inf, expected a finite number");
-    assert!(grant(&[1e308; 18], &[0.0]).starts_with("block products: found a row of size"));
-
     host.store(&guest.upload(BlockId(2), &[0; 18]).unwrap()).unwrap();
     let third = guest.upload(BlockId(3), &[0; 18]).unwrap();
     let error = said(host.store(&third));
@@ -181,40 +172,6 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     ] {
         assert!(RlweGuest::new(wrong, &KeySeed::from_bytes([0; 32])).is_err());
         assert!(RlweHost::new(wrong, &guest.opening()).is_err());
-    }
-}
-
-#[test]
-fn grants_of_any_readable_scale_are_finite_numbers() {
-    let (mut guest, mut host, block) = parties();
-    // Products of the largest size, −2^39 among them: the offset alone.
-    let products = BlockProducts {
-        rows: 2,
-        blocks: &[block],
-        coefficients: &[0.0; 36],
-        offsets: &[-1.0, 1.0],
-    };
-    let grant = host.grant(&products).unwrap();
-    let mut with_scale = |scale: i32| {
-        let mut grant = grant.clone();
-        grant[16..20].copy_from_slice(&scale.to_le_bytes());
-        guest.take(&grant)
-    };
-    for scale in [-984, 1000] {
-        let found = with_scale(scale).unwrap();
-        assert!(found.iter().all(|product| product.is_normal()), "{scale}: {found:?}");
-    }
-    for scale in [-985, -1000, 1001, i32::MIN] {
-        let error = said(with_scale(scale));
-        assert!(error.contains(&format!("scale of the grant: found {scale}, expected -984")));
-    }
-    // And a host does not make what a guest refuses.
-    for size in [1e290, 1e300, 1e308] {
-        let products = BlockProducts { offsets: &[size, size], ..products };
-        match host.grant(&products) {
-            Ok(grant) => assert!(guest.take(&grant).unwrap().iter().all(|x| x.is_finite())),
-            Err(error) => assert!(error.to_string().starts_with("block products: found a row")),
-        }
     }
 }
 

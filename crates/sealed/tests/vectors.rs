@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use sealed::rlwe::message::{Answer, Grant, Loan, PublicKey, Question, Relay, SharedGrant, Upload};
+use sealed::rlwe::message::{Answer, Grant, Loan, PublicKey, Question, Relay, Upload};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Answerer, BlockId, BlockProducts, Grid, Guest, Host, Matrix, Randomness, Reach,
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Randomness, Reach,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -25,27 +25,26 @@ struct Vector {
     blocks: Vec<Vec<i32>>,
     rows: usize,
     matrix: Vec<f64>,
-    block_rows: usize,
+    /// What the guest lends to another one, which lends to itself, too.
+    terms: usize,
     coefficients: Vec<f64>,
+    lent_levels: Vec<i32>,
     offsets: Vec<f64>,
-    /// Another guest, which takes what the first one lends; as many products.
     taker_key_seed: u64,
     taker_guest_seed: u64,
     taker_host_seed: u64,
-    taker_width: usize,
-    taker_blocks: Vec<Vec<i32>>,
+    taker_terms: usize,
     taker_coefficients: Vec<f64>,
+    taker_levels: Vec<i32>,
     public_key_sha256: String,
     upload_sha256: Vec<String>,
     question_sha256: String,
-    grant_sha256: String,
     loan_sha256: String,
     relay_sha256: String,
-    shared_grant_sha256: String,
+    grant_sha256: String,
     answer: String,
     products: Vec<f64>,
-    block_products: Vec<f64>,
-    shared_products: Vec<f64>,
+    granted: Vec<f64>,
     refused: Vec<Refused>,
 }
 
@@ -66,13 +65,11 @@ struct Messages {
     uploads: Vec<Vec<u8>>,
     question: Vec<u8>,
     answer: Vec<u8>,
-    grant: Vec<u8>,
     loan: Vec<u8>,
     relay: Vec<u8>,
-    shared_grant: Vec<u8>,
+    grant: Vec<u8>,
     products: Vec<f64>,
-    block_products: Vec<f64>,
-    shared_products: Vec<f64>,
+    granted: Vec<f64>,
 }
 
 #[test]
@@ -91,11 +88,9 @@ fn version_2_has_these_bytes() {
     assert_eq!(hash(&messages.grant), vector.grant_sha256);
     assert_eq!(hash(&messages.loan), vector.loan_sha256);
     assert_eq!(hash(&messages.relay), vector.relay_sha256);
-    assert_eq!(hash(&messages.shared_grant), vector.shared_grant_sha256);
     assert_eq!(hex(&messages.answer), vector.answer);
     assert_eq!(messages.products, vector.products);
-    assert_eq!(messages.block_products, vector.block_products);
-    assert_eq!(messages.shared_products, vector.shared_products);
+    assert_eq!(messages.granted, vector.granted);
     assert!(vector.refused.len() >= 10);
     for refused in &vector.refused {
         let error = decode_changed(&messages, &vector, refused);
@@ -126,48 +121,28 @@ fn run(vector: &Vector) -> Messages {
     let question = host.ask(&matrix).expect("a question");
     let answer = guest.answer(&question).expect("an answer");
     let products = host.open(&answer).expect("products");
-    let block_products = BlockProducts {
-        rows: vector.block_rows,
-        blocks: &blocks,
-        coefficients: &vector.coefficients,
-        offsets: &vector.offsets,
-    };
-    let grant = host.grant(&block_products).expect("a grant");
-    let granted = guest.take(&grant).expect("block products");
 
-    let theirs = Agreement { width: vector.taker_width, ..agreement };
     let key = KeySeed::drawn(&mut random(vector.taker_key_seed));
-    let mut taker =
-        RlweGuest::with_randomness(theirs, &key, random(vector.taker_guest_seed)).expect("a guest");
+    let taker_random = random(vector.taker_guest_seed);
+    let mut taker = RlweGuest::with_randomness(agreement, &key, taker_random).expect("a guest");
     let random = random(vector.taker_host_seed);
-    let mut its_host = RlweHost::with_randomness(theirs, &taker.opening(), random).expect("a host");
-    for (&block, levels) in blocks.iter().zip(&vector.taker_blocks) {
-        its_host.store(&taker.upload(block, levels).expect("an upload")).expect("room");
-    }
-    let own = BlockProducts { coefficients: &vector.taker_coefficients, ..block_products };
-    let nothing = vec![0.0; vector.offsets.len()];
-    let lent = BlockProducts { offsets: &nothing, ..block_products };
-    let reach = Reach::of(&theirs, &own).expect("a reach");
-    let reach = reach.and(Reach::of(&agreement, &lent).expect("a reach"));
+    let its_host = RlweHost::with_randomness(agreement, &taker.opening(), random);
+    let mut its_host = its_host.expect("a host");
+    let part = Coefficients { terms: vector.terms, values: &vector.coefficients };
+    let own = Coefficients { terms: vector.taker_terms, values: &vector.taker_coefficients };
+    let reach = Reach::of(&agreement, &part).expect("a reach");
+    let reach = reach.and(Reach::of(&agreement, &own).expect("a reach"));
+    let reach = reach.and(Reach::of_offsets(&vector.offsets).expect("a reach"));
     let scale = reach.scale().expect("a scale");
-    let (loan, kept) = host.lend(&lent, scale).expect("a loan");
-    let relay = guest.relay(&loan, &taker.opening()).expect("a relay");
-    let lent = [its_host.accept(&kept, &relay).expect("what was asked for")];
-    let shared_grant = its_host.grant_with(&own, scale, &lent).expect("a grant");
-    let shared_products = taker.take(&shared_grant).expect("products");
-    Messages {
-        public_key,
-        uploads,
-        question,
-        answer,
-        grant,
-        loan,
-        relay,
-        shared_grant,
-        products,
-        block_products: granted,
-        shared_products,
-    }
+    let (loan, kept) = host.lend(&part, scale, false).expect("a loan");
+    let relay = guest.relay(&loan, &vector.lent_levels, Some(&taker.opening())).expect("a relay");
+    let lent = host.accept(&kept, &relay).expect("what was asked for");
+    let (own_loan, kept) = its_host.lend(&own, scale, true).expect("a loan");
+    let own_relay = taker.relay(&own_loan, &vector.taker_levels, None).expect("a relay");
+    let own = its_host.accept(&kept, &own_relay).expect("what was asked for");
+    let grant = its_host.grant(&vector.offsets, scale, &[lent, own]).expect("a grant");
+    let granted = taker.take(&grant).expect("products");
+    Messages { public_key, uploads, question, answer, loan, relay, grant, products, granted }
 }
 
 fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Option<String> {
@@ -178,7 +153,6 @@ fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Op
         "answer" => &messages.answer,
         "loan" => &messages.loan,
         "relay" => &messages.relay,
-        "shared grant" => &messages.shared_grant,
         _ => &messages.grant,
     };
     let mut bytes = bytes.clone();
@@ -193,10 +167,9 @@ fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Op
         "upload" => Upload::decode(&bytes).err(),
         "question" => Question::decode(&bytes, vector.width, 100).err(),
         "answer" => Answer::decode(&bytes, 100).err(),
-        "loan" => Loan::decode(&bytes, vector.width, 100).err(),
+        "loan" => Loan::decode(&bytes, 100).err(),
         "relay" => Relay::decode(&bytes, 100).err(),
-        "shared grant" => SharedGrant::decode(&bytes, vector.taker_width, 100).err(),
-        _ => Grant::decode(&bytes, vector.width, 100).err(),
+        _ => Grant::decode(&bytes, 100).err(),
     };
     error.map(|error| error.to_string())
 }
@@ -225,26 +198,25 @@ fn inputs() -> Vector {
             .chain([0.0; 6])
             .chain([1e-9, 2e-9, 3e-9, 4e9, 5e9, 6e9])
             .collect(),
-        block_rows: 1,
+        terms: 3,
         coefficients: vec![1.0, 2.0, 3.0, -0.5, 0.25, 8.0],
+        lent_levels: vec![16384, -16384, 0, 1, 2, -3],
         offsets: vec![0.0, -7.5],
         taker_key_seed: 4,
         taker_guest_seed: 5,
         taker_host_seed: 6,
-        taker_width: 2,
-        taker_blocks: vec![vec![-16384, 8192], vec![16384, 5]],
+        taker_terms: 2,
         taker_coefficients: vec![0.5, -2.0, 4.0, 0.0],
+        taker_levels: vec![-16384, 8192, 16384, 5],
         public_key_sha256: String::new(),
         upload_sha256: Vec::new(),
         question_sha256: String::new(),
-        grant_sha256: String::new(),
         loan_sha256: String::new(),
         relay_sha256: String::new(),
-        shared_grant_sha256: String::new(),
+        grant_sha256: String::new(),
         answer: String::new(),
         products: Vec::new(),
-        block_products: Vec::new(),
-        shared_products: Vec::new(),
+        granted: Vec::new(),
         refused: vec![
             refuse("public key", Some(3), 0, ""),
             refuse("public key", None, 0, "00"),
@@ -264,19 +236,24 @@ fn inputs() -> Vector {
             refuse("grant", None, 16, "e9030000"),
             refuse("grant", None, 16, "27fcffff"),
             refuse("grant", None, 16, "00000080"),
+            refuse("grant", None, 3, "05"),
+            refuse("grant", None, 20, "01040000"),
+            refuse("grant", None, 24, "ffffffffff"),
+            refuse("grant", Some(51_200), 0, ""),
             refuse("loan", None, 3, "03"),
             refuse("loan", None, 12, "00000000"),
             refuse("loan", None, 12, "65000000"),
-            refuse("loan", Some(51_215), 0, ""),
+            refuse("loan", None, 16, "00000000"),
+            refuse("loan", None, 16, "01200000"),
+            refuse("loan", None, 16, "04000000"),
+            refuse("loan", Some(614_547), 0, ""),
+            refuse("loan", None, 52, "ffffffffffffff"),
             refuse("relay", None, 3, "06"),
             refuse("relay", None, 12, "65000000"),
-            refuse("relay", None, 12, "03000000"),
-            refuse("relay", None, 16, "ffffffffffff03"),
-            refuse("relay", Some(51_228), 0, ""),
-            refuse("shared grant", None, 3, "05"),
-            refuse("shared grant", None, 16, "e9030000"),
-            refuse("shared grant", Some(51_233), 0, ""),
-            refuse("shared grant", None, 51_233, "ffffffffffff03"),
+            refuse("relay", None, 16, "00000000"),
+            refuse("relay", None, 16, "02000000"),
+            refuse("relay", None, 20, "ffffffffffff03"),
+            refuse("relay", Some(102_420), 0, ""),
         ],
     }
 }
@@ -289,11 +266,9 @@ fn filled(mut vector: Vector) -> Vector {
     vector.grant_sha256 = hash(&messages.grant);
     vector.loan_sha256 = hash(&messages.loan);
     vector.relay_sha256 = hash(&messages.relay);
-    vector.shared_grant_sha256 = hash(&messages.shared_grant);
     vector.answer = hex(&messages.answer);
     vector.products = messages.products.clone();
-    vector.block_products = messages.block_products.clone();
-    vector.shared_products = messages.shared_products.clone();
+    vector.granted = messages.granted.clone();
     let errors: Vec<Option<String>> =
         vector.refused.iter().map(|refused| decode_changed(&messages, &vector, refused)).collect();
     for (refused, error) in vector.refused.iter_mut().zip(errors) {

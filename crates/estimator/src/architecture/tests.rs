@@ -16,6 +16,7 @@ fn shape(guests: usize) -> ModelShape {
         head_rounds: 1,
         dropout: 0.2,
         one_map: false,
+        context: None,
     };
     let mut shape = guests_of(sizes, guests);
     shape.host.party_dropout = 0.3;

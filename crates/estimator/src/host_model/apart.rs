@@ -11,10 +11,12 @@
 //! measurements should be. D of the guest itself and of each other one are apart, since their values are.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use neural::{Noise, PulledBack};
-use rayon::prelude::*;
+use neural::Noise;
 
+use super::share::Share;
+use super::whole::Whole;
 use super::{HostBatch, HostModel};
 use crate::apart::{Apart, LinearPart, WeightsApart};
 use crate::objective::Objective;
@@ -34,16 +36,35 @@ pub struct ApartStep {
 pub struct Rows {
     /// Entries of a sample.
     pub entries: usize,
-    /// Of the loss: one row.
-    pub loss: Vec<f64>,
-    /// A: `[parameter, column]`.
-    pub parameters: Vec<f64>,
-    /// D of this party's own values: `[sample, number of the embedding, entry]`.
-    pub embedding: Vec<f64>,
-    /// D of other parties' values, by their names; their entries.
-    pub others: BTreeMap<String, Vec<f64>>,
+    /// The parameters whose gradients depend on the values at all, in order.
+    pub touched: Vec<usize>,
+    /// A: one row for each of these parameters; then one for the loss. `[row, column]`.
+    pub rows: Vec<f64>,
+    /// D of this party's own values.
+    pub embedding: Share,
+    /// D of other parties' values, by their names.
+    pub others: BTreeMap<String, Share>,
     /// c: `[sample, number of the embedding]`.
     pub known: Vec<f64>,
+}
+
+/// Gradients of the estimates of a batch, by all parties' entries.
+pub(super) trait Gradients {
+    /// The parameters that some entry of a party touches, in order.
+    fn touched(&self, columns: &Columns) -> Vec<usize>;
+
+    /// Writes a party's rows of these parameters, over whatever is there.
+    fn write_rows(&self, parameters: &[usize], columns: &Columns, to: &mut [f64]);
+
+    /// What a party's entries add to the gradients of some numbers of the input: those of an embedding.
+    fn share(&self, numbers: Range<usize>, columns: &Columns) -> Share;
+}
+
+/// Where a party's entries are among those of all parties, in each sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns {
+    pub first: usize,
+    pub entries: usize,
 }
 
 impl HostModel {
@@ -70,27 +91,16 @@ impl HostModel {
             objective.train_apart(given.samples, given.measured, weights, &self.y, &mut self.dy)?;
         learner.backward(&x, &self.dy, Some(&mut self.dx), Some(noise));
         let parts: Vec<&LinearPart> = apart.parties.values().collect();
-        let directions = parts.iter().map(|part| part.links.len()).sum();
-        let pulled = match &mut self.by_link {
+        let mut by_link = self.by_link.take();
+        let step = match &mut by_link {
             Some(by_link) => {
-                let (links, slopes) = directions_of(&parts, samples);
-                by_link.pull_back(learner.parameters(), &x, noise, (&links, &slopes))
+                by_link.pull_back(self.block.learner.parameters(), &x, noise, &parts);
+                self.rows(&apart, by_link, samples)
             }
-            None => learner.pull_back(&x, Some(noise), directions, |sample, mut number, dy| {
-                for part in &parts {
-                    let entries = part.links.len();
-                    if number < entries {
-                        let [density, flow] = part.slopes[sample * entries + number];
-                        dy[2 * part.links[number]] = density;
-                        dy[2 * part.links[number] + 1] = flow;
-                        return;
-                    }
-                    number -= entries;
-                }
-            }),
+            None => self.rows(&apart, &self.pull_back(&x, noise, &parts), samples),
         };
-        self.x = x;
-        Ok(self.rows(&apart, &pulled, samples, directions))
+        (self.x, self.by_link) = (x, by_link);
+        Ok(step)
     }
 
     /// Adds what came of products with rows of parameters to the gradient of the last step.
@@ -102,58 +112,74 @@ impl HostModel {
         Ok(())
     }
 
+    /// Whether links do not hear of each other: then what was measured of a link tells of its own numbers alone.
+    pub fn is_by_link(&self) -> bool {
+        self.by_link.is_some()
+    }
+
     /// Numbers that the host learns, and so rows of a product.
     pub fn parameter_count(&self) -> usize {
         self.block.learner.parameters().len()
     }
 
-    fn rows(
-        &self,
-        apart: &Apart,
-        pulled: &PulledBack,
-        samples: usize,
-        directions: usize,
-    ) -> ApartStep {
-        let mut step = ApartStep { loss: apart.known, parties: BTreeMap::new() };
+    /// Takes rows back whose products are asked for: the next ones need as much memory.
+    pub fn take_back(&mut self, rows: Vec<f64>) {
+        if self.spare.len() < self.seats.len() {
+            self.spare.push(rows);
+        }
+    }
+
+    /// One backward pass for each sample and entry.
+    pub(super) fn pull_back(&self, x: &[f32], noise: Noise, parts: &[&LinearPart]) -> Whole {
+        let learner = &self.block.learner;
+        let directions = parts.iter().map(|part| part.links.len()).sum();
+        let pulled = learner.pull_back(x, Some(noise), directions, |sample, mut number, dy| {
+            for part in parts {
+                let entries = part.links.len();
+                if number < entries {
+                    let link = part.links[number];
+                    dy[2 * link..][..2].copy_from_slice(&part.slopes[sample * entries + number]);
+                    return;
+                }
+                number -= entries;
+            }
+        });
+        let (parameters, inputs) = (self.parameter_count(), self.block.model().input_len());
+        Whole { samples: x.len() / inputs.max(1), directions, parameters, inputs, pulled }
+    }
+
+    fn rows(&mut self, apart: &Apart, gradients: &impl Gradients, samples: usize) -> ApartStep {
         let mut first = 0;
         let of_party = |(name, part): (&String, &LinearPart)| {
-            let columns = Columns { first, entries: part.links.len(), directions, samples };
+            let columns = Columns { first, entries: part.links.len() };
             first += columns.entries;
             (name.clone(), columns)
         };
         let all: BTreeMap<String, Columns> = apart.parties.iter().map(of_party).collect();
-        for (name, columns) in &all {
-            let parameters = columns.transposed(&pulled.parameters, self.parameter_count());
-            let embedding = self.of_embedding(name, pulled, columns);
+        let mut step = ApartStep { loss: apart.known, parties: BTreeMap::new() };
+        for ((name, part), columns) in apart.parties.iter().zip(all.values()) {
+            let touched = gradients.touched(columns);
+            let mut rows = self.spare.pop().unwrap_or_default();
+            rows.resize((touched.len() + 1) * part.loss.len(), 0.0);
+            let (of_parameters, of_loss) = rows.split_at_mut(touched.len() * part.loss.len());
+            gradients.write_rows(&touched, columns, of_parameters);
+            of_loss.copy_from_slice(&part.loss);
             let others = all.iter().filter(|(other, _)| *other != name);
             let others = others
-                .map(|(other, columns)| (other.clone(), self.of_embedding(name, pulled, columns)));
-            let loss = apart.parties.get(name).map(|part| part.loss.clone()).unwrap_or_default();
+                .map(|(other, columns)| (other.clone(), self.share(name, gradients, columns)));
             let (entries, others) = (columns.entries, others.collect());
+            let embedding = self.share(name, gradients, columns);
             let known = self.known(name, samples);
-            let rows = Rows { entries, loss, parameters, embedding, others, known };
+            let rows = Rows { entries, touched, rows, embedding, others, known };
             step.parties.insert(name.clone(), rows);
         }
         step
     }
 
     /// D of a guest's embedding by the values of some columns; nothing for a party that has no seat.
-    fn of_embedding(&self, guest: &str, pulled: &PulledBack, columns: &Columns) -> Vec<f64> {
-        let width = self.block.model().input_len();
-        let Some(place) = self.seats.iter().find(|place| place.name == guest) else {
-            return Vec::new();
-        };
-        let mut embedding = Vec::new();
-        for sample in 0..columns.samples {
-            for number in place.numbers.clone() {
-                let own = columns.first..columns.first + columns.entries;
-                embedding.extend(own.map(|direction| {
-                    let row = (sample * columns.directions + direction) * width;
-                    f64::from(pulled.inputs[row + number])
-                }));
-            }
-        }
-        embedding
+    fn share(&self, guest: &str, gradients: &impl Gradients, columns: &Columns) -> Share {
+        let place = self.seats.iter().find(|place| place.name == guest);
+        place.map(|place| gradients.share(place.numbers.clone(), columns)).unwrap_or_default()
     }
 
     /// c of a guest's embedding.
@@ -168,47 +194,9 @@ impl HostModel {
     }
 }
 
-/// The links of all parties' entries, and their slopes by sample.
-fn directions_of(parts: &[&LinearPart], samples: usize) -> (Vec<usize>, Vec<[f32; 2]>) {
-    let links = parts.iter().flat_map(|part| &part.links).copied().collect();
-    let each = |sample: usize| {
-        let of = move |part: &&LinearPart| {
-            let entries = part.links.len();
-            part.slopes[sample * entries..][..entries].to_vec()
-        };
-        parts.iter().flat_map(of)
-    };
-    (links, (0..samples).flat_map(each).collect())
-}
-
-/// Rows that are written at once: the numbers of a column that share a line of the cache.
-const ROWS_AT_ONCE: usize = 16;
-
-/// Where a party's columns are among all directions.
-struct Columns {
-    first: usize,
-    entries: usize,
-    directions: usize,
-    samples: usize,
-}
-
 impl Columns {
-    /// From `[sample, direction, number]` to `[number, (sample, entry)]`.
-    fn transposed(&self, pulled: &[f32], numbers: usize) -> Vec<f64> {
-        let columns = self.samples * self.entries;
-        let mut rows = vec![0.0; numbers * columns];
-        let some = rows.par_chunks_mut((ROWS_AT_ONCE * columns).max(1)).enumerate();
-        some.for_each(|(chunk, rows)| {
-            let count = rows.len() / columns;
-            for column in 0..columns {
-                let (sample, entry) = (column / self.entries, column % self.entries);
-                let from = (sample * self.directions + self.first + entry) * numbers;
-                let values = &pulled[from + chunk * ROWS_AT_ONCE..][..count];
-                for (row, &value) in rows.chunks_exact_mut(columns).zip(values) {
-                    row[column] = f64::from(value);
-                }
-            }
-        });
-        rows
+    /// The party's own of all entries of a sample.
+    pub fn of<'a, T>(&self, sample: &'a [T]) -> &'a [T] {
+        &sample[self.first..][..self.entries]
     }
 }

@@ -5,21 +5,70 @@
 //! with the same weights: a seventeenth of the work, in a network of seventeen links.
 //!
 //! ```text
-//! x = [same for all | of each link | flag | of each link …]   ►   x_l = [same for all | of l | flag | of l …]
+//! x = [same for all | of each link | flag | of each link …]   ►   x_l = [context(same for all) | of l | flag | of l …]
 //! ```
+//!
+//! What is the same for all links is computed once for each sample, with its gradients; the rest, the head, for each
+//! link. An entry of a link touches its density and flow alone, so two backward passes of the head are enough,
+//! however many entries there are: the gradient by one of them is slope·(by density) + slope·(by flow).
 
-use neural::{Fusion, Layer, Layout, Learner, Noise, Plan, PulledBack};
+mod block;
+
+use std::ops::Range;
+
+use neural::{Fusion, Layer, Layout, Noise, Pass};
 use rayon::prelude::*;
 
-use crate::architecture::{HostShape, Seat};
+use super::apart::{Columns, Gradients};
+use super::share::Share;
+use crate::apart::LinearPart;
+use crate::architecture::{HostShape, LinkModel, Seat};
 use crate::model_error::ModelError;
 
-/// The model of one link.
+use block::Block;
+
+/// Samples whose gradients are kept together: few enough for a core's own cache.
+const SAMPLES_AT_ONCE: usize = 4;
+
+/// The model of one link, and the gradients of the last batch.
 pub(super) struct ByLink {
-    links: usize,
-    learner: Learner<Fusion>,
+    context: Option<Context>,
+    head: Fusion,
+    /// Of the head.
     parameters: Vec<Piece>,
+    /// Of the head, after the context.
     inputs: Vec<Piece>,
+    /// Numbers of the whole: inputs of a sample, parameters.
+    width: usize,
+    count: usize,
+    /// Of each link's head.
+    links: Vec<Values>,
+    entries: Entries,
+    /// Of all samples, some at a time; there may be more blocks than the last batch had.
+    blocks: Vec<Block>,
+}
+
+/// What is the same for all links. Its inputs and parameters are the first ones of the whole.
+struct Context {
+    layer: Box<dyn Layer>,
+    own: Values,
+}
+
+/// The parameters of a layer, and what is prepared of them.
+#[derive(Clone)]
+struct Values {
+    parameters: Vec<f32>,
+    prepared: Vec<f32>,
+}
+
+/// The entries of all parties, one after the other: `all` of them in each sample.
+#[derive(Default)]
+struct Entries {
+    samples: usize,
+    all: usize,
+    /// `[sample, entry]`.
+    slopes: Vec<[f32; 2]>,
+    by_link: Vec<Vec<usize>>,
 }
 
 /// A run of numbers of the one link's model, and where they are in the whole.
@@ -42,9 +91,11 @@ impl Piece {
 impl ByLink {
     /// For a model of this shape with these parameters; none if its links hear of each other.
     pub fn of(shape: &HostShape, links: usize, whole: &Layout) -> Result<Option<Self>, ModelError> {
-        let Some(model) = shape.build_link()? else { return Ok(None) };
-        let own = model.layout();
-        let parts = whole.parameters().iter().zip(own.parameters());
+        let Some(LinkModel { context, head }) = shape.build_link()? else { return Ok(None) };
+        let context = context.map(|layer| Context { own: Values::of(&layer), layer });
+        let of_context = context.as_ref().map_or(0, |one| one.layer.layout().parameters().len());
+        let of_head = head.layout();
+        let parts = whole.parameters().iter().skip(of_context).zip(of_head.parameters());
         let parameters = parts.map(|(whole, own)| Piece {
             whole: whole.range.start,
             own: own.range.start,
@@ -54,137 +105,162 @@ impl ByLink {
         let parameters = parameters.collect();
         let numbers = |seat: &Seat| seat.crossing.len(1);
         let given = shape.seats.iter().flat_map(|seat| [(1, false), (numbers(seat), true)]);
-        let lens = [(shape.shared, false), (shape.channels, true)].into_iter().chain(given);
-        let (mut whole, mut own) = (0, 0);
+        let lens = [(shape.channels, true)].into_iter().chain(given);
+        let (mut width, mut own) = (shape.shared, Context::len(context.as_ref()));
         let inputs = lens.map(|(len, of_link)| {
-            let piece = Piece { whole, own, len, of_link };
-            whole += if of_link { links * len } else { len };
+            let piece = Piece { whole: width, own, len, of_link };
+            width += if of_link { links * len } else { len };
             own += len;
             piece
         });
         let inputs = inputs.collect();
-        let learner = Learner::new(model, 0, Plan::default());
-        Ok(Some(Self { links, learner, parameters, inputs }))
+        let (count, links) = (whole.len(), vec![Values::of(&head); links]);
+        let (entries, blocks) = (Entries::default(), Vec::new());
+        Ok(Some(Self { context, head, parameters, inputs, width, count, links, entries, blocks }))
     }
 
-    /// As [`Learner::pull_back`] of the whole model with these parameters does it, for directions that are one
-    /// link's density and flow each: `links` says whose, `slopes` how much of either, `[sample, direction]`.
+    /// Gradients of the whole model with these parameters, of all entries of each sample.
     pub fn pull_back(
         &mut self,
         parameters: &[f32],
         x: &[f32],
         noise: Noise,
-        (links, slopes): (&[usize], &[[f32; 2]]),
-    ) -> PulledBack {
-        let directions = links.len();
-        let samples = slopes.len() / directions.max(1);
-        let (width, each) = (x.len() / samples.max(1), parameters.len());
-        let mut pulled = PulledBack {
-            parameters: vec![0.0; samples * directions * each],
-            inputs: vec![0.0; samples * directions * width],
-        };
-        let own_width = self.learner.model().input_len();
-        let mut own_x = vec![0.0; samples * own_width];
-        for link in 0..self.links {
-            let own: Vec<usize> = (0..directions).filter(|&at| links[at] == link).collect();
-            if own.is_empty() {
-                continue;
-            }
-            self.learner.update(|to, _| {
-                for piece in &self.parameters {
-                    let from = &parameters[piece.at(link)..][..piece.len];
-                    to[piece.own..][..piece.len].copy_from_slice(from);
-                }
-            });
-            for (to, x) in own_x.chunks_exact_mut(own_width).zip(x.chunks_exact(width)) {
-                for piece in &self.inputs {
-                    to[piece.own..][..piece.len].copy_from_slice(&x[piece.at(link)..][..piece.len]);
-                }
-            }
-            let of_link =
-                self.learner.pull_back(&own_x, Some(noise), own.len(), |sample, i, dy| {
-                    dy.copy_from_slice(&slopes[sample * directions + own[i]]);
-                });
-            let of = |all: &mut [f32], each: usize, from: &[f32], pieces: &[Piece]| {
-                let from_each = from.len() / (samples * own.len()).max(1);
-                let samples = all.par_chunks_mut(directions * each);
-                let samples = samples.zip(from.par_chunks(own.len() * from_each));
-                samples.for_each(|(all, from)| {
-                    for (at, from) in own.iter().zip(from.chunks_exact(from_each)) {
-                        let to = &mut all[at * each..][..each];
-                        for piece in pieces {
-                            let from = &from[piece.own..][..piece.len];
-                            to[piece.at(link)..][..piece.len].copy_from_slice(from);
-                        }
-                    }
-                });
-            };
-            of(&mut pulled.parameters, each, &of_link.parameters, &self.parameters);
-            of(&mut pulled.inputs, width, &of_link.inputs, &self.inputs);
+        parts: &[&LinearPart],
+    ) {
+        if let Some(Context { layer, own }) = &mut self.context {
+            let len = own.parameters.len();
+            own.parameters.copy_from_slice(&parameters[..len]);
+            layer.prepare(&own.parameters, &mut own.prepared);
         }
-        pulled
+        for (link, own) in self.links.iter_mut().enumerate() {
+            for piece in &self.parameters {
+                let from = &parameters[piece.at(link)..][..piece.len];
+                own.parameters[piece.own..][..piece.len].copy_from_slice(from);
+            }
+            self.head.prepare(&own.parameters, &mut own.prepared);
+        }
+        let (width, samples) = (self.width, x.len() / self.width.max(1));
+        self.entries.set(parts, samples, self.links.len());
+        let mut blocks = std::mem::take(&mut self.blocks);
+        while blocks.len() < samples.div_ceil(SAMPLES_AT_ONCE) {
+            blocks.push(Block::new(self));
+        }
+        blocks.par_iter_mut().enumerate().for_each(|(at, block)| {
+            let first = (at * SAMPLES_AT_ONCE).min(samples);
+            let samples = first..(first + SAMPLES_AT_ONCE).min(samples);
+            block.fill(self, &x[first * width..samples.end * width], samples, noise);
+        });
+        self.blocks = blocks;
     }
+
+    /// Numbers that are the same for all links.
+    fn context_len(&self) -> usize {
+        Context::len(self.context.as_ref())
+    }
+}
+
+impl Context {
+    fn len(context: Option<&Self>) -> usize {
+        context.map_or(0, |context| context.layer.output_len())
+    }
+}
+
+impl Values {
+    fn of(layer: &impl Layer) -> Self {
+        let parameters = vec![0.0; layer.layout().len()];
+        Self { parameters, prepared: vec![0.0; layer.prepared_len()] }
+    }
+
+    /// Of one sample.
+    fn pass(&self, noise: Noise) -> Pass<'_> {
+        let Self { parameters, prepared } = self;
+        Pass { samples: 1, parameters, prepared, noise: Some(noise) }
+    }
+}
+
+impl Gradients for ByLink {
+    fn touched(&self, columns: &Columns) -> Vec<usize> {
+        let some = |block: &Block, parameter: usize| {
+            let mut samples = block.row(parameter, self.entries.all);
+            samples.any(|entries| columns.of(entries).iter().any(|gradient| *gradient != 0.0))
+        };
+        let parameters = (0..self.count).into_par_iter();
+        parameters.filter(|&p| self.blocks.iter().any(|block| some(block, p))).collect()
+    }
+
+    fn write_rows(&self, parameters: &[usize], columns: &Columns, to: &mut [f64]) {
+        let each = (self.entries.samples * columns.entries).max(1);
+        to.par_chunks_exact_mut(each).zip(parameters).for_each(|(row, &parameter)| {
+            let samples = self.blocks.iter().flat_map(|b| b.row(parameter, self.entries.all));
+            for (to, from) in row.chunks_exact_mut(columns.entries).zip(samples) {
+                let pairs = to.iter_mut().zip(columns.of(from));
+                pairs.for_each(|(to, from)| *to = f64::from(*from));
+            }
+        });
+    }
+
+    /// A number of a link depends on the entries of this link alone.
+    fn share(&self, numbers: Range<usize>, columns: &Columns) -> Share {
+        let own = columns.first..columns.first + columns.entries;
+        let of_link = |all: &Vec<usize>| -> Vec<usize> {
+            all.iter().copied().filter(|at| own.contains(at)).collect()
+        };
+        let by_link: Vec<Vec<usize>> = self.entries.by_link.iter().map(of_link).collect();
+        let terms = by_link.iter().map(Vec::len).max().unwrap_or(0);
+        let piece = self.inputs.iter().find(|piece| piece.whole == numbers.start && piece.len > 0);
+        let Some(piece) = piece.filter(|_| terms > 0) else { return Share::default() };
+        let mut entries = Vec::with_capacity(numbers.len() * terms);
+        for of_link in &by_link {
+            let filled = of_link.iter().map(|at| (at - columns.first) as u32);
+            let filled: Vec<u32> = filled.chain(std::iter::repeat(0)).take(terms).collect();
+            (0..piece.len).for_each(|_| entries.extend(&filled));
+        }
+        let each = piece.len * terms;
+        let mut coefficients = vec![0.0; self.entries.samples * numbers.len() * terms];
+        let samples = coefficients.par_chunks_exact_mut(by_link.len() * each).enumerate();
+        samples.for_each(|(sample, to)| {
+            let block = &self.blocks[sample / SAMPLES_AT_ONCE];
+            let gradients = block.inputs.chunks_exact(self.head.input_len());
+            let gradients = gradients.skip(sample % SAMPLES_AT_ONCE * by_link.len());
+            let slopes = self.entries.slopes_of(sample);
+            for ((to, of_link), gradient) in to.chunks_exact_mut(each).zip(&by_link).zip(gradients)
+            {
+                let gradient = &gradient[piece.own..][..piece.len];
+                for (to, gradient) in to.chunks_exact_mut(terms).zip(gradient) {
+                    let pairs = to.iter_mut().zip(of_link);
+                    pairs.for_each(|(to, &at)| *to = f64::from(along(slopes[at], *gradient)));
+                }
+            }
+        });
+        Share { terms, entries, coefficients }
+    }
+}
+
+impl Entries {
+    fn set(&mut self, parts: &[&LinearPart], samples: usize, links: usize) {
+        (self.samples, self.all) = (samples, parts.iter().map(|part| part.links.len()).sum());
+        self.by_link.clear();
+        self.by_link.resize(links, Vec::new());
+        for (at, &link) in parts.iter().flat_map(|part| &part.links).enumerate() {
+            self.by_link[link].push(at);
+        }
+        self.slopes.clear();
+        for sample in 0..samples {
+            for part in parts {
+                let entries = part.links.len();
+                self.slopes.extend_from_slice(&part.slopes[sample * entries..][..entries]);
+            }
+        }
+    }
+
+    fn slopes_of(&self, sample: usize) -> &[[f32; 2]] {
+        &self.slopes[sample * self.all..][..self.all]
+    }
+}
+
+fn along(slopes: [f32; 2], gradient: [f32; 2]) -> f32 {
+    slopes[0] * gradient[0] + slopes[1] * gradient[1]
 }
 
 #[cfg(test)]
-mod tests {
-    use neural::Noise;
-    use traffic::corridor;
-
-    use crate::architecture::{Architecture, HostShape};
-    use crate::host_model::HostModel;
-    use crate::party_block::UpdateRule;
-    use crate::recipe::Recipe;
-    use crate::sizes::Sizes;
-    use crate::test_models::{guests_of, some};
-
-    fn host(shape: &HostShape) -> HostModel {
-        let rule = UpdateRule::of(&Recipe::of(Architecture::Link));
-        let mut host = HostModel::new(shape, &corridor().unwrap(), 5, rule).unwrap();
-        // Away from the start, where many weights are zero and would hide others.
-        let moved = some(host.parameter_count(), 1);
-        host.block.learner.update(|parameters, _| {
-            parameters.iter_mut().zip(moved).for_each(|(p, by)| *p += 0.3 * by);
-        });
-        host
-    }
-
-    /// The gradients of each link's model are those of the whole, with guests that are absent now and then, and
-    /// entries of some links only.
-    #[test]
-    fn link_by_link_they_are_the_gradients_of_the_whole() {
-        let mut shape = guests_of(Sizes::default().for_products(), 3).host;
-        shape.party_dropout = 0.3;
-        let mut host = host(&shape);
-        let samples = 7;
-        let mut x = some(samples * host.block.model().input_len(), 2);
-        let width = host.block.model().input_len();
-        for (sample, x) in x.chunks_exact_mut(width).enumerate() {
-            host.seats.iter().for_each(|seat| x[seat.flag] = f32::from(u8::from(sample != 3)));
-        }
-        let links = [3, 0, 16, 3, 7];
-        let slopes: Vec<[f32; 2]> = some(2 * samples * links.len(), 3).as_chunks::<2>().0.to_vec();
-        let noise = Noise { seed: 1, step: 2, first_sample: 0 };
-        let learner = &host.block.learner;
-        let expected = learner.pull_back(&x, Some(noise), links.len(), |sample, number, dy| {
-            dy[2 * links[number]..][..2].copy_from_slice(&slopes[sample * links.len() + number]);
-        });
-        let by_link = host.by_link.as_mut().unwrap();
-        let found = by_link.pull_back(learner.parameters(), &x, noise, (&links, &slopes));
-        let (all, zeros) = (found.parameters.len(), found.parameters.iter().filter(|g| **g == 0.0));
-        assert!(zeros.count() < 4 * all / 5, "gradients that are mostly nothing");
-        let pairs = found.parameters.iter().zip(&expected.parameters);
-        for (found, expected) in pairs.chain(found.inputs.iter().zip(&expected.inputs)) {
-            // Sums of some ten numbers of about 1, perhaps in another order.
-            assert!((found - expected).abs() < 1e-5, "{found} {expected}");
-        }
-        assert_eq!(found.parameters.len(), expected.parameters.len());
-        assert_eq!(found.inputs.len(), expected.inputs.len());
-    }
-
-    #[test]
-    fn links_that_hear_of_each_other_are_not_taken_apart() {
-        let shape = guests_of(Sizes { units: 4, ..Sizes::default() }, 1).host;
-        assert!(host(&shape).by_link.is_none());
-    }
-}
+mod tests;

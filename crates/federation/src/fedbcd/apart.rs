@@ -56,23 +56,11 @@ impl<D: Windows> FedHost<D> {
         let (mut rows, mut asked) = (RowsApart::new(), BTreeMap::new());
         for (party, own) in step.parties {
             let party = PartyId::new(&party).map_err(failed)?;
-            let (columns, mut all) = (own.loss.len(), own.parameters);
-            let mut parameters = Vec::new();
-            // In place: there are tens of megabytes of them.
-            for parameter in 0..all.len() / columns.max(1) {
-                let row = parameter * columns..(parameter + 1) * columns;
-                if all[row.clone()].iter().any(|entry| *entry != 0.0) {
-                    all.copy_within(row, parameters.len() * columns);
-                    parameters.push(parameter);
-                }
-            }
-            all.truncate(parameters.len() * columns);
-            all.extend(own.loss);
-            asked.insert(party.clone(), parameters);
+            asked.insert(party.clone(), own.touched);
             let others = own.others.into_iter().map(|(name, d)| Ok((PartyId::new(&name)?, d)));
             let others = others.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
             let (embedding, known) = (own.embedding, own.known);
-            rows.insert(party, GuestRows { rows: all, embedding, others, known });
+            rows.insert(party, GuestRows { rows: own.rows, embedding, others, known });
         }
         self.waiting = Some(Waiting { loss: step.loss, asked });
         Ok(Some(rows))

@@ -11,6 +11,8 @@ use traffic::Step;
 use super::apart::Waiting;
 use super::loss::Gathering;
 use super::{EXCHANGES, HostLoss, Pace, STATE, Windows, failed, gather};
+use sealed::rlwe::message::Loan;
+
 use crate::message::parts::{EmbeddingGradient, Values};
 use crate::message::sealed::{MAX_SEALED, block_length, most_bytes};
 use crate::model::{
@@ -152,6 +154,10 @@ impl<D: Windows> HostModel for FedHost<D> {
         self.rows_of_training(samples, answers)
     }
 
+    fn take_back(&mut self, rows: Vec<f64>) {
+        self.model.take_back(rows);
+    }
+
     fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.update_by(products)
     }
@@ -228,7 +234,6 @@ fn check_products(
         );
         return Err(ModelFailure(problem));
     }
-    let widest = model.guests().map(|(_, width)| width).max().unwrap_or(0);
     for (guest, width) in model.guests() {
         let granted = plan.batch as usize * width;
         if granted > most {
@@ -238,9 +243,15 @@ fn check_products(
             return Err(ModelFailure(problem));
         }
         let layout = loss.sources.layouts.iter().find(|(party, _)| party.as_str() == guest);
-        let values = layout.map_or(0, |(_, layout)| layout.len() * block_length(plan.segment));
-        // It is asked for its part of everyone's gradient.
-        let bytes = most_bytes(values, rows.max(plan.batch as usize * widest));
+        let entries = layout.map_or(0, |(_, layout)| layout.len());
+        let question = most_bytes(entries * block_length(plan.segment, entries), rows);
+        // Everyone is asked for its part of this guest's gradient.
+        let terms = loss.sources.layouts.values().map(|layout| match model.is_by_link() {
+            true => layout.most_of_a_link(),
+            false => layout.len(),
+        });
+        let loan = Loan::size(granted, terms.max().unwrap_or(0));
+        let bytes = question.max(loan);
         if bytes > MAX_SEALED {
             let problem = format!(
                 "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"

@@ -1,13 +1,37 @@
-//! What a guest lends to the gradient of another guest's embedding: products that it cannot read, encrypted for the
-//! other one.
+//! What a guest lends to the gradient of an embedding, another guest's or its own: products of its values with
+//! coefficients that it cannot read, masked for the taker.
 
+use super::sealing::Sealer;
 use super::{Guest, ToHostOutbox};
 use crate::error::PartyError;
-use crate::message::sealed::{Fingerprint, MOST_LOANS, Sealed};
+use crate::message::sealed::{Fingerprint, LoanEntries, MOST_LOANS, Sealed};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
 use crate::party::{Now, PartyId};
 use crate::store::Store;
+
+/// What a loan is known again by: it is large, and need not be kept. It begins with random bytes.
+pub(super) struct LoanHead([u8; HEAD]);
+
+const HEAD: usize = 64;
+
+impl LoanHead {
+    fn of(loan: &Sealed) -> Self {
+        let mut head = [0; HEAD];
+        head.iter_mut().zip(loan.as_slice()).for_each(|(to, from)| *to = *from);
+        Self(head)
+    }
+}
+
+/// What a host asks a guest to lend.
+pub(super) struct Asked<'a> {
+    /// Who gets it.
+    pub to: PartyId,
+    /// Its key, if it is another guest.
+    pub key: Option<&'a Sealed>,
+    pub entries: &'a LoanEntries,
+    pub loan: &'a Sealed,
+}
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
     /// Answers a loan; the same one with the same bytes.
@@ -15,7 +39,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         &mut self,
         now: Now,
         exchange: Exchange,
-        (to, key, loan): (PartyId, &Sealed, &Sealed),
+        Asked { to, key, entries, loan }: Asked<'_>,
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let (host, own) = (self.settings.host.clone(), self.settings.party.clone());
@@ -29,33 +53,44 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             let round = exchange.round;
             return Err(wrong(format!("it asked for a loan in round {round}, which has none")));
         }
-        if to == own || to == host {
+        if to == host || (to == own) != key.is_none() {
             return Err(wrong(format!("it asked for a loan to `{to}`, which is no other guest")));
         }
-        // Loans are large, and need not be kept to be known again.
-        let known = Fingerprint::of(loan);
-        if open.loans.get(&to) == Some(&known) {
+        let head = LoanHead::of(loan);
+        if open.loans.get(&to).is_some_and(|known| known.0 == head.0) {
             return self.answer_again(now, out);
         }
         if open.loans.len() >= MOST_LOANS && !open.loans.contains_key(&to) {
             return Err(wrong(format!("it asked for more than {MOST_LOANS} loans")));
         }
-        let samples = open.batch.samples().len();
+        let samples = open.batch.samples().to_vec();
         let data = running.asked.len();
-        let sealer = running.sealer()?;
         let refused = |error| wrong(format!("its loan: {error}"));
-        let rows = sealer.products.loan_rows(loan.as_slice()).map_err(refused)?;
-        if !rows.is_multiple_of(samples) {
-            let what =
-                format!("its loan: found {rows} rows, expected as many for each of {samples}");
-            return Err(wrong(what));
+        let size = running.sealer()?.products.loan_size(loan.as_slice()).map_err(refused)?;
+        let numbers = entries.as_slice().len() / size.terms;
+        if numbers * size.terms != entries.as_slice().len()
+            || size.products != samples.len() * numbers
+        {
+            let found = format!("{} products of {} values", size.products, size.terms);
+            let expected = format!("{} for each of {} samples", numbers, samples.len());
+            return Err(wrong(format!("its loan: found {found}, expected {expected}")));
         }
-        // Each is a product with the values of one block.
-        let values = sealer.agreement.width;
-        budget.check(rows, values, data)?;
-        let relay = sealer.products.relay(loan.as_slice(), key.as_slice()).map_err(refused)?;
-        let relay = Sealed::new(relay).map_err(PartyError::misuse)?;
-        let (key, size) = (Fingerprint::of(key), [rows as u32, values as u32]);
+        if let Some(found) = entries.as_slice().iter().find(|entry| **entry as usize >= data) {
+            return Err(wrong(format!("its loan: found entry {found}, expected less than {data}")));
+        }
+        // What it lends to itself nobody else learns of.
+        let values = if to == own { 0 } else { size.terms };
+        budget.check(size.products, values, data)?;
+        let levels = running.levels(&samples)?;
+        let levels = levels
+            .chunks_exact(data)
+            .flat_map(|sample| entries.as_slice().iter().map(|entry| sample[*entry as usize]));
+        let levels: Vec<i32> = levels.collect();
+        let Sealer { products, key: own_key, .. } = running.sealer()?;
+        let relay = products.relay(loan.as_slice(), &levels, key.map(Sealed::as_slice));
+        let relay = Sealed::new(relay.map_err(refused)?).map_err(PartyError::misuse)?;
+        let key = key.map_or(*own_key, Fingerprint::of);
+        let size = [size.products as u32, values as u32];
         let message = ToHost::Relay { exchange, to: to.clone(), key, size, relay };
         if let Some(open) = &mut running.open {
             open.answered = now.monotonic;
@@ -64,7 +99,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             // If the host asks anew because another guest came back, only the new answer counts.
             open.answers.retain(|answer| !before(answer));
             open.answers.push(message.clone());
-            open.loans.insert(to, known);
+            open.loans.insert(to, head);
         }
         self.say(now, message, out)
     }

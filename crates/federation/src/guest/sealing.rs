@@ -8,9 +8,10 @@ use sealed::{Agreement, SealedError};
 use super::exchange::check_own;
 use super::{Guest, Running, ToHostOutbox};
 use crate::error::PartyError;
+use crate::message::measurements::Measurements;
 use crate::message::parts::{EmbeddingGradient, Values};
 use crate::message::sealed::{
-    BlockWeights, Lacking, Scheme, Sealed, Sealing, block_length, block_of, range,
+    BlockWeights, Fingerprint, Lacking, Scheme, Sealed, Sealing, block_length, block_of, range,
 };
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
@@ -25,6 +26,8 @@ impl<G: sealed::Guest + sealed::Answerer + Send> Products for G {}
 pub(super) struct Sealer {
     pub products: Box<dyn Products>,
     pub agreement: Agreement,
+    /// What its key is known by.
+    pub key: Fingerprint,
 }
 
 /// How many products a guest still gives.
@@ -53,7 +56,8 @@ impl Sealer {
             Scheme::Lattice => Box::new(RlweGuest::new(agreement, &KeySeed::from_os()?)?),
             Scheme::Plain => Box::new(PlainGuest::new(agreement)?),
         };
-        Ok(Self { products, agreement })
+        let key = Fingerprint::of_bytes(&products.opening());
+        Ok(Self { products, agreement, key })
     }
 }
 
@@ -89,7 +93,7 @@ impl<M: GuestModel> Running<M> {
                 format!("it asked for sealed measurements of no whole segments of {segment}");
             return Err(PartyError::misbehaved(host, what));
         };
-        let length = block_length(self.plan.segment);
+        let length = block_length(self.plan.segment, self.asked.len());
         if lacking.blocks.last().is_some_and(|&last| last as usize >= samples.len() / length) {
             return Err(PartyError::misbehaved(host, "it lacks a block beyond the batch"));
         }
@@ -102,23 +106,37 @@ impl<M: GuestModel> Running<M> {
         for &place in &lacking.blocks {
             let samples = &samples[place as usize * length..][..length];
             let measurements = self.model.measure(samples)?;
-            check_own(&measurements, samples.len(), &self.asked)?;
-            let ranges: Vec<f64> = self.ranges();
-            let sealer = self.sealer()?;
-            let values = measurements.values().iter().zip(ranges.iter().cycle());
-            // Of what was not measured, nothing is said by its value either.
-            let levels = values.zip(measurements.weights()).map(|((value, range), weight)| {
-                let share = if *weight > 0.0 { f64::from(*value) / range } else { 0.0 };
-                sealer.agreement.grid.level(share)
-            });
-            let levels = levels.collect::<Result<Vec<_>, _>>().map_err(SealedError::from)?;
-            let upload = sealer.products.upload(block_of(samples[0]), &levels)?;
+            let levels = self.levels_of(&measurements, samples.len())?;
+            let upload = self.sealer()?.products.upload(block_of(samples[0]), &levels)?;
             let upload = Sealed::new(upload).map_err(PartyError::misuse)?;
             let weights = BlockWeights::new(measurements.weights().to_vec());
             let weights = weights.map_err(PartyError::misuse)?;
             answers.push(ToHost::Upload { exchange, place, weights, upload });
         }
         Ok(answers)
+    }
+
+    /// What was measured of some samples, on the grid: `[sample, entry]`.
+    pub(super) fn levels(&mut self, samples: &[Sample]) -> Result<Vec<i32>, PartyError> {
+        let measurements = self.model.measure(samples)?;
+        self.levels_of(&measurements, samples.len())
+    }
+
+    fn levels_of(
+        &mut self,
+        measurements: &Measurements,
+        samples: usize,
+    ) -> Result<Vec<i32>, PartyError> {
+        check_own(measurements, samples, &self.asked)?;
+        let ranges: Vec<f64> = self.ranges();
+        let grid = self.sealer()?.agreement.grid;
+        let values = measurements.values().iter().zip(ranges.iter().cycle());
+        // Of what was not measured, nothing is said by its value either.
+        let levels = values.zip(measurements.weights()).map(|((value, range), weight)| {
+            let share = if *weight > 0.0 { f64::from(*value) / range } else { 0.0 };
+            grid.level(share)
+        });
+        Ok(levels.collect::<Result<Vec<_>, _>>().map_err(SealedError::from)?)
     }
 
     fn ranges(&self) -> Vec<f64> {

@@ -216,8 +216,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 let loss = first.as_ref().map(|first| first.loss);
                 running.course.learned(loss.map(finite).transpose()?);
                 void = loss.is_none();
-                grants =
-                    running.grants(first.map(|first| first.dues).unwrap_or_default(), &batch)?;
+                grants = running.grants(first.map(|first| first.dues).unwrap_or_default())?;
             }
             Purpose::Train => {
                 let learned = running.model.learn(samples, &given)?;

@@ -1,30 +1,33 @@
-//! What guests lend each other for the gradients of their embeddings, as the host has it: encrypted.
+//! What guests lend to the gradients of embeddings, as the host has it: masked.
 //!
-//! A guest's gradient is Σ D·u + c over the measurements u of *all* guests, and only that guest may know it. With the
-//! question about its own rows, each guest gets loans: D of every other guest's gradient, masked. What comes back is
-//! encrypted for that other guest, and goes into its grant.
+//! A guest's gradient is Σ D·u + c over the measurements u of *all* guests, itself among them, and only that guest may know
+//! it. With the question about its own rows, each guest gets loans: D of its own gradient and of every other guest's,
+//! encrypted. What comes back is masked for the taker, and goes into its grant.
 
 use std::collections::BTreeMap;
 
-use sealed::{Lent, Loan, Reach, Scale};
+use estimator::Share;
+use sealed::{Coefficients, Lent, Loan, Reach, Scale};
 
-use super::sealed_seat::{Part, SealedSeat};
+use super::sealed_seat::SealedSeat;
 use super::sealing::{Posed, of_this_exchange};
 use super::{Host, Running, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::parts::Batch;
-use crate::message::sealed::{Fingerprint, Sealed};
+use crate::message::sealed::{Fingerprint, LoanEntries, Sealed};
 use crate::message::{Exchange, ToGuest};
 use crate::model::{GuestRows, HostModel};
 use crate::party::{Now, PartyId};
 use crate::store::Store;
 
-/// Products that one guest was asked for and another is to get.
+/// Products that a guest was asked for and another one, or itself, is to get.
 pub(super) struct Loaned {
     /// As it was asked: said again, it has the same bytes.
     question: Sealed,
-    /// The other guest's key.
-    key: Sealed,
+    /// Which of its values they are of.
+    entries: LoanEntries,
+    /// The taker's key, if that is another guest.
+    key: Option<Sealed>,
     loan: Loan,
     lent: Option<Lent>,
 }
@@ -35,16 +38,15 @@ impl Loaned {
     }
 
     pub fn message(&self, exchange: Exchange, to: &PartyId) -> ToGuest {
-        let (key, loan) = (self.key.clone(), self.question.clone());
-        ToGuest::Loan { exchange, to: to.clone(), key, loan }
+        let (key, entries, loan) = (self.key.clone(), self.entries.clone(), self.question.clone());
+        ToGuest::Loan { exchange, to: to.clone(), key, entries, loan }
     }
 }
 
 /// The gradient of a guest's embedding, as far as it is known; the guest is told it at the end of the exchange.
 pub(super) struct Due {
-    rows: GuestRows,
-    /// What others add to it, and in which units: none if there are no others.
-    shared: Option<Shared>,
+    known: Vec<f64>,
+    shared: Shared,
     lent: Vec<Lent>,
 }
 
@@ -52,15 +54,15 @@ pub(super) struct Due {
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
     scale: Scale,
-    /// The key that others have encrypted with.
+    /// The taker's key, which others have encrypted with.
     key: Fingerprint,
 }
 
 /// By lender and, of each, by taker.
 type Loans = BTreeMap<PartyId, BTreeMap<PartyId, Loaned>>;
 
-/// Asks everyone for what the others' gradients need. `rows` are of those who are asked at all; afterwards they have no
-/// parts of others any more.
+/// Asks everyone for what the gradients of all need. `rows` are of those who are asked at all; afterwards they have no
+/// shares any more.
 pub(super) fn lend(
     seats: &mut BTreeMap<PartyId, SealedSeat>,
     batch: &Batch,
@@ -68,32 +70,38 @@ pub(super) fn lend(
 ) -> Result<(Loans, BTreeMap<PartyId, Shared>), PartyError> {
     let (mut loans, mut shared) = (Loans::new(), BTreeMap::new());
     for (taker, rows) in rows {
-        let Some(seat) = seats.get(taker) else { continue };
+        let Some(seat) = seats.get(taker).filter(|_| !rows.known.is_empty()) else { continue };
         let (opening, key) = (seat.opening.clone(), seat.key());
-        let own = seat.part(batch, &rows.embedding, &rows.known);
-        let mut reach = Reach::of(&seat.agreement, &own.products())?;
-        let nothing = vec![0.0; rows.known.len()];
-        let mut parts: Vec<(PartyId, Part)> = Vec::new();
-        for (lender, coefficients) in std::mem::take(&mut rows.others) {
+        let own = (taker.clone(), std::mem::take(&mut rows.embedding));
+        let mut reach = Reach::of_offsets(&rows.known)?;
+        let mut parts: Vec<(PartyId, Share)> = Vec::new();
+        for (lender, mut share) in [own].into_iter().chain(std::mem::take(&mut rows.others)) {
             let Some(seat) = seats.get(&lender).filter(|seat| seat.holds(batch)) else { continue };
-            let part = seat.part(batch, &coefficients, &nothing);
-            reach = reach.and(Reach::of(&seat.agreement, &part.products())?);
-            parts.push((lender, part));
-        }
-        if parts.is_empty() {
-            continue;
+            if share.terms == 0 {
+                continue;
+            }
+            seat.in_shares_of_ranges(&mut share);
+            reach = reach.and(Reach::of(&seat.agreement, &coefficients(&share))?);
+            parts.push((lender, share));
         }
         let scale = reach.scale()?;
-        for (lender, part) in parts {
+        for (lender, share) in parts {
             let Some(seat) = seats.get_mut(&lender) else { continue };
-            let (question, loan) = seat.products.lend(&part.products(), scale)?;
+            let own = lender == *taker;
+            let (question, loan) = seat.products.lend(&coefficients(&share), scale, own)?;
             let question = Sealed::new(question).map_err(PartyError::misuse)?;
-            let loaned = Loaned { question, key: opening.clone(), loan, lent: None };
+            let entries = LoanEntries::new(share.entries).map_err(PartyError::misuse)?;
+            let key = Some(opening.clone()).filter(|_| !own);
+            let loaned = Loaned { question, entries, key, loan, lent: None };
             loans.entry(lender).or_default().insert(taker.clone(), loaned);
         }
         shared.insert(taker.clone(), Shared { scale, key });
     }
     Ok((loans, shared))
+}
+
+fn coefficients(share: &Share) -> Coefficients<'_> {
+    Coefficients { terms: share.terms, values: &share.coefficients }
 }
 
 impl Posed {
@@ -105,8 +113,8 @@ impl Posed {
             for (taker, loaned) in pending.loans {
                 lent.entry(taker).or_default().extend(loaned.lent);
             }
-            let (rows, shared) = (pending.rows, pending.shared);
-            dues.insert(party, Due { rows, shared, lent: Vec::new() });
+            let Some(shared) = pending.shared else { continue };
+            dues.insert(party, Due { known: pending.known, shared, lent: Vec::new() });
         }
         for (party, due) in &mut dues {
             due.lent = lent.remove(party).unwrap_or_default();
@@ -120,21 +128,13 @@ impl<M: HostModel> Running<M> {
     pub(super) fn grants(
         &mut self,
         dues: BTreeMap<PartyId, Due>,
-        batch: &Batch,
     ) -> Result<BTreeMap<PartyId, Sealed>, PartyError> {
         let mut grants = BTreeMap::new();
-        for (party, Due { rows, shared, lent }) in dues {
-            let seat = self.sealed.get_mut(&party).filter(|seat| seat.holds(batch));
+        for (party, Due { known, shared, lent }) in dues {
+            // A guest with a new key has no masks for the old one.
+            let seat = self.sealed.get_mut(&party).filter(|seat| seat.key() == shared.key);
             let Some(seat) = seat else { continue };
-            let part = seat.part(batch, &rows.embedding, &rows.known);
-            let grant = match shared {
-                // A guest with a new key cannot read what was encrypted with the old one.
-                Some(shared) if shared.key != seat.key() => continue,
-                Some(Shared { scale, .. }) => {
-                    seat.products.grant_with(&part.products(), scale, &lent)?
-                }
-                None => seat.products.grant(&part.products())?,
-            };
+            let grant = seat.products.grant(&known, shared.scale, &lent)?;
             grants.insert(party, Sealed::new(grant).map_err(PartyError::misuse)?);
         }
         Ok(grants)
@@ -158,8 +158,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let pending = posed.and_then(|posed| posed.guests.get_mut(from));
         let loaned = pending.and_then(|pending| pending.loans.get_mut(to));
         let Some(loaned) = loaned.filter(|loaned| loaned.lent.is_none()) else { return Ok(()) };
-        let Some(taker) = running.sealed.get(to) else { return Ok(()) };
-        let accepted = taker.products.accept(&loaned.loan, relay.as_slice());
+        let (lender, taker) = (running.sealed.get(from), running.sealed.get(to));
+        let Some((lender, taker)) = lender.zip(taker) else { return Ok(()) };
+        let accepted = lender.products.accept(&loaned.loan, relay.as_slice());
         let Some(lent) = of_this_exchange(accepted, from, "relay")? else { return Ok(()) };
         if key != taker.key() {
             let what = format!(

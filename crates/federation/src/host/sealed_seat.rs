@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use estimator::Share;
+use rayon::prelude::*;
 use sealed::plain::PlainHost;
 use sealed::rlwe::RlweHost;
-use sealed::{Agreement, BlockId, BlockProducts, Matrix, SealedError};
+use sealed::{Agreement, BlockId, Matrix, SealedError};
 
 use crate::error::PartyError;
 use crate::message::measurements::Layout;
@@ -27,21 +29,6 @@ pub(super) struct SealedSeat {
     key: Fingerprint,
 }
 
-/// Products with single blocks, for one guest's gradient.
-pub(super) struct Part {
-    rows: usize,
-    blocks: Vec<BlockId>,
-    coefficients: Vec<f64>,
-    offsets: Vec<f64>,
-}
-
-impl Part {
-    pub fn products(&self) -> BlockProducts<'_> {
-        let Self { rows, blocks, coefficients, offsets } = self;
-        BlockProducts { rows: *rows, blocks, coefficients, offsets }
-    }
-}
-
 impl SealedSeat {
     pub fn new(
         sealing: Sealing,
@@ -57,7 +44,7 @@ impl SealedSeat {
         };
         let entries = layout.groups().flat_map(|(_, entries)| entries);
         let ranges = entries.map(|entry| range(entry.quantity)).collect();
-        let (weights, length) = (BTreeMap::new(), block_length(segment));
+        let (weights, length) = (BTreeMap::new(), block_length(segment, layout.len()));
         let (opening, key) = (opening.clone(), Fingerprint::of(opening));
         Ok(Self { products, weights, ranges, length, agreement, opening, key })
     }
@@ -86,34 +73,25 @@ impl SealedSeat {
     }
 
     /// Rows of values become rows of shares of their ranges.
-    pub fn ask(&mut self, batch: &Batch, mut values: Vec<f64>) -> Result<Vec<u8>, SealedError> {
-        let columns = batch.samples().len() * self.ranges.len();
-        for entries in values.chunks_exact_mut(self.ranges.len().max(1)) {
-            entries.iter_mut().zip(&self.ranges).for_each(|(a, range)| *a *= range);
-        }
+    pub fn ask(&mut self, batch: &Batch, values: &mut [f64]) -> Result<Vec<u8>, SealedError> {
+        let columns = (batch.samples().len() * self.ranges.len()).max(1);
+        let (entries, ranges) = (self.ranges.len().max(1), &self.ranges);
+        values.par_chunks_exact_mut(columns).for_each(|row| {
+            for sample in row.chunks_exact_mut(entries) {
+                sample.iter_mut().zip(ranges).for_each(|(a, range)| *a *= range);
+            }
+        });
         let blocks = self.blocks(batch);
-        let rows = values.len() / columns.max(1);
-        self.products.ask(&Matrix { rows, blocks: &blocks, values: &values })
+        let rows = values.len() / columns;
+        self.products.ask(&Matrix { rows, blocks: &blocks, values })
     }
 
-    /// What this guest's values add to the gradient of an embedding, its own or another guest's: `d` is
-    /// `[sample, number of the embedding, entry]` and `offsets` `[sample, number of the embedding]`.
-    pub fn part(&self, batch: &Batch, d: &[f64], offsets: &[f64]) -> Part {
-        let (length, entries) = (self.length, self.ranges.len());
-        let samples = batch.samples().len();
-        let numbers = offsets.len() / samples.max(1);
-        let width = length * entries;
-        let mut coefficients = vec![0.0; offsets.len() * width];
-        let own = d.chunks_exact(entries.max(1));
-        // A sample's gradient depends on that sample's measurements alone.
-        for (at, (own, place)) in own.zip(coefficients.chunks_exact_mut(width)).enumerate() {
-            let sample = at / numbers.max(1) % length;
-            let place = &mut place[sample * entries..][..entries];
-            for ((place, d), range) in place.iter_mut().zip(own).zip(&self.ranges) {
-                *place = d * range;
-            }
+    /// Coefficients of values become coefficients of shares of their ranges.
+    pub fn in_shares_of_ranges(&self, share: &mut Share) {
+        let ranges = share.entries.iter().map(|entry| self.ranges.get(*entry as usize));
+        let ranges: Vec<f64> = ranges.map(|range| range.copied().unwrap_or(0.0)).collect();
+        for numbers in share.coefficients.chunks_exact_mut(ranges.len().max(1)) {
+            numbers.iter_mut().zip(&ranges).for_each(|(d, range)| *d *= range);
         }
-        let (rows, blocks) = (length * numbers, self.blocks(batch));
-        Part { rows, blocks, coefficients, offsets: offsets.to_vec() }
     }
 }

@@ -19,7 +19,7 @@ use super::{Host, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::sealed::{BlockWeights, Lacking, Sealed, block_length, block_of};
 use crate::message::{Exchange, Purpose, ToGuest};
-use crate::model::{GuestRows, HostModel, Products, RowsApart};
+use crate::model::{HostModel, Products, RowsApart};
 use crate::party::{Now, PartyId};
 use crate::store::Store;
 
@@ -52,10 +52,11 @@ pub(super) struct Posed {
 pub(super) struct Pending {
     question: Sealed,
     products: Option<Vec<f64>>,
-    pub(super) rows: GuestRows,
+    /// The gradient of its embedding without what was measured.
+    pub(super) known: Vec<f64>,
     /// What it is to lend, by the guest that it is for.
     pub(super) loans: BTreeMap<PartyId, Loaned>,
-    /// What the gradient of its own embedding has in common with what others lend to it.
+    /// What the parts of that gradient have in common.
     pub(super) shared: Option<Shared>,
 }
 
@@ -107,7 +108,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let (card, running) = (self.card.as_ref()?, self.running.as_ref()?);
         let open = running.open.as_ref()?;
         card.plan.seals(open.purpose)?;
-        let blocks = open.batch.samples().chunks(block_length(card.plan.segment));
+        let entries = card.agreed.layouts.get(party)?.len();
+        let blocks = open.batch.samples().chunks(block_length(card.plan.segment, entries));
         let seat = running.sealed.get(party);
         let has = |first| seat.is_some_and(|seat| seat.weights.contains_key(&block_of(first)));
         let places = blocks.enumerate().filter(|(_, samples)| !has(samples[0]));
@@ -328,10 +330,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
         };
         for (party, mut rows) in rows {
             let Some(seat) = running.sealed.get_mut(&party) else { continue };
-            let question = Sealed::new(seat.ask(&open.batch, std::mem::take(&mut rows.rows))?);
+            let question = Sealed::new(seat.ask(&open.batch, &mut rows.rows)?);
             let question = question.map_err(PartyError::misuse)?;
+            running.model.take_back(std::mem::take(&mut rows.rows));
             let (loans, shared) = (loans.remove(&party).unwrap_or_default(), shared.remove(&party));
-            posed.guests.insert(party, Pending { question, products: None, rows, loans, shared });
+            let known = rows.known;
+            posed.guests.insert(party, Pending { question, products: None, known, loans, shared });
         }
         let asked: Vec<PartyId> = posed.guests.keys().cloned().collect();
         open.posed = Some(posed);

@@ -9,6 +9,7 @@ use std::fmt;
 
 use estimator::{Entry, Quantity, Readings};
 use serde::{Deserialize, Serialize};
+use traffic::LinkId;
 
 use super::parts::{MAX_VALUES, PartError};
 
@@ -90,6 +91,15 @@ impl Layout {
     pub fn of(&self, kinds: &BTreeSet<Kind>) -> Layout {
         let asked = self.0.iter().filter(|(kind, _)| kinds.contains(kind));
         Layout(asked.map(|(kind, entries)| (*kind, entries.clone())).collect())
+    }
+
+    /// The most entries that any link has.
+    pub(crate) fn most_of_a_link(&self) -> usize {
+        let mut counts: BTreeMap<&LinkId, usize> = BTreeMap::new();
+        for entry in self.0.values().flatten() {
+            *counts.entry(&entry.link).or_default() += 1;
+        }
+        counts.into_values().max().unwrap_or(0)
     }
 
     /// Entries of all kinds together.

@@ -6,14 +6,13 @@
 //!    │ Embedding, Opening, Uploads ───────────►      a block is uploaded once, with its weights
 //!    │ ◄──────────────────────────── Question        rows times measurements, encrypted and masked
 //!    │ Products ──────────────────────────────►      masked numbers
-//!    │ ◄──────────────────────────────── Loans       training, several guests: the same for another guest's gradient
-//!    │ Relays ────────────────────────────────►      masked numbers, encrypted for that guest
+//!    │ ◄──────────────────────────────── Loans       training: coefficients of its own and others' gradients, encrypted
+//!    │ Relays ────────────────────────────────►      their products, masked; the masks' seeds, for those others
 //!    │ ◄─────────────────────── Grant │ Settled      training: the embedding's gradient, for the guest alone
 //! ```
 //!
-//! A segment of consecutive samples is uploaded in blocks of one or two of them ([`block_length`]), each of which is
-//! one ciphertext: longer blocks would take less memory, and more work for each gradient. Values are shares of a `range` that all
-//! parties know, on one public grid that leaves room for noise.
+//! A segment of consecutive samples is one block, or several ([`block_length`]), each of which is one ciphertext. Values are
+//! shares of a `range` that all parties know, on one public grid that leaves room for noise.
 
 use std::fmt;
 
@@ -36,12 +35,18 @@ pub const USUAL_ROWS: u32 = 1 << 14;
 /// Most guests that one guest is asked to lend to in an exchange.
 pub const MOST_LOANS: usize = 256;
 
-/// Samples of a block, where segments have so many: pairs if they can be cut into these.
-pub fn block_length(segment: u32) -> usize {
-    if segment.is_multiple_of(2) { 2 } else { 1 }
+/// Values of a block, if segments are no shorter: four rows or more fit a polynomial, so that little of it is left over.
+const USUAL_WIDTH: usize = MOST_WIDTH / 4;
+
+/// Samples of a block, where segments have so many of so many entries: the whole segment, or as large an equal part
+/// of it as is of the usual size.
+pub fn block_length(segment: u32, entries: usize) -> usize {
+    let parts = (1..=segment).filter(|parts| segment.is_multiple_of(*parts));
+    let lengths = parts.map(|parts| (segment / parts) as usize);
+    lengths.into_iter().find(|length| length.saturating_mul(entries) <= USUAL_WIDTH).unwrap_or(1)
 }
 
-/// The most bytes of a question or grant of so many products, for blocks of so many values.
+/// The most bytes of a question of so many products, for blocks of so many values.
 pub(crate) fn most_bytes(values: usize, products: usize) -> usize {
     // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
     let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
@@ -99,9 +104,10 @@ impl Sealing {
         segment: u32,
         blocks: usize,
     ) -> Result<Agreement, PartError> {
-        let width = layout.len() * block_length(segment);
+        let length = block_length(segment, layout.len());
+        let width = layout.len() * length;
         if !(1..=MOST_WIDTH).contains(&width) {
-            let found = format!("{} of {} steps", layout.len(), block_length(segment));
+            let found = format!("{} of {length} steps", layout.len());
             let expected = format!("1 to {MOST_WIDTH} in all");
             return Err(PartError::new("entries of a block", found, expected));
         }
@@ -149,6 +155,29 @@ impl Lacking {
     }
 }
 
+/// Which of a lender's entries each number of the taker's embedding depends on: `[number, term]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoanEntries(Vec<u32>);
+
+/// Most of them: embeddings of some thousand numbers, each of which depends on some hundred entries.
+pub const MOST_LOAN_ENTRIES: usize = 1 << 20;
+
+impl LoanEntries {
+    /// Checks their number.
+    pub fn new(entries: Vec<u32>) -> Result<Self, PartError> {
+        if (1..=MOST_LOAN_ENTRIES).contains(&entries.len()) {
+            return Ok(Self(entries));
+        }
+        let expected = format!("1 to {MOST_LOAN_ENTRIES}");
+        Err(PartError::new("entries of a loan", entries.len(), expected))
+    }
+
+    /// The entries.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.0
+    }
+}
+
 /// Bytes of a secure product: a key, an upload, a question, an answer, a loan, a relay or a grant. Never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
@@ -183,7 +212,12 @@ pub struct Fingerprint([u8; 32]);
 impl Fingerprint {
     /// That of a key.
     pub fn of(key: &Sealed) -> Self {
-        Self(Sha256::digest(&key.0).into())
+        Self::of_bytes(&key.0)
+    }
+
+    /// The same of a key as it is.
+    pub(crate) fn of_bytes(key: &[u8]) -> Self {
+        Self(Sha256::digest(key).into())
     }
 
     /// One that was sent.

@@ -67,10 +67,11 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
             exchange: Some(of_exchange(exchange)),
             question: question.as_slice().to_vec().into(),
         }),
-        ToGuest::Loan { exchange, to, key, loan } => Message::Loan(wire::Loan {
+        ToGuest::Loan { exchange, to, key, entries, loan } => Message::Loan(wire::Loan {
             exchange: Some(of_exchange(exchange)),
             to: to.as_str().into(),
-            key: key.as_slice().to_vec().into(),
+            key: key.as_ref().map(|key| key.as_slice().to_vec().into()),
+            entries: entries.as_slice().to_vec(),
             loan: loan.as_slice().to_vec().into(),
         }),
         ToGuest::Grant { exchange, grant } => Message::Grant(wire::Grant {

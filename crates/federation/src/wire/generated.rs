@@ -433,23 +433,26 @@ pub struct Products {
     #[prost(bytes = "bytes", tag = "4")]
     pub answer: ::prost::bytes::Bytes,
 }
-/// The host's rows whose products another guest is to get, hidden.
+/// Coefficients of products that a guest is to get, hidden.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Loan {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
-    /// that guest
+    /// that guest: another one, or the one that is asked
     #[prost(string, tag = "2")]
     pub to: ::prost::alloc::string::String,
-    /// its opening
-    #[prost(bytes = "bytes", tag = "3")]
-    pub key: ::prost::bytes::Bytes,
+    /// its opening, if it is another one
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub key: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(bytes = "bytes", tag = "4")]
     pub loan: ::prost::bytes::Bytes,
+    /// which entries of a sample each number depends on, \[number, term\]
+    #[prost(uint32, repeated, tag = "5")]
+    pub entries: ::prost::alloc::vec::Vec<u32>,
 }
-/// These products, still masked, encrypted for the other guest.
+/// These products, masked, and the mask for the guest that is to get them.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Relay {
@@ -465,7 +468,7 @@ pub struct Relay {
     /// how many products
     #[prost(uint32, tag = "4")]
     pub rows: u32,
-    /// of how many values each
+    /// of how many values each; 0 if nobody else gets them
     #[prost(uint32, tag = "5")]
     pub values: u32,
     #[prost(bytes = "bytes", tag = "6")]

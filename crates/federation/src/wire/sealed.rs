@@ -7,7 +7,9 @@ use super::generated as wire;
 use super::generated::to_host::Message;
 use super::numbers::{read_words, words};
 use crate::message::parts::MAX_STEPS;
-use crate::message::sealed::{BlockWeights, Fingerprint, Lacking, Scheme, Sealed, Sealing};
+use crate::message::sealed::{
+    BlockWeights, Fingerprint, Lacking, LoanEntries, MOST_LOAN_ENTRIES, Scheme, Sealed, Sealing,
+};
 use crate::message::{ToGuest, ToHost};
 use crate::party::PartyId;
 
@@ -82,10 +84,12 @@ pub(super) fn relay(message: wire::Relay) -> Result<ToHost, WireError> {
 }
 
 pub(super) fn loan(message: wire::Loan) -> Result<ToGuest, WireError> {
+    at_most("entries of a loan", message.entries.len(), MOST_LOAN_ENTRIES, "entries")?;
     Ok(ToGuest::Loan {
         exchange: read_exchange(message.exchange)?,
         to: PartyId::new(&message.to)?,
-        key: Sealed::new(message.key.into())?,
+        key: message.key.map(|key| Sealed::new(key.into())).transpose()?,
+        entries: LoanEntries::new(message.entries)?,
         loan: Sealed::new(message.loan.into())?,
     })
 }

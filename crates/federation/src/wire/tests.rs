@@ -14,7 +14,7 @@ use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
     MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
 };
-use crate::message::sealed::{BlockWeights, Fingerprint, Lacking, Sealed};
+use crate::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
 use crate::message::{
     Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
 };
@@ -227,6 +227,10 @@ fn sealed() -> impl Strategy<Value = Sealed> {
     vec(any::<u8>(), 0..50).prop_map(|bytes| Sealed::new(bytes).expect("few bytes"))
 }
 
+fn loan_entries() -> impl Strategy<Value = LoanEntries> {
+    vec(any::<u32>(), 1..50).prop_map(|entries| LoanEntries::new(entries).expect("few entries"))
+}
+
 fn to_guest() -> impl Strategy<Value = ToGuest> {
     let resume = prop_oneof![
         any::<u64>().prop_map(|round| Resume::Exactly(Round(round))),
@@ -280,10 +284,12 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         (exchange(), sealed())
             .prop_map(|(exchange, question)| ToGuest::Question { exchange, question }),
         (exchange(), sealed()).prop_map(|(exchange, grant)| ToGuest::Grant { exchange, grant }),
-        (exchange(), sealed(), sealed()).prop_map(|(exchange, key, loan)| {
-            let to = PartyId::new("b").expect("a name");
-            ToGuest::Loan { exchange, to, key, loan }
-        }),
+        (exchange(), proptest::option::of(sealed()), loan_entries(), sealed()).prop_map(
+            |(exchange, key, entries, loan)| {
+                let to = PartyId::new("b").expect("a name");
+                ToGuest::Loan { exchange, to, key, entries, loan }
+            }
+        ),
         (exchange(), values()).prop_map(|(exchange, values)| ToGuest::Gradient {
             exchange,
             gradient: EmbeddingGradient(values)

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimator::{Entry, Quantity, Sample, View};
+use estimator::{Entry, Quantity, Sample, Share, View};
 use federation::message::parts::{Embedding, EmbeddingGradient, Values};
 use federation::model::{
     Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure, Updated,
@@ -349,6 +349,11 @@ impl HostModel for ToyHost {
                 let own = sample * entries..(sample + 1) * entries;
                 own.map(move |at| 0.1 * (1.0 + z as f64) * column(at))
             };
+            let share = |coefficients| Share {
+                terms: entries,
+                entries: (0..WIDTH).flat_map(|_| 0..entries as u32).collect(),
+                coefficients,
+            };
             let numbers = || (0..samples.len()).flat_map(|s| (0..WIDTH).map(move |z| (s, z)));
             // Whoever lends counts twice as much as oneself: a loan less is another gradient.
             let lent = |(party, weights): (&PartyId, &Vec<f32>)| {
@@ -357,12 +362,12 @@ impl HostModel for ToyHost {
                     let own = sample * entries..(sample + 1) * entries;
                     own.map(move |at| 0.2 * (1.0 + z as f64) * column(at)).collect::<Vec<f64>>()
                 };
-                (party.clone(), numbers().flat_map(lent).collect())
+                (party.clone(), share(numbers().flat_map(lent).collect()))
             };
             let others = answers.weights.iter().filter(|(other, _)| *other != party);
             let own = GuestRows {
                 rows: (0..=parameters).flat_map(row).collect(),
-                embedding: numbers().flat_map(number).collect(),
+                embedding: share(numbers().flat_map(number).collect()),
                 others: others.map(lent).collect(),
                 known: numbers().map(|(sample, z)| f64::from(y[sample]) - z as f64).collect(),
             };

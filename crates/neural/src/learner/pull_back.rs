@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::Learner;
 use super::work::Work;
-use crate::layer::{Layer, Noise};
+use crate::layer::{Layer, Noise, Pass};
 
 /// The gradients, see the text at the head of this file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,25 +43,65 @@ impl<L: Layer> Learner<L> {
         };
         let parameters = pulled.parameters.par_chunks_mut((directions * each).max(1));
         let inputs = pulled.inputs.par_chunks_mut((directions * input).max(1));
-        let make = || Work::new(&self.model, 1);
+        let make = || OneSample::new(&self.model);
         parameters.zip(inputs).zip(x.par_chunks(input)).enumerate().for_each_init(
             make,
-            |work, (sample, ((gradients, inputs), x))| {
+            |one, (sample, ((gradients, inputs), x))| {
                 let pass = self.pass(x, sample, noise);
-                work.forward(&self.model, &pass, x);
-                // Backward passes may overwrite what forward kept.
-                let saved = work.saved.clone();
+                one.forward(&self.model, &pass, x);
                 let rows = gradients.chunks_exact_mut(each).zip(inputs.chunks_exact_mut(input));
                 for (number, (gradient, dx)) in rows.enumerate() {
-                    work.dy.fill(0.0);
-                    direction(sample, number, &mut work.dy);
-                    work.saved.copy_from_slice(&saved);
-                    work.backward(&self.model, &pass, x, Some(dx), gradient);
-                    self.model.finish_gradient(gradient);
+                    let write = |dy: &mut [f32]| direction(sample, number, dy);
+                    one.backward(&self.model, &pass, x, write, Some(dx), gradient);
                 }
             },
         );
         pulled
+    }
+}
+
+/// Working memory for gradients of one sample at a time, of models of one shape with any parameters.
+pub struct OneSample {
+    work: Work,
+    /// Backward passes may overwrite what forward kept.
+    kept: Vec<f32>,
+}
+
+impl OneSample {
+    /// For this model.
+    pub fn new(model: &impl Layer) -> Self {
+        let work = Work::new(model, 1);
+        Self { kept: work.saved.clone(), work }
+    }
+
+    /// Outputs of the model. The sample's gradients may follow, any number of them.
+    ///
+    /// # Panics
+    /// If the pass is not of one sample.
+    pub fn forward(&mut self, model: &impl Layer, pass: &Pass<'_>, x: &[f32]) -> &[f32] {
+        assert_eq!(pass.samples, 1, "samples of a pass");
+        self.work.forward(model, pass, x);
+        self.kept.copy_from_slice(&self.work.saved);
+        &self.work.y
+    }
+
+    /// Writes the gradients of one direction: of the input, if wanted, and of the parameters. `direction` writes into
+    /// zeros. Model, pass and input are those of the last [`forward`](Self::forward).
+    pub fn backward(
+        &mut self,
+        model: &impl Layer,
+        pass: &Pass<'_>,
+        x: &[f32],
+        direction: impl FnOnce(&mut [f32]),
+        dx: Option<&mut [f32]>,
+        gradient: &mut [f32],
+    ) {
+        self.work.dy.fill(0.0);
+        direction(&mut self.work.dy);
+        self.work.saved.copy_from_slice(&self.kept);
+        gradient.fill(0.0);
+        self.work.backward(model, pass, x, dx, gradient);
+        model.finish_gradient(gradient);
     }
 }
 

@@ -7,7 +7,7 @@ use zeroize::Zeroize;
 
 use super::message::{PublicKey, Upload};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, BlockId, Guest, SealedError, misuse, peer};
+use crate::product::{Agreement, BlockId, Guest, LoanSize, SealedError, misuse, peer};
 use crate::random::Randomness;
 
 /// A guest of functional encryption.
@@ -63,11 +63,16 @@ impl Guest for IpfeGuest {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 
-    fn relay(&mut self, _loan: &[u8], _opening: &[u8]) -> Result<Vec<u8>, SealedError> {
+    fn relay(
+        &mut self,
+        _loan: &[u8],
+        _levels: &[i32],
+        _taker: Option<&[u8]>,
+    ) -> Result<Vec<u8>, SealedError> {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 
-    fn loan_rows(&self, _loan: &[u8]) -> Result<usize, SealedError> {
+    fn loan_size(&self, _loan: &[u8]) -> Result<LoanSize, SealedError> {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 }

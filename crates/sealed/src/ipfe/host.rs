@@ -12,7 +12,7 @@ use super::multiply::weighted_sum;
 use crate::fixed_point::{RowScale, room};
 use crate::lending::{Lent, Loan, Scale};
 use crate::product::{
-    Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, misuse, peer,
+    Agreement, AnsweredBy, BlockId, Coefficients, Host, Matrix, SealedError, misuse, peer,
 };
 use crate::random::Randomness;
 use crate::wire::out_of_range;
@@ -140,14 +140,11 @@ impl Host for IpfeHost {
         Ok(products)
     }
 
-    fn grant(&mut self, _products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError> {
-        Err(SealedError::Unsupported(NO_MIRROR))
-    }
-
     fn lend(
         &mut self,
-        _products: &BlockProducts<'_>,
+        _part: &Coefficients<'_>,
         _scale: Scale,
+        _own: bool,
     ) -> Result<(Vec<u8>, Loan), SealedError> {
         Err(SealedError::Unsupported(NO_MIRROR))
     }
@@ -156,9 +153,9 @@ impl Host for IpfeHost {
         Err(SealedError::Unsupported(NO_MIRROR))
     }
 
-    fn grant_with(
+    fn grant(
         &mut self,
-        _products: &BlockProducts<'_>,
+        _offsets: &[f64],
         _scale: Scale,
         _lent: &[Lent],
     ) -> Result<Vec<u8>, SealedError> {

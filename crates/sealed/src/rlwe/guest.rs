@@ -1,24 +1,21 @@
-//! The guest: encrypts its blocks, decrypts what the host has masked or granted.
+//! The guest: encrypts its blocks, decrypts what the host has masked.
 
 use std::fmt;
 
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::codec::expand;
-use super::message::{
-    Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
-};
-use super::residue::Modulus;
-use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, Ring, ring};
+use super::encrypt::{encrypt, multiply_into, transformed};
+use super::message::{Answer, PublicKey, Question, Sealed, SealedProducts, Upload};
+use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, ring};
+use super::room::Room;
 use super::row_places;
-use super::transform::DEGREE;
-use crate::kernel::{LANES, Lanes, ROUND, Vectorised, vectorise};
+use crate::kernel::ROUND;
 use crate::product::{
-    Agreement, Answerer, BlockId, Guest, SealedError, misuse, peer, rows_of, rows_of_loan,
+    Agreement, Answerer, BlockId, Guest, LoanSize, SealedError, misuse, peer, rows_of, size_of_loan,
 };
 use crate::random::Randomness;
-use crate::wire::{Kind, is};
+use crate::wire::Kind;
 
 /// A guest of the lattice protocol.
 pub struct RlweGuest {
@@ -27,6 +24,15 @@ pub struct RlweGuest {
     pub(super) key: [Poly; PRIMES],
     public: PublicKey,
     pub(super) random: Randomness,
+    pub(super) room: Room,
+    /// The mask of what it has lent to itself last.
+    pub(super) own: Option<OwnMask>,
+}
+
+/// What a guest keeps of a loan to itself until the grant.
+pub(super) struct OwnMask {
+    pub(super) exchange: u64,
+    pub(super) seed: Zeroizing<[u8; 32]>,
 }
 
 /// Polynomials that a thread decrypts one after the other, in the same room.
@@ -78,13 +84,13 @@ impl RlweGuest {
     ) -> Result<Self, SealedError> {
         let mut stream = Randomness::from_secret(&seed.0);
         let secret = Poly::ternary(&mut stream);
-        let key = transformed(ring(), &secret);
+        let key = transformed(&secret);
         let noise = Poly::error(&mut stream);
         let public_seed = stream.seed();
         let agreement = agreement.checked()?;
-        let half = encrypt(&key, public_seed, noise, &[]);
+        let half = encrypt(&key, public_seed, &noise, |_, _| {});
         let public = PublicKey { terms: agreement.terms(), half };
-        Ok(Self { agreement, key, public, random })
+        Ok(Self { agreement, key, public, random, room: Room::default(), own: None })
     }
 
     /// Numbers modulo 2^40, in the order of the rows, which stand as for blocks of this width.
@@ -111,14 +117,8 @@ impl RlweGuest {
 
     /// c0 + c1·s where a product is, modulo the first prime: the number, scaled, and noise.
     fn phases_within(&self, masked: &mut Poly, sealed: &Sealed, width: usize) -> Vec<f64> {
-        let transform = &ring().transforms[0];
-        let p = transform.modulus();
-        for (x, &residue) in masked.0.iter_mut().zip(&sealed.c1) {
-            *x = p.reduce(residue as i64 as f64);
-        }
-        transform.forward(&mut masked.0);
-        vectorise(MultiplyInto { prime: 0, x: &mut masked.0, y: &self.key[0].0 });
-        transform.inverse(&mut masked.0);
+        let p = ring().modulus(0);
+        times_key(&sealed.c1, &self.key[0], masked);
         let places = row_places(width, sealed.c0.len()).zip(&sealed.c0);
         places.map(|(place, &c0)| p.reduce(masked.0[place] + c0 as f64)).collect()
     }
@@ -135,30 +135,30 @@ impl Guest for RlweGuest {
         }
         self.agreement.grid.check(levels)?;
         let noise = Poly::error(&mut self.random);
-        let half = encrypt(&self.key, self.random.seed(), noise, levels);
+        let half = encrypt(&self.key, self.random.seed(), &noise, |prime, message| {
+            let p = ring().modulus(prime);
+            for (x, &level) in message.iter_mut().zip(levels) {
+                *x = p.reduce(*x + ring().scaled(prime, f64::from(level)));
+            }
+        });
         Ok(Upload { block, terms: self.agreement.terms(), half }.encode())
     }
 
+    fn relay(
+        &mut self,
+        loan: &[u8],
+        levels: &[i32],
+        taker: Option<&[u8]>,
+    ) -> Result<Vec<u8>, SealedError> {
+        self.relayed(loan, levels, taker)
+    }
+
+    fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError> {
+        size_of_loan(Kind::RlweLoan, loan, self.agreement.most_rows)
+    }
+
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
-        let Agreement { width, most_rows, .. } = self.agreement;
-        let (mut numbers, scale) = if is(Kind::RlweSharedGrant, grant) {
-            self.shared(grant)?
-        } else {
-            let grant = Grant::decode(grant, width, most_rows).map_err(peer("grant"))?;
-            (self.decrypt(&grant.products, width), grant.scale)
-        };
-        let unit = libm::ldexp(1.0, -scale);
-        let products = numbers.iter().map(|&number| centred(number) as f64 * unit).collect();
-        numbers.zeroize();
-        Ok(products)
-    }
-
-    fn relay(&mut self, loan: &[u8], opening: &[u8]) -> Result<Vec<u8>, SealedError> {
-        self.relayed(loan, opening)
-    }
-
-    fn loan_rows(&self, loan: &[u8]) -> Result<usize, SealedError> {
-        rows_of_loan(Kind::RlweLoan, loan, self.agreement.most_rows)
+        self.taken(grant)
     }
 }
 
@@ -182,74 +182,19 @@ impl fmt::Debug for RlweGuest {
     }
 }
 
+/// c1·s modulo the first prime, balanced.
+pub(super) fn times_key(c1: &[u64], key: &Poly, out: &mut Poly) {
+    let transform = &ring().transforms[0];
+    let p = transform.modulus();
+    for (x, &residue) in out.0.iter_mut().zip(c1) {
+        *x = p.reduce(residue as i64 as f64);
+    }
+    transform.forward(&mut out.0);
+    multiply_into(0, out, key);
+    transform.inverse(&mut out.0);
+}
+
 /// The number in −2^39..2^39 that is congruent to this one modulo 2^40.
 pub(crate) fn centred(number: u64) -> i64 {
     (number << (64 - PLAIN_BITS)) as i64 >> (64 - PLAIN_BITS)
-}
-
-/// b = −a·s + e + ⌊q/t⌋·u, transformed, where a is what the seed stands for.
-fn encrypt(key: &[Poly; PRIMES], seed: [u8; 32], noise: Poly, levels: &[i32]) -> SeededHalf {
-    let ring = ring();
-    // Erased when dropped: a becomes a·s.
-    let (mut a, mut message) = (Poly::zero(), Poly::zero());
-    let residues = std::array::from_fn(|prime| {
-        let transform = &ring.transforms[prime];
-        let p = transform.modulus();
-        message.0.copy_from_slice(&*noise.0);
-        for (x, &level) in message.0.iter_mut().zip(levels) {
-            *x = p.reduce(*x + ring.scaled(prime, f64::from(level)));
-        }
-        transform.forward(&mut message.0);
-        expand(&seed, prime, &mut a.0);
-        vectorise(MultiplyInto { prime, x: &mut a.0, y: &key[prime].0 });
-        let mut difference = vec![0; DEGREE];
-        vectorise(Difference { p, x: &message.0, y: &a.0, out: &mut difference });
-        difference
-    });
-    SeededHalf::new(seed, residues)
-}
-
-fn transformed(ring: &Ring, secret: &Poly) -> [Poly; PRIMES] {
-    std::array::from_fn(|prime| {
-        let mut poly = secret.clone();
-        ring.transforms[prime].forward(&mut poly.0);
-        poly
-    })
-}
-
-/// x ← x·y, balanced.
-struct MultiplyInto<'a> {
-    prime: usize,
-    x: &'a mut [f64; DEGREE],
-    y: &'a [f64; DEGREE],
-}
-
-impl Vectorised for MultiplyInto<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        let p = ring().modulus(self.prime).lanes::<L>();
-        let factors = self.y.as_chunks::<LANES>().0;
-        for (x, y) in self.x.as_chunks_mut::<LANES>().0.iter_mut().zip(factors) {
-            p.reduce(p.multiply(L::load(x), L::load(y))).store(x);
-        }
-    }
-}
-
-/// x − y, in 0..p.
-struct Difference<'a> {
-    p: Modulus,
-    x: &'a [f64; DEGREE],
-    y: &'a [f64; DEGREE],
-    out: &'a mut [u64],
-}
-
-impl Vectorised for Difference<'_> {
-    type Output = ();
-    #[inline(always)]
-    fn run<L: Lanes>(self) {
-        for ((out, x), y) in self.out.iter_mut().zip(self.x).zip(self.y) {
-            *out = self.p.canonical(x - y);
-        }
-    }
 }

@@ -8,17 +8,14 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::accumulate::Expanded;
 use super::guest::centred;
-use super::message::{
-    Answer, Grant, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload,
-};
+use super::message::{Answer, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload};
 use super::ring::{PLAIN_BITS, PLAIN_LIMIT, WEIGHT_LIMIT};
 use super::room::{Room, Work};
 use super::rows_per_poly;
 use crate::fixed_point::{FixedPointError, RowScale};
-use crate::kernel::ROUND;
-use crate::lending::{Lent, Loan, Reach, Scale};
+use crate::lending::{Lent, Loan, Scale};
 use crate::product::{
-    Agreement, AnsweredBy, BlockId, BlockProducts, Host, Matrix, SealedError, peer,
+    Agreement, AnsweredBy, BlockId, Coefficients, Host, Matrix, SealedError, peer,
 };
 use crate::random::Randomness;
 use crate::wire::out_of_range;
@@ -28,7 +25,7 @@ pub struct RlweHost {
     pub(super) agreement: Agreement,
     public: Expanded,
     blocks: FxHashMap<BlockId, SeededHalf>,
-    /// Blocks of the last question with both halves: the grant that follows is about the same ones.
+    /// Those of the last questions with both halves, as they are multiplied.
     expanded: FxHashMap<BlockId, Expanded>,
     pub(super) random: Randomness,
     room: Room,
@@ -45,8 +42,8 @@ pub struct AppliedRow {
     pub unit: f64,
 }
 
-/// Blocks that are kept with both halves, 400 kB each.
-const MOST_EXPANDED: usize = 128;
+/// Blocks that are kept with both halves, 393 kB each: with fewer than these, no half is made twice.
+const MOST_EXPANDED: usize = 256;
 
 /// What the host keeps between its question and the answer.
 struct Pending {
@@ -143,17 +140,20 @@ impl RlweHost {
         merged.unwrap_or_else(|| Ok(self.room.take()))
     }
 
-    /// Keeps these blocks with both halves, and no others.
+    /// Makes both halves of these blocks; others make room where there is none.
     fn expand(&mut self, blocks: &[BlockId]) -> Result<(), SealedError> {
         let asked = if blocks.len() > MOST_EXPANDED { &[] } else { blocks };
-        let all = std::mem::take(&mut self.expanded).into_iter();
-        let (kept, others): (FxHashMap<_, _>, FxHashMap<_, _>) =
-            all.partition(|(block, _)| asked.contains(block));
-        self.expanded = kept;
-        // What is no longer needed is written over: memory that is new to a process costs time.
-        let mut room: Vec<Expanded> = others.into_values().collect();
-        let new = asked.iter().filter(|block| !self.expanded.contains_key(block));
-        let new = new.map(|&block| Ok((block, self.block(block)?, room.pop())));
+        let new = asked.iter().copied().filter(|block| !self.expanded.contains_key(block));
+        let mut new: Vec<BlockId> = new.collect();
+        new.sort_unstable();
+        new.dedup();
+        let over = (self.expanded.len() + new.len()).saturating_sub(MOST_EXPANDED);
+        let others = self.expanded.keys().filter(|block| !asked.contains(block));
+        let others: Vec<BlockId> = others.take(over).copied().collect();
+        // They are written over: memory that is new to a process costs time.
+        let mut room: Vec<Expanded> =
+            others.iter().filter_map(|block| self.expanded.remove(block)).collect();
+        let new = new.into_iter().map(|block| Ok((block, self.block(block)?, room.pop())));
         let new = new.collect::<Result<Vec<_>, SealedError>>()?;
         let filled = new.into_par_iter().map(|(block, half, room)| {
             let mut expanded = room.unwrap_or_else(Expanded::new);
@@ -190,7 +190,7 @@ impl RlweHost {
     }
 
     /// A seed for each polynomial: what hides them can then be drawn side by side.
-    fn seeds(&mut self, polys: usize) -> Vec<Zeroizing<[u8; 32]>> {
+    pub(super) fn seeds(&mut self, polys: usize) -> Vec<Zeroizing<[u8; 32]>> {
         (0..polys).map(|_| Zeroizing::new(self.random.seed())).collect()
     }
 }
@@ -269,88 +269,26 @@ impl Host for RlweHost {
         Ok(products)
     }
 
-    fn grant(&mut self, products: &BlockProducts<'_>) -> Result<Vec<u8>, SealedError> {
-        let rows = products.products(&self.agreement)?;
-        let Scale(scale) = Reach::of(&self.agreement, products)?.scale()?;
-        let (unit, offsets) = self.whole_offsets(products, scale);
-        let polys = self.granted(products, unit, &offsets)?;
-        let products = SealedProducts { exchange: self.random.bits(), rows, polys };
-        Ok(Grant { products, scale }.encode())
-    }
-
     fn lend(
         &mut self,
-        products: &BlockProducts<'_>,
+        part: &Coefficients<'_>,
         scale: Scale,
+        own: bool,
     ) -> Result<(Vec<u8>, Loan), SealedError> {
-        self.masked_loan(products, scale)
+        self.lent_out(part, scale, own)
     }
 
     fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError> {
         self.accepted(loan, relay)
     }
 
-    fn grant_with(
+    fn grant(
         &mut self,
-        products: &BlockProducts<'_>,
+        offsets: &[f64],
         scale: Scale,
         lent: &[Lent],
     ) -> Result<Vec<u8>, SealedError> {
-        self.shared_grant(products, scale, lent)
-    }
-}
-
-impl RlweHost {
-    /// Products of single blocks, a plaintext added to each, for the guest alone.
-    pub(super) fn granted(
-        &mut self,
-        products: &BlockProducts<'_>,
-        unit: f64,
-        plaintexts: &[u64],
-    ) -> Result<Vec<Sealed>, SealedError> {
-        let Agreement { width, .. } = self.agreement;
-        let (per_poly, rows) = (rows_per_poly(width), products.rows);
-        self.expand(products.blocks)?;
-        let (seeds, host) = (self.seeds(plaintexts.len().div_ceil(per_poly)), &*self);
-        let parts = plaintexts.par_chunks(per_poly).zip(&seeds).enumerate();
-        let polys = parts.map(|(number, (part, seed))| {
-            // The products of this polynomial, and the blocks that they belong to: one or two, mostly.
-            let from = number * per_poly;
-            let blocks = from / rows..=(from + part.len() - 1) / rows;
-            let mut work = host.room.take();
-            for number in blocks {
-                let coefficients = &products.coefficients[number * rows * width..];
-                work.weights.0.fill(0.0);
-                for (i, row) in coefficients.chunks_exact(width).take(rows).enumerate() {
-                    let slot = (number * rows + i).checked_sub(from);
-                    let Some(slot) = slot.filter(|slot| *slot < part.len()) else { continue };
-                    let place = &mut work.weights.0[slot * width..][..width];
-                    for (weight, entry) in place.iter_mut().rev().zip(row) {
-                        *weight = (entry * unit + ROUND) - ROUND;
-                    }
-                }
-                host.add(products.blocks[number], &mut work)?;
-            }
-            Ok(host.hide(work, seed, part))
-        });
-        polys.collect()
-    }
-
-    /// What a coefficient is multiplied by, and the offsets as plaintexts modulo 2^40.
-    pub(super) fn whole_offsets(
-        &self,
-        products: &BlockProducts<'_>,
-        scale: i32,
-    ) -> (f64, Vec<u64>) {
-        let Agreement { width, grid, .. } = self.agreement;
-        let per_unit = libm::ldexp(1.0, scale);
-        let rows = products.coefficients.chunks_exact(width).zip(products.offsets);
-        let offsets = rows.map(|(row, offset)| {
-            let sum: f64 = row.iter().sum();
-            let whole = ((sum * grid.centre() + offset) * per_unit + ROUND) - ROUND;
-            whole as i64 as u64 & ((1 << PLAIN_BITS) - 1)
-        });
-        (grid.step() * per_unit, offsets.collect())
+        self.granted(offsets, scale, lent)
     }
 }
 

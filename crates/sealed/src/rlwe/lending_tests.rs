@@ -1,71 +1,83 @@
-//! What lender and taker see of a loan, with their keys in hand.
+//! What host and lender see of a loan, with their keys in hand.
 
-use super::message::{Loan as LoanMessage, Relay, SealedProducts, SharedGrant};
-use super::ring::{PLAIN_BITS, PRIME};
+use super::guest::times_key;
+use super::message::{Loan as LoanMessage, Relay, Sealed};
+use super::ring::{PRIME, Poly, ring};
+use super::slots::{Flood, Q_MOD_T, SLOT_FLOOD_BITS, SLOT_PRIME, slots};
+use super::transform::DEGREE;
 use super::{KeySeed, RlweGuest, RlweHost};
 use crate::fixed_point::{Grid, MOST_LEVELS};
-use crate::lending::{Loan, Reach, Scale};
-use crate::product::{Agreement, BlockId, BlockProducts, Guest, Host};
+use crate::lending::{Kept, Loan, Reach, Scale};
+use crate::product::{Agreement, Coefficients, Guest, Host};
 use crate::random::Randomness;
 
-const ROWS: usize = 8192;
+/// As many as there is room for in a polynomial.
+const PRODUCTS: usize = DEGREE;
 
-/// A guest with one value, the largest, and the host's side of it.
-struct Party {
+fn agreement() -> Agreement {
+    let grid = Grid::new(-1.0, 1.0, MOST_LEVELS).expect("a grid");
+    Agreement { width: 1, grid, most_rows: PRODUCTS, most_blocks: 1 }
+}
+
+/// A lender and the host's side of it.
+struct Lender {
     guest: RlweGuest,
     host: RlweHost,
 }
 
-fn agreement() -> Agreement {
-    let grid = Grid::new(-1.0, 1.0, MOST_LEVELS).expect("a grid");
-    Agreement { width: 1, grid, most_rows: ROWS, most_blocks: 1 }
-}
-
-impl Party {
+impl Lender {
     fn new(seed: u64) -> Self {
         let random = |n| Randomness::insecure_from_seed(10 * seed + n);
         let key = KeySeed::drawn(&mut random(1));
-        let guest = RlweGuest::with_randomness(agreement(), &key, random(2));
-        let mut guest = guest.expect("a guest");
+        let guest = RlweGuest::with_randomness(agreement(), &key, random(2)).expect("a guest");
         let host = RlweHost::with_randomness(agreement(), &guest.opening(), random(3));
-        let mut host = host.expect("a host");
-        let upload = guest.upload(BlockId(0), &[MOST_LEVELS]).expect("an upload");
-        host.store(&upload).expect("room");
-        Self { guest, host }
+        Self { guest, host: host.expect("a host") }
     }
 
-    /// As many loans of the same coefficient as there is room for in a polynomial.
-    fn lend(&mut self, coefficient: f64, scale: Scale) -> (Vec<u8>, Loan) {
-        let (coefficients, offsets) = (vec![coefficient; ROWS], vec![0.0; ROWS]);
-        self.host.lend(&products(&coefficients, &offsets), scale).expect("a loan")
+    fn lend(&mut self, coefficient: f64, own: bool) -> (Vec<u8>, Loan) {
+        let values = vec![coefficient; 2 * PRODUCTS];
+        let part = Coefficients { terms: 2, values: &values };
+        self.host.lend(&part, scale(), own).expect("a loan")
+    }
+
+    fn relay(&mut self, loan: &[u8], level: i32, taker: Option<&[u8]>) -> Relay {
+        let relay = self.guest.relay(loan, &vec![level; 2 * PRODUCTS], taker).expect("a relay");
+        Relay::decode(&relay, PRODUCTS).expect("our own bytes")
     }
 }
 
-fn products<'a>(coefficients: &'a [f64], offsets: &'a [f64]) -> BlockProducts<'a> {
-    BlockProducts { rows: ROWS, blocks: &[BlockId(0)], coefficients, offsets }
+/// Room for coefficients of 1.
+fn scale() -> Scale {
+    let part = Coefficients { terms: 2, values: &[1.0; 2] };
+    Reach::of(&agreement(), &part).and_then(|reach| reach.scale()).expect("a scale")
 }
 
-/// Room for so many parts with coefficients of 1.
-fn scale(parts: usize) -> Scale {
-    let (coefficients, offsets) = (vec![1.0; ROWS], vec![0.0; ROWS]);
-    let one = Reach::of(&agreement(), &products(&coefficients, &offsets)).expect("a reach");
-    (1..parts).fold(one, |all, _| all.and(one)).scale().expect("a scale")
+/// c0 + c1·s, in units of a number.
+fn phases(sealed: &Sealed, key: &Poly) -> Vec<f64> {
+    let p = ring().modulus(0);
+    let mut phases = Poly::zero();
+    times_key(&sealed.c1, key, &mut phases);
+    let unit = PRIME[0] as f64 / SLOT_PRIME as f64;
+    phases.0.iter().zip(&sealed.c0).map(|(x, &c0)| p.reduce(x + c0 as f64) / unit).collect()
 }
 
-/// What a guest with its key sees: numbers and c1 by their top six bits, the noise in steps of 1/64.
-fn view(guest: &RlweGuest, products: &SealedProducts) -> [Vec<f64>; 3] {
-    let unit = PRIME[0] as f64 / 2f64.powi(PLAIN_BITS as i32);
+/// What the host sees with the key of the loan: numbers at their places and c1 by 64 equal parts, the noise in steps
+/// of 1/64.
+fn view(relay: &Relay, loan: &Loan) -> [Vec<f64>; 3] {
+    let Kept::Lattice { key, .. } = &loan.kept else { panic!("a loan of the lattice protocol") };
     let mut view = [vec![0.0; 64], vec![0.0; 64], vec![0.0; 64]];
-    for poly in &products.polys {
-        for phase in guest.phases(poly, 1) {
-            let number = (phase / unit).round();
-            let whole = number as i64 as u64 & ((1 << PLAIN_BITS) - 1);
-            view[0][(whole >> (PLAIN_BITS - 6)) as usize] += 1.0;
-            view[1][(((phase / unit - number) + 0.5) * 64.0) as usize % 64] += 1.0;
+    for poly in &relay.polys {
+        let mut numbers = Poly::zero();
+        for (number, phase) in numbers.0.iter_mut().zip(phases(poly, key)) {
+            *number = slots().modulus().reduce(phase.round());
+            view[1][(((phase - phase.round()) + 0.5) * 64.0) as usize % 64] += 1.0;
         }
-        for c1 in &poly.c1 {
-            view[2][(c1 >> 44) as usize] += 1.0;
+        slots().decode(&mut numbers);
+        for number in numbers.0.iter() {
+            let whole = slots().modulus().canonical(*number);
+            view[0][(whole as f64 / SLOT_PRIME as f64 * 64.0) as usize] += 1.0;
         }
+        poly.c1.iter().for_each(|c1| view[2][(c1 >> 44) as usize] += 1.0);
     }
     view
 }
@@ -85,13 +97,50 @@ fn look_alike(a: &[f64], b: &[f64]) -> bool {
 }
 
 #[test]
-fn a_lender_sees_uniform_numbers_whatever_it_lends() {
-    let mut lender = Party::new(1);
-    let scale = scale(2);
-    let views = [0.0, 1.0].map(|coefficient| {
-        let (loan, _) = lender.lend(coefficient, scale);
-        let LoanMessage(products) = LoanMessage::decode(&loan, 1, ROWS).expect("our own bytes");
-        view(&lender.guest, &products)
+fn constants_are_what_they_say() {
+    assert!(SLOT_PRIME < 1 << 40 && SLOT_PRIME > (1 << 40) - (1 << 18) && SLOT_PRIME % 16384 == 1);
+    // Trial division up to the root: 2^20.
+    assert!((3..1 << 20).step_by(2).all(|n| SLOT_PRIME % n != 0));
+    let product =
+        PRIME.iter().fold(1u128, |x, &p| x * u128::from(p % SLOT_PRIME) % u128::from(SLOT_PRIME));
+    assert_eq!(product, u128::from(Q_MOD_T));
+    // A quarter of q/t: 2^150/2^40/4, to a part in 10^5.
+    let bits: f64 = PRIME.iter().map(|&p| (p as f64).log2()).sum();
+    assert!((bits - (SLOT_PRIME as f64).log2() - 2.0 - f64::from(SLOT_FLOOD_BITS)).abs() < 1e-4);
+}
+
+#[test]
+fn products_of_polynomials_are_products_at_places() {
+    let t = slots().modulus();
+    let mut random = Randomness::insecure_from_seed(1);
+    // One of them has a single coefficient, X^1: the product moves the other's by one place, and the last around.
+    let mut a = Poly::zero();
+    a.0.iter_mut().for_each(|x| *x = t.reduce(random.below(u128::from(SLOT_PRIME)) as f64));
+    let mut moved = Poly::zero();
+    for i in 0..DEGREE {
+        moved.0[(i + 1) % DEGREE] = if i + 1 == DEGREE { -a.0[i] } else { a.0[i] };
+    }
+    let mut x = Poly::zero();
+    x.0[1] = 1.0;
+    for poly in [&mut a, &mut moved, &mut x] {
+        slots().decode(poly);
+    }
+    for ((a, x), moved) in a.0.iter().zip(x.0.iter()).zip(moved.0.iter()) {
+        assert_eq!(t.canonical(t.multiply(*a, *x)), t.canonical(*moved));
+    }
+    let numbers = moved.clone();
+    slots().encode(&mut moved);
+    slots().decode(&mut moved);
+    assert!(moved.0.iter().zip(numbers.0.iter()).all(|(a, b)| t.canonical(*a) == t.canonical(*b)));
+}
+
+#[test]
+fn the_host_sees_uniform_numbers_whatever_is_lent() {
+    let mut lender = Lender::new(1);
+    // As different as can be: nothing, and the largest coefficients on the largest values.
+    let views = [0, MOST_LEVELS].map(|level| {
+        let (loan, kept) = lender.lend(1.0, true);
+        view(&lender.relay(&loan, level, None), &kept)
     });
     let [zeros, ones] = &views;
     for (what, (a, b)) in ["masked", "noise", "c1"].into_iter().zip(zeros.iter().zip(ones)) {
@@ -99,70 +148,71 @@ fn a_lender_sees_uniform_numbers_whatever_it_lends() {
     }
     for view in &views {
         assert!(is_uniform(&view[0]) && is_uniform(&view[2]));
+        // The flood takes a quarter to either side; eight deviations of rounding, 21.4 of 1024 each, eleven steps more.
+        let beyond = view[1][..16 - 11].iter().chain(&view[1][48 + 11..]).sum::<f64>();
+        assert!(beyond == 0.0 && view[1][16..48].iter().all(|count| *count > 0.0));
     }
-    // Masks are drawn anew for each: no number is the same in two loans.
-    let [a, b] = [0, 1].map(|_| {
-        let (loan, _) = lender.lend(1.0, scale);
-        let LoanMessage(products) = LoanMessage::decode(&loan, 1, ROWS).expect("our own bytes");
-        lender.guest.decrypt(&products, 1)
-    });
-    // Numbers of 40 bits at 8192 places: one is the same with probability 7e-9, and the seed is fixed.
-    assert!(a.iter().zip(&b).all(|(a, b)| a != b));
+}
+
+/// The same loan twice shares nothing: mask, encryption of zero and seed are drawn anew.
+#[test]
+fn relays_are_drawn_anew() {
+    let mut lender = Lender::new(2);
+    let opening = Lender::new(3).guest.opening();
+    let (loan, kept) = lender.lend(1.0, false);
+    let Kept::Lattice { key, .. } = &kept.kept else { panic!("a loan of the lattice protocol") };
+    let relays = [0, 1].map(|_| lender.relay(&loan, 5, Some(&opening)));
+    let [a, b] = &relays;
+    // 8192 residues of 50 bits, numbers of 40 bits: some are the same by chance with probability 7e-9 for the latter.
+    assert!(a.polys[0].c1.iter().zip(&b.polys[0].c1).all(|(a, b)| a != b));
+    let [masked, others] = [a, b].map(|relay| phases(&relay.polys[0], key));
+    assert!(masked.iter().zip(&others).all(|(a, b)| a.round() != b.round()));
+    let [a, b] = relays.map(|relay| relay.seed.expect("a seed"));
+    assert!(
+        a.c1.iter().zip(&b.c1).all(|(a, b)| a != b) && a.c0.iter().zip(&b.c0).all(|(a, b)| a != b)
+    );
+}
+
+/// Coefficients are encrypted with a key of this loan alone: what the lender gets looks uniform, whatever they are.
+#[test]
+fn the_lender_sees_uniform_residues_whatever_the_coefficients() {
+    let mut lender = Lender::new(4);
+    let mut keys = Vec::new();
+    for coefficient in [0.0, 1.0] {
+        let (loan, _) = lender.lend(coefficient, true);
+        let loan = LoanMessage::decode(&loan, PRODUCTS).expect("our own bytes");
+        for half in loan.planes.iter().chain([&loan.key]) {
+            for prime in 0..3 {
+                let mut residues = Poly::zero();
+                half.residues(prime, &mut residues.0);
+                let mut counts = vec![0.0; 64];
+                residues.0.iter().for_each(|x| counts[(*x as u64 >> 44) as usize] += 1.0);
+                assert!(is_uniform(&counts));
+            }
+        }
+        keys.push(loan.key);
+    }
+    assert_ne!(keys[0], keys[1]);
 }
 
 #[test]
-fn a_taker_sees_uniform_parts_of_what_is_always_the_same_sum() {
-    let mut taker = Party::new(2);
-    let mut lenders = [Party::new(3), Party::new(4), Party::new(5)];
-    let (scale, opening) = (scale(4), taker.guest.opening());
-    // The same sum of 3: from the taker's own part, and from three lenders.
-    let views = [(3.0, 0.0), (0.0, 1.0)].map(|(offset, coefficient)| {
-        let lent: Vec<_> = lenders
-            .iter_mut()
-            .map(|lender| {
-                let (loan, kept) = lender.lend(coefficient, scale);
-                let relay = lender.guest.relay(&loan, &opening).expect("a relay");
-                taker.host.accept(&kept, &relay).expect("what was asked for")
-            })
-            .collect();
-        let (coefficients, offsets) = (vec![0.0; ROWS], vec![offset; ROWS]);
-        let grant = taker.host.grant_with(&products(&coefficients, &offsets), scale, &lent);
-        let grant = grant.expect("a grant");
-        let found = taker.guest.take(&grant).expect("products");
-        // Weights are whole numbers of units below 2^-23.
-        assert!(found.iter().all(|found| (found - 3.0).abs() < 1e-6), "{:?}", &found[..3]);
-        let SharedGrant { own, lent, .. } =
-            SharedGrant::decode(&grant, 1, ROWS).expect("our own bytes");
-        [view(&taker.guest, &own), view(&taker.guest, &lent)]
-    });
-    let [own_alone, all_lent] = &views;
-    for (a, b) in own_alone.iter().flatten().zip(all_lent.iter().flatten()) {
-        assert!(look_alike(a, b));
+fn floods_are_uniform_and_bounded() {
+    let mut flood = Flood::new();
+    flood.draw(&mut Randomness::insecure_from_seed(8));
+    let mut sums = [Poly::zero(), Poly::zero(), Poly::zero()];
+    for (prime, sums) in sums.iter_mut().enumerate() {
+        flood.add(prime, &mut sums.0);
     }
-    for part in views.iter().flatten() {
-        assert!(is_uniform(&part[0]) && is_uniform(&part[2]));
+    // Switched down to one prime, ±2^108 of q are a quarter of a number, 1024, to either side, and 1 of rounding.
+    let zero = Poly::zero();
+    let [a, b, c] = &sums;
+    let switched = ring().switch_all([a, b, c], &zero);
+    let mut counts = vec![0.0; 64];
+    for x in switched {
+        let balanced =
+            ring().modulus(0).reduce(x as f64) / (PRIME[0] as f64 / SLOT_PRIME as f64 / 4.0);
+        assert!(balanced.abs() < 1.01, "{balanced}");
+        counts[((balanced + 1.0) * 32.0).clamp(0.0, 63.0) as usize] += 1.0;
     }
-    // Three relays have a noise of √3·21.4 of 1024 units, 0.036: eight deviations are 19 cells of 1/64 from the middle.
-    let noise = &all_lent[1][1];
-    assert!(noise[..32 - 19].iter().chain(&noise[32 + 19..]).all(|count| *count == 0.0));
-}
-
-#[test]
-fn the_host_sees_nothing_in_a_relay_but_fresh_encryption() {
-    let (mut lender, taker) = (Party::new(6), Party::new(7));
-    let (loan, _) = lender.lend(1.0, scale(2));
-    let opening = taker.guest.opening();
-    let [a, b] = [0, 1].map(|_| {
-        let relay = lender.guest.relay(&loan, &opening).expect("a relay");
-        let Relay(products) = Relay::decode(&relay, ROWS).expect("our own bytes");
-        products.polys.into_iter().next().expect("a polynomial")
-    });
-    // The same loan twice: no residue is the same but by chance, 8192·2^-50.
-    assert!(a.c1.iter().zip(&b.c1).all(|(a, b)| a != b));
-    assert!(a.c0.iter().zip(&b.c0).all(|(a, b)| a != b));
-    for residues in [&a.c0, &a.c1] {
-        let mut counts = vec![0.0; 64];
-        residues.iter().for_each(|residue| counts[(residue >> 44) as usize] += 1.0);
-        assert!(is_uniform(&counts));
-    }
+    assert!(is_uniform(&counts));
 }

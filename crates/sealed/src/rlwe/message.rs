@@ -1,16 +1,15 @@
-//! The messages of the lattice protocol between a guest and the host; [`lent`] has those between guests.
+//! The messages of the lattice protocol about products for the host; [`lent`] has those about products for a guest.
 //!
 //! ```text
 //! PublicKey   terms:24  seed:32  b: 3 × 8192 residues                      153 660 bytes
 //! Upload      block:u64  terms:24  seed:32  c0: 3 × 8192 residues          153 668 bytes
 //! Question    exchange:u64  rows:u32  per polynomial: c1: 8192 residues, c0: one residue per row in it
 //! Answer      exchange:u64  rows:u32  5 bytes per row
-//! Grant       exchange:u64  rows:u32  scale: i32 (a power of two)  as in Question
 //! ```
 //!
 //! Terms are the width and grid that the guest works with; an exchange is a random number of the host's.
 //! Residues modulo the three primes of keys and uploads are values of the transform, in its order; those of
-//! questions and grants are coefficients modulo the first prime.
+//! questions are coefficients modulo the first prime.
 
 pub mod lent;
 
@@ -22,7 +21,7 @@ use super::transform::DEGREE;
 use crate::product::{BlockId, Terms};
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
-pub use lent::{Loan, Relay, SharedGrant};
+pub use lent::{Grant, Loan, Relay};
 
 const PLAIN_BYTES: usize = PLAIN_BITS as usize / 8;
 
@@ -60,7 +59,10 @@ impl SeededHalf {
 
     fn read(what: &'static str, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let seed = reader.array()?;
-        let packed = reader.bytes(PRIMES * POLY_BYTES)?;
+        Self::checked(what, seed, reader.bytes(PRIMES * POLY_BYTES)?)
+    }
+
+    fn checked(what: &'static str, seed: [u8; 32], packed: &[u8]) -> Result<Self, DecodeError> {
         for (bytes, prime) in packed.chunks_exact(POLY_BYTES).zip(PRIME) {
             unpack(what, bytes, DEGREE, prime, |_, _| {})?;
         }
@@ -138,7 +140,30 @@ pub(crate) struct Sealed {
     pub(crate) c0: Vec<u64>,
 }
 
-/// Encrypted products: all that a question and a grant have in common.
+impl Sealed {
+    fn write(&self, writer: &mut Writer) {
+        let mut packed = Vec::with_capacity(POLY_BYTES + packed_len(self.c0.len()));
+        pack(&self.c1, &mut packed);
+        pack(&self.c0, &mut packed);
+        writer.bytes(&packed);
+    }
+
+    /// With so many coefficients of c0.
+    fn read(what: &'static str, reader: &mut Reader<'_>, here: usize) -> Result<Self, DecodeError> {
+        let c1 = residues(what, reader.bytes(POLY_BYTES)?, DEGREE)?;
+        let c0 = residues(what, reader.bytes(packed_len(here))?, here)?;
+        Ok(Self { c1, c0 })
+    }
+}
+
+/// Residues of the first prime.
+fn residues(what: &'static str, bytes: &[u8], count: usize) -> Result<Vec<u64>, DecodeError> {
+    let mut residues = vec![0; count];
+    unpack(what, bytes, count, PRIME[0], |i, x| residues[i] = x)?;
+    Ok(residues)
+}
+
+/// Encrypted products.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SealedProducts {
     pub(crate) exchange: u64,
@@ -178,13 +203,8 @@ impl SealedProducts {
             packed.push((c1, reader.bytes(packed_len(here))?, here));
             left -= here;
         }
-        let residues = |bytes: &[u8], count: usize| -> Result<Vec<u64>, DecodeError> {
-            let mut residues = vec![0; count];
-            unpack(what, bytes, count, PRIME[0], |i, x| residues[i] = x)?;
-            Ok(residues)
-        };
         let polys = packed.into_par_iter().with_min_len(POLYS_AT_ONCE).map(|(c1, c0, here)| {
-            Ok(Sealed { c1: residues(c1, DEGREE)?, c0: residues(c0, here)? })
+            Ok(Sealed { c1: residues(what, c1, DEGREE)?, c0: residues(what, c0, here)? })
         });
         let polys = polys.collect::<Result<Vec<_>, DecodeError>>()?;
         Ok(Self { exchange, rows, polys })
@@ -217,42 +237,10 @@ impl Question {
     }
 }
 
-/// Products for the guest alone, encrypted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    pub(crate) products: SealedProducts,
-    /// Products are in units of 2^−scale.
-    pub(crate) scale: i32,
-}
-
 /// The least scale: the largest number, 2^39, times 2^984 is still finite.
 pub(crate) const LEAST_SCALE: i32 = -984;
 /// The largest scale; far from where units would become subnormal.
 pub(crate) const MOST_SCALE: i32 = 1000;
-
-impl Grant {
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlweGrant, 16 + self.products.len());
-        writer.u64(self.products.exchange);
-        writer.u32(self.products.rows as u32);
-        writer.u32(self.scale as u32);
-        self.products.write(&mut writer);
-        writer.finish()
-    }
-
-    /// From bytes, with at most so many products of so many values per block.
-    pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("grant", Kind::RlweGrant, bytes)?;
-        let exchange = reader.u64()?;
-        let rows = reader.count("products of the grant", most_rows)?;
-        let scale = read_scale(&mut reader)?;
-        let per_poly = super::rows_per_poly(width);
-        let products = SealedProducts::read("grant", &mut reader, exchange, rows, per_poly)?;
-        reader.finish()?;
-        Ok(Self { products, scale })
-    }
-}
 
 fn read_scale(reader: &mut Reader<'_>) -> Result<i32, DecodeError> {
     let scale = reader.u32()? as i32;

@@ -69,6 +69,11 @@ impl Ring {
         self.transforms[prime].modulus()
     }
 
+    /// 2^50 and 2^100 modulo a prime, balanced.
+    pub(crate) fn shifts(&self, prime: usize) -> [f64; 2] {
+        self.shifts[prime]
+    }
+
     /// A plaintext (below 2^40 in magnitude) modulo q, scaled by ⌊q/t⌋, modulo one prime.
     #[inline(always)]
     pub(crate) fn scaled(&self, prime: usize, plain: f64) -> f64 {

@@ -1,104 +1,194 @@
-//! The messages by which products of one guest's values reach another.
+//! The messages by which products of guests' values reach one guest.
 //!
 //! ```text
-//! Loan         exchange:u64  rows:u32  as in Question
-//! Relay        exchange:u64  rows:u32  per polynomial of 8192 numbers: c1: 8192 residues, c0: one residue per number
-//! SharedGrant  exchange:u64  rows:u32  scale:i32  as in Grant, and then as in Relay
+//! Loan    exchange:u64  products:u32  terms:u32  key: seed:32, b: 3 × 8192 residues
+//!         per polynomial of 8192 products and term: seed:32, c0: 3 × 8192 residues
+//! Relay   exchange:u64  products:u32  seeds:u32 (0 or 1)
+//!         per polynomial: c1 and c0: 8192 residues each;  per seed: c1: 8192 residues, c0: 8 residues
+//! Grant   exchange:u64 (of the taker's own loan, or 0)  products:u32  scale: i32 (a power of two)  seeds:u32
+//!         5 bytes per product;  seeds as in Relay
 //! ```
 //!
-//! Numbers of a relay fill their polynomials, whatever the width of anyone's blocks is.
+//! Residues of loans are those of uploads, residues of relays and seeds those of questions.
 
-use super::{DecodeError, Kind, Reader, SealedProducts, Writer, read_scale};
-use crate::rlwe::rows_per_poly;
+use rayon::prelude::*;
+
+use super::{
+    DecodeError, Kind, POLY_BYTES, PRIMES, Reader, Sealed, SeededHalf, Writer, out_of_range,
+    packed_len, read_scale,
+};
+use crate::lending::Scale;
+use crate::rlwe::slots::SLOT_PRIME;
 use crate::rlwe::transform::DEGREE;
 
-/// Products that another guest is to get, masked and encrypted for the lender.
+/// Bytes of a masked product.
+const NUMBER_BYTES: usize = 5;
+/// Numbers that a seed of 32 bytes is encrypted as.
+pub(crate) const SEED_NUMBERS: usize = 8;
+/// The most guests that lend to one, and so seeds of a grant.
+pub const MOST_LENDERS: usize = 1024;
+/// The most values that a product of a loan is of.
+pub const MOST_TERMS: usize = 8192;
+const HALF_BYTES: usize = 32 + PRIMES * POLY_BYTES;
+
+/// How many polynomials so many products take.
+pub(crate) fn polys_of(products: usize) -> usize {
+    products.div_ceil(DEGREE)
+}
+
+/// Coefficients of a host, encrypted by a key of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loan(pub(crate) SealedProducts);
+pub struct Loan {
+    pub(crate) exchange: u64,
+    pub(crate) products: usize,
+    pub(crate) terms: usize,
+    /// For encryptions of zero by whoever multiplies.
+    pub(crate) key: SeededHalf,
+    /// `[polynomial, term]`.
+    pub(crate) planes: Vec<SeededHalf>,
+}
 
 impl Loan {
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        encode(Kind::RlweLoan, &self.0)
+    /// Bytes of a loan of so many products of so many values.
+    pub const fn size(products: usize, terms: usize) -> usize {
+        let halves = products.div_ceil(DEGREE).saturating_mul(terms).saturating_add(1);
+        20usize.saturating_add(halves.saturating_mul(HALF_BYTES))
     }
 
-    /// From bytes, with at most so many rows of so many values per block.
-    pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
-        decode(Kind::RlweLoan, "loan", bytes, rows_per_poly(width), most_rows).map(Self)
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new(Kind::RlweLoan, 16 + (1 + self.planes.len()) * HALF_BYTES);
+        writer.u64(self.exchange);
+        writer.u32(self.products as u32);
+        writer.u32(self.terms as u32);
+        self.key.write(&mut writer);
+        self.planes.iter().for_each(|half| half.write(&mut writer));
+        writer.finish()
+    }
+
+    /// From bytes, with at most so many products.
+    pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("loan", Kind::RlweLoan, bytes)?;
+        let exchange = reader.u64()?;
+        let products = reader.count("products of the loan", most_products)?;
+        let terms = reader.count("values of a product", MOST_TERMS)?;
+        // The bytes are there before the room is made.
+        let count = polys_of(products) * terms + 1;
+        let halves = (0..count).map(|_| Ok((reader.array()?, reader.bytes(PRIMES * POLY_BYTES)?)));
+        let halves = halves.collect::<Result<Vec<([u8; 32], &[u8])>, DecodeError>>()?;
+        reader.finish()?;
+        let halves = halves.into_par_iter();
+        let halves = halves.map(|(seed, packed)| SeededHalf::checked("loan", seed, packed));
+        let mut halves = halves.collect::<Result<Vec<_>, DecodeError>>()?;
+        let planes = halves.split_off(1);
+        let Some(key) = halves.pop() else {
+            return Err(out_of_range("keys of the loan", 0, 1));
+        };
+        Ok(Self { exchange, products, terms, key, planes })
     }
 }
 
-/// The same numbers, still masked, encrypted for the taker.
+/// Products of a lender's values, masked, under the key of the loan; and the seed of the mask, for the taker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relay(pub(crate) SealedProducts);
+pub struct Relay {
+    pub(crate) exchange: u64,
+    pub(crate) products: usize,
+    pub(crate) polys: Vec<Sealed>,
+    pub(crate) seed: Option<Sealed>,
+}
 
 impl Relay {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        encode(Kind::RlweRelay, &self.0)
-    }
-
-    /// From bytes, with at most so many rows.
-    pub fn decode(bytes: &[u8], most_rows: usize) -> Result<Self, DecodeError> {
-        decode(Kind::RlweRelay, "relay", bytes, DEGREE, most_rows).map(Self)
-    }
-}
-
-/// A grant in two parts, each of which is uniform: the taker adds their numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedGrant {
-    pub(crate) own: SealedProducts,
-    /// What others have lent, all of it together.
-    pub(crate) lent: SealedProducts,
-    /// Products are in units of 2^−scale.
-    pub(crate) scale: i32,
-}
-
-impl SharedGrant {
-    /// As bytes.
-    pub fn encode(&self) -> Vec<u8> {
-        let length = 16 + self.own.len() + self.lent.len();
-        let mut writer = Writer::new(Kind::RlweSharedGrant, length);
-        writer.u64(self.own.exchange);
-        writer.u32(self.own.rows as u32);
-        writer.u32(self.scale as u32);
-        self.own.write(&mut writer);
-        self.lent.write(&mut writer);
+        let seeds = usize::from(self.seed.is_some());
+        let length = 16 + self.polys.len() * 2 * POLY_BYTES + seeds * SEED_BYTES;
+        let mut writer = Writer::new(Kind::RlweRelay, length);
+        writer.u64(self.exchange);
+        writer.u32(self.products as u32);
+        writer.u32(seeds as u32);
+        self.polys.iter().chain(&self.seed).for_each(|poly| poly.write(&mut writer));
         writer.finish()
     }
 
-    /// From bytes, with at most so many products of so many values per block.
-    pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("grant", Kind::RlweSharedGrant, bytes)?;
+    /// From bytes, with at most so many products.
+    pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("relay", Kind::RlweRelay, bytes)?;
         let exchange = reader.u64()?;
-        let rows = reader.count("products of the grant", most_rows)?;
-        let scale = read_scale(&mut reader)?;
-        let mut part = |each| SealedProducts::read("grant", &mut reader, exchange, rows, each);
-        let (own, lent) = (part(rows_per_poly(width))?, part(DEGREE)?);
+        let products = reader.count("products of the relay", most_products)?;
+        let seeds = reader.u32()?;
+        if seeds > 1 {
+            return Err(out_of_range("seeds of the relay", seeds, "0 or 1"));
+        }
+        let mut polys = (0..polys_of(products))
+            .map(|_| Sealed::read("relay", &mut reader, DEGREE))
+            .collect::<Result<Vec<_>, DecodeError>>()?;
+        let seed = match seeds {
+            0 => None,
+            _ => Some(Sealed::read("seed", &mut reader, SEED_NUMBERS)?),
+        };
         reader.finish()?;
-        Ok(Self { own, lent, scale })
+        polys.shrink_to_fit();
+        Ok(Self { exchange, products, polys, seed })
     }
 }
 
-fn encode(kind: Kind, products: &SealedProducts) -> Vec<u8> {
-    let mut writer = Writer::new(kind, 12 + products.len());
-    writer.u64(products.exchange);
-    writer.u32(products.rows as u32);
-    products.write(&mut writer);
-    writer.finish()
+const SEED_BYTES: usize = POLY_BYTES + packed_len(SEED_NUMBERS);
+
+/// Masked products for one guest, which alone has or gets the seeds of all masks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The taker's own loan, whose mask it has; 0 for none.
+    pub(crate) own: u64,
+    pub(crate) scale: Scale,
+    /// In 0..t.
+    pub(crate) masked: Vec<u64>,
+    /// Those of other lenders.
+    pub(crate) seeds: Vec<Sealed>,
 }
 
-fn decode(
-    kind: Kind,
-    what: &'static str,
-    bytes: &[u8],
-    rows_per_poly: usize,
-    most_rows: usize,
-) -> Result<SealedProducts, DecodeError> {
-    let mut reader = Reader::new(what, kind, bytes)?;
-    let exchange = reader.u64()?;
-    let rows = reader.count("rows of the loan", most_rows)?;
-    let products = SealedProducts::read(what, &mut reader, exchange, rows, rows_per_poly)?;
-    reader.finish()?;
-    Ok(products)
+impl Grant {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let length = 20 + NUMBER_BYTES * self.masked.len() + self.seeds.len() * SEED_BYTES;
+        let mut writer = Writer::new(Kind::RlweGrant, length);
+        writer.u64(self.own);
+        writer.u32(self.masked.len() as u32);
+        writer.u32(self.scale.0 as u32);
+        writer.u32(self.seeds.len() as u32);
+        for masked in &self.masked {
+            writer.bytes(&masked.to_le_bytes()[..NUMBER_BYTES]);
+        }
+        self.seeds.iter().for_each(|seed| seed.write(&mut writer));
+        writer.finish()
+    }
+
+    /// From bytes, with at most so many products.
+    pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new("grant", Kind::RlweGrant, bytes)?;
+        let own = reader.u64()?;
+        let products = reader.count("products of the grant", most_products)?;
+        let scale = Scale(read_scale(&mut reader)?);
+        let seeds = reader.u32()? as usize;
+        if seeds > MOST_LENDERS {
+            let expected = format!("at most {MOST_LENDERS}");
+            return Err(out_of_range("seeds of the grant", seeds, expected));
+        }
+        let numbers = reader.bytes(NUMBER_BYTES * products)?.as_chunks::<NUMBER_BYTES>().0;
+        let masked: Vec<u64> = numbers
+            .iter()
+            .map(|bytes| {
+                let mut word = [0; 8];
+                word[..NUMBER_BYTES].copy_from_slice(bytes);
+                u64::from_le_bytes(word)
+            })
+            .collect();
+        if let Some(found) = masked.iter().find(|number| **number >= SLOT_PRIME) {
+            let expected = format!("numbers below {SLOT_PRIME}");
+            return Err(out_of_range("product of the grant", found, expected));
+        }
+        let seeds = (0..seeds).map(|_| Sealed::read("seed", &mut reader, SEED_NUMBERS));
+        let seeds = seeds.collect::<Result<Vec<_>, DecodeError>>()?;
+        reader.finish()?;
+        Ok(Self { own, scale, masked, seeds })
+    }
 }
