@@ -105,9 +105,24 @@ pub enum PartyError {
         /// Who.
         party: PartyId,
     },
+    /// A guest that was held to its data.
+    #[error("{FORGED}: guest `{party}`, round {round}, blocks of steps {first} to {last}")]
+    Forged {
+        /// Who.
+        party: PartyId,
+        /// When it showed.
+        round: Round,
+        /// The first step of the blocks that it was about.
+        first: i64,
+        /// The last one.
+        last: i64,
+    },
     /// A secure product.
     #[error("sealed products: {0}")]
     Sealed(#[from] sealed::SealedError),
+    /// Commitments.
+    #[error("commitments: {0}")]
+    Committed(#[from] sealed::committed::CommittedError),
     /// The ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -121,6 +136,9 @@ pub enum PartyError {
 
 /// What a guest says that gives no more products.
 pub(crate) const SPENT: &str = "its budget of products is spent";
+
+/// What the host says that has found forged data.
+pub(crate) const FORGED: &str = "what was trained with is not what was committed to";
 
 fn because(reason: &Option<Text>) -> String {
     reason.as_ref().map_or(String::new(), |reason| format!("; last: {reason}"))
@@ -147,7 +165,9 @@ impl PartyError {
             Self::Diverged { .. } => "training diverged",
             Self::Budget { .. } => SPENT,
             Self::Spent { .. } => "a guest's budget of products is spent",
+            Self::Forged { .. } => FORGED,
             Self::Sealed(_) => "its sealed products failed",
+            Self::Committed(_) => "its commitments failed",
             Self::Ledger(_) => "its ledger failed",
             Self::Store(_) => "its checkpoints failed",
             Self::Model(_) => "its model failed",

@@ -9,6 +9,7 @@
 //! answered with the same bytes again; one that is over is ignored; so lost, doubled, late and
 //! reordered messages change nothing.
 
+mod committing;
 mod exchange;
 mod joining;
 mod lending;
@@ -22,16 +23,21 @@ use serde::{Deserialize, Serialize};
 use crate::compression::Feedback;
 use crate::error::{PartyError, same_subject};
 use crate::ledger::{Ledger, Released};
+use crate::message::committed::Digest;
 use crate::message::measurements::{Layout, Measures};
 use crate::message::parts::{Batch, HeldSteps, Text};
 use crate::message::sealed::{Lacking, Sealed};
-use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost};
+use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost, says_forged};
 use crate::model::{GuestModel, ModelFailure};
 use crate::party::{Attempt, Now, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use crate::store::{Store, StoreError};
 use crate::timing::{Timing, lasted};
 use lending::LoanHead;
+
+pub use committing::Commits;
+pub(crate) use committing::context;
+pub use sealing::Sharing;
 
 /// What a guest is told by those who run it.
 #[derive(Clone, Debug)]
@@ -58,16 +64,6 @@ pub struct GuestSettings {
     pub sharing: Sharing,
     /// How long it waits.
     pub timing: Timing,
-}
-
-/// What a guest gives of sealed measurements.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sharing {
-    /// Measurements leave it sealed or not at all.
-    pub sealed_only: bool,
-    /// How many products it answers per number that it holds, in the mean and over all its life; without limit if
-    /// none.
-    pub most_products: Option<f64>,
 }
 
 /// Makes the guest's model once the plan is known.
@@ -116,6 +112,9 @@ struct Card {
     run: RunId,
     plan: Plan,
     subject: Text,
+    /// What its commitments are hidden by, where it commits to its data. As secret as the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blinding: Option<committing::KeptSeed>,
     finished: Option<Summary>,
 }
 
@@ -138,6 +137,8 @@ struct Running<M> {
     early: Option<Asked>,
     /// Where measurements are sealed.
     sealer: Option<sealing::Sealer>,
+    /// Where it commits to its data.
+    committed: committing::Committed,
 }
 
 /// A question for embeddings.
@@ -160,6 +161,8 @@ struct Open {
     question: Option<Sealed>,
     /// The loans that it has answered, by whom they are for.
     loans: BTreeMap<PartyId, LoanHead>,
+    /// The challenge to that question that it has answered.
+    challenge: Option<Digest>,
 }
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
@@ -216,6 +219,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                     lending::Asked { to, key: key.as_ref(), entries: &entries, loan: &loan };
                 self.loan(now, exchange, asked, &mut out)
             }
+            ToGuest::Hold(message) => self.hold(now, message, &mut out),
             ToGuest::Grant { exchange, grant } => self.grant(now, exchange, &grant, &mut out),
             ToGuest::Gradient { exchange, gradient } => {
                 self.gradient(now, exchange, &gradient, &mut out)
@@ -347,7 +351,14 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     fn stop_on_error(&mut self, now: Now, done: Result<(), PartyError>, out: &mut ToHostOutbox) {
         let Err(error) = done else { return };
-        if !matches!(error, PartyError::HostStopped { .. }) {
+        // Its ledger is to say that it was found forging data, whether or not anyone hears of it.
+        let accused = match &error {
+            PartyError::HostStopped { reason } if says_forged(reason) => Some(reason.clone()),
+            _ => None,
+        };
+        if let Some(reason) = accused {
+            let _ = self.goodbye(now, Departure::Failed(reason), out);
+        } else if !matches!(error, PartyError::HostStopped { .. }) {
             // A ledger that cannot be written lets nothing out, not even this: the host will notice
             // the silence.
             let _ = self.goodbye(now, Departure::Failed(error.for_peers()), out);
@@ -367,7 +378,21 @@ impl<M: GuestModel> Running<M> {
         let initial = model.save()?;
         let (feedback, done) = (Feedback::default(), Round::START);
         let (open, early, sealer) = (None, None, None);
-        Ok(Self { run, attempt, plan, asked, model, initial, feedback, done, open, early, sealer })
+        let committed = committing::Committed::default();
+        Ok(Self {
+            run,
+            attempt,
+            plan,
+            asked,
+            model,
+            initial,
+            feedback,
+            done,
+            open,
+            early,
+            sealer,
+            committed,
+        })
     }
 
     /// All that changes in training.

@@ -13,6 +13,7 @@
 //! each party always have a round in common.
 
 mod absence;
+mod committing;
 mod ending;
 mod exchange;
 mod gathering;
@@ -34,6 +35,7 @@ use crate::course::{Course, EpochLosses, Progress};
 use crate::error::PartyError;
 use crate::guest::{read_card, write_card};
 use crate::ledger::{Ledger, Released};
+use crate::message::committed::Digest;
 use crate::message::parts::{HeldSteps, Text};
 use crate::message::{Departure, Terms, ToGuest, ToHost};
 use crate::model::{Agreed, HostModel, ModelFailure};
@@ -70,6 +72,8 @@ pub enum Event {
     Begun(Attempt, Round),
     /// No round is kept by all: they begin anew, and everything up to this round is lost.
     Restarted(Round),
+    /// A guest has committed to its data of so many samples, of so many in all.
+    Committed(PartyId, usize, usize),
     /// A round is done.
     Round(Round),
     /// An epoch is done.
@@ -127,6 +131,9 @@ struct Card {
     aligned: HeldSteps,
     /// What the guests measure for this run.
     agreed: Agreed,
+    /// What each guest has committed to, once it has to everything.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    commitments: BTreeMap<PartyId, Digest>,
     finished: Option<Summary>,
 }
 
@@ -156,6 +163,8 @@ struct Running<M> {
     settled: Option<Settlement>,
     /// What guests have uploaded, where measurements are sealed.
     sealed: BTreeMap<PartyId, SealedSeat>,
+    /// What they have committed to, where they do.
+    committers: Option<committing::Committers>,
 }
 
 impl<M: HostModel, S: Store> Host<M, S> {
@@ -214,6 +223,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             ToHost::Relay { exchange, to, key, relay, .. } => {
                 self.relay(now, from, exchange, (&to, key, &relay), &mut out)
             }
+            ToHost::Pledge(message) => self.pledge(now, from, message, &mut out),
             ToHost::Kept { exchange } => self.kept(now, from, exchange, &mut out),
             ToHost::Heartbeat => self.call_stranger(now, from, &mut out),
             ToHost::Live(_) => {
@@ -338,12 +348,18 @@ impl<M: HostModel, S: Store> Host<M, S> {
             result = self.refuse(now, &error, out);
         }
         let Err(error) = result else { return };
+        let accused = match &error {
+            PartyError::Forged { party, .. } => Some((party.clone(), Text::of(&error))),
+            _ => None,
+        };
         let reason = error.for_peers();
         let parties: Vec<PartyId> = self.seats.keys().cloned().collect();
         for party in parties {
             // A ledger that cannot be written lets nothing out, not even this: the guests will
             // notice the silence.
-            let refuse = ToGuest::Refuse { session: 0, reason: reason.clone() };
+            let own = accused.as_ref().filter(|(accused, _)| *accused == party);
+            let reason = own.map_or(&reason, |(_, reason)| reason).clone();
+            let refuse = ToGuest::Refuse { session: 0, reason };
             let _ = self.say(now, &party, refuse, out);
         }
         self.stage = Stage::Stopped(error);

@@ -23,9 +23,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::message::committed::Digest;
 use crate::party::{Now, PartyId, Round};
 
 pub use audit::{Audit, Tally, audit, audit_file};
@@ -45,6 +46,10 @@ pub trait Recorded {
     fn content(&self) -> Vec<u8>;
     /// The key that it is, or that it was encrypted with, where fleets should compare what they know of it.
     fn key(&self) -> Option<UsedKey> {
+        None
+    }
+    /// What a guest has committed to, at the end of this message.
+    fn committed(&self) -> Option<Digest> {
         None
     }
 }
@@ -148,6 +153,7 @@ impl Ledger {
             shape: message.shape(),
             again,
             key: message.key(),
+            committed: message.committed(),
             bytes: content.len() as u64,
             digest: line::hexadecimal(&Sha256::digest(&content)),
             previous: line::hexadecimal(&self.head),

@@ -46,6 +46,7 @@ pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
 pub use host::{Absent, Event, Host, HostEnd, HostSettings, Measuring};
 pub use ledger::{Ledger, LedgerError, Released};
+pub use message::committed::{Bounds, Committing};
 pub use message::measurements::{Kind, Layout, Measurements, Measures, Movements, Shares};
 pub use message::sealed::{Scheme, Sealing};
 pub use message::{Exchange, Purpose, ToGuest, ToHost};

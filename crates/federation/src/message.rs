@@ -18,6 +18,7 @@
 //! Parts are checked when they are made (see [`parts`]), so a message that exists is within bounds;
 //! whether it fits the moment is for [`Host`](crate::Host) and [`Guest`](crate::Guest) to judge.
 
+pub mod committed;
 mod content;
 pub mod measurements;
 pub mod parts;
@@ -29,6 +30,7 @@ use crate::compression::Compression;
 use crate::live::{FromLiveGuest, FromLiveHost};
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
+use committed::{Hold, Pledge};
 use measurements::{Measurements, Measures};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 use sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
@@ -99,6 +101,8 @@ pub enum ToHost {
         /// The products.
         relay: Sealed,
     },
+    /// What I am held to.
+    Pledge(Pledge),
     /// I have kept the state after this exchange.
     Kept {
         /// Which exchange.
@@ -142,6 +146,8 @@ pub enum ToGuest {
         /// The rows.
         question: Sealed,
     },
+    /// What you are held to.
+    Hold(Hold),
     /// Multiply your measurements by my coefficients for one guest, as they are hidden in here.
     Loan {
         /// Which exchange.
@@ -347,6 +353,7 @@ impl ToHost {
             ToHost::Upload { .. } => "upload",
             ToHost::Products { .. } => "products",
             ToHost::Relay { .. } => "relay",
+            ToHost::Pledge(message) => message.kind(),
             ToHost::Kept { .. } => "kept",
             ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
@@ -355,9 +362,17 @@ impl ToHost {
             {
                 "refusal"
             }
+            ToHost::Leave { departure: Departure::Failed(reason), .. } if says_forged(reason) => {
+                "forgery"
+            }
             ToHost::Leave { .. } => "leave",
         }
     }
+}
+
+/// Whether someone stops because a guest has not trained with what it had committed to.
+pub(crate) fn says_forged(reason: &Text) -> bool {
+    reason.as_str().starts_with(crate::error::FORGED)
 }
 
 impl ToGuest {
@@ -373,6 +388,8 @@ impl ToGuest {
             ToGuest::Loan { .. } => "loan",
             ToGuest::Settled { .. } => "settled",
             ToGuest::Finish { .. } => "finish",
+            ToGuest::Hold(message) => message.kind(),
+            ToGuest::Refuse { reason, .. } if says_forged(reason) => "forgery",
             ToGuest::Refuse { .. } => "refuse",
             ToGuest::Live(message) => message.kind(),
             ToGuest::Heartbeat => "heartbeat",

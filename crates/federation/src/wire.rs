@@ -7,6 +7,7 @@
 //! `generated.rs` is made from the definition by a test of this crate, so that building needs no
 //! compiler of protocol buffers.
 
+mod committed;
 mod decode;
 mod encode;
 mod live;

@@ -15,7 +15,7 @@ use federation::{
     Released, Scheme, Sealing, ToGuest, ToHost, memory,
 };
 
-const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000 };
+const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
 const PLAIN: Sealing = Sealing { scheme: Scheme::Plain, ..LATTICE };
 
 fn plan_of(sealing: Option<Sealing>) -> Plan {
@@ -314,7 +314,7 @@ fn more_rows_than_agreed_are_refused_at_both_sides() {
 #[test]
 fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
     let talked = |most_products| {
-        let sharing = Sharing { sealed_only: false, most_products };
+        let sharing = Sharing { most_products, ..Sharing::default() };
         let plan = plan_of(Some(PLAIN));
         let (mut host, mut guests) = corridor::parties_that_share(
             &shape(2),
@@ -352,7 +352,7 @@ fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
 
 #[test]
 fn a_guest_gives_no_more_products_than_its_budget() {
-    let sharing = Sharing { sealed_only: true, most_products: Some(500.0) };
+    let sharing = Sharing { sealed_only: true, most_products: Some(500.0), ..Sharing::default() };
     let talked = |scheme| {
         let plan = plan_of(Some(scheme));
         let (mut host, mut guests) = corridor::parties_that_share(

@@ -20,9 +20,11 @@
 mod generators;
 mod inner_product;
 mod range_proof;
+mod seed;
 mod transcript;
 
 use std::fmt;
+use std::ops::Range;
 
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
@@ -35,6 +37,7 @@ use crate::random::Randomness;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 use generators::blinding_generator;
 use range_proof::{BITS, RangeProof};
+pub use seed::{BlindingSeed, MOST_WEIGHTS, Named};
 use transcript::Transcript;
 
 /// The most values of one commitment: what one proof is about.
@@ -197,6 +200,22 @@ impl Commitments {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
+    }
+
+    /// Some of them; none if there are not so many.
+    pub fn part(&self, range: Range<usize>) -> Option<Self> {
+        let compressed = self.compressed.get(range.clone())?.to_vec();
+        Some(Self { compressed, points: self.points.get(range)?.to_vec() })
+    }
+
+    /// Several, one after the other: for sums, not to be proven anything about.
+    pub fn joined<'a>(parts: impl IntoIterator<Item = &'a Commitments>) -> Self {
+        let mut joined = Self { compressed: Vec::new(), points: Vec::new() };
+        for part in parts {
+            joined.compressed.extend_from_slice(&part.compressed);
+            joined.points.extend_from_slice(&part.points);
+        }
+        joined
     }
 
     /// Checks that all levels are from `low` to `high`.

@@ -244,6 +244,7 @@ fn check_products(
         }
         let layout = loss.sources.layouts.iter().find(|(party, _)| party.as_str() == guest);
         let entries = layout.map_or(0, |(_, layout)| layout.len());
+        let rows = rows + plan.sealing.map_or(0, |sealing| sealing.checks());
         let question = most_bytes(entries * block_length(plan.segment, entries), rows);
         // Everyone is asked for its part of this guest's gradient.
         let terms = loss.sources.layouts.values().map(|layout| match model.is_by_link() {

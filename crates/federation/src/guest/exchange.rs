@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Asked, Guest, Open, Running, Stage, ToHostOutbox};
 use crate::error::{PartyError, differently_packed};
 use crate::message::measurements::{Layout, Measurements};
-use crate::message::parts::{Embedding, EmbeddingGradient};
+use crate::message::parts::{Batch, Embedding, EmbeddingGradient};
 use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
 use crate::party::Now;
@@ -64,8 +64,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         answers.into_iter().try_for_each(|answer| self.say_again(now, answer, out))
     }
 
-    fn answer(&mut self, now: Now, asked: Asked, out: &mut ToHostOutbox) -> Result<(), PartyError> {
-        let Asked { exchange, purpose, batch, lacking } = asked;
+    /// Refuses samples that were not announced.
+    pub(super) fn check_batch(&self, batch: &Batch) -> Result<(), PartyError> {
         let (host, samples) = (&self.settings.host, batch.samples());
         let (held, folds) = (&self.settings.held, self.settings.measures.folds);
         if let Some(sample) = samples.iter().find(|sample| !held.contains(sample.last)) {
@@ -76,6 +76,13 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             let what = format!("it asked for view {} of a fleet of {folds} folds", sample.view.0);
             return Err(PartyError::misbehaved(host, what));
         }
+        Ok(())
+    }
+
+    fn answer(&mut self, now: Now, asked: Asked, out: &mut ToHostOutbox) -> Result<(), PartyError> {
+        let Asked { exchange, purpose, batch, lacking } = asked;
+        self.check_batch(&batch)?;
+        let (host, samples) = (&self.settings.host, batch.samples());
         let Some(running) = &mut self.running else { return Ok(()) };
         let model = &mut running.model;
         let numbers = match purpose {
@@ -100,10 +107,18 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             answers.push(ToHost::Measurements { exchange, purpose, measurements });
         }
         let answered = now.monotonic;
-        let (question, loans) = (None, BTreeMap::new());
+        let (question, loans, challenge) = (None, BTreeMap::new(), None);
         let said = answers.clone();
-        running.open =
-            Some(Open { exchange, purpose, batch, answers: said, answered, question, loans });
+        running.open = Some(Open {
+            exchange,
+            purpose,
+            batch,
+            answers: said,
+            answered,
+            question,
+            loans,
+            challenge,
+        });
         answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
     }
 

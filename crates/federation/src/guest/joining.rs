@@ -60,6 +60,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             PartyError::misbehaved(host, format!("its plan is out of bounds: {error}"))
         })?;
         self.can_measure(&welcome.plan)?;
+        self.can_commit(&welcome.plan)?;
         self.same_run(&welcome)?;
         let current = self.running.as_ref().filter(|_| matches!(self.stage, Stage::Training));
         match current.map(|running| running.attempt) {
@@ -145,10 +146,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let Welcome { run, attempt, plan, resume, .. } = welcome;
         if self.card.is_none() {
             let subject = self.settings.subject.clone();
-            let card = Card { run, plan: plan.clone(), subject, finished: None };
+            let card = Card { run, plan: plan.clone(), subject, blinding: None, finished: None };
             write_card(&mut self.store, &card)?;
             self.card = Some(card);
         }
+        self.keep_seed()?;
         let kept = self.store.rounds()?;
         let fresh = self.running.is_none();
         let running = match &mut self.running {

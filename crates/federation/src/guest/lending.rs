@@ -81,7 +81,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         // What it lends to itself nobody else learns of.
         let values = if to == own { 0 } else { size.terms };
         budget.check(size.products, values, data)?;
-        let levels = running.levels(&samples)?;
+        let (_, levels) = running.levels(&samples)?;
         let levels = levels
             .chunks_exact(data)
             .flat_map(|sample| entries.as_slice().iter().map(|entry| sample[*entry as usize]));

@@ -5,6 +5,7 @@ use sealed::plain::PlainGuest;
 use sealed::rlwe::{KeySeed, RlweGuest};
 use sealed::{Agreement, SealedError};
 
+use super::committing::Commits;
 use super::exchange::check_own;
 use super::{Guest, Running, ToHostOutbox};
 use crate::error::PartyError;
@@ -17,6 +18,18 @@ use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
 use crate::party::{Now, PartyId};
 use crate::store::Store;
+
+/// What a guest gives of sealed measurements.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sharing {
+    /// Measurements leave it sealed or not at all.
+    pub sealed_only: bool,
+    /// How many products it answers per number that it holds, in the mean and over all its life; without limit if
+    /// none.
+    pub most_products: Option<f64>,
+    /// Whether it commits to them.
+    pub commits: Commits,
+}
 
 /// Both things that a guest does in a secure product.
 pub(super) trait Products: sealed::Guest + sealed::Answerer + Send {}
@@ -105,9 +118,9 @@ impl<M: GuestModel> Running<M> {
         }
         for &place in &lacking.blocks {
             let samples = &samples[place as usize * length..][..length];
-            let measurements = self.model.measure(samples)?;
-            let levels = self.levels_of(&measurements, samples.len())?;
-            let upload = self.sealer()?.products.upload(block_of(samples[0]), &levels)?;
+            let (measurements, levels) = self.levels(samples)?;
+            let sealer = self.sealer()?;
+            let upload = sealer.products.upload(block_of(samples[0]), &levels)?;
             let upload = Sealed::new(upload).map_err(PartyError::misuse)?;
             let weights = BlockWeights::new(measurements.weights().to_vec());
             let weights = weights.map_err(PartyError::misuse)?;
@@ -116,27 +129,27 @@ impl<M: GuestModel> Running<M> {
         Ok(answers)
     }
 
-    /// What was measured of some samples, on the grid: `[sample, entry]`.
-    pub(super) fn levels(&mut self, samples: &[Sample]) -> Result<Vec<i32>, PartyError> {
-        let measurements = self.model.measure(samples)?;
-        self.levels_of(&measurements, samples.len())
-    }
-
-    fn levels_of(
+    /// What it has measured of some samples, and the levels of that: all that is ever sealed or committed to.
+    pub(super) fn levels(
         &mut self,
-        measurements: &Measurements,
-        samples: usize,
-    ) -> Result<Vec<i32>, PartyError> {
-        check_own(measurements, samples, &self.asked)?;
-        let ranges: Vec<f64> = self.ranges();
+        samples: &[Sample],
+    ) -> Result<(Measurements, Vec<i32>), PartyError> {
+        let measurements = self.model.measure(samples)?;
+        check_own(&measurements, samples.len(), &self.asked)?;
+        let (ranges, sealing) = (self.ranges(), self.plan.sealing);
         let grid = self.sealer()?.agreement.grid;
+        // Whoever commits to lie within limits uploads nothing beyond them.
+        let committing = sealing.and_then(|sealing| sealing.commitments);
+        let limits = committing.map(|committing| committing.levels(&grid));
+        let (low, high) = limits.unwrap_or((-grid.levels(), grid.levels()));
         let values = measurements.values().iter().zip(ranges.iter().cycle());
         // Of what was not measured, nothing is said by its value either.
         let levels = values.zip(measurements.weights()).map(|((value, range), weight)| {
             let share = if *weight > 0.0 { f64::from(*value) / range } else { 0.0 };
-            grid.level(share)
+            Ok(grid.level(share)?.clamp(low, high))
         });
-        Ok(levels.collect::<Result<Vec<_>, _>>().map_err(SealedError::from)?)
+        let levels = levels.collect::<Result<Vec<_>, SealedError>>()?;
+        Ok((measurements, levels))
     }
 
     fn ranges(&self) -> Vec<f64> {
@@ -147,10 +160,10 @@ impl<M: GuestModel> Running<M> {
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
     pub(super) fn budget(&self) -> Budget {
-        let answered = ["products", "relay"].map(|kind| self.ledger.numbers(kind));
+        let answered = ["products", "relay", "response"].map(|kind| self.ledger.numbers(kind));
         Budget {
             most: self.settings.sharing.most_products,
-            answered: answered[0].saturating_add(answered[1]),
+            answered: answered.iter().fold(0, |sum, numbers| sum.saturating_add(*numbers)),
             steps: self.settings.held.steps(),
         }
     }
@@ -191,7 +204,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             open.question = Some(question);
             open.answered = now.monotonic;
             // If the host asks anew because another guest came back, only the new answer counts.
-            open.answers.retain(|answer| !matches!(answer, ToHost::Products { .. }));
+            open.answers
+                .retain(|answer| !matches!(answer, ToHost::Products { .. } | ToHost::Pledge(_)));
+            open.challenge = None;
             open.answers.push(message.clone());
         }
         self.say(now, message, out)

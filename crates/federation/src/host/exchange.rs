@@ -70,7 +70,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
         };
         let exchange = open.exchange;
         let posed = open.posed.as_ref().map(|posed| posed.unanswered(party, exchange));
-        let mut messages = posed.unwrap_or_default();
+        let mut messages = posed.transpose()?.unwrap_or_default();
+        if messages.is_empty() {
+            messages.extend(self.commit_request(party)?);
+        }
         if messages.is_empty() {
             let (purpose, batch, lacking) = (open.purpose, open.batch.clone(), self.lacking(party));
             messages.push(ToGuest::Ask { exchange, purpose, batch, lacking });

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::committing::Committers;
 use super::{Absent, Card, Event, Furthest, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
 use crate::course::{Course, Samples};
 use crate::error::{PartyError, agree, same_subject};
@@ -49,6 +50,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         }
         let standing = hello.standing.clone();
+        self.recommit(from, &hello);
         self.forget_parts(from, hello.session);
         if let Some(seat) = self.seats.get_mut(from) {
             seat.greet(hello);
@@ -282,6 +284,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             subject: self.settings.subject.clone(),
             aligned,
             agreed: self.agree_on()?,
+            commitments: BTreeMap::new(),
             finished: None,
         })
     }
@@ -298,6 +301,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
         }
         let samples: Samples = self.settings.samples.filter(|step| card.aligned.contains(step));
+        let committers = Committers::of(&card.plan, &samples);
         let course = Course::new(samples, self.settings.order(&card.agreed.layouts));
         Ok(Running {
             initial: model.save()?,
@@ -310,6 +314,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             open: None,
             settled: None,
             sealed: BTreeMap::new(),
+            committers,
         })
     }
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use sealed::SealedError;
 use sealed::wire::DecodeError;
 
+use super::committing::Check;
 use super::lending::{Due, Loaned, Shared, lend};
 use super::sealed_seat::SealedSeat;
 use super::{Host, ToGuestOutbox};
@@ -52,6 +53,8 @@ pub(super) struct Posed {
 pub(super) struct Pending {
     question: Sealed,
     products: Option<Vec<f64>>,
+    /// Rows whose products are held against what it has committed to.
+    pub(super) check: Option<Check>,
     /// The gradient of its embedding without what was measured.
     pub(super) known: Vec<f64>,
     /// What it is to lend, by the guest that it is for.
@@ -62,7 +65,16 @@ pub(super) struct Pending {
 
 impl Pending {
     fn is_answered(&self) -> bool {
-        self.products.is_some() && self.loans.values().all(Loaned::is_answered)
+        let checked = self.check.as_ref().is_none_or(Check::passed);
+        self.products.is_some() && checked && self.loans.values().all(Loaned::is_answered)
+    }
+}
+
+impl Pending {
+    /// What is asked about its products, once they are here.
+    fn challenge(&self, exchange: Exchange) -> Result<Option<ToGuest>, PartyError> {
+        let check = self.check.as_ref();
+        check.map_or(Ok(None), |check| check.challenge(exchange, &self.question))
     }
 }
 
@@ -72,12 +84,18 @@ impl Posed {
     }
 
     /// What a guest was asked and has not answered.
-    pub fn unanswered(&self, party: &PartyId, exchange: Exchange) -> Vec<ToGuest> {
-        let Some(pending) = self.guests.get(party) else { return Vec::new() };
+    pub fn unanswered(
+        &self,
+        party: &PartyId,
+        exchange: Exchange,
+    ) -> Result<Vec<ToGuest>, PartyError> {
+        let Some(pending) = self.guests.get(party) else { return Ok(Vec::new()) };
+        let challenge = pending.challenge(exchange)?;
         let question = Some(pending.question.clone()).filter(|_| pending.products.is_none());
         let question = question.map(|question| ToGuest::Question { exchange, question });
         let loans = pending.loans.iter().filter(|(_, loaned)| !loaned.is_answered());
-        question.into_iter().chain(loans.map(|(to, loaned)| loaned.message(exchange, to))).collect()
+        let loans = loans.map(|(to, loaned)| loaned.message(exchange, to));
+        Ok(question.into_iter().chain(challenge).chain(loans).collect())
     }
 
     /// All products.
@@ -251,7 +269,14 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let Some(seat) = running.sealed.get_mut(from) else { return Ok(()) };
         let opened = seat.products.open(answer.as_slice());
         let Some(products) = of_this_exchange(opened, from, "products")? else { return Ok(()) };
+        let products = match &mut pending.check {
+            Some(check) => check.take(products),
+            None => products,
+        };
         pending.products = Some(products);
+        if let Some(challenge) = pending.challenge(exchange)? {
+            return self.say(now, from, challenge, out);
+        }
         self.settle_if_answered(now, out)
     }
 
@@ -330,12 +355,16 @@ impl<M: HostModel, S: Store> Host<M, S> {
         };
         for (party, mut rows) in rows {
             let Some(seat) = running.sealed.get_mut(&party) else { continue };
+            let committers = running.committers.as_ref();
+            let hide = |one: &Committers| one.hide(seat, &open.batch, &mut rows.rows);
+            let check = committers.map(hide).transpose()?;
             let question = Sealed::new(seat.ask(&open.batch, &mut rows.rows)?);
             let question = question.map_err(PartyError::misuse)?;
             running.model.take_back(std::mem::take(&mut rows.rows));
             let (loans, shared) = (loans.remove(&party).unwrap_or_default(), shared.remove(&party));
-            let known = rows.known;
-            posed.guests.insert(party, Pending { question, products: None, known, loans, shared });
+            let (products, known) = (None, rows.known);
+            let pending = Pending { question, products, check, known, loans, shared };
+            posed.guests.insert(party, pending);
         }
         let asked: Vec<PartyId> = posed.guests.keys().cloned().collect();
         open.posed = Some(posed);

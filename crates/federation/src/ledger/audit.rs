@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::LedgerError;
 use super::line::{self, Line, MAX_LINE, UsedKey};
+use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
 
 /// What a whole ledger says.
@@ -24,6 +25,9 @@ pub struct Audit {
     pub tallies: BTreeMap<(PartyId, String), Tally>,
     /// Keys for sealed products: its own, and those of others that it has encrypted with.
     pub keys: BTreeSet<UsedKey>,
+    /// What has been committed to, by whom it was told: by a guest to its host, or of a guest by the host. The last
+    /// digest is that of all; it is to be the same at both.
+    pub committed: BTreeMap<PartyId, Digest>,
     /// Hash of the last line.
     pub head: String,
     /// Bytes of a last line that was torn apart: never released, and cut off when the party starts.
@@ -61,6 +65,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         rounds: None,
         tallies: BTreeMap::new(),
         keys: BTreeSet::new(),
+        committed: BTreeMap::new(),
         head: String::new(),
         torn: 0,
         end: 0,
@@ -137,6 +142,7 @@ impl Audit {
         self.messages += 1;
         self.bytes = self.bytes.saturating_add(line.bytes);
         self.keys.extend(line.key.clone());
+        self.committed.extend(line.committed.map(|digest| (line.to.clone(), digest)));
         if let Some(round) = line.round {
             let (first, last) = self.rounds.unwrap_or((round, round));
             self.rounds = Some((first.min(round), last.max(round)));

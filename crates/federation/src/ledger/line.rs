@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
+use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
 
 /// Longest line, in bytes, that a reader accepts.
@@ -33,6 +34,9 @@ pub struct Line {
     /// The key that it is or was encrypted with, where keys pass through the hands of others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub key: Option<UsedKey>,
+    /// What a guest has committed to so far: at the end the same in its ledger and in the host's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub committed: Option<Digest>,
     /// Bytes of its content.
     pub bytes: u64,
     /// SHA-256 of its content.

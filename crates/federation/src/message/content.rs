@@ -1,5 +1,6 @@
 //! Messages as the ledger records them.
 
+use super::committed::{Digest, Hold, Pledge};
 use super::measurements::Measures;
 use super::parts::Values;
 use super::sealed::Fingerprint;
@@ -23,6 +24,7 @@ impl Recorded for ToHost {
             | ToHost::Products { exchange, .. }
             | ToHost::Relay { exchange, .. }
             | ToHost::Kept { exchange } => Some(exchange.round),
+            ToHost::Pledge(message) => Some(message.exchange().round),
             ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
     }
@@ -36,6 +38,7 @@ impl Recorded for ToHost {
                 vec![2, measurements.samples(), measurements.entries()]
             }
             ToHost::Upload { weights, .. } => vec![weights.as_slice().len()],
+            ToHost::Pledge(message) => message.shape(),
             ToHost::Products { size, .. } | ToHost::Relay { size, .. } => {
                 size.iter().map(|&side| side as usize).collect()
             }
@@ -65,6 +68,13 @@ impl Recorded for ToHost {
             _ => None,
         }
     }
+
+    fn committed(&self) -> Option<Digest> {
+        match self {
+            ToHost::Pledge(Pledge::Commitments { digest, .. }) => Some(*digest),
+            _ => None,
+        }
+    }
 }
 
 impl Recorded for ToGuest {
@@ -86,6 +96,13 @@ impl Recorded for ToGuest {
     fn content(&self) -> Vec<u8> {
         wire::content_to_guest(self)
     }
+
+    fn committed(&self) -> Option<Digest> {
+        match self {
+            ToGuest::Hold(Hold::Accepted { digest, .. }) => Some(*digest),
+            _ => None,
+        }
+    }
 }
 
 impl ToGuest {
@@ -98,6 +115,7 @@ impl ToGuest {
             | ToGuest::Grant { exchange, .. }
             | ToGuest::Loan { exchange, .. }
             | ToGuest::Settled { exchange, .. } => Some(*exchange),
+            ToGuest::Hold(message) => Some(message.exchange()),
             _ => None,
         }
     }

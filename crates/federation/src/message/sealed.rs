@@ -23,6 +23,7 @@ use sealed::{Agreement, BlockId, Grid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::committed::Committing;
 use super::measurements::{Kind, Layout, names};
 use super::parts::{MAX_STEP, PartError};
 use crate::plan::Plan;
@@ -62,6 +63,9 @@ pub struct Sealing {
     pub scheme: Scheme,
     /// The most products of one exchange.
     pub most_rows: u32,
+    /// Whether guests commit to their measurements before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commitments: Option<Committing>,
 }
 
 /// Kinds of products.
@@ -77,7 +81,7 @@ pub enum Scheme {
 impl Sealing {
     /// The usual one.
     pub fn lattice() -> Self {
-        Self { scheme: Scheme::Lattice, most_rows: USUAL_ROWS }
+        Self { scheme: Scheme::Lattice, most_rows: USUAL_ROWS, commitments: None }
     }
 
     /// Refuses a plan whose measurements cannot be sealed.
@@ -94,7 +98,16 @@ impl Sealing {
                 "speeds or queues: what is held out adds up over guests before it is used",
             ));
         }
+        self.commitments.map_or(Ok(()), |committing| committing.check())?;
+        if self.commitments.is_some() && self.scheme == Scheme::Plain {
+            return Err(PartError::new("commitments", "products in the clear", "sealed ones"));
+        }
         Ok(())
+    }
+
+    /// Rows of random weights in each question.
+    pub(crate) fn checks(&self) -> usize {
+        self.commitments.map_or(0, |committing| committing.checks as usize)
     }
 
     /// What both sides of the products agree on, for a guest that measures this.
@@ -113,7 +126,7 @@ impl Sealing {
         }
         let grid = Grid::new(-1.0, 2.0, MOST_LEVELS)
             .map_err(|error| PartError::new("grid", error, "one"))?;
-        let (most_rows, most_blocks) = (self.most_rows as usize, blocks.max(1));
+        let (most_rows, most_blocks) = (self.most_rows as usize + self.checks(), blocks.max(1));
         Ok(Agreement { width, grid, most_rows, most_blocks })
     }
 }

@@ -5,7 +5,7 @@ use traffic::Step;
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{WireError, live, measured, numbers, sealed};
+use super::{WireError, committed, live, measured, numbers, sealed};
 use crate::compression::Compression;
 use crate::message::measurements::{Movements, Shares};
 use crate::message::parts::{
@@ -40,6 +40,8 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
         Message::Upload(message) => sealed::upload(message)?,
         Message::Products(message) => sealed::products(message)?,
         Message::Relay(message) => sealed::relay(message)?,
+        Message::Commitments(message) => ToHost::Pledge(committed::commitments(message)?),
+        Message::Response(message) => ToHost::Pledge(committed::response(message)?),
         Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
         Message::LiveHello(message) => ToHost::Live(live::hello(message)?),
         Message::LiveEmbedding(message) => ToHost::Live(live::embedding(message)?),
@@ -70,6 +72,9 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
         Message::Question(message) => sealed::question(message)?,
         Message::Grant(message) => sealed::grant(message)?,
         Message::Loan(message) => sealed::loan(message)?,
+        Message::Commit(message) => ToGuest::Hold(committed::commit(message)?),
+        Message::Accepted(message) => ToGuest::Hold(committed::accepted(message)?),
+        Message::Challenge(message) => ToGuest::Hold(committed::challenge(message)?),
         Message::Settled(wire::Settled { exchange, best, trained }) => {
             ToGuest::Settled { exchange: of_exchange(exchange)?, best, trained }
         }
@@ -135,18 +140,27 @@ fn welcome(welcome: wire::Welcome) -> Result<Welcome, WireError> {
 }
 
 fn ask(ask: wire::Ask) -> Result<ToGuest, WireError> {
-    at_most("samples asked for", ask.offset.len(), MAX_STEPS, "samples")?;
-    if !ask.view.is_empty() && ask.view.len() != ask.offset.len() {
-        let expected = format!("none, or {}", ask.offset.len());
-        return Err(PartError::new("views asked for", ask.view.len(), expected).into());
+    let batch = samples(ask.first, &ask.offset, &ask.view)?;
+    let lacking = ask.lacking.map(|lacking| sealed::read_lacking(lacking, batch.samples().len()));
+    Ok(ToGuest::Ask {
+        exchange: of_exchange(ask.exchange)?,
+        purpose: of_purpose(ask.purpose)?,
+        batch,
+        lacking: lacking.transpose()?,
+    })
+}
+
+pub(super) fn samples(first: i64, offsets: &[u64], views: &[u32]) -> Result<Batch, WireError> {
+    at_most("samples asked for", offsets.len(), MAX_STEPS, "samples")?;
+    if !views.is_empty() && views.len() != offsets.len() {
+        let expected = format!("none, or {}", offsets.len());
+        return Err(PartError::new("views asked for", views.len(), expected).into());
     }
     let step = |offset: u64| {
-        let step = ask
-            .first
-            .checked_add_unsigned(offset)
-            .filter(|step| step.unsigned_abs() <= MAX_STEP as u64);
+        let step = first.checked_add_unsigned(offset);
+        let step = step.filter(|step| step.unsigned_abs() <= MAX_STEP as u64);
         step.map(Step).ok_or_else(|| {
-            let found = format!("{} + {offset}", ask.first);
+            let found = format!("{first} + {offset}");
             PartError::new("samples asked for", found, format!("steps within ±{MAX_STEP}"))
         })
     };
@@ -154,17 +168,10 @@ fn ask(ask: wire::Ask) -> Result<ToGuest, WireError> {
         let small = u16::try_from(view).map(View);
         small.map_err(|_| PartError::new("views asked for", view, "small numbers"))
     };
-    let views = ask.view.iter().map(|number| view(*number)).chain(std::iter::repeat(Ok(View(0))));
-    let steps = ask.offset.iter().copied().map(step);
+    let views = views.iter().map(|number| view(*number)).chain(std::iter::repeat(Ok(View(0))));
+    let steps = offsets.iter().copied().map(step);
     let samples = steps.zip(views).map(|(last, view)| Ok(Sample { last: last?, view: view? }));
-    let samples = samples.collect::<Result<Vec<_>, PartError>>()?;
-    let lacking = ask.lacking.map(|lacking| sealed::read_lacking(lacking, samples.len()));
-    Ok(ToGuest::Ask {
-        exchange: of_exchange(ask.exchange)?,
-        purpose: of_purpose(ask.purpose)?,
-        batch: Batch::new(samples)?,
-        lacking: lacking.transpose()?,
-    })
+    Ok(Batch::new(samples.collect::<Result<Vec<_>, PartError>>()?)?)
 }
 
 fn terms(terms: Option<wire::Terms>) -> Result<Terms, WireError> {

@@ -2,7 +2,7 @@
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{live, measured, numbers, sealed};
+use super::{committed, live, measured, numbers, sealed};
 use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
@@ -35,6 +35,7 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
         | ToHost::Relay { .. } => {
             return sealed::to_host(message);
         }
+        ToHost::Pledge(message) => committed::from_guest(message),
         ToHost::Live(message) => live::from_guest(message),
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
         ToHost::Kept { exchange } => {
@@ -98,6 +99,7 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
         ToGuest::Refuse { session, reason } => {
             Message::Refuse(wire::Refuse { reason: reason.as_str().into(), session: *session })
         }
+        ToGuest::Hold(message) => committed::from_host(message),
         ToGuest::Live(message) => live::from_host(message),
         ToGuest::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
     };
@@ -143,19 +145,26 @@ fn welcome(welcome: &Welcome) -> wire::Welcome {
 }
 
 fn ask(exchange: &Exchange, purpose: Purpose, batch: &Batch) -> wire::Ask {
-    let steps = || batch.samples().iter().map(|sample| sample.last.0);
-    let views = batch.samples().iter().map(|sample| u32::from(sample.view.0));
-    let whole = views.clone().all(|view| view == 0);
-    let first = steps().min().unwrap_or(0);
+    let (first, offset, view) = samples(batch);
     wire::Ask {
         exchange: Some(of_exchange(exchange)),
         purpose: of_purpose(purpose) as i32,
         first,
-        offset: steps().map(|step| step.abs_diff(first)).collect(),
-        // Most runs know whole fleets only, and need not say so each time.
-        view: if whole { Vec::new() } else { views.collect() },
+        offset,
+        view,
         lacking: None,
     }
+}
+
+/// The smallest step, each one's distance from it, and the views, if there are any but whole fleets.
+pub(super) fn samples(batch: &Batch) -> (i64, Vec<u64>, Vec<u32>) {
+    let steps = || batch.samples().iter().map(|sample| sample.last.0);
+    let views = batch.samples().iter().map(|sample| u32::from(sample.view.0));
+    let whole = views.clone().all(|view| view == 0);
+    let first = steps().min().unwrap_or(0);
+    // Most runs know whole fleets only, and need not say so each time.
+    let views = if whole { Vec::new() } else { views.collect() };
+    (first, steps().map(|step| step.abs_diff(first)).collect(), views)
 }
 
 fn terms(terms: &Terms) -> wire::Terms {

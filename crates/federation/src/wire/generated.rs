@@ -4,7 +4,10 @@
 #[prost(skip_debug)]
 pub struct ToHost {
     /// required
-    #[prost(oneof = "to_host::Message", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(
+        oneof = "to_host::Message",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 40, 41"
+    )]
     pub message: ::core::option::Option<to_host::Message>,
 }
 /// Nested message and enum types in `ToHost`.
@@ -37,6 +40,10 @@ pub mod to_host {
         Products(super::Products),
         #[prost(message, tag = "12")]
         Relay(super::Relay),
+        #[prost(message, tag = "40")]
+        Commitments(super::Commitments),
+        #[prost(message, tag = "41")]
+        Response(super::Response),
     }
 }
 /// From the host to a guest.
@@ -46,7 +53,7 @@ pub struct ToGuest {
     /// required
     #[prost(
         oneof = "to_guest::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 40, 41, 42"
     )]
     pub message: ::core::option::Option<to_guest::Message>,
 }
@@ -82,6 +89,12 @@ pub mod to_guest {
         Grant(super::Grant),
         #[prost(message, tag = "13")]
         Loan(super::Loan),
+        #[prost(message, tag = "40")]
+        Commit(super::Commit),
+        #[prost(message, tag = "41")]
+        Accepted(super::Accepted),
+        #[prost(message, tag = "42")]
+        Challenge(super::Challenge),
     }
 }
 /// I am still here.
@@ -326,6 +339,19 @@ pub struct Sealing {
     /// products of one exchange, at most
     #[prost(uint32, tag = "2")]
     pub most_rows: u32,
+    /// whether guests commit to their measurements before
+    #[prost(message, optional, tag = "40")]
+    pub commitments: ::core::option::Option<Committing>,
+}
+/// That guests commit to what they measure.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Committing {
+    #[prost(enumeration = "Bounds", tag = "1")]
+    pub bounds: i32,
+    /// rows of random weights in each question, 1 to 16
+    #[prost(uint32, tag = "2")]
+    pub checks: u32,
 }
 /// Shares of the traffic, by the loops: more than 0 and at most 1.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
@@ -483,6 +509,97 @@ pub struct Grant {
     pub exchange: ::core::option::Option<Exchange>,
     #[prost(bytes = "bytes", tag = "2")]
     pub grant: ::prost::bytes::Bytes,
+}
+/// Commit to what you hold of these samples; as in Ask.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Commit {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// SHA-256 of all commitments before
+    #[prost(bytes = "bytes", tag = "2")]
+    pub after: ::prost::bytes::Bytes,
+    #[prost(sint64, tag = "3")]
+    pub first: i64,
+    #[prost(uint64, repeated, tag = "4")]
+    pub offset: ::prost::alloc::vec::Vec<u64>,
+    #[prost(uint32, repeated, tag = "5")]
+    pub view: ::prost::alloc::vec::Vec<u32>,
+}
+/// Commitments to the levels of these samples, one after the other.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Commitments {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// as asked
+    #[prost(bytes = "bytes", tag = "2")]
+    pub after: ::prost::bytes::Bytes,
+    /// SHA-256 with these
+    #[prost(bytes = "bytes", tag = "3")]
+    pub digest: ::prost::bytes::Bytes,
+    /// how many
+    #[prost(uint32, tag = "4")]
+    pub values: u32,
+    /// 1 to 16
+    #[prost(message, repeated, tag = "5")]
+    pub groups: ::prost::alloc::vec::Vec<Group>,
+}
+/// Up to 512 commitments, and a proof that the levels lie where they must.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Group {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub commitments: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub proof: ::prost::bytes::Bytes,
+}
+/// The host has the commitments to all samples.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Accepted {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// SHA-256 of all
+    #[prost(bytes = "bytes", tag = "2")]
+    pub digest: ::prost::bytes::Bytes,
+}
+/// Rows of weights that were hidden in a question.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Challenge {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// SHA-256
+    #[prost(bytes = "bytes", tag = "2")]
+    pub question: ::prost::bytes::Bytes,
+    /// row after row, little-endian, 4 bytes each
+    #[prost(bytes = "bytes", tag = "3")]
+    pub weights: ::prost::bytes::Bytes,
+}
+/// What hides the sums of commitments with these weights.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Response {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub exchange: ::core::option::Option<Exchange>,
+    /// SHA-256 of the weights
+    #[prost(bytes = "bytes", tag = "2")]
+    pub challenge: ::prost::bytes::Bytes,
+    /// how many
+    #[prost(uint32, tag = "3")]
+    pub rows: u32,
+    /// of how many values each
+    #[prost(uint32, tag = "4")]
+    pub values: u32,
+    /// one for each row
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub openings: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 /// What a guest makes of the samples.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -848,6 +965,39 @@ impl Compression {
             "COMPRESSION_NONE" => Some(Self::None),
             "COMPRESSION_F16" => Some(Self::F16),
             "COMPRESSION_Q8" => Some(Self::Q8),
+            _ => None,
+        }
+    }
+}
+/// Where values must lie, as shares of the range of their quantity.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Bounds {
+    /// refused
+    Unspecified = 0,
+    /// from 0 to 1
+    Physical = 1,
+    /// wherever the grid reaches
+    Noised = 2,
+}
+impl Bounds {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "BOUNDS_UNSPECIFIED",
+            Self::Physical => "BOUNDS_PHYSICAL",
+            Self::Noised => "BOUNDS_NOISED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "BOUNDS_UNSPECIFIED" => Some(Self::Unspecified),
+            "BOUNDS_PHYSICAL" => Some(Self::Physical),
+            "BOUNDS_NOISED" => Some(Self::Noised),
             _ => None,
         }
     }

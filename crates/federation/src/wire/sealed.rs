@@ -1,11 +1,11 @@
 //! Sealed parts as bytes.
 
-use super::WireError;
 use super::decode::{at_most, of_exchange as read_exchange, unknown};
 use super::encode::of_exchange;
 use super::generated as wire;
 use super::generated::to_host::Message;
 use super::numbers::{read_words, words};
+use super::{WireError, committed};
 use crate::message::parts::MAX_STEPS;
 use crate::message::sealed::{
     BlockWeights, Fingerprint, Lacking, LoanEntries, MOST_LOAN_ENTRIES, Scheme, Sealed, Sealing,
@@ -120,7 +120,8 @@ pub(super) fn sealing(sealing: &Sealing) -> wire::Sealing {
         Scheme::Lattice => wire::Scheme::Lattice,
         Scheme::Plain => wire::Scheme::Plain,
     };
-    wire::Sealing { scheme: scheme as i32, most_rows: sealing.most_rows }
+    let commitments = sealing.commitments.as_ref().map(committed::committing);
+    wire::Sealing { scheme: scheme as i32, most_rows: sealing.most_rows, commitments }
 }
 
 pub(super) fn read_sealing(sealing: wire::Sealing) -> Result<Sealing, WireError> {
@@ -129,5 +130,6 @@ pub(super) fn read_sealing(sealing: wire::Sealing) -> Result<Sealing, WireError>
         Ok(wire::Scheme::Plain) => Scheme::Plain,
         _ => return Err(unknown("scheme of products", sealing.scheme)),
     };
-    Ok(Sealing { scheme, most_rows: sealing.most_rows })
+    let commitments = sealing.commitments.map(committed::read_committing).transpose()?;
+    Ok(Sealing { scheme, most_rows: sealing.most_rows, commitments })
 }

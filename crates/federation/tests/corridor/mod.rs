@@ -6,10 +6,11 @@ pub mod sensors;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use estimator::{
-    Architecture, Crossing, Examples, GuestShape, HostShape, Labels, LayerSubModel, ModelShape,
-    Recipe, Sample, Seat, Sizes, SubModel, SubModelKind, WINDOW,
+    Architecture, Crossing, Examples, GuestShape, HostShape, Labels, LayerSubModel, Measured,
+    ModelShape, Recipe, Sample, Seat, Sizes, SubModel, SubModelKind, WINDOW,
 };
 use federation::fedbcd::{FedGuest, FedHost, Windows};
 use federation::guest::{GuestSettings, Sharing};
@@ -18,7 +19,7 @@ use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
     Absent, Agreed, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, Measuring,
-    MemoryStore, Now, Numbers, PartyId, Plan, RunId, Timing,
+    MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
 use sensors::From;
@@ -218,6 +219,20 @@ pub fn parties_that_share(
     learned: From,
     sharing: Sharing,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+    let sensors = move |guest: &str| learned.sensors(guest);
+    parties_of(shape, plan, compression, learned, sharing, learned.samples(), sensors)
+}
+
+/// The same with other samples, and guests that measure something else.
+pub fn parties_of(
+    shape: &ModelShape,
+    plan: &Plan,
+    compression: Compression,
+    learned: From,
+    sharing: Sharing,
+    samples: Samples,
+    sensors: impl Fn(&str) -> Vec<Arc<dyn Measured>> + Clone + Send + 'static,
+) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let network = corridor().expect("the corridor");
     let whole = table(shape).0;
     let host_model = move |plan: &Plan, shape: &ModelShape| {
@@ -251,11 +266,11 @@ pub fn parties_that_share(
             sharing,
             timing: Timing::default(),
         };
-        let guest = guest.clone();
+        let (guest, sensors) = (guest.clone(), sensors.clone());
         let make = move |plan: &Plan| {
             let sub_model = LayerSubModel::of(&guest, &network, plan.seed, plan.rule())
                 .map_err(|error| federation::ModelFailure(error.to_string()))?;
-            let sensors = learned.sensors(&guest.name);
+            let sensors = sensors(&guest.name);
             Ok(FedGuest::new(sub_model, data.clone(), plan)?.measuring(sensors))
         };
         let ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("a ledger");
@@ -272,7 +287,7 @@ pub fn parties_that_share(
         subject: Text::of("test"),
         plan: plan.clone(),
         measuring: Measuring { links: 17, counted: Some(10.0) },
-        samples: learned.samples(),
+        samples,
         shuffle: recipe().shuffle,
         patience: recipe().patience as u32,
         absent: Absent::Wait,

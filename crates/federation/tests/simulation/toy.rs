@@ -50,7 +50,7 @@ pub fn measured_plan() -> Plan {
 
 /// The same with speeds alone, which cross in products; with what hides nothing, since thousands of lists are run.
 pub fn sealed_plan() -> Plan {
-    let sealing = Sealing { scheme: Scheme::Plain, most_rows: 100 };
+    let sealing = Sealing { scheme: Scheme::Plain, most_rows: 100, commitments: None };
     Plan { measured: [Kind::Speeds].into(), sealing: Some(sealing), ..measured_plan() }
 }
 

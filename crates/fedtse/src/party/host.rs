@@ -215,6 +215,7 @@ impl HostWatch<HostOf, FolderStore> for Board<'_> {
             Event::Restarted(lost) => {
                 warn!(lost = lost.0, "no checkpoint is kept by all: the run begins anew");
             }
+            Event::Committed(guest, samples, all) => info!(%guest, samples, all, "committed"),
             Event::Kept(round) => info!(round = round.0, "checkpoint"),
             Event::Round(round) => {
                 self.gauges.shown().round = round.0;

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, ensure};
 use estimator::{Architecture, NeuralPlan, Party, Seat, Sizes, TargetKind, whole_batch};
 use federation::grpc::tls;
 use federation::{
-    Absent, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers, PartyId, Plan, RunId,
-    Sealing,
+    Absent, Bounds, Committing, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers,
+    PartyId, Plan, RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
@@ -20,7 +20,7 @@ use super::any_host::OWN_PART;
 use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
 use super::host_part::HostPart;
 use super::learning::{Learning, LossOptions, SEGMENT};
-use super::privacy::Mode;
+use super::privacy::{Mode, committed};
 use super::{drawn, own_name, software};
 
 /// A configuration with all fields explained.
@@ -84,6 +84,8 @@ pub struct TrainingSection {
     party_dropout: f32,
     head_units: Option<u16>,
     sealed: Option<bool>,
+    commitments: Option<Bounds>,
+    check_rows: u32,
     compression: Compression,
     keep_every: u32,
     absent: Absent,
@@ -105,6 +107,8 @@ impl Default for TrainingSection {
             party_dropout: 0.0,
             head_units: None,
             sealed: None,
+            commitments: None,
+            check_rows: 1,
             compression: Compression::None,
             keep_every: 100,
             absent: Absent::Wait,
@@ -120,7 +124,10 @@ impl TrainingSection {
 
     fn sealing(&self) -> Result<Option<Sealing>> {
         let mode = if self.is_sealed() { Mode::Sealed } else { Mode::Clear };
-        mode.sealing(self.method).context("training.sealed")
+        let sealing = mode.sealing(self.method).context("training.sealed")?;
+        let Some(bounds) = self.commitments else { return Ok(sealing) };
+        let committing = Committing { bounds, checks: self.check_rows };
+        committed(sealing, committing).context("training.commitments")
     }
 
     /// Sizes of the host's part and head, if they are not the usual ones.
@@ -271,6 +278,21 @@ mod tests {
         assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
         assert_eq!(long.compression, short.compression);
         assert_eq!((long.method, long.segment), (short.method, short.segment));
+        assert_eq!((long.commitments, long.check_rows), (short.commitments, short.check_rows));
+    }
+
+    #[test]
+    fn commitments_are_asked_for_where_measurements_are_sealed() {
+        let sealing = |words: &str| {
+            let text = EXAMPLE
+                .replace("method = \"labels\"", "method = \"pi\"")
+                .replace("sealed = false ", &format!("commitments = \"noised\"\n{words}"));
+            toml::from_str::<Config>(&text).unwrap().training.sealing()
+        };
+        let sealed = sealing("sealed = true #").unwrap().unwrap();
+        assert_eq!(sealed.commitments, Some(Committing { bounds: Bounds::Noised, checks: 1 }));
+        let error = format!("{:#}", sealing("sealed = false #").unwrap_err());
+        assert!(error.starts_with("training.commitments: found measurements in the"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use estimator::FleetData;
-use federation::guest::Sharing;
+use federation::guest::{Commits, Sharing};
 use federation::{Kind, Measures};
 use serde::Deserialize;
 use traffic::{LinkId, Step, Totals};
@@ -36,6 +36,8 @@ pub struct Policy {
     pub sealed_only: bool,
     /// Most products per number, in the mean.
     pub most_products: Option<f64>,
+    /// Whether it commits to its measurements for a host that wants it; it does if nothing is said.
+    pub commitments: Option<bool>,
     /// The noise that everything gets.
     pub noise: Option<NoiseTerms>,
 }
@@ -79,7 +81,12 @@ impl Policy {
 
     /// What the rounds must keep to.
     pub fn sharing(&self) -> Sharing {
-        Sharing { sealed_only: self.sealed_only, most_products: self.most_products }
+        let commits = match (self.commitments, &self.noise) {
+            (Some(false), _) => Commits::Never,
+            (_, Some(_)) => Commits::WithNoise,
+            _ => Commits::Freely,
+        };
+        Sharing { sealed_only: self.sealed_only, most_products: self.most_products, commits }
     }
 
     /// Refuses to announce what may not be given.
@@ -156,6 +163,10 @@ mod tests {
         let wrong: Policy = toml::from_str("hours = [[9, 7]]").unwrap();
         assert!(wrong.check().unwrap_err().to_string().contains("hours: found 9 to 7"));
         assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::default());
+        let commits = |text: &str| toml::from_str::<Policy>(text).unwrap().sharing().commits;
+        assert_eq!(commits(""), Commits::Freely);
+        assert_eq!(commits("[noise]"), Commits::WithNoise);
+        assert_eq!(commits("commitments = false\n[noise]"), Commits::Never);
     }
 
     #[test]

@@ -10,9 +10,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use federation::{Kind, Sealing};
+use federation::{Bounds, Committing, Kind, Sealing};
 use serde::{Deserialize, Serialize};
 
 use super::learning::Learning;
@@ -64,6 +64,14 @@ pub fn protects(kinds: &BTreeSet<Kind>) -> bool {
     !kinds.is_empty() && !kinds.contains(&Kind::HeldOut)
 }
 
+/// Products of measurements that guests are held to; refuses that for measurements in the clear.
+pub fn committed(sealing: Option<Sealing>, committing: Committing) -> Result<Option<Sealing>> {
+    let Some(sealing) = sealing else {
+        bail!("found measurements in the clear, or none, expected sealed ones to commit to");
+    };
+    Ok(Some(Sealing { commitments: Some(committing), ..sealing }))
+}
+
 /// What one may choose of privacy where there are no labels.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct PrivacyOptions {
@@ -92,6 +100,10 @@ pub struct PrivacyOptions {
     #[arg(long, value_name = "FILE", value_parser = policy)]
     #[arg(conflicts_with_all = ["privacy", "epsilon", "delta", "unit", "most_products"])]
     pub policy: Option<&'static Policy>,
+    /// Guests commit to their measurements before training, with proofs that they are possible, and are held to them:
+    /// whoever trains with others is found. Only where measurements are sealed
+    #[arg(long)]
+    pub commitments: bool,
 }
 
 /// Options are copied freely, so they hold nothing that must be given back: a few bytes for each start.
@@ -109,7 +121,8 @@ impl PrivacyOptions {
     pub fn clear() -> Self {
         let NoiseTerms { epsilon, delta, unit, .. } = NoiseTerms::default();
         let (privacy, noise_folder, most_products) = (Some(Mode::Clear), None, None);
-        Self { privacy, epsilon, delta, unit, noise_folder, most_products, policy: None }
+        let (policy, commitments) = (None, false);
+        Self { privacy, epsilon, delta, unit, noise_folder, most_products, policy, commitments }
     }
 
     /// What was chosen, or is usual.
@@ -122,6 +135,17 @@ impl PrivacyOptions {
             (Some(_), true) => Mode::Sealed,
             (Some(_), false) => Mode::Clear,
         }
+    }
+
+    /// How measurements are sealed, and whether guests are held to them.
+    pub fn sealing(&self, learning: Learning) -> Result<Option<Sealing>> {
+        let mode = self.mode(learning);
+        let sealing = mode.sealing(learning).context("--privacy")?;
+        if !self.commitments {
+            return Ok(sealing);
+        }
+        let bounds = if mode.is_noisy() { Bounds::Noised } else { Bounds::Physical };
+        committed(sealing, Committing::within(bounds)).context("--commitments")
     }
 
     /// What each guest of a dataset keeps to.
@@ -184,5 +208,27 @@ mod tests {
         assert!(parsed(&["--policy", path, "--privacy", "clear"]).is_err());
         assert!(read("unknown = 1\n").is_err());
         assert_eq!(parsed(&[]).unwrap().mode(pi), Mode::SealedNoise);
+    }
+
+    #[test]
+    fn commitments_are_to_sealed_measurements_alone_and_leave_room_for_noise() {
+        let committing = |words: &[&str], learning| {
+            let sealing = parsed(words).unwrap().sealing(learning);
+            sealing.map(|sealing| sealing.and_then(|sealing| sealing.commitments))
+        };
+        let (pi, labels) = (Learning::Pi, Learning::Labels);
+        assert_eq!(committing(&[], pi).unwrap(), None);
+        let noised = committing(&["--commitments"], pi).unwrap();
+        assert_eq!(noised, Some(Committing { bounds: Bounds::Noised, checks: 1 }));
+        let exact = committing(&["--commitments", "--privacy", "sealed"], pi).unwrap();
+        assert_eq!(exact, Some(Committing { bounds: Bounds::Physical, checks: 1 }));
+        for (words, learning) in [
+            (&["--commitments", "--privacy", "clear"][..], pi),
+            (&["--commitments", "--privacy", "noisy-clear"], pi),
+            (&["--commitments"], labels),
+        ] {
+            let error = format!("{:#}", committing(words, learning).unwrap_err());
+            assert!(error.starts_with("--commitments: found measurements in the clear"), "{error}");
+        }
     }
 }

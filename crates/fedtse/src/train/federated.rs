@@ -184,7 +184,7 @@ pub fn train(
             segment: segment.into(),
             measured: learning.kinds(),
             shares: None,
-            sealing: options.privacy.mode(learning).sealing(learning).context("--privacy")?,
+            sealing: options.privacy.sealing(learning)?,
         },
         measuring: host_part::measuring(&loops, study.split()),
         samples: with_watched(host_part::samples(learning, study.split(), windows), looked_at),

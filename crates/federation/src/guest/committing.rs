@@ -1,0 +1,307 @@
+//! A guest that is held to its data: it commits to it before training, and opens the sums that it is challenged with.
+//!
+//! Everything follows from the guest's data and a seed that is kept with its checkpoints, so a guest that starts anew
+//! gives the same commitments again. Without its folder it cannot, and a host that has some of it refuses others.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use estimator::Sample;
+use rayon::prelude::*;
+use sealed::Randomness;
+use sealed::committed::{BlindingSeed, CommittedError, Named};
+use serde::{Deserialize, Serialize};
+
+use super::{Guest, Running, ToHostOutbox, write_card};
+use crate::error::PartyError;
+use crate::message::committed::{
+    Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven, hexadecimal,
+    samples_at_a_time,
+};
+use crate::message::parts::{Batch, PartError};
+use crate::message::{Exchange, ToHost};
+use crate::model::GuestModel;
+use crate::party::{Now, PartyId, RunId};
+use crate::plan::Plan;
+use crate::store::Store;
+use crate::timing::lasted;
+
+/// Whether a guest commits to its data if a host asks for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commits {
+    /// It does: commitments tell nothing.
+    #[default]
+    Freely,
+    /// It does, but not to lie within physical limits: its data has noise.
+    WithNoise,
+    /// It does not take part then.
+    Never,
+}
+
+/// What blindings follow from, as it is kept.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(super) struct KeptSeed([u8; 32]);
+
+impl KeptSeed {
+    fn seed(&self) -> BlindingSeed {
+        BlindingSeed::from_bytes(self.0)
+    }
+}
+
+impl fmt::Debug for KeptSeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeptSeed(…)")
+    }
+}
+
+impl From<KeptSeed> for String {
+    fn from(seed: KeptSeed) -> Self {
+        seed.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl TryFrom<String> for KeptSeed {
+    type Error = PartError;
+    fn try_from(text: String) -> Result<Self, PartError> {
+        let wrong = || PartError::new("seed of blindings", "other text", "64 hexadecimal digits");
+        hexadecimal(&text).map(Self).ok_or_else(wrong)
+    }
+}
+
+/// What a guest remembers of its commitments.
+#[derive(Default)]
+pub(super) struct Committed {
+    /// The last ones, in case the host asks again.
+    last: Option<Last>,
+    /// All that it has said to be committed to.
+    said: BTreeSet<Digest>,
+}
+
+struct Last {
+    after: Digest,
+    batch: Batch,
+    digest: Digest,
+    proven: Proven,
+    said: Duration,
+}
+
+/// The context of a proof: it is of this guest, in this run, at this place of the chain.
+pub(crate) fn context(run: RunId, party: &PartyId, after: Digest) -> Vec<u8> {
+    [&run.0.to_le_bytes()[..], party.as_str().as_bytes(), after.as_slice()].concat()
+}
+
+/// What blindings of a sample are named by.
+fn name(run: RunId, sample: Sample) -> [u8; 18] {
+    let mut name = [0; 18];
+    name[..8].copy_from_slice(&run.0.to_le_bytes());
+    name[8..16].copy_from_slice(&sample.last.0.to_le_bytes());
+    name[16..].copy_from_slice(&sample.view.0.to_le_bytes());
+    name
+}
+
+impl<M: GuestModel> Running<M> {
+    fn committing(&self) -> Option<Committing> {
+        self.plan.sealing.and_then(|sealing| sealing.commitments)
+    }
+
+    /// The levels of samples, and what a seed makes of them.
+    fn named<T>(
+        &mut self,
+        samples: &[Sample],
+        make: impl FnOnce(&[Named<'_>]) -> Result<T, CommittedError>,
+    ) -> Result<T, PartyError> {
+        let (_, levels) = self.levels(samples)?;
+        let names: Vec<_> = samples.iter().map(|&sample| name(self.run, sample)).collect();
+        let parts = names.iter().zip(levels.chunks(self.asked.len().max(1)));
+        let parts: Vec<Named<'_>> = parts.map(|(name, levels)| Named { name, levels }).collect();
+        Ok(make(&parts)?)
+    }
+
+    /// Commitments to all that is held of some samples, each group with its proof.
+    fn prove(
+        &mut self,
+        seed: &BlindingSeed,
+        committing: Committing,
+        samples: &[Sample],
+        context: &[u8],
+    ) -> Result<Proven, PartyError> {
+        let range = committing.levels(&self.sealer()?.agreement.grid);
+        let groups = self.named(samples, |parts| seed.commit(parts))?;
+        let proven = groups.par_iter().map(|group| {
+            let mut random = Randomness::from_os().map_err(sealed::SealedError::from)?;
+            let proof = group.prove(range, context, &mut random)?;
+            Ok(Group { commitments: group.commitments(), proof })
+        });
+        let proven = proven.collect::<Result<Vec<_>, PartyError>>()?;
+        Proven::new(proven).map_err(PartyError::misuse)
+    }
+}
+
+impl<M: GuestModel, S: Store> Guest<M, S> {
+    /// Refuses a plan whose commitments this guest does not make.
+    pub(super) fn can_commit(&self, plan: &Plan) -> Result<(), PartyError> {
+        let Some(committing) = plan.sealing.and_then(|sealing| sealing.commitments) else {
+            return Ok(());
+        };
+        let what = match (self.settings.sharing.commits, committing.bounds) {
+            (Commits::Never, _) => "it asks for commitments, which this guest's policy refuses",
+            (Commits::WithNoise, Bounds::Physical) => {
+                "it asks for values within physical limits, and this guest's have noise"
+            }
+            _ => return Ok(()),
+        };
+        Err(PartyError::misbehaved(&self.settings.host, what))
+    }
+
+    /// Draws what blindings follow from, once, and keeps it before anything is committed to.
+    pub(super) fn keep_seed(&mut self) -> Result<(), PartyError> {
+        let Some(card) = &mut self.card else { return Ok(()) };
+        let commits = card.plan.sealing.is_some_and(|sealing| sealing.commitments.is_some());
+        if commits && card.blinding.is_none() {
+            let seed = BlindingSeed::from_os().map_err(sealed::SealedError::from)?;
+            card.blinding = Some(KeptSeed(*seed.as_bytes()));
+            write_card(&mut self.store, card)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn hold(
+        &mut self,
+        now: Now,
+        message: Hold,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let (exchange, host) = (message.exchange(), self.settings.host.clone());
+        let Some(running) = self.current(exchange) else { return Ok(()) };
+        let Some(committing) = running.committing() else {
+            let what = "it speaks of commitments, and its plan has none";
+            return Err(PartyError::misbehaved(&host, what));
+        };
+        match message {
+            Hold::Commit { after, batch, .. } => {
+                self.commit(now, exchange, committing, (after, batch), out)
+            }
+            // What this guest has said before it started anew it does not know.
+            Hold::Accepted { digest, .. } => {
+                let said = &running.committed.said;
+                if said.is_empty() || said.contains(&digest) {
+                    return Ok(());
+                }
+                let what = format!("it accepted commitments {digest}, which were never made");
+                Err(PartyError::misbehaved(&host, what))
+            }
+            Hold::Challenge { question, weights, .. } => {
+                self.challenge(now, exchange, committing, (question, weights), out)
+            }
+        }
+    }
+
+    /// Commits to some samples. The answer follows from what is asked: so it makes no difference what was asked before.
+    fn commit(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        committing: Committing,
+        (after, batch): (Digest, Batch),
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        self.check_batch(&batch)?;
+        let (settings, pause) = (&self.settings, self.settings.timing.resend / 2);
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let Some(kept) = self.card.as_ref().and_then(|card| card.blinding.clone()) else {
+            return Ok(());
+        };
+        let entries = running.asked.len();
+        let most = samples_at_a_time(entries);
+        if batch.samples().len() > most {
+            let found = batch.samples().len();
+            let what =
+                format!("it asked for commitments to {found} samples at a time, of at most {most}");
+            return Err(PartyError::misbehaved(&settings.host, what));
+        }
+        let values = (entries * batch.samples().len()) as u32;
+        let message = |digest, proven| {
+            ToHost::Pledge(Pledge::Commitments { exchange, after, digest, values, proven })
+        };
+        let known = running.committed.last.as_mut();
+        if let Some(last) = known.filter(|last| last.after == after && last.batch == batch) {
+            if !lasted(last.said, now.monotonic, pause) {
+                return Ok(());
+            }
+            last.said = now.monotonic;
+            let message = message(last.digest, last.proven.clone());
+            return self.say_again(now, message, out);
+        }
+        let context = context(running.run, &settings.party, after);
+        let proven = running.prove(&kept.seed(), committing, batch.samples(), &context)?;
+        let digest = after.and(batch.samples(), &proven);
+        running.committed.said.insert(digest);
+        let (kept, said) = (proven.clone(), now.monotonic);
+        running.committed.last = Some(Last { after, batch, digest, proven: kept, said });
+        self.say(now, message(digest, proven), out)
+    }
+
+    /// Opens the sums of a challenge to the question that it has answered.
+    fn challenge(
+        &mut self,
+        now: Now,
+        exchange: Exchange,
+        committing: Committing,
+        (question, weights): (Digest, CheckWeights),
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let (host, budget) = (self.settings.host.clone(), self.budget());
+        let kept = self.card.as_ref().and_then(|card| card.blinding.clone());
+        let (Some(running), Some(kept)) = (&mut self.running, kept) else { return Ok(()) };
+        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
+            return Ok(());
+        };
+        // About something asked before another guest came back.
+        if open.question.as_ref().map(Digest::of_question) != Some(question) {
+            return Ok(());
+        }
+        let challenge = weights.digest();
+        match open.challenge {
+            Some(known) if known == challenge => return self.answer_again(now, out),
+            Some(_) => {
+                let what = "it challenged twice for one question, with different weights";
+                return Err(PartyError::misbehaved(&host, what));
+            }
+            None => {}
+        }
+        let samples = open.batch.samples().to_vec();
+        let (data, rows) = (running.asked.len(), committing.checks as usize);
+        let values = samples.len() * data;
+        if weights.as_slice().len() != rows * values {
+            let found = weights.as_slice().len();
+            let what = format!("its challenge: found {found} weights, expected {rows} of {values}");
+            return Err(PartyError::misbehaved(&host, what));
+        }
+        budget.check(rows, values, data)?;
+        let opened = running.named(&samples, |parts| {
+            let rows = weights.as_slice().chunks_exact(values);
+            let rows = rows.map(|row| {
+                let row: Vec<i64> = row.iter().map(|&weight| weight.into()).collect();
+                kept.seed().open(parts, &row)
+            });
+            rows.collect::<Result<Vec<_>, _>>()
+        });
+        let openings = opened.map_err(|error| match error {
+            PartyError::Committed(error @ CommittedError::Misuse { .. }) => {
+                PartyError::misbehaved(&host, format!("its challenge: {error}"))
+            }
+            other => other,
+        })?;
+        let openings = Openings::new(openings).map_err(PartyError::misuse)?;
+        let size = [rows as u32, values as u32];
+        let message = ToHost::Pledge(Pledge::Response { exchange, challenge, size, openings });
+        if let Some(open) = &mut running.open {
+            open.challenge = Some(challenge);
+            open.answered = now.monotonic;
+            open.answers.push(message.clone());
+        }
+        self.say(now, message, out)
+    }
+}

@@ -1,0 +1,356 @@
+//! Guests that are held to their data, as the host sees them: what they have committed to, and whether they train with it.
+//!
+//! Before a guest's first exchange with sealed measurements it commits to all samples of the course, some at a time. Then
+//! each question has rows of random weights at places that nobody else knows; once the products are here, the guest is
+//! told the weights and opens the sums of its commitments with them. A sum that is not the product ends the run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use estimator::Sample;
+use rayon::prelude::*;
+use sealed::committed::{Commitments, CommittedError};
+use sealed::rlwe::RlweHost;
+use sealed::{Randomness, SealedError};
+
+use super::sealed_seat::SealedSeat;
+use super::{Event, Host, ToGuestOutbox, write_card};
+use crate::course::Samples;
+use crate::error::PartyError;
+use crate::guest::context;
+use crate::message::committed::{
+    CheckWeights, Committing, Digest, Hold, Openings, Pledge, Proven, samples_at_a_time,
+};
+use crate::message::parts::Batch;
+use crate::message::sealed::Sealed;
+use crate::message::{Exchange, Hello, ToGuest};
+use crate::model::HostModel;
+use crate::party::{Now, PartyId};
+use crate::plan::Plan;
+use crate::store::Store;
+
+/// What guests have committed to.
+pub(super) struct Committers {
+    committing: Committing,
+    /// The samples that are trained and validated with, each once.
+    needed: Vec<Sample>,
+    guests: BTreeMap<PartyId, Held>,
+}
+
+/// What one guest has committed to: the first samples that are needed, in order.
+struct Held {
+    digest: Digest,
+    samples: BTreeMap<Sample, Commitments>,
+}
+
+impl Committers {
+    /// None if the plan wants no commitments.
+    pub fn of(plan: &Plan, samples: &Samples) -> Option<Self> {
+        let committing = plan.sealing?.commitments?;
+        let taken = samples.in_segments(plan.segment as usize);
+        let needed: BTreeSet<Sample> = taken.train.into_iter().chain(taken.validation).collect();
+        let needed = needed.into_iter().collect();
+        Some(Self { committing, needed, guests: BTreeMap::new() })
+    }
+
+    /// The samples that a guest commits to next, and what it has committed to so far.
+    fn next(&self, party: &PartyId, entries: usize) -> (Digest, &[Sample]) {
+        let held = self.guests.get(party);
+        let (digest, done) =
+            held.map_or((Digest::START, 0), |held| (held.digest, held.samples.len()));
+        let rest = &self.needed[done.min(self.needed.len())..];
+        (digest, &rest[..rest.len().min(samples_at_a_time(entries))])
+    }
+
+    /// What a guest has committed to of a batch.
+    fn of_batch(&self, party: &PartyId, batch: &Batch) -> Option<Commitments> {
+        let held = self.guests.get(party)?;
+        let parts: Option<Vec<&Commitments>> =
+            batch.samples().iter().map(|sample| held.samples.get(sample)).collect();
+        Some(Commitments::joined(parts?))
+    }
+
+    /// Hides rows of random weights among the rows of a question.
+    pub fn hide(
+        &self,
+        seat: &SealedSeat,
+        batch: &Batch,
+        rows: &mut Vec<f64>,
+    ) -> Result<Check, PartyError> {
+        let columns = (batch.samples().len() * seat.ranges.len()).max(1);
+        let checks = self.committing.checks as usize;
+        let count = rows.len() / columns + checks;
+        let mut random = Randomness::from_os().map_err(SealedError::from)?;
+        let mut places = BTreeSet::new();
+        while places.len() < checks {
+            places.insert(random.below(count as u128) as usize);
+        }
+        let mut others = rows.chunks_exact(columns);
+        let mut all = Vec::with_capacity(count * columns);
+        let mut hidden = Vec::with_capacity(checks);
+        for place in 0..count {
+            if !places.contains(&place) {
+                all.extend_from_slice(others.next().unwrap_or_default());
+                continue;
+            }
+            // Rows are of values, and become rows of shares of their ranges.
+            let ranges = seat.ranges.iter().cycle().take(columns);
+            let row: Vec<f64> = ranges.clone().map(|range| share(&mut random) / range).collect();
+            let shares: Vec<f64> = row.iter().zip(ranges).map(|(a, range)| a * range).collect();
+            all.extend_from_slice(&row);
+            hidden.push(HiddenRow::of(seat, &shares)?);
+        }
+        *rows = all;
+        Ok(Check { places, hidden, wholes: None, passed: false })
+    }
+}
+
+/// A number from −1 to 1.
+fn share(random: &mut Randomness) -> f64 {
+    let whole = random.bits() >> 11;
+    whole as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+/// A row of random weights, as it is really taken.
+struct HiddenRow {
+    weights: Vec<i64>,
+    /// What a product counts that is 1 in levels, and what is added to it.
+    unit: f64,
+    offset: f64,
+}
+
+impl HiddenRow {
+    fn of(seat: &SealedSeat, shares: &[f64]) -> Result<Self, PartyError> {
+        let grid = seat.agreement.grid;
+        let applied = RlweHost::applied(&seat.agreement, shares)?;
+        let offset = grid.centre() * shares.iter().sum::<f64>();
+        Ok(Self { weights: applied.weights, unit: applied.unit * grid.step(), offset })
+    }
+
+    /// The sum of levels that a product stands for. Products have 40 bits and are known to nearly all of 53.
+    fn whole(&self, product: f64) -> i64 {
+        ((product - self.offset) / self.unit).round() as i64
+    }
+}
+
+/// The rows of random weights in a question.
+pub(super) struct Check {
+    places: BTreeSet<usize>,
+    hidden: Vec<HiddenRow>,
+    /// Their products, in levels.
+    wholes: Option<Vec<i64>>,
+    passed: bool,
+}
+
+impl Check {
+    pub fn passed(&self) -> bool {
+        self.passed
+    }
+
+    /// Takes its own products out of all.
+    pub fn take(&mut self, products: Vec<f64>) -> Vec<f64> {
+        let own = self.places.iter().filter_map(|&place| products.get(place));
+        let wholes = self.hidden.iter().zip(own).map(|(row, &product)| row.whole(product));
+        self.wholes = Some(wholes.collect());
+        let others = products.into_iter().enumerate();
+        others
+            .filter(|(place, _)| !self.places.contains(place))
+            .map(|(_, product)| product)
+            .collect()
+    }
+
+    fn weights(&self) -> Result<CheckWeights, PartyError> {
+        let weights = self.hidden.iter().flat_map(|row| &row.weights);
+        // Far below 2^31: they and the largest level make less than 2^39.
+        let weights = weights.map(|&weight| weight as i32).collect();
+        CheckWeights::new(weights).map_err(PartyError::misuse)
+    }
+
+    /// Tells the guest what the rows were, once it has answered.
+    pub fn challenge(
+        &self,
+        exchange: Exchange,
+        question: &Sealed,
+    ) -> Result<Option<ToGuest>, PartyError> {
+        if self.passed || self.wholes.is_none() {
+            return Ok(None);
+        }
+        let (question, weights) = (Digest::of_question(question), self.weights()?);
+        Ok(Some(ToGuest::Hold(Hold::Challenge { exchange, question, weights })))
+    }
+
+    /// Whether all sums are those of the committed values.
+    fn judge(&self, committed: &Commitments, openings: &Openings) -> Result<(), CommittedError> {
+        let wholes = self.wholes.iter().flatten();
+        let mut rows = self.hidden.iter().zip(wholes).zip(openings.rows());
+        rows.try_for_each(|((row, &whole), opening)| {
+            committed.check_product(&row.weights, whole, opening)
+        })
+    }
+}
+
+impl<M: HostModel, S: Store> Host<M, S> {
+    /// A guest that greets without its folder has lost what its commitments were hidden by: it commits anew, and is
+    /// refused if it had committed to everything before.
+    pub(super) fn recommit(&mut self, party: &PartyId, hello: &Hello) {
+        let running = self.running.as_mut().filter(|_| hello.standing.run.is_none());
+        if let Some(committers) = running.and_then(|running| running.committers.as_mut()) {
+            committers.guests.remove(party);
+        }
+    }
+
+    /// What a guest is to commit to before it takes part in the open round.
+    pub(super) fn commit_request(&self, party: &PartyId) -> Result<Option<ToGuest>, PartyError> {
+        let (Some(card), Some(running)) = (&self.card, &self.running) else { return Ok(None) };
+        let (Some(open), Some(committers)) = (&running.open, &running.committers) else {
+            return Ok(None);
+        };
+        let layout = card.agreed.layouts.get(party);
+        let Some(layout) = layout.filter(|_| card.plan.seals(open.purpose).is_some()) else {
+            return Ok(None);
+        };
+        let (after, samples) = committers.next(party, layout.len());
+        if samples.is_empty() {
+            return Ok(None);
+        }
+        let batch = Batch::new(samples.to_vec()).map_err(PartyError::misuse)?;
+        Ok(Some(ToGuest::Hold(Hold::Commit { exchange: open.exchange, after, batch })))
+    }
+
+    pub(super) fn pledge(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        message: Pledge,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if !self.sealed_round(now, from, message.exchange(), out)? {
+            return Ok(());
+        }
+        match message {
+            Pledge::Commitments { exchange, after, digest, proven, .. } => {
+                self.commitments(now, from, exchange, (after, digest, &proven), out)
+            }
+            Pledge::Response { challenge, openings, .. } => {
+                self.response(now, from, (challenge, &openings), out)
+            }
+        }
+    }
+
+    fn commitments(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        exchange: Exchange,
+        (after, digest, proven): (Digest, Digest, &Proven),
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let (Some(card), Some(running)) = (&mut self.card, &mut self.running) else {
+            return Ok(());
+        };
+        let layout = card.agreed.layouts.get(from);
+        let (Some(committers), Some(layout)) = (&mut running.committers, layout) else {
+            return Err(PartyError::misbehaved(from, "it sent commitments, and the plan has none"));
+        };
+        let (expected, samples) = committers.next(from, layout.len());
+        if samples.is_empty() || after != expected {
+            // Said twice.
+            return Ok(());
+        }
+        let samples = samples.to_vec();
+        let wrong = |what: String| PartyError::misbehaved(from, format!("its commitments: {what}"));
+        if after.and(&samples, proven) != digest {
+            return Err(wrong(format!("found {digest}, which is not what they make")));
+        }
+        let range = match card.plan.sealing {
+            Some(sealing) => {
+                let segment = card.plan.segment;
+                let agreed = sealing.agreement(layout, segment, 1).map_err(PartyError::misuse)?;
+                committers.committing.levels(&agreed.grid)
+            }
+            None => return Ok(()),
+        };
+        let context = context(card.run, from, after);
+        let groups = proven.groups().par_iter().map(|group| {
+            let commitments = Commitments::decode(&group.commitments)?;
+            commitments.check_range(range, &context, &group.proof)?;
+            Ok(commitments)
+        });
+        let groups = groups.collect::<Result<Vec<_>, CommittedError>>();
+        let groups = groups.map_err(|error| wrong(error.to_string()))?;
+        let all = Commitments::joined(&groups);
+        let (found, values) = (all.len(), samples.len() * layout.len());
+        if found != values {
+            return Err(wrong(format!("found {found} values, expected {values}")));
+        }
+        let start = || Held { digest: Digest::START, samples: BTreeMap::new() };
+        let held = committers.guests.entry(from.clone()).or_insert_with(start);
+        for (i, sample) in samples.into_iter().enumerate() {
+            let own = all.part(i * layout.len()..(i + 1) * layout.len());
+            held.samples.extend(own.map(|own| (sample, own)));
+        }
+        held.digest = digest;
+        let (done, all) = (held.samples.len(), committers.needed.len());
+        self.events.push(Event::Committed(from.clone(), done, all));
+        if let Some(open) = &mut running.open {
+            // However long it takes, it comes to its end.
+            open.since = now.monotonic;
+        }
+        if done == all {
+            let known = *card.commitments.entry(from.clone()).or_insert(digest);
+            if known != digest {
+                committers.guests.remove(from);
+                return Err(PartyError::PeerIncompatible {
+                    party: from.clone(),
+                    what: "commitments",
+                    found: digest.to_string(),
+                    expected: format!(
+                        "{known}, as when the run began; restore its data and folder"
+                    ),
+                });
+            }
+            write_card(&mut self.store, card)?;
+            let accepted = ToGuest::Hold(Hold::Accepted { exchange, digest });
+            self.say(now, from, accepted, out)?;
+        }
+        self.ask(now, from, out)
+    }
+
+    fn response(
+        &mut self,
+        now: Now,
+        from: &PartyId,
+        (challenge, openings): (Digest, &Openings),
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let (Some(committers), Some(open)) = (&running.committers, &mut running.open) else {
+            return Ok(());
+        };
+        let (batch, round) = (&open.batch, open.exchange.round);
+        let pending = open.posed.as_mut().and_then(|posed| posed.guests.get_mut(from));
+        let check = pending.and_then(|pending| pending.check.as_mut());
+        let Some(check) = check.filter(|check| !check.passed && check.wholes.is_some()) else {
+            return Ok(());
+        };
+        // To a question from before another guest came back.
+        if check.weights()?.digest() != challenge {
+            return Ok(());
+        }
+        let (found, expected) = (openings.rows().len(), check.hidden.len());
+        if found != expected {
+            let what = format!("it opened {found} rows, expected {expected}");
+            return Err(PartyError::misbehaved(from, what));
+        }
+        let Some(committed) = committers.of_batch(from, batch) else { return Ok(()) };
+        match check.judge(&committed, openings) {
+            Ok(()) => check.passed = true,
+            Err(CommittedError::Opening) => {
+                let steps = || batch.samples().iter().map(|sample| sample.last.0);
+                let (first, last) = (steps().min().unwrap_or(0), steps().max().unwrap_or(0));
+                return Err(PartyError::Forged { party: from.clone(), round, first, last });
+            }
+            Err(error) => return Err(PartyError::misbehaved(from, error.to_string())),
+        }
+        self.settle_if_answered(now, out)
+    }
+}

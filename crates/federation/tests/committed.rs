@@ -1,0 +1,339 @@
+//! Guests that are held to their data: an honest one trains as without, whoever trains with something else is found, and
+//! what is malformed, too much or out of turn is refused at both sides. Few samples, since proofs take long.
+
+mod corridor;
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use corridor::sensors::From;
+use corridor::{GuestOf, HostOf, parties_of, plan, recipe, shape, steps};
+use estimator::{Entry, Measured, Recipe, Sample, SubModel};
+use federation::guest::{Commits, Sharing};
+use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
+use federation::message::parts::Batch;
+use federation::{
+    Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, Now, Numbers, PartyId,
+    Plan, Released, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
+};
+use traffic::Step;
+
+const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
+const PHYSICAL: Committing = Committing { bounds: Bounds::Physical, checks: 1 };
+
+/// Training on 4 steps, validation on 2: 17 speeds of each are 102 values, one proof.
+fn samples() -> Samples {
+    Samples::whole(&steps(0..4), &steps(4..6), &steps(6..7))
+}
+
+fn plan_of(commitments: Option<Committing>) -> Plan {
+    let recipe = Recipe { clip: None, average: None, batch: 2, epochs: 2, ..recipe() };
+    Plan {
+        batch: recipe.batch as u32,
+        epochs: recipe.epochs as u32,
+        recipe: Numbers::of(&recipe),
+        segment: 2,
+        measured: [Kind::Speeds].into(),
+        sealing: Some(Sealing { commitments, ..LATTICE }),
+        ..plan(LocalUpdates::default())
+    }
+}
+
+/// What a guest measures, without queues.
+fn speeds(guest: &str) -> Vec<Arc<dyn Measured>> {
+    From::Physics.sensors(guest).split_off(1)
+}
+
+type Guests = BTreeMap<PartyId, GuestOf>;
+
+fn parties(guests: usize, plan: &Plan, sharing: Sharing) -> (HostOf, Guests) {
+    let sensors = |guest: &str| speeds(guest);
+    let shape = shape(guests);
+    parties_of(&shape, plan, Compression::None, From::Physics, sharing, samples(), sensors)
+}
+
+/// Hands messages over, changed on their way, until nobody says anything.
+fn talk(
+    host: &mut HostOf,
+    guests: &mut Guests,
+    mut to_host: impl FnMut(ToHost) -> ToHost,
+    mut to_guest: impl FnMut(ToGuest) -> ToGuest,
+) {
+    let now = Now::default();
+    let mut up: Vec<(PartyId, Released<ToHost>)> = Vec::new();
+    for (party, guest) in guests.iter_mut() {
+        up.extend(guest.tick(now).into_iter().map(|message| (party.clone(), message)));
+    }
+    while !up.is_empty() {
+        let (from, message) = up.remove(0);
+        for (to, message) in host.handle(now, &from, to_host(message.into_message())) {
+            let guest = guests.get_mut(&to).expect("a guest");
+            let said = guest.handle(now, to_guest(message.into_message()));
+            up.extend(said.into_iter().map(|message| (to.clone(), message)));
+        }
+    }
+}
+
+fn weights(host: HostOf, guests: Guests) -> Vec<Vec<f32>> {
+    let host = host.into_model().expect("a model").host_model().parameters().to_vec();
+    let guests = guests.into_values().map(|guest| guest.into_model().expect("a model"));
+    [host].into_iter().chain(guests.map(|guest| guest.sub_model().best().to_vec())).collect()
+}
+
+#[test]
+fn honest_guests_train_exactly_as_without_commitments() {
+    for guests in [1, 2] {
+        let run = |commitments| {
+            let plan = plan_of(commitments);
+            let (mut host, mut guests) = parties(guests, &plan, Sharing::default());
+            memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
+            (host, guests)
+        };
+        let (host, parties) = run(None);
+        let without = weights(host, parties);
+        let (host, parties) = run(Some(Committing { checks: 2, ..PHYSICAL }));
+        for guest in parties.values() {
+            let numbers = |kind| guest.ledger().numbers(kind);
+            assert_eq!(numbers("commitments"), 6 * 17);
+            // Two epochs of two exchanges of training and one of validation, each with two rows of 2 samples.
+            assert_eq!(numbers("response"), 2 * 3 * 2 * 2 * 17);
+            // Products are those of the rows of the model, and of as many.
+            assert!(numbers("products") > numbers("response"));
+        }
+        assert!(without == weights(host, parties), "{guests} guests");
+    }
+}
+
+#[test]
+fn both_parties_know_commitments_by_the_same_digest() {
+    let (mut host, mut guests) = parties(1, &plan_of(Some(PHYSICAL)), Sharing::default());
+    let (mut made, mut accepted) = (Vec::new(), Vec::new());
+    let to_host = |message: ToHost| {
+        if let ToHost::Pledge(Pledge::Commitments { after, digest, .. }) = &message {
+            made.push((*after, *digest));
+        }
+        message
+    };
+    let to_guest = |message: ToGuest| {
+        if let ToGuest::Hold(Hold::Accepted { digest, .. }) = &message {
+            accepted.push(*digest);
+        }
+        message
+    };
+    talk(&mut host, &mut guests, to_host, to_guest);
+    let [(after, digest)] = made[..] else { unreachable!("102 values are committed to at once") };
+    assert_eq!((after, &accepted[..]), (Digest::START, &[digest][..]));
+}
+
+/// A fleet whose measurements are others once it has committed to them.
+struct Changing {
+    honest: Arc<dyn Measured>,
+    changed: Arc<AtomicBool>,
+}
+
+impl Measured for Changing {
+    fn entries(&self) -> &[Entry] {
+        self.honest.entries()
+    }
+
+    fn write(&self, sample: Sample, values: &mut [f32], weights: &mut [f32]) {
+        self.honest.write(sample, values, weights);
+        // One number of one step of all: a tenth of a metre per second.
+        if self.changed.load(Ordering::Relaxed) && sample.last == Step(3) {
+            let measured = weights.iter().position(|weight| *weight > 0.0);
+            measured.into_iter().for_each(|at| values[at] += 0.1);
+        }
+    }
+}
+
+#[test]
+fn a_guest_that_trains_with_something_else_is_found() {
+    let changed = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&changed);
+    let sensors = move |guest: &str| {
+        let honest = speeds(guest).into_iter();
+        let changing = honest.map(|honest| {
+            Arc::new(Changing { honest, changed: Arc::clone(&switch) }) as Arc<dyn Measured>
+        });
+        changing.collect()
+    };
+    let plan = plan_of(Some(PHYSICAL));
+    let sharing = Sharing::default();
+    let (mut host, mut guests) =
+        parties_of(&shape(2), &plan, Compression::None, From::Physics, sharing, samples(), sensors);
+    let mut said = Vec::new();
+    let to_guest = |message: ToGuest| {
+        if matches!(message, ToGuest::Hold(Hold::Accepted { .. })) {
+            changed.store(true, Ordering::Relaxed);
+        }
+        if let ToGuest::Refuse { reason, .. } = &message {
+            said.push((message.kind(), reason.to_string()));
+        }
+        message
+    };
+    let mut left = Vec::new();
+    let to_host = |message: ToHost| {
+        if let ToHost::Leave { .. } = &message {
+            left.push(message.kind());
+        }
+        message
+    };
+    talk(&mut host, &mut guests, to_host, to_guest);
+    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
+    let error = error.to_string();
+    let words = "what was trained with is not what was committed to: guest `";
+    assert!(error.starts_with(words), "{error}");
+    // Steps of one exchange: one segment.
+    assert!(error.contains("round ") && error.ends_with("blocks of steps 2 to 3"), "{error}");
+    // Both ledgers have it; the guest that was found hears all of it, the other one no name.
+    assert!(said.iter().all(|(kind, _)| *kind == "forgery") && said.len() == 2, "{said:?}");
+    assert_eq!(said.iter().filter(|(_, reason)| *reason == error).count(), 1);
+    assert_eq!(left, ["forgery"; 2]);
+    for guest in guests.values() {
+        let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+        assert!(error.to_string().contains(&words[..words.len() - 9]), "{error}");
+    }
+}
+
+/// Bytes that are half of what they should be.
+fn half(bytes: &[u8]) -> Vec<u8> {
+    bytes[..bytes.len() / 2].to_vec()
+}
+
+#[test]
+fn malformed_pledges_of_a_guest_are_refused() {
+    let change = |message: Pledge, kind: &str| match (message, kind) {
+        (
+            Pledge::Commitments { exchange, after, digest, values, proven },
+            "points" | "proof" | "values" | "digest",
+        ) => {
+            let mut groups = proven.groups().to_vec();
+            let Group { commitments, proof } = &mut groups[0];
+            match kind {
+                "points" => *commitments = half(commitments),
+                "proof" => proof[40] ^= 1,
+                // A group twice is well proven, and too much.
+                "values" => groups = [groups.clone(), groups].concat(),
+                _ => commitments[40] ^= 1,
+            }
+            let proven = Proven::new(groups).expect("groups");
+            // What was changed on its way has another digest; only with that it is looked at.
+            let committed: Vec<_> = steps(0..6).into_iter().map(Sample::whole).collect();
+            let digest = if kind == "digest" { digest } else { after.and(&committed, &proven) };
+            Pledge::Commitments { exchange, after, digest, values, proven }
+        }
+        (Pledge::Response { exchange, challenge, size, openings }, "opening" | "rows") => {
+            let opening = openings.rows()[0].clone();
+            let rows = match kind {
+                "opening" => vec![half(&opening)],
+                _ => vec![opening.clone(), opening],
+            };
+            let openings = Openings::new(rows).expect("openings");
+            Pledge::Response { exchange, challenge, size, openings }
+        }
+        (other, _) => other,
+    };
+    for (kind, words) in [
+        ("points", "no valid commitments"),
+        ("proof", "range proof"),
+        ("values", "found 204 values, expected 102"),
+        ("digest", "which is not what they make"),
+        ("opening", "no valid opening"),
+        ("rows", "opened 2 rows, expected 1"),
+    ] {
+        let (mut host, mut guests) = parties(1, &plan_of(Some(PHYSICAL)), Sharing::default());
+        let spoil = |message| match message {
+            ToHost::Pledge(message) => ToHost::Pledge(change(message, kind)),
+            other => other,
+        };
+        talk(&mut host, &mut guests, spoil, |message| message);
+        let said: String = host.take_events().iter().map(|event| format!("{event:?} ")).collect();
+        assert!(said.contains("Refused") && said.contains(words), "{kind}: {said}");
+    }
+}
+
+#[test]
+fn what_a_host_may_not_ask_is_refused() {
+    type Spoil = fn(Hold) -> Hold;
+    let cases: [(&str, Spoil); 4] = [
+        ("step 999, which was not announced", |message| match message {
+            Hold::Commit { exchange, after, .. } => {
+                let batch = Batch::new(vec![Sample::whole(Step(999))]).expect("a batch");
+                Hold::Commit { exchange, after, batch }
+            }
+            other => other,
+        }),
+        ("commitments to 121 samples at a time", |message| match message {
+            Hold::Commit { exchange, after, .. } => {
+                let samples = (0..121).map(|step| Sample::whole(Step(step % 100))).collect();
+                Hold::Commit { exchange, after, batch: Batch::new(samples).expect("a batch") }
+            }
+            other => other,
+        }),
+        // Wide weights would show several numbers at once.
+        ("sum of weights", |message| match message {
+            Hold::Challenge { exchange, question, weights } => {
+                let mut weights = weights.as_slice().to_vec();
+                weights[0] = 1 << 26;
+                let weights = CheckWeights::new(weights).expect("weights");
+                Hold::Challenge { exchange, question, weights }
+            }
+            other => other,
+        }),
+        ("35 weights, expected 1 of 34", |message| match message {
+            Hold::Challenge { exchange, question, weights } => {
+                let weights = [weights.as_slice(), &[1]].concat();
+                let weights = CheckWeights::new(weights).expect("weights");
+                Hold::Challenge { exchange, question, weights }
+            }
+            other => other,
+        }),
+    ];
+    for (words, spoil) in cases {
+        let (mut host, mut guests) = parties(1, &plan_of(Some(PHYSICAL)), Sharing::default());
+        let spoil = |message| match message {
+            ToGuest::Hold(message) => ToGuest::Hold(spoil(message)),
+            other => other,
+        };
+        talk(&mut host, &mut guests, |message| message, spoil);
+        let guest = guests.values().next().expect("a guest");
+        let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("{words}") };
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_policy_refuses_commitments_and_limits_what_is_opened() {
+    let answered = Cell::new(0);
+    let ended = |sharing, bounds| {
+        let plan = plan_of(Some(Committing { bounds, ..PHYSICAL }));
+        let (mut host, mut guests) = parties(1, &plan, sharing);
+        talk(&mut host, &mut guests, |message| message, |message| message);
+        let guest = guests.values().next().expect("a guest");
+        answered.set(guest.ledger().numbers("products") + guest.ledger().numbers("response"));
+        match guest.ended() {
+            Some(GuestEnd::Stopped(error)) => {
+                (guest.ledger().numbers("response"), error.to_string())
+            }
+            _ => (guest.ledger().numbers("response"), String::new()),
+        }
+    };
+    let commits = |commits| Sharing { commits, ..Sharing::default() };
+    let (opened, error) = ended(commits(Commits::Never), Bounds::Noised);
+    assert!(opened == 0 && error.contains("this guest's policy refuses"), "{error}");
+    let (opened, error) = ended(commits(Commits::WithNoise), Bounds::Physical);
+    assert!(opened == 0 && error.contains("this guest's have noise"), "{error}");
+    assert_eq!(ended(commits(Commits::WithNoise), Bounds::Noised).1, "");
+    // Each question and each sum counts: a budget that suffices without the last sum is spent with it.
+    let all = answered.get();
+    let ended_by = |budget: f64| {
+        let numbers = f64::from(17 * corridor::ESTIMATE.end as u32);
+        let most_products = Some(budget / numbers);
+        ended(Sharing { most_products, ..Sharing::default() }, Bounds::Noised).1
+    };
+    // Numbers of products are whole: one more or less is no matter of rounding.
+    assert_eq!(ended_by(all as f64 + 1.0), "");
+    assert!(ended_by(all as f64 - 1.0).contains("the budget is spent"));
+}
