@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use estimator::{Entry, Quantity, Sample, View};
 use federation::ledger::{MemorySink, Recorded};
+use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
 use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
 use federation::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
 use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
@@ -120,6 +121,19 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             size: [3, 4],
             relay: Sealed::new(vec![6; 5])?,
         },
+        ToHost::Pledge(Pledge::Commitments {
+            exchange: exchange(),
+            after: Digest::START,
+            digest: Digest::new(&[3; 32])?,
+            values: 2,
+            proven: Proven::new(vec![Group { commitments: vec![5; 9], proof: vec![4; 8] }])?,
+        }),
+        ToHost::Pledge(Pledge::Response {
+            exchange: exchange(),
+            challenge: Digest::new(&[2; 32])?,
+            size: [1, 2],
+            openings: Openings::new(vec![vec![1; 36]])?,
+        }),
         ToHost::Kept { exchange: exchange() },
         ToHost::Heartbeat,
         ToHost::Leave { session: 5, departure },
@@ -179,6 +193,17 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
             entries: LoanEntries::new(vec![0, 17, 1, 18])?,
             loan: Sealed::new(vec![1, 2, 3])?,
         },
+        ToGuest::Hold(Hold::Commit {
+            exchange: exchange(),
+            after: Digest::START,
+            batch: Batch::new(vec![Sample::whole(Step(8)), Sample::whole(Step(9))])?,
+        }),
+        ToGuest::Hold(Hold::Accepted { exchange: exchange(), digest: Digest::new(&[3; 32])? }),
+        ToGuest::Hold(Hold::Challenge {
+            exchange: exchange(),
+            question: Digest::new(&[2; 32])?,
+            weights: CheckWeights::new(vec![5, -7])?,
+        }),
         ToGuest::Gradient { exchange: exchange(), gradient },
         ToGuest::Settled { exchange: exchange(), best: true, trained: false },
         ToGuest::Finish { run, attempt, summary },

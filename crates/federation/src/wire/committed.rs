@@ -119,3 +119,6 @@ pub(super) fn read_committing(committing: wire::Committing) -> Result<Committing
     };
     Ok(Committing { bounds, checks: committing.checks })
 }
+
+#[cfg(test)]
+mod tests;

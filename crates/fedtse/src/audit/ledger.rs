@@ -136,7 +136,7 @@ fn report(audit: &Audit) -> Value {
     json!({
         "messages": audit.messages, "bytes": audit.bytes, "rounds": audit.rounds,
         "torn": audit.torn, "head": audit.head, "tallies": tallies.collect::<Vec<_>>(),
-        "keys": audit.keys,
+        "keys": audit.keys, "committed": audit.committed,
     })
 }
 
@@ -158,5 +158,9 @@ fn print(audit: &Audit) {
     for UsedKey { of, fingerprint } in &audit.keys {
         let whose = of.as_ref().map_or("its own".to_owned(), |party| format!("of `{party}`"));
         println!("key {whose}: {fingerprint}");
+    }
+    // For guest and host to compare.
+    for (party, digest) in &audit.committed {
+        println!("commitments, as told to `{party}`: {digest}");
     }
 }

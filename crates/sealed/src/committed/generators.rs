@@ -1,6 +1,6 @@
 //! Generators of which nobody knows how one is a multiple of another: images of fixed streams.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use curve25519_dalek::ristretto::RistrettoPoint;
 use sha2::{Digest, Sha512};
@@ -11,10 +11,18 @@ pub(super) fn blinding_generator() -> RistrettoPoint {
     *POINT.get_or_init(|| hashed(b"blinding", 0))
 }
 
-/// The generators of so many bits: those of the left vector and those of the right one.
+/// The generators of so many bits: those of the left vector and those of the right one. They are found once, which takes as
+/// long as checking a proof, and kept: 5 MB of them at most.
 pub(super) fn bit_generators(count: usize) -> [Vec<RistrettoPoint>; 2] {
-    let of = |side: &[u8]| (0..count as u64).map(|number| hashed(side, number)).collect();
-    [of(b"left"), of(b"right")]
+    static KNOWN: Mutex<[Vec<RistrettoPoint>; 2]> = Mutex::new([Vec::new(), Vec::new()]);
+    // Points are only ever added at the end, one at a time: what another thread has left is right as far as it goes.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    for (points, side) in known.iter_mut().zip([&b"left"[..], b"right"]) {
+        for number in points.len()..count {
+            points.push(hashed(side, number as u64));
+        }
+    }
+    [known[0][..count].to_vec(), known[1][..count].to_vec()]
 }
 
 fn hashed(side: &[u8], number: u64) -> RistrettoPoint {

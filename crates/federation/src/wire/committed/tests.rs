@@ -1,0 +1,128 @@
+use estimator::{Sample, View};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use prost::Message;
+use traffic::Step;
+
+use super::*;
+use crate::message::parts::Batch;
+use crate::message::{Exchange, ToGuest, ToHost};
+use crate::party::{Attempt, Round, RunId};
+use crate::wire::{content_to_guest, content_to_host, decode_to_guest, decode_to_host};
+
+fn exchange() -> Exchange {
+    Exchange { run: RunId(7), attempt: Attempt(2), round: Round(9) }
+}
+
+fn digest() -> impl Strategy<Value = Digest> {
+    any::<[u8; 32]>().prop_map(|bytes| Digest::new(&bytes).expect("32 bytes"))
+}
+
+fn pledge() -> impl Strategy<Value = Pledge> {
+    let group = (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40))
+        .prop_map(|(commitments, proof)| Group { commitments, proof });
+    let proven = vec(group, 1..=MOST_GROUPS).prop_map(|groups| Proven::new(groups).expect("few"));
+    let openings = vec(vec(any::<u8>(), 0..64), 1..=MOST_CHECKS as usize)
+        .prop_map(|openings| Openings::new(openings).expect("few"));
+    let exchange = exchange();
+    prop_oneof![
+        (digest(), digest(), any::<u32>(), proven).prop_map(
+            move |(after, digest, values, proven)| {
+                Pledge::Commitments { exchange, after, digest, values, proven }
+            }
+        ),
+        (digest(), any::<[u32; 2]>(), openings).prop_map(move |(challenge, size, openings)| {
+            Pledge::Response { exchange, challenge, size, openings }
+        }),
+    ]
+}
+
+fn hold() -> impl Strategy<Value = Hold> {
+    let samples = vec((-1000i64..1000, 0u16..4), 1..9).prop_map(|samples| {
+        let sample = |(step, view)| Sample { last: Step(step), view: View(view) };
+        Batch::new(samples.into_iter().map(sample).collect()).expect("a batch")
+    });
+    let weights =
+        vec(any::<i32>(), 1..50).prop_map(|weights| CheckWeights::new(weights).expect("few"));
+    let exchange = exchange();
+    prop_oneof![
+        (digest(), samples).prop_map(move |(after, batch)| Hold::Commit { exchange, after, batch }),
+        digest().prop_map(move |digest| Hold::Accepted { exchange, digest }),
+        (digest(), weights).prop_map(move |(question, weights)| {
+            Hold::Challenge { exchange, question, weights }
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn messages_come_back_from_the_wire(pledge in pledge(), hold in hold()) {
+        let (pledge, hold) = (ToHost::Pledge(pledge), ToGuest::Hold(hold));
+        prop_assert_eq!(decode_to_host(&content_to_host(&pledge)).unwrap(), pledge);
+        prop_assert_eq!(decode_to_guest(&content_to_guest(&hold)).unwrap(), hold);
+    }
+
+    /// A message that is cut is none, or another one: never a panic.
+    #[test]
+    fn cut_messages_are_refused_or_read(pledge in pledge(), hold in hold(), keep in 0.0..1.0) {
+        let cut = |bytes: Vec<u8>| bytes[..(bytes.len() as f64 * keep) as usize].to_vec();
+        let pledge = ToHost::Pledge(pledge);
+        prop_assert!(decode_to_host(&cut(content_to_host(&pledge))).is_ok_and(|m| m != pledge)
+            || decode_to_host(&cut(content_to_host(&pledge))).is_err());
+        let hold = ToGuest::Hold(hold);
+        prop_assert!(decode_to_guest(&cut(content_to_guest(&hold))).is_ok_and(|m| m != hold)
+            || decode_to_guest(&cut(content_to_guest(&hold))).is_err());
+    }
+}
+
+#[test]
+fn too_much_or_of_the_wrong_length_is_refused_by_name() {
+    let part = || wire::Group { commitments: vec![0; 8].into(), proof: vec![0; 8].into() };
+    let commitments = wire::Commitments {
+        exchange: Some(of_exchange(&exchange())),
+        after: vec![0; 32].into(),
+        digest: vec![0; 32].into(),
+        values: 1,
+        groups: vec![part()],
+    };
+    let refused = |change: &dyn Fn(&mut wire::Commitments)| {
+        let mut message = commitments.clone();
+        change(&mut message);
+        let message = Some(to_host::Message::Commitments(message));
+        let error = decode_to_host(&wire::ToHost { message }.encode_to_vec()).unwrap_err();
+        error.to_string()
+    };
+    type Change<'a> = &'a dyn Fn(&mut wire::Commitments);
+    let cases: [(&str, Change<'_>); 7] = [
+        ("exchange: found nothing", &|m| m.exchange = None),
+        ("digest of commitments: found 31", &|m| m.after = vec![0; 31].into()),
+        ("digest of commitments: found 33", &|m| m.digest = vec![0; 33].into()),
+        ("groups of commitments: found 0", &|m| m.groups.clear()),
+        ("groups of commitments: found 17", &|m| m.groups = vec![part(); 17]),
+        ("commitments: found 16401", &|m| m.groups[0].commitments = vec![0; 16_401].into()),
+        ("range proof: found 2049", &|m| m.groups[0].proof = vec![0; 2049].into()),
+    ];
+    for (words, change) in cases {
+        let error = refused(change);
+        assert!(error.starts_with(words), "{error}");
+    }
+    let exchange = || Some(of_exchange(&exchange()));
+    let response = |openings: Vec<Vec<u8>>| {
+        let challenge = vec![0; 32].into();
+        let openings = openings.into_iter().map(Into::into).collect();
+        response(wire::Response { exchange: exchange(), challenge, rows: 1, values: 1, openings })
+    };
+    for openings in [vec![], vec![vec![0; 65]], vec![vec![]; 17]] {
+        assert!(response(openings).is_err());
+    }
+    let challenge = |bytes: usize| {
+        let (question, weights) = (vec![0; 32].into(), vec![0; bytes].into());
+        challenge(wire::Challenge { exchange: exchange(), question, weights })
+    };
+    assert!(challenge(0).is_err() && challenge(7).is_err() && challenge(8).is_ok());
+    assert!(challenge((16 << 20) + 4).is_err());
+    let bounds = |bounds, checks| read_committing(wire::Committing { bounds, checks });
+    assert!(bounds(0, 1).is_err() && bounds(3, 1).is_err());
+    assert!(bounds(1, 0).unwrap().check().is_err() && bounds(2, 17).unwrap().check().is_err());
+    assert!(bounds(1, 16).unwrap().check().is_ok());
+}
