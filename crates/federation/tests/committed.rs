@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use corridor::sensors::From;
-use corridor::{GuestOf, HostOf, parties_of, plan, recipe, shape, steps};
+use corridor::{GuestOf, HostOf, Life, parties_of, plan, recipe, shape, steps};
 use estimator::{Entry, Measured, Recipe, Sample, SubModel};
 use federation::guest::{Commits, Sharing};
 use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
 use federation::message::parts::Batch;
 use federation::{
-    Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, Now, Numbers, PartyId,
-    Plan, Released, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
+    Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, MemoryStore, Now,
+    Numbers, PartyId, Plan, Released, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
 };
 use traffic::Step;
 
@@ -49,9 +49,13 @@ fn speeds(guest: &str) -> Vec<Arc<dyn Measured>> {
 type Guests = BTreeMap<PartyId, GuestOf>;
 
 fn parties(guests: usize, plan: &Plan, sharing: Sharing) -> (HostOf, Guests) {
+    start(guests, plan, sharing, Life::default())
+}
+
+fn start(guests: usize, plan: &Plan, sharing: Sharing, life: Life) -> (HostOf, Guests) {
     let sensors = |guest: &str| speeds(guest);
-    let shape = shape(guests);
-    parties_of(&shape, plan, Compression::None, From::Physics, sharing, samples(), sensors)
+    let (shape, given) = (shape(guests), (sharing, life));
+    parties_of(&shape, plan, Compression::None, From::Physics, given, samples(), sensors)
 }
 
 /// Hands messages over, changed on their way, until nobody says anything.
@@ -74,6 +78,62 @@ fn talk(
             up.extend(said.into_iter().map(|message| (to.clone(), message)));
         }
     }
+}
+
+/// The same until a question of this round is on its way, which gets lost with all else.
+fn talk_up_to(host: &mut HostOf, guests: &mut Guests, round: u64) {
+    let now = Now::default();
+    let (party, guest) = guests.iter_mut().next().expect("a guest");
+    let mut up = guest.tick(now);
+    while !up.is_empty() {
+        for (_, message) in host.handle(now, party, up.remove(0).into_message()) {
+            let message = message.into_message();
+            if let ToGuest::Question { exchange, .. } = &message
+                && exchange.round.0 == round
+            {
+                return;
+            }
+            up.extend(guest.handle(now, message));
+        }
+    }
+}
+
+/// A guest that starts anew in the middle of a run, with its folder or without.
+fn restarted(with_folder: bool) -> (HostOf, Guests, u64) {
+    let plan = plan_of(Some(PHYSICAL));
+    let stores = || BTreeMap::from([("totals".to_owned(), MemoryStore::default())]);
+    let life = Life { number: 0, stores: stores() };
+    let (mut host, mut guests) = start(1, &plan, Sharing::default(), life.clone());
+    talk_up_to(&mut host, &mut guests, 3);
+    let made = guests.values().map(|guest| guest.ledger().numbers("commitments")).sum();
+    let life = Life { number: 1, stores: if with_folder { life.stores } else { stores() } };
+    let (_, mut guests) = start(1, &plan, Sharing::default(), life);
+    talk(&mut host, &mut guests, |message| message, |message| message);
+    (host, guests, made)
+}
+
+#[test]
+fn a_guest_that_starts_anew_is_held_to_what_it_has_committed_to() {
+    let (mut host, mut guests) = parties(1, &plan_of(None), Sharing::default());
+    memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
+    let undisturbed = weights(host, guests);
+    let (host, guests, made) = restarted(true);
+    assert!(matches!(host.ended(), Some(HostEnd::Finished(_))), "{:?}", host.ended());
+    // It opens sums of what it had committed to before, without committing anew.
+    let again: u64 = guests.values().map(|guest| guest.ledger().numbers("commitments")).sum();
+    assert_eq!((made, again), (6 * 17, 0));
+    assert!(undisturbed == weights(host, guests));
+}
+
+/// Without its folder, it has lost what hides its commitments, and those that it makes instead are others.
+#[test]
+fn a_guest_without_its_folder_cannot_commit_to_something_else() {
+    let (mut host, guests, _) = restarted(false);
+    let said: String = host.take_events().iter().map(|event| format!("{event:?} ")).collect();
+    assert!(said.contains("cannot take part: commitments: found"), "{said}");
+    assert!(said.contains("as when the run began; restore its data and folder"), "{said}");
+    let guest = guests.values().next().expect("a guest");
+    assert!(matches!(guest.ended(), Some(GuestEnd::Stopped(_))));
 }
 
 fn weights(host: HostOf, guests: Guests) -> Vec<Vec<f32>> {
@@ -160,9 +220,9 @@ fn a_guest_that_trains_with_something_else_is_found() {
         changing.collect()
     };
     let plan = plan_of(Some(PHYSICAL));
-    let sharing = Sharing::default();
+    let given = (Sharing::default(), Life::default());
     let (mut host, mut guests) =
-        parties_of(&shape(2), &plan, Compression::None, From::Physics, sharing, samples(), sensors);
+        parties_of(&shape(2), &plan, Compression::None, From::Physics, given, samples(), sensors);
     let mut said = Vec::new();
     let to_guest = |message: ToGuest| {
         if matches!(message, ToGuest::Hold(Hold::Accepted { .. })) {

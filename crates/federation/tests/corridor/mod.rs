@@ -220,7 +220,15 @@ pub fn parties_that_share(
     sharing: Sharing,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let sensors = move |guest: &str| learned.sensors(guest);
-    parties_of(shape, plan, compression, learned, sharing, learned.samples(), sensors)
+    let given = (sharing, Life::default());
+    parties_of(shape, plan, compression, learned, given, learned.samples(), sensors)
+}
+
+/// A start of the guests: the number of it, and the folders that they find.
+#[derive(Clone, Default)]
+pub struct Life {
+    pub number: u64,
+    pub stores: BTreeMap<String, MemoryStore>,
 }
 
 /// The same with other samples, and guests that measure something else.
@@ -229,7 +237,7 @@ pub fn parties_of(
     plan: &Plan,
     compression: Compression,
     learned: From,
-    sharing: Sharing,
+    (sharing, life): (Sharing, Life),
     samples: Samples,
     sensors: impl Fn(&str) -> Vec<Arc<dyn Measured>> + Clone + Send + 'static,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
@@ -257,7 +265,7 @@ pub fn parties_of(
             party: party.clone(),
             host: host_id.clone(),
             software: Text::of("test"),
-            session: hash([9, from as u64]) | 1,
+            session: hash([9 + life.number, from as u64]) | 1,
             terms: terms(compression),
             subject: Text::of("test"),
             held: HeldSteps::of(steps(0..ESTIMATE.end)).expect("steps"),
@@ -274,7 +282,7 @@ pub fn parties_of(
             Ok(FedGuest::new(sub_model, data.clone(), plan)?.measuring(sensors))
         };
         let ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("a ledger");
-        let store = MemoryStore::default();
+        let store = life.stores.get(party.as_str()).cloned().unwrap_or_default();
         let guest = Guest::new(settings, Box::new(make), store, ledger, Now::default());
         guests.insert(party, guest.expect("a guest"));
     }
