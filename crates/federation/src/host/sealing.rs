@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use sealed::SealedError;
 use sealed::wire::DecodeError;
 
-use super::committing::Check;
+use super::committing::{Check, Committers};
 use super::lending::{Due, Loaned, Shared, lend};
 use super::sealed_seat::SealedSeat;
 use super::{Host, ToGuestOutbox};
