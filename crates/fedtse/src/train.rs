@@ -209,8 +209,10 @@ pub fn make(arguments: &TrainArguments, brought: &Brought) -> Result<Vec<Row>> {
         let fleets = task(arguments, TargetKind::Raw).fleets(rate);
         let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
         let mut study = Study::open_fleets(&arguments.data, &fleets).map_err(Error::from);
-        if let Some(need) = arguments.method.need(&arguments.data) {
-            study = study.context(need);
+        if let (parts @ 2.., data) = (fleets.len(), arguments.data.display()) {
+            study = study.with_context(|| {
+                format!("this needs the fleet in {parts} parts, as `fedtse features {data} --rates {rate} --providers {parts}` makes them")
+            });
         }
         let study = study?;
         for &target in &targets {

@@ -114,7 +114,10 @@ impl Policy {
         let network = timeline.network();
         let names: Vec<String> = network.links().iter().map(|link| link.name.clone()).collect();
         for name in self.links.iter().flatten() {
-            ensure!(names.contains(name), "links: found `{name}`, which the network does not have");
+            ensure!(
+                names.contains(name),
+                "links of the policy: found `{name}`, which the network does not have"
+            );
         }
         let links: Vec<bool> = names
             .iter()

@@ -1,7 +1,5 @@
 //! The estimators by name.
 
-use std::path::Path;
-
 use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use estimator::{Party, Penetration, QueueKnowledge, TargetKind};
@@ -184,14 +182,6 @@ impl Method {
     /// Whether some labels can be added to what it learns from.
     pub fn takes_labels_besides(self) -> bool {
         matches!(self.kind(), Kind::LabelFree(..))
-    }
-
-    /// What it needs of a dataset beyond the usual features.
-    pub fn need(self, data: &Path) -> Option<String> {
-        self.folds().map(|folds| {
-            let data = data.display();
-            format!("this method needs each guest's fleet in {folds} parts; for one guest they are made by `fedtse features {data} --providers {folds}`")
-        })
     }
 
     /// Parts into which each guest's fleet is dealt, if one of them is held out.
