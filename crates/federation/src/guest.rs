@@ -15,14 +15,14 @@ mod joining;
 mod lending;
 mod sealing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::compression::Feedback;
 use crate::error::{PartyError, same_subject};
-use crate::ledger::{Ledger, Released};
+use crate::ledger::{About, Ledger, Recorded as _, Released};
 use crate::message::committed::Digest;
 use crate::message::measurements::{Layout, Measures};
 use crate::message::parts::{Batch, HeldSteps, Text};
@@ -33,7 +33,7 @@ use crate::party::{Attempt, Now, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use crate::store::{Store, StoreError};
 use crate::timing::{Timing, lasted};
-use lending::LoanHead;
+use lending::SealedHead;
 
 pub use committing::Commits;
 pub(crate) use committing::context;
@@ -160,7 +160,9 @@ struct Open {
     /// The question about sealed measurements that it has answered.
     question: Option<Sealed>,
     /// The loans that it has answered, by whom they are for.
-    loans: BTreeMap<PartyId, LoanHead>,
+    loans: BTreeMap<PartyId, SealedHead>,
+    /// Questions and loans that others have taken the place of: they may still come late, or twice.
+    superseded: BTreeSet<SealedHead>,
     /// The challenge to that question that it has answered.
     challenge: Option<Digest>,
 }
@@ -323,6 +325,23 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     fn say(&mut self, now: Now, message: ToHost, out: &mut ToHostOutbox) -> Result<(), PartyError> {
         out.push(self.ledger.release(now, &self.settings.host, message)?);
+        self.said = Some(now.monotonic);
+        Ok(())
+    }
+
+    /// Products of the measurements of the open batch.
+    fn say_products(
+        &mut self,
+        now: Now,
+        message: ToHost,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let about = self.running.as_ref().and_then(|running| {
+            let products = message.shape().iter().map(|&side| side as u64).product();
+            let samples = running.open.as_ref()?.batch.samples();
+            About::of(samples, running.asked.len(), products)
+        });
+        out.push(self.ledger.release_about(now, &self.settings.host, message, about)?);
         self.said = Some(now.monotonic);
         Ok(())
     }

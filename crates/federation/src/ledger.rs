@@ -14,6 +14,7 @@
 //! A line that a crash tore apart is removed when the ledger is opened again: its message was never
 //! released. Lines reach the operating system at once and the disk at each checkpoint.
 
+mod about;
 mod audit;
 mod file;
 mod line;
@@ -29,6 +30,7 @@ use thiserror::Error;
 use crate::message::committed::Digest;
 use crate::party::{Now, PartyId, Round};
 
+pub use about::{About, AskedAbout};
 pub use audit::{Audit, Tally, audit, audit_file};
 pub use file::{MemorySink, Sink};
 pub use line::{Line, UsedKey};
@@ -113,6 +115,7 @@ pub struct Ledger {
     released: u64,
     /// Numbers by kind, over all its life.
     numbers: BTreeMap<String, u64>,
+    asked: AskedAbout,
 }
 
 impl Ledger {
@@ -123,7 +126,18 @@ impl Ledger {
         to: &PartyId,
         message: M,
     ) -> Result<Released<M>, LedgerError> {
-        self.record(now, to, message, false)
+        self.record(now, to, message, (false, None))
+    }
+
+    /// Records a message with products of the numbers of some steps.
+    pub fn release_about<M: Recorded>(
+        &mut self,
+        now: Now,
+        to: &PartyId,
+        message: M,
+        about: Option<About>,
+    ) -> Result<Released<M>, LedgerError> {
+        self.record(now, to, message, (false, about))
     }
 
     /// Records that a message leaves once more, word for word: its numbers do not count again.
@@ -133,7 +147,7 @@ impl Ledger {
         to: &PartyId,
         message: M,
     ) -> Result<Released<M>, LedgerError> {
-        self.record(now, to, message, true)
+        self.record(now, to, message, (true, None))
     }
 
     fn record<M: Recorded>(
@@ -141,7 +155,7 @@ impl Ledger {
         now: Now,
         to: &PartyId,
         message: M,
-        again: bool,
+        (again, about): (bool, Option<About>),
     ) -> Result<Released<M>, LedgerError> {
         let content = message.content();
         let line = Line {
@@ -152,6 +166,7 @@ impl Ledger {
             round: message.round(),
             shape: message.shape(),
             again,
+            about,
             key: message.key(),
             committed: message.committed(),
             bytes: content.len() as u64,
@@ -164,6 +179,7 @@ impl Ledger {
         self.released += line.bytes;
         let numbers = self.numbers.entry(line.kind.clone()).or_default();
         *numbers = numbers.saturating_add(line.numbers());
+        self.asked.count(&line);
         self.head = line::hash(text.trim_end().as_bytes());
         Ok(Released::new(message))
     }
@@ -194,6 +210,11 @@ impl Ledger {
     /// the product of the sides of their shapes, as `fedtse audit ledger` sums them up.
     pub fn numbers(&self, kind: &str) -> u64 {
         self.numbers.get(kind).copied().unwrap_or(0)
+    }
+
+    /// Products that have left, by step, over all its life.
+    pub fn asked(&self) -> &AskedAbout {
+        &self.asked
     }
 
     /// Whether nothing has left yet.

@@ -3,7 +3,7 @@
 
 mod corridor;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,6 +134,48 @@ fn a_guest_without_its_folder_cannot_commit_to_something_else() {
     assert!(said.contains("as when the run began; restore its data and folder"), "{said}");
     let guest = guests.values().next().expect("a guest");
     assert!(matches!(guest.ended(), Some(GuestEnd::Stopped(_))));
+}
+
+/// A guest that could answer before it commits could choose its commitments by the weights that it is then told.
+#[test]
+fn nothing_is_taken_of_a_guest_before_it_has_committed() {
+    let plan = plan_of(Some(PHYSICAL));
+    let first = OnceCell::new();
+    let (mut host, mut guests) = parties(1, &plan, Sharing::default());
+    let watched = |message: ToGuest| {
+        if let ToGuest::Ask { .. } = &message {
+            first.get_or_init(|| message.clone());
+        }
+        message
+    };
+    talk(&mut host, &mut guests, |message| message, watched);
+    let Some(ToGuest::Ask { purpose, batch, lacking, .. }) = first.into_inner() else {
+        unreachable!("it was asked")
+    };
+
+    // It knows what will be asked, and sends all of that instead of commitments.
+    let (mut host, mut guests) = parties(1, &plan, Sharing::default());
+    let (ahead, accepted, early) = (Cell::new(0), Cell::new(false), Cell::new(0));
+    let hasty = |message: ToGuest| match message {
+        ToGuest::Hold(Hold::Commit { exchange, .. }) => {
+            ahead.set(ahead.get() + 1);
+            ToGuest::Ask { exchange, purpose, batch: batch.clone(), lacking: lacking.clone() }
+        }
+        ToGuest::Hold(Hold::Accepted { .. }) => {
+            accepted.set(true);
+            message
+        }
+        ToGuest::Question { .. } | ToGuest::Hold(Hold::Challenge { .. }) if !accepted.get() => {
+            early.set(early.get() + 1);
+            message
+        }
+        other => other,
+    };
+    talk(&mut host, &mut guests, |message| message, hasty);
+    assert_eq!((ahead.get(), early.get()), (1, 0));
+    // It was heard and not answered: its host waits for commitments until it gives up.
+    assert!(host.ended().is_none() && !accepted.get());
+    assert!(guests.values().all(|guest| guest.ledger().numbers("embedding") > 0));
 }
 
 fn weights(host: HostOf, guests: Guests) -> Vec<Vec<f32>> {
@@ -366,13 +408,13 @@ fn what_a_host_may_not_ask_is_refused() {
 
 #[test]
 fn a_policy_refuses_commitments_and_limits_what_is_opened() {
-    let answered = Cell::new(0);
+    let answered = Cell::new(0.0);
     let ended = |sharing, bounds| {
         let plan = plan_of(Some(Committing { bounds, ..PHYSICAL }));
         let (mut host, mut guests) = parties(1, &plan, sharing);
         talk(&mut host, &mut guests, |message| message, |message| message);
         let guest = guests.values().next().expect("a guest");
-        answered.set(guest.ledger().numbers("products") + guest.ledger().numbers("response"));
+        answered.set(guest.ledger().asked().most().map_or(0.0, |(_, products)| products));
         match guest.ended() {
             Some(GuestEnd::Stopped(error)) => {
                 (guest.ledger().numbers("response"), error.to_string())
@@ -389,11 +431,10 @@ fn a_policy_refuses_commitments_and_limits_what_is_opened() {
     // Each question and each sum counts: a budget that suffices without the last sum is spent with it.
     let all = answered.get();
     let ended_by = |budget: f64| {
-        let numbers = f64::from(17 * corridor::ESTIMATE.end as u32);
-        let most_products = Some(budget / numbers);
+        let most_products = Some(budget);
         ended(Sharing { most_products, ..Sharing::default() }, Bounds::Noised).1
     };
-    // Numbers of products are whole: one more or less is no matter of rounding.
-    assert_eq!(ended_by(all as f64 + 1.0), "");
-    assert!(ended_by(all as f64 - 1.0).contains("the budget is spent"));
+    // Products of a step are whole: one of them, among 17 numbers, is far more than rounding.
+    assert_eq!(ended_by(all), "");
+    assert!(ended_by(all - 1.0 / 17.0).contains("the budget is spent"));
 }

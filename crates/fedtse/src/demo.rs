@@ -39,7 +39,7 @@ pub struct DemoArguments {
     #[arg(long, value_enum, default_value_t = Mode::SealedNoise)]
     privacy: Mode,
     /// Epochs of that one
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_protected: u64,
     /// Seed of demand, drivers, fleets and first weights
     #[arg(long, default_value_t = 1)]

@@ -14,7 +14,7 @@ struct Corridor {
 
 impl Corridor {
     fn new() -> Self {
-        let corridor = Self { folder: tempfile::tempdir().unwrap() };
+        let corridor = Self { folder: tempfile::tempdir().expect("a folder") };
         let data = corridor.path("data");
         ok(&["simulate", "--minutes", "16", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
         ok(&["features", text(&data), "--rates", "50"]);
@@ -27,7 +27,7 @@ impl Corridor {
 
     fn policy(&self, content: &str) -> PathBuf {
         let path = self.path("policy.toml");
-        std::fs::write(&path, content).unwrap();
+        std::fs::write(&path, content).expect("a file");
         path
     }
 

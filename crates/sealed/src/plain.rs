@@ -32,6 +32,11 @@ impl PlainGuest {
     }
 }
 
+/// Its head, and each coefficient.
+fn bytes_of_loan(products: usize, terms: usize) -> usize {
+    20usize.saturating_add(products.saturating_mul(terms).saturating_mul(8))
+}
+
 impl Guest for PlainGuest {
     fn opening(&self) -> Vec<u8> {
         Vec::new()
@@ -82,7 +87,7 @@ impl Guest for PlainGuest {
     }
 
     fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError> {
-        size_of_loan(Kind::PlainLoan, loan, self.agreement.most_rows)
+        size_of_loan(Kind::PlainLoan, loan, self.agreement.most_rows, bytes_of_loan)
     }
 
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {

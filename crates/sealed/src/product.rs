@@ -265,13 +265,24 @@ pub struct LoanSize {
     pub terms: usize,
 }
 
-/// What every loan begins with: the number of the exchange, and its size.
-pub(crate) fn size_of_loan(kind: Kind, loan: &[u8], most: usize) -> Result<LoanSize, SealedError> {
+/// What every loan begins with: the number of the exchange, and its size. It has as many bytes as that takes, so
+/// that nobody makes room for more.
+pub(crate) fn size_of_loan(
+    kind: Kind,
+    loan: &[u8],
+    most: usize,
+    bytes: fn(usize, usize) -> usize,
+) -> Result<LoanSize, SealedError> {
     let read = || {
         let mut reader = Reader::new("loan", kind, loan)?;
         reader.u64()?;
         let products = reader.count("products of the loan", most)?;
-        Ok(LoanSize { products, terms: reader.count("values of a product", MOST_TERMS)? })
+        let terms = reader.count("values of a product", MOST_TERMS)?;
+        let (found, expected) = (loan.len(), bytes(products, terms));
+        if found != expected {
+            return Err(out_of_range("bytes of the loan", found, expected));
+        }
+        Ok(LoanSize { products, terms })
     };
     read().map_err(peer("loan"))
 }

@@ -11,10 +11,10 @@ use traffic::Step;
 use super::apart::Waiting;
 use super::loss::Gathering;
 use super::{EXCHANGES, HostLoss, Pace, STATE, Windows, failed, gather};
-use sealed::rlwe::message::Loan;
+use sealed::rlwe::message::{Grant, Loan};
 
 use crate::message::parts::{EmbeddingGradient, Values};
-use crate::message::sealed::{MAX_SEALED, block_length, most_bytes};
+use crate::message::sealed::{MAX_SEALED, MOST_LOANS, block_length, most_bytes};
 use crate::model::{
     Answers, Embeddings, HostModel, Learned, ModelFailure, Products, RowsApart, Updated,
 };
@@ -234,6 +234,12 @@ fn check_products(
         );
         return Err(ModelFailure(problem));
     }
+    let guests = model.guests().count();
+    if guests > MOST_LOANS {
+        let problem =
+            format!("guests of sealed rounds: found {guests}, expected at most {MOST_LOANS}");
+        return Err(ModelFailure(problem));
+    }
     for (guest, width) in model.guests() {
         let granted = plan.batch as usize * width;
         if granted > most {
@@ -252,7 +258,7 @@ fn check_products(
             false => layout.len(),
         });
         let loan = Loan::size(granted, terms.max().unwrap_or(0));
-        let bytes = question.max(loan);
+        let bytes = question.max(loan).max(Grant::size(granted, guests));
         if bytes > MAX_SEALED {
             let problem = format!(
                 "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"

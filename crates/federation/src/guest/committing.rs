@@ -302,6 +302,6 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             open.answered = now.monotonic;
             open.answers.push(message.clone());
         }
-        self.say(now, message, out)
+        self.say_products(now, message, out)
     }
 }

@@ -1,6 +1,6 @@
 //! One exchange, as a guest sees it: asked, answered, ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Asked, Guest, Open, Running, Stage, ToHostOutbox};
 use crate::error::{PartyError, differently_packed};
@@ -108,6 +108,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
         let answered = now.monotonic;
         let (question, loans, challenge) = (None, BTreeMap::new(), None);
+        let superseded = BTreeSet::new();
         let said = answers.clone();
         running.open = Some(Open {
             exchange,
@@ -116,6 +117,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             answers: said,
             answered,
             question,
+            superseded,
             loans,
             challenge,
         });

@@ -2,7 +2,7 @@
 //! coefficients that it cannot read, masked for the taker.
 
 use super::sealing::Sealer;
-use super::{Guest, ToHostOutbox};
+use super::{Guest, Open, ToHostOutbox};
 use crate::error::PartyError;
 use crate::message::sealed::{Fingerprint, LoanEntries, MOST_LOANS, Sealed};
 use crate::message::{Exchange, Purpose, ToHost};
@@ -10,16 +10,33 @@ use crate::model::GuestModel;
 use crate::party::{Now, PartyId};
 use crate::store::Store;
 
-/// What a loan is known again by: it is large, and need not be kept. It begins with random bytes.
-pub(super) struct LoanHead([u8; HEAD]);
+/// What a question or a loan is known again by: they are large, and need not be kept. They begin with random bytes.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SealedHead([u8; HEAD]);
 
 const HEAD: usize = 64;
+/// The most questions and loans of one exchange that others have taken the place of.
+const MOST_SUPERSEDED: usize = 4096;
 
-impl LoanHead {
-    fn of(loan: &Sealed) -> Self {
+impl SealedHead {
+    pub fn of(message: &Sealed) -> Self {
         let mut head = [0; HEAD];
-        head.iter_mut().zip(loan.as_slice()).for_each(|(to, from)| *to = *from);
+        head.iter_mut().zip(message.as_slice()).for_each(|(to, from)| *to = *from);
         Self(head)
+    }
+}
+
+impl Open {
+    /// Whether something else was asked since.
+    pub(super) fn is_superseded(&self, head: &SealedHead) -> bool {
+        self.superseded.contains(head)
+    }
+
+    /// Remembers what something else has taken the place of.
+    pub(super) fn supersede(&mut self, head: SealedHead) {
+        if self.superseded.len() < MOST_SUPERSEDED {
+            self.superseded.insert(head);
+        }
     }
 }
 
@@ -56,9 +73,12 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         if to == host || (to == own) != key.is_none() {
             return Err(wrong(format!("it asked for a loan to `{to}`, which is no other guest")));
         }
-        let head = LoanHead::of(loan);
-        if open.loans.get(&to).is_some_and(|known| known.0 == head.0) {
+        let head = SealedHead::of(loan);
+        if open.loans.get(&to) == Some(&head) {
             return self.answer_again(now, out);
+        }
+        if open.is_superseded(&head) {
+            return Ok(());
         }
         if open.loans.len() >= MOST_LOANS && !open.loans.contains_key(&to) {
             return Err(wrong(format!("it asked for more than {MOST_LOANS} loans")));
@@ -99,8 +119,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             // If the host asks anew because another guest came back, only the new answer counts.
             open.answers.retain(|answer| !before(answer));
             open.answers.push(message.clone());
-            open.loans.insert(to, head);
+            let before = open.loans.insert(to, head);
+            before.into_iter().for_each(|head| open.supersede(head));
         }
-        self.say(now, message, out)
+        self.say_products(now, message, out)
     }
 }

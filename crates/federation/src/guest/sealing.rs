@@ -7,8 +7,10 @@ use sealed::{Agreement, SealedError};
 
 use super::committing::Commits;
 use super::exchange::check_own;
+use super::lending::SealedHead;
 use super::{Guest, Running, ToHostOutbox};
 use crate::error::PartyError;
+use crate::ledger::{About, AskedAbout};
 use crate::message::measurements::Measurements;
 use crate::message::parts::{EmbeddingGradient, Values};
 use crate::message::sealed::{
@@ -24,8 +26,8 @@ use crate::store::Store;
 pub struct Sharing {
     /// Measurements leave it sealed or not at all.
     pub sealed_only: bool,
-    /// How many products it answers per number that it holds, in the mean and over all its life; without limit if
-    /// none.
+    /// How many products it answers per number of any step, in the mean over the numbers of that step and over all
+    /// its life; without limit if none.
     pub most_products: Option<f64>,
     /// Whether it commits to them.
     pub commits: Commits,
@@ -43,22 +45,25 @@ pub(super) struct Sealer {
     pub key: Fingerprint,
 }
 
-/// How many products a guest still gives.
+/// How many products a guest still gives of the open batch.
 pub(super) struct Budget {
-    /// Per number that it holds, if there is a limit.
+    /// Per number of a step, if there is a limit.
     most: Option<f64>,
-    /// Products with single numbers that it has answered.
-    answered: u64,
+    asked: AskedAbout,
+    samples: Vec<Sample>,
     /// Steps that it holds.
     steps: u64,
 }
 
 impl Budget {
-    /// Refuses so many products of so many values, where each step has so many numbers.
+    /// Refuses so many products of so many values of the batch, where each step has so many numbers.
     pub fn check(&self, rows: usize, values: usize, numbers: usize) -> Result<(), PartyError> {
         let Some(most) = self.most else { return Ok(()) };
-        let data = self.steps as f64 * numbers as f64;
-        let found = (self.answered as f64 + rows as f64 * values as f64) / data.max(1.0);
+        let products = (rows as u64).saturating_mul(values as u64);
+        let more = About::of(&self.samples, numbers, products);
+        // What is not known is shared by all.
+        let before = self.asked.unplaced() as f64 / (self.steps as f64 * numbers as f64).max(1.0);
+        let found = before + self.asked.most_with(&self.samples, more.as_ref());
         if found > most { Err(PartyError::Budget { found, rows, most }) } else { Ok(()) }
     }
 }
@@ -160,12 +165,12 @@ impl<M: GuestModel> Running<M> {
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
     pub(super) fn budget(&self) -> Budget {
-        let answered = ["products", "relay", "response"].map(|kind| self.ledger.numbers(kind));
-        Budget {
-            most: self.settings.sharing.most_products,
-            answered: answered.iter().fold(0, |sum, numbers| sum.saturating_add(*numbers)),
-            steps: self.settings.held.steps(),
-        }
+        let (most, steps) = (self.settings.sharing.most_products, self.settings.held.steps());
+        let open = self.running.as_ref().and_then(|running| running.open.as_ref());
+        let samples = open.map_or(Vec::new(), |open| open.batch.samples().to_vec());
+        // Without a limit nothing is counted.
+        let asked = most.map_or(AskedAbout::default(), |_| self.ledger.asked().clone());
+        Budget { most, asked, samples, steps }
     }
 
     /// Answers a question about sealed measurements; the same one with the same bytes.
@@ -189,6 +194,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         if open.question.as_ref() == Some(&question) {
             return self.answer_again(now, out);
         }
+        if open.is_superseded(&SealedHead::of(&question)) {
+            return Ok(());
+        }
         let misbehaved =
             |error: SealedError| PartyError::misbehaved(&host, format!("its question: {error}"));
         let values = open.batch.samples().len() * running.asked.len();
@@ -201,7 +209,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let size = [rows as u32, values as u32];
         let message = ToHost::Products { exchange, size, answer };
         if let Some(open) = &mut running.open {
-            open.question = Some(question);
+            let before = open.question.replace(question);
+            before.iter().for_each(|question| open.supersede(SealedHead::of(question)));
             open.answered = now.monotonic;
             // If the host asks anew because another guest came back, only the new answer counts.
             open.answers
@@ -209,7 +218,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             open.challenge = None;
             open.answers.push(message.clone());
         }
-        self.say(now, message, out)
+        self.say_products(now, message, out)
     }
 
     /// Learns from a gradient that only this guest can read.

@@ -198,6 +198,18 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
     }
 
+    /// Whether a guest still has to commit to something before it takes part in the open round. Whatever else it sends
+    /// until then is not taken: it could choose its commitments by what it was asked.
+    pub(super) fn owes_commitments(&self, party: &PartyId) -> bool {
+        let (Some(card), Some(running)) = (&self.card, &self.running) else { return false };
+        let (Some(open), Some(committers)) = (&running.open, &running.committers) else {
+            return false;
+        };
+        let layout = card.agreed.layouts.get(party);
+        let layout = layout.filter(|_| card.plan.seals(open.purpose).is_some());
+        layout.is_some_and(|layout| !committers.next(party, layout.len()).1.is_empty())
+    }
+
     /// What a guest is to commit to before it takes part in the open round.
     pub(super) fn commit_request(&self, party: &PartyId) -> Result<Option<ToGuest>, PartyError> {
         let (Some(card), Some(running)) = (&self.card, &self.running) else { return Ok(None) };
@@ -341,6 +353,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let what = format!("it opened {found} rows, expected {expected}");
             return Err(PartyError::misbehaved(from, what));
         }
+        // One that has started anew commits again first, and to the same.
         let Some(committed) = committers.of_batch(from, batch) else { return Ok(()) };
         match check.judge(&committed, openings) {
             Ok(()) => check.passed = true,

@@ -99,6 +99,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if let Some(seat) = self.seats.get_mut(from) {
             seat.answers(exchange.attempt, exchange.round);
         }
+        let owes = self.owes_commitments(from);
         let Some(running) = &mut self.running else { return Ok(()) };
         if let Some(settled) = running.settled.as_ref().filter(|s| s.round == exchange.round) {
             // It did not hear how that round ended.
@@ -108,7 +109,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             };
         }
         let Some(open) = &mut running.open else { return Ok(()) };
-        if exchange.round < open.exchange.round {
+        if exchange.round < open.exchange.round || owes {
             return Ok(());
         }
         let width = self.settings.guests.get(from).copied().unwrap_or(0) as usize;

@@ -182,7 +182,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         opening: &Sealed,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        if !self.sealed_round(now, from, exchange, out)? {
+        if !self.sealed_round(now, from, exchange, out)? || self.owes_commitments(from) {
             return Ok(());
         }
         let (Some(card), Some(running)) = (&self.card, &mut self.running) else { return Ok(()) };
@@ -206,7 +206,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         (place, weights, upload): (u32, BlockWeights, &Sealed),
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        if !self.sealed_round(now, from, exchange, out)? {
+        if !self.sealed_round(now, from, exchange, out)? || self.owes_commitments(from) {
             return Ok(());
         }
         let Some(running) = &mut self.running else { return Ok(()) };

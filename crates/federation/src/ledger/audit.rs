@@ -8,6 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::LedgerError;
+use super::about::AskedAbout;
 use super::line::{self, Line, MAX_LINE, UsedKey};
 use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
@@ -23,6 +24,9 @@ pub struct Audit {
     pub rounds: Option<(Round, Round)>,
     /// By receiver and kind.
     pub tallies: BTreeMap<(PartyId, String), Tally>,
+    /// Products of what it holds, by step.
+    #[serde(skip)]
+    pub asked: AskedAbout,
     /// Keys for sealed products: its own, and those of others that it has encrypted with.
     pub keys: BTreeSet<UsedKey>,
     /// What has been committed to, by whom it was told: by a guest to its host, or of a guest by the host. The last
@@ -64,6 +68,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         bytes: 0,
         rounds: None,
         tallies: BTreeMap::new(),
+        asked: AskedAbout::default(),
         keys: BTreeSet::new(),
         committed: BTreeMap::new(),
         head: String::new(),
@@ -111,6 +116,9 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
                 audit.messages + 1
             )));
         }
+        if line.about.as_ref().is_some_and(|about| !about.is_valid()) {
+            return Err(broken("about: found steps that are none, expected ranges".to_owned()));
+        }
         let expected = line::hexadecimal(&audit.head_bytes);
         if line.previous != expected {
             let problem = format!(
@@ -141,6 +149,7 @@ impl Audit {
     fn add(&mut self, line: &Line) {
         self.messages += 1;
         self.bytes = self.bytes.saturating_add(line.bytes);
+        self.asked.count(line);
         self.keys.extend(line.key.clone());
         self.committed.extend(line.committed.map(|digest| (line.to.clone(), digest)));
         if let Some(round) = line.round {

@@ -46,6 +46,7 @@ impl Ledger {
             head: audit.head_bytes,
             released: 0,
             numbers: audit.numbers(),
+            asked: audit.asked,
         })
     }
 
@@ -62,6 +63,7 @@ impl Ledger {
             head: found.head_bytes,
             released: 0,
             numbers: found.numbers(),
+            asked: found.asked,
         })
     }
 }

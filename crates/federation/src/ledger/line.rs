@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::about::About;
 use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
 
 /// Longest line, in bytes, that a reader accepts.
-pub(super) const MAX_LINE: usize = 4096;
+pub(super) const MAX_LINE: usize = 1 << 16;
 
 /// One message that left, see the [module](super).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Line {
     /// The same has left before: its numbers tell nothing new, and are not counted again.
     #[serde(skip_serializing_if = "is_new", default)]
     pub again: bool,
+    /// The steps that its products are of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub about: Option<About>,
     /// The key that it is or was encrypted with, where keys pass through the hands of others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub key: Option<UsedKey>,
@@ -67,6 +71,11 @@ impl Line {
             return 0;
         }
         self.shape.iter().fold(1, |numbers, &side| numbers.saturating_mul(side as u64))
+    }
+
+    /// Whether its numbers are of products with what the party holds.
+    pub(super) fn is_of_products(&self) -> bool {
+        matches!(self.kind.as_str(), "products" | "relay" | "response")
     }
 
     /// As it stands in the file, with its end.

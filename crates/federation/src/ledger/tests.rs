@@ -1,6 +1,8 @@
 use std::io::Write as _;
 
+use estimator::{Sample, View};
 use proptest::prelude::*;
+use traffic::Step;
 
 use super::*;
 use crate::message::measurements::Measurements;
@@ -48,6 +50,39 @@ fn an_audit_counts_what_left() {
     // 6 numbers of 4 bytes each, and a little that says which round they belong to.
     assert!((5 * 24..5 * 64).contains(&tally.bytes), "{tally:?}");
     assert_eq!(check(b"").unwrap().messages, 0);
+}
+
+/// Budgets are by step, and outlive restarts; products of which no line says what they are of are not forgotten.
+#[test]
+fn products_are_charged_to_the_steps_that_they_are_of() {
+    let sink = MemorySink::default();
+    let mut ledger = Ledger::in_memory(&sink, &guest()).unwrap();
+    let products = |rows| ToHost::Products {
+        exchange: Exchange { run: RunId(1), attempt: Attempt(1), round: Round(1) },
+        size: [rows, 20],
+        answer: Sealed::new(vec![1]).unwrap(),
+    };
+    let samples = |steps: std::ops::Range<i64>| -> Vec<Sample> {
+        steps.map(|step| Sample { last: Step(step), view: View(0) }).collect()
+    };
+    let about = |steps, products| About::of(&samples(steps), 10, products);
+    let mut release = |rows, about| {
+        ledger.release_about(Now::default(), &host(), products(rows), about).unwrap();
+    };
+    release(3, about(5..7, 60));
+    release(4, about(6..8, 80));
+    release(2, None);
+    let bytes = sink.bytes();
+    let again = Ledger::in_memory(&sink, &guest()).unwrap();
+    for asked in [ledger.asked(), again.asked(), &check(&bytes).unwrap().asked] {
+        assert_eq!((asked.most(), asked.unplaced()), (Some((6, 7.0)), 40));
+        let of = |steps| asked.most_with(&samples(steps), about(0..2, 20).as_ref());
+        assert_eq!((of(5..6), of(7..9), of(0..9), of(0..3)), (4.0, 5.0, 8.0, 1.0));
+    }
+    // Steps beyond all time are not taken for ranges.
+    let forged = String::from_utf8(bytes).unwrap().replacen("[[5,6]]", "[[6,5]]", 1);
+    let error = check(forged.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("line 1: about: found steps that are none"), "{error}");
 }
 
 /// What is said again leaves again, but tells nothing new: budgets count it once, after a restart too.
@@ -134,7 +169,7 @@ fn a_file_goes_on_after_a_torn_line_and_keeps_others_out() {
 fn zeros_at_the_end_are_a_torn_line() {
     let whole = written(3);
     let second = whole.iter().position(|&byte| byte == b'\n').unwrap() + 1;
-    for (kept, zeros) in [(whole.len(), 5), (whole.len(), 100_000), (second + 20, 7), (0, 4096)] {
+    for (kept, zeros) in [(whole.len(), 5), (whole.len(), 1_000_000), (second + 20, 7), (0, 4096)] {
         let mut bytes = whole[..kept].to_vec();
         bytes.resize(kept + zeros, 0);
         let folder = tempfile::tempdir().unwrap();
@@ -155,7 +190,7 @@ fn zeros_at_the_end_are_a_torn_line() {
     bytes.extend(&whole);
     assert!(check(&bytes).is_err());
     let mut bytes = whole.clone();
-    bytes.resize(whole.len() + 10_000, 0);
+    bytes.resize(whole.len() + 100_000, 0);
     bytes.push(b'x');
     assert!(check(&bytes).is_err());
 }

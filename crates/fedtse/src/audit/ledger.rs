@@ -45,8 +45,17 @@ struct Sealed {
     uploaded: u64,
     /// Products of either kind per uploaded number, in the mean.
     products_per_number: f64,
+    /// The step that was asked about the most.
+    most_asked: Option<MostAsked>,
     /// Times that a question was refused because the budget was spent.
     refusals: u64,
+}
+
+/// A step, and how many products were given of each of its numbers.
+#[derive(Clone, Copy, Serialize)]
+struct MostAsked {
+    step: i64,
+    products_per_number: f64,
 }
 
 impl Sealed {
@@ -58,11 +67,16 @@ impl Sealed {
                 (messages + tally.messages, numbers + tally.numbers)
             })
         };
-        let (products, relayed, uploaded) = (all("products").1, all("relay").1, all("upload").1);
+        // A sum that was opened is a product, too.
+        let products = all("products").1.saturating_add(all("response").1);
+        let (relayed, uploaded) = (all("relay").1, all("upload").1);
         let given = products.saturating_add(relayed);
         let products_per_number = given as f64 / uploaded.max(1) as f64;
+        let most = audit.asked.most();
+        let most_asked = most.map(|(step, each)| MostAsked { step, products_per_number: each });
         let refusals = all("refusal").0;
-        let sealed = Self { products, relayed, uploaded, products_per_number, refusals };
+        let sealed =
+            Self { products, relayed, uploaded, products_per_number, most_asked, refusals };
         (uploaded > 0).then_some(sealed)
     }
 }
@@ -82,11 +96,16 @@ pub fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
         println!("{report}");
     } else {
         print(&audit);
-        if let Some(Sealed { products, relayed, uploaded, products_per_number, refusals }) = sealed
-        {
+        if let Some(sealed) = sealed {
+            let Sealed { products, relayed, uploaded, products_per_number, refusals, .. } = sealed;
             println!(
                 "sealed: {products} products with single numbers, {relayed} for other guests, {uploaded} numbers uploaded: {products_per_number:.1} products each; {refusals} refusals"
             );
+            if let Some(MostAsked { step, products_per_number }) = sealed.most_asked {
+                println!(
+                    "most asked about: step {step}, {products_per_number:.1} products of each of its numbers"
+                );
+            }
         }
         if let Some(terms) = noise {
             let NoiseTerms { epsilon, delta, unit, .. } = terms;

@@ -92,7 +92,7 @@ pub struct PrivacyOptions {
     /// leaves a guest twice costs twice
     #[arg(long, value_parser = folder)]
     pub noise_folder: Option<&'static Path>,
-    /// Most products that a guest answers per number that it holds; no limit unless given
+    /// Most products that a guest answers of each number of a step; no limit unless given
     #[arg(long)]
     pub most_products: Option<f64>,
     /// A file with what each guest contributes and keeps to, see `fedtse guest --example-policy`. Measurements are

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::encrypt::{encrypt, multiply_into, transformed};
-use super::message::{Answer, PublicKey, Question, Sealed, SealedProducts, Upload};
+use super::message::{Answer, Loan, PublicKey, Question, Sealed, SealedProducts, Upload};
 use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, ring};
 use super::room::Room;
 use super::row_places;
@@ -154,7 +154,7 @@ impl Guest for RlweGuest {
     }
 
     fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError> {
-        size_of_loan(Kind::RlweLoan, loan, self.agreement.most_rows)
+        size_of_loan(Kind::RlweLoan, loan, self.agreement.most_rows, Loan::size)
     }
 
     fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {

@@ -26,9 +26,9 @@ const NUMBER_BYTES: usize = 5;
 /// Numbers that a seed of 32 bytes is encrypted as.
 pub(crate) const SEED_NUMBERS: usize = 8;
 /// The most guests that lend to one, and so seeds of a grant.
-pub const MOST_LENDERS: usize = 1024;
-/// The most values that a product of a loan is of.
-pub const MOST_TERMS: usize = 8192;
+pub const MOST_LENDERS: usize = 256;
+/// The most values that a product of a loan is of: what their noise adds up to stays small beside the flood.
+pub const MOST_TERMS: usize = 128;
 const HALF_BYTES: usize = 32 + PRIMES * POLY_BYTES;
 
 /// How many polynomials so many products take.
@@ -147,9 +147,15 @@ pub struct Grant {
 }
 
 impl Grant {
+    /// Bytes of a grant of so many products, to which so many others have lent.
+    pub const fn size(products: usize, others: usize) -> usize {
+        let seeds = others.saturating_mul(SEED_BYTES);
+        24usize.saturating_add(products.saturating_mul(NUMBER_BYTES)).saturating_add(seeds)
+    }
+
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let length = 20 + NUMBER_BYTES * self.masked.len() + self.seeds.len() * SEED_BYTES;
+        let length = Self::size(self.masked.len(), self.seeds.len());
         let mut writer = Writer::new(Kind::RlweGrant, length);
         writer.u64(self.own);
         writer.u32(self.masked.len() as u32);
