@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use corridor::sensors::From;
-use corridor::{GuestOf, HostOf, Life, parties_of, plan, recipe, shape, steps};
+use corridor::{Guests, HostOf, Life, parties_of, plan, recipe, shape, steps, talk};
 use estimator::{Entry, Measured, Recipe, Sample, SubModel};
 use federation::guest::{Commits, Sharing};
 use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
 use federation::message::parts::Batch;
 use federation::{
     Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, MemoryStore, Now,
-    Numbers, PartyId, Plan, Released, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
+    Numbers, Plan, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
 };
 use traffic::Step;
 
@@ -46,8 +46,6 @@ fn speeds(guest: &str) -> Vec<Arc<dyn Measured>> {
     From::Physics.sensors(guest).split_off(1)
 }
 
-type Guests = BTreeMap<PartyId, GuestOf>;
-
 fn parties(guests: usize, plan: &Plan, sharing: Sharing) -> (HostOf, Guests) {
     start(guests, plan, sharing, Life::default())
 }
@@ -56,28 +54,6 @@ fn start(guests: usize, plan: &Plan, sharing: Sharing, life: Life) -> (HostOf, G
     let sensors = |guest: &str| speeds(guest);
     let (shape, given) = (shape(guests), (sharing, life));
     parties_of(&shape, plan, Compression::None, From::Physics, given, samples(), sensors)
-}
-
-/// Hands messages over, changed on their way, until nobody says anything.
-fn talk(
-    host: &mut HostOf,
-    guests: &mut Guests,
-    mut to_host: impl FnMut(ToHost) -> ToHost,
-    mut to_guest: impl FnMut(ToGuest) -> ToGuest,
-) {
-    let now = Now::default();
-    let mut up: Vec<(PartyId, Released<ToHost>)> = Vec::new();
-    for (party, guest) in guests.iter_mut() {
-        up.extend(guest.tick(now).into_iter().map(|message| (party.clone(), message)));
-    }
-    while !up.is_empty() {
-        let (from, message) = up.remove(0);
-        for (to, message) in host.handle(now, &from, to_host(message.into_message())) {
-            let guest = guests.get_mut(&to).expect("a guest");
-            let said = guest.handle(now, to_guest(message.into_message()));
-            up.extend(said.into_iter().map(|message| (to.clone(), message)));
-        }
-    }
 }
 
 /// The same until a question of this round is on its way, which gets lost with all else.

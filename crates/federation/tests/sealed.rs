@@ -6,13 +6,13 @@ mod corridor;
 use std::collections::BTreeMap;
 
 use corridor::sensors::From;
-use corridor::{GuestOf, HostOf, parties_that_learn, plan, recipe, shape};
+use corridor::{GuestOf, Guests, HostOf, parties_that_learn, plan, recipe, shape, talk};
 use estimator::{Recipe, SubModel};
 use federation::guest::Sharing;
 use federation::message::sealed::{Fingerprint, LoanEntries, Sealed};
 use federation::{
     Compression, GuestEnd, HostEnd, Kind, LocalUpdates, LocalVariant, Now, Numbers, PartyId, Plan,
-    Released, Scheme, Sealing, ToGuest, ToHost, memory,
+    Scheme, Sealing, ToGuest, ToHost, memory,
 };
 
 const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
@@ -120,33 +120,6 @@ fn local_updates_work_with_sealed_measurements() {
     // The variants are not the same: each update has rows of its own, or none.
     let [frozen, recomputed] = outcomes;
     assert!(apart(&frozen, &recomputed) > 0.02 * moved(&frozen));
-}
-
-type Guests = BTreeMap<PartyId, GuestOf>;
-
-/// Hands messages over, changed on their way, until nobody says anything; gives up after many.
-fn talk(
-    host: &mut HostOf,
-    guests: &mut Guests,
-    mut to_host: impl FnMut(ToHost) -> ToHost,
-    mut to_guest: impl FnMut(ToGuest) -> ToGuest,
-) {
-    let now = Now::default();
-    let mut up: Vec<(PartyId, Released<ToHost>)> = Vec::new();
-    for (party, guest) in guests.iter_mut() {
-        up.extend(guest.tick(now).into_iter().map(|message| (party.clone(), message)));
-    }
-    for _ in 0..2000 {
-        if up.is_empty() {
-            return;
-        }
-        let (from, message) = up.remove(0);
-        for (to, message) in host.handle(now, &from, to_host(message.into_message())) {
-            let guest = guests.get_mut(&to).expect("a guest");
-            let said = guest.handle(now, to_guest(message.into_message()));
-            up.extend(said.into_iter().map(|message| (to.clone(), message)));
-        }
-    }
 }
 
 fn two_parties(sealing: Sealing) -> (HostOf, Guests) {

@@ -223,6 +223,11 @@ fn what_does_not_belong_to_a_loan_is_refused() {
         many[12..16].copy_from_slice(&10_001u32.to_le_bytes());
         assert!(said(lender.guest.loan_size(&many)).contains("no valid loan"));
         assert!(lender.guest.relay(&many, &lender.levels, None).is_err());
+        // More products than it has bytes for: nobody makes room for their values.
+        let mut claims = loan.clone();
+        claims[12..16].copy_from_slice(&9000u32.to_le_bytes());
+        let error = said(lender.guest.loan_size(&claims));
+        assert!(error.contains(&format!("bytes of the loan: found {}", loan.len())), "{error}");
         let error = said(lender.guest.relay(&loan, &lender.levels[..9], None));
         assert_eq!(error, "values of a loan: found 9, expected 10");
         assert!(lender.guest.relay(&loan, &[16_385; 10], None).is_err());
@@ -257,7 +262,7 @@ fn what_cannot_be_lent_is_refused() {
             lend(5, &[1.0; 9]),
             "coefficients: found 9, expected as many for each product, 5"
         );
-        assert_eq!(lend(0, &[]), "values of a product: found 0, expected 1 to 8192");
+        assert_eq!(lend(0, &[]), "values of a product: found 0, expected 1 to 128");
         assert_eq!(lend(1, &[]), "products: found 0, expected 1 to 10000");
         assert_eq!(lend(1, &[1.0; 10_001]), "products: found 10001, expected 1 to 10000");
         let error = lend(1, &[f64::NAN]);

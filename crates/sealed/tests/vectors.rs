@@ -237,7 +237,7 @@ fn inputs() -> Vector {
             refuse("grant", None, 16, "27fcffff"),
             refuse("grant", None, 16, "00000080"),
             refuse("grant", None, 3, "05"),
-            refuse("grant", None, 20, "01040000"),
+            refuse("grant", None, 20, "01010000"),
             refuse("grant", None, 24, "ffffffffff"),
             refuse("grant", Some(51_200), 0, ""),
             refuse("loan", None, 3, "03"),

@@ -19,7 +19,7 @@ use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
     Absent, Agreed, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, Measuring,
-    MemoryStore, Now, Numbers, PartyId, Plan, RunId, Samples, Timing,
+    MemoryStore, Now, Numbers, PartyId, Plan, Released, RunId, Samples, Timing, ToGuest, ToHost,
 };
 use neural::{Layer, hash, unit};
 use sensors::From;
@@ -32,6 +32,7 @@ pub const ESTIMATE: Range<i64> = 110..120;
 
 pub type GuestOf = Guest<FedGuest<LayerSubModel, Columns>, MemoryStore>;
 pub type HostOf = Host<FedHost<Columns>, MemoryStore>;
+pub type Guests = BTreeMap<PartyId, GuestOf>;
 
 /// Some columns of the table.
 #[derive(Clone)]
@@ -311,4 +312,29 @@ pub fn parties_of(
     let store = MemoryStore::default();
     let host = Host::new(settings, Box::new(make), store, ledger, Now::default());
     (host.expect("a host"), guests)
+}
+
+/// Hands messages over, changed on their way, until nobody says anything; gives up after many.
+pub fn talk(
+    host: &mut HostOf,
+    guests: &mut Guests,
+    mut to_host: impl FnMut(ToHost) -> ToHost,
+    mut to_guest: impl FnMut(ToGuest) -> ToGuest,
+) {
+    let now = Now::default();
+    let mut up: Vec<(PartyId, Released<ToHost>)> = Vec::new();
+    for (party, guest) in guests.iter_mut() {
+        up.extend(guest.tick(now).into_iter().map(|message| (party.clone(), message)));
+    }
+    for _ in 0..2000 {
+        if up.is_empty() {
+            return;
+        }
+        let (from, message) = up.remove(0);
+        for (to, message) in host.handle(now, &from, to_host(message.into_message())) {
+            let guest = guests.get_mut(&to).expect("a guest");
+            let said = guest.handle(now, to_guest(message.into_message()));
+            up.extend(said.into_iter().map(|message| (to.clone(), message)));
+        }
+    }
 }
