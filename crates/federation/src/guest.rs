@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compression::Feedback;
 use crate::error::{PartyError, same_subject};
-use crate::ledger::{About, Ledger, Recorded as _, Released};
+use crate::ledger::{Ledger, Released};
 use crate::message::committed::Digest;
 use crate::message::measurements::{Layout, Measures};
 use crate::message::parts::{Batch, HeldSteps, Text};
@@ -325,23 +325,6 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     fn say(&mut self, now: Now, message: ToHost, out: &mut ToHostOutbox) -> Result<(), PartyError> {
         out.push(self.ledger.release(now, &self.settings.host, message)?);
-        self.said = Some(now.monotonic);
-        Ok(())
-    }
-
-    /// Products of the measurements of the open batch.
-    fn say_products(
-        &mut self,
-        now: Now,
-        message: ToHost,
-        out: &mut ToHostOutbox,
-    ) -> Result<(), PartyError> {
-        let about = self.running.as_ref().and_then(|running| {
-            let products = message.shape().iter().map(|&side| side as u64).product();
-            let samples = running.open.as_ref()?.batch.samples();
-            About::of(samples, running.asked.len(), products)
-        });
-        out.push(self.ledger.release_about(now, &self.settings.host, message, about)?);
         self.said = Some(now.monotonic);
         Ok(())
     }

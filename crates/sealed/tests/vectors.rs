@@ -244,7 +244,7 @@ fn inputs() -> Vector {
             refuse("loan", None, 12, "00000000"),
             refuse("loan", None, 12, "65000000"),
             refuse("loan", None, 16, "00000000"),
-            refuse("loan", None, 16, "01200000"),
+            refuse("loan", None, 16, "81000000"),
             refuse("loan", None, 16, "04000000"),
             refuse("loan", Some(614_547), 0, ""),
             refuse("loan", None, 52, "ffffffffffffff"),

@@ -10,7 +10,7 @@ use super::exchange::check_own;
 use super::lending::SealedHead;
 use super::{Guest, Running, ToHostOutbox};
 use crate::error::PartyError;
-use crate::ledger::{About, AskedAbout};
+use crate::ledger::{About, AskedAbout, Recorded as _};
 use crate::message::measurements::Measurements;
 use crate::message::parts::{EmbeddingGradient, Values};
 use crate::message::sealed::{
@@ -171,6 +171,23 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         // Without a limit nothing is counted.
         let asked = most.map_or(AskedAbout::default(), |_| self.ledger.asked().clone());
         Budget { most, asked, samples, steps }
+    }
+
+    /// Products of the measurements of the open batch.
+    pub(super) fn say_products(
+        &mut self,
+        now: Now,
+        message: ToHost,
+        out: &mut ToHostOutbox,
+    ) -> Result<(), PartyError> {
+        let about = self.running.as_ref().and_then(|running| {
+            let products = message.shape().iter().map(|&side| side as u64).product();
+            let samples = running.open.as_ref()?.batch.samples();
+            About::of(samples, running.asked.len(), products)
+        });
+        out.push(self.ledger.release_about(now, &self.settings.host, message, about)?);
+        self.said = Some(now.monotonic);
+        Ok(())
     }
 
     /// Answers a question about sealed measurements; the same one with the same bytes.
