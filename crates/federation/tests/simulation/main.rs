@@ -39,8 +39,8 @@ fn outcome(setting: Setting, list: &[Op]) -> Outcome {
 /// The weights of each party after a run without faults.
 fn undisturbed(guests: usize, (compression, measured): Form) -> &'static Outcome {
     type Three = [OnceLock<Outcome>; 3];
-    static ALL: [Three; 6] = [const { [const { OnceLock::new() }; 3] }; 6];
-    let form = 3 * usize::from(compression == Compression::Q8) + measured as usize;
+    static ALL: [Three; 10] = [const { [const { OnceLock::new() }; 3] }; 10];
+    let form = 5 * usize::from(compression == Compression::Q8) + measured as usize;
     let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
     ALL[form][guests - 1].get_or_init(|| outcome(setting, &[]))
 }
@@ -51,11 +51,17 @@ const PLAIN: Form = (Compression::None, Measured::Nothing);
 const MEASURED: Form = (Compression::None, Measured::Clear);
 const PACKED_AND_MEASURED: Form = (Compression::Q8, Measured::Clear);
 const SEALED: Form = (Compression::None, Measured::Sealed);
+const LATTICE: Form = (Compression::None, Measured::Lattice);
+const COMMITTED: Form = (Compression::None, Measured::Committed);
 
 /// Pauses within the limit: nothing may keep the parties from the same weights, nor what 8 bits have
 /// lost from being sent later.
 fn ends_alike(guests: usize, list: &[Op]) {
-    for form @ (compression, measured) in [PLAIN, PACKED_AND_MEASURED, SEALED] {
+    ends_alike_in(&[PLAIN, PACKED_AND_MEASURED, SEALED], guests, list);
+}
+
+fn ends_alike_in(forms: &[Form], guests: usize, list: &[Op]) {
+    for &form @ (compression, measured) in forms {
         let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
         assert_eq!(&outcome(setting, list), undisturbed(guests, form));
     }
@@ -119,12 +125,32 @@ proptest! {
         let network = |op: &Op| !matches!(
             op, Op::Crash(_) | Op::CrashInCheckpoint(..) | Op::Restart(_) | Op::Tear(_),
         );
-        under_skip(&list.into_iter().filter(network).collect::<Vec<_>>());
+        let list: Vec<Op> = list.into_iter().filter(network).collect();
+        under_skip(&list);
+    }
+}
+
+// Fewer lists, since ciphertexts and proofs take long.
+proptest! {
+    #![proptest_config(cases(10))]
+
+    #[test]
+    fn with_ciphertexts_all_end_alike(list in lists(60, false)) {
+        ends_alike_in(&[LATTICE, COMMITTED], 2, &list);
+    }
+
+    #[test]
+    fn under_skip_with_ciphertexts_all_end_and_agree(list in lists(60, false)) {
+        under_skip_in(&[LATTICE, COMMITTED], &list);
     }
 }
 
 fn under_skip(list: &[Op]) {
-    for form @ (compression, measured) in [PLAIN, MEASURED, SEALED] {
+    under_skip_in(&[PLAIN, MEASURED, SEALED], list);
+}
+
+fn under_skip_in(forms: &[Form], list: &[Op]) {
+    for &form @ (compression, measured) in forms {
         let setting = Setting { compression, measured, ..Setting::new(Absent::Skip, 3) };
         let mut world = World::new(setting);
         for op in list {

@@ -15,8 +15,8 @@ use federation::model::{
     Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure, Updated,
 };
 use federation::{
-    GuestRows, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers, PartyId,
-    Plan, Products, RowsApart, Samples, Scheme, Sealing,
+    Committing, GuestRows, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers,
+    PartyId, Plan, Products, RowsApart, Samples, Scheme, Sealing,
 };
 use neural::{hash, unit};
 use traffic::{LinkId, Step};
@@ -52,6 +52,12 @@ pub fn measured_plan() -> Plan {
 pub fn sealed_plan() -> Plan {
     let sealing = Sealing { scheme: Scheme::Plain, most_rows: 100, commitments: None };
     Plan { measured: [Kind::Speeds].into(), sealing: Some(sealing), ..measured_plan() }
+}
+
+/// The same by ciphertexts, with or without commitments.
+pub fn lattice_plan(commitments: Option<Committing>) -> Plan {
+    let sealing = Sealing { scheme: Scheme::Lattice, most_rows: 100, commitments };
+    Plan { sealing: Some(sealing), ..sealed_plan() }
 }
 
 /// What a guest announces: two speeds, and one number of what it holds out.

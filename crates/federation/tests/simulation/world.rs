@@ -9,8 +9,9 @@ use federation::ledger::{MemorySink, audit};
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Compression, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger,
-    Measures, Measuring, Now, PartyId, Round, RunId, Store, Timing, ToGuest, ToHost,
+    Absent, Bounds, Committing, Compression, Event, FolderStore, Guest, GuestEnd, Host, HostEnd,
+    HostSettings, Ledger, Measures, Measuring, Now, PartyId, Round, RunId, Store, Timing, ToGuest,
+    ToHost,
 };
 use tempfile::TempDir;
 use traffic::Step;
@@ -18,7 +19,8 @@ use traffic::Step;
 use crate::disk::DiskStore;
 use crate::operations::Op;
 use crate::toy::{
-    ToyGuest, ToyHost, WIDTH, measured_plan, measures, plan, samples, sealed_plan, viewed_samples,
+    ToyGuest, ToyHost, WIDTH, lattice_plan, measured_plan, measures, plan, samples, sealed_plan,
+    viewed_samples,
 };
 
 const TIMING: Timing = Timing {
@@ -67,9 +69,15 @@ pub enum Measured {
     Nothing,
     /// It crosses as it is; samples come in segments and views.
     Clear,
-    /// The same, in products alone.
+    /// The same, in products alone, which hide nothing.
     Sealed,
+    /// In products that do.
+    Lattice,
+    /// The same of guests that are held to what they have committed to.
+    Committed,
 }
+
+const COMMITTING: Committing = Committing { bounds: Bounds::Noised, checks: 1 };
 
 /// What the parties are told.
 #[derive(Clone, Copy, Debug)]
@@ -375,11 +383,13 @@ impl World {
                 Measured::Nothing => plan(),
                 Measured::Clear => measured_plan(),
                 Measured::Sealed => sealed_plan(),
+                Measured::Lattice => lattice_plan(None),
+                Measured::Committed => lattice_plan(Some(COMMITTING)),
             },
             measuring: Measuring { links: 3, counted: Some(8.0) },
             samples: match self.setting.measured {
                 Measured::Nothing => samples(),
-                Measured::Clear | Measured::Sealed => viewed_samples(),
+                _ => viewed_samples(),
             },
             shuffle: true,
             patience: 10,
@@ -405,7 +415,7 @@ impl World {
             width: WIDTH as u32,
             measures: match self.setting.measured {
                 Measured::Nothing => Measures::default(),
-                Measured::Clear | Measured::Sealed => measures(),
+                _ => measures(),
             },
             sharing: Default::default(),
             timing: TIMING,
