@@ -96,6 +96,28 @@ fn measurements_are_sealed_and_have_noise_unless_it_is_said_otherwise() {
     }
 }
 
+/// Guests that commit to their data over the network train the same weights, and both sides have written down the same
+/// commitments.
+#[test]
+fn guests_commit_to_their_data_over_the_network() {
+    let world = World::new(&Choice { epochs: 1, ..Choice::default() });
+    world.seal();
+    let rehearsed = world.rehearse();
+    let method = "method = \"pi-v\"";
+    world.change("city", method, &format!("{method}\ncommitments = \"noised\""));
+    world.gate.open();
+    assert_eq!(finish(world.start_all()), rehearsed.weights);
+    let committed = |party: &str| {
+        let file = world.path(party).join("run/ledger.jsonl");
+        audit_file(&file, &PartyId::new(party).unwrap()).unwrap().committed
+    };
+    let (host, accepted) = (PartyId::new("city").unwrap(), committed("city"));
+    assert_eq!(accepted.len(), 2);
+    for (guest, digest) in accepted {
+        assert_eq!(committed(guest.as_str()).get(&host), Some(&digest));
+    }
+}
+
 #[test]
 fn strangers_and_noise_do_not_disturb_a_run() {
     let world = World::new(&Choice::default());

@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    pub(super) fn change(&self, party: &str, from: &str, to: &str) {
+    pub fn change(&self, party: &str, from: &str, to: &str) {
         let config = fs::read_to_string(self.config(party)).expect("a configuration");
         assert!(config.contains(from), "{party}: {from}");
         fs::write(self.config(party), config.replace(from, to)).expect("a file");
