@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::hexadecimal;
 use crate::message::committed::Digest;
 use crate::party::{Now, PartyId, Round};
 
@@ -170,8 +171,8 @@ impl Ledger {
             key: message.key(),
             committed: message.committed(),
             bytes: content.len() as u64,
-            digest: line::hexadecimal(&Sha256::digest(&content)),
-            previous: line::hexadecimal(&self.head),
+            digest: hexadecimal::written(&Sha256::digest(&content)),
+            previous: hexadecimal::written(&self.head),
         };
         let text = line.to_text();
         self.sink.append(text.as_bytes()).map_err(|source| self.io(source))?;

@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use webpki::EndEntityCert;
 use yasna::models::ObjectIdentifier;
 
+use crate::hexadecimal;
 use crate::party::PartyId;
 
 /// No certificate or key of ours is near this.
@@ -85,8 +86,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        write!(formatter, "sha256:{}", hexadecimal::written(&self.0))
     }
 }
 
@@ -106,14 +106,7 @@ impl FromStr for Fingerprint {
     fn from_str(text: &str) -> Result<Self, NotAFingerprint> {
         let bad = || NotAFingerprint(text.chars().take(100).collect());
         let digits = text.strip_prefix("sha256:").ok_or_else(bad)?;
-        if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(bad());
-        }
-        let mut bytes = [0; 32];
-        for (place, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).map_err(|_| bad())?;
-        }
-        Ok(Fingerprint(bytes))
+        hexadecimal::read(digits).map(Fingerprint).ok_or_else(bad)
     }
 }
 

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Guest, Running, ToHostOutbox, write_card};
 use crate::error::PartyError;
+use crate::hexadecimal;
 use crate::message::committed::{
-    Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven, hexadecimal,
+    Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven,
     samples_at_a_time,
 };
 use crate::message::parts::{Batch, PartError};
@@ -58,7 +59,7 @@ impl fmt::Debug for KeptSeed {
 
 impl From<KeptSeed> for String {
     fn from(seed: KeptSeed) -> Self {
-        seed.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal::written(&seed.0)
     }
 }
 
@@ -66,7 +67,7 @@ impl TryFrom<String> for KeptSeed {
     type Error = PartError;
     fn try_from(text: String) -> Result<Self, PartError> {
         let wrong = || PartError::new("seed of blindings", "other text", "64 hexadecimal digits");
-        hexadecimal(&text).map(Self).ok_or_else(wrong)
+        hexadecimal::read(&text).map(Self).ok_or_else(wrong)
     }
 }
 

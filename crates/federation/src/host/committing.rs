@@ -201,31 +201,24 @@ impl<M: HostModel, S: Store> Host<M, S> {
     /// Whether a guest still has to commit to something before it takes part in the open round. Whatever else it sends
     /// until then is not taken: it could choose its commitments by what it was asked.
     pub(super) fn owes_commitments(&self, party: &PartyId) -> bool {
-        let (Some(card), Some(running)) = (&self.card, &self.running) else { return false };
-        let (Some(open), Some(committers)) = (&running.open, &running.committers) else {
-            return false;
-        };
-        let layout = card.agreed.layouts.get(party);
-        let layout = layout.filter(|_| card.plan.seals(open.purpose).is_some());
-        layout.is_some_and(|layout| !committers.next(party, layout.len()).1.is_empty())
+        self.owed(party).is_some()
     }
 
     /// What a guest is to commit to before it takes part in the open round.
     pub(super) fn commit_request(&self, party: &PartyId) -> Result<Option<ToGuest>, PartyError> {
-        let (Some(card), Some(running)) = (&self.card, &self.running) else { return Ok(None) };
-        let (Some(open), Some(committers)) = (&running.open, &running.committers) else {
-            return Ok(None);
-        };
-        let layout = card.agreed.layouts.get(party);
-        let Some(layout) = layout.filter(|_| card.plan.seals(open.purpose).is_some()) else {
-            return Ok(None);
-        };
-        let (after, samples) = committers.next(party, layout.len());
-        if samples.is_empty() {
-            return Ok(None);
-        }
+        let Some((exchange, after, samples)) = self.owed(party) else { return Ok(None) };
         let batch = Batch::new(samples.to_vec()).map_err(PartyError::misuse)?;
-        Ok(Some(ToGuest::Hold(Hold::Commit { exchange: open.exchange, after, batch })))
+        Ok(Some(ToGuest::Hold(Hold::Commit { exchange, after, batch })))
+    }
+
+    /// The open exchange, what the guest has committed to so far, and the samples that come next.
+    fn owed(&self, party: &PartyId) -> Option<(Exchange, Digest, &[Sample])> {
+        let (card, running) = (self.card.as_ref()?, self.running.as_ref()?);
+        let (open, committers) = (running.open.as_ref()?, running.committers.as_ref()?);
+        card.plan.seals(open.purpose)?;
+        let layout = card.agreed.layouts.get(party)?;
+        let (after, samples) = committers.next(party, layout.len());
+        (!samples.is_empty()).then_some((open.exchange, after, samples))
     }
 
     pub(super) fn pledge(

@@ -1,7 +1,5 @@
 //! One line of a ledger.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -95,12 +93,4 @@ pub(super) fn hash(line: &[u8]) -> [u8; 32] {
 /// What the first line holds as the hash of the one before.
 pub(super) fn beginning(party: &PartyId) -> [u8; 32] {
     hash(format!("fedtse-ledger/1 {party}").as_bytes())
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

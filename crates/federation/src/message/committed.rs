@@ -25,6 +25,7 @@ use sha2::{Digest as _, Sha256};
 use super::Exchange;
 use super::parts::{Batch, PartError};
 use super::sealed::{MAX_SEALED, Sealed};
+use crate::hexadecimal;
 
 /// Values that are committed to at a time, but for samples that have more: seconds of work.
 const VALUES_AT_A_TIME: usize = 2048;
@@ -242,7 +243,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hexadecimal::written(&self.0))
     }
 }
 
@@ -261,19 +262,10 @@ impl From<Digest> for String {
 impl TryFrom<String> for Digest {
     type Error = PartError;
     fn try_from(text: String) -> Result<Self, PartError> {
-        Ok(Self(hexadecimal(&text).ok_or_else(|| {
+        Ok(Self(hexadecimal::read(&text).ok_or_else(|| {
             PartError::new("digest of commitments", &text, "64 hexadecimal digits")
         })?))
     }
-}
-
-/// 32 bytes from 64 digits.
-pub(crate) fn hexadecimal(text: &str) -> Option<[u8; 32]> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect();
-    let (pairs, rest) = digits.as_ref()?.as_chunks::<2>();
-    let bytes: Vec<u8> = pairs.iter().map(|[high, low]| high << 4 | low).collect();
-    if rest.is_empty() { bytes.try_into().ok() } else { None }
 }
 
 /// Commitments to some values, and the proof that they are possible.

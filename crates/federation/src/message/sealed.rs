@@ -26,6 +26,7 @@ use sha2::{Digest, Sha256};
 use super::committed::Committing;
 use super::measurements::{Kind, Layout, names};
 use super::parts::{MAX_STEP, PartError};
+use crate::hexadecimal;
 use crate::plan::Plan;
 
 /// Most bytes of a sealed part: what fits a message.
@@ -248,7 +249,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hexadecimal::written(&self.0))
     }
 }
 
