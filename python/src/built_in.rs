@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use estimator::{
-    Architecture, Crossing, GuestShape, LayerSubModel, PARTY_CHECKPOINT, PartyWeights, Recipe,
-    Sizes, SubModel, SubModelKind, UpdateRule, WINDOW,
+    Architecture, EmbeddingShape, GuestShape, LayerSubModel, PARTY_CHECKPOINT, PartyWeights,
+    Recipe, Sizes, SubModel, SubModelKind, UpdateRule, WINDOW,
 };
 use neural::Noise;
 use numpy::{PyArray1, PyArrayMethods};
@@ -20,7 +20,7 @@ use crate::sub_model::numbers;
 #[pyclass(frozen, module = "fedtse")]
 pub struct BuiltIn {
     kind: SubModelKind,
-    crossing: Crossing,
+    crossing: EmbeddingShape,
     seed: u64,
     state: Mutex<State>,
 }
@@ -82,8 +82,8 @@ impl BuiltIn {
             _ => Architecture::Link,
         };
         let crossing = match (per_link, whole) {
-            (Some(each), None) => Crossing::PerLink(each),
-            (None, Some(all)) => Crossing::Whole(all),
+            (Some(each), None) => EmbeddingShape::PerLink(each),
+            (None, Some(all)) => EmbeddingShape::Whole(all),
             (None, None) => architecture.crossing(),
             (Some(_), Some(_)) => {
                 return Err(wrong(py, "found `per_link` and `whole`, expected one of them"));
@@ -114,16 +114,16 @@ impl BuiltIn {
     #[getter]
     fn per_link(&self) -> Option<usize> {
         match self.crossing {
-            Crossing::PerLink(each) => Some(each),
-            Crossing::Whole(_) => None,
+            EmbeddingShape::PerLink(each) => Some(each),
+            EmbeddingShape::Whole(_) => None,
         }
     }
 
     #[getter]
     fn whole(&self) -> Option<usize> {
         match self.crossing {
-            Crossing::Whole(all) => Some(all),
-            Crossing::PerLink(_) => None,
+            EmbeddingShape::Whole(all) => Some(all),
+            EmbeddingShape::PerLink(_) => None,
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use estimator::{Crossing, SubModelKind};
+use estimator::{EmbeddingShape, SubModelKind};
 use federation::Absent;
 use federation::fedbcd::OwnSubModel;
 use fedtse::{Brought, MakeOwn, Own, TrainArguments};
@@ -37,8 +37,8 @@ pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
     let number = |name: &str| attribute(name)?.map(|value| value.extract::<usize>()).transpose();
     let by_step = attribute("by_step")?.map_or(Ok(false), |value| value.is_truthy())?;
     let crossing = match (number("per_link")?, number("whole")?) {
-        (Some(each), None) => Some(Crossing::PerLink(each)),
-        (None, Some(all)) => Some(Crossing::Whole(all)),
+        (Some(each), None) => Some(EmbeddingShape::PerLink(each)),
+        (None, Some(all)) => Some(EmbeddingShape::Whole(all)),
         (None, None) => None,
         (Some(_), Some(_)) => {
             return Err(wrong(py, "sub-model: found `per_link` and `whole`, expected one of them"));

@@ -13,14 +13,14 @@ use std::error::Error;
 use std::time::Instant;
 
 use estimator::{
-    Architecture, CTM_DEVIATIONS, Crossing, Embeddings, Entry, GuestShape, HostBatch, HostModel,
-    HostShape, Labelled, Labels, LayerSubModel, MeasuredBatch, Objective, Physics, PhysicsInformed,
-    Quantity, Readings, Recipe, Sample, Scale, Seat, Sizes, SubModel, SubModelKind, UpdateRule,
+    Architecture, CTM_DEVIATIONS, EmbeddingShape, Embeddings, GuestShape, GuestSlot, HostBatch,
+    HostModel, HostShape, Labelled, Labels, LayerSubModel, MeasuredBatch, Objective, Physics,
+    PhysicsInformed, Readings, Recipe, Scale, Sizes, SubModel, SubModelKind, UpdateRule,
 };
 use neural::Noise;
 use neural::random::Draw;
 use physics::{Ctm, Discretisation, Parameters};
-use traffic::{Network, Seconds, Step};
+use traffic::{MeasurementEntry, Network, Quantity, Seconds, Step, Window};
 
 const BATCH: usize = 128;
 const SEGMENT: usize = 4;
@@ -37,7 +37,7 @@ struct Table {
 }
 
 impl Labels for Table {
-    fn write_label(&self, _sample: Sample, to: &mut [f32]) {
+    fn write_label(&self, _sample: Window, to: &mut [f32]) {
         to.copy_from_slice(&self.label);
     }
     fn weights(&self) -> &[f32] {
@@ -80,7 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 struct Parties {
     host: HostModel,
     guest: LayerSubModel,
-    samples: Vec<Sample>,
+    samples: Vec<Window>,
     own: Vec<f32>,
     seen: Vec<f32>,
     loops: (Vec<f32>, Vec<f32>),
@@ -96,14 +96,14 @@ impl Parties {
             sub_model: SubModelKind::Link,
             channels: 3 * WINDOW,
             totals: true,
-            crossing: Crossing::PerLink(4),
+            crossing: EmbeddingShape::PerLink(4),
             sizes,
         };
         let host = HostShape {
             architecture: Architecture::Link,
             shared: 12 * WINDOW,
             channels: WINDOW,
-            seats: vec![Seat::of(&shape)],
+            slots: vec![GuestSlot::of(&shape)],
             party_dropout: 0.0,
             sizes,
         };
@@ -113,7 +113,7 @@ impl Parties {
         let segment = |at: usize| 60 + (at / SEGMENT * 100 + at % SEGMENT) as i64;
         let measured = |entries: usize| (numbers(BATCH * entries, 3), vec![0.05; BATCH * entries]);
         Ok(Self {
-            samples: (0..BATCH).map(|at| Sample::whole(Step(segment(at)))).collect(),
+            samples: (0..BATCH).map(|at| Window::whole(Step(segment(at)))).collect(),
             own: numbers(BATCH * host.input_len(), 1),
             seen: numbers(BATCH * guest.input_len(), 2),
             loops: measured(network.loops().len()),
@@ -164,9 +164,10 @@ fn informed(network: &Network) -> Result<PhysicsInformed, Box<dyn Error>> {
     let physics = Physics::new(network, Box::new(model), CTM_DEVIATIONS)?;
     let scales = [Scale { mean: 33.0, deviation: 33.0 }, Scale { mean: 5.0, deviation: 5.0 }];
     let loops = network.loops().iter();
-    let loops = loops.map(|l| Entry { link: l.link, quantity: Quantity::Flow }).collect();
+    let loops =
+        loops.map(|l| MeasurementEntry { link: l.link, quantity: Quantity::Flow }).collect();
     let fleet = network.link_ids().flat_map(|link| {
-        [Quantity::Speed, Quantity::Density].map(|quantity| Entry { link, quantity })
+        [Quantity::Speed, Quantity::Density].map(|quantity| MeasurementEntry { link, quantity })
     });
     let parties =
         BTreeMap::from([("host".to_owned(), loops), ("guest".to_owned(), fleet.collect())]);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use traffic::{LinkState, Step};
 
-use crate::study::{Study, TargetKind};
+use crate::data::study::{Study, TargetKind};
 
 /// Estimated states `[window][target link]`.
 pub type Estimates = Vec<LinkState>;

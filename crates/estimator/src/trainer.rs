@@ -19,8 +19,8 @@ use neural::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::recipe::Recipe;
-use crate::sub_model::PassError;
+use crate::model::recipe::Recipe;
+use crate::model::sub_model::PassError;
 
 /// Windows that are estimated together outside training.
 const BLOCK: usize = 512;
@@ -28,23 +28,23 @@ const BLOCK: usize = 512;
 /// The samples of a training run.
 pub trait Examples: Sync {
     /// What names a sample: a window by its last step, or more.
-    type Sample: Copy;
+    type Window: Copy;
     /// Numbers of an input.
     fn inputs(&self) -> usize;
     /// Numbers of a target.
     fn outputs(&self) -> usize;
     /// Writes the input of a sample.
-    fn write_input(&self, sample: Self::Sample, to: &mut [f32]);
+    fn write_input(&self, sample: Self::Window, to: &mut [f32]);
     /// Writes the scaled target of a sample.
-    fn write_target(&self, sample: Self::Sample, to: &mut [f32]);
+    fn write_target(&self, sample: Self::Window, to: &mut [f32]);
     /// Weights of the outputs in the loss.
     fn weights(&self) -> &[f32];
     /// Weights of the outputs in the validation loss.
     fn judged(&self) -> &[f32];
     /// Samples to learn from.
-    fn train(&self) -> &[Self::Sample];
+    fn train(&self) -> &[Self::Window];
     /// Samples to judge by.
-    fn validation(&self) -> &[Self::Sample];
+    fn validation(&self) -> &[Self::Window];
 }
 
 /// How an epoch went.
@@ -193,7 +193,7 @@ impl Trainer {
         Ok(epoch)
     }
 
-    fn step<E: Examples>(&mut self, examples: &E, batch: &[E::Sample], step: u64) -> f64 {
+    fn step<E: Examples>(&mut self, examples: &E, batch: &[E::Window], step: u64) -> f64 {
         let (inputs, outputs) = (examples.inputs(), examples.outputs());
         self.x.resize(batch.len() * inputs, 0.0);
         self.y.resize(batch.len() * outputs, 0.0);
@@ -249,8 +249,8 @@ impl Trainer {
     pub(crate) fn estimate<E: Examples>(
         &mut self,
         examples: &E,
-        windows: &[E::Sample],
-        take: impl FnMut(E::Sample, &[f32]),
+        windows: &[E::Window],
+        take: impl FnMut(E::Window, &[f32]),
     ) {
         self.estimate_with(windows, |one, x| examples.write_input(one, x), take);
     }

@@ -4,11 +4,12 @@ mod simulated;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use traffic::Window;
 
 use estimator::{
-    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData, Measured,
-    MeasurementTable, Measures, NeuralPlan, Party, Sample, Study, TargetKind, calibrated_ctm,
-    penetration, score, train_span,
+    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData,
+    MeasurementSource, MeasurementTable, Measures, NeuralPlan, Party, Study, TargetKind,
+    calibrated_ctm, penetration, score, train_span,
 };
 use sensing::split;
 
@@ -139,7 +140,7 @@ fn weighted_speeds_are_distance_over_time() -> Fallible<()> {
     let (mut values, mut weights) = ([0.0; LINKS], [0.0; LINKS]);
     let mut sums = [[0.0; 4]; LINKS];
     for step in fleet.timeline().steps() {
-        table.write(Sample::whole(step), &mut values, &mut weights);
+        table.write(Window::whole(step), &mut values, &mut weights);
         for (link, sums) in fleet.timeline().network().link_ids().zip(&mut sums) {
             let totals = fleet.totals(step, link);
             let (value, weight) = (f64::from(values[link.index()]), weights[link.index()]);
@@ -166,7 +167,7 @@ fn usual_flows_are_as_much_as_loops_count() -> Fallible<()> {
     let table = MeasurementTable::usual_flows(study.timeline(), study.fleets(), rate, &span);
     let (mut values, mut weights) = ([0.0; LINKS], [0.0; LINKS]);
     let steps: Vec<_> = study.steps().filter(|step| span.contains(step)).collect();
-    table.write(Sample::whole(steps[0]), &mut values, &mut weights);
+    table.write(Window::whole(steps[0]), &mut values, &mut weights);
     let (mut usual, mut counted) = (0.0, 0.0);
     for (at, detector) in study.network().loops().iter().enumerate() {
         let per_step = f64::from(values[detector.link.index()]) * study.step().get() / 60.0;
@@ -178,7 +179,7 @@ fn usual_flows_are_as_much_as_loops_count() -> Fallible<()> {
     assert!((usual / counted - 1.0).abs() < 1e-5, "{usual} {counted}");
     // The same in all steps.
     let before = values;
-    table.write(Sample::whole(steps[steps.len() / 2]), &mut values, &mut weights);
+    table.write(Window::whole(steps[steps.len() / 2]), &mut values, &mut weights);
     assert_eq!(values, before);
     Ok(())
 }

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
-use estimator::{Entry, Quantity, Sample, View};
 use federation::ledger::{MemorySink, Recorded};
 use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
 use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
@@ -20,7 +19,7 @@ use federation::{
     Measures, Movements, Now, Numbers, PartyId, Plan, Purpose, Released, Round, RunId, Shares,
     Summary, ToGuest, ToHost,
 };
-use traffic::{LinkId, Step};
+use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("expected the folder of seeds")?);
@@ -65,7 +64,7 @@ fn left() -> Result<Vec<u8>, Box<dyn Error>> {
     let mut feedback = Feedback::default();
     feedback.pack(
         Compression::Q8,
-        &[Sample::whole(Step(8)), Sample { last: Step(-9), view: View(2) }],
+        &[Window::whole(Step(8)), Window { last: Step(-9), view: FleetView(2) }],
         2,
         vec![0.5, -1.0, 2.0, 0.1],
     )?;
@@ -171,7 +170,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         plan,
         resume: Resume::Exactly(Round(3)),
     };
-    let sample = |last, view| Sample { last: Step(last), view: View(view) };
+    let sample = |last, view| Window { last: Step(last), view: FleetView(view) };
     let batch = Batch::new(vec![sample(9, 0), sample(8, 3)])?;
     let gradient = EmbeddingGradient(Values::new(2, vec![0.5, -1.0, 2.0, 0.0])?);
     let summary = Summary { rounds: Round(12), epochs: 3, best_epoch: 2, validation: 0.25 };
@@ -196,7 +195,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         ToGuest::Hold(Hold::Commit {
             exchange: exchange(),
             after: Digest::START,
-            batch: Batch::new(vec![Sample::whole(Step(8)), Sample::whole(Step(9))])?,
+            batch: Batch::new(vec![Window::whole(Step(8)), Window::whole(Step(9))])?,
         }),
         ToGuest::Hold(Hold::Accepted { exchange: exchange(), digest: Digest::new(&[3; 32])? }),
         ToGuest::Hold(Hold::Challenge {
@@ -212,8 +211,8 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
     ])
 }
 
-fn entries(quantity: Quantity) -> Vec<Entry> {
-    [0, 3].map(|link| Entry { link: LinkId(link), quantity }).to_vec()
+fn entries(quantity: Quantity) -> Vec<MeasurementEntry> {
+    [0, 3].map(|link| MeasurementEntry { link: LinkId(link), quantity }).to_vec()
 }
 
 fn terms() -> Terms {

@@ -8,9 +8,9 @@
 //! Everything follows from the settings and the progress, so a run that goes on after a break takes
 //! the same samples as one that had none.
 
-use estimator::{Sample, epoch_order, segments, whole_batch};
+use estimator::{epoch_order, segments, whole_batch};
 use serde::{Deserialize, Serialize};
-use traffic::Step;
+use traffic::{Step, Window};
 
 use crate::message::Purpose;
 use crate::party::Round;
@@ -19,23 +19,23 @@ use crate::party::Round;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     /// To learn from.
-    pub train: Vec<Sample>,
+    pub train: Vec<Window>,
     /// To judge by.
-    pub validation: Vec<Sample>,
+    pub validation: Vec<Window>,
     /// To be estimated at the end.
-    pub estimate: Vec<Sample>,
+    pub estimate: Vec<Window>,
 }
 
 impl Samples {
     /// Windows of whole fleets, by their last steps.
     pub fn whole(train: &[Step], validation: &[Step], estimate: &[Step]) -> Self {
-        let whole = |steps: &[Step]| steps.iter().map(|&step| Sample::whole(step)).collect();
+        let whole = |steps: &[Step]| steps.iter().map(|&step| Window::whole(step)).collect();
         Self { train: whole(train), validation: whole(validation), estimate: whole(estimate) }
     }
 
     /// Those whose last steps a condition holds for.
     pub fn filter(&self, held: impl Fn(Step) -> bool) -> Samples {
-        let those = |samples: &[Sample]| {
+        let those = |samples: &[Window]| {
             samples.iter().copied().filter(|sample| held(sample.last)).collect()
         };
         Samples {
@@ -55,7 +55,7 @@ impl Samples {
     }
 
     /// All of them.
-    pub fn all(&self) -> impl Iterator<Item = Sample> + '_ {
+    pub fn all(&self) -> impl Iterator<Item = Window> + '_ {
         self.train.iter().chain(&self.validation).chain(&self.estimate).copied()
     }
 }
@@ -120,7 +120,7 @@ pub struct Course {
     samples: Samples,
     order: Order,
     /// The training part in the order of the current epoch.
-    current: Vec<Sample>,
+    current: Vec<Window>,
     progress: Progress,
 }
 
@@ -191,7 +191,7 @@ impl Course {
 
     /// The round that ended the best epoch so far: each exchange is one round.
     pub fn best_round(&self) -> Option<Round> {
-        let blocks = |samples: &[Sample], most: usize| samples.len().div_ceil(most.max(1)) as u64;
+        let blocks = |samples: &[Window], most: usize| samples.len().div_ceil(most.max(1)) as u64;
         let each = blocks(&self.samples.train, self.order.batch)
             + blocks(&self.samples.validation, self.block());
         self.best().map(|best| Round(u64::from(best.number) * each))
@@ -203,7 +203,7 @@ impl Course {
     }
 
     /// What the next exchange takes; none if all is done.
-    pub fn next(&self) -> Option<(Purpose, &[Sample])> {
+    pub fn next(&self) -> Option<(Purpose, &[Window])> {
         let part = self.progress.part;
         let rest = self.part().get(self.progress.position..).unwrap_or_default();
         let most = match part {
@@ -266,7 +266,7 @@ impl Course {
         whole_batch(self.order.block, self.order.segment)
     }
 
-    fn part(&self) -> &[Sample] {
+    fn part(&self) -> &[Window] {
         match self.progress.part {
             Purpose::Train => &self.current,
             Purpose::Validate => &self.samples.validation,

@@ -21,8 +21,9 @@ mod loss;
 mod own;
 
 use std::sync::Arc;
+use traffic::Window;
 
-use estimator::{FoldedInputs, GuestInputs, HostInputs, HostStudy, Recipe, Sample, UpdateRule};
+use estimator::{FoldedInputs, GuestInputs, HostInputs, HostStudy, Recipe, UpdateRule};
 use neural::{Noise, Schedule};
 
 use crate::model::ModelFailure;
@@ -38,14 +39,14 @@ pub trait Windows: Send {
     /// Numbers of an input.
     fn input_len(&self) -> usize;
     /// Writes the input of a sample that the party holds.
-    fn write_input(&self, sample: Sample, to: &mut [f32]);
+    fn write_input(&self, sample: Window, to: &mut [f32]);
 }
 
 impl Windows for Arc<GuestInputs> {
     fn input_len(&self) -> usize {
         self.len()
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         self.write(sample.last, to);
     }
 }
@@ -54,7 +55,7 @@ impl Windows for Arc<HostStudy> {
     fn input_len(&self) -> usize {
         self.inputs().len()
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         self.inputs().write(sample.last, to);
     }
 }
@@ -63,7 +64,7 @@ impl Windows for Arc<HostInputs> {
     fn input_len(&self) -> usize {
         self.len()
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         self.write(sample.last, to);
     }
 }
@@ -72,7 +73,7 @@ impl Windows for Arc<FoldedInputs> {
     fn input_len(&self) -> usize {
         self.len()
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         self.write(sample, to);
     }
 }
@@ -139,7 +140,7 @@ impl Pace {
 }
 
 /// Inputs of some samples, side by side.
-fn gather(data: &impl Windows, samples: &[Sample], to: &mut Vec<f32>) {
+fn gather(data: &impl Windows, samples: &[Window], to: &mut Vec<f32>) {
     let each = data.input_len();
     to.resize(samples.len() * each, 0.0);
     for (&sample, x) in samples.iter().zip(to.chunks_exact_mut(each.max(1))) {

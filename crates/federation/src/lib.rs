@@ -52,7 +52,7 @@ pub use message::measurements::{Kind, Layout, Measurements, Measures, Movements,
 pub use message::sealed::{Scheme, Sealing};
 pub use message::{Exchange, Purpose, ToGuest, ToHost};
 pub use model::{
-    Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, Products, RowsApart,
+    Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, ProductRows, Products,
 };
 pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
 pub use plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};

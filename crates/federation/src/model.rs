@@ -4,8 +4,9 @@
 //! `[sample, width]`, measurements `[sample, entry]`.
 
 use std::collections::BTreeMap;
+use traffic::Window;
 
-use estimator::{Sample, Share};
+use estimator::EmbeddingCoefficients;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -38,15 +39,15 @@ pub struct GuestRows {
     /// A: `[row, column]`.
     pub rows: Vec<f64>,
     /// D of the embedding's gradient Σ D·u + c, by this guest's values.
-    pub embedding: Share,
+    pub embedding: EmbeddingCoefficients,
     /// D of it by other guests' values.
-    pub others: BTreeMap<PartyId, Share>,
+    pub others: BTreeMap<PartyId, EmbeddingCoefficients>,
     /// c of it: `[sample, number]`.
     pub known: Vec<f64>,
 }
 
 /// What a host asks of each guest whose measurements are sealed.
-pub type RowsApart = BTreeMap<PartyId, GuestRows>;
+pub type ProductRows = BTreeMap<PartyId, GuestRows>;
 
 /// Products of rows with guests' measurements.
 pub type Products = BTreeMap<PartyId, Vec<f64>>;
@@ -73,7 +74,7 @@ pub trait GuestModel: Send {
 
     /// Embeds training samples with the weights as they are and with dropout, and remembers what
     /// [`learn`](Self::learn) needs.
-    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure>;
+    fn embed(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure>;
 
     /// So many training exchanges have been done, some of them without this guest.
     fn skip_to(&mut self, exchanges: u64);
@@ -85,16 +86,16 @@ pub trait GuestModel: Send {
     fn pass(&mut self);
 
     /// Embeds samples with the weights that would be kept, without dropout.
-    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure>;
+    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure>;
 
     /// The weights that would be kept are the best so far: remember them.
     fn keep_best(&mut self);
 
     /// Embeds samples with the best weights, without dropout.
-    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure>;
+    fn estimate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure>;
 
     /// What it has measured of samples, of all kinds that the plan asks for; always the same.
-    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure>;
+    fn measure(&self, samples: &[Window]) -> Result<Measurements, ModelFailure>;
 
     /// All that changes in training, as bytes.
     fn save(&self) -> Result<Vec<u8>, ModelFailure>;
@@ -128,47 +129,47 @@ pub trait HostModel: Send {
     fn widths(&self) -> BTreeMap<PartyId, usize>;
 
     /// Fuses, computes the loss, updates.
-    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure>;
+    fn learn(&mut self, samples: &[Window], answers: &Answers) -> Result<Learned, ModelFailure>;
 
     /// Adds the validation losses of some samples to a total, one after the other, with the weights
     /// that would be kept.
     fn judge(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure>;
 
     /// As [`learn`](Self::learn) with values that are sealed: fuses, computes what it can alone, and says which
     /// products it needs; nothing if there is nothing to learn from. May be called again before
-    /// [`finish_apart`](Self::finish_apart), which then belongs to the last call.
-    fn learn_apart(
+    /// [`finish_secure_update`](Self::finish_secure_update), which then belongs to the last call.
+    fn begin_secure_update(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
-    ) -> Result<Option<RowsApart>, ModelFailure>;
+    ) -> Result<Option<ProductRows>, ModelFailure>;
 
     /// Takes back rows that have been asked: their memory is of use for the next ones.
     fn take_back(&mut self, _rows: Vec<f64>) {}
 
     /// Updates with these products. If there is another update in this exchange,
-    /// [`learn_apart`](Self::learn_apart) says which products that one needs.
-    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure>;
+    /// [`begin_secure_update`](Self::begin_secure_update) says which products that one needs.
+    fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure>;
 
     /// As [`judge`](Self::judge) with values that are sealed: the total without them, and one row for each guest.
     /// The products of these rows are to be added.
-    fn judge_apart(
+    fn judge_without_values(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
-    ) -> Result<(f64, RowsApart), ModelFailure>;
+    ) -> Result<(f64, ProductRows), ModelFailure>;
 
     /// The weights that would be kept are the best so far: remember them.
     fn keep_best(&mut self);
 
     /// Estimates samples with the best weights and takes note of the result.
-    fn estimate(&mut self, samples: &[Sample], embeddings: &Embeddings)
+    fn estimate(&mut self, samples: &[Window], embeddings: &Embeddings)
     -> Result<(), ModelFailure>;
 
     /// All that changes in training, as bytes.

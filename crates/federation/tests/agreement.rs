@@ -7,7 +7,6 @@ mod toy;
 
 use std::collections::VecDeque;
 
-use estimator::Sample;
 use federation::guest::GuestSettings;
 use federation::ledger::MemorySink;
 use federation::message::parts::{
@@ -21,7 +20,7 @@ use federation::{
 };
 use settings::{at, id, terms};
 use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
-use traffic::Step;
+use traffic::{Step, Window};
 
 fn guest_settings() -> GuestSettings {
     GuestSettings {
@@ -276,7 +275,7 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
         unreachable!("a question")
     };
     guest.handle(at(1), welcome);
-    let batch = Batch::new([3, 77].map(|step| Sample::whole(Step(step))).to_vec()).unwrap();
+    let batch = Batch::new([3, 77].map(|step| Window::whole(Step(step))).to_vec()).unwrap();
     let out = guest.handle(at(1), ToGuest::Ask { exchange, purpose, batch, lacking: None });
     let [leave] = &out[..] else { unreachable!("{out:?}") };
     // The host learns what kind of trouble it was, and no more.
@@ -500,7 +499,7 @@ fn only_samples_that_all_hold_are_asked_for() {
     let hello = guest.tick(at(1)).remove(0).into_message();
     let out = host.handle(at(1), &id("a"), hello);
     let ToGuest::Ask { batch, .. } = out[1].1.message() else { unreachable!("a question") };
-    assert_eq!(batch.samples(), [1, 2].map(|step| Sample::whole(Step(step))));
+    assert_eq!(batch.samples(), [1, 2].map(|step| Window::whole(Step(step))));
 
     let (guest, host) = meet(some(&[(100, 200)]), host_settings());
     assert!(matches!(host.ended(), Some(HostEnd::Stopped(_))));

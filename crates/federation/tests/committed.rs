@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use corridor::sensors::From;
 use corridor::{Guests, HostOf, Life, parties_of, plan, recipe, shape, steps, talk};
-use estimator::{Entry, Measured, Recipe, Sample, SubModel};
+use estimator::{MeasurementSource, Recipe, SubModel};
 use federation::guest::{Commits, Sharing};
 use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
 use federation::message::parts::Batch;
@@ -18,7 +18,7 @@ use federation::{
     Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, MemoryStore, Now,
     Numbers, Plan, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
 };
-use traffic::Step;
+use traffic::{MeasurementEntry, Step, Window};
 
 const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
 const PHYSICAL: Committing = Committing { bounds: Bounds::Physical, checks: 1 };
@@ -42,7 +42,7 @@ fn plan_of(commitments: Option<Committing>) -> Plan {
 }
 
 /// What a guest measures, without queues.
-fn speeds(guest: &str) -> Vec<Arc<dyn Measured>> {
+fn speeds(guest: &str) -> Vec<Arc<dyn MeasurementSource>> {
     From::Physics.sensors(guest).split_off(1)
 }
 
@@ -207,16 +207,16 @@ fn both_parties_know_commitments_by_the_same_digest() {
 
 /// A fleet whose measurements are others once it has committed to them.
 struct Changing {
-    honest: Arc<dyn Measured>,
+    honest: Arc<dyn MeasurementSource>,
     changed: Arc<AtomicBool>,
 }
 
-impl Measured for Changing {
-    fn entries(&self) -> &[Entry] {
+impl MeasurementSource for Changing {
+    fn entries(&self) -> &[MeasurementEntry] {
         self.honest.entries()
     }
 
-    fn write(&self, sample: Sample, values: &mut [f32], weights: &mut [f32]) {
+    fn write(&self, sample: Window, values: &mut [f32], weights: &mut [f32]) {
         self.honest.write(sample, values, weights);
         // One number of one step of all: a tenth of a metre per second.
         if self.changed.load(Ordering::Relaxed) && sample.last == Step(3) {
@@ -233,7 +233,8 @@ fn a_guest_that_trains_with_something_else_is_found() {
     let sensors = move |guest: &str| {
         let honest = speeds(guest).into_iter();
         let changing = honest.map(|honest| {
-            Arc::new(Changing { honest, changed: Arc::clone(&switch) }) as Arc<dyn Measured>
+            Arc::new(Changing { honest, changed: Arc::clone(&switch) })
+                as Arc<dyn MeasurementSource>
         });
         changing.collect()
     };
@@ -298,7 +299,7 @@ fn malformed_pledges_of_a_guest_are_refused() {
             }
             let proven = Proven::new(groups).expect("groups");
             // What was changed on its way has another digest; only with that it is looked at.
-            let committed: Vec<_> = steps(0..6).into_iter().map(Sample::whole).collect();
+            let committed: Vec<_> = steps(0..6).into_iter().map(Window::whole).collect();
             let digest = if kind == "digest" { digest } else { after.and(&committed, &proven) };
             Pledge::Commitments { exchange, after, digest, values, proven }
         }
@@ -338,14 +339,14 @@ fn what_a_host_may_not_ask_is_refused() {
     let cases: [(&str, Spoil); 4] = [
         ("step 999, which was not announced", |message| match message {
             Hold::Commit { exchange, after, .. } => {
-                let batch = Batch::new(vec![Sample::whole(Step(999))]).expect("a batch");
+                let batch = Batch::new(vec![Window::whole(Step(999))]).expect("a batch");
                 Hold::Commit { exchange, after, batch }
             }
             other => other,
         }),
         ("commitments to 121 samples at a time", |message| match message {
             Hold::Commit { exchange, after, .. } => {
-                let samples = (0..121).map(|step| Sample::whole(Step(step % 100))).collect();
+                let samples = (0..121).map(|step| Window::whole(Step(step % 100))).collect();
                 Hold::Commit { exchange, after, batch: Batch::new(samples).expect("a batch") }
             }
             other => other,

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use corridor::{SEED, TRAIN, parties, plan, recipe, shape, steps, table};
-use estimator::{Examples, ModelShape, Seat, SubModel, SubModelKind};
+use estimator::{Examples, GuestSlot, ModelShape, SubModel, SubModelKind};
 use federation::{LocalUpdates, LocalVariant, Numbers, Plan, memory};
 use neural::random::shuffle;
 use neural::{Adam, Decay, Layer, Learner, Optimiser, Squared, hash};
@@ -29,7 +29,7 @@ fn linear() -> ModelShape {
         guest.sub_model = SubModelKind::Linear;
         guest.sizes.dropout = 0.0;
     }
-    shape.host.seats = shape.guests.iter().map(Seat::of).collect();
+    shape.host.slots = shape.guests.iter().map(GuestSlot::of).collect();
     shape.host.sizes.dropout = 0.0;
     shape.host.party_dropout = 0.0;
     shape

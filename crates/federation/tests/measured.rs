@@ -5,12 +5,12 @@ mod corridor;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use traffic::{MeasurementEntry, Window};
 
 use corridor::sensors::{From, HOST, Sensor};
 use corridor::{SEED, parties_that_learn, plan, recipe, shape, table};
 use estimator::{
-    Entry, Measured, MeasuredBatch, Objective, Readings, Recipe, Sample, SubModel, epoch_order,
-    segments,
+    MeasuredBatch, MeasurementSource, Objective, Readings, Recipe, SubModel, epoch_order, segments,
 };
 use federation::fedbcd::{HELD_OUT, Windows};
 use federation::message::parts::{Embedding, Values};
@@ -58,13 +58,14 @@ struct Together {
 
 impl Together {
     /// Of guests that all measure the same entries.
-    fn of(learned: From, guests: &[String], samples: &[Sample]) -> Self {
+    fn of(learned: From, guests: &[String], samples: &[Window]) -> Self {
         let mut by_name: BTreeMap<String, (Vec<f32>, Vec<f32>)> = BTreeMap::new();
         // A host adds up in the order of names.
         let sorted: std::collections::BTreeSet<&String> = guests.iter().collect();
         for guest in sorted {
             let sensors = learned.sensors(guest);
-            let sensors: Vec<&dyn Measured> = sensors.iter().map(|sensor| &**sensor).collect();
+            let sensors: Vec<&dyn MeasurementSource> =
+                sensors.iter().map(|sensor| &**sensor).collect();
             let own = numbers(&sensors, samples);
             if learned == From::Physics {
                 by_name.insert(guest.clone(), own);
@@ -85,7 +86,7 @@ impl Together {
     }
 }
 
-fn numbers(sensors: &[&dyn Measured], samples: &[Sample]) -> (Vec<f32>, Vec<f32>) {
+fn numbers(sensors: &[&dyn MeasurementSource], samples: &[Window]) -> (Vec<f32>, Vec<f32>) {
     let (mut values, mut weights) = (Vec::new(), Vec::new());
     for &sample in samples {
         for sensor in sensors {
@@ -123,7 +124,7 @@ fn together(guests: usize, learned: From) -> Outcome {
     let train = segments(&samples.train, segment);
     let validation = segments(&samples.validation, segment);
     let schedule = recipe.schedule(train.len().div_ceil(recipe.batch));
-    let mut parties: BTreeMap<String, Vec<Entry>> = BTreeMap::new();
+    let mut parties: BTreeMap<String, Vec<MeasurementEntry>> = BTreeMap::new();
     for guest in &names {
         let entries = learned.sensors(guest).iter().flat_map(|s| s.entries().to_vec()).collect();
         let held_out = learned == From::HeldOut;
@@ -134,7 +135,7 @@ fn together(guests: usize, learned: From) -> Outcome {
     }
     let mut objective = learned.objective(parties);
     let (inputs, outputs) = (learner.model().input_len(), learner.model().output_len());
-    let gather = |samples: &[Sample]| {
+    let gather = |samples: &[Window]| {
         let mut x = vec![0.0; samples.len() * inputs];
         for (&sample, x) in samples.iter().zip(x.chunks_exact_mut(inputs)) {
             Windows::write_input(&columns, sample, x);
@@ -172,8 +173,8 @@ fn judge<M: Layer>(
     learner: &mut Learner<M>,
     objective: &mut impl Objective,
     (learned, guests): (From, &[String]),
-    samples: &[Sample],
-    gather: &impl Fn(&[Sample]) -> Vec<f32>,
+    samples: &[Window],
+    gather: &impl Fn(&[Window]) -> Vec<f32>,
 ) -> f64 {
     let mut y = vec![0.0; samples.len() * learner.model().output_len()];
     learner.infer(&gather(samples), &mut y);

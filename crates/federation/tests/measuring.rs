@@ -7,7 +7,6 @@ mod toy;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use estimator::{Entry, Quantity};
 use federation::guest::GuestSettings;
 use federation::ledger::{MemorySink, Recorded, Released};
 use federation::message::parts::{Embedding, HeldSteps, Text, Values};
@@ -19,7 +18,7 @@ use federation::{
 };
 use settings::{at, id, terms};
 use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
-use traffic::{LinkId, Step};
+use traffic::{LinkId, MeasurementEntry, Quantity, Step};
 
 type HostOf = Host<ToyHost, MemoryStore>;
 
@@ -259,7 +258,7 @@ fn other_measurements_than_when_the_run_began_are_refused() {
     host.handle(at(1), &id("a"), hello(measures()));
     drop(host);
     let mut host = new_host(store, usual());
-    let entry = Entry { link: LinkId(2), quantity: Quantity::Density };
+    let entry = MeasurementEntry { link: LinkId(2), quantity: Quantity::Density };
     let mut kinds: std::collections::BTreeMap<_, _> = measures().layout.into();
     kinds.insert(Kind::HeldOut, vec![entry]);
     let other = Measures { layout: Layout::new(kinds).expect("a layout"), ..measures() };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use estimator::{
-    FleetData, GuestCard, Intervals, LinkInterval, LoopData, ModelFile, NeuralEstimator, WINDOW,
+    FleetData, GuestRecord, Intervals, LinkInterval, LoopData, ModelFile, NeuralEstimator, WINDOW,
 };
 use sensing::{Column, Kind, TableWriter};
 use serde_json::json;
@@ -137,7 +137,7 @@ pub fn make(request: &EstimateRequest, own: &OwnModels) -> Result<Estimated> {
 
 fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkState>> {
     let card = ModelFile::read(folder)?.card;
-    let read = |guest: &GuestCard| FleetData::open(data, &guest.fleet);
+    let read = |guest: &GuestRecord| FleetData::open(data, &guest.fleet);
     let fleets = card.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let model = NeuralEstimator::load(folder, loops, &fleets)?;
     let prepared = model.prepare(loops, &fleets)?;

@@ -15,6 +15,7 @@ mod edie;
 mod geometry;
 mod grid;
 mod groups;
+mod measurement;
 mod network;
 mod network_file;
 mod network_hash;
@@ -23,6 +24,7 @@ mod passage;
 mod signal;
 mod state;
 mod units;
+mod window;
 
 pub use corridor::corridor;
 pub use diagram::{DiagramError, FundamentalDiagram};
@@ -30,6 +32,7 @@ pub use edie::{Boxes, Motion, Totals, cut, cut_cells};
 pub use geometry::{LatLon, LocalPlane, Point, point_along, polyline_length};
 pub use grid::{GridError, GridPlan, grid};
 pub use groups::Groups;
+pub use measurement::{MeasurementEntry, Quantity};
 pub use network::{
     LanePair, Link, LinkId, LoopDetector, MAX_LINKS, Movement, Network, NetworkError, NetworkPart,
     NetworkParts, Turn, TurnId,
@@ -43,3 +46,4 @@ pub use passage::{Mark, Passage, Queued};
 pub use signal::{Aspect, Phase, Signal};
 pub use state::{LinkState, Step, StepClock};
 pub use units::{Metres, MetresPerSecond, Seconds, VehPerHour, VehPerKmLane, VehPerMinLane};
+pub use window::{FleetView, Window};

@@ -4,9 +4,9 @@ use neural::{Linear, Plan, unit};
 use traffic::{Step, corridor};
 
 use super::*;
-use crate::architecture::{Architecture, ModelShape};
-use crate::sizes::Sizes;
-use crate::test_models::one_guest;
+use crate::model::architecture::{Architecture, ModelShape};
+use crate::model::sizes::Sizes;
+use crate::model::test_models::one_guest;
 
 /// Samples by their number; targets by any function of the input.
 struct Table {
@@ -18,7 +18,7 @@ struct Table {
 }
 
 impl Examples for Table {
-    type Sample = Step;
+    type Window = Step;
     fn inputs(&self) -> usize {
         self.inputs
     }

@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use estimator::{Sample, View};
-use traffic::Step;
+use traffic::{FleetView, Step, Window};
 
 use super::Compression;
 use crate::message::parts::{PartError, Values};
@@ -19,7 +18,7 @@ use crate::store::StoreError;
 /// numbers here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Feedback {
-    left: BTreeMap<Sample, Vec<f32>>,
+    left: BTreeMap<Window, Vec<f32>>,
 }
 
 impl Feedback {
@@ -29,7 +28,7 @@ impl Feedback {
     pub fn pack(
         &mut self,
         compression: Compression,
-        samples: &[Sample],
+        samples: &[Window],
         width: usize,
         mut numbers: Vec<f32>,
     ) -> Result<Values, PartError> {
@@ -52,7 +51,7 @@ impl Feedback {
     }
 
     /// What is left of a sample, if anything was ever sent of it.
-    pub fn left(&self, sample: Sample) -> Option<&[f32]> {
+    pub fn left(&self, sample: Window) -> Option<&[f32]> {
         self.left.get(&sample).map(Vec::as_slice)
     }
 
@@ -72,13 +71,13 @@ impl Feedback {
         let mut left = BTreeMap::new();
         for _ in 0..u64::from_le_bytes(take(bytes)?) {
             let last = Step(i64::from_le_bytes(take(bytes)?));
-            let view = View(u16::from_le_bytes(take(bytes)?));
+            let view = FleetView(u16::from_le_bytes(take(bytes)?));
             let width = usize::try_from(u64::from_le_bytes(take(bytes)?)).map_err(|_| cut())?;
             let length = width.checked_mul(4).ok_or_else(cut)?;
             let (numbers, rest) = bytes.split_at_checked(length).ok_or_else(cut)?;
             *bytes = rest;
             let (numbers, _) = numbers.as_chunks::<4>();
-            let sample = Sample { last, view };
+            let sample = Window { last, view };
             left.insert(sample, numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect());
         }
         Ok(Self { left })

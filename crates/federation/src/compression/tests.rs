@@ -1,12 +1,11 @@
-use estimator::Sample;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use traffic::Step;
+use traffic::{Step, Window};
 
 use super::*;
 
-fn at(step: i64) -> Sample {
-    Sample::whole(Step(step))
+fn at(step: i64) -> Window {
+    Window::whole(Step(step))
 }
 
 /// Numbers of any size and sign, but not so large that they or their sums have no end.
@@ -100,7 +99,7 @@ proptest! {
         // The largest possible number, of a sample and what is left of it, is 10 + half a step.
         let step = 10.0 / 127.0 * 1.01;
         for (numbers, first) in rounds {
-            let steps: Vec<Sample> = (0..3).map(|i| at(((first + i) % 4) as i64)).collect();
+            let steps: Vec<Window> = (0..3).map(|i| at(((first + i) % 4) as i64)).collect();
             let sent = feedback.pack(Compression::Q8, &steps, 2, numbers.clone()).unwrap();
             for (row, step) in steps.iter().enumerate() {
                 let of = sums.entry(step.last.0).or_default();

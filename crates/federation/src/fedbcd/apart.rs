@@ -5,13 +5,14 @@
 //! exchange, with the same embeddings: its rows are those of the weights as they are then.
 
 use std::collections::BTreeMap;
+use traffic::Window;
 
-use estimator::{HostBatch, Sample, WeightsApart};
+use estimator::{HostBatch, MeasurementWeights};
 
 use super::host::given;
 use super::loss::Gathering;
 use super::{FedHost, Windows, failed, gather};
-use crate::model::{Answers, GuestRows, ModelFailure, Products, RowsApart, Updated};
+use crate::model::{Answers, GuestRows, ModelFailure, ProductRows, Products, Updated};
 use crate::party::PartyId;
 use crate::plan::LocalVariant;
 
@@ -24,7 +25,7 @@ pub(super) struct Waiting {
 }
 
 /// The weights of sealed measurements, as an objective names their parties.
-fn weights(answers: &Answers) -> WeightsApart<'_> {
+fn weights(answers: &Answers) -> MeasurementWeights<'_> {
     answers.weights.iter().map(|(party, all)| (party.as_str(), all.as_slice())).collect()
 }
 
@@ -32,9 +33,9 @@ impl<D: Windows> FedHost<D> {
     /// Fuses, computes what needs no values, and the rows for the rest.
     pub(super) fn rows_of_training(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
-    ) -> Result<Option<RowsApart>, ModelFailure> {
+    ) -> Result<Option<ProductRows>, ModelFailure> {
         gather(&self.data, samples, &mut self.x);
         let embeddings = given(&answers.embeddings);
         let nobody = BTreeMap::new();
@@ -52,8 +53,9 @@ impl<D: Windows> FedHost<D> {
         let x = &self.x;
         let batch = HostBatch { samples, x, embeddings: &embeddings, measured: &measured };
         let objective = self.loss.objective.as_mut();
-        let step = self.model.train_apart(&batch, &weights, objective, noise).map_err(failed)?;
-        let (mut rows, mut asked) = (RowsApart::new(), BTreeMap::new());
+        let step =
+            self.model.train_without_values(&batch, &weights, objective, noise).map_err(failed)?;
+        let (mut rows, mut asked) = (ProductRows::new(), BTreeMap::new());
         for (party, own) in step.parties {
             let party = PartyId::new(&party).map_err(failed)?;
             asked.insert(party.clone(), own.touched);
@@ -101,18 +103,19 @@ impl<D: Windows> FedHost<D> {
     /// The validation losses of samples without what guests measured, and the row of each guest for the rest.
     pub(super) fn rows_of_validation(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
-    ) -> Result<(f64, RowsApart), ModelFailure> {
+    ) -> Result<(f64, ProductRows), ModelFailure> {
         let mut y = self.outputs(samples);
         self.model.infer(&self.x, &given(&answers.embeddings), &mut y).map_err(failed)?;
         let nobody = BTreeMap::new();
         let gathered = Gathering::of(&self.loss.sources, samples, &nobody)?;
         let (measured, weights) = (gathered.batch(), weights(answers));
         let objective = self.loss.objective.as_mut();
-        let apart = objective.judge_apart(samples, &measured, &weights, &y).map_err(failed)?;
-        let mut rows = RowsApart::new();
+        let apart =
+            objective.judge_without_values(samples, &measured, &weights, &y).map_err(failed)?;
+        let mut rows = ProductRows::new();
         for (party, part) in apart.parties {
             let party = PartyId::new(&party).map_err(failed)?;
             rows.insert(party, GuestRows { rows: part.loss, ..GuestRows::default() });

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use traffic::Window;
 
-use estimator::{Measured, PARTY_CHECKPOINT, Sample, SubModel};
+use estimator::{MeasurementSource, PARTY_CHECKPOINT, SubModel};
 use neural::Checkpoint;
 
 use super::{EXCHANGES, Pace, STATE, Windows, failed, gather};
@@ -18,7 +19,7 @@ pub struct FedGuest<M, D> {
     data: D,
     pace: Pace,
     /// What it measures, kind after kind.
-    measured: Vec<Arc<dyn Measured>>,
+    measured: Vec<Arc<dyn MeasurementSource>>,
     /// Inputs of the last embedding, for the gradient that comes back.
     x: Vec<f32>,
     z: Vec<f32>,
@@ -38,7 +39,7 @@ impl<M: SubModel, D: Windows> FedGuest<M, D> {
 
     /// The same with what it measures: one for each kind that the plan asks for, in the order of
     /// [`Kind`](crate::Kind)s.
-    pub fn measuring(mut self, measured: Vec<Arc<dyn Measured>>) -> Self {
+    pub fn measuring(mut self, measured: Vec<Arc<dyn MeasurementSource>>) -> Self {
         self.measured = measured;
         self
     }
@@ -50,7 +51,7 @@ impl<M: SubModel, D: Windows> FedGuest<M, D> {
 
     fn infer(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         with: impl Fn(&M, &[f32], &mut [f32]) -> Result<(), estimator::PassError>,
     ) -> Result<Vec<f32>, ModelFailure> {
         let mut x = Vec::new();
@@ -66,7 +67,7 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         self.model.output_len()
     }
 
-    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn embed(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         gather(&self.data, samples, &mut self.x);
         self.z.resize(samples.len() * self.model.output_len(), 0.0);
         self.model.begin_round();
@@ -98,7 +99,7 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         self.pace.exchanges += 1;
     }
 
-    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.infer(samples, M::infer)
     }
 
@@ -106,11 +107,11 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
         self.model.keep_best();
     }
 
-    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn estimate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.infer(samples, M::infer_best)
     }
 
-    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
+    fn measure(&self, samples: &[Window]) -> Result<Measurements, ModelFailure> {
         measurements(&self.measured, samples)
     }
 
@@ -131,8 +132,8 @@ impl<M: SubModel, D: Windows> GuestModel for FedGuest<M, D> {
 
 /// What is measured of samples, kind after kind.
 pub(super) fn measurements(
-    measured: &[Arc<dyn Measured>],
-    samples: &[Sample],
+    measured: &[Arc<dyn MeasurementSource>],
+    samples: &[Window],
 ) -> Result<Measurements, ModelFailure> {
     let entries: usize = measured.iter().map(|kind| kind.entries().len()).sum();
     let mut values = vec![0.0; samples.len() * entries];

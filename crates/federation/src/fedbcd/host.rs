@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use estimator::{HostBatch, PARTY_CHECKPOINT, Sample, View};
+use estimator::{HostBatch, PARTY_CHECKPOINT};
 use neural::Checkpoint;
 use serde_json::Value;
-use traffic::Step;
+use traffic::{FleetView, Step, Window};
 
 use super::apart::Waiting;
 use super::loss::Gathering;
@@ -16,7 +16,7 @@ use sealed::rlwe::message::{Grant, Loan};
 use crate::message::parts::{EmbeddingGradient, Values};
 use crate::message::sealed::{MAX_SEALED, MOST_LOANS, block_length, most_bytes};
 use crate::model::{
-    Answers, Embeddings, HostModel, Learned, ModelFailure, Products, RowsApart, Updated,
+    Answers, Embeddings, HostModel, Learned, ModelFailure, ProductRows, Products, Updated,
 };
 use crate::party::PartyId;
 use crate::plan::{LocalVariant, Plan};
@@ -38,7 +38,7 @@ pub struct FedHost<D> {
     /// Updates of this exchange that were done with products.
     pub(super) done: u32,
     /// Estimates by the best weights, in the model's own scale.
-    estimates: BTreeMap<Sample, Vec<f32>>,
+    estimates: BTreeMap<Window, Vec<f32>>,
 }
 
 impl<D: Windows> FedHost<D> {
@@ -81,7 +81,7 @@ impl<D: Windows> FedHost<D> {
         means.into_iter().map(mean).collect()
     }
 
-    pub(super) fn outputs(&mut self, samples: &[Sample]) -> Vec<f32> {
+    pub(super) fn outputs(&mut self, samples: &[Window]) -> Vec<f32> {
         gather(&self.data, samples, &mut self.x);
         vec![0.0; samples.len() * self.model.output_len()]
     }
@@ -103,7 +103,7 @@ impl<D: Windows> HostModel for FedHost<D> {
         self.parties.clone()
     }
 
-    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
+    fn learn(&mut self, samples: &[Window], answers: &Answers) -> Result<Learned, ModelFailure> {
         gather(&self.data, samples, &mut self.x);
         let (given, rate) = (given(&answers.embeddings), self.pace.rate());
         let gathered = Gathering::of(&self.loss.sources, samples, &answers.measured)?;
@@ -136,7 +136,7 @@ impl<D: Windows> HostModel for FedHost<D> {
 
     fn judge(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
@@ -146,11 +146,11 @@ impl<D: Windows> HostModel for FedHost<D> {
         self.loss.objective.judge(samples, &gathered.batch(), &y, total).map_err(failed)
     }
 
-    fn learn_apart(
+    fn begin_secure_update(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
-    ) -> Result<Option<RowsApart>, ModelFailure> {
+    ) -> Result<Option<ProductRows>, ModelFailure> {
         self.rows_of_training(samples, answers)
     }
 
@@ -158,16 +158,16 @@ impl<D: Windows> HostModel for FedHost<D> {
         self.model.take_back(rows);
     }
 
-    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
+    fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.update_by(products)
     }
 
-    fn judge_apart(
+    fn judge_without_values(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
-    ) -> Result<(f64, RowsApart), ModelFailure> {
+    ) -> Result<(f64, ProductRows), ModelFailure> {
         self.rows_of_validation(samples, answers, total)
     }
 
@@ -177,7 +177,7 @@ impl<D: Windows> HostModel for FedHost<D> {
 
     fn estimate(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         embeddings: &Embeddings,
     ) -> Result<(), ModelFailure> {
         let mut y = self.outputs(samples);
@@ -209,8 +209,9 @@ impl<D: Windows> HostModel for FedHost<D> {
         let numbers = saved.tensor(ESTIMATED, &[steps.len(), outputs]).map_err(failed)?;
         let steps = steps.iter().filter_map(Value::as_i64).map(Step);
         let views = list(VIEWS);
-        let views = views.iter().filter_map(|view| Some(View(view.as_u64()?.try_into().ok()?)));
-        let samples = steps.zip(views).map(|(last, view)| Sample { last, view });
+        let views =
+            views.iter().filter_map(|view| Some(FleetView(view.as_u64()?.try_into().ok()?)));
+        let samples = steps.zip(views).map(|(last, view)| Window { last, view });
         let estimates = samples.zip(numbers.chunks_exact(outputs).map(<[f32]>::to_vec)).collect();
         self.model.load(&saved).map_err(failed)?;
         self.loss.objective.restore(&saved).map_err(failed)?;

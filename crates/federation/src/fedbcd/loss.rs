@@ -5,9 +5,10 @@
 //! counts for itself.
 
 use std::collections::BTreeMap;
+use traffic::{MeasurementEntry, Window};
 
-use estimator::{Entry, Gathered, Labelled, Labels, Measured, MeasuredBatch, Objective};
-use estimator::{Readings, Sample};
+use estimator::Readings;
+use estimator::{Gathered, Labelled, Labels, MeasuredBatch, MeasurementSource, Objective};
 
 use crate::message::measurements::{Kind, Layout, Measurements};
 use crate::model::{Layouts, ModelFailure};
@@ -28,7 +29,7 @@ pub struct HostLoss {
 #[derive(Default)]
 pub struct Sources {
     /// The host itself, by the name under which the objective finds it.
-    pub own: BTreeMap<String, Box<dyn Measured>>,
+    pub own: BTreeMap<String, Box<dyn MeasurementSource>>,
     /// The guests.
     pub layouts: Layouts,
 }
@@ -43,11 +44,11 @@ impl HostLoss {
 
 /// The entries of guests' measurements as an objective finds them: by name, and what all hold out
 /// together.
-pub fn entries(layouts: &Layouts) -> BTreeMap<String, Vec<Entry>> {
+pub fn entries(layouts: &Layouts) -> BTreeMap<String, Vec<MeasurementEntry>> {
     let mut all = BTreeMap::new();
     for (party, layout) in layouts {
         let own = alone(layout).flat_map(|(_, entries)| entries.iter().copied());
-        let own: Vec<Entry> = own.collect();
+        let own: Vec<MeasurementEntry> = own.collect();
         if !own.is_empty() {
             all.insert(party.to_string(), own);
         }
@@ -60,11 +61,11 @@ pub fn entries(layouts: &Layouts) -> BTreeMap<String, Vec<Entry>> {
 }
 
 /// Kinds that count for themselves, each with the place of its first number.
-fn alone(layout: &Layout) -> impl Iterator<Item = (usize, &[Entry])> {
+fn alone(layout: &Layout) -> impl Iterator<Item = (usize, &[MeasurementEntry])> {
     groups(layout).filter(|(_, kind, _)| *kind != Kind::HeldOut).map(|(at, _, all)| (at, all))
 }
 
-fn groups(layout: &Layout) -> impl Iterator<Item = (usize, Kind, &[Entry])> {
+fn groups(layout: &Layout) -> impl Iterator<Item = (usize, Kind, &[MeasurementEntry])> {
     let mut next = 0;
     layout.groups().map(move |(kind, entries)| {
         let first = next;
@@ -73,12 +74,12 @@ fn groups(layout: &Layout) -> impl Iterator<Item = (usize, Kind, &[Entry])> {
     })
 }
 
-fn held_out(layout: &Layout) -> Option<(usize, &[Entry])> {
+fn held_out(layout: &Layout) -> Option<(usize, &[MeasurementEntry])> {
     groups(layout).find(|(_, kind, _)| *kind == Kind::HeldOut).map(|(at, _, all)| (at, all))
 }
 
 /// What all guests that hold anything out tell together.
-fn together(layouts: &Layouts) -> Vec<Entry> {
+fn together(layouts: &Layouts) -> Vec<MeasurementEntry> {
     let mut all = layouts.values().filter_map(held_out).map(|(_, entries)| entries);
     let first = all.next().unwrap_or_default().to_vec();
     all.fold(first, |mut common, entries| {
@@ -96,7 +97,7 @@ pub(super) struct Gathering<'a> {
 impl<'a> Gathering<'a> {
     pub fn of(
         sources: &'a Sources,
-        samples: &[Sample],
+        samples: &[Window],
         measured: &'a BTreeMap<PartyId, Measurements>,
     ) -> Result<Self, ModelFailure> {
         let mut own = Vec::new();

@@ -2,8 +2,9 @@
 //! moves them itself, whatever it is made of.
 
 use std::sync::Arc;
+use traffic::Window;
 
-use estimator::{Measured, Sample};
+use estimator::MeasurementSource;
 
 use super::guest::measurements;
 use super::{Pace, Windows, gather};
@@ -35,7 +36,7 @@ pub struct OwnGuest<D> {
     /// Numbers that it gives for a sample.
     width: usize,
     pace: Pace,
-    measured: Vec<Arc<dyn Measured>>,
+    measured: Vec<Arc<dyn MeasurementSource>>,
     /// Inputs of the last embedding, for the gradient that comes back.
     x: Vec<f32>,
     samples: usize,
@@ -55,7 +56,7 @@ impl<D: Windows> OwnGuest<D> {
         data: D,
         width: usize,
         plan: &Plan,
-        measured: Vec<Arc<dyn Measured>>,
+        measured: Vec<Arc<dyn MeasurementSource>>,
     ) -> Result<Self, ModelFailure> {
         let local = plan.local;
         if local.count > 1 && local.variant == LocalVariant::Frozen || local.proximal > 0.0 {
@@ -98,7 +99,7 @@ impl<D: Windows> OwnGuest<D> {
         Ok(())
     }
 
-    fn inferred(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn inferred(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         let mut x = Vec::new();
         gather(&self.data, samples, &mut x);
         let z = self.model.infer(&x, samples.len())?;
@@ -131,7 +132,7 @@ impl<D: Windows> GuestModel for OwnGuest<D> {
         self.width
     }
 
-    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn embed(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.wake()?;
         gather(&self.data, samples, &mut self.x);
         self.samples = samples.len();
@@ -160,7 +161,7 @@ impl<D: Windows> GuestModel for OwnGuest<D> {
         self.pace.exchanges += 1;
     }
 
-    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.wake()?;
         self.inferred(samples)
     }
@@ -170,12 +171,12 @@ impl<D: Windows> GuestModel for OwnGuest<D> {
         self.best = saved.map_err(|failure| failure.0);
     }
 
-    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn estimate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.rest()?;
         self.inferred(samples)
     }
 
-    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
+    fn measure(&self, samples: &[Window]) -> Result<Measurements, ModelFailure> {
         measurements(&self.measured, samples)
     }
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
+use traffic::Window;
 
-use estimator::Sample;
 use rayon::prelude::*;
 use sealed::Randomness;
 use sealed::committed::{BlindingSeed, CommittedError, Named};
@@ -94,7 +94,7 @@ pub(crate) fn context(run: RunId, party: &PartyId, after: Digest) -> Vec<u8> {
 }
 
 /// What blindings of a sample are named by.
-fn name(run: RunId, sample: Sample) -> [u8; 18] {
+fn name(run: RunId, sample: Window) -> [u8; 18] {
     let mut name = [0; 18];
     name[..8].copy_from_slice(&run.0.to_le_bytes());
     name[8..16].copy_from_slice(&sample.last.0.to_le_bytes());
@@ -110,7 +110,7 @@ impl<M: GuestModel> Running<M> {
     /// The levels of samples, and what a seed makes of them.
     fn named<T>(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         make: impl FnOnce(&[Named<'_>]) -> Result<T, CommittedError>,
     ) -> Result<T, PartyError> {
         let (_, levels) = self.levels(samples)?;
@@ -125,7 +125,7 @@ impl<M: GuestModel> Running<M> {
         &mut self,
         seed: &BlindingSeed,
         committing: Committing,
-        samples: &[Sample],
+        samples: &[Window],
         context: &[u8],
     ) -> Result<Proven, PartyError> {
         let range = committing.levels(&self.sealer()?.agreement.grid);

@@ -1,9 +1,9 @@
 //! A guest's measurements, sealed: uploads, products with the host's rows, and its own gradient.
 
-use estimator::Sample;
 use sealed::plain::PlainGuest;
 use sealed::rlwe::{KeySeed, RlweGuest};
 use sealed::{Agreement, SealedError};
+use traffic::Window;
 
 use super::committing::Commits;
 use super::exchange::check_own;
@@ -50,7 +50,7 @@ pub(super) struct Budget {
     /// Per number of a step, if there is a limit.
     most: Option<f64>,
     asked: AskedAbout,
-    samples: Vec<Sample>,
+    samples: Vec<Window>,
     /// Steps that it holds.
     steps: u64,
 }
@@ -99,7 +99,7 @@ impl<M: GuestModel> Running<M> {
     pub(super) fn seal(
         &mut self,
         exchange: Exchange,
-        samples: &[Sample],
+        samples: &[Window],
         lacking: Option<&Lacking>,
         host: &PartyId,
     ) -> Result<Vec<ToHost>, PartyError> {
@@ -137,7 +137,7 @@ impl<M: GuestModel> Running<M> {
     /// What it has measured of some samples, and the levels of that: all that is ever sealed or committed to.
     pub(super) fn levels(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
     ) -> Result<(Measurements, Vec<i32>), PartyError> {
         let measurements = self.model.measure(samples)?;
         check_own(&measurements, samples.len(), &self.asked)?;

@@ -5,8 +5,8 @@
 //! told the weights and opens the sums of its commitments with them. A sum that is not the product ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use traffic::Window;
 
-use estimator::Sample;
 use rayon::prelude::*;
 use sealed::committed::{Commitments, CommittedError};
 use sealed::rlwe::RlweHost;
@@ -32,14 +32,14 @@ use crate::store::Store;
 pub(super) struct Committers {
     committing: Committing,
     /// The samples that are trained and validated with, each once.
-    needed: Vec<Sample>,
+    needed: Vec<Window>,
     guests: BTreeMap<PartyId, Held>,
 }
 
 /// What one guest has committed to: the first samples that are needed, in order.
 struct Held {
     digest: Digest,
-    samples: BTreeMap<Sample, Commitments>,
+    samples: BTreeMap<Window, Commitments>,
 }
 
 impl Committers {
@@ -47,13 +47,13 @@ impl Committers {
     pub fn of(plan: &Plan, samples: &Samples) -> Option<Self> {
         let committing = plan.sealing?.commitments?;
         let taken = samples.in_segments(plan.segment as usize);
-        let needed: BTreeSet<Sample> = taken.train.into_iter().chain(taken.validation).collect();
+        let needed: BTreeSet<Window> = taken.train.into_iter().chain(taken.validation).collect();
         let needed = needed.into_iter().collect();
         Some(Self { committing, needed, guests: BTreeMap::new() })
     }
 
     /// The samples that a guest commits to next, and what it has committed to so far.
-    fn next(&self, party: &PartyId, entries: usize) -> (Digest, &[Sample]) {
+    fn next(&self, party: &PartyId, entries: usize) -> (Digest, &[Window]) {
         let held = self.guests.get(party);
         let (digest, done) =
             held.map_or((Digest::START, 0), |held| (held.digest, held.samples.len()));
@@ -212,7 +212,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 
     /// The open exchange, what the guest has committed to so far, and the samples that come next.
-    fn owed(&self, party: &PartyId) -> Option<(Exchange, Digest, &[Sample])> {
+    fn owed(&self, party: &PartyId) -> Option<(Exchange, Digest, &[Window])> {
         let (card, running) = (self.card.as_ref()?, self.running.as_ref()?);
         let (open, committers) = (running.open.as_ref()?, running.committers.as_ref()?);
         card.plan.seals(open.purpose)?;

@@ -1,8 +1,7 @@
 //! One exchange, as the host sees it: asked, answered by all, ended.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use estimator::Sample;
+use traffic::Window;
 
 use super::open_round::OpenRound;
 use super::{Absent, Event, Furthest, Host, Kept, Stage, ToGuestOutbox};
@@ -28,7 +27,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
     ) -> Result<(), PartyError> {
         let (Some(card), Some(running)) = (&self.card, &mut self.running) else { return Ok(()) };
         let Some((purpose, samples)) = running.course.next() else { return self.close(now, out) };
-        let samples: Vec<Sample> = samples.to_vec();
+        let samples: Vec<Window> = samples.to_vec();
         let exchange =
             Exchange { run: card.run, attempt: card.attempt, round: running.done.next() };
         let batch = Batch::new(samples).map_err(PartyError::misuse)?;

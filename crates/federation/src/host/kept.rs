@@ -56,7 +56,7 @@ impl<M> Running<M> {
     pub(super) fn pack(
         &mut self,
         compression: Compression,
-        samples: &[estimator::Sample],
+        samples: &[traffic::Window],
         gradients: BTreeMap<PartyId, EmbeddingGradient>,
     ) -> Result<BTreeMap<PartyId, EmbeddingGradient>, PartyError> {
         if compression == Compression::None {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use estimator::Share;
+use estimator::EmbeddingCoefficients;
 use sealed::{Coefficients, Lent, Loan, Reach, Scale};
 
 use super::sealed_seat::SealedSeat;
@@ -74,7 +74,7 @@ pub(super) fn lend(
         let (opening, key) = (seat.opening.clone(), seat.key());
         let own = (taker.clone(), std::mem::take(&mut rows.embedding));
         let mut reach = Reach::of_offsets(&rows.known)?;
-        let mut parts: Vec<(PartyId, Share)> = Vec::new();
+        let mut parts: Vec<(PartyId, EmbeddingCoefficients)> = Vec::new();
         for (lender, mut share) in [own].into_iter().chain(std::mem::take(&mut rows.others)) {
             let Some(seat) = seats.get(&lender).filter(|seat| seat.holds(batch)) else { continue };
             if share.terms == 0 {
@@ -100,7 +100,7 @@ pub(super) fn lend(
     Ok((loans, shared))
 }
 
-fn coefficients(share: &Share) -> Coefficients<'_> {
+fn coefficients(share: &EmbeddingCoefficients) -> Coefficients<'_> {
     Coefficients { terms: share.terms, values: &share.coefficients }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use estimator::Share;
+use estimator::EmbeddingCoefficients;
 use rayon::prelude::*;
 use sealed::plain::PlainHost;
 use sealed::rlwe::RlweHost;
@@ -87,7 +87,7 @@ impl SealedSeat {
     }
 
     /// Coefficients of values become coefficients of shares of their ranges.
-    pub fn in_shares_of_ranges(&self, share: &mut Share) {
+    pub fn in_shares_of_ranges(&self, share: &mut EmbeddingCoefficients) {
         let ranges = share.entries.iter().map(|entry| self.ranges.get(*entry as usize));
         let ranges: Vec<f64> = ranges.map(|range| range.copied().unwrap_or(0.0)).collect();
         for numbers in share.coefficients.chunks_exact_mut(ranges.len().max(1)) {

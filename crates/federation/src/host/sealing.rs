@@ -20,7 +20,7 @@ use super::{Host, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::message::sealed::{BlockWeights, Lacking, Sealed, block_length, block_of};
 use crate::message::{Exchange, Purpose, ToGuest};
-use crate::model::{HostModel, Products, RowsApart};
+use crate::model::{HostModel, ProductRows, Products};
 use crate::party::{Now, PartyId};
 use crate::store::Store;
 
@@ -318,7 +318,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if open.purpose != Purpose::Train || posed.void {
             return Ok(Progress::Done);
         }
-        let updated = running.model.finish_apart(&posed.products())?;
+        let updated = running.model.finish_secure_update(&posed.products())?;
         let posed = open.posed.take().unwrap_or_default();
         open.first
             .get_or_insert_with(|| FirstUpdate { loss: updated.loss, dues: posed.into_dues() });
@@ -338,10 +338,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
         }
         let samples = open.batch.samples();
-        let (known, rows): (f64, Option<RowsApart>) = match open.purpose {
-            Purpose::Train => (0.0, running.model.learn_apart(samples, &given)?),
+        let (known, rows): (f64, Option<ProductRows>) = match open.purpose {
+            Purpose::Train => (0.0, running.model.begin_secure_update(samples, &given)?),
             _ => {
-                let (known, rows) = running.model.judge_apart(samples, &given, 0.0)?;
+                let (known, rows) = running.model.judge_without_values(samples, &given, 0.0)?;
                 (known, Some(rows))
             }
         };

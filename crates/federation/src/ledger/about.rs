@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use estimator::Sample;
 use serde::{Deserialize, Serialize};
+use traffic::Window;
 
 use super::line::Line;
 use crate::message::parts::MAX_STEP;
@@ -29,7 +29,7 @@ pub struct About {
 
 impl About {
     /// So many products with single numbers, of all samples alike; none if there are none.
-    pub fn of(samples: &[Sample], entries: usize, products: u64) -> Option<Self> {
+    pub fn of(samples: &[Window], entries: usize, products: u64) -> Option<Self> {
         let mut steps: Vec<i64> = samples.iter().map(|sample| sample.last.0).collect();
         steps.sort_unstable();
         steps.dedup();
@@ -112,7 +112,7 @@ impl AskedAbout {
     }
 
     /// The products of each number of that of these steps which has the most, with those of one more message.
-    pub(crate) fn most_with(&self, samples: &[Sample], more: Option<&About>) -> f64 {
+    pub(crate) fn most_with(&self, samples: &[Window], more: Option<&About>) -> f64 {
         let mut steps: Vec<i64> = samples.iter().map(|sample| sample.last.0).collect();
         steps.sort_unstable();
         let mut pieces = self.pieces().peekable();
@@ -140,14 +140,13 @@ fn in_products(count: i128) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use estimator::View;
     use proptest::prelude::*;
-    use traffic::Step;
+    use traffic::{FleetView, Step, Window};
 
     use super::*;
 
-    fn samples(steps: &[i64]) -> Vec<Sample> {
-        steps.iter().map(|&step| Sample { last: Step(step), view: View(0) }).collect()
+    fn samples(steps: &[i64]) -> Vec<Window> {
+        steps.iter().map(|&step| Window { last: Step(step), view: FleetView(0) }).collect()
     }
 
     #[test]

@@ -1,8 +1,7 @@
 use std::io::Write as _;
 
-use estimator::{Sample, View};
 use proptest::prelude::*;
-use traffic::Step;
+use traffic::{FleetView, Step, Window};
 
 use super::*;
 use crate::message::measurements::Measurements;
@@ -62,8 +61,8 @@ fn products_are_charged_to_the_steps_that_they_are_of() {
         size: [rows, 20],
         answer: Sealed::new(vec![1]).unwrap(),
     };
-    let samples = |steps: std::ops::Range<i64>| -> Vec<Sample> {
-        steps.map(|step| Sample { last: Step(step), view: View(0) }).collect()
+    let samples = |steps: std::ops::Range<i64>| -> Vec<Window> {
+        steps.map(|step| Window { last: Step(step), view: FleetView(0) }).collect()
     };
     let about = |steps, products| About::of(&samples(steps), 10, products);
     let mut release = |rows, about| {

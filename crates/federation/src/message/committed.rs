@@ -15,8 +15,8 @@
 //! Commitments are a chain: each message goes on from the [`Digest`] of all before it, which both ledgers have.
 
 use std::fmt;
+use traffic::Window;
 
-use estimator::Sample;
 use sealed::Grid;
 use sealed::committed::MOST_COMMITTED;
 use serde::{Deserialize, Serialize};
@@ -216,7 +216,7 @@ impl Digest {
     }
 
     /// Of these commitments after those.
-    pub fn and(&self, samples: &[Sample], proven: &Proven) -> Self {
+    pub fn and(&self, samples: &[Window], proven: &Proven) -> Self {
         let mut hash = Sha256::new_with_prefix(self.0);
         hash.update((samples.len() as u64).to_le_bytes());
         for sample in samples {

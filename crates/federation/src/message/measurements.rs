@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use estimator::{Entry, Quantity, Readings};
+use estimator::Readings;
 use serde::{Deserialize, Serialize};
-use traffic::LinkId;
+use traffic::{LinkId, MeasurementEntry, Quantity};
 
 use super::parts::{MAX_VALUES, PartError};
 
@@ -54,12 +54,15 @@ pub fn names(kinds: impl IntoIterator<Item = Kind>) -> String {
 
 /// What a guest measures of each sample: for each kind the entries, in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "BTreeMap<Kind, Vec<Entry>>", into = "BTreeMap<Kind, Vec<Entry>>")]
-pub struct Layout(BTreeMap<Kind, Vec<Entry>>);
+#[serde(
+    try_from = "BTreeMap<Kind, Vec<MeasurementEntry>>",
+    into = "BTreeMap<Kind, Vec<MeasurementEntry>>"
+)]
+pub struct Layout(BTreeMap<Kind, Vec<MeasurementEntry>>);
 
 impl Layout {
     /// Checks their number; of each kind there is something, and nothing twice.
-    pub fn new(kinds: BTreeMap<Kind, Vec<Entry>>) -> Result<Self, PartError> {
+    pub fn new(kinds: BTreeMap<Kind, Vec<MeasurementEntry>>) -> Result<Self, PartError> {
         let wrong = |found: String, expected: String| {
             Err(PartError::new("entries of measurements", found, expected))
         };
@@ -68,7 +71,7 @@ impl Layout {
             return wrong(count.to_string(), format!("at most {MAX_ENTRIES}"));
         }
         for (kind, entries) in &kinds {
-            let distinct: BTreeSet<Entry> = entries.iter().copied().collect();
+            let distinct: BTreeSet<MeasurementEntry> = entries.iter().copied().collect();
             if entries.is_empty() || distinct.len() < entries.len() {
                 let found = format!("{} of them for {}", entries.len(), kind.name());
                 return wrong(found, "at least one, and none twice".to_owned());
@@ -83,7 +86,7 @@ impl Layout {
     }
 
     /// Each kind with its entries.
-    pub fn groups(&self) -> impl Iterator<Item = (Kind, &[Entry])> {
+    pub fn groups(&self) -> impl Iterator<Item = (Kind, &[MeasurementEntry])> {
         self.0.iter().map(|(kind, entries)| (*kind, entries.as_slice()))
     }
 
@@ -113,14 +116,14 @@ impl Layout {
     }
 }
 
-impl TryFrom<BTreeMap<Kind, Vec<Entry>>> for Layout {
+impl TryFrom<BTreeMap<Kind, Vec<MeasurementEntry>>> for Layout {
     type Error = PartError;
-    fn try_from(kinds: BTreeMap<Kind, Vec<Entry>>) -> Result<Self, PartError> {
+    fn try_from(kinds: BTreeMap<Kind, Vec<MeasurementEntry>>) -> Result<Self, PartError> {
         Self::new(kinds)
     }
 }
 
-impl From<Layout> for BTreeMap<Kind, Vec<Entry>> {
+impl From<Layout> for BTreeMap<Kind, Vec<MeasurementEntry>> {
     fn from(layout: Layout) -> Self {
         layout.0
     }
@@ -245,7 +248,8 @@ impl Measurements {
 
     /// Refuses numbers that no traffic has, of which one could drown all else or end a run.
     pub fn check(&self, layout: &Layout) -> Result<(), PartError> {
-        let entries: Vec<Entry> = layout.groups().flat_map(|(_, all)| all).copied().collect();
+        let entries: Vec<MeasurementEntry> =
+            layout.groups().flat_map(|(_, all)| all).copied().collect();
         let pairs = self.values.iter().zip(&self.weights);
         for ((value, weight), entry) in pairs.zip(entries.iter().cycle()) {
             let most = largest(entry.quantity);

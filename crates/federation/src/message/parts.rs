@@ -3,10 +3,9 @@
 
 use std::fmt;
 
-use estimator::Sample;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use traffic::Step;
+use traffic::{Step, Window};
 
 use super::measurements::MAX_FOLDS;
 use crate::compression::Packing;
@@ -177,16 +176,16 @@ impl From<HeldSteps> for Vec<StepRange> {
 
 /// The samples of one exchange: at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Batch(Vec<Sample>);
+pub struct Batch(Vec<Window>);
 
 impl Batch {
     /// Checks their number and range.
-    pub fn new(samples: Vec<Sample>) -> Result<Self, PartError> {
+    pub fn new(samples: Vec<Window>) -> Result<Self, PartError> {
         if samples.is_empty() || samples.len() > MAX_STEPS {
             let expected = format!("1 to {MAX_STEPS} samples");
             return Err(PartError::new("samples asked for", samples.len(), expected));
         }
-        let last = |sample: &Sample| sample.last.0;
+        let last = |sample: &Window| sample.last.0;
         let mut steps = samples.iter().map(last);
         if let Some(step) = steps.find(|step| step.unsigned_abs() > MAX_STEP as u64) {
             let expected = format!("steps within ±{MAX_STEP}");
@@ -200,7 +199,7 @@ impl Batch {
     }
 
     /// The samples.
-    pub fn samples(&self) -> &[Sample] {
+    pub fn samples(&self) -> &[Window] {
         &self.0
     }
 }

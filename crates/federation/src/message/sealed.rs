@@ -15,8 +15,8 @@
 //! shares of a `range` that all parties know, on one public grid that leaves room for noise.
 
 use std::fmt;
+use traffic::{Quantity, Window};
 
-use estimator::{Quantity, Sample};
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::product::{MOST_ROWS, MOST_WIDTH};
 use sealed::{Agreement, BlockId, Grid};
@@ -143,7 +143,7 @@ pub fn range(quantity: Quantity) -> f64 {
 }
 
 /// The block that begins with this sample.
-pub(crate) fn block_of(first: Sample) -> BlockId {
+pub(crate) fn block_of(first: Window) -> BlockId {
     let step = first.last.0.saturating_add(MAX_STEP).unsigned_abs();
     BlockId(step << 16 | u64::from(first.view.0))
 }

@@ -1,7 +1,6 @@
 //! From messages of the definition to ours, every part checked.
 
-use estimator::{Sample, View};
-use traffic::Step;
+use traffic::{FleetView, Step, Window};
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
@@ -165,12 +164,12 @@ pub(super) fn samples(first: i64, offsets: &[u64], views: &[u32]) -> Result<Batc
         })
     };
     let view = |view: u32| {
-        let small = u16::try_from(view).map(View);
+        let small = u16::try_from(view).map(FleetView);
         small.map_err(|_| PartError::new("views asked for", view, "small numbers"))
     };
-    let views = views.iter().map(|number| view(*number)).chain(std::iter::repeat(Ok(View(0))));
+    let views = views.iter().map(|number| view(*number)).chain(std::iter::repeat(Ok(FleetView(0))));
     let steps = offsets.iter().copied().map(step);
-    let samples = steps.zip(views).map(|(last, view)| Ok(Sample { last: last?, view: view? }));
+    let samples = steps.zip(views).map(|(last, view)| Ok(Window { last: last?, view: view? }));
     Ok(Batch::new(samples.collect::<Result<Vec<_>, PartError>>()?)?)
 }
 

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimator::{Entry, Quantity};
-use traffic::LinkId;
+use traffic::{LinkId, MeasurementEntry, Quantity};
 
 use super::WireError;
 use super::decode::{at_most, unknown};
@@ -13,7 +12,7 @@ use crate::message::measurements::{Kind, Layout, MAX_ENTRIES, Measurements, Meas
 use crate::message::parts::PartError;
 
 pub(super) fn layouts(layout: &Layout) -> Vec<wire::Layout> {
-    let entry = |entry: &Entry| wire::Entry {
+    let entry = |entry: &MeasurementEntry| wire::Entry {
         link: entry.link.0,
         quantity: match entry.quantity {
             Quantity::Density => wire::Quantity::Density,
@@ -86,14 +85,14 @@ fn kind(kind: i32) -> Result<Kind, WireError> {
     }
 }
 
-fn entry(entry: &wire::Entry) -> Result<Entry, WireError> {
+fn entry(entry: &wire::Entry) -> Result<MeasurementEntry, WireError> {
     let quantity = match wire::Quantity::try_from(entry.quantity) {
         Ok(wire::Quantity::Density) => Quantity::Density,
         Ok(wire::Quantity::Flow) => Quantity::Flow,
         Ok(wire::Quantity::Speed) => Quantity::Speed,
         _ => return Err(unknown("quantity of a measurement", entry.quantity)),
     };
-    Ok(Entry { link: LinkId(entry.link), quantity })
+    Ok(MeasurementEntry { link: LinkId(entry.link), quantity })
 }
 
 fn twice(kind: i32) -> WireError {

@@ -1,8 +1,7 @@
-use estimator::{Entry, Quantity, Sample, View};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use traffic::{LinkId, Step};
+use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
 use super::*;
 use crate::compression::Compression;
@@ -89,10 +88,11 @@ fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![Just(Kind::Speeds), Just(Kind::Queues), Just(Kind::HeldOut)]
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
+fn entry() -> impl Strategy<Value = MeasurementEntry> {
     let quantity =
         prop_oneof![Just(Quantity::Density), Just(Quantity::Flow), Just(Quantity::Speed)];
-    (any::<u32>(), quantity).prop_map(|(link, quantity)| Entry { link: LinkId(link), quantity })
+    (any::<u32>(), quantity)
+        .prop_map(|(link, quantity)| MeasurementEntry { link: LinkId(link), quantity })
 }
 
 fn measures() -> impl Strategy<Value = Measures> {
@@ -257,7 +257,7 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         });
     let views = prop_oneof![2 => Just(0), 1 => 0..=MAX_FOLDS];
     let sample = (-MAX_STEP..=MAX_STEP, views)
-        .prop_map(|(last, view)| Sample { last: Step(last), view: View(view) });
+        .prop_map(|(last, view)| Window { last: Step(last), view: FleetView(view) });
     let samples = vec(sample, 1..20);
     let summary = (any::<u64>(), any::<u32>(), any::<u32>(), -1e9..1e9).prop_map(
         |(rounds, epochs, best_epoch, validation)| Summary {
@@ -568,7 +568,7 @@ fn an_exchange_is_its_numbers() {
     let values = Values::new(width, vec![1.5; samples * width]).unwrap();
     // Steps of a day anywhere in this century, in any order.
     let step = |sample: i64| Step(170_000_000 + sample * 6007 % 8640);
-    let steps = (0..samples as i64).map(|sample| Sample::whole(step(sample))).collect();
+    let steps = (0..samples as i64).map(|sample| Window::whole(step(sample))).collect();
     let bytes = encode_to_guest(&released(ToGuest::Ask {
         exchange,
         purpose: Purpose::Train,

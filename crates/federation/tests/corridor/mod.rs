@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use estimator::{
-    Architecture, Crossing, Examples, GuestShape, HostShape, Labels, LayerSubModel, Measured,
-    ModelShape, Recipe, Sample, Seat, Sizes, SubModel, SubModelKind, WINDOW,
+    Architecture, EmbeddingShape, Examples, GuestShape, GuestSlot, HostShape, Labels,
+    LayerSubModel, MeasurementSource, ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW,
 };
 use federation::fedbcd::{FedGuest, FedHost, Windows};
 use federation::guest::{GuestSettings, Sharing};
@@ -23,7 +23,7 @@ use federation::{
 };
 use neural::{Layer, hash, unit};
 use sensors::From;
-use traffic::{Step, corridor};
+use traffic::{Step, Window, corridor};
 
 pub const SEED: u64 = 11;
 pub const TRAIN: Range<i64> = 0..90;
@@ -52,7 +52,7 @@ impl Windows for Columns {
     fn input_len(&self) -> usize {
         self.own.len()
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         // Each view of a step has numbers of its own.
         let seen = Step(sample.last.0 + 1000 * i64::from(sample.view.0));
         let number = |i| Self::number(1, seen, i);
@@ -61,7 +61,7 @@ impl Windows for Columns {
 }
 
 impl Labels for Columns {
-    fn write_label(&self, sample: Sample, to: &mut [f32]) {
+    fn write_label(&self, sample: Window, to: &mut [f32]) {
         // Something that can be learned: a mix of a few inputs.
         let x = |i: usize| Self::number(1, sample.last, i * 7 % self.all);
         to.iter_mut().enumerate().for_each(|(i, y)| *y = x(i) - 0.5 * x(i + 3) + 0.3);
@@ -78,7 +78,7 @@ impl Labels for Columns {
 pub struct Table(pub Columns, Vec<Step>, Vec<Step>);
 
 impl Examples for Table {
-    type Sample = Step;
+    type Window = Step;
     fn inputs(&self) -> usize {
         self.0.input_len()
     }
@@ -86,10 +86,10 @@ impl Examples for Table {
         self.0.weights.len()
     }
     fn write_input(&self, last: Step, to: &mut [f32]) {
-        Windows::write_input(&self.0, Sample::whole(last), to);
+        Windows::write_input(&self.0, Window::whole(last), to);
     }
     fn write_target(&self, last: Step, to: &mut [f32]) {
-        self.0.write_label(Sample::whole(last), to);
+        self.0.write_label(Window::whole(last), to);
     }
     fn weights(&self) -> &[f32] {
         &self.0.weights
@@ -116,21 +116,21 @@ pub fn shape(guests: usize) -> ModelShape {
         sub_model: SubModelKind::Link,
         channels: 3 * WINDOW,
         totals: true,
-        crossing: Crossing::PerLink(3),
+        crossing: EmbeddingShape::PerLink(3),
         sizes: sizes(),
     };
     let speeds = GuestShape {
         name: "speeds".into(),
         channels: 2 * WINDOW,
         totals: false,
-        crossing: Crossing::PerLink(2),
+        crossing: EmbeddingShape::PerLink(2),
         ..totals.clone()
     };
     let paper = GuestShape {
         name: "paper".into(),
         sub_model: SubModelKind::Stgcn,
         channels: 2,
-        crossing: Crossing::PerLink(1),
+        crossing: EmbeddingShape::PerLink(1),
         ..totals.clone()
     };
     let guests: Vec<_> = [totals, speeds, paper].into_iter().take(guests).collect();
@@ -138,7 +138,7 @@ pub fn shape(guests: usize) -> ModelShape {
         architecture: Architecture::Link,
         shared: 5,
         channels: 2,
-        seats: guests.iter().map(Seat::of).collect(),
+        slots: guests.iter().map(GuestSlot::of).collect(),
         party_dropout: 0.1,
         sizes: sizes(),
     };
@@ -240,7 +240,7 @@ pub fn parties_of(
     learned: From,
     (sharing, life): (Sharing, Life),
     samples: Samples,
-    sensors: impl Fn(&str) -> Vec<Arc<dyn Measured>> + Clone + Send + 'static,
+    sensors: impl Fn(&str) -> Vec<Arc<dyn MeasurementSource>> + Clone + Send + 'static,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let network = corridor().expect("the corridor");
     let whole = table(shape).0;

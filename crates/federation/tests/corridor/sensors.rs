@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use estimator::{
-    CTM_DEVIATIONS, Entry, Measured, Physics, PhysicsInformed, Quantity, Sample, Scale, View,
-};
+use estimator::{CTM_DEVIATIONS, MeasurementSource, Physics, PhysicsInformed, Scale};
 use federation::fedbcd::{HostLoss, Sources, entries};
 use federation::{Agreed, Kind, Layout, Measures, Movements, Samples};
 use neural::{hash, unit};
 use physics::{Ctm, Discretisation, Parameters};
-use traffic::{LinkId, Seconds, Step, corridor};
+use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Seconds, Step, Window, corridor};
 
 use super::{Columns, ESTIMATE, TRAIN, VALIDATION, steps};
 
@@ -45,23 +43,24 @@ impl From {
     pub fn samples(self) -> Samples {
         let views = if self == From::HeldOut { 1..=FOLDS } else { 0..=0 };
         let all = |range: std::ops::Range<i64>| {
-            let of_view = |view| steps(range.clone()).into_iter().map(move |s| (s, View(view)));
+            let of_view =
+                |view| steps(range.clone()).into_iter().map(move |s| (s, FleetView(view)));
             let all = views.clone().flat_map(of_view);
-            all.map(|(last, view)| Sample { last, view }).collect()
+            all.map(|(last, view)| Window { last, view }).collect()
         };
         let estimate = Samples::whole(&[], &[], &steps(ESTIMATE)).estimate;
         Samples { train: all(TRAIN), validation: all(VALIDATION), estimate }
     }
 
     /// What a guest measures, kind after kind.
-    pub fn sensors(self, guest: &str) -> Vec<Arc<dyn Measured>> {
+    pub fn sensors(self, guest: &str) -> Vec<Arc<dyn MeasurementSource>> {
         let key = guest.bytes().fold(3, |key, byte| hash([key, byte.into()]));
-        let sensor = |kind| Arc::new(Sensor::of(kind, key)) as Arc<dyn Measured>;
+        let sensor = |kind| Arc::new(Sensor::of(kind, key)) as Arc<dyn MeasurementSource>;
         self.kinds().into_iter().map(sensor).collect()
     }
 
     pub fn measures(self, guest: &str) -> Measures {
-        let layout: BTreeMap<Kind, Vec<Entry>> = self
+        let layout: BTreeMap<Kind, Vec<MeasurementEntry>> = self
             .kinds()
             .into_iter()
             .zip(self.sensors(guest))
@@ -82,7 +81,7 @@ impl From {
             return HostLoss::labelled(labels.clone());
         }
         let mut parties = entries(&agreed.layouts);
-        let mut own: BTreeMap<String, Box<dyn Measured>> = BTreeMap::new();
+        let mut own: BTreeMap<String, Box<dyn MeasurementSource>> = BTreeMap::new();
         if self == From::Physics {
             let flows = Sensor::flows();
             parties.insert(HOST.to_owned(), flows.entries.clone());
@@ -92,7 +91,7 @@ impl From {
         HostLoss { objective, sources: Sources { own, layouts: agreed.layouts.clone() } }
     }
 
-    pub fn objective(self, parties: BTreeMap<String, Vec<Entry>>) -> PhysicsInformed {
+    pub fn objective(self, parties: BTreeMap<String, Vec<MeasurementEntry>>) -> PhysicsInformed {
         let network = corridor().expect("the corridor");
         let physics = (self == From::Physics).then(|| {
             let parameters = Parameters::typical(&network).expect("parameters");
@@ -108,7 +107,7 @@ impl From {
 
 /// Numbers that depend on the sample, a quarter of them missing.
 pub struct Sensor {
-    entries: Vec<Entry>,
+    entries: Vec<MeasurementEntry>,
     key: u64,
 }
 
@@ -117,7 +116,7 @@ impl Sensor {
     pub fn flows() -> Self {
         let links = (0..17).step_by(3).map(LinkId);
         let quantity = Quantity::Flow;
-        Self { entries: links.map(|link| Entry { link, quantity }).collect(), key: 77 }
+        Self { entries: links.map(|link| MeasurementEntry { link, quantity }).collect(), key: 77 }
     }
 
     fn of(kind: Kind, key: u64) -> Self {
@@ -126,18 +125,19 @@ impl Sensor {
             Kind::Speeds => &[Quantity::Speed],
             Kind::HeldOut => &[Quantity::Density, Quantity::Flow],
         };
-        let of_link = |link| quantities.iter().map(move |&quantity| Entry { link, quantity });
+        let of_link =
+            |link| quantities.iter().map(move |&quantity| MeasurementEntry { link, quantity });
         let entries = (0..17).map(LinkId).flat_map(of_link).collect();
         Self { entries, key: hash([key, kind as u64]) }
     }
 }
 
-impl Measured for Sensor {
-    fn entries(&self) -> &[Entry] {
+impl MeasurementSource for Sensor {
+    fn entries(&self) -> &[MeasurementEntry] {
         &self.entries
     }
 
-    fn write(&self, sample: Sample, values: &mut [f32], weights: &mut [f32]) {
+    fn write(&self, sample: Window, values: &mut [f32], weights: &mut [f32]) {
         let Step(last) = sample.last;
         for (place, (value, weight)) in values.iter_mut().zip(weights).enumerate() {
             let draw =

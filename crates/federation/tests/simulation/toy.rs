@@ -9,17 +9,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use estimator::{Entry, Quantity, Sample, Share, View};
+use estimator::EmbeddingCoefficients;
 use federation::message::parts::{Embedding, EmbeddingGradient, Values};
 use federation::model::{
     Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure, Updated,
 };
 use federation::{
     Committing, GuestRows, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers,
-    PartyId, Plan, Products, RowsApart, Samples, Scheme, Sealing,
+    PartyId, Plan, ProductRows, Products, Samples, Scheme, Sealing,
 };
 use neural::{hash, unit};
-use traffic::{LinkId, Step};
+use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
 /// Numbers of an embedding.
 pub const WIDTH: usize = 2;
@@ -62,7 +62,7 @@ pub fn lattice_plan(commitments: Option<Committing>) -> Plan {
 
 /// What a guest announces: two speeds, and one number of what it holds out.
 pub fn measures() -> Measures {
-    let entry = |link, quantity| Entry { link: LinkId(link), quantity };
+    let entry = |link, quantity| MeasurementEntry { link: LinkId(link), quantity };
     let speeds = vec![entry(0, Quantity::Speed), entry(2, Quantity::Speed)];
     let held_out = vec![entry(1, Quantity::Flow)];
     let kinds = BTreeMap::from([(Kind::Speeds, speeds), (Kind::HeldOut, held_out)]);
@@ -74,8 +74,8 @@ pub fn measures() -> Measures {
 /// As many samples as [`samples`], in two views of the fleets.
 pub fn viewed_samples() -> Samples {
     let at = |step: i64| {
-        let view = View(1 + (step / 2 % 2) as u16);
-        Sample { last: Step(step), view }
+        let view = FleetView(1 + (step / 2 % 2) as u16);
+        Window { last: Step(step), view }
     };
     let all = |range: std::ops::Range<i64>| range.map(at).collect();
     Samples { train: all(0..6), validation: all(6..8), estimate: samples().estimate }
@@ -140,7 +140,7 @@ impl Line {
 pub struct ToyGuest {
     name: String,
     line: Line,
-    embedded: Vec<Sample>,
+    embedded: Vec<Window>,
     /// Training exchanges, with or without it.
     exchanges: u64,
     /// Numbers that it measures of a sample.
@@ -166,8 +166,8 @@ impl ToyGuest {
         self.exchanges
     }
 
-    fn values(&self, samples: &[Sample], weights: &[f32]) -> Vec<f32> {
-        let each = |sample: &Sample| {
+    fn values(&self, samples: &[Window], weights: &[f32]) -> Vec<f32> {
+        let each = |sample: &Window| {
             let step = seen(*sample);
             weights.iter().enumerate().map(move |(i, w)| w * number(&self.name, step, i))
         };
@@ -176,7 +176,7 @@ impl ToyGuest {
 }
 
 /// Each view of a step has numbers of its own.
-fn seen(sample: Sample) -> Step {
+fn seen(sample: Window) -> Step {
     Step(sample.last.0 + 100 * i64::from(sample.view.0))
 }
 
@@ -184,7 +184,7 @@ impl GuestModel for ToyGuest {
     fn width(&self) -> usize {
         WIDTH
     }
-    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn embed(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.embedded = samples.to_vec();
         Ok(self.values(samples, &self.line.weights))
     }
@@ -205,18 +205,18 @@ impl GuestModel for ToyGuest {
     fn skip_to(&mut self, exchanges: u64) {
         self.exchanges = exchanges;
     }
-    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         Ok(self.values(samples, &self.line.weights))
     }
     fn keep_best(&mut self) {
         self.line.best = self.line.weights.clone();
     }
-    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn estimate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         Ok(self.values(samples, &self.line.best))
     }
-    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
+    fn measure(&self, samples: &[Window]) -> Result<Measurements, ModelFailure> {
         let entries = self.entries;
-        let value = |sample: &Sample, i| number(&self.name, seen(*sample), 10 + i);
+        let value = |sample: &Window, i| number(&self.name, seen(*sample), 10 + i);
         let values = samples.iter().flat_map(|sample| (0..entries).map(move |i| value(sample, i)));
         let values: Vec<f32> = values.collect();
         let weights = values.iter().map(|value| 1.0 + value.abs()).collect();
@@ -261,8 +261,8 @@ impl ToyHost {
 
     /// Whether the estimates are those of the best weights of some of the guests, the others absent.
     pub fn estimated_with_some(&self, guests: &BTreeMap<PartyId, &ToyGuest>) -> bool {
-        let steps = self.estimates.keys().map(|step| Sample::whole(Step(*step)));
-        let steps: Vec<Sample> = steps.collect();
+        let steps = self.estimates.keys().map(|step| Window::whole(Step(*step)));
+        let steps: Vec<Window> = steps.collect();
         (0..1usize << guests.len()).any(|some| {
             let embeddings = guests.iter().enumerate().map(|(place, (party, guest))| {
                 let values = guest.values(&steps, &guest.line.best);
@@ -275,8 +275,8 @@ impl ToyHost {
         })
     }
 
-    fn output(&self, samples: &[Sample], embeddings: &Embeddings, weights: &[f32]) -> Vec<f32> {
-        let each = |(row, sample): (usize, &Sample)| {
+    fn output(&self, samples: &[Window], embeddings: &Embeddings, weights: &[f32]) -> Vec<f32> {
+        let each = |(row, sample): (usize, &Window)| {
             let own = weights[0] * number("host", sample.last, 0);
             let guests = self.guests.iter().zip(&weights[1..]).map(|(guest, absent)| {
                 match embeddings.get(guest).and_then(Option::as_ref) {
@@ -291,9 +291,9 @@ impl ToyHost {
 
     /// Against the truth, and where guests measure against the weighted mean of that and of all that they
     /// have measured: one measurement less is another error.
-    fn errors(&self, samples: &[Sample], answers: &Answers, weights: &[f32]) -> Vec<f32> {
+    fn errors(&self, samples: &[Window], answers: &Answers, weights: &[f32]) -> Vec<f32> {
         let y = self.output(samples, &answers.embeddings, weights);
-        let target = |(row, sample): (usize, &Sample)| {
+        let target = |(row, sample): (usize, &Window)| {
             let (mut sum, mut total) = (3.0 * number("truth", sample.last, 0), 1.0);
             for measured in answers.measured.values() {
                 let each = row * measured.entries()..(row + 1) * measured.entries();
@@ -314,7 +314,7 @@ impl HostModel for ToyHost {
         self.guests.iter().map(|guest| (guest.clone(), WIDTH)).collect()
     }
 
-    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
+    fn learn(&mut self, samples: &[Window], answers: &Answers) -> Result<Learned, ModelFailure> {
         let errors = self.errors(samples, answers, &self.line.weights);
         let loss = errors.iter().map(|error| f64::from(error * error)).sum();
         let mut own = vec![0.0; self.line.weights.len()];
@@ -337,16 +337,16 @@ impl HostModel for ToyHost {
     }
 
     /// Any rows will do that depend on everything that was said.
-    fn learn_apart(
+    fn begin_secure_update(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
-    ) -> Result<Option<RowsApart>, ModelFailure> {
+    ) -> Result<Option<ProductRows>, ModelFailure> {
         let y = self.output(samples, &answers.embeddings, &self.line.weights);
         let parameters = self.line.weights.len();
         let known = (0..parameters).map(|p| y.iter().sum::<f32>() * (1.0 + p as f32)).collect();
         self.waiting = Some((y.iter().map(|y| f64::from(y * y)).sum(), known));
-        let mut rows = RowsApart::new();
+        let mut rows = ProductRows::new();
         for (party, weights) in &answers.weights {
             let entries = weights.len() / samples.len();
             let column = |at: usize| f64::from(weights[at] * (1.0 + y[at / entries]));
@@ -355,7 +355,7 @@ impl HostModel for ToyHost {
                 let own = sample * entries..(sample + 1) * entries;
                 own.map(move |at| 0.1 * (1.0 + z as f64) * column(at))
             };
-            let share = |coefficients| Share {
+            let share = |coefficients| EmbeddingCoefficients {
                 terms: entries,
                 entries: (0..WIDTH).flat_map(|_| 0..entries as u32).collect(),
                 coefficients,
@@ -382,7 +382,7 @@ impl HostModel for ToyHost {
         Ok(Some(rows))
     }
 
-    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
+    fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         let waiting = self.waiting.take();
         let (loss, mut own) = waiting.ok_or_else(|| ModelFailure("nothing was asked".into()))?;
         for products in products.values() {
@@ -396,12 +396,12 @@ impl HostModel for ToyHost {
         Ok(Updated { loss, more: false })
     }
 
-    fn judge_apart(
+    fn judge_without_values(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
-    ) -> Result<(f64, RowsApart), ModelFailure> {
+    ) -> Result<(f64, ProductRows), ModelFailure> {
         let y = self.output(samples, &answers.embeddings, &self.line.weights);
         let row = |weights: &Vec<f32>| {
             let entries = weights.len() / samples.len();
@@ -414,7 +414,7 @@ impl HostModel for ToyHost {
 
     fn judge(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
@@ -428,7 +428,7 @@ impl HostModel for ToyHost {
 
     fn estimate(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         embeddings: &Embeddings,
     ) -> Result<(), ModelFailure> {
         let y = self.output(samples, embeddings, &self.line.best);

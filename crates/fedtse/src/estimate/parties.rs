@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use estimator::{
-    FleetData, GuestInputs, HostCard, HostInputs, HostModel, LoopData, PartyFile, TrainedGuest,
+    FleetData, GuestInputs, HostInputs, HostModel, HostRecord, LoopData, PartyFile, TrainedGuest,
     TrainedHost,
 };
 use traffic::{LinkState, Step};
@@ -15,7 +15,7 @@ use crate::party::{OWN_PART, OwnModel, OwnModels, TrainedModel};
 /// The host and its guests.
 pub struct Parties {
     model: HostModel,
-    card: HostCard,
+    card: HostRecord,
     inputs: HostInputs,
     /// A sub-model of the host's own.
     own: Option<OwnModel>,

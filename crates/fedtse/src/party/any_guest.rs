@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use traffic::Window;
 
-use estimator::{
-    Crossing, LayerSubModel, PartyWeights, Sample, SubModel, SubModelKind, no_weights,
-};
+use estimator::{EmbeddingShape, LayerSubModel, PartyWeights, SubModel, SubModelKind, no_weights};
 use federation::fedbcd::{FedGuest, OwnGuest, OwnSubModel};
 use federation::message::parts::EmbeddingGradient;
 use federation::{Absent, GuestModel, Measurements, ModelFailure};
@@ -26,7 +25,7 @@ pub struct Own {
     /// [`SubModelKind::Own`] or [`SubModelKind::OwnByStep`]: how it wants its features.
     pub kind: SubModelKind,
     /// What it gives; the architecture's own if none.
-    pub crossing: Option<Crossing>,
+    pub crossing: Option<EmbeddingShape>,
     /// Makes it, with its first weights.
     pub make: MakeOwn,
 }
@@ -107,7 +106,7 @@ impl GuestModel for GuestOf {
     fn width(&self) -> usize {
         either!(self, guest => guest.width())
     }
-    fn embed(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn embed(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         either!(self, guest => guest.embed(samples))
     }
     fn skip_to(&mut self, exchanges: u64) {
@@ -119,16 +118,16 @@ impl GuestModel for GuestOf {
     fn pass(&mut self) {
         either!(self, guest => guest.pass());
     }
-    fn judge(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         either!(self, guest => guest.judge(samples))
     }
     fn keep_best(&mut self) {
         either!(self, guest => guest.keep_best());
     }
-    fn estimate(&mut self, samples: &[Sample]) -> Result<Vec<f32>, ModelFailure> {
+    fn estimate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         either!(self, guest => guest.estimate(samples))
     }
-    fn measure(&self, samples: &[Sample]) -> Result<Measurements, ModelFailure> {
+    fn measure(&self, samples: &[Window]) -> Result<Measurements, ModelFailure> {
         either!(self, guest => guest.measure(samples))
     }
     fn save(&self) -> Result<Vec<u8>, ModelFailure> {

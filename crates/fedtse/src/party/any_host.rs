@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::{HostStudy, Sample};
+use estimator::HostStudy;
 use federation::fedbcd::{FedHost, OwnGuest, Windows};
 use federation::message::parts::{Embedding, Values};
 use federation::model::{Answers, Embeddings, Learned, Updated};
-use federation::{GuestModel, HostModel, ModelFailure, PartyId, Products, RowsApart};
-use traffic::Step;
+use federation::{GuestModel, HostModel, ModelFailure, PartyId, ProductRows, Products};
+use traffic::{Step, Window};
 
 use super::watched::{Outputs, Watched};
 
@@ -28,7 +28,7 @@ impl Windows for HostWindows {
     fn input_len(&self) -> usize {
         self.study.input_len()
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         if self.blind {
             to.fill(0.0);
         } else {
@@ -100,7 +100,7 @@ impl HostOf {
 
     fn judge_all(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
@@ -141,7 +141,7 @@ impl HostModel for HostOf {
         widths
     }
 
-    fn learn(&mut self, samples: &[Sample], answers: &Answers) -> Result<Learned, ModelFailure> {
+    fn learn(&mut self, samples: &[Window], answers: &Answers) -> Result<Learned, ModelFailure> {
         let Some(own) = &mut self.own else { return self.model.learn(samples, answers) };
         let z = own.guest.embed(samples)?;
         let embeddings = own.beside(&answers.embeddings, z)?;
@@ -156,7 +156,7 @@ impl HostModel for HostOf {
 
     fn judge(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
@@ -172,28 +172,28 @@ impl HostModel for HostOf {
         }
     }
 
-    fn learn_apart(
+    fn begin_secure_update(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
-    ) -> Result<Option<RowsApart>, ModelFailure> {
+    ) -> Result<Option<ProductRows>, ModelFailure> {
         self.apart()?;
-        self.model.learn_apart(samples, answers)
+        self.model.begin_secure_update(samples, answers)
     }
 
-    fn finish_apart(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
+    fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.apart()?;
-        self.model.finish_apart(products)
+        self.model.finish_secure_update(products)
     }
 
-    fn judge_apart(
+    fn judge_without_values(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         answers: &Answers,
         total: f64,
-    ) -> Result<(f64, RowsApart), ModelFailure> {
+    ) -> Result<(f64, ProductRows), ModelFailure> {
         self.apart()?;
-        self.model.judge_apart(samples, answers, total)
+        self.model.judge_without_values(samples, answers, total)
     }
 
     fn keep_best(&mut self) {
@@ -205,7 +205,7 @@ impl HostModel for HostOf {
 
     fn estimate(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         embeddings: &Embeddings,
     ) -> Result<(), ModelFailure> {
         let Some(own) = &mut self.own else { return self.model.estimate(samples, embeddings) };

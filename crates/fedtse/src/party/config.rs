@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use estimator::{Architecture, Crossing};
+use estimator::{Architecture, EmbeddingShape};
 use federation::Timing;
 use federation::grpc::Identity;
 use federation::grpc::identity::read_certificates;
@@ -126,11 +126,11 @@ pub enum Numbers {
 
 impl Numbers {
     /// As the models name it; the architecture's own if none is given.
-    pub fn crossing(numbers: Option<Numbers>, architecture: Architecture) -> Crossing {
+    pub fn crossing(numbers: Option<Numbers>, architecture: Architecture) -> EmbeddingShape {
         match numbers {
             None => architecture.crossing(),
-            Some(Numbers::PerLink(each)) => Crossing::PerLink(each),
-            Some(Numbers::Whole(all)) => Crossing::Whole(all),
+            Some(Numbers::PerLink(each)) => EmbeddingShape::PerLink(each),
+            Some(Numbers::Whole(all)) => EmbeddingShape::Whole(all),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use estimator::{
-    Arrangement, FleetData, FoldRates, FoldedInputs, GuestCard, GuestInputs, GuestPlan, GuestShape,
-    LayerSubModel, Measured, MeasurementTable, SYSTEMATIC, Sample, Seat, Sizes, Timeline,
+    Arrangement, FleetData, FoldRates, FoldedInputs, GuestInputs, GuestPlan, GuestRecord,
+    GuestShape, GuestSlot, LayerSubModel, Measured, MeasurementTable, SYSTEMATIC, Sizes, Timeline,
     TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts, passages_per_step,
     train_span,
 };
@@ -17,7 +17,7 @@ use federation::guest::MakeGuestModel;
 use federation::message::Terms;
 use federation::message::parts::{HeldSteps, Text};
 use federation::{Compression, Kind, Layout, Measures, ModelFailure, Movements, PartyId, Plan};
-use traffic::Step;
+use traffic::{Step, Window};
 
 use super::any_guest::{GuestOf, Own};
 use super::contribution::Contribution;
@@ -29,7 +29,7 @@ use crate::subject::subject;
 pub struct GuestPart {
     timeline: Arc<Timeline>,
     windows: GuestWindows,
-    card: GuestCard,
+    card: GuestRecord,
     shape: GuestShape,
     measures: Measures,
     measured: BTreeMap<Kind, Source>,
@@ -59,7 +59,7 @@ impl Windows for GuestWindows {
             GuestWindows::Folded(inputs) => inputs.len(),
         }
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         match self {
             GuestWindows::Whole(inputs) => inputs.write(sample.last, to),
             GuestWindows::Folded(inputs) => inputs.write(sample, to),
@@ -148,8 +148,8 @@ impl GuestPart {
     }
 
     /// Its place at the host's head.
-    pub fn seat(&self) -> Seat {
-        Seat::of(&self.shape)
+    pub fn seat(&self) -> GuestSlot {
+        GuestSlot::of(&self.shape)
     }
 
     /// Numbers of its embeddings, per sample.

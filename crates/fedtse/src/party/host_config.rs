@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use estimator::{Architecture, NeuralPlan, Party, Seat, Sizes, TargetKind, whole_batch};
+use estimator::{Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, whole_batch};
 use federation::grpc::tls;
 use federation::{
     Absent, Bounds, Committing, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers,
@@ -148,7 +148,7 @@ pub struct Prepared {
     pub name: PartyId,
     pub tls: Arc<ServerConfig>,
     pub part: HostPart,
-    pub seats: Vec<Seat>,
+    pub seats: Vec<GuestSlot>,
     pub settings: HostSettings,
 }
 
@@ -198,8 +198,8 @@ impl Config {
         if self.training.method.has_physics() { self.training.segment.into() } else { 1 }
     }
 
-    fn seats(&self) -> Vec<Seat> {
-        let seat = |(name, guest): (&String, &GuestSection)| Seat {
+    fn seats(&self) -> Vec<GuestSlot> {
+        let seat = |(name, guest): (&String, &GuestSection)| GuestSlot {
             name: name.clone(),
             crossing: config::Numbers::crossing(guest.numbers, self.training.arch),
             direct: guest.starts_as_state && self.training.arch == Architecture::Link,
@@ -211,13 +211,14 @@ impl Config {
         &self,
         name: &PartyId,
         part: &HostPart,
-        (seats, own): (&[Seat], Option<&Own>),
+        (seats, own): (&[GuestSlot], Option<&Own>),
     ) -> Result<HostSettings> {
         let training = &self.training;
         let recipe = self.neural_plan().recipe;
         let batch = training.batch.unwrap_or(recipe.batch as u32);
-        let width =
-            |seat: &Seat| Ok((PartyId::new(&seat.name)?, seat.crossing.len(part.links()) as u32));
+        let width = |seat: &GuestSlot| {
+            Ok((PartyId::new(&seat.name)?, seat.crossing.len(part.links()) as u32))
+        };
         Ok(HostSettings {
             party: name.clone(),
             guests: seats.iter().map(width).collect::<Result<_>>()?,

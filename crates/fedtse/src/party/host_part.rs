@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    Architecture, Arrangement, Estimates, HostStudy, Intervals, IntervalsError, LoopData,
-    NeuralPlan, Score, Seat, Study, TrainedHost, WINDOW, counted_per_step, score, train_span,
+    Architecture, Arrangement, Estimates, GuestSlot, HostStudy, Intervals, IntervalsError,
+    LoopData, NeuralPlan, Score, Study, TrainedHost, WINDOW, counted_per_step, score, train_span,
 };
 use federation::fedbcd::{FedHost, OwnGuest};
 use federation::host::MakeHostModel;
@@ -56,7 +56,7 @@ impl HostPart {
     }
 
     /// What its checkpoints belong to.
-    pub fn subject(&self, seats: &[Seat], own: Option<&Own>) -> Result<Text> {
+    pub fn subject(&self, seats: &[GuestSlot], own: Option<&Own>) -> Result<Text> {
         let (card, windows) = (self.windows.card(), self.windows.timeline().windows());
         match own {
             None => subject(&(&self.plan, card, seats, windows, self.options)),
@@ -68,7 +68,7 @@ impl HostPart {
     pub fn trained(
         &self,
         name: &PartyId,
-        seats: &[Seat],
+        seats: &[GuestSlot],
         own: Option<&Own>,
     ) -> Trained<TrainedHost> {
         trained(&self.windows, &self.loops, &self.plan, name, (seats.to_vec(), own))
@@ -96,7 +96,7 @@ impl HostPart {
     }
 
     /// Makes the host's model, with seats for its guests, when the plan is known.
-    pub fn maker(&self, seats: Vec<Seat>, own: Option<&Own>) -> MakeHostModel<HostOf> {
+    pub fn maker(&self, seats: Vec<GuestSlot>, own: Option<&Own>) -> MakeHostModel<HostOf> {
         maker(&self.windows, &self.loops, &self.plan, self.options, (seats, own))
     }
 
@@ -148,7 +148,7 @@ pub fn trained(
     loops: &LoopData,
     plan: &NeuralPlan,
     name: &PartyId,
-    (seats, own): (Vec<Seat>, Option<&Own>),
+    (seats, own): (Vec<GuestSlot>, Option<&Own>),
 ) -> Trained<TrainedHost> {
     let seats = with_own(seats, own, plan.architecture);
     let part = TrainedHost {
@@ -160,8 +160,12 @@ pub fn trained(
 }
 
 /// The seats of guests, and of a sub-model of the host's own.
-fn with_own(mut seats: Vec<Seat>, own: Option<&Own>, architecture: Architecture) -> Vec<Seat> {
-    seats.extend(own.map(|own| Seat {
+fn with_own(
+    mut seats: Vec<GuestSlot>,
+    own: Option<&Own>,
+    architecture: Architecture,
+) -> Vec<GuestSlot> {
+    seats.extend(own.map(|own| GuestSlot {
         name: OWN_PART.to_owned(),
         crossing: own.crossing.unwrap_or(architecture.crossing()),
         direct: false,
@@ -175,7 +179,7 @@ pub fn maker(
     loops: &Arc<LoopData>,
     plan: &NeuralPlan,
     options: LossOptions,
-    (seats, own): (Vec<Seat>, Option<&Own>),
+    (seats, own): (Vec<GuestSlot>, Option<&Own>),
 ) -> MakeHostModel<HostOf> {
     let (windows, loops, own) = (Arc::clone(windows), Arc::clone(loops), own.cloned());
     let links = windows.timeline().network().links().len();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    HostStudy, LoopData, Measured, MeasurementTable, PhysicsInformed, Recipe, SYSTEMATIC, Sample,
-    View, ctm_of_counts, train_span,
+    HostStudy, LoopData, Measured, MeasurementTable, PhysicsInformed, Recipe, SYSTEMATIC,
+    ctm_of_counts, train_span,
 };
 use federation::fedbcd::{HostLoss, Sources, entries};
 use federation::{Agreed, Kind, ModelFailure};
 use sensing::Split;
 use serde::{Deserialize, Serialize};
-use traffic::Step;
+use traffic::{FleetView, Step, Window};
 
 /// The name under which the loss finds the host's own measurements. No party has such a name.
 const HOST: &str = "the host itself";
@@ -89,12 +89,12 @@ impl Learning {
     }
 
     /// The samples of some windows: as seen by all folds but one, for each, where one is held out.
-    pub fn samples(self, windows: &[Step]) -> Vec<Sample> {
-        let views: Vec<View> = match self.is_held_out() {
-            true => (0..FOLDS).filter_map(View::without).collect(),
-            false => vec![View::WHOLE],
+    pub fn samples(self, windows: &[Step]) -> Vec<Window> {
+        let views: Vec<FleetView> = match self.is_held_out() {
+            true => (0..FOLDS).filter_map(FleetView::without).collect(),
+            false => vec![FleetView::WHOLE],
         };
-        let of_view = |view| windows.iter().map(move |&last| Sample { last, view });
+        let of_view = |view| windows.iter().map(move |&last| Window { last, view });
         views.into_iter().flat_map(of_view).collect()
     }
 }

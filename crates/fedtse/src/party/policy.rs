@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn only_what_is_allowed_is_announced() {
         let policy: Policy = toml::from_str("kinds = [\"speeds\"]\nmost-numbers = 10").unwrap();
-        let entry = estimator::Entry { link: LinkId(0), quantity: estimator::Quantity::Density };
+        let entry =
+            traffic::MeasurementEntry { link: LinkId(0), quantity: traffic::Quantity::Density };
         let measures = |kind| Measures {
             layout: federation::Layout::new([(kind, vec![entry])].into()).unwrap(),
             ..Measures::default()

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::{HostStudy, Sample};
+use estimator::HostStudy;
 use federation::message::parts::{Embedding, Values};
 use federation::model::Embeddings;
 use federation::{ModelFailure, Samples};
-use traffic::Step;
+use traffic::{Step, Window};
 
 /// What the model gave for each window, in its own scale.
 pub type Outputs = BTreeMap<Step, Vec<f32>>;
@@ -28,8 +28,8 @@ pub struct Watched {
 
 /// The samples of a run that is watched: what is looked at comes with the validation part.
 pub fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
-    let more = windows.iter().map(|&last| Sample::whole(last));
-    let more: Vec<Sample> = more.filter(|sample| !samples.validation.contains(sample)).collect();
+    let more = windows.iter().map(|&last| Window::whole(last));
+    let more: Vec<Window> = more.filter(|sample| !samples.validation.contains(sample)).collect();
     samples.validation.extend(more);
     samples
 }
@@ -53,9 +53,9 @@ impl Watched {
     pub fn look(
         &mut self,
         model: &estimator::HostModel,
-        samples: &[Sample],
+        samples: &[Window],
         embeddings: &Embeddings,
-    ) -> Result<Option<(Vec<Sample>, Embeddings)>, ModelFailure> {
+    ) -> Result<Option<(Vec<Window>, Embeddings)>, ModelFailure> {
         self.note(model, samples, embeddings)?;
         let is_judged = |place: &usize| self.judged.binary_search(&samples[*place].last).is_ok();
         let places: Vec<usize> = (0..samples.len()).filter(is_judged).collect();
@@ -69,7 +69,7 @@ impl Watched {
     fn note(
         &mut self,
         model: &estimator::HostModel,
-        samples: &[Sample],
+        samples: &[Window],
         embeddings: &Embeddings,
     ) -> Result<(), ModelFailure> {
         let inputs = self.data.inputs();

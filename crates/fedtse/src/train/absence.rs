@@ -4,11 +4,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use estimator::Sample;
 use federation::message::parts::{Embedding, Values};
 use federation::model::Embeddings;
 use federation::{Guest, GuestModel, HostModel, PartyId, Store};
-use traffic::Step;
+use traffic::{Step, Window};
 
 use crate::party::GuestOf;
 use crate::party::HostOf;
@@ -29,7 +28,7 @@ pub fn each_absent<S: Store>(
         models.push((party, model));
     }
     let mut embedded = Vec::new();
-    let samples: Vec<Sample> = windows.iter().map(|&last| Sample::whole(last)).collect();
+    let samples: Vec<Window> = windows.iter().map(|&last| Window::whole(last)).collect();
     for block in samples.chunks(BLOCK) {
         let mut embeddings = Embeddings::new();
         for (party, model) in &mut models {

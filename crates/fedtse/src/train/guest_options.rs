@@ -1,7 +1,7 @@
 //! What one may choose of a guest's part.
 
 use clap::{Args, ValueEnum};
-use estimator::{Architecture, Crossing, NeuralPlan, SubModelKind};
+use estimator::{Architecture, EmbeddingShape, NeuralPlan, SubModelKind};
 
 /// See the [module](self).
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -49,8 +49,8 @@ impl GuestOptions {
             }
             if let Some(numbers) = self.crossing.map(usize::from) {
                 guest.crossing = match plan.architecture {
-                    Architecture::Link => Crossing::PerLink(numbers),
-                    Architecture::Paper => Crossing::Whole(numbers),
+                    Architecture::Link => EmbeddingShape::PerLink(numbers),
+                    Architecture::Paper => EmbeddingShape::Whole(numbers),
                 };
             }
         }

@@ -1,5 +1,4 @@
-use estimator::{Entry, Quantity, View};
-use traffic::{LinkId, Step};
+use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step};
 
 use super::*;
 
@@ -7,8 +6,8 @@ fn id(name: &str) -> PartyId {
     PartyId::new(name).expect("a name")
 }
 
-fn entry(link: u32, quantity: Quantity) -> Entry {
-    Entry { link: LinkId(link), quantity }
+fn entry(link: u32, quantity: Quantity) -> MeasurementEntry {
+    MeasurementEntry { link: LinkId(link), quantity }
 }
 
 fn layout(speeds: &[u32], held_out: &[u32]) -> Layout {
@@ -17,12 +16,14 @@ fn layout(speeds: &[u32], held_out: &[u32]) -> Layout {
         (Kind::Speeds, of(speeds, Quantity::Speed)),
         (Kind::HeldOut, of(held_out, Quantity::Density)),
     ];
-    let kinds = kinds.into_iter().filter(|(_, entries): &(Kind, Vec<Entry>)| !entries.is_empty());
+    let kinds = kinds
+        .into_iter()
+        .filter(|(_, entries): &(Kind, Vec<MeasurementEntry>)| !entries.is_empty());
     Layout::new(kinds.collect()).expect("a layout")
 }
 
-fn samples(count: i64) -> Vec<Sample> {
-    (0..count).map(|step| Sample { last: Step(step), view: View(1) }).collect()
+fn samples(count: i64) -> Vec<Window> {
+    (0..count).map(|step| Window { last: Step(step), view: FleetView(1) }).collect()
 }
 
 /// What is held out adds up over guests where all tell it, whatever the order of their links; the rest is

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use estimator::{Crossing, GuestShape, LayerSubModel, Sizes, SubModel, SubModelKind, WINDOW};
+use estimator::{EmbeddingShape, GuestShape, LayerSubModel, Sizes, SubModel, SubModelKind, WINDOW};
 use neural::{Checkpoint, Noise};
 use traffic::{Step, corridor};
 
@@ -17,7 +17,7 @@ impl Windows for Sines {
     fn input_len(&self) -> usize {
         self.0
     }
-    fn write_input(&self, sample: Sample, to: &mut [f32]) {
+    fn write_input(&self, sample: Window, to: &mut [f32]) {
         let number = |i: usize| (sample.last.0 as f32 + 0.37 * i as f32).sin();
         to.iter_mut().enumerate().for_each(|(i, x)| *x = number(i));
     }
@@ -84,7 +84,7 @@ fn layers(plan: &Plan) -> LayerSubModel {
         sub_model: SubModelKind::Linear,
         channels: 3 * WINDOW,
         totals: true,
-        crossing: Crossing::PerLink(2),
+        crossing: EmbeddingShape::PerLink(2),
         sizes: Sizes::default(),
     };
     LayerSubModel::of(&shape, &corridor().expect("corridor"), 3, plan.rule()).expect("a model")
@@ -97,8 +97,8 @@ fn own(plan: &Plan) -> OwnGuest<Sines> {
     OwnGuest::new(model, Sines(inputs), width, plan, Vec::new()).expect("a guest")
 }
 
-fn samples(first: i64) -> Vec<Sample> {
-    (first..first + 4).map(|step| Sample::whole(Step(step))).collect()
+fn samples(first: i64) -> Vec<Window> {
+    (first..first + 4).map(|step| Window::whole(Step(step))).collect()
 }
 
 fn gradient(width: usize, round: i64) -> EmbeddingGradient {

@@ -1,6 +1,5 @@
-use estimator::View;
-
 use super::*;
+use traffic::FleetView;
 
 #[test]
 fn values_are_whole_samples_of_finite_numbers_within_bounds() {
@@ -27,10 +26,10 @@ fn what_values_hold_is_not_shown() {
 #[test]
 fn batches_and_ranges_are_bounded() {
     assert!(Batch::new(Vec::new()).is_err());
-    assert!(Batch::new(vec![Sample::whole(Step(0)); MAX_STEPS]).is_ok());
-    assert!(Batch::new(vec![Sample::whole(Step(0)); MAX_STEPS + 1]).is_err());
-    assert!(Batch::new(vec![Sample::whole(Step(i64::MIN))]).is_err());
-    let at = |view| Sample { last: Step(0), view: View(view) };
+    assert!(Batch::new(vec![Window::whole(Step(0)); MAX_STEPS]).is_ok());
+    assert!(Batch::new(vec![Window::whole(Step(0)); MAX_STEPS + 1]).is_err());
+    assert!(Batch::new(vec![Window::whole(Step(i64::MIN))]).is_err());
+    let at = |view| Window { last: Step(0), view: FleetView(view) };
     assert!(Batch::new(vec![at(MAX_FOLDS)]).is_ok());
     assert!(Batch::new(vec![at(MAX_FOLDS + 1)]).is_err());
     let range = |first, last| StepRange { first, last };

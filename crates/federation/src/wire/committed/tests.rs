@@ -1,8 +1,7 @@
-use estimator::{Sample, View};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use prost::Message;
-use traffic::Step;
+use traffic::{FleetView, Step, Window};
 
 use super::*;
 use crate::message::parts::Batch;
@@ -39,7 +38,7 @@ fn pledge() -> impl Strategy<Value = Pledge> {
 
 fn hold() -> impl Strategy<Value = Hold> {
     let samples = vec((-1000i64..1000, 0u16..4), 1..9).prop_map(|samples| {
-        let sample = |(step, view)| Sample { last: Step(step), view: View(view) };
+        let sample = |(step, view)| Window { last: Step(step), view: FleetView(view) };
         Batch::new(samples.into_iter().map(sample).collect()).expect("a batch")
     });
     let weights =

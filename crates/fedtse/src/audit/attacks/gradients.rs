@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 use attacks::least_squares::EACH;
-use estimator::{Measured, Objective, PhysicsInformed, Readings, Sample};
+use estimator::{Measured, Objective, PhysicsInformed, Readings};
 use neural::{Fusion, Layer, Learner};
+use traffic::Window;
 
 use super::scene::{MOST, Scene};
 use super::training::GUEST;
@@ -12,7 +13,7 @@ use super::training::GUEST;
 /// it is linear in it, so differences tell.
 pub fn slopes(
     scene: &Scene,
-    batch: &[Sample],
+    batch: &[Window],
     readings: &Readings<'_>,
     y: &[f32],
     measurements: &mut PhysicsInformed,

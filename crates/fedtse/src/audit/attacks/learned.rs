@@ -3,9 +3,9 @@
 use anyhow::Result;
 use attacks::decoder::{Examples, decode};
 use attacks::{Mode, Recovery};
-use estimator::{Architecture, HostStudy, Labelled, NeuralPlan, Party, Sample, TargetKind};
+use estimator::{Architecture, HostStudy, Labelled, NeuralPlan, Party, TargetKind};
 use sealed::Randomness;
-use traffic::{LinkState, Step};
+use traffic::{LinkState, Step, Window};
 
 use super::fleet_noise::{FleetNoise, NoisedInputs};
 use super::report::{Attack, Outcome};
@@ -120,7 +120,7 @@ fn trained(
             Box::new(move |step, to| noised.write(step, to))
         }
     };
-    let train: Vec<Sample> = study.split().train.iter().map(|&last| Sample::whole(last)).collect();
+    let train: Vec<Window> = study.split().train.iter().map(|&last| Window::whole(last)).collect();
     let rounds = warm_up + train.len().div_ceil(BATCH);
     let mut parties = Parties::new(study.network(), &host, &plan, &shape, &*write, rounds)?;
     let mut objective = Labelled::new(&host);

@@ -1,12 +1,13 @@
 //! What the host learns of a guest's measurements from the products that training needs.
 
 use std::collections::BTreeMap;
+use traffic::Window;
 
 use anyhow::{Context, Result};
 use attacks::least_squares::{EACH, LastLayer};
 use attacks::{Mode, SealedBatch};
 use estimator::{
-    Architecture, HostStudy, Measured, NeuralPlan, Party, PhysicsInformed, Sample, TargetKind,
+    Architecture, HostStudy, Measured, NeuralPlan, Party, PhysicsInformed, TargetKind,
     calibrated_ctm, segments,
 };
 use sealed::Agreement;
@@ -56,9 +57,9 @@ pub fn attacks(
     let entries = BTreeMap::from([(GUEST.to_owned(), scene.measured.entries().to_vec())]);
     let scales = &host.card().outputs;
     let mut objective = PhysicsInformed::new(Some(physics), scales.clone(), entries.clone())?;
-    let train: Vec<Sample> = study.split().train.iter().map(|&last| Sample::whole(last)).collect();
+    let train: Vec<Window> = study.split().train.iter().map(|&last| Window::whole(last)).collect();
     let train = segments(&train, SEGMENT.into());
-    let mut learn = |parties: &mut Parties<'_>, batch: &[Sample]| {
+    let mut learn = |parties: &mut Parties<'_>, batch: &[Window]| {
         let gathered = scene.gather(batch);
         let measured = [(GUEST, gathered.readings())].into();
         parties.exchange(batch, &measured, &mut objective).map(|_| ())

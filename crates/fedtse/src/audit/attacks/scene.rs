@@ -1,10 +1,11 @@
 //! The data that attacks are run on: a dataset's loops, one fleet, and what it measures.
 
 use std::path::Path;
+use traffic::Window;
 
 use anyhow::{Context, Result};
 use estimator::{
-    Gathered, Measured, MeasurementTable, QueueKnowledge, QueueStates, Readings, Sample, Study,
+    Gathered, Measured, MeasurementTable, QueueKnowledge, QueueStates, Readings, Study,
 };
 
 /// Most of what can be measured, which is public: density in veh/km/lane and speed in m/s.
@@ -40,14 +41,14 @@ impl Scene {
     }
 
     /// Measurements of a batch.
-    pub fn gather(&self, samples: &[Sample]) -> Gathered {
+    pub fn gather(&self, samples: &[Window]) -> Gathered {
         let mut gathered = Gathered::default();
         gathered.gather(&self.measured, samples);
         gathered
     }
 
     /// The trivial guess: what is measured of each link on average, where anything is.
-    pub fn trivial(&self, samples: &[Sample]) -> Vec<f64> {
+    pub fn trivial(&self, samples: &[Window]) -> Vec<f64> {
         let gathered = self.gather(samples);
         let all = self.of_targets(&gathered.readings());
         let each = self.study.targets().len() * MOST.len();

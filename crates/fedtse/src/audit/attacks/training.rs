@@ -3,12 +3,11 @@
 
 use anyhow::{Context, Result};
 use estimator::{
-    Embeddings, GuestShape, HostBatch, HostModel, HostShape, HostStudy, LayerSubModel,
-    MeasuredBatch, NeuralPlan, Objective, Sample, Seat, SubModel, UpdateRule, epoch_order,
-    whole_batch,
+    Embeddings, GuestShape, GuestSlot, HostBatch, HostModel, HostShape, HostStudy, LayerSubModel,
+    MeasuredBatch, NeuralPlan, Objective, SubModel, UpdateRule, epoch_order, whole_batch,
 };
 use neural::{Fusion, Learner, Noise, Plan, Schedule};
-use traffic::{Network, Step};
+use traffic::{Network, Step, Window};
 
 /// The guest's name at the host.
 pub const GUEST: &str = "guest";
@@ -48,7 +47,7 @@ impl<'a> Parties<'a> {
         rounds: usize,
     ) -> Result<Self> {
         let rule = UpdateRule::of(&plan.recipe);
-        let shape = plan.host_shape(study.inputs(), vec![Seat::of(guest)]);
+        let shape = plan.host_shape(study.inputs(), vec![GuestSlot::of(guest)]);
         let mut recipe = plan.recipe;
         recipe.epochs = 1;
         Ok(Self {
@@ -67,10 +66,10 @@ impl<'a> Parties<'a> {
     /// Exchanges on shuffled batches of segments until so many were made.
     pub fn train(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         (batch, segment): (usize, usize),
         rounds: usize,
-        learn: &mut dyn FnMut(&mut Self, &[Sample]) -> Result<()>,
+        learn: &mut dyn FnMut(&mut Self, &[Window]) -> Result<()>,
     ) -> Result<()> {
         let mut epoch = 0;
         let mut left = rounds;
@@ -88,7 +87,7 @@ impl<'a> Parties<'a> {
     /// One exchange.
     pub fn exchange(
         &mut self,
-        samples: &[Sample],
+        samples: &[Window],
         measured: &MeasuredBatch<'_>,
         objective: &mut dyn Objective,
     ) -> Result<Exchange> {
@@ -111,14 +110,14 @@ impl<'a> Parties<'a> {
     }
 
     /// What the guest gives for some windows now, without dropout.
-    pub fn embeddings(&self, samples: &[Sample]) -> Result<Vec<f32>> {
+    pub fn embeddings(&self, samples: &[Window]) -> Result<Vec<f32>> {
         let mut embedding = vec![0.0; samples.len() * self.guest.output_len()];
         self.guest.infer(&self.guest_inputs(samples), &mut embedding)?;
         Ok(embedding)
     }
 
     /// Estimates of some windows, in the model's own scale.
-    pub fn estimates(&self, samples: &[Sample], embedding: &[f32]) -> Result<Vec<f32>> {
+    pub fn estimates(&self, samples: &[Window], embedding: &[f32]) -> Result<Vec<f32>> {
         let mut y = vec![0.0; samples.len() * self.host.output_len()];
         let embeddings = Embeddings::from([(GUEST, embedding)]);
         self.host.infer(&self.host_inputs(samples), &embeddings, &mut y)?;
@@ -129,7 +128,7 @@ impl<'a> Parties<'a> {
     /// its own numbers, a flag, the guest's.
     pub fn host_view(
         &self,
-        samples: &[Sample],
+        samples: &[Window],
         embedding: &[f32],
     ) -> Result<(Learner<Fusion>, Vec<f32>)> {
         let mut learner = Learner::new(self.shape.build(self.network)?, 0, Plan::default());
@@ -141,18 +140,18 @@ impl<'a> Parties<'a> {
         Ok((learner, x))
     }
 
-    fn host_inputs(&self, samples: &[Sample]) -> Vec<f32> {
+    fn host_inputs(&self, samples: &[Window]) -> Vec<f32> {
         let inputs = self.study.inputs();
         written(samples, inputs.len(), &|step, to: &mut [f32]| inputs.write(step, to))
     }
 
-    fn guest_inputs(&self, samples: &[Sample]) -> Vec<f32> {
+    fn guest_inputs(&self, samples: &[Window]) -> Vec<f32> {
         written(samples, self.guest.input_len(), self.features)
     }
 }
 
 /// The inputs of some windows, one after the other.
-pub fn written(samples: &[Sample], each: usize, write: Features<'_>) -> Vec<f32> {
+pub fn written(samples: &[Window], each: usize, write: Features<'_>) -> Vec<f32> {
     let mut x = vec![0.0; samples.len() * each];
     for (sample, to) in samples.iter().zip(x.chunks_exact_mut(each.max(1))) {
         write(sample.last, to);

@@ -134,7 +134,7 @@ fn numbers(queues: &Source, asked: &[Kind], windows: &[Step]) -> Result<Vec<f32>
     let mut all = Vec::new();
     for &step in windows {
         let (mut values, mut weights) = (vec![0.0; entries], vec![0.0; entries]);
-        table.write(Sample::whole(step), &mut values, &mut weights);
+        table.write(Window::whole(step), &mut values, &mut weights);
         all.extend(values.into_iter().chain(weights));
     }
     Ok(all)

@@ -139,7 +139,7 @@ fn embed_steps(config: Config, folder: PathBuf, own_model: Option<&Own>) -> Resu
     })?;
 
     let runtime = network_threads()?;
-    let view = Arc::new(View::default());
+    let view = Arc::new(FleetView::default());
     let (sender, arrivals) = mpsc::channel(64);
     let limits = Limits { message: MOST_MESSAGE, ..Limits::default() };
     let (line, stop) = runtime.block_on(async {
@@ -192,7 +192,7 @@ fn embed_steps(config: Config, folder: PathBuf, own_model: Option<&Own>) -> Resu
 
 /// What monitoring sees of a guest.
 #[derive(Default)]
-struct View(Mutex<Shown>);
+struct FleetView(Mutex<Shown>);
 
 #[derive(Default)]
 struct Shown {
@@ -204,7 +204,7 @@ struct Shown {
     bytes: [u64; 2],
 }
 
-impl Page for View {
+impl Page for FleetView {
     fn trouble(&self) -> Option<String> {
         let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!(shown.connected && shown.live)).then(|| "waiting for the host".into())

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use estimator::{HostCard, HostModel, PartyFile, TrainedHost};
+use estimator::{HostModel, HostRecord, PartyFile, TrainedHost};
 use federation::grpc::drive::Clock;
 use federation::grpc::listen::{Door, listen};
 use federation::grpc::{Limits, accepted, tls};
@@ -220,7 +220,7 @@ fn estimate_steps(
 /// The host's trained model.
 struct Estimator {
     model: HostModel,
-    card: HostCard,
+    card: HostRecord,
     /// A sub-model of its own, in the place of the built-in part.
     part: Option<OwnModel>,
 }
@@ -327,7 +327,7 @@ impl LiveWatch<Estimator> for Watch<'_> {
         }
         let traffic = self.door.traffic();
         let mut shown = self.board.shown();
-        for (party, waited_for, counts) in host.seats(self.clock.now()) {
+        for (party, waited_for, counts) in host.slots(self.clock.now()) {
             shown.seats.insert(party.clone(), counts);
             shown.waited_for.insert(party.clone(), waited_for);
         }

@@ -1,0 +1,14 @@
+//! Trained models as files, the estimators they become, and intervals around their estimates.
+
+pub(crate) mod intervals;
+pub(crate) mod model_folder;
+pub(crate) mod neural_estimator;
+pub(crate) mod party_folder;
+pub(crate) mod record;
+pub(crate) mod whole_file;
+
+pub use intervals::{Coverage, Intervals, IntervalsError, LEVELS, Level, LinkInterval};
+pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
+pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, PreparedEstimator};
+pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost, no_weights};
+pub use record::{DataSpec, GuestRecord, HostRecord, ModelRecord};

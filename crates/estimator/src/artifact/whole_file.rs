@@ -1,0 +1,30 @@
+//! Small text files of a model's folder: written whole or not at all, and read up to a bound.
+
+use std::path::Path;
+
+use crate::artifact::model_folder::ModelFolderError;
+
+/// Writes a file, in place of what was there.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), ModelFolderError> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".unfinished");
+    let written = std::fs::write(&unfinished, text);
+    written.and_then(|()| std::fs::rename(&unfinished, path)).map_err(|source| io(path, source))
+}
+
+/// Reads a file that is not longer than any good one.
+pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<String, ModelFolderError> {
+    let length = std::fs::metadata(path).map_err(|source| io(path, source))?.len();
+    if length > most {
+        return Err(content(path, format!("found {length} bytes, expected at most {most}")));
+    }
+    std::fs::read_to_string(path).map_err(|source| io(path, source))
+}
+
+pub(crate) fn io(path: &Path, source: std::io::Error) -> ModelFolderError {
+    ModelFolderError::Io { path: path.to_owned(), source }
+}
+
+pub(crate) fn content(path: &Path, problem: impl ToString) -> ModelFolderError {
+    ModelFolderError::Content { path: path.to_owned(), problem: problem.to_string() }
+}

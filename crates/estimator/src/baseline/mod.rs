@@ -1,0 +1,13 @@
+//! Estimators that every other one is compared with: scale-up, ridge regression, the unscented filter, queue profiles.
+
+pub(crate) mod filtered;
+pub(crate) mod queue_states;
+pub(crate) mod ridge;
+pub(crate) mod scale_up;
+
+pub use filtered::{FilteredError, FilteredStates};
+pub use queue_states::{
+    LiveQueues, Origin, QueueKnowledge, QueueReport, QueueState, QueueStates, QueueStatesError,
+};
+pub use ridge::{Ridge, RidgeError};
+pub use scale_up::scale_up;

@@ -1,0 +1,185 @@
+//! The host's own data, ready for its part and head.
+
+use std::sync::Arc;
+
+use sensing::Split;
+use traffic::{Network, Step};
+
+use crate::artifact::neural_estimator::NeuralError;
+use crate::artifact::record::{DataSpec, HostRecord};
+use crate::data::inputs::HostInputs;
+use crate::data::scales::{HostScales, Scale};
+use crate::data::sources::LoopData;
+use crate::data::study::{Study, TargetKind, train_span};
+use crate::data::timeline::Timeline;
+use crate::loss::objective::Labels;
+use crate::model::plan::NeuralPlan;
+use traffic::Window;
+
+/// Scales of density and flow in streets with signals, where nobody has measured them: a quarter of
+/// a jam of 7.5 m a vehicle, and what passes at half of capacity and a third of the time.
+const USUAL: [Scale; 2] =
+    [Scale { mean: 33.0, deviation: 33.0 }, Scale { mean: 5.0, deviation: 5.0 }];
+
+/// A dataset as the host's part and head read it: own inputs, targets and their weights.
+pub struct HostStudy {
+    timeline: Arc<Timeline>,
+    card: HostRecord,
+    inputs: HostInputs,
+    split: Split,
+    /// `[row, link, (density, flow)]`, scaled, for the windows of training and validation.
+    targets: Vec<f32>,
+    rows: Vec<Step>,
+    weights: Vec<f32>,
+    judged: Vec<f32>,
+}
+
+impl HostStudy {
+    /// Reads a study, with scales from its training part. Its fleets are not touched.
+    pub fn new(study: &Study, plan: &NeuralPlan) -> Result<Self, NeuralError> {
+        let scales = HostScales::fit(study.loops(), &study.train_span())?;
+        let inputs = HostInputs::new(study.loops(), plan.host_arrangement(), &scales)?;
+        let card = HostRecord {
+            common: DataSpec::of(study.timeline()),
+            loops: study.loops().names(),
+            inputs: scales,
+            outputs: output_scales(study, plan.target)?,
+        };
+        let windows = study.split().train.iter().chain(&study.split().validation);
+        let rows: Vec<Step> = windows.copied().collect();
+        let mut targets = Vec::with_capacity(rows.len() * 2 * card.outputs.len());
+        for &step in &rows {
+            for (link, scales) in study.network().link_ids().zip(&card.outputs) {
+                let state = study.target(plan.target, step, link);
+                let pair = [state.density.get(), state.flow.get()];
+                targets.extend(pair.iter().zip(scales).map(|(value, scale)| scale.apply(*value)));
+            }
+        }
+        let recipe = &plan.recipe;
+        Ok(Self {
+            timeline: Arc::clone(study.timeline()),
+            inputs,
+            split: study.split().clone(),
+            targets,
+            rows,
+            weights: loss_weights(study.network(), recipe.flow_weight, recipe.other_links),
+            judged: loss_weights(study.network(), recipe.flow_weight, 0.0),
+            card,
+        })
+    }
+
+    /// Of loops alone, for training without ground truth: it holds no targets, and outputs have the
+    /// scales that usual traffic has.
+    pub fn without_truth(
+        loops: &LoopData,
+        split: &Split,
+        plan: &NeuralPlan,
+    ) -> Result<Self, NeuralError> {
+        let scales = HostScales::fit(loops, &train_span(&split.train))?;
+        let inputs = HostInputs::new(loops, plan.host_arrangement(), &scales)?;
+        let network = loops.timeline().network();
+        let recipe = &plan.recipe;
+        Ok(Self {
+            timeline: Arc::clone(loops.timeline()),
+            card: HostRecord {
+                common: DataSpec::of(loops.timeline()),
+                loops: loops.names(),
+                inputs: scales,
+                outputs: vec![USUAL; network.links().len()],
+            },
+            inputs,
+            split: split.clone(),
+            targets: Vec::new(),
+            rows: Vec::new(),
+            weights: loss_weights(network, recipe.flow_weight, recipe.other_links),
+            judged: loss_weights(network, recipe.flow_weight, 0.0),
+        })
+    }
+
+    /// The steps held, and the network.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// What the host's part assumes.
+    pub fn card(&self) -> &HostRecord {
+        &self.card
+    }
+
+    /// The host's features.
+    pub fn inputs(&self) -> &HostInputs {
+        &self.inputs
+    }
+
+    /// The windows of each part, by their last step.
+    pub fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// Numbers of a target: density and flow of each link.
+    pub fn outputs(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// Writes the scaled target of a window of the training or validation part.
+    ///
+    /// # Panics
+    /// If the window is in neither, or `to` has not [`outputs`](Self::outputs) numbers.
+    pub fn write_target(&self, last: Step, to: &mut [f32]) {
+        let row = self.rows.partition_point(|row| *row < last);
+        assert_eq!(self.rows.get(row), Some(&last), "a window to learn from");
+        to.copy_from_slice(&self.targets[row * self.weights.len()..][..self.weights.len()]);
+    }
+
+    /// Weights of the outputs in the loss.
+    pub fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+
+    /// Weights of the outputs in the validation loss: those of scored links alone.
+    pub fn judged(&self) -> &[f32] {
+        &self.judged
+    }
+}
+
+impl Labels for HostStudy {
+    fn write_label(&self, sample: Window, to: &mut [f32]) {
+        self.write_target(sample.last, to);
+    }
+    fn weights(&self) -> &[f32] {
+        &self.weights
+    }
+    fn judged(&self) -> &[f32] {
+        &self.judged
+    }
+}
+
+/// One scale for each quantity, pooled over links and repeated for each: a large error counts
+/// alike wherever it is, as in the score.
+fn output_scales(study: &Study, kind: TargetKind) -> Result<Vec<[Scale; 2]>, NeuralError> {
+    let links = study.network().links().len();
+    let mut states = Vec::with_capacity(links * study.split().train.len());
+    for &step in study.split().train.iter().chain(&study.split().validation) {
+        for link in study.network().link_ids() {
+            let state = study.target(kind, step, link);
+            if !(state.density.get() + state.flow.get()).is_finite() {
+                let link = study.network().link(link).name.clone();
+                return Err(NeuralError::Target { step: step.0, link });
+            }
+            states.push(state);
+        }
+    }
+    states.truncate(links * study.split().train.len());
+    let density = Scale::fit(states.iter().map(|state| state.density.get()));
+    let flow = Scale::fit(states.iter().map(|state| state.flow.get()));
+    Ok(vec![[density, flow]; links])
+}
+
+/// Weights of density and flow of each link, such that those of density add up to 1.
+pub(crate) fn loss_weights(network: &Network, flow: f32, others: f32) -> Vec<f32> {
+    let (each, targets) = (network.link_ids(), network.targets());
+    let links: Vec<f32> =
+        each.map(|link| if targets.contains(&link) { 1.0 } else { others }).collect();
+    let total: f32 = links.iter().sum();
+    links.iter().flat_map(|weight| [weight / total, flow * weight / total]).collect()
+}

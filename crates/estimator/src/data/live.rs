@@ -1,0 +1,114 @@
+//! A party's numbers as steps come in: the same tables and inputs as for training, of one window.
+
+use std::sync::Arc;
+
+use sensing::{FeatureTable, FleetFeatures, HeldSteps, LoopTable};
+use traffic::{Network, Step};
+
+use crate::artifact::record::{GuestRecord, HostRecord};
+use crate::data::inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
+use crate::data::sources::{FleetData, LoopData};
+use crate::data::study::WINDOW;
+use crate::data::timeline::{StepSpec, Timeline};
+
+/// A guest's fleet, live: the steps of the last window.
+pub struct LiveFleet {
+    fleet: FleetData,
+    card: GuestRecord,
+    arrangement: Arrangement,
+}
+
+/// The host's loops, live: the steps of the last window.
+pub struct LiveLoops {
+    loops: LoopData,
+    card: HostRecord,
+    arrangement: Arrangement,
+}
+
+impl LiveFleet {
+    /// Before the first step.
+    pub fn new(
+        network: Arc<Network>,
+        card: GuestRecord,
+        steps: &StepSpec,
+        arrangement: Arrangement,
+    ) -> Self {
+        // As in files, where a single cell has no columns.
+        let cells = steps.cells * steps.sub_steps;
+        let table = FeatureTable::live(network.links().len(), if cells > 1 { cells } else { 0 });
+        let timeline = Arc::new(Timeline::live(network, steps));
+        let fleet = FleetData::live(timeline, card.fleet.clone(), card.rate, table);
+        Self { fleet, card, arrangement }
+    }
+
+    /// Adds a complete step. One that does not follow the last begins a new window.
+    pub fn push(&mut self, step: Step, features: &FleetFeatures) {
+        self.fleet.push(step, features);
+    }
+
+    /// The sample of the window that ends with the last step; none while there is no whole window.
+    pub fn sample(&self) -> Result<Option<(Step, Vec<f32>)>, InputsError> {
+        let Some(&last) = self.fleet.timeline().windows().last() else { return Ok(None) };
+        let card = &self.card;
+        let inputs = GuestInputs::new(&self.fleet, card.features, self.arrangement, &card.inputs)?;
+        let mut sample = vec![0.0; inputs.len()];
+        inputs.write(last, &mut sample);
+        Ok(Some((last, sample)))
+    }
+}
+
+impl LiveLoops {
+    /// Before the first step.
+    pub fn new(
+        network: Arc<Network>,
+        card: HostRecord,
+        steps: &StepSpec,
+        arrangement: Arrangement,
+    ) -> Self {
+        let table = LoopTable::live(network.loops().len());
+        let loops = LoopData::live(Arc::new(Timeline::live(network, steps)), table);
+        Self { loops, card, arrangement }
+    }
+
+    /// Adds a step with what each loop counted. One that does not follow the last begins a new
+    /// window.
+    pub fn push(&mut self, step: Step, counts: &[Option<u32>]) {
+        self.loops.push(step, counts);
+    }
+
+    /// The sample of the window that ends with the last step; none while there is no whole window.
+    pub fn sample(&self) -> Result<Option<(Step, Vec<f32>)>, InputsError> {
+        let Some(&last) = self.loops.timeline().windows().last() else { return Ok(None) };
+        let inputs = HostInputs::new(&self.loops, self.arrangement, &self.card.inputs)?;
+        let mut sample = vec![0.0; inputs.len()];
+        inputs.write(last, &mut sample);
+        Ok(Some((last, sample)))
+    }
+}
+
+impl FleetData {
+    fn push(&mut self, step: Step, features: &FleetFeatures) {
+        let table = self.table_mut();
+        table.push(step, features, WINDOW);
+        let held = table.held.clone();
+        self.hold(held);
+    }
+}
+
+impl LoopData {
+    fn push(&mut self, step: Step, counts: &[Option<u32>]) {
+        let held = self.timeline().held().ranges().first().copied();
+        let follows = held.filter(|range| range.last.0 + 1 == step.0);
+        let table = self.table_mut();
+        if follows.is_none() {
+            table.counts.clear();
+        }
+        table.counts.extend(counts.iter().map(|count| count.map(f64::from)));
+        let mut first = follows.map_or(step, |range| range.first);
+        if step.0 - first.0 + 1 > WINDOW as i64 {
+            first = Step(first.0 + 1);
+            table.counts.drain(..table.detectors);
+        }
+        self.hold(HeldSteps::of_range(first, step));
+    }
+}

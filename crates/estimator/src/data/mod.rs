@@ -1,0 +1,26 @@
+//! Loops and fleets as numbers: windows, splits in time, scales, inputs of the sub-models, measurements.
+
+pub(crate) mod host_study;
+pub(crate) mod inputs;
+pub(crate) mod live;
+pub(crate) mod local_shares;
+pub(crate) mod measurement_table;
+pub(crate) mod measurements;
+pub(crate) mod scales;
+pub(crate) mod segments;
+pub(crate) mod sources;
+pub(crate) mod study;
+pub(crate) mod timeline;
+
+pub use host_study::HostStudy;
+pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
+pub use live::{LiveFleet, LiveLoops};
+pub use measurement_table::MeasurementTable;
+pub use measurements::{Gathered, MeasuredBatch, MeasurementSource, Readings};
+pub use scales::{GuestScales, HostScales, Scale};
+pub use segments::{epoch_order, segments, whole_batch};
+pub use sources::{FleetData, LocalShares, LoopData};
+pub use study::{
+    GuestFeatures, Party, Study, StudyError, TargetKind, WINDOW, last_share, train_span,
+};
+pub use timeline::{StepSpec, Timeline};

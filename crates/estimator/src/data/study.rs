@@ -1,0 +1,302 @@
+//! The features of a dataset as numbers to learn from, with the truth.
+//!
+//! A sample is a window of [`WINDOW`] steps, estimated at its last step. Windows never cross a gap,
+//! and are split 70/10/20 in time.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sensing::{FeaturesError, LEAST_RECORDINGS, Split, split, split_by_recording};
+use thiserror::Error;
+use traffic::{LinkId, LinkState, Network, Seconds, Step, Totals};
+
+use crate::data::sources::{FleetData, LoopData};
+use crate::data::timeline::Timeline;
+
+/// Steps of a window (h of the paper): one cycle of the corridor's signals.
+pub const WINDOW: usize = 9;
+
+/// Which targets are estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TargetKind {
+    /// Edie's density and flow of the step itself.
+    Raw,
+    /// Their trailing mean over 60 s, as the paper's labels were averaged.
+    Smooth,
+}
+
+/// Whose features an estimator sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Party {
+    /// Loop counts only.
+    Host,
+    /// Loop counts and the fleets' mean speeds.
+    HostAndSpeeds,
+    /// Loop counts and the fleets' totals.
+    Both,
+    /// The same, and the fleets' totals in each cell and sub-step.
+    BothAndCells,
+}
+
+/// What a guest makes of its fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuestFeatures {
+    /// Mean speeds.
+    Speeds,
+    /// Totals of whole links.
+    Totals,
+    /// The same, and totals in each cell and sub-step.
+    TotalsAndCells,
+}
+
+impl Party {
+    /// What its guests make of their fleets; none if there are no guests.
+    pub fn guest_features(self) -> Option<GuestFeatures> {
+        match self {
+            Party::Host => None,
+            Party::HostAndSpeeds => Some(GuestFeatures::Speeds),
+            Party::Both => Some(GuestFeatures::Totals),
+            Party::BothAndCells => Some(GuestFeatures::TotalsAndCells),
+        }
+    }
+}
+
+/// A dataset ready for learning: what the host sees, the truth, and what some fleets see.
+pub struct Study {
+    folder: PathBuf,
+    timeline: Arc<Timeline>,
+    loops: LoopData,
+    fleets: Vec<FleetData>,
+    raw: Vec<LinkState>,
+    smooth: Vec<LinkState>,
+    targets: Vec<LinkId>,
+    split: Split,
+}
+
+/// Why a dataset cannot be studied.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// Its features.
+    #[error(transparent)]
+    Features(#[from] FeaturesError),
+    /// A part of the split is empty.
+    #[error(
+        "{folder}: {part}: found no windows of {WINDOW} steps, expected at least one; the features hold {steps} steps"
+    )]
+    EmptySplit {
+        /// The dataset.
+        folder: String,
+        /// Which part.
+        part: &'static str,
+        /// Steps held.
+        steps: usize,
+    },
+    /// More or fewer samples than can be learned from.
+    #[error("samples: found {found}, expected {LEAST_SAMPLES} to {most}, all before the test part")]
+    Samples {
+        /// Asked for.
+        found: usize,
+        /// Windows before the test part.
+        most: usize,
+    },
+    /// Too few recordings to keep some for the test.
+    #[error(
+        "recordings with windows of {WINDOW} steps: found {found}, expected {LEAST_RECORDINGS} or more"
+    )]
+    Recordings {
+        /// How many there are.
+        found: usize,
+    },
+}
+
+/// One window in eight judges: with fewer none would.
+const LEAST_SAMPLES: usize = 8;
+
+impl Study {
+    /// Opens a dataset with one fleet's features.
+    pub fn open(folder: &Path, fleet: &str) -> Result<Self, StudyError> {
+        Self::open_fleets(folder, &[fleet])
+    }
+
+    /// Opens a dataset with the features of some fleets; none for what a host has by itself.
+    pub fn open_fleets(folder: &Path, fleets: &[&str]) -> Result<Self, StudyError> {
+        let (timeline, features) = Timeline::read(folder)?;
+        let timeline = Arc::new(timeline);
+        let split = split(timeline.windows());
+        for (part, windows) in
+            [("train", &split.train), ("validation", &split.validation), ("test", &split.test)]
+        {
+            if windows.is_empty() {
+                let (folder, steps) = (folder.display().to_string(), timeline.held().len());
+                return Err(StudyError::EmptySplit { folder, part, steps });
+            }
+        }
+        let read = |fleet: &&str| FleetData::read(Arc::clone(&timeline), &features, fleet);
+        let fleets = fleets.iter().map(read).collect::<Result<_, _>>()?;
+        let truth = features.all()?;
+        let (network, step) = (timeline.network(), timeline.step());
+        Ok(Self {
+            folder: folder.to_owned(),
+            loops: LoopData::read(Arc::clone(&timeline), &features)?,
+            fleets,
+            raw: truth.states(network, step),
+            smooth: truth.smooth_states(network, step),
+            targets: network.targets(),
+            split,
+            timeline,
+        })
+    }
+
+    /// Learns from fewer samples: the last ones before the test part, seven in eight to train and
+    /// one in eight, the latest, to validate. The test part stays.
+    pub fn with_samples(mut self, samples: usize) -> Result<Self, StudyError> {
+        let before: Vec<Step> = [&self.split.train[..], &self.split.validation[..]].concat();
+        if !(LEAST_SAMPLES..=before.len()).contains(&samples) {
+            return Err(StudyError::Samples { found: samples, most: before.len() });
+        }
+        let kept = &before[before.len() - samples..];
+        let (train, validation) = kept.split_at(samples - samples / 8);
+        self.split.train = train.to_vec();
+        self.split.validation = validation.to_vec();
+        Ok(self)
+    }
+
+    /// Learns where labels are few: from a percentage of the training and of the validation part, the last
+    /// windows of each.
+    pub fn with_label_share(mut self, percent: f64) -> Self {
+        for part in [&mut self.split.train, &mut self.split.validation] {
+            *part = last_share(part, percent).to_vec();
+        }
+        self
+    }
+
+    /// Splits by recording, as [`split_by_recording`] does.
+    pub fn by_recording(mut self) -> Result<Self, StudyError> {
+        self.split = split_by_recording(self.timeline.windows())
+            .map_err(|found| StudyError::Recordings { found })?;
+        Ok(self)
+    }
+
+    /// Where the dataset lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The steps held, and the network.
+    pub fn timeline(&self) -> &Arc<Timeline> {
+        &self.timeline
+    }
+
+    /// What the host sees.
+    pub fn loops(&self) -> &LoopData {
+        &self.loops
+    }
+
+    /// What guests see, in the order asked for.
+    pub fn fleets(&self) -> &[FleetData] {
+        &self.fleets
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        self.timeline.network()
+    }
+
+    /// Length of a step.
+    pub fn step(&self) -> Seconds {
+        self.timeline.step()
+    }
+
+    /// All windows, by their last step.
+    pub fn windows(&self) -> &[Step] {
+        self.timeline.windows()
+    }
+
+    /// All steps held, in order.
+    pub fn steps(&self) -> impl Iterator<Item = Step> + '_ {
+        self.timeline.steps()
+    }
+
+    /// The windows of each part, by their last step.
+    pub fn split(&self) -> &Split {
+        &self.split
+    }
+
+    /// The steps of the training part.
+    pub fn train_span(&self) -> RangeInclusive<Step> {
+        train_span(&self.split.train)
+    }
+
+    /// The links that are scored.
+    pub fn targets(&self) -> &[LinkId] {
+        &self.targets
+    }
+
+    /// The true state of a link in a step.
+    pub fn target(&self, kind: TargetKind, step: Step, link: LinkId) -> LinkState {
+        let at = self.timeline.row(step) * self.network().links().len() + link.index();
+        match kind {
+            TargetKind::Raw => self.raw[at],
+            TargetKind::Smooth => self.smooth[at],
+        }
+    }
+
+    /// The state of a link in a step as all fleets together would estimate it: their totals over
+    /// the sum of their rates. Not a number without fleets.
+    pub fn scaled_up(&self, step: Step, link: LinkId) -> LinkState {
+        let mut totals = Totals::default();
+        let mut rate = 0.0;
+        for fleet in &self.fleets {
+            totals += fleet.totals(step, link);
+            rate += fleet.rate();
+        }
+        let state = totals.state(self.network().link(link), self.step());
+        LinkState { density: state.density / rate, flow: state.flow / rate }
+    }
+
+    /// Appends the features of a window that ends with `last`, oldest step first.
+    ///
+    /// Per step: of each loop its count and whether it reported; then, as the party goes, of each
+    /// fleet and link its scaled-up density and flow (then those of its cells), or its speed and
+    /// whether it has one.
+    pub fn window(&self, party: Party, last: Step, out: &mut Vec<f64>) {
+        for step in (last.0 + 1 - WINDOW as i64..=last.0).map(Step) {
+            for count in self.loops.counts(step) {
+                out.extend([count.unwrap_or(0.0), f64::from(u8::from(count.is_some()))]);
+            }
+            let Some(features) = party.guest_features() else { continue };
+            for fleet in &self.fleets {
+                for link in self.network().link_ids() {
+                    if features == GuestFeatures::Speeds {
+                        let speed = fleet.speed(step, link).map(|speed| speed.get());
+                        out.extend([speed.unwrap_or(0.0), f64::from(u8::from(speed.is_some()))]);
+                        continue;
+                    }
+                    let state = fleet.scaled_up(step, link);
+                    out.extend([state.density.get(), state.flow.get()]);
+                    if features == GuestFeatures::TotalsAndCells {
+                        out.extend(fleet.scaled_up_cells(step, link));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The last windows of a part, a percentage of them; at least one unless it is zero.
+pub fn last_share(windows: &[Step], percent: f64) -> &[Step] {
+    let share = (windows.len() as f64 * percent / 100.0).round() as usize;
+    let kept = if percent > 0.0 { share.max(1) } else { 0 };
+    &windows[windows.len() - kept.min(windows.len())..]
+}
+
+/// The steps that windows, given by their last steps in order, are made of.
+pub fn train_span(windows: &[Step]) -> RangeInclusive<Step> {
+    let first = windows.first().map_or(0, |step| step.0 + 1 - WINDOW as i64);
+    let last = windows.last().map_or(first - 1, |step| step.0);
+    Step(first)..=Step(last)
+}

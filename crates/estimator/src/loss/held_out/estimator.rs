@@ -1,0 +1,151 @@
+//! A model trained on held-out folds, at use.
+
+use std::sync::Arc;
+
+use neural::{Fusion, Learner};
+use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
+
+use super::error::HeldOutError;
+use super::folds::{Choices, trailing_state};
+use super::rates::FoldRates;
+use crate::artifact::neural_estimator::{NeuralError, write_all};
+use crate::artifact::record::ModelRecord;
+use crate::baseline::scale_up::averaged_steps;
+use crate::data::inputs::{GuestInputs, HostInputs};
+use crate::data::sources::{FleetData, LocalShares, LoopData};
+use crate::metrics::Estimates;
+use crate::trainer::estimate_windows;
+
+/// What the whole fleet sees, and for what it does not see the mean of a model's answers.
+pub struct HeldOutEstimator {
+    card: ModelRecord,
+    rates: FoldRates,
+    learner: Learner<Fusion>,
+    /// Whether its model tells the total of a box, and not the unseen part, scaled up.
+    totals: bool,
+    /// Shares by link and step, of the steps that it was made with.
+    local: Option<Arc<LocalShares>>,
+}
+
+impl HeldOutEstimator {
+    pub(super) fn new(
+        card: ModelRecord,
+        rates: FoldRates,
+        learner: Learner<Fusion>,
+        local: Option<Arc<LocalShares>>,
+    ) -> Self {
+        Self { card, rates, learner, totals: false, local }
+    }
+
+    /// Of a model that tells totals.
+    pub(crate) fn of_totals(card: ModelRecord, rates: FoldRates, learner: Learner<Fusion>) -> Self {
+        Self { card, rates, learner, totals: true, local: None }
+    }
+
+    /// What its model assumes.
+    pub fn card(&self) -> &ModelRecord {
+        &self.card
+    }
+
+    /// The shares of fleet and folds.
+    pub fn rates(&self) -> &FoldRates {
+        &self.rates
+    }
+
+    /// Estimates all links of windows, given by their last steps: `[window][link]`.
+    pub fn estimate_all(
+        &self,
+        loops: &LoopData,
+        folds: &[FleetData],
+        windows: &[Step],
+    ) -> Result<Estimates, HeldOutError> {
+        if folds.len() != self.rates.folds() {
+            let (found, expected) = (folds.len().to_string(), self.rates.folds().to_string());
+            return Err(NeuralError::Mismatch { what: "folds", found, expected }.into());
+        }
+        let choices = Choices::of(loops, folds, &self.rates)?.shared_as(self.local.as_ref());
+        self.card.check(loops, &choices.seen[..1])?;
+        let unseen = self.unseen(loops, &choices, windows)?;
+        let network = loops.timeline().network();
+        let steps = averaged_steps(self.card.plan.target, loops.timeline().step());
+        let mut estimates = Vec::with_capacity(unseen[0].len());
+        for &last in windows {
+            for link in network.link_ids() {
+                let at = estimates.len();
+                let whole = trailing_state(&choices.whole, last, steps, link);
+                let factor = self.local.as_ref().map_or(1.0, |local| local.factor(last, link));
+                let rates = self.rates.times(factor);
+                let each = |value: fn(&LinkState) -> f64| -> Vec<f64> {
+                    unseen.iter().map(|states| value(&states[at])).collect()
+                };
+                let density = each(|state| state.density.get());
+                let flow = each(|state| state.flow.get());
+                estimates.push(LinkState {
+                    density: VehPerKmLane::new(rates.estimate(whole.density.get(), &density)),
+                    flow: VehPerMinLane::new(rates.estimate(whole.flow.get(), &flow)),
+                });
+            }
+        }
+        Ok(estimates)
+    }
+
+    /// Estimates the scored links of windows: `[window][target link]`.
+    pub fn estimate(
+        &self,
+        loops: &LoopData,
+        folds: &[FleetData],
+        windows: &[Step],
+    ) -> Result<Estimates, HeldOutError> {
+        let all = self.estimate_all(loops, folds, windows)?;
+        let network = loops.timeline().network();
+        let targets = network.targets();
+        let of_window = |row: &[LinkState]| -> Estimates {
+            targets.iter().map(|link| row[link.index()]).collect()
+        };
+        Ok(all.chunks(network.links().len().max(1)).flat_map(of_window).collect())
+    }
+
+    /// The unseen part, scaled up, as the model tells it from each choice of folds.
+    fn unseen(
+        &self,
+        loops: &LoopData,
+        choices: &Choices,
+        windows: &[Step],
+    ) -> Result<Vec<Estimates>, NeuralError> {
+        let plan = &self.card.plan;
+        let host = HostInputs::new(loops, plan.host_arrangement(), &self.card.host.inputs)?;
+        let (guest, card) = (&plan.guests[0], &self.card.guests[0]);
+        let mut answers = Vec::new();
+        for fleet in &choices.seen {
+            let arrangement = guest.sub_model.arrangement();
+            let seen = [GuestInputs::new(fleet, guest.features, arrangement, &card.inputs)?];
+            let mut states = Vec::new();
+            estimate_windows(
+                &self.learner,
+                windows,
+                |last, x| write_all(&host, &seen, last, x),
+                |_, estimate| states.extend(self.card.host.states(estimate)),
+            );
+            if self.totals {
+                self.take_off_seen(fleet, windows, &mut states);
+            }
+            answers.push(states);
+        }
+        Ok(answers)
+    }
+
+    /// Of totals, the unseen part, scaled up.
+    fn take_off_seen(&self, seen: &FleetData, windows: &[Step], totals: &mut [LinkState]) {
+        let network = seen.timeline().network();
+        let of_window = |&last| network.link_ids().map(move |link| (last, link));
+        let boxes = windows.iter().flat_map(of_window);
+        let steps = averaged_steps(self.card.plan.target, seen.timeline().step());
+        let share = self.rates.seen();
+        for (state, (last, link)) in totals.iter_mut().zip(boxes) {
+            let own = trailing_state(seen, last, steps, link);
+            let rest = |total: f64, seen: f64| self.rates.unseen_of(total, share * seen);
+            state.density = VehPerKmLane::new(rest(state.density.get(), own.density.get()));
+            state.flow = VehPerMinLane::new(rest(state.flow.get(), own.flow.get()));
+        }
+    }
+}
