@@ -8,9 +8,9 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use estimator::{
     Arrangement, FleetData, FoldRates, FoldedInputs, GuestInputs, GuestPlan, GuestRecord,
-    GuestShape, GuestSlot, LayerSubModel, Measured, MeasurementTable, SYSTEMATIC, Sizes, Timeline,
-    TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts, passages_per_step,
-    train_span,
+    GuestShape, GuestSlot, LayerSubModel, MeasurementSource, MeasurementTable, SYSTEMATIC, Sizes,
+    Timeline, TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts,
+    passages_per_step, train_span,
 };
 use federation::fedbcd::{FedGuest, OwnGuest, Windows};
 use federation::guest::MakeGuestModel;
@@ -187,7 +187,7 @@ impl GuestPart {
 }
 
 impl Source {
-    fn table(&self, kind: Kind, plan: &Plan) -> Result<Arc<dyn Measured>, ModelFailure> {
+    fn table(&self, kind: Kind, plan: &Plan) -> Result<Arc<dyn MeasurementSource>, ModelFailure> {
         let failed = |error: &dyn std::fmt::Display| ModelFailure(error.to_string());
         let beside_folds = plan.measured.contains(&Kind::HeldOut);
         match self {
@@ -195,7 +195,7 @@ impl Source {
             Source::Table(table) if kind == Kind::Queues && beside_folds => {
                 Ok(Arc::new(MeasurementTable::clone(table).trusted(SYSTEMATIC)))
             }
-            Source::Table(table) => Ok(Arc::clone(table) as Arc<dyn Measured>),
+            Source::Table(table) => Ok(Arc::clone(table) as Arc<dyn MeasurementSource>),
             Source::HeldOut(folds, training) => {
                 let shares =
                     plan.shares.ok_or_else(|| failed(&"share of the traffic: found none"))?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use estimator::{
-    HostStudy, LoopData, Measured, MeasurementTable, PhysicsInformed, Recipe, SYSTEMATIC,
+    HostStudy, LoopData, MeasurementSource, MeasurementTable, PhysicsInformed, Recipe, SYSTEMATIC,
     ctm_of_counts, train_span,
 };
 use federation::fedbcd::{HostLoss, Sources, entries};
@@ -111,7 +111,7 @@ impl LossOptions {
         if self.learning == Learning::Labels {
             return Ok(HostLoss::labelled(Arc::clone(windows)));
         }
-        let mut own: BTreeMap<String, Box<dyn Measured>> = BTreeMap::new();
+        let mut own: BTreeMap<String, Box<dyn MeasurementSource>> = BTreeMap::new();
         let mut parties = entries(&agreed.layouts);
         if self.learning != Learning::Hf {
             let flows = MeasurementTable::loop_flows(loops, &train_span(&windows.split().train));

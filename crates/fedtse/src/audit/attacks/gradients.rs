@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use attacks::least_squares::EACH;
-use estimator::{Measured, Objective, PhysicsInformed, Readings};
+use estimator::{MeasurementSource, Objective, PhysicsInformed, Readings};
 use neural::{Fusion, Layer, Learner};
 use traffic::Window;
 

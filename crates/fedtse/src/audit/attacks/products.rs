@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use attacks::least_squares::{EACH, LastLayer};
 use attacks::{Mode, SealedBatch};
 use estimator::{
-    Architecture, HostStudy, Measured, NeuralPlan, Party, PhysicsInformed, TargetKind,
+    Architecture, HostStudy, MeasurementSource, NeuralPlan, Party, PhysicsInformed, TargetKind,
     calibrated_ctm, segments,
 };
 use sealed::Agreement;

@@ -5,7 +5,7 @@ use traffic::Window;
 
 use anyhow::{Context, Result};
 use estimator::{
-    Gathered, Measured, MeasurementTable, QueueKnowledge, QueueStates, Readings, Study,
+    Gathered, MeasurementSource, MeasurementTable, QueueKnowledge, QueueStates, Readings, Study,
 };
 
 /// Most of what can be measured, which is public: density in veh/km/lane and speed in m/s.
