@@ -95,10 +95,10 @@ impl OwnModel {
         (network, inputs): (&Network, usize),
         own: Option<&Own>,
     ) -> Result<Option<Self>> {
-        let seat = part.shape.seats.iter().find(|seat| seat.name == OWN_PART);
-        let (seat, own) = match (seat, own) {
+        let slot = part.shape.slots.iter().find(|slot| slot.name == OWN_PART);
+        let (slot, own) = match (slot, own) {
             (None, None) => return Ok(None),
-            (Some(seat), Some(own)) => (seat, own),
+            (Some(slot), Some(own)) => (slot, own),
             (Some(_), None) => bail!(
                 "sub-model of `{name}`: found none, expected the one that the host was trained with"
             ),
@@ -111,7 +111,7 @@ impl OwnModel {
             Arrangement::ByLink => vec![inputs],
             Arrangement::ByStep => vec![WINDOW, links, inputs / (WINDOW * links)],
         };
-        Self::read(folder, name, own, &sample, seat.crossing.len(links)).map(Some)
+        Self::read(folder, name, own, &sample, slot.crossing.len(links)).map(Some)
     }
 
     fn read(folder: &Path, name: &str, own: &Own, sample: &[usize], width: usize) -> Result<Self> {

@@ -327,7 +327,7 @@ impl LiveWatch<Estimator> for Watch<'_> {
         }
         let traffic = self.door.traffic();
         let mut shown = self.board.shown();
-        for (party, waited_for, counts) in host.slots(self.clock.now()) {
+        for (party, waited_for, counts) in host.seats(self.clock.now()) {
             shown.seats.insert(party.clone(), counts);
             shown.waited_for.insert(party.clone(), waited_for);
         }
