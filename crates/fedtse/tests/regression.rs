@@ -57,9 +57,10 @@ const GUEST_NOISE: &str = "data/noise";
 
 /// On another machine than that of the record: relative difference of a score, at most.
 ///
-/// Rounding differs by about 1e-7 of each f32. Adam divides each gradient by its own size, so that differences of
-/// small gradients become differences of whole steps; runs of a few epochs keep that far below a hundredth.
-const TOLERANCE: f64 = 0.01;
+/// Without fused multiply-add in `neural` the scores of these cases change by 2e-5 at most, and by less than 1e-6 in all
+/// but two (measured with its portable kernel on the machine of the record). This leaves room for other mathematical
+/// functions, and is still far below the effect of a different algorithm.
+const TOLERANCE: f64 = 1e-3;
 
 /// With this variable, digests are recorded instead of compared.
 const RECORD: &str = "FEDTSE_RECORD_DIGESTS";
