@@ -17,7 +17,8 @@ use sensing::{Dataset, FeaturePlan, Fleets};
 use traffic::Seconds;
 
 use crate::party::privacy::Mode;
-use crate::{features, report, simulate};
+use crate::report;
+use experiments::data::{features, simulate};
 
 /// Simulate the corridor, train a city and two fleets together, and compare
 ///

@@ -11,7 +11,6 @@ use traffic::{LinkState, Step};
 
 use super::DemoArguments;
 use crate::party::privacy::{Mode, PrivacyOptions};
-use crate::progress;
 use crate::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace, truths};
 use crate::train::{FederationOptions, GuestOptions, Method, PhysicsOptions, Task, Watch};
 
