@@ -14,7 +14,6 @@ use serde_json::json;
 use traffic::{LinkState, Network, Step};
 
 use crate::party::OwnModels;
-use crate::progress;
 use parties::Parties;
 
 /// Estimate density and flow of all links with a trained model

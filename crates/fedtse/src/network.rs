@@ -73,14 +73,6 @@ pub fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
     }
 }
 
-/// The network of a file, or the corridor.
-pub fn load(file: Option<&Path>) -> Result<Network> {
-    match file {
-        Some(file) => Ok(sensing::read_network(file)?),
-        None => Ok(corridor()?),
-    }
-}
-
 /// Writes a network file, or prints it.
 pub fn write(network: &Network, out: Option<&Path>, json: bool) -> Result<()> {
     match out {

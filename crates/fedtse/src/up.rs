@@ -23,7 +23,6 @@ use self::folders::{Folders, HOST, Live};
 use self::processes::Processes;
 use self::recordings::Recordings;
 use crate::party::stopping;
-use crate::progress;
 
 /// How long parties may take to be there.
 const STARTING: Duration = Duration::from_secs(60);

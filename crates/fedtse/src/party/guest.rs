@@ -22,7 +22,6 @@ use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
 use super::policy;
 use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
-use crate::progress;
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///

@@ -28,7 +28,6 @@ use super::host_config::{self, Config, Prepared};
 use super::host_part::HostPart;
 use super::stopping::Asked;
 use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
-use crate::progress;
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///

@@ -11,8 +11,8 @@ use traffic::{Network, Seconds, network_file_hash};
 use super::job::Settings;
 use super::program::sha256;
 use super::scene::Scene;
-use crate::simulate::{self, World};
-use crate::{features, progress};
+use experiments::data::features;
+use experiments::data::simulate::{self, World};
 
 /// Fleets that every dataset has, in percent: the paper's.
 const USUAL_RATES: [u32; 4] = [20, 40, 60, 80];

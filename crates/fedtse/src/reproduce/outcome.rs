@@ -16,7 +16,7 @@ use super::rounds::{self, Rounds};
 use super::series::{Labelled, labelled};
 use super::table::Table;
 use super::{figures, markdown};
-use crate::plot::panels::{self, Panel};
+use experiments::plot::panels::{self, Panel};
 
 /// See the [module](self).
 pub enum Outcome {

@@ -12,7 +12,9 @@ use traffic::network_file_hash;
 
 use super::datasets::{Datasets, Needed, copy, prepared};
 use super::scene::Scene;
-use crate::import::pneuma;
+use experiments::data::import::file_names;
+use experiments::data::load_network;
+use experiments::data::pneuma::PneumaImport;
 
 /// What is imported.
 pub struct Recordings<'a> {
@@ -57,14 +59,14 @@ impl Recordings<'_> {
                 std::fs::remove_dir_all(&unfinished)
                     .with_context(|| unfinished.display().to_string())?;
             }
-            let report = pneuma::import(&files, self.network, &unfinished)?;
+            let report = PneumaImport::new(&files, self.network, &unfinished).import()?.report;
             eprintln!("{report}");
             std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
         }
         let dataset = Dataset::open(&folder)?;
         let found = dataset.manifest().source.get("import").cloned().unwrap_or_default();
-        let expected = crate::import::file_names(&files);
-        let network = network_file_hash(&crate::network::load(self.network)?);
+        let expected = file_names(&files);
+        let network = network_file_hash(&load_network(self.network)?);
         ensure!(
             dataset.manifest().network_file_hash == network,
             "{}: network: found {}, expected {network}; delete the folder to import again, or choose another --data",

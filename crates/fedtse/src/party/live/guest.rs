@@ -32,7 +32,6 @@ use crate::party::{
     Own, TrainedModel, config, drawn, endpoints, logs, network_threads, own_name, software,
     stopping,
 };
-use crate::progress;
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub const GAP_S: f64 = 10.0;

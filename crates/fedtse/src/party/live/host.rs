@@ -38,7 +38,6 @@ use crate::party::{
     self, OWN_PART, OwnModel, config, endpoints, logs, network_threads, own_name, software,
     stopping,
 };
-use crate::progress;
 use crate::serve::door::Door as ReadersDoor;
 use crate::serve::feed::Feed as PublicFeed;
 use crate::serve::publisher::Publisher;

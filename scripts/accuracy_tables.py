@@ -1,4 +1,4 @@
-"""Checks that README.md shows the numbers of docs/results; with --write, puts them there.
+"""Checks that docs/accuracy.md shows the numbers of docs/results; with --write, puts them there.
 
 `fedtse reproduce table2 --publish docs/results`, and table5, make the results; this script only copies numbers,
 of the rows that a newcomer needs.
@@ -9,9 +9,9 @@ import re
 import sys
 from pathlib import Path
 
-README = Path("README.md")
+DOCUMENT = Path("docs/accuracy.md")
 RESULTS = Path("docs/results")
-BLOCK = r"(<!-- {name}: written and checked by scripts/readme_tables.py -->\n)(.*?)(<!-- end of {name} -->)"
+BLOCK = r"(<!-- {name}: written and checked by scripts/accuracy_tables.py -->\n)(.*?)(<!-- end of {name} -->)"
 QUANTITIES = ["density", "flow"]
 # Of each table: our rows, and the paper's.
 ROWS = {
@@ -62,7 +62,7 @@ def shown(cell: dict | None, seeds: int) -> str:
 
 
 def main() -> int:
-    text = README.read_text(encoding="utf-8")
+    text = DOCUMENT.read_text(encoding="utf-8")
     names = [name for name in ROWS if (RESULTS / f"{name}.json").exists()]
     problems = []
     for name in names:
@@ -71,18 +71,18 @@ def main() -> int:
             problems.append(f"docs/results/{name}.json: not a result of a known commit")
         match = re.search(BLOCK.format(name=name), text, re.S)
         if not match:
-            problems.append(f"README.md: no block for {name}")
+            problems.append(f"docs/accuracy.md: no block for {name}")
             continue
         expected = render(table)
         if "--write" in sys.argv:
             text = text[: match.start(2)] + expected + text[match.end(2) :]
         elif match.group(2) != expected:
-            problems.append(f"README.md: {name} differs from docs/results/{name}.json; run with --write")
+            problems.append(f"docs/accuracy.md: {name} differs from docs/results/{name}.json; run with --write")
     if "--write" in sys.argv:
-        README.write_text(text, encoding="utf-8")
+        DOCUMENT.write_text(text, encoding="utf-8")
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"readme: {len(names)} tables compared, {len(problems)} problems")
+    print(f"accuracy: {len(names)} tables compared, {len(problems)} problems")
     return 1 if problems else 0
 
 

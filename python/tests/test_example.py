@@ -1,4 +1,4 @@
-"""The wheel in a clean environment, and README's example there."""
+"""The wheel in a clean environment, and the example of docs/python.md there."""
 
 import re
 import subprocess
@@ -10,11 +10,11 @@ ROOT = Path(__file__).parents[2]
 
 
 def example():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     return re.search(r"<!-- python example:[^\n]*-->\n```python\n(.*?)```", text, re.S).group(1)
 
 
-def test_readmes_five_lines_run_where_nothing_else_is_installed(tmp_path):
+def test_the_example_of_five_lines_run_where_nothing_else_is_installed(tmp_path):
     (wheel,) = (ROOT / "target" / "wheels").glob("*.whl")
     python = tmp_path / "clean" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", python.parents[1]], check=True)

@@ -1,11 +1,11 @@
-//! What the demo says on a terminal.
+//! The demo's output on a terminal.
 
 use std::fmt::Write as _;
 
 use crate::run_record::{MethodRun, RunRecord};
 
-/// The table, and what left each party.
-pub fn text(record: &RunRecord, minutes: f64) -> String {
+/// The table; with `ledger` also what left each party.
+pub fn text(record: &RunRecord, minutes: f64, ledger: bool) -> String {
     let data = &record.data;
     let share = data.rate / f64::from(data.guests);
     let mut text = format!(
@@ -33,10 +33,13 @@ pub fn text(record: &RunRecord, minutes: f64) -> String {
             method.score.flow.rmse
         );
     }
-    for method in record.methods.iter().filter(|method| !method.releases.is_empty()) {
-        text += &released(method);
+    if ledger {
+        for method in record.methods.iter().filter(|method| !method.releases.is_empty()) {
+            text += &released(method);
+        }
+        text += "\nA party can send only what its ledger has recorded first. Trajectories, loop counts, truth\nand weights never leave a party.\n";
     }
-    text + "\nA party can send only what its ledger has recorded first. Trajectories, loop counts, truth\nand weights stayed where they were.\n"
+    text
 }
 
 /// Bytes of all ciphertexts of a kind, at least.

@@ -1,4 +1,4 @@
-//! Everyone estimates the same traffic, and is scored on the last fifth of the time.
+//! Every method estimates the same traffic and is scored on the last fifth of the time.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,7 +11,6 @@ use traffic::{LinkState, Step};
 
 use super::DemoArguments;
 use crate::party::privacy::{Mode, PrivacyOptions};
-use crate::progress;
 use crate::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace, truths};
 use crate::train::{FederationOptions, GuestOptions, Method, PhysicsOptions, Task, Watch};
 
@@ -20,8 +19,8 @@ pub const RATE: f64 = 40.0;
 pub const GUESTS: u16 = 2;
 const TARGET: TargetKind = TargetKind::Raw;
 
-/// One that takes part.
-struct Entrant {
+/// A row of the table.
+struct Compared {
     label: &'static str,
     method: Method,
     /// Guests protect their measurements as the user says.
@@ -30,30 +29,30 @@ struct Entrant {
     drawn: bool,
 }
 
-const fn entrant(label: &'static str, method: Method) -> Entrant {
-    Entrant { label, method, protected: false, drawn: false }
+const fn compared(label: &'static str, method: Method) -> Compared {
+    Compared { label, method, protected: false, drawn: false }
 }
 
-const ENTRANTS: [Entrant; 7] = [
-    entrant("no fusion (TSE-n)", Method::TseN),
-    entrant("scale-up", Method::ScaleUp),
-    entrant("ridge", Method::Ridge),
-    entrant("oracle", Method::Oracle),
-    Entrant { drawn: true, ..entrant("FedTSE", Method::FedTse) },
-    Entrant { drawn: true, ..entrant("FedTSE-PI, clear", Method::FedTsePi) },
-    Entrant { drawn: true, protected: true, ..entrant("FedTSE-PI", Method::FedTsePi) },
+const METHODS: [Compared; 7] = [
+    compared("no fusion (TSE-n)", Method::TseN),
+    compared("scale-up", Method::ScaleUp),
+    compared("ridge", Method::Ridge),
+    compared("oracle", Method::Oracle),
+    Compared { drawn: true, ..compared("FedTSE", Method::FedTse) },
+    Compared { drawn: true, ..compared("FedTSE-PI, clear", Method::FedTsePi) },
+    Compared { drawn: true, protected: true, ..compared("FedTSE-PI", Method::FedTsePi) },
 ];
 
 /// Fits all to a dataset with features, and scores them.
-pub fn hold(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
-    let together = study(folder, &task(&entrant("", Method::Oracle), arguments))?;
+pub fn compare(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
+    let together = study(folder, &task(&compared("", Method::Oracle), arguments))?;
     let split = together.split();
     let windows = [&split.validation[..], &split.test[..]].concat();
     let data = Data::of(&together, RATE, GUESTS)?;
     let mut record = RunRecord::new("Demo", command(arguments), data)?;
     let mut drawn = Vec::new();
-    for entrant in &ENTRANTS {
-        let (label, task) = (entrant.label, task(entrant, arguments));
+    for compared in &METHODS {
+        let (label, task) = (compared.label, task(compared, arguments));
         let study = study(folder, &task)?;
         let bar = match task.most_epochs() {
             Some(epochs) => progress::named(label, epochs as u64),
@@ -68,7 +67,7 @@ pub fn hold(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
             run.trained(training);
         }
         record.methods.push(run);
-        if entrant.drawn {
+        if compared.drawn {
             drawn.push((label, fitted.estimates));
         }
     }
@@ -108,8 +107,8 @@ fn study(folder: &Path, task: &Task) -> Result<Study> {
     Ok(Study::open_fleets(folder, &fleets)?)
 }
 
-fn task(entrant: &Entrant, arguments: &DemoArguments) -> Task {
-    let (mode, epochs) = match (entrant.protected, entrant.method) {
+fn task(compared: &Compared, arguments: &DemoArguments) -> Task {
+    let (mode, epochs) = match (compared.protected, compared.method) {
         (true, _) => (arguments.privacy, arguments.epochs_protected),
         (false, Method::FedTsePi) => (Mode::Clear, arguments.epochs_without_truth),
         _ => (Mode::Clear, arguments.epochs),
@@ -117,7 +116,7 @@ fn task(entrant: &Entrant, arguments: &DemoArguments) -> Task {
     let mut privacy = PrivacyOptions::clear();
     privacy.privacy = Some(mode);
     Task {
-        method: entrant.method,
+        method: compared.method,
         architecture: Architecture::Link,
         target: TARGET,
         seed: arguments.seed,
