@@ -10,7 +10,7 @@ use crate::recipe::Recipe;
 use crate::sizes::Sizes;
 use crate::test_models::{guest, some};
 
-const NOISE: Noise = Noise { seed: 1, step: 2, first_sample: 0 };
+const NOISE: DropoutRng = DropoutRng { seed: 1, step: 2, first_sample: 0 };
 
 fn rule() -> UpdateRule {
     UpdateRule::of(&Recipe::of(Architecture::Link))
