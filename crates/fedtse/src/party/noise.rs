@@ -20,6 +20,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use data_encoding::HEXLOWER;
 use durable::PendingFile;
 use estimator::{FleetData, MeasurementTable, QueueStates};
 use sealed::fixed_point::MOST_LEVELS;
@@ -248,7 +249,7 @@ fn fingerprint(name: &str, values: &[f64]) -> String {
     let mut hash = Sha256::new();
     hash.update(name.as_bytes());
     values.iter().for_each(|value| hash.update(value.to_le_bytes()));
-    crate::subject::hexadecimal(&hash.finalize())
+    HEXLOWER.encode(&hash.finalize())
 }
 
 /// The terms that a file of noised numbers was drawn for.
