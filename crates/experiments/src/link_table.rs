@@ -9,8 +9,11 @@ use traffic::{LinkId, Network, Seconds};
 /// Mean, standard deviation and maximum over steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
+    /// Mean.
     pub mean: f64,
+    /// Standard deviation.
     pub sd: f64,
+    /// Maximum.
     pub max: f64,
 }
 
@@ -29,9 +32,13 @@ impl Spread {
 /// What was on one link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkRow {
+    /// Its name.
     pub link: String,
+    /// Whether it is scored.
     pub target: bool,
+    /// Lanes.
     pub lanes: u8,
+    /// Length.
     pub length_m: f64,
     /// Distance travelled over length: how often the link was driven along.
     pub vehicles: f64,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use traffic::Window;
 
 use estimator::{FoldedInputs, GuestInputs, HostInputs, HostStudy, Recipe, UpdateRule};
-use neural::{Noise, Schedule};
+use neural::{DropoutRng, Schedule};
 
 use crate::model::ModelFailure;
 use crate::plan::{LocalUpdates, Numbers, Plan};
@@ -133,9 +133,9 @@ impl Pace {
         self.schedule.rate(self.exchanges)
     }
 
-    fn noise(&self, update: u32) -> Noise {
+    fn noise(&self, update: u32) -> DropoutRng {
         let step = self.exchanges * u64::from(self.local.count) + u64::from(update);
-        Noise { seed: self.seed, step, first_sample: 0 }
+        DropoutRng { seed: self.seed, step, first_sample: 0 }
     }
 }
 

@@ -28,7 +28,6 @@ pub mod fedbcd;
 #[cfg(feature = "network")]
 pub mod grpc;
 pub mod guest;
-mod hexadecimal;
 pub mod host;
 pub mod ledger;
 pub mod live;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use traffic::{GridPlan, Metres, Network, corridor, grid, network_hash, write_network};
@@ -78,8 +78,7 @@ pub fn write(network: &Network, out: Option<&Path>, json: bool) -> Result<()> {
     match out {
         None => print!("{}", write_network(network)),
         Some(path) => {
-            std::fs::write(path, write_network(network))
-                .with_context(|| format!("{}", path.display()))?;
+            durable::write(path, write_network(network))?;
             describe(network, json);
         }
     }

@@ -30,6 +30,7 @@ pub mod watched;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
+use data_encoding::HEXLOWER;
 use federation::grpc::Card;
 use federation::message::parts::Text;
 use federation::{PartyId, Round};
@@ -40,8 +41,6 @@ use tracing::{info, warn};
 pub use any_guest::{Brought, GuestOf, MakeOwn, Own};
 pub use any_host::{HostOf, OWN_PART};
 pub use trained_model::{OwnModel, OwnModels, TrainedModel};
-
-use crate::subject::hexadecimal;
 
 /// The name and version of this program, as other parties see it.
 fn software() -> Text {
@@ -76,7 +75,7 @@ fn digest(weights: &[f32]) -> String {
 
 fn digest_bytes(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    hexadecimal(&Sha256::digest(bytes)[..8])
+    HEXLOWER.encode(&Sha256::digest(bytes)[..8])
 }
 
 /// The thread that reads and writes the network; the models have the others.

@@ -10,9 +10,13 @@ use super::drawn;
 
 /// One panel.
 pub struct Panel {
+    /// Title above it.
     pub caption: String,
+    /// Label of the horizontal axis.
     pub x: &'static str,
+    /// Label of the vertical axis.
     pub y: &'static str,
+    /// Its curves.
     pub lines: Vec<Line>,
     /// Heights that are marked in red.
     pub levels: Vec<f64>,
@@ -31,7 +35,9 @@ pub enum Span {
 
 /// A line with its name.
 pub struct Line {
+    /// Its name in the legend.
     pub label: String,
+    /// (x, y).
     pub points: Vec<(f64, f64)>,
 }
 

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use durable::PendingFolder;
 use sensing::Dataset;
 use sensing::pneuma::Session;
 use traffic::network_file_hash;
@@ -54,14 +55,10 @@ impl Recordings<'_> {
         let files = self.files()?;
         let folder = root.join("pneuma");
         if !folder.exists() {
-            let unfinished = root.join("pneuma.unfinished");
-            if unfinished.exists() {
-                std::fs::remove_dir_all(&unfinished)
-                    .with_context(|| unfinished.display().to_string())?;
-            }
-            let report = PneumaImport::new(&files, self.network, &unfinished).import()?.report;
+            let pending = PendingFolder::create(&folder)?;
+            let report = PneumaImport::new(&files, self.network, pending.path()).import()?.report;
             eprintln!("{report}");
-            std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
+            pending.commit()?;
         }
         let dataset = Dataset::open(&folder)?;
         let found = dataset.manifest().source.get("import").cloned().unwrap_or_default();

@@ -1,9 +1,8 @@
 //! The files of the page, which the program carries in itself.
 
+use data_encoding::HEXLOWER;
 use hyper::header::HeaderValue;
 use sha2::{Digest, Sha256};
-
-use crate::subject::hexadecimal;
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -44,7 +43,7 @@ pub struct Pages(Vec<(&'static str, Page)>);
 impl Pages {
     pub fn new() -> Self {
         let page = |(name, kind, text): (&'static str, &'static str, &'static str)| {
-            let digest = hexadecimal(&Sha256::digest(text.as_bytes())[..8]);
+            let digest = HEXLOWER.encode(&Sha256::digest(text.as_bytes())[..8]);
             let tag = HeaderValue::try_from(format!("\"{digest}\""));
             let tag = tag.unwrap_or(HeaderValue::from_static("\"0\""));
             (name, Page { kind, text, tag })
