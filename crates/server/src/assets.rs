@@ -1,9 +1,7 @@
-//! The files of the page, which the program carries in itself.
+//! The files of the page, which are part of the program.
 
-use hyper::header::HeaderValue;
+use axum::http::HeaderValue;
 use sha2::{Digest, Sha256};
-
-use crate::subject::hexadecimal;
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -11,48 +9,52 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 macro_rules! asset {
     ($path:literal) => {
-        include_str!(concat!("../../assets/", $path))
+        include_str!(concat!("../assets/", $path))
     };
 }
 
-const FILES: [(&str, &str, &str); 12] = [
-    ("index.html", HTML, asset!("map/index.html")),
-    ("map.css", CSS, asset!("map/map.css")),
-    ("app.js", SCRIPT, asset!("map/app.js")),
-    ("basemap.js", SCRIPT, asset!("map/basemap.js")),
-    ("chart.js", SCRIPT, asset!("map/chart.js")),
-    ("drawing.js", SCRIPT, asset!("map/drawing.js")),
-    ("scale.js", SCRIPT, asset!("map/scale.js")),
-    ("table.js", SCRIPT, asset!("map/table.js")),
-    ("timeline.js", SCRIPT, asset!("map/timeline.js")),
-    ("icon.svg", "image/svg+xml", asset!("map/icon.svg")),
-    ("uplot.css", CSS, asset!("uplot/uPlot.min.css")),
-    ("uplot.js", SCRIPT, asset!("uplot/uPlot.iife.min.js")),
-];
+/// uPlot's minified build, which reports use too.
+pub const UPLOT_SCRIPT: &str = asset!("uplot/uPlot.iife.min.js");
+/// Its style.
+pub const UPLOT_STYLE: &str = asset!("uplot/uPlot.min.css");
 
 /// One file.
-pub struct Page {
-    pub kind: &'static str,
+#[derive(Clone, Copy)]
+pub(crate) struct Asset {
+    /// Where it is served.
+    pub path: &'static str,
+    pub content_type: &'static str,
     pub text: &'static str,
-    /// Tells versions apart.
-    pub tag: HeaderValue,
 }
 
-/// All files, by name.
-pub struct Pages(Vec<(&'static str, Page)>);
+const fn asset(path: &'static str, content_type: &'static str, text: &'static str) -> Asset {
+    Asset { path, content_type, text }
+}
 
-impl Pages {
-    pub fn new() -> Self {
-        let page = |(name, kind, text): (&'static str, &'static str, &'static str)| {
-            let digest = hexadecimal(&Sha256::digest(text.as_bytes())[..8]);
-            let tag = HeaderValue::try_from(format!("\"{digest}\""));
-            let tag = tag.unwrap_or(HeaderValue::from_static("\"0\""));
-            (name, Page { kind, text, tag })
-        };
-        Pages(FILES.map(page).into())
-    }
+pub(crate) const ASSETS: [Asset; 13] = [
+    asset("/", HTML, asset!("map/index.html")),
+    asset("/index.html", HTML, asset!("map/index.html")),
+    asset("/map.css", CSS, asset!("map/map.css")),
+    asset("/app.js", SCRIPT, asset!("map/app.js")),
+    asset("/basemap.js", SCRIPT, asset!("map/basemap.js")),
+    asset("/chart.js", SCRIPT, asset!("map/chart.js")),
+    asset("/drawing.js", SCRIPT, asset!("map/drawing.js")),
+    asset("/scale.js", SCRIPT, asset!("map/scale.js")),
+    asset("/table.js", SCRIPT, asset!("map/table.js")),
+    asset("/timeline.js", SCRIPT, asset!("map/timeline.js")),
+    asset("/icon.svg", "image/svg+xml", asset!("map/icon.svg")),
+    asset("/uplot.css", CSS, UPLOT_STYLE),
+    asset("/uplot.js", SCRIPT, UPLOT_SCRIPT),
+];
 
-    pub fn get(&self, name: &str) -> Option<&Page> {
-        self.0.iter().find(|(found, _)| *found == name).map(|(_, page)| page)
+impl Asset {
+    /// Its validator; weak, because the same text may be sent compressed.
+    pub fn etag(&self) -> HeaderValue {
+        let digest: [u8; 32] = Sha256::digest(self.text.as_bytes()).into();
+        let [a, b, c, d, e, f, g, h, ..] = digest;
+        let number = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+        // Cannot fail: hexadecimal digits are allowed in a header.
+        HeaderValue::try_from(format!("W/\"{number:016x}\""))
+            .unwrap_or(HeaderValue::from_static("W/\"0\""))
     }
 }

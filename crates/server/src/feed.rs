@@ -1,69 +1,80 @@
-//! The latest estimate and the stream of estimates: one publishes, any number read.
+//! The latest estimate and the stream of estimates: one publisher, any number of readers.
 //!
-//! Publishing never waits for a reader: the latest estimate is a value that is replaced, the stream a ring of a
-//! few; whoever falls out of it is dropped and may come back for what it has missed.
+//! Publishing never waits for a reader: the latest estimate is a value that is replaced, the stream a ring buffer of
+//! a few. A reader that falls out of the ring is disconnected and may reconnect for the estimates it missed. The text
+//! of an estimate is held once for all readers.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use hyper::body::Bytes;
-use serde_json::Value;
+use axum::body::Bytes;
 use tokio::sync::{broadcast, watch};
 use traffic::Step;
 
-use super::record::{About, Record};
+use crate::api::documents::EstimateDocument;
+use crate::estimate::{Estimate, SeriesInfo};
 
-/// Estimates that a slow reader of the stream may be behind before it is dropped.
-pub const MOST_BEHIND: usize = 16;
-
-/// An estimate, written once for all readers.
-#[derive(Debug)]
-struct Latest {
-    step: Step,
-    /// When its step had ended; none where nobody here saw it end.
-    ended: Option<Instant>,
-    /// The document but for its age: what follows the first brace.
-    rest: String,
-}
-
-/// One event of the stream.
-#[derive(Clone, Debug)]
-pub struct Event {
-    pub step: Step,
-    pub bytes: Bytes,
-}
+/// Estimates that a slow reader of the stream may be behind before it is disconnected.
+const RING: usize = 16;
+/// How the text of an estimate starts, up to its age.
+const AGE: &str = "{\"age_s\":";
+/// What ends an event.
+const END: &str = "\n\n";
 
 /// Where estimates are published.
-pub struct Feed {
-    latest: watch::Sender<Option<Arc<Latest>>>,
+pub struct EstimateFeed {
+    latest: watch::Sender<Option<Latest>>,
     stream: broadcast::Sender<Event>,
 }
 
-impl Default for Feed {
+/// The latest estimate.
+#[derive(Clone, Debug)]
+struct Latest {
+    step: Step,
+    /// When its step ended; none if the end was not observed by this process.
+    ended: Option<Instant>,
+    /// The document from the comma behind its age on, and the end of an event.
+    tail: Bytes,
+}
+
+/// One server-sent event.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub step: Step,
+    /// The part that is its own, and the part that all readers share.
+    pub parts: [Bytes; 2],
+}
+
+impl Default for EstimateFeed {
     fn default() -> Self {
-        Feed { latest: watch::channel(None).0, stream: broadcast::channel(MOST_BEHIND).0 }
+        EstimateFeed { latest: watch::channel(None).0, stream: broadcast::channel(RING).0 }
     }
 }
 
-impl Feed {
+impl EstimateFeed {
     /// Replaces the latest estimate and sends it to the stream.
-    pub fn publish(&self, about: &About, record: &Record, ended: Option<Instant>, stored: bool) {
-        let rest = rest(about, record, stored);
-        let latest = Latest { step: record.step, ended, rest };
+    pub fn publish(
+        &self,
+        info: &SeriesInfo,
+        estimate: &Estimate,
+        ended: Option<Instant>,
+        stored: bool,
+    ) {
+        let latest = Latest { step: estimate.step, ended, tail: tail(info, estimate, stored) };
         let event = latest.event();
-        self.latest.send_replace(Some(Arc::new(latest)));
-        // Nobody may be listening.
+        self.latest.send_replace(Some(latest));
+        // There may be no subscribers.
         let _ = self.stream.send(event);
     }
 
-    /// The latest estimate as a document with its age; none before the first.
-    pub fn latest(&self) -> Option<String> {
-        let latest = self.latest.borrow().clone();
-        latest.map(|latest| latest.text())
+    /// The latest estimate as a JSON document with its age, in two parts; none before the first.
+    pub(crate) fn latest(&self) -> Option<[Bytes; 2]> {
+        let latest = self.latest.borrow().clone()?;
+        let rest = latest.tail.slice(..latest.tail.len() - END.len());
+        Some([format!("{AGE}{}", latest.age()).into(), rest])
     }
 
     /// Estimates from now on, and the latest one.
-    pub fn subscribe(&self) -> (broadcast::Receiver<Event>, Option<Event>) {
+    pub(crate) fn subscribe(&self) -> (broadcast::Receiver<Event>, Option<Event>) {
         let receiver = self.stream.subscribe();
         let latest = self.latest.borrow().clone();
         (receiver, latest.map(|latest| latest.event()))
@@ -71,39 +82,38 @@ impl Feed {
 }
 
 impl Latest {
+    fn age(&self) -> String {
+        match self.ended {
+            Some(ended) => format!("{:.3}", ended.elapsed().as_secs_f64()),
+            None => "null".to_owned(),
+        }
+    }
+
     fn event(&self) -> Event {
-        event(self.step, &self.text())
-    }
-
-    fn text(&self) -> String {
-        let age = self.ended.map(|ended| ended.elapsed().as_secs_f64());
-        with_age(age, &self.rest)
+        event(self.step, &self.age(), self.tail.clone())
     }
 }
 
-/// The document of an estimate of the past.
-pub fn past(about: &About, record: &Record) -> String {
-    with_age(None, &rest(about, record, true))
-}
-
-/// A past estimate as an event.
-pub fn past_event(about: &About, record: &Record) -> Event {
-    event(record.step, &past(about, record))
-}
-
-fn event(step: Step, text: &str) -> Event {
-    let bytes = format!("id: {}\nevent: estimate\ndata: {text}\n\n", step.0).into();
-    Event { step, bytes }
-}
-
-fn rest(about: &About, record: &Record, stored: bool) -> String {
-    let text = Value::Object(record.document(about, stored)).to_string();
-    text.trim_start_matches('{').to_owned()
-}
-
-fn with_age(age: Option<f64>, rest: &str) -> String {
-    match age {
-        Some(age) => format!("{{\"age_s\":{age:.3},{rest}"),
-        None => format!("{{\"age_s\":null,{rest}"),
+impl Event {
+    /// A stored estimate as an event.
+    pub fn stored(info: &SeriesInfo, estimate: &Estimate) -> Self {
+        event(estimate.step, "null", tail(info, estimate, true))
     }
+
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(Bytes::len).sum()
+    }
+}
+
+fn event(step: Step, age: &str, tail: Bytes) -> Event {
+    let head = format!("id: {}\nevent: estimate\ndata: {AGE}{age}", step.0);
+    Event { step, parts: [head.into(), tail] }
+}
+
+fn tail(info: &SeriesInfo, estimate: &Estimate, stored: bool) -> Bytes {
+    let document = EstimateDocument::new(info, estimate, stored);
+    // Cannot fail: the document has no maps with keys other than strings.
+    let text = serde_json::to_string(&document).unwrap_or_default();
+    let rest = text.strip_prefix(AGE).and_then(|rest| rest.strip_prefix("null"));
+    format!("{}{END}", rest.unwrap_or("}")).into()
 }

@@ -1,76 +1,109 @@
-//! The connections of readers: how many, how long, and no slower than this.
+//! Connections of readers: how many, how long, and the slowest that is served.
 //!
-//! All of it runs on threads of its own: whatever readers do, the host and its guests do not wait for them.
+//! `axum::serve` has no limits on connections, headers or slow clients, so the connections are served here, by hyper.
+//! All of it runs on threads of its own: the host and its guests never wait for readers.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context as Task, Poll};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use thiserror::Error;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
-use tokio::time::Sleep;
+use tokio_io_timeout::TimeoutWriter;
+use tower_service::Service;
 use tracing::{debug, info};
 
-use super::rates::Rates;
-use super::site::Site;
+use crate::api::{self, Site};
+use crate::rate_limit::RateLimiter;
 
-const MOST_HEADER_BYTES: usize = 16 * 1024;
-/// Longest time for the headers of a request, the wait for the next one included.
-const HEADERS: Duration = Duration::from_secs(10);
-/// Longest time without a byte that a reader takes.
-const STALL: Duration = Duration::from_secs(10);
-/// Longest time of a connection that is no stream; after it no further request is taken, and a little later it ends.
-const LONGEST: Duration = Duration::from_secs(60);
-const ENDING: Duration = Duration::from_secs(15);
-/// What the system holds for a reader that is slow.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// For the headers of a request, including the wait for the next one.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Without a byte that the client accepts.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Age of a connection that is no event stream; after it no further request is accepted, and a little later it is
+/// closed.
+const MAX_AGE: Duration = Duration::from_secs(60);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
+/// What the system buffers for a slow client.
 const SEND_BUFFER: u32 = 256 << 10;
 const BACKLOG: u32 = 1024;
 
-/// How many readers there may be.
+/// How many connections and requests are accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct Places {
+pub struct ConnectionLimit {
+    /// Simultaneous connections.
     pub connections: usize,
+    /// Simultaneous connections of one address.
     pub per_address: usize,
+    /// Requests per second of one address.
     pub requests_per_s: f64,
 }
 
-/// Where readers are answered, until it is dropped.
-pub struct Door {
-    pub address: SocketAddr,
+/// Why the server cannot be started.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// The operating system has no threads for it.
+    #[error("http server: found no threads ({0}), expected two")]
+    Threads(io::Error),
+    /// Nothing can listen at the address.
+    #[error("publish.http: {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Serves the map and the API until it is dropped.
+pub struct HttpServer {
+    address: SocketAddr,
     runtime: Option<Runtime>,
 }
 
-impl Door {
-    /// Answers at an address, on threads of its own.
-    pub fn open(address: SocketAddr, places: Places, site: Arc<Site>) -> Result<Self> {
+impl HttpServer {
+    /// Serves a site at an address, on threads of its own.
+    pub fn start(
+        address: SocketAddr,
+        limit: ConnectionLimit,
+        site: Site,
+    ) -> Result<Self, ServerError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(8)
-            .thread_name("readers")
+            .thread_name("http server")
             .enable_all()
             .build()
-            .context("threads for readers")?;
-        let listener = runtime
-            .block_on(async { listen(address) })
-            .with_context(|| format!("publish.http: {address}"))?;
-        let address = listener.local_addr().context("publish.http")?;
+            .map_err(ServerError::Threads)?;
+        let failed = |error| ServerError::Listen { address, error };
+        let listener = runtime.block_on(async { listen(address) }).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
         info!(%address, "estimates and map");
-        runtime.spawn(accept(listener, places, site));
-        Ok(Door { address, runtime: Some(runtime) })
+        let limiter = Arc::new(RateLimiter::new(limit.requests_per_s, limit.per_address));
+        let router = api::router(site, &limiter);
+        runtime.spawn(accept(listener, limit.connections, limiter, router));
+        Ok(HttpServer { address, runtime: Some(runtime) })
+    }
+
+    /// The address, with the port that was chosen for port 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 }
 
-impl Drop for Door {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_millis(200));
@@ -78,144 +111,101 @@ impl Drop for Door {
     }
 }
 
+/// The connection of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    pub peer: SocketAddr,
+    streaming: Arc<AtomicBool>,
+}
+
+impl Connection {
+    pub fn new(peer: SocketAddr) -> Self {
+        Connection { peer, streaming: Arc::default() }
+    }
+
+    /// Exempts an event stream from the greatest age.
+    pub fn set_streaming(&self) {
+        self.streaming.store(true, Ordering::Relaxed);
+    }
+}
+
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Connections that it accepts have the same.
+    // Accepted connections inherit it.
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-async fn accept(listener: TcpListener, places: Places, site: Arc<Site>) {
-    let free = Arc::new(Semaphore::new(places.connections));
-    let rates = Arc::new(Rates::new(places.requests_per_s, places.per_address));
+async fn accept(
+    listener: TcpListener,
+    connections: usize,
+    limiter: Arc<RateLimiter>,
+    router: Router,
+) {
+    let free = Arc::new(Semaphore::new(connections));
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let place = free.clone().try_acquire_owned().ok();
-        let counted = rates.connection(peer.ip(), Instant::now());
-        let (Some(place), Some(counted)) = (place, counted) else {
-            debug!(%peer, "too many readers");
-            tokio::spawn(turn_away(stream));
+        let permit = free.clone().try_acquire_owned().ok();
+        let counted = limiter.connection(peer.ip(), Instant::now());
+        let (Some(permit), Some(counted)) = (permit, counted) else {
+            debug!(%peer, "too many connections");
+            tokio::spawn(refuse(stream));
             continue;
         };
-        let (site, rates) = (Arc::clone(&site), Arc::clone(&rates));
+        let router = router.clone();
         tokio::spawn(async move {
-            serve(stream, peer, site, rates).await;
-            drop((place, counted));
+            serve(stream, peer, router).await;
+            drop((permit, counted));
         });
     }
 }
 
-async fn turn_away(mut stream: TcpStream) {
+async fn refuse(mut stream: TcpStream) {
     const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nRetry-After: 5\r\nConnection: close\r\n\r\n";
     let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(FULL)).await;
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, rates: Arc<Rates>) {
+async fn serve(stream: TcpStream, peer: SocketAddr, router: Router) {
     let _ = stream.set_nodelay(true);
-    let streams = Arc::new(AtomicBool::new(false));
-    let of_service = Arc::clone(&streams);
-    let service = hyper::service::service_fn(move |request| {
-        let (site, streams) = (Arc::clone(&site), Arc::clone(&of_service));
-        let allowed = rates.request(peer.ip(), Instant::now());
-        async move { Ok::<_, Infallible>(site.answer(request, allowed, &streams).await) }
+    let mut stream = TimeoutWriter::new(stream);
+    stream.set_timeout(Some(WRITE_TIMEOUT));
+    let connection = Connection::new(peer);
+    let of_requests = connection.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(of_requests.clone());
+        router.clone().call(request)
     });
-    let connection = http1::Builder::new()
+    let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        .max_buf_size(MOST_HEADER_BYTES)
-        .serve_connection(TokioIo::new(Unstalled { stream, stalled: None }), service);
-    let mut connection = std::pin::pin!(connection);
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .serve_connection(TokioIo::new(Box::pin(stream)), service);
+    let mut served = std::pin::pin!(served);
     let mut ending = false;
     loop {
-        let patience = if ending { ENDING } else { LONGEST };
+        let timeout = if ending { SHUTDOWN_TIMEOUT } else { MAX_AGE };
         tokio::select! {
-            ended = connection.as_mut() => {
+            ended = served.as_mut() => {
                 if let Err(error) = ended {
-                    debug!(%peer, "reader: {error}");
+                    debug!(%peer, "connection: {error}");
                 }
                 return;
             }
-            () = tokio::time::sleep(patience) => {}
+            () = tokio::time::sleep(timeout) => {}
         }
-        if streams.load(Ordering::Relaxed) {
+        if connection.streaming.load(Ordering::Relaxed) {
             continue;
         }
         if ending {
-            debug!(%peer, "a reader was too slow");
+            debug!(%peer, "connection closed: too slow");
             return;
         }
         ending = true;
-        connection.as_mut().graceful_shutdown();
-    }
-}
-
-/// A connection that fails when its reader takes nothing for a while.
-struct Unstalled {
-    stream: TcpStream,
-    stalled: Option<Pin<Box<Sleep>>>,
-}
-
-impl Unstalled {
-    fn watch<T>(
-        &mut self,
-        task: &mut Task<'_>,
-        polled: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        if polled.is_ready() {
-            self.stalled = None;
-            return polled;
-        }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
-        match stalled.as_mut().poll(task) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-}
-
-impl AsyncRead for Unstalled {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        task: &mut Task<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(task, buffer)
-    }
-}
-
-impl AsyncWrite for Unstalled {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        task: &mut Task<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(task, bytes);
-        self.watch(task, polled)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        task: &mut Task<'_>,
-        parts: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(task, parts);
-        self.watch(task, polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(task)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Task<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(task)
+        served.as_mut().graceful_shutdown();
     }
 }

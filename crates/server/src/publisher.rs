@@ -1,11 +1,11 @@
-//! From the host to its readers: each estimate is kept first, and then published.
+//! From the host to its readers: each estimate is stored first, and then published.
 //!
 //! ```text
-//! host ──► queue ──► publisher ──► keeper ──► history
-//!                        └──────────────────► feed, once it is kept or the patience is over
+//! host ──► queue ──► publisher ──► writer ──► history
+//!                        └──────────────────► feed, once it is stored or the timeout is over
 //! ```
 //!
-//! The host never waits. A store that does not answer delays one estimate by the patience; those after it are
+//! The host never waits. A store that does not answer delays one estimate by the timeout; those after it are
 //! published at once, as not stored, until the store has caught up.
 
 use std::sync::Arc;
@@ -14,45 +14,52 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use thiserror::Error;
 use tracing::{debug, warn};
 use traffic::Step;
 
-use super::feed::Feed;
-use super::history::History;
-use super::record::{About, Record};
+use crate::estimate::{Estimate, SeriesInfo};
+use crate::feed::EstimateFeed;
+use crate::history::History;
 
-/// How long an estimate waits to be kept, as a rule.
-pub const PATIENCE: Duration = Duration::from_secs(1);
-/// How long the keeper rests after an error.
-const REST: Duration = Duration::from_secs(1);
+/// How long an estimate waits to be stored, unless configured otherwise.
+pub(crate) const STORE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Between an error of the store and the next attempt.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Estimates on their way to the readers.
 const QUEUE: usize = 64;
 /// Estimates that wait for a store.
-const UNSTORED: usize = 256;
-/// The past is cut to its length after so many estimates.
-const FORGET_EVERY: u64 = 64;
+const MAX_UNSTORED: usize = 256;
+/// Old estimates are deleted after so many new ones.
+const DELETE_EVERY: u64 = 64;
 
-/// The end of the queue that the host has.
+/// Takes estimates from the host.
 pub struct Publisher {
-    to: SyncSender<(Record, Instant)>,
+    to: SyncSender<(Estimate, Instant)>,
     thread: JoinHandle<()>,
     counts: Arc<StoreCounts>,
 }
 
-/// Where and how long estimates are kept.
+/// Where and how long estimates are stored.
 #[derive(Clone)]
-pub struct Keeping {
+pub struct Storage {
+    /// The store.
     pub history: Arc<dyn History>,
-    /// Steps that are kept.
+    /// How many steps are kept.
     pub steps: i64,
-    /// How long an estimate waits to be kept before it is published as not stored.
-    pub patience: Duration,
+    /// How long an estimate waits to be stored before it is published as not stored.
+    pub timeout: Duration,
 }
+
+/// The operating system has no thread for the publisher.
+#[derive(Debug, Error)]
+#[error("publisher: found no thread ({0}), expected one")]
+pub struct PublisherError(#[from] std::io::Error);
 
 /// What became of estimates.
 #[derive(Debug, Default)]
 pub struct StoreCounts {
+    /// On disk.
     pub stored: AtomicU64,
     /// Published before they were on disk.
     pub published_unstored: AtomicU64,
@@ -61,24 +68,26 @@ pub struct StoreCounts {
 }
 
 impl Publisher {
-    pub fn start(about: Arc<About>, feed: Arc<Feed>, keeping: Option<Keeping>) -> Result<Self> {
+    /// Starts the threads; without storage, estimates are published only.
+    pub fn start(
+        info: Arc<SeriesInfo>,
+        feed: Arc<EstimateFeed>,
+        storage: Option<Storage>,
+    ) -> Result<Self, PublisherError> {
         let (to, from) = mpsc::sync_channel(QUEUE);
         let counts = Arc::<StoreCounts>::default();
-        let keeper = match keeping {
-            Some(keeping) => Some(Keeper::start(keeping, Arc::clone(&counts))?),
-            None => None,
-        };
+        let writer =
+            storage.map(|storage| Writer::start(storage, Arc::clone(&counts))).transpose()?;
         let of_thread = Arc::clone(&counts);
         let thread = std::thread::Builder::new()
             .name("publisher".into())
-            .spawn(move || publish(&from, &about, &feed, keeper, &of_thread))
-            .context("a thread")?;
+            .spawn(move || publish(&from, &info, &feed, writer, &of_thread))?;
         Ok(Publisher { to, thread, counts })
     }
 
     /// Publishes an estimate of a step that ended at a moment.
-    pub fn publish(&self, record: Record, ended: Instant) {
-        if let Err(error) = self.to.try_send((record, ended)) {
+    pub fn publish(&self, estimate: Estimate, ended: Instant) {
+        if let Err(error) = self.to.try_send((estimate, ended)) {
             self.counts.lost.fetch_add(1, Ordering::Relaxed);
             let why = match error {
                 TrySendError::Full(_) => "too many are waiting",
@@ -88,11 +97,12 @@ impl Publisher {
         }
     }
 
+    /// What became of estimates so far.
     pub fn counts(&self) -> &StoreCounts {
         &self.counts
     }
 
-    /// Waits until all that was published is kept, as far as the store takes it.
+    /// Waits until all that was published is stored, as far as the store accepts it.
     pub fn finish(self) {
         let Publisher { to, thread, .. } = self;
         drop(to);
@@ -101,67 +111,67 @@ impl Publisher {
 }
 
 fn publish(
-    from: &Receiver<(Record, Instant)>,
-    about: &About,
-    feed: &Feed,
-    mut keeper: Option<Keeper>,
+    from: &Receiver<(Estimate, Instant)>,
+    info: &SeriesInfo,
+    feed: &EstimateFeed,
+    mut writer: Option<Writer>,
     counts: &StoreCounts,
 ) {
-    for (record, ended) in from {
-        let stored = keeper.as_mut().is_some_and(|keeper| keeper.keep(&record, counts));
-        if keeper.is_some() && !stored {
+    for (estimate, ended) in from {
+        let stored = writer.as_mut().is_some_and(|writer| writer.store(&estimate, counts));
+        if writer.is_some() && !stored {
             counts.published_unstored.fetch_add(1, Ordering::Relaxed);
         }
-        feed.publish(about, &record, Some(ended), stored);
+        feed.publish(info, &estimate, Some(ended), stored);
     }
-    if let Some(keeper) = keeper {
-        keeper.finish();
+    if let Some(writer) = writer {
+        writer.finish();
     }
 }
 
 /// The thread that writes to a store.
-struct Keeper {
-    to: SyncSender<Record>,
-    kept: Receiver<Step>,
-    /// Estimates that the store has not answered for.
-    waiting: usize,
-    patience: Duration,
+struct Writer {
+    to: SyncSender<Estimate>,
+    stored: Receiver<Step>,
+    /// Estimates that the store has not confirmed.
+    pending: usize,
+    timeout: Duration,
     ending: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Keeper {
-    fn start(keeping: Keeping, counts: Arc<StoreCounts>) -> Result<Self> {
-        let (to, from) = mpsc::sync_channel(UNSTORED);
-        let (done, kept) = mpsc::channel();
+impl Writer {
+    fn start(storage: Storage, counts: Arc<StoreCounts>) -> Result<Self, PublisherError> {
+        let (to, from) = mpsc::sync_channel(MAX_UNSTORED);
+        let (done, stored) = mpsc::channel();
         let ending = Arc::<AtomicBool>::default();
-        let (told, patience) = (Arc::clone(&ending), keeping.patience);
+        let (of_thread, timeout) = (Arc::clone(&ending), storage.timeout);
         let thread = std::thread::Builder::new()
-            .name("keeper".into())
-            .spawn(move || keep_all(&keeping, &from, &done, &counts, &told))
-            .context("a thread")?;
-        Ok(Keeper { to, kept, waiting: 0, patience, ending, thread })
+            .name("history writer".into())
+            .spawn(move || write_all(&storage, &from, &done, &counts, &of_thread))?;
+        Ok(Writer { to, stored, pending: 0, timeout, ending, thread })
     }
 
     /// Whether an estimate is on disk.
-    fn keep(&mut self, record: &Record, counts: &StoreCounts) -> bool {
-        self.waiting -= self.kept.try_iter().count().min(self.waiting);
-        let behind = self.waiting > 0;
-        if self.to.try_send(record.clone()).is_err() {
+    fn store(&mut self, estimate: &Estimate, counts: &StoreCounts) -> bool {
+        self.pending -= self.stored.try_iter().count().min(self.pending);
+        let behind = self.pending > 0;
+        if self.to.try_send(estimate.clone()).is_err() {
             counts.lost.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        self.waiting += 1;
-        !behind && self.wait_for(record.step)
+        self.pending += 1;
+        !behind && self.wait_for(estimate.step)
     }
 
-    /// Waits until a step is on disk, but not for ever.
+    /// Waits until a step is on disk, or the timeout is over.
     fn wait_for(&mut self, step: Step) -> bool {
-        let until = Instant::now() + self.patience;
-        while let Ok(kept) = self.kept.recv_timeout(until.saturating_duration_since(Instant::now()))
+        let until = Instant::now() + self.timeout;
+        while let Ok(stored) =
+            self.stored.recv_timeout(until.saturating_duration_since(Instant::now()))
         {
-            self.waiting = self.waiting.saturating_sub(1);
-            if kept == step {
+            self.pending = self.pending.saturating_sub(1);
+            if stored == step {
                 return true;
             }
         }
@@ -175,50 +185,50 @@ impl Keeper {
     }
 }
 
-fn keep_all(
-    keeping: &Keeping,
-    from: &Receiver<Record>,
+fn write_all(
+    storage: &Storage,
+    from: &Receiver<Estimate>,
     done: &Sender<Step>,
     counts: &StoreCounts,
     ending: &AtomicBool,
 ) {
-    let mut kept = 0_u64;
+    let mut stored = 0_u64;
     // Once the host has ended, the first failure is the last.
-    let mut patient = true;
+    let mut retry = true;
     let mut next = from.recv().ok();
-    while let Some(record) = next {
-        match keeping.history.keep(&record) {
+    while let Some(estimate) = next {
+        match storage.history.store(&estimate) {
             Ok(()) => {
-                kept += 1;
+                stored += 1;
                 counts.stored.fetch_add(1, Ordering::Relaxed);
-                let _ = done.send(record.step);
-                if kept % FORGET_EVERY == 1 {
-                    forget(keeping, Step(record.step.0.saturating_sub(keeping.steps)));
+                let _ = done.send(estimate.step);
+                if stored % DELETE_EVERY == 1 {
+                    delete_old(storage, Step(estimate.step.0.saturating_sub(storage.steps)));
                 }
             }
-            Err(error) if patient => {
-                warn!(step = record.step.0, "not stored yet: {error:#}");
-                std::thread::sleep(REST);
-                patient = !ending.load(Ordering::Relaxed);
-                next = Some(record);
+            Err(error) if retry => {
+                warn!(step = estimate.step.0, "not stored yet: {error}");
+                std::thread::sleep(RETRY_AFTER);
+                retry = !ending.load(Ordering::Relaxed);
+                next = Some(estimate);
                 continue;
             }
             Err(error) => {
-                // A store that is away keeps nobody waiting who wants to end.
+                // A store that does not answer must not delay the end of the host.
                 let lost = 1 + from.iter().count() as u64;
                 counts.lost.fetch_add(lost, Ordering::Relaxed);
-                warn!(step = record.step.0, lost, "not stored: {error:#}");
+                warn!(step = estimate.step.0, lost, "not stored: {error}");
             }
         }
         next = from.recv().ok();
     }
 }
 
-fn forget(keeping: &Keeping, before: Step) {
-    match keeping.history.forget(before) {
+fn delete_old(storage: &Storage, before: Step) {
+    match storage.history.delete_before(before) {
         Ok(0) => {}
-        Ok(steps) => debug!(steps, "forgotten: older than is kept"),
-        Err(error) => warn!("the past is not cut: {error:#}"),
+        Ok(steps) => debug!(steps, "deleted: older than is kept"),
+        Err(error) => warn!("old estimates are not deleted: {error}"),
     }
 }
 

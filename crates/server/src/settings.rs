@@ -1,41 +1,69 @@
-//! What a configuration says of readers and of the past.
+//! The sections of a host's configuration about readers and stored estimates.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use utoipa::ToSchema;
 
-use super::ServeArguments;
-use super::door::Places;
-use super::feed::Feed;
-use super::history::{self, History};
-use super::map::Tiles;
-use super::publisher::{Keeping, PATIENCE};
-use super::record::About;
-use super::site::Parts;
-use super::token::Token;
-use crate::party::config::{LogLevel, ObserveSection};
+use crate::api::Site;
+use crate::estimate::SeriesInfo;
+use crate::feed::EstimateFeed;
+use crate::history::{self, History, HistoryError};
+use crate::http_server::ConnectionLimit;
+use crate::publisher::{STORE_TIMEOUT, Storage};
+use crate::token::{Token, TokenError};
 
-/// Of each address, unless told otherwise: a page that is dragged through the past asks often.
+/// Default of each address: a page that is dragged through the history requests often.
 pub const REQUESTS_PER_S: f64 = 50.0;
 const CONNECTIONS: usize = 512;
 const PER_ADDRESS: usize = 64;
-const MOST_CONNECTIONS: usize = 20_000;
+const MAX_CONNECTIONS: usize = 20_000;
 const WEEK_H: f64 = 168.0;
-const YEARS_H: f64 = 87_600.0;
+const MAX_KEEP_H: f64 = 87_600.0;
 const HOUR_S: f64 = 3600.0;
+
+/// What is wrong in a configuration.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// A number is out of its range.
+    #[error("{field}: found {found}, expected {expected}")]
+    Range {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: f64,
+        /// Its range.
+        expected: String,
+    },
+    /// The URL of the basemap.
+    #[error("readers.tiles: found {0:?}, expected https://HOST/{{z}}/{{x}}/{{y}}.png")]
+    Tiles(String),
+    /// The token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
 
 /// Who may read, and how much: `[readers]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReadersSection {
-    connections: usize,
-    per_address: usize,
-    requests_per_s: f64,
-    token: Option<PathBuf>,
-    tiles: Option<String>,
-    attribution: String,
+    /// Simultaneous connections.
+    pub connections: usize,
+    /// Simultaneous connections of one address.
+    pub per_address: usize,
+    /// Requests per second of one address.
+    pub requests_per_s: f64,
+    /// A file with the bearer token.
+    pub token: Option<PathBuf>,
+    /// URL of a basemap's tiles, with `{z}`, `{x}` and `{y}`.
+    pub tiles: Option<String>,
+    /// Attribution of the basemap.
+    pub attribution: String,
 }
 
 impl Default for ReadersSection {
@@ -52,43 +80,36 @@ impl Default for ReadersSection {
 }
 
 impl ReadersSection {
-    pub(super) fn of_arguments(arguments: &ServeArguments) -> Self {
-        ReadersSection {
-            requests_per_s: arguments.requests_per_s,
-            token: arguments.token.clone(),
-            tiles: arguments.tiles.clone(),
-            attribution: arguments.attribution.clone().unwrap_or_default(),
-            ..Self::default()
-        }
-    }
-
-    /// Checked.
-    pub fn places(&self) -> Result<Places> {
-        for (field, found) in [("connections", self.connections), ("per_address", self.per_address)]
+    /// Checks the limits.
+    pub fn connection_limit(&self) -> Result<ConnectionLimit, SettingsError> {
+        let Self { connections, per_address, requests_per_s, .. } = *self;
+        for (field, found) in
+            [("readers.connections", connections), ("readers.per_address", per_address)]
         {
-            ensure!(
-                (1..=MOST_CONNECTIONS).contains(&found),
-                "readers.{field}: found {found}, expected 1 to {MOST_CONNECTIONS}"
-            );
+            if !(1..=MAX_CONNECTIONS).contains(&found) {
+                let expected = format!("1 to {MAX_CONNECTIONS}");
+                return Err(SettingsError::Range { field, found: found as f64, expected });
+            }
         }
-        let requests_per_s = self.requests_per_s;
-        ensure!(
-            (0.1..=1e6).contains(&requests_per_s),
-            "readers.requests_per_s: found {requests_per_s}, expected 0.1 to 1000000"
-        );
-        let Self { connections, per_address, .. } = *self;
-        Ok(Places { connections, per_address, requests_per_s })
+        if !(0.1..=1e6).contains(&requests_per_s) {
+            return Err(SettingsError::Range {
+                field: "readers.requests_per_s",
+                found: requests_per_s,
+                expected: "0.1 to 1000000".into(),
+            });
+        }
+        Ok(ConnectionLimit { connections, per_address, requests_per_s })
     }
 
-    /// What is shown, of which past.
+    /// What is served, from which history. Relative paths start at the folder.
     pub fn site(
         &self,
         folder: &Path,
-        about: &Arc<About>,
-        feed: &Arc<Feed>,
+        info: &Arc<SeriesInfo>,
+        feed: &Arc<EstimateFeed>,
         history: Option<(Arc<dyn History>, Option<f64>)>,
         live: bool,
-    ) -> Result<Parts> {
+    ) -> Result<Site, SettingsError> {
         let token = self.token.as_ref().map(|file| Token::read(&folder.join(file))).transpose()?;
         let tiles =
             self.tiles.as_ref().map(|url| Tiles::new(url, &self.attribution)).transpose()?;
@@ -96,11 +117,42 @@ impl ReadersSection {
             Some((history, keep_s)) => (Some(history), keep_s),
             None => (None, None),
         };
-        Ok(Parts { history, keep_s, live, token, tiles, ..Parts::of(about, feed) })
+        let (info, feed) = (Arc::clone(info), Arc::clone(feed));
+        Ok(Site { info, feed, history, keep_s, live, token, tiles })
     }
 }
 
-/// Where and how long estimates are kept: `[history]`.
+/// A basemap from another server.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tiles {
+    /// With `{z}`, `{x}` and `{y}`.
+    url: String,
+    attribution: String,
+    /// Scheme and host: the only other server that the page may load images from.
+    #[serde(skip)]
+    pub(crate) origin: String,
+}
+
+impl Tiles {
+    fn new(url: &str, attribution: &str) -> Result<Self, SettingsError> {
+        let wrong = || SettingsError::Tiles(url.to_owned());
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let host = rest.split('/').next().unwrap_or_default();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+        if !["http", "https"].contains(&scheme)
+            || host.is_empty()
+            || !host.bytes().all(plain)
+            || !["{z}", "{x}", "{y}"].iter().all(|part| url.contains(part))
+        {
+            return Err(wrong());
+        }
+        let origin = format!("{scheme}://{host}");
+        Ok(Tiles { url: url.into(), attribution: attribution.into(), origin })
+    }
+}
+
+/// Where and how long estimates are stored: `[history]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct HistorySection {
@@ -115,31 +167,27 @@ impl Default for HistorySection {
 }
 
 impl HistorySection {
-    /// Opens the past; none if nothing is to be kept.
-    pub fn open(&self, folder: &Path, about: &About) -> Result<Option<Keeping>> {
+    /// Opens the history; none if nothing is to be stored.
+    pub fn open(
+        &self,
+        folder: &Path,
+        info: &SeriesInfo,
+    ) -> Result<Option<Storage>, SettingsError> {
         if self.store == "none" {
             return Ok(None);
         }
-        let history = history::open(&self.store, folder, about)?;
-        let steps = (self.keep_s()? / about.step_s).ceil() as i64;
-        Ok(Some(Keeping { history, steps, patience: PATIENCE }))
+        let history = history::open(&self.store, folder, info)?;
+        let steps = (self.keep_s()? / info.step_s).ceil() as i64;
+        Ok(Some(Storage { history, steps, timeout: STORE_TIMEOUT }))
     }
 
-    pub fn keep_s(&self) -> Result<f64> {
+    /// How long estimates are kept, in seconds.
+    pub fn keep_s(&self) -> Result<f64, SettingsError> {
         let found = self.keep_hours;
-        ensure!(
-            found > 0.0 && found <= YEARS_H,
-            "history.keep_hours: found {found}, expected more than 0 and at most {YEARS_H}"
-        );
+        if !(found > 0.0 && found <= MAX_KEEP_H) {
+            let expected = format!("more than 0 and at most {MAX_KEEP_H}");
+            return Err(SettingsError::Range { field: "history.keep_hours", found, expected });
+        }
         Ok(found * HOUR_S)
-    }
-}
-
-/// The logs of `fedtse serve`: warnings only, for its output is a line for people.
-pub(super) struct LogsOfServe(pub ObserveSection);
-
-impl Default for LogsOfServe {
-    fn default() -> Self {
-        LogsOfServe(ObserveSection { log: LogLevel::Warn, ..ObserveSection::default() })
     }
 }

@@ -1,45 +1,74 @@
-//! The secret that lets someone change what is stored. Without one, nobody can.
+//! The bearer token for requests that change what is stored. Without a token, no such request is allowed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
-use hyper::HeaderMap;
-use hyper::header::AUTHORIZATION;
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
+use thiserror::Error;
 
-/// Fewer characters could be guessed.
-const LEAST: usize = 16;
-const MOST: u64 = 4096;
+/// Shorter tokens could be guessed.
+const MIN_CHARACTERS: usize = 16;
+const MAX_FILE_BYTES: u64 = 4096;
 
-/// Only its digest is kept.
+/// A bearer token; only its digest is kept.
 pub struct Token([u8; 32]);
+
+/// Why a token cannot be read.
+#[derive(Debug, Error)]
+pub enum TokenError {
+    /// The file cannot be read.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The file is too long to be one.
+    #[error("{}: found {found} bytes, expected at most {MAX_FILE_BYTES}", path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        found: u64,
+    },
+    /// The token could be guessed.
+    #[error("{}: found a token of {found} characters, expected {MIN_CHARACTERS} or more", path.display())]
+    TooShort {
+        /// The file.
+        path: PathBuf,
+        /// The token's length.
+        found: usize,
+    },
+}
 
 impl Token {
     /// Reads the first line of a file.
-    pub fn read(path: &Path) -> Result<Self> {
-        let shown = path.display();
-        let length = std::fs::metadata(path).with_context(|| shown.to_string())?.len();
-        ensure!(length <= MOST, "{shown}: found {length} bytes, expected at most {MOST}");
-        let text = std::fs::read_to_string(path).with_context(|| shown.to_string())?;
+    pub fn read(path: &Path) -> Result<Self, TokenError> {
+        let io = |error| TokenError::Io { path: path.to_owned(), error };
+        let found = std::fs::metadata(path).map_err(io)?.len();
+        if found > MAX_FILE_BYTES {
+            return Err(TokenError::TooLong { path: path.to_owned(), found });
+        }
+        let text = std::fs::read_to_string(path).map_err(io)?;
         let token = text.lines().next().unwrap_or_default().trim();
-        ensure!(
-            token.len() >= LEAST,
-            "{shown}: found a token of {} characters, expected {LEAST} or more",
-            token.len()
-        );
-        Ok(Self::of(token))
+        if token.len() < MIN_CHARACTERS {
+            return Err(TokenError::TooShort { path: path.to_owned(), found: token.len() });
+        }
+        Ok(Self::new(token))
     }
 
-    fn of(token: &str) -> Self {
+    fn new(token: &str) -> Self {
         Token(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// Whether a request brings it: `Authorization: Bearer TOKEN`.
-    pub fn is_in(&self, headers: &HeaderMap) -> bool {
+    /// Whether a request has `Authorization: Bearer TOKEN` with this token.
+    pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let found = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let found = found.and_then(|value| value.strip_prefix("Bearer "));
-        // Digests are compared, and to the end: the time tells nothing of how much was right.
-        let Some(found) = found.map(|found| Self::of(found.trim())) else { return false };
+        // Whole digests are compared: the time does not depend on how much of the token is right.
+        let Some(found) = found.map(|found| Self::new(found.trim())) else { return false };
         let difference =
             self.0.iter().zip(found.0).fold(0, |sum, (one, other)| sum | (one ^ other));
         difference == 0
@@ -48,29 +77,29 @@ impl Token {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
+    use axum::http::HeaderValue;
 
     use super::*;
 
     #[test]
-    fn only_the_whole_token_opens() {
-        let token = Token::of("a-token-of-some-length");
-        let opens = |value: &'static str| {
+    fn only_the_whole_token_is_accepted() {
+        let token = Token::new("a-token-of-some-length");
+        let accepted = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_static(value));
             token.is_in(&headers)
         };
-        assert!(opens("Bearer a-token-of-some-length"));
+        assert!(accepted("Bearer a-token-of-some-length"));
         for wrong in
             ["Bearer a-token-of-some-lengt", "Bearer ", "a-token-of-some-length", "Basic x"]
         {
-            assert!(!opens(wrong), "{wrong}");
+            assert!(!accepted(wrong), "{wrong}");
         }
         assert!(!token.is_in(&HeaderMap::new()));
     }
 
     #[test]
-    fn a_short_token_is_refused_by_file() {
+    fn a_short_token_is_refused_with_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "short\n").unwrap();

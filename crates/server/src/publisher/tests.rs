@@ -1,71 +1,79 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use estimator::TargetKind;
 use traffic::{LinkState, network_hash};
 
 use super::*;
-use crate::serve::feed::Event;
-use crate::serve::history::{LinkMoment, Stretch};
+use crate::estimate::Target;
+use crate::feed::Event;
+use crate::history::{HistoryError, LinkStep, StepRange};
 
-/// A store that does what it is told: keep, or fail until it is mended.
+/// A store that works, or fails until it is repaired.
 #[derive(Default)]
 struct Store {
     broken: AtomicBool,
-    kept: Mutex<Vec<Step>>,
-    forgotten: Mutex<Vec<Step>>,
+    stored: Mutex<Vec<Step>>,
+    deleted: Mutex<Vec<Step>>,
 }
 
 impl History for Store {
-    fn keep(&self, record: &Record) -> Result<()> {
-        anyhow::ensure!(!self.broken.load(Ordering::Relaxed), "the disk is full");
-        self.kept.lock().expect("a lock").push(record.step);
+    fn store(&self, estimate: &Estimate) -> Result<(), HistoryError> {
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(HistoryError::Record("the disk is full".into()));
+        }
+        self.stored.lock().expect("a lock").push(estimate.step);
         Ok(())
     }
-    fn stretches(&self) -> Result<Vec<Stretch>> {
+    fn ranges(&self) -> Result<Vec<StepRange>, HistoryError> {
         Ok(Vec::new())
     }
-    fn at(&self, _: Step) -> Result<Option<Record>> {
+    fn get(&self, _: Step) -> Result<Option<Estimate>, HistoryError> {
         Ok(None)
     }
-    fn each(&self, _: Step, _: Step, _: &mut dyn FnMut(Record) -> bool) -> Result<()> {
+    fn for_each(
+        &self,
+        _: Step,
+        _: Step,
+        _: &mut dyn FnMut(Estimate) -> bool,
+    ) -> Result<(), HistoryError> {
         Ok(())
     }
-    fn link(&self, _: usize, _: Step, _: Step) -> Result<Vec<LinkMoment>> {
+    fn link_series(&self, _: usize, _: Step, _: Step) -> Result<Vec<LinkStep>, HistoryError> {
         Ok(Vec::new())
     }
-    fn forget(&self, before: Step) -> Result<u64> {
-        self.forgotten.lock().expect("a lock").push(before);
+    fn delete_before(&self, step: Step) -> Result<u64, HistoryError> {
+        self.deleted.lock().expect("a lock").push(step);
         Ok(0)
     }
 }
 
-fn about() -> Arc<About> {
+fn info() -> Arc<SeriesInfo> {
     let network = traffic::corridor().expect("the corridor");
-    Arc::new(About {
+    Arc::new(SeriesInfo {
         network_hash: network_hash(&network),
         network: Arc::new(network),
         step_s: 10.0,
-        target: TargetKind::Raw,
+        target: Target::Raw,
         guests: Vec::new(),
         interval: None,
     })
 }
 
-fn record(about: &About, step: i64) -> Record {
-    Record {
+fn estimate(info: &SeriesInfo, step: i64) -> Estimate {
+    Estimate {
         step: Step(step),
         made_s: 0.0,
         latency_s: 5.0,
         participants: BTreeMap::new(),
-        states: vec![LinkState::default(); about.network.links().len()],
+        states: vec![LinkState::default(); info.network.links().len()],
         intervals: None,
     }
 }
 
 /// Whether an event says that it is stored.
 fn says_stored(event: &Event) -> bool {
-    let text = std::str::from_utf8(&event.bytes).expect("text");
+    let text = event.parts.concat();
+    let text = std::str::from_utf8(&text).expect("text");
     let data = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
     let data: serde_json::Value = serde_json::from_str(data).expect("JSON");
     data["stored"].as_bool().expect("whether it is stored")
@@ -73,50 +81,50 @@ fn says_stored(event: &Event) -> bool {
 
 #[test]
 fn what_is_published_as_stored_was_stored_before() {
-    let (about, feed, store) = (about(), Arc::<Feed>::default(), Arc::<Store>::default());
-    let start = |patience| {
+    let (info, feed, store) = (info(), Arc::<EstimateFeed>::default(), Arc::<Store>::default());
+    let start = |timeout_ms| {
         let history = Arc::clone(&store) as Arc<dyn History>;
-        let keeping = Keeping { history, steps: 100, patience: Duration::from_millis(patience) };
-        Publisher::start(Arc::clone(&about), Arc::clone(&feed), Some(keeping)).unwrap()
+        let storage = Storage { history, steps: 100, timeout: Duration::from_millis(timeout_ms) };
+        Publisher::start(Arc::clone(&info), Arc::clone(&feed), Some(storage)).unwrap()
     };
     let (mut events, latest) = feed.subscribe();
     assert!(latest.is_none());
     // Longer than any machine needs to write a number to memory.
     let publisher = start(600_000);
     for step in 1..=5 {
-        publisher.publish(record(&about, step), Instant::now());
+        publisher.publish(estimate(&info, step), Instant::now());
         let event = events.blocking_recv().unwrap();
         assert_eq!((event.step, says_stored(&event)), (Step(step), true));
-        assert_eq!(store.kept.lock().unwrap().last(), Some(&Step(step)));
+        assert_eq!(store.stored.lock().unwrap().last(), Some(&Step(step)));
     }
-    // The first that was kept also cut the past, to a hundred steps.
-    assert_eq!(*store.forgotten.lock().unwrap(), [Step(-99)]);
+    // The first that was stored also deleted what is older than a hundred steps.
+    assert_eq!(*store.deleted.lock().unwrap(), [Step(-99)]);
 
     publisher.finish();
 
-    // A store that fails: estimates go on, say so, and are stored when it is mended.
+    // A store that fails: estimates go on, say so, and are stored when it is repaired.
     let publisher = start(10);
     store.broken.store(true, Ordering::Relaxed);
     for step in 6..=8 {
-        publisher.publish(record(&about, step), Instant::now());
+        publisher.publish(estimate(&info, step), Instant::now());
         let event = events.blocking_recv().unwrap();
         assert_eq!((event.step, says_stored(&event)), (Step(step), false));
     }
     store.broken.store(false, Ordering::Relaxed);
     publisher.finish();
-    let kept: Vec<i64> = store.kept.lock().unwrap().iter().map(|step| step.0).collect();
+    let kept: Vec<i64> = store.stored.lock().unwrap().iter().map(|step| step.0).collect();
     assert_eq!(kept, [1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
 #[test]
 fn without_a_store_nothing_claims_to_be_stored() {
-    let (about, feed) = (about(), Arc::<Feed>::default());
-    let publisher = Publisher::start(Arc::clone(&about), Arc::clone(&feed), None).unwrap();
+    let (info, feed) = (info(), Arc::<EstimateFeed>::default());
+    let publisher = Publisher::start(Arc::clone(&info), Arc::clone(&feed), None).unwrap();
     let (mut events, _) = feed.subscribe();
-    publisher.publish(record(&about, 1), Instant::now());
+    publisher.publish(estimate(&info, 1), Instant::now());
     assert!(!says_stored(&events.blocking_recv().unwrap()));
     publisher.finish();
-    let latest: serde_json::Value = serde_json::from_str(&feed.latest().unwrap()).unwrap();
+    let latest: serde_json::Value = serde_json::from_slice(&feed.latest().unwrap().concat()).unwrap();
     assert_eq!((&latest["step"], &latest["stored"]), (&1.into(), &false.into()));
     assert!(latest["age_s"].as_f64().is_some());
     // A road without vehicles has no speed.
