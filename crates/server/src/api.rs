@@ -203,9 +203,8 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
         };
         pages.route(asset.path, get(page))
     });
-    let pages = pages
-        .fallback(unknown_path)
-        .layer(from_fn_with_state(Arc::clone(limiter), limit_rate));
+    let pages =
+        pages.fallback(unknown_path).layer(from_fn_with_state(Arc::clone(limiter), limit_rate));
     // Compressed already.
     let compressed = NotForContentType::const_new("application/vnd.apache.parquet");
     let compression = CompressionLayer::new()
@@ -285,10 +284,7 @@ async fn get_map(State(app): State<App>, _: Query<NoParameters>) -> Response {
     (status = 200, description = "The latest estimate.", body = EstimateDocument),
     BadRequest, Unavailable, TooManyRequests,
 ))]
-async fn get_latest(
-    State(app): State<App>,
-    _: Query<NoParameters>,
-) -> Result<Response, ApiError> {
+async fn get_latest(State(app): State<App>, _: Query<NoParameters>) -> Result<Response, ApiError> {
     let parts = app.feed.latest().ok_or(ApiError::NoEstimate)?;
     let length: usize = parts.iter().map(Bytes::len).sum();
     // The larger part is shared by all readers.
@@ -329,22 +325,22 @@ async fn get_stream(
 /// each event for each reader.
 fn event_body(missed: Vec<Event>, receiver: broadcast::Receiver<Event>) -> Body {
     // They were read from the history after the subscription: the feed may have them too.
-    let replayed =
-        missed.first().zip(missed.last()).map(|(first, last)| first.step..=last.step);
-    let parts: VecDeque<Bytes> = missed.into_iter().flat_map(|event| event.parts).collect();
-    let state = (parts, receiver, replayed);
-    Body::from_stream(stream::unfold(state, async |(mut parts, mut receiver, replayed)| {
-        while parts.is_empty() {
+    let replayed = missed.first().zip(missed.last()).map(|(first, last)| first.step..=last.step);
+    let state = (VecDeque::from(missed), receiver, replayed);
+    Body::from_stream(stream::unfold(state, async |(mut missed, mut receiver, replayed)| {
+        let bytes = loop {
+            if let Some(event) = missed.pop_front() {
+                break event.bytes;
+            }
             match tokio::time::timeout(KEEP_ALIVE, receiver.recv()).await {
-                Err(_) => parts.push_back(Bytes::from_static(b":\n\n")),
+                Err(_) => break Bytes::from_static(b":\n\n"),
                 Ok(Ok(event)) if replayed.as_ref().is_some_and(|r| r.contains(&event.step)) => {}
-                Ok(Ok(event)) => parts.extend(event.parts),
+                Ok(Ok(event)) => break event.bytes,
                 // Too far behind, or the host has ended.
                 Ok(Err(_)) => return None,
             }
-        }
-        let part = parts.pop_front()?;
-        Some((Ok::<_, Infallible>(part), (parts, receiver, replayed)))
+        };
+        Some((Ok::<_, Infallible>(bytes), (missed, receiver, replayed)))
     }))
 }
 
@@ -353,10 +349,7 @@ fn event_body(missed: Vec<Event>, receiver: broadcast::Receiver<Event>) -> Body 
     (status = 200, description = "The stored steps.", body = HistoryDocument),
     BadRequest, NotFound, Unavailable, TooManyRequests,
 ))]
-async fn get_history(
-    State(app): State<App>,
-    _: Query<NoParameters>,
-) -> Result<Response, ApiError> {
+async fn get_history(State(app): State<App>, _: Query<NoParameters>) -> Result<Response, ApiError> {
     app.read(JSON, |app, history| {
         let stretches = app.ranges(history)?;
         let steps = stretches.iter().map(|range| range.last.0 - range.first.0 + 1).sum();
@@ -639,7 +632,7 @@ impl AppState {
             let until = Step(last.saturating_add(MAX_MISSED));
             history.for_each(Step(last.saturating_add(1)), until, &mut |estimate| {
                 let event = Event::stored(&app.info, &estimate);
-                bytes += event.len();
+                bytes += event.bytes.len();
                 missed.push(event);
                 bytes < MAX_MISSED_BYTES
             })?;

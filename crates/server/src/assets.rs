@@ -13,11 +13,6 @@ macro_rules! asset {
     };
 }
 
-/// uPlot's minified build, which reports use too.
-pub const UPLOT_SCRIPT: &str = asset!("uplot/uPlot.iife.min.js");
-/// Its style.
-pub const UPLOT_STYLE: &str = asset!("uplot/uPlot.min.css");
-
 /// One file.
 #[derive(Clone, Copy)]
 pub(crate) struct Asset {
@@ -43,8 +38,8 @@ pub(crate) const ASSETS: [Asset; 13] = [
     asset("/table.js", SCRIPT, asset!("map/table.js")),
     asset("/timeline.js", SCRIPT, asset!("map/timeline.js")),
     asset("/icon.svg", "image/svg+xml", asset!("map/icon.svg")),
-    asset("/uplot.css", CSS, UPLOT_STYLE),
-    asset("/uplot.js", SCRIPT, UPLOT_SCRIPT),
+    asset("/uplot.css", CSS, asset!("uplot/uPlot.min.css")),
+    asset("/uplot.js", SCRIPT, asset!("uplot/uPlot.iife.min.js")),
 ];
 
 impl Asset {

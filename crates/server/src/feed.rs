@@ -36,12 +36,11 @@ struct Latest {
     tail: Bytes,
 }
 
-/// One server-sent event.
+/// One server-sent event, in one piece: a chunk of the response is a whole event.
 #[derive(Clone, Debug)]
 pub(crate) struct Event {
     pub step: Step,
-    /// The part that is its own, and the part that all readers share.
-    pub parts: [Bytes; 2],
+    pub bytes: Bytes,
 }
 
 impl Default for EstimateFeed {
@@ -90,24 +89,20 @@ impl Latest {
     }
 
     fn event(&self) -> Event {
-        event(self.step, &self.age(), self.tail.clone())
+        event(self.step, &self.age(), &self.tail)
     }
 }
 
 impl Event {
     /// A stored estimate as an event.
     pub fn stored(info: &SeriesInfo, estimate: &Estimate) -> Self {
-        event(estimate.step, "null", tail(info, estimate, true))
-    }
-
-    pub fn len(&self) -> usize {
-        self.parts.iter().map(Bytes::len).sum()
+        event(estimate.step, "null", &tail(info, estimate, true))
     }
 }
 
-fn event(step: Step, age: &str, tail: Bytes) -> Event {
+fn event(step: Step, age: &str, tail: &[u8]) -> Event {
     let head = format!("id: {}\nevent: estimate\ndata: {AGE}{age}", step.0);
-    Event { step, parts: [head.into(), tail] }
+    Event { step, bytes: [head.as_bytes(), tail].concat().into() }
 }
 
 fn tail(info: &SeriesInfo, estimate: &Estimate, stored: bool) -> Bytes {

@@ -163,12 +163,8 @@ pub trait History: Send + Sync {
         visit: &mut dyn FnMut(Estimate) -> bool,
     ) -> Result<(), HistoryError>;
     /// One link, by its number in the network, from one step to another.
-    fn link_series(
-        &self,
-        link: usize,
-        from: Step,
-        to: Step,
-    ) -> Result<Vec<LinkStep>, HistoryError>;
+    fn link_series(&self, link: usize, from: Step, to: Step)
+    -> Result<Vec<LinkStep>, HistoryError>;
     /// Deletes all before a step; how many steps that were.
     fn delete_before(&self, step: Step) -> Result<u64, HistoryError>;
 }
@@ -210,11 +206,7 @@ pub struct HistoryFollower {
 
 impl HistoryFollower {
     /// Follows a history; nothing is published before the first poll.
-    pub fn new(
-        history: Arc<dyn History>,
-        info: Arc<SeriesInfo>,
-        feed: Arc<EstimateFeed>,
-    ) -> Self {
+    pub fn new(history: Arc<dyn History>, info: Arc<SeriesInfo>, feed: Arc<EstimateFeed>) -> Self {
         HistoryFollower { history, info, feed, newest: None }
     }
 
@@ -287,8 +279,8 @@ impl StoredInfo {
     }
 
     fn info(self) -> Result<SeriesInfo, HistoryError> {
-        let network = parse_network(&self.network)
-            .map_err(|error| HistoryError::Network(Box::new(error)))?;
+        let network =
+            parse_network(&self.network).map_err(|error| HistoryError::Network(Box::new(error)))?;
         let found = network_hash(&network);
         if found != self.network_hash {
             return Err(HistoryError::NetworkHash { found, expected: self.network_hash });

@@ -58,8 +58,10 @@ pub enum ServerError {
     #[error("http server: found no threads ({0}), expected two")]
     Threads(io::Error),
     /// Nothing can listen at the address.
-    #[error("publish.http: {address}: {error}")]
+    #[error("{field}: {address}: {error}")]
     Listen {
+        /// The field of the configuration.
+        field: &'static str,
         /// The address.
         address: SocketAddr,
         /// Why.
@@ -87,7 +89,7 @@ impl HttpServer {
             .enable_all()
             .build()
             .map_err(ServerError::Threads)?;
-        let failed = |error| ServerError::Listen { address, error };
+        let failed = |error| ServerError::Listen { field: "publish.http", address, error };
         let listener = runtime.block_on(async { listen(address) }).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         info!(%address, "estimates and map");
@@ -138,7 +140,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-async fn accept(
+pub(crate) async fn accept(
     listener: TcpListener,
     connections: usize,
     limiter: Arc<RateLimiter>,

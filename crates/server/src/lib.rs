@@ -14,11 +14,12 @@
 //! The crate knows neither models nor the protocol: an estimate is density and flow of every link.
 
 mod api;
-pub mod assets;
+mod assets;
 mod estimate;
 mod feed;
 pub mod history;
 mod http_server;
+pub mod monitoring;
 mod publisher;
 mod rate_limit;
 pub mod settings;

@@ -47,7 +47,11 @@ impl RateLimiter {
     }
 
     /// Counts a connection of an address; none if it has too many.
-    pub fn connection(self: &Arc<Self>, address: IpAddr, now: Instant) -> Option<CountedConnection> {
+    pub fn connection(
+        self: &Arc<Self>,
+        address: IpAddr,
+        now: Instant,
+    ) -> Option<CountedConnection> {
         let max = self.connections;
         let taken = self.with(address, now, |found| {
             let free = found.connections < max;

@@ -168,11 +168,7 @@ impl Default for HistorySection {
 
 impl HistorySection {
     /// Opens the history; none if nothing is to be stored.
-    pub fn open(
-        &self,
-        folder: &Path,
-        info: &SeriesInfo,
-    ) -> Result<Option<Storage>, SettingsError> {
+    pub fn open(&self, folder: &Path, info: &SeriesInfo) -> Result<Option<Storage>, SettingsError> {
         if self.store == "none" {
             return Ok(None);
         }

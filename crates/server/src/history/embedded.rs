@@ -118,8 +118,10 @@ impl History for EmbeddedHistory {
         if table.len()? == last.0.abs_diff(first.0) + 1 {
             return Ok(vec![StepRange { first, last }]);
         }
-        let steps: Vec<Step> =
-            table.iter()?.map(|row| Ok(Step(row?.0.value()))).collect::<Result<_, HistoryError>>()?;
+        let steps: Vec<Step> = table
+            .iter()?
+            .map(|row| Ok(Step(row?.0.value())))
+            .collect::<Result<_, HistoryError>>()?;
         Ok(join_steps(steps.into_iter()))
     }
 
@@ -147,10 +149,18 @@ impl History for EmbeddedHistory {
         Ok(())
     }
 
-    fn link_series(&self, link: usize, from: Step, to: Step) -> Result<Vec<LinkStep>, HistoryError> {
+    fn link_series(
+        &self,
+        link: usize,
+        from: Step,
+        to: Step,
+    ) -> Result<Vec<LinkStep>, HistoryError> {
         let read = self.database.begin_read()?;
         let table = read.open_table(ESTIMATES)?;
-        let row = |row: Result<(redb::AccessGuard<'_, i64>, redb::AccessGuard<'_, &[u8]>), redb::StorageError>| {
+        let row = |row: Result<
+            (redb::AccessGuard<'_, i64>, redb::AccessGuard<'_, &[u8]>),
+            redb::StorageError,
+        >| {
             let (step, bytes) = row?;
             decode_link(Step(step.value()), bytes.value(), link)
         };
@@ -185,7 +195,9 @@ pub(super) fn encode(estimate: &Estimate) -> Result<Vec<u8>, HistoryError> {
         let mut numbers = vec![link.state.density.get(), link.state.flow.get()];
         if estimate.intervals.is_some() {
             let interval = link.interval.ok_or_else(|| {
-                HistoryError::Record("found a link without an interval, expected one of each".into())
+                HistoryError::Record(
+                    "found a link without an interval, expected one of each".into(),
+                )
             })?;
             numbers.extend(interval.density.into_iter().chain(interval.flow));
         }
@@ -196,7 +208,8 @@ pub(super) fn encode(estimate: &Estimate) -> Result<Vec<u8>, HistoryError> {
 
 fn length(found: usize) -> Result<u32, HistoryError> {
     let expected = u32::MAX;
-    let wrong = |_| HistoryError::Record(format!("found a length of {found}, expected at most {expected}"));
+    let wrong =
+        |_| HistoryError::Record(format!("found a length of {found}, expected at most {expected}"));
     u32::try_from(found).map_err(wrong)
 }
 
@@ -279,8 +292,7 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn slice(&mut self, length: usize) -> Result<&'a [u8], HistoryError> {
-        let (taken, rest) =
-            self.0.split_at_checked(length).ok_or_else(truncated)?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(truncated)?;
         self.0 = rest;
         Ok(taken)
     }

@@ -261,7 +261,12 @@ impl History for PostgresHistory {
         Ok(self.estimates(step, step)?.pop())
     }
 
-    fn for_each(&self, from: Step, to: Step, visit: &mut dyn FnMut(Estimate) -> bool) -> Result<()> {
+    fn for_each(
+        &self,
+        from: Step,
+        to: Step,
+        visit: &mut dyn FnMut(Estimate) -> bool,
+    ) -> Result<()> {
         for range in self.ranges()? {
             let last = range.last.0.min(to.0);
             let mut first = range.first.0.max(from.0);

@@ -72,8 +72,7 @@ fn estimate(info: &SeriesInfo, step: i64) -> Estimate {
 
 /// Whether an event says that it is stored.
 fn says_stored(event: &Event) -> bool {
-    let text = event.parts.concat();
-    let text = std::str::from_utf8(&text).expect("text");
+    let text = std::str::from_utf8(&event.bytes).expect("text");
     let data = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
     let data: serde_json::Value = serde_json::from_str(data).expect("JSON");
     data["stored"].as_bool().expect("whether it is stored")
@@ -124,7 +123,8 @@ fn without_a_store_nothing_claims_to_be_stored() {
     publisher.publish(estimate(&info, 1), Instant::now());
     assert!(!says_stored(&events.blocking_recv().unwrap()));
     publisher.finish();
-    let latest: serde_json::Value = serde_json::from_slice(&feed.latest().unwrap().concat()).unwrap();
+    let latest: serde_json::Value =
+        serde_json::from_slice(&feed.latest().unwrap().concat()).unwrap();
     assert_eq!((&latest["step"], &latest["stored"]), (&1.into(), &false.into()));
     assert!(latest["age_s"].as_f64().is_some());
     // A road without vehicles has no speed.

@@ -1,17 +1,18 @@
-//! A server over the corridor with a stored history, and a client that can misbehave.
+//! A server over the corridor with a made-up history, and a client that can misbehave.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use server::{
-    Estimate, EstimateFeed, History, HttpServer, LinkInterval, Participation, ReadersSection,
-    SeriesInfo, Target, history,
+    Estimate, EstimateFeed, History, HistoryError, HttpServer, LinkInterval, LinkStep,
+    Participation, ReadersSection, SeriesInfo, StepRange, Target,
 };
 use tempfile::TempDir;
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane, network_hash};
@@ -26,7 +27,7 @@ pub struct Server {
     pub http: HttpServer,
     pub info: Arc<SeriesInfo>,
     pub feed: Arc<EstimateFeed>,
-    pub history: Option<Arc<dyn History>>,
+    pub history: Option<Arc<MadeUpHistory>>,
     _folder: TempDir,
 }
 
@@ -91,11 +92,9 @@ impl Server {
             interval: Some(90),
         });
         let history = options.steps.map(|steps| {
-            let history = history::open("history", folder.path(), &info).expect("a history");
-            for step in 0..steps {
-                history.store(&estimate(&info, step)).expect("stored");
-            }
-            history
+            let all = (steps > 0).then_some(StepRange { first: Step(0), last: Step(steps - 1) });
+            let ranges = Mutex::new(all.into_iter().collect());
+            Arc::new(MadeUpHistory { info: Arc::clone(&info), ranges, visited: 0.into() })
         });
         let mut readers = options.readers;
         if options.token {
@@ -103,7 +102,7 @@ impl Server {
             readers.token = Some(folder.path().join("token"));
         }
         let feed = Arc::<EstimateFeed>::default();
-        let stored = history.clone().map(|history| (history, Some(3600.0)));
+        let stored = history.clone().map(|history| (history as Arc<dyn History>, Some(3600.0)));
         let site = readers.site(Path::new(""), &info, &feed, stored, true).expect("a site");
         let limit = readers.connection_limit().expect("limits");
         let http = HttpServer::start(([127, 0, 0, 1], 0).into(), limit, site).expect("a server");
@@ -139,6 +138,15 @@ impl Server {
         self.request("GET", path, "")
     }
 
+    /// Sends bytes and reads until the connection ends, which may be while bytes are still sent.
+    pub fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect();
+        let _ = stream.write_all(bytes);
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response);
+        String::from_utf8_lossy(&response).into_owned()
+    }
+
     /// Opens the event stream and reads the headers.
     pub fn events(&self, last: Option<i64>) -> Events {
         let mut stream = self.connect();
@@ -149,6 +157,74 @@ impl Server {
         let (status, headers) = read_head(&mut reader);
         assert_eq!((status, headers["content-type"].as_str()), (200, "text/event-stream"));
         Events(reader)
+    }
+}
+
+/// Has the estimates that [`estimate`] makes, and counts those that are read.
+pub struct MadeUpHistory {
+    info: Arc<SeriesInfo>,
+    ranges: Mutex<Vec<StepRange>>,
+    visited: AtomicUsize,
+}
+
+impl MadeUpHistory {
+    pub fn visited(&self) -> usize {
+        self.visited.load(Ordering::Relaxed)
+    }
+
+    fn steps(&self, from: Step, to: Step) -> Vec<i64> {
+        let ranges = self.ranges.lock().expect("a lock");
+        let inside = |range: &StepRange| range.first.max(from).0..=range.last.min(to).0;
+        ranges.iter().flat_map(inside).collect()
+    }
+}
+
+impl History for MadeUpHistory {
+    fn store(&self, _: &Estimate) -> Result<(), HistoryError> {
+        Ok(())
+    }
+    fn ranges(&self) -> Result<Vec<StepRange>, HistoryError> {
+        Ok(self.ranges.lock().expect("a lock").clone())
+    }
+    fn get(&self, step: Step) -> Result<Option<Estimate>, HistoryError> {
+        Ok(self.steps(step, step).first().map(|&step| estimate(&self.info, step)))
+    }
+    fn for_each(
+        &self,
+        from: Step,
+        to: Step,
+        visit: &mut dyn FnMut(Estimate) -> bool,
+    ) -> Result<(), HistoryError> {
+        for step in self.steps(from, to) {
+            self.visited.fetch_add(1, Ordering::Relaxed);
+            if !visit(estimate(&self.info, step)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+    fn link_series(
+        &self,
+        link: usize,
+        from: Step,
+        to: Step,
+    ) -> Result<Vec<LinkStep>, HistoryError> {
+        let at = |step| {
+            let estimate = estimate(&self.info, step);
+            let link = estimate.links().nth(link).expect("a link");
+            LinkStep { step: Step(step), link, participants: estimate.participants }
+        };
+        Ok(self.steps(from, to).into_iter().map(at).collect())
+    }
+    fn delete_before(&self, step: Step) -> Result<u64, HistoryError> {
+        let mut ranges = self.ranges.lock().expect("a lock");
+        let count = |ranges: &[StepRange]| -> i64 {
+            ranges.iter().map(|range| range.last.0 - range.first.0 + 1).sum()
+        };
+        let before = count(&ranges);
+        ranges.retain(|range| range.last >= step);
+        ranges.iter_mut().for_each(|range| range.first = range.first.max(step));
+        Ok((before - count(&ranges)) as u64)
     }
 }
 
@@ -210,13 +286,13 @@ fn read_response(reader: &mut impl BufRead, head_only: bool) -> Response {
     Response { status, headers, body }
 }
 
-/// None for the last chunk.
+/// None for the last chunk, and at the end of a connection that was cut.
 fn read_chunk(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     let mut line = String::new();
-    reader.read_line(&mut line).expect("the length of a chunk");
-    let length = usize::from_str_radix(line.trim_end(), 16).expect("the length of a chunk");
+    reader.read_line(&mut line).ok()?;
+    let length = usize::from_str_radix(line.trim_end(), 16).ok()?;
     let mut chunk = vec![0; length + 2];
-    reader.read_exact(&mut chunk).expect("a chunk");
+    reader.read_exact(&mut chunk).ok()?;
     chunk.truncate(length);
     (length > 0).then_some(chunk)
 }
@@ -227,17 +303,13 @@ pub struct Events(BufReader<TcpStream>);
 impl Events {
     /// The next event: its id and its data. None at the end.
     pub fn next(&mut self) -> Option<(i64, Value)> {
-        let mut text = String::new();
-        loop {
-            let chunk = read_chunk(&mut self.0)?;
-            text += std::str::from_utf8(&chunk).expect("text");
-            if text.ends_with("\n\n") && !text.starts_with(':') {
-                break;
+        let text = loop {
+            let text = String::from_utf8(read_chunk(&mut self.0)?).expect("text");
+            assert!(text.ends_with("\n\n"), "a chunk is a whole event: {text:?}");
+            if text != ":\n\n" {
+                break text;
             }
-            if text == ":\n\n" {
-                text.clear();
-            }
-        }
+        };
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
         assert_eq!(field("event: "), Some("estimate"));
         let id = field("id: ").and_then(|id| id.parse().ok()).expect("an id");

@@ -35,7 +35,8 @@ impl Description {
         }
         if let Some(variants) = schema["oneOf"].as_array() {
             // Those of an optional object: null, or the object.
-            let variant = variants.iter().find(|schema| (schema["type"] == "null") == value.is_null());
+            let variant =
+                variants.iter().find(|schema| (schema["type"] == "null") == value.is_null());
             return self.fits(value, variant.unwrap_or(&Value::Null), at);
         }
         if schema.as_object().is_some_and(|schema| !schema.contains_key("type")) {

@@ -22,7 +22,7 @@ use federation::{Ledger, ModelFailure, PartyError, PartyId};
 use indicatif::ProgressBar;
 use sensing::stream::LoopFeed;
 use serde_json::{Value, json};
-use server::{Estimate, EstimateFeed, HttpServer, Publisher, SeriesInfo};
+use server::{Estimate, EstimateFeed, HttpServer, Publisher, SeriesInfo, monitoring};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use traffic::{LinkState, Seconds, StepClock};
@@ -36,8 +36,7 @@ use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::stopping::Asked;
 use crate::party::{
-    self, OWN_PART, OwnModel, config, endpoints, logs, network_threads, own_name, software,
-    stopping,
+    self, OWN_PART, OwnModel, config, logs, network_threads, own_name, software, stopping,
 };
 use crate::progress;
 
@@ -176,7 +175,7 @@ fn estimate_steps(
             .await
             .with_context(|| format!("network.listen: {address}"))?;
         if let Some(address) = observe.http {
-            endpoints::open(address, Arc::clone(&board)).await?;
+            monitoring::serve(address, Arc::clone(&board)).await?;
         }
         Ok::<_, anyhow::Error>((door, stop))
     })?;
