@@ -7,7 +7,6 @@ mod arguments;
 pub mod authority;
 pub mod config;
 mod contribution;
-mod endpoints;
 mod gauges;
 pub mod guest;
 mod guest_config;
