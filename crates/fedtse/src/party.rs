@@ -31,8 +31,8 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use federation::grpc::Card;
-use federation::message::parts::Text;
-use federation::{PartyId, Round};
+use protocol::message::parts::Text;
+use protocol::{PartyId, Round};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};

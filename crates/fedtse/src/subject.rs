@@ -1,7 +1,7 @@
 //! What a folder with checkpoints belongs to: one model, trained on one party's data.
 
 use anyhow::Result;
-use federation::message::parts::Text;
+use protocol::message::parts::Text;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
