@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use federation::PartyId;
-use federation::ledger::{Ledger, MemorySink, Sink, audit};
+use protocol::PartyId;
+use protocol::ledger::{Ledger, MemorySink, Sink, audit};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let party = PartyId::new("fleet-a").expect("a name");

@@ -1,12 +1,12 @@
 #![no_main]
 
-use federation::ToGuest;
-use federation::wire::{decode_to_guest, encode_to_guest};
+use protocol::ToGuest;
+use protocol::wire::decode_to_guest;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     // Numbers, however they are packed, come back as they were.
     if let Ok(message @ ToGuest::Gradient { .. }) = decode_to_guest(bytes) {
-        let again = decode_to_guest(&encode_to_guest(&fuzz::released(message.clone())));
+        let again = decode_to_guest(fuzz::released(message.clone()).bytes());
         assert_eq!(again.expect("what was sent"), message);
     }
 });

@@ -1,12 +1,12 @@
 #![no_main]
 
-use federation::ToHost;
-use federation::wire::{decode_to_host, encode_to_host};
+use protocol::ToHost;
+use protocol::wire::decode_to_host;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     // Numbers, however they are packed, come back as they were.
     if let Ok(message @ ToHost::Embedding { .. }) = decode_to_host(bytes) {
-        let again = decode_to_host(&encode_to_host(&fuzz::released(message.clone())));
+        let again = decode_to_host(fuzz::released(message.clone()).bytes());
         assert_eq!(again.expect("what was sent"), message);
     }
 });

@@ -1,6 +1,6 @@
 #![no_main]
 
-use federation::Feedback;
+use protocol::Feedback;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut rest = bytes;

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use federation::ledger::{MemorySink, Recorded};
-use federation::{Ledger, Now, PartyId, Released};
+use protocol::ledger::{MemorySink, Recorded};
+use protocol::{Ledger, Now, PartyId, Released};
 use sensing::matching::MatchParameters;
 use sensing::{
     Dataset, DatasetWriter, FeaturePlan, Features, FileKind, Fleets, Provenance, TrajectoryImport,

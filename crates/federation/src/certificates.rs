@@ -17,14 +17,13 @@
 
 use std::net::IpAddr;
 
+use protocol::party::{NameError, PartyId};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, SanType,
 };
 use thiserror::Error;
 use time::{Duration, OffsetDateTime};
-
-use crate::party::{NameError, PartyId};
 
 /// The subject of every authority. That it is constant lets an authority be read back from its key
 /// alone; authorities of different federations differ by their keys.

@@ -9,11 +9,10 @@
 //! the same samples as one that had none.
 
 use estimator::{epoch_order, segments, whole_batch};
+use protocol::message::Purpose;
+use protocol::party::Round;
 use serde::{Deserialize, Serialize};
 use traffic::{Step, Window};
-
-use crate::message::Purpose;
-use crate::party::Round;
 
 /// The samples of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! Why a party stops, and whose fault it is.
 
+use protocol::compression::Compression;
+use protocol::ledger::LedgerError;
+use protocol::message::live::LiveTerms;
+use protocol::message::parts::{PartError, Text};
+use protocol::message::{FORGED, SPENT, Terms};
+use protocol::party::{PartyId, Round};
 use thiserror::Error;
 
-use crate::compression::Compression;
-use crate::ledger::LedgerError;
-use crate::message::Terms;
-use crate::message::parts::{PartError, Text};
 use crate::model::ModelFailure;
-use crate::party::{PartyId, Round};
 use crate::store::StoreError;
 
 /// Why a party stops.
@@ -134,12 +135,6 @@ pub enum PartyError {
     Model(#[from] ModelFailure),
 }
 
-/// What a guest says that gives no more products.
-pub(crate) const SPENT: &str = "its budget of products is spent";
-
-/// What the host says that has found forged data.
-pub(crate) const FORGED: &str = "what was trained with is not what was committed to";
-
 fn because(reason: &Option<Text>) -> String {
     reason.as_ref().map_or(String::new(), |reason| format!("; last: {reason}"))
 }
@@ -218,6 +213,29 @@ pub(crate) fn agree(
                 found,
                 expected,
             });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a peer that was trained in another run, or speaks of another network or time.
+pub(crate) fn agree_live(
+    peer: &PartyId,
+    protocol: (u32, u32),
+    theirs: &LiveTerms,
+    ours: &LiveTerms,
+) -> Result<(), PartyError> {
+    let pairs = [
+        ("version of the messages", protocol.0.to_string(), protocol.1.to_string()),
+        ("run that it was trained in", theirs.run.to_string(), ours.run.to_string()),
+        ("network hash", theirs.network_hash.to_string(), ours.network_hash.to_string()),
+        ("length of a step, s", theirs.step_s.to_string(), ours.step_s.to_string()),
+        ("steps of a window", theirs.window.to_string(), ours.window.to_string()),
+    ];
+    for (what, found, expected) in pairs {
+        if found != expected {
+            let party = peer.clone();
+            return Err(PartyError::PeerIncompatible { party, what, found, expected });
         }
     }
     Ok(())

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! What is made small is an [`Objective`](estimator::Objective) of the host: squared errors against its labels, or
-//! a loss without labels, for which guests send [`Measurements`](crate::Measurements) with their embeddings.
+//! a loss without labels, for which guests send [`Measurements`](protocol::Measurements) with their embeddings.
 //!
 //! Variant `frozen`: the gradients of q = 0 are used Q times. The term μ/2·‖θ − θ_n‖² holds the
 //! weights near those at the beginning of the exchange. With Q = 1 all variants are the same, and
@@ -21,13 +21,13 @@ mod loss;
 mod own;
 
 use std::sync::Arc;
-use traffic::Window;
 
 use estimator::{FoldedInputs, GuestInputs, HostInputs, HostStudy, Recipe, UpdateRule};
 use neural::{DropoutRng, Schedule};
+use protocol::plan::{LocalUpdates, Numbers, Plan};
+use traffic::Window;
 
 use crate::model::ModelFailure;
-use crate::plan::{LocalUpdates, Numbers, Plan};
 
 pub use guest::FedGuest;
 pub use host::FedHost;
@@ -78,38 +78,34 @@ impl Windows for Arc<FoldedInputs> {
     }
 }
 
-impl Numbers {
-    /// What all parties need of a recipe.
-    pub fn of(recipe: &Recipe) -> Self {
-        Self {
-            rate: recipe.rate,
-            one_cycle: recipe.one_cycle,
-            decay: recipe.decay,
-            clip: recipe.clip,
-            average: recipe.average,
-        }
+/// The part of a recipe that all parties need.
+pub fn optimiser_settings(recipe: &Recipe) -> Numbers {
+    Numbers {
+        rate: recipe.rate,
+        one_cycle: recipe.one_cycle,
+        decay: recipe.decay,
+        clip: recipe.clip,
+        average: recipe.average,
     }
 }
 
-impl Plan {
-    /// How a party's weights move under this plan.
-    pub fn rule(&self) -> UpdateRule {
-        UpdateRule { proximal: self.local.proximal, ..UpdateRule::of(&self.recipe()) }
-    }
+/// How a party updates its weights under a plan.
+pub fn update_rule(plan: &Plan) -> UpdateRule {
+    UpdateRule { proximal: plan.local.proximal, ..UpdateRule::of(&recipe_of(plan)) }
+}
 
-    /// The recipe as far as the plan tells it; the rest is the host's own affair.
-    fn recipe(&self) -> Recipe {
-        let Numbers { rate, one_cycle, decay, clip, average } = self.recipe;
-        Recipe {
-            epochs: self.epochs as usize,
-            batch: self.batch as usize,
-            rate,
-            one_cycle,
-            decay,
-            clip,
-            average,
-            ..Recipe::of(estimator::Architecture::Link)
-        }
+/// The recipe as far as the plan defines it; the rest is known to the host alone.
+fn recipe_of(plan: &Plan) -> Recipe {
+    let Numbers { rate, one_cycle, decay, clip, average } = plan.recipe;
+    Recipe {
+        epochs: plan.epochs as usize,
+        batch: plan.batch as usize,
+        rate,
+        one_cycle,
+        decay,
+        clip,
+        average,
+        ..Recipe::of(estimator::Architecture::Link)
     }
 }
 
@@ -125,7 +121,7 @@ struct Pace {
 
 impl Pace {
     fn new(plan: &Plan) -> Self {
-        let schedule = plan.recipe().schedule(plan.exchanges as usize);
+        let schedule = recipe_of(plan).schedule(plan.exchanges as usize);
         Self { seed: plan.seed, schedule, local: plan.local, exchanges: 0 }
     }
 

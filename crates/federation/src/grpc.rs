@@ -22,6 +22,7 @@ pub mod listen;
 mod observed;
 mod places;
 mod queue;
+mod service;
 pub mod tls;
 
 pub use accepted::Accepted;

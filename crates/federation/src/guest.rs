@@ -18,19 +18,19 @@ mod sealing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use protocol::compression::Feedback;
+use protocol::ledger::{Ledger, Released};
+use protocol::message::committed::Digest;
+use protocol::message::measurements::{Layout, Measures};
+use protocol::message::parts::{Batch, HeldSteps, Text};
+use protocol::message::sealed::{Lacking, Sealed};
+use protocol::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost, says_forged};
+use protocol::party::{Attempt, Now, PartyId, Round, RunId};
+use protocol::plan::{Plan, Summary};
 use serde::{Deserialize, Serialize};
 
-use crate::compression::Feedback;
 use crate::error::{PartyError, same_subject};
-use crate::ledger::{Ledger, Released};
-use crate::message::committed::Digest;
-use crate::message::measurements::{Layout, Measures};
-use crate::message::parts::{Batch, HeldSteps, Text};
-use crate::message::sealed::{Lacking, Sealed};
-use crate::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost, says_forged};
 use crate::model::{GuestModel, ModelFailure};
-use crate::party::{Attempt, Now, PartyId, Round, RunId};
-use crate::plan::{Plan, Summary};
 use crate::store::{Store, StoreError};
 use crate::timing::{Timing, lasted};
 use lending::SealedHead;
@@ -407,7 +407,7 @@ impl<M: GuestModel> Running<M> {
 
     /// Goes back to what was saved.
     fn restore(&mut self, mut saved: &[u8]) -> Result<(), PartyError> {
-        self.feedback = Feedback::restore(&mut saved)?;
+        self.feedback = Feedback::restore(&mut saved).map_err(StoreError::from)?;
         Ok(self.model.restore(saved)?)
     }
 

@@ -29,20 +29,19 @@ mod settings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol::ledger::{Ledger, Released};
+use protocol::message::committed::Digest;
+use protocol::message::parts::{HeldSteps, Text};
+use protocol::message::{Departure, Terms, ToGuest, ToHost};
+use protocol::party::{Attempt, Now, PartyId, Round, RunId};
+use protocol::plan::{Plan, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::course::{Course, EpochLosses, Progress};
 use crate::error::PartyError;
 use crate::guest::{read_card, write_card};
-use crate::ledger::{Ledger, Released};
-use crate::message::committed::Digest;
-use crate::message::parts::{HeldSteps, Text};
-use crate::message::{Departure, Terms, ToGuest, ToHost};
 use crate::model::{Agreed, HostModel, ModelFailure};
-use crate::party::{Attempt, Now, PartyId, Round, RunId};
-use crate::plan::{Plan, Summary};
 use crate::store::Store;
-
 use exchange::Settlement;
 use kept::{Kept, Left};
 pub use measuring::Measuring;
@@ -55,7 +54,7 @@ pub use settings::{Absent, HostSettings};
 pub type MakeHostModel<M> = Box<dyn FnMut(&Plan, &Agreed) -> Result<M, ModelFailure> + Send>;
 
 /// Messages to guests.
-pub type ToGuestOutbox = Vec<(PartyId, Released<ToGuest>)>;
+pub type ToGuestOutbox = Vec<Released<ToGuest>>;
 
 /// Something worth telling the people who run the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -331,7 +330,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         message: ToGuest,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        out.push((to.clone(), self.ledger.release(now, to, message)?));
+        out.push(self.ledger.release(now, to, message)?);
         if let Some(seat) = self.seats.get_mut(to) {
             seat.told = now.monotonic;
         }

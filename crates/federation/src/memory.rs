@@ -6,16 +6,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
+use protocol::ledger::Released;
+use protocol::message::parts::Text;
+use protocol::message::{ToGuest, ToHost};
+use protocol::party::{Now, PartyId};
+use protocol::plan::Summary;
 use thiserror::Error;
 
 use crate::guest::{Guest, GuestEnd};
 use crate::host::{Absent, Event, Host, HostEnd};
-use crate::ledger::Released;
-use crate::message::parts::Text;
-use crate::message::{ToGuest, ToHost};
 use crate::model::{GuestModel, HostModel};
-use crate::party::{Now, PartyId};
-use crate::plan::Summary;
 use crate::store::Store;
 
 /// How far the clock moves when nobody has anything to say.
@@ -39,7 +39,7 @@ pub enum MemoryError {
 
 enum Sent {
     ToHost(PartyId, Released<ToHost>),
-    ToGuest(PartyId, Released<ToGuest>),
+    ToGuest(Released<ToGuest>),
 }
 
 /// Runs host and guests until the host has finished. A guest that stops ends the run, unless the host does
@@ -69,9 +69,10 @@ pub fn run_until<H: HostModel, G: GuestModel, S: Store, T: Store>(
         match queue.pop_front() {
             Some(Sent::ToHost(from, message)) => {
                 let out = host.handle(now, &from, message.into_message());
-                queue.extend(out.into_iter().map(|(to, message)| Sent::ToGuest(to, message)));
+                queue.extend(out.into_iter().map(Sent::ToGuest));
             }
-            Some(Sent::ToGuest(to, message)) => {
+            Some(Sent::ToGuest(message)) => {
+                let to = message.recipient().clone();
                 if let Some(guest) = guests.get_mut(&to) {
                     let out = guest.handle(now, message.into_message());
                     queue.extend(out.into_iter().map(|m| Sent::ToHost(to.clone(), m)));
@@ -83,14 +84,14 @@ pub fn run_until<H: HostModel, G: GuestModel, S: Store, T: Store>(
                     queue.extend(out.into_iter().map(|m| Sent::ToHost(party.clone(), m)));
                 }
                 let out = host.tick(now);
-                queue.extend(out.into_iter().map(|(to, message)| Sent::ToGuest(to, message)));
+                queue.extend(out.into_iter().map(Sent::ToGuest));
                 monotonic += PAUSE;
             }
         }
         for event in host.take_events() {
             if let Some(reason) = watch(&event) {
                 let out = host.stop(now, reason);
-                queue.extend(out.into_iter().map(|(to, message)| Sent::ToGuest(to, message)));
+                queue.extend(out.into_iter().map(Sent::ToGuest));
             }
         }
         if let Some(end) = ended(host, guests) {

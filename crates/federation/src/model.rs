@@ -4,15 +4,14 @@
 //! `[sample, width]`, measurements `[sample, entry]`.
 
 use std::collections::BTreeMap;
-use traffic::Window;
 
 use estimator::EmbeddingCoefficients;
+use protocol::message::measurements::{Layout, Measurements, Movements};
+use protocol::message::parts::{Embedding, EmbeddingGradient};
+use protocol::party::PartyId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-use crate::message::measurements::{Layout, Measurements, Movements};
-use crate::message::parts::{Embedding, EmbeddingGradient};
-use crate::party::PartyId;
+use traffic::Window;
 
 /// A model could not do what it was asked.
 #[derive(Debug, Error)]

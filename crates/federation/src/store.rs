@@ -15,10 +15,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use protocol::message::parts::PartError;
+use protocol::party::Round;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-
-use crate::party::Round;
 
 /// Checkpoints kept. Parties are never more than one round apart, so two always have one in common.
 pub const GENERATIONS: usize = 2;
@@ -50,6 +50,12 @@ pub enum StoreError {
         /// What was found and expected.
         problem: String,
     },
+}
+
+impl From<PartError> for StoreError {
+    fn from(error: PartError) -> Self {
+        Self::Content { path: "the party's checkpoint".into(), problem: error.to_string() }
+    }
 }
 
 /// Keeps a party's checkpoints.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::message::parts::PartError;
+use protocol::message::parts::PartError;
 
 /// The patience of a party. No party ever waits for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

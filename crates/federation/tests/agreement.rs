@@ -8,19 +8,22 @@ mod toy;
 use std::collections::VecDeque;
 
 use federation::guest::GuestSettings;
-use federation::ledger::MemorySink;
-use federation::message::parts::{
+use federation::{
+    Absent, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
+    PartyError, Store, StoreError, Timing,
+};
+use protocol::ledger::MemorySink;
+use protocol::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, StepRange, Text, Values,
 };
-use federation::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, Standing, Terms};
-use federation::{
-    Absent, Attempt, Compression, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Ledger,
-    Measures, Measuring, MemoryStore, Now, PartyError, PartyId, Released, Round, RunId, Store,
-    StoreError, Timing, ToGuest, ToHost,
+use protocol::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, Standing, Terms};
+use protocol::{
+    Attempt, Compression, Ledger, Measures, Now, PartyId, Released, Round, RunId, ToGuest, ToHost,
 };
+use traffic::{Step, Window};
+
 use settings::{at, id, terms};
 use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
-use traffic::{Step, Window};
 
 fn guest_settings() -> GuestSettings {
     GuestSettings {
@@ -70,8 +73,8 @@ fn new_host(settings: HostSettings) -> Result<Host<ToyHost, MemoryStore>, PartyE
     Host::new(settings, make, MemoryStore::default(), ledger, at(0))
 }
 
-fn kinds(out: &[(PartyId, Released<ToGuest>)]) -> Vec<&'static str> {
-    out.iter().map(|(_, message)| message.message().kind()).collect()
+fn kinds(out: &[Released<ToGuest>]) -> Vec<&'static str> {
+    out.iter().map(|message| message.message().kind()).collect()
 }
 
 /// One greeting and what the host says to it; then the guest hears that.
@@ -81,7 +84,7 @@ fn meet(
 ) -> (Guest<ToyGuest, MemoryStore>, Host<ToyHost, MemoryStore>) {
     let (mut guest, mut host) = (new_guest(guest), new_host(host).expect("a host"));
     for hello in guest.tick(at(1)) {
-        for (_, answer) in host.handle(at(1), &id("a"), hello.into_message()) {
+        for answer in host.handle(at(1), &id("a"), hello.into_message()) {
             guest.handle(at(1), answer.into_message());
         }
     }
@@ -163,7 +166,7 @@ fn a_guest_that_claims_another_name_or_is_not_expected_is_refused() {
 fn asked() -> (Host<ToyHost, MemoryStore>, Exchange, usize) {
     let mut host = new_host(host_settings()).expect("a host");
     let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello())));
-    let asked = out.iter().find_map(|(_, message)| match message.message() {
+    let asked = out.iter().find_map(|message| match message.message() {
         ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.samples().len())),
         _ => None,
     });
@@ -218,13 +221,13 @@ fn numbers_that_are_packed_otherwise_are_refused() {
     let message = ToHost::Embedding { exchange, purpose, embedding: Embedding(values.clone()) };
     let out = host.handle(at(2), &id("a"), message);
     assert_eq!(kinds(&out), ["refuse"]);
-    let ToGuest::Refuse { reason, .. } = out[0].1.message() else { unreachable!("a refusal") };
+    let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("a refusal") };
     let words = "compression of its numbers: found f16, expected none";
     assert!(reason.as_str().contains(words), "{reason}");
 
     let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
     let hello = guest.tick(at(1)).remove(0).into_message();
-    for (_, answer) in host.handle(at(1), &id("a"), hello) {
+    for answer in host.handle(at(1), &id("a"), hello) {
         guest.handle(at(1), answer.into_message());
     }
     let gradient = EmbeddingGradient(values);
@@ -240,8 +243,8 @@ fn embeddings_are_sent_again_only_when_needed() {
     let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
     let hello = guest.tick(at(1)).remove(0).into_message();
     let out = host.handle(at(1), &id("a"), hello);
-    let ask = out[1].1.message().clone();
-    guest.handle(at(1), out[0].1.message().clone());
+    let ask = out[1].message().clone();
+    guest.handle(at(1), out[0].message().clone());
     let embeddings = |out: Vec<Released<ToHost>>| {
         out.iter().filter(|message| message.message().kind() == "embedding").count()
     };
@@ -270,8 +273,8 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
     let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
     let hello = guest.tick(at(1)).remove(0).into_message();
     let out = host.handle(at(1), &id("a"), hello);
-    let welcome = out[0].1.message().clone();
-    let ToGuest::Ask { exchange, purpose, .. } = out[1].1.message().clone() else {
+    let welcome = out[0].message().clone();
+    let ToGuest::Ask { exchange, purpose, .. } = out[1].message().clone() else {
         unreachable!("a question")
     };
     guest.handle(at(1), welcome);
@@ -305,7 +308,7 @@ fn a_folder_of_something_else_is_refused() {
     };
     let (mut guest, mut host) = (open_guest("rate 20").unwrap(), open_host("rate 20").unwrap());
     let hello = guest.tick(at(1)).remove(0).into_message();
-    for (_, answer) in host.handle(at(1), &id("a"), hello) {
+    for answer in host.handle(at(1), &id("a"), hello) {
         guest.handle(at(1), answer.into_message());
     }
     let other = [open_guest("rate 5").err(), open_host("rate 5").err()];
@@ -330,8 +333,8 @@ fn guests_hear_nothing_of_each_other() {
     // Those who run the host read all of it.
     let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
     assert!(error.to_string().contains("fleet-b") && error.to_string().contains("no space"));
-    let told: Vec<_> = out.iter().filter(|(to, _)| *to == id("a")).collect();
-    let [(_, message)] = told[..] else { unreachable!("{out:?}") };
+    let told: Vec<_> = out.iter().filter(|message| *message.recipient() == id("a")).collect();
+    let [message] = told[..] else { unreachable!("{out:?}") };
     let reason = Text::of("a guest has been away for too long");
     assert_eq!(*message.message(), ToGuest::Refuse { session: 0, reason });
 }
@@ -348,7 +351,7 @@ fn train(
         if until(&host.take_events(), &message) {
             return;
         }
-        for (_, answer) in host.handle(at(1), &id("a"), message) {
+        for answer in host.handle(at(1), &id("a"), message) {
             to_host.extend(guest.handle(at(1), answer.into_message()));
         }
     }
@@ -390,7 +393,7 @@ fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
         let standing = Standing { run: Some(RunId(1)), kept: rounds, live: None };
         let hello = Hello { session: 2, greeting, standing, ..hello() };
         let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
-        out.into_iter().find_map(|(_, message)| match message.into_message() {
+        out.into_iter().find_map(|message| match message.into_message() {
             ToGuest::Welcome(welcome) => Some(welcome.resume),
             _ => None,
         })
@@ -445,7 +448,7 @@ fn a_full_disk_is_told_to_the_others_at_once() {
             Guest::new(guest_settings(), make_guest(), store_of_guest, ledger("a"), at(0)).unwrap();
         let mut to_host: VecDeque<_> = guest.tick(at(1)).into();
         while let Some(message) = to_host.pop_front() {
-            for (_, answer) in host.handle(at(1), &id("a"), message.into_message()) {
+            for answer in host.handle(at(1), &id("a"), message.into_message()) {
                 to_host.extend(guest.handle(at(1), answer.into_message()));
             }
         }
@@ -498,7 +501,7 @@ fn only_samples_that_all_hold_are_asked_for() {
     let mut host = new_host(host_settings()).unwrap();
     let hello = guest.tick(at(1)).remove(0).into_message();
     let out = host.handle(at(1), &id("a"), hello);
-    let ToGuest::Ask { batch, .. } = out[1].1.message() else { unreachable!("a question") };
+    let ToGuest::Ask { batch, .. } = out[1].message() else { unreachable!("a question") };
     assert_eq!(batch.samples(), [1, 2].map(|step| Window::whole(Step(step))));
 
     let (guest, host) = meet(some(&[(100, 200)]), host_settings());

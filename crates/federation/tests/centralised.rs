@@ -5,10 +5,12 @@ mod corridor;
 
 use std::collections::BTreeMap;
 
-use corridor::{ESTIMATE, SEED, parties, plan, recipe, shape, steps, table};
 use estimator::{Examples, SubModel, Trainer};
-use federation::{LocalUpdates, LocalVariant, memory};
+use federation::memory;
 use neural::Layer;
+use protocol::{LocalUpdates, LocalVariant};
+
+use corridor::{ESTIMATE, SEED, parties, plan, recipe, shape, steps, table};
 
 /// Best weights of each party, and the validation losses.
 type Outcome = (BTreeMap<String, Vec<f32>>, Vec<f64>);

@@ -8,17 +8,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use corridor::sensors::From;
-use corridor::{Guests, HostOf, Life, parties_of, plan, recipe, shape, steps, talk};
 use estimator::{MeasurementSource, Recipe, SubModel};
 use federation::guest::{Commits, Sharing};
-use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
-use federation::message::parts::Batch;
-use federation::{
-    Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, MemoryStore, Now,
-    Numbers, Plan, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
+use federation::{GuestEnd, HostEnd, MemoryStore, Samples, memory};
+use protocol::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
+use protocol::message::parts::Batch;
+use protocol::{
+    Bounds, Committing, Compression, Kind, LocalUpdates, Now, Plan, Scheme, Sealing, ToGuest,
+    ToHost,
 };
 use traffic::{MeasurementEntry, Step, Window};
+
+use corridor::sensors::From;
+use corridor::{Guests, HostOf, Life, parties_of, plan, recipe, shape, steps, talk};
 
 const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
 const PHYSICAL: Committing = Committing { bounds: Bounds::Physical, checks: 1 };
@@ -33,7 +35,7 @@ fn plan_of(commitments: Option<Committing>) -> Plan {
     Plan {
         batch: recipe.batch as u32,
         epochs: recipe.epochs as u32,
-        recipe: Numbers::of(&recipe),
+        recipe: federation::fedbcd::optimiser_settings(&recipe),
         segment: 2,
         measured: [Kind::Speeds].into(),
         sealing: Some(Sealing { commitments, ..LATTICE }),
@@ -62,7 +64,7 @@ fn talk_up_to(host: &mut HostOf, guests: &mut Guests, round: u64) {
     let (party, guest) = guests.iter_mut().next().expect("a guest");
     let mut up = guest.tick(now);
     while !up.is_empty() {
-        for (_, message) in host.handle(now, party, up.remove(0).into_message()) {
+        for message in host.handle(now, party, up.remove(0).into_message()) {
             let message = message.into_message();
             if let ToGuest::Question { exchange, .. } = &message
                 && exchange.round.0 == round

@@ -5,16 +5,18 @@ mod house;
 
 use std::collections::BTreeMap;
 
-use corridor::{GuestOf, HostOf, packed_parties, plan, shape};
 use estimator::SubModel;
 use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::drive::{Clock, HostWatch, run_guest, run_host};
 use federation::grpc::{Limits, listen::Door};
 use federation::host::HostEnd;
-use federation::{Compression, Event, Host, LocalUpdates, PartyId, memory};
-use house::{House, TcpGuest, lists};
+use federation::{Event, Host, memory};
+use protocol::{Compression, LocalUpdates, PartyId};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
+
+use corridor::{GuestOf, HostOf, packed_parties, plan, shape};
+use house::{House, TcpGuest, lists};
 
 /// All weights, and the validation losses.
 type Outcome = (BTreeMap<String, Vec<u32>>, Vec<f64>);

@@ -2,15 +2,21 @@
 
 mod house;
 
+use data_encoding::HEXLOWER;
 use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::{Arrival, Dialled, Limits};
-use federation::message::{ToGuest, ToHost};
+use protocol::ledger::MemorySink;
+use protocol::message::parts::{EmbeddingGradient, Values};
+use protocol::message::{ToGuest, ToHost};
+use protocol::wire::decode_to_host;
+use protocol::{Ledger, Now};
+use sha2::{Digest as _, Sha256};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 
 use house::{
     House, TcpGuest, call, connected, embedding, exchange, hello, lists, next, party, released,
-    still_open,
+    released_for, still_open,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,10 +37,10 @@ async fn messages_go_both_ways() {
         assert_eq!((from, found), (a.card.name.clone(), message));
     }
     let settled = ToGuest::Settled { exchange: exchange(), best: true, trained: false };
-    door.send(&a.card.name, &released(settled.clone()));
+    door.send(&released_for(&a.card.name, settled.clone()));
     assert!(matches!(next(&mut words).await, Dialled::Message(found) if found == settled));
     // To somebody who is not there: dropped.
-    door.send(&party("nobody"), &released(ToGuest::Call));
+    door.send(&released_for(&party("nobody"), ToGuest::Call));
     assert_eq!(door.refused(), 0);
     assert!(door.traffic().received() > 8_000_000);
     line.close().await;
@@ -76,13 +82,13 @@ async fn a_newer_connection_takes_the_place_of_an_older_one() {
     connected(&mut newer_words).await;
     assert!(matches!(next(&mut older_words).await, Dialled::Disconnected(_)));
     drop(older);
-    door.send(&a.card.name, &released(ToGuest::Call));
+    door.send(&released_for(&a.card.name, ToGuest::Call));
     // The older one may have come back once before it was dropped.
     loop {
         match next(&mut newer_words).await {
             Dialled::Message(ToGuest::Call) => break,
             Dialled::Disconnected(_) => {}
-            Dialled::Connected => door.send(&a.card.name, &released(ToGuest::Call)),
+            Dialled::Connected => door.send(&released_for(&a.card.name, ToGuest::Call)),
             found => panic!("found {found:?}"),
         }
     }
@@ -121,5 +127,153 @@ async fn guests_dial_again_when_the_host_comes_back() {
         target.send_replace(None);
         drop(door);
         assert!(matches!(next(&mut words).await, Dialled::Disconnected(_)));
+    }
+}
+
+/// A message goes to the party that its ledger line names, and to no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_reaches_only_the_party_that_it_was_released_for() {
+    let house = House::new();
+    let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
+    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card]));
+    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let (_line_a, mut words_a) = call(&door, house.tls(a.identity(&house)));
+    let (_line_b, mut words_b) = call(&door, house.tls(b.identity(&house)));
+    connected(&mut words_a).await;
+    connected(&mut words_b).await;
+    let to_b = ToGuest::Settled { exchange: exchange(), best: true, trained: false };
+    door.send(&released_for(&b.card.name, to_b.clone()));
+    door.send(&released_for(&a.card.name, ToGuest::Heartbeat));
+    assert!(matches!(next(&mut words_b).await, Dialled::Message(found) if found == to_b));
+    // The first that `a` hears is its own.
+    assert!(matches!(next(&mut words_a).await, Dialled::Message(ToGuest::Heartbeat)));
+
+    // A guest that knows its host's name sends it nothing that was released for another.
+    let (sender, mut words) = mpsc::channel(16);
+    let address = format!("localhost:{}", door.address().port());
+    let address = HostAddress::new(&address, Some("city")).expect("an address");
+    let line = dial(address, house.tls(a.identity(&house)), Limits::default(), sender);
+    connected(&mut words).await;
+    line.send(&released_for(&party("town"), embedding(1)));
+    line.send(&released_for(&party("city"), embedding(2)));
+    let heard = loop {
+        if let Arrival::Message(_, message) = next(&mut arrivals).await {
+            break message;
+        }
+    };
+    assert_eq!(heard, embedding(2));
+}
+
+/// The bytes on the wire are those whose digest is in the ledger.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {
+    let house = House::new();
+    let a = TcpGuest::new(&house, "fleet-a");
+    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let mut wire = raw::connect(&door, house.tls(a.identity(&house))).await;
+    assert!(matches!(next(&mut arrivals).await, Arrival::Connected(_)));
+    let sink = MemorySink::default();
+    let mut ledger = Ledger::in_memory(&sink, &party("city")).expect("a ledger");
+    let gradient = EmbeddingGradient(Values::new(2, vec![0.5, -1.25, 3.0, 0.0]).expect("values"));
+    let messages = [
+        ToGuest::Gradient { exchange: exchange(), gradient },
+        ToGuest::Settled { exchange: exchange(), best: true, trained: false },
+    ];
+    for message in messages {
+        let released = ledger.release(Now::default(), &a.card.name, message).expect("a line");
+        door.send(&released);
+        let bytes = wire.message().await.expect("a stream").expect("a message");
+        assert_eq!(bytes, *released.bytes());
+        let lines = String::from_utf8(sink.bytes()).expect("text");
+        let line: serde_json::Value =
+            serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
+        assert_eq!(line["to"], a.card.name.as_str());
+        assert_eq!(line["digest"], HEXLOWER.encode(&Sha256::digest(&bytes)));
+    }
+    // The other way: what the guest's ledger has hashed is what the host decodes.
+    let released = released(embedding(3));
+    assert_eq!(decode_to_host(released.bytes()).expect("a message"), embedding(3));
+}
+
+/// A guest that reads messages as bytes.
+mod raw {
+    use std::sync::Arc;
+
+    use federation::grpc::listen::Door;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use prost::bytes::{Buf, BufMut, Bytes};
+    use tokio::net::TcpStream;
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::ClientConfig;
+    use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder, Streaming};
+    use tonic::{Request, Status};
+
+    struct Raw;
+
+    impl Codec for Raw {
+        type Encode = Bytes;
+        type Decode = Bytes;
+        type Encoder = Raw;
+        type Decoder = Raw;
+        fn encoder(&mut self) -> Raw {
+            Raw
+        }
+        fn decoder(&mut self) -> Raw {
+            Raw
+        }
+    }
+
+    impl Encoder for Raw {
+        type Item = Bytes;
+        type Error = Status;
+        fn encode(&mut self, item: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+            to.put(item);
+            Ok(())
+        }
+    }
+
+    impl Decoder for Raw {
+        type Item = Bytes;
+        type Error = Status;
+        fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, Status> {
+            Ok(Some(from.copy_to_bytes(from.remaining())))
+        }
+    }
+
+    struct Http(hyper::client::conn::http2::SendRequest<tonic::body::Body>);
+
+    impl tower_service::Service<hyper::Request<tonic::body::Body>> for Http {
+        type Response = hyper::Response<hyper::body::Incoming>;
+        type Error = hyper::Error;
+        type Future = std::pin::Pin<
+            Box<dyn Future<Output = Result<Self::Response, hyper::Error>> + Send + 'static>,
+        >;
+        fn poll_ready(
+            &mut self,
+            context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Result<(), hyper::Error>> {
+            self.0.poll_ready(context)
+        }
+        fn call(&mut self, request: hyper::Request<tonic::body::Body>) -> Self::Future {
+            Box::pin(self.0.send_request(request))
+        }
+    }
+
+    pub async fn connect(door: &Door, tls: Arc<ClientConfig>) -> Streaming<Bytes> {
+        let stream = TcpStream::connect(door.address()).await.expect("a connection");
+        let name = "localhost".try_into().expect("a name");
+        let stream = TlsConnector::from(tls).connect(name, stream).await.expect("TLS");
+        let (sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                .await
+                .expect("HTTP/2");
+        tokio::spawn(connection);
+        let origin = "https://localhost".parse().expect("an origin");
+        let mut client = tonic::client::Grpc::with_origin(Http(sender), origin);
+        client.ready().await.expect("a client");
+        let path = "/fedtse.v1.Federation/TakePart".parse().expect("a path");
+        let silent = Request::new(tokio_stream::pending());
+        client.streaming(silent, path, Raw).await.expect("a stream").into_inner()
     }
 }

@@ -14,11 +14,13 @@ mod corridor;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use corridor::{SEED, TRAIN, parties, plan, recipe, shape, steps, table};
 use estimator::{Examples, GuestSlot, ModelShape, SubModel, SubModelKind};
-use federation::{LocalUpdates, LocalVariant, Numbers, Plan, memory};
+use federation::memory;
 use neural::random::shuffle;
 use neural::{Adam, Decay, Layer, Learner, Optimiser, Squared, hash};
+use protocol::{LocalUpdates, LocalVariant, Numbers, Plan};
+
+use corridor::{SEED, TRAIN, parties, plan, recipe, shape, steps, table};
 
 const RATE: f32 = 1e-2;
 

@@ -5,18 +5,20 @@ mod corridor;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use traffic::{MeasurementEntry, Window};
 
-use corridor::sensors::{From, HOST, Sensor};
-use corridor::{SEED, parties_that_learn, plan, recipe, shape, table};
 use estimator::{
     MeasuredBatch, MeasurementSource, Objective, Readings, Recipe, SubModel, epoch_order, segments,
 };
 use federation::fedbcd::{HELD_OUT, Windows};
-use federation::message::parts::{Embedding, Values};
+use federation::memory;
 use federation::model::{Answers, GuestModel, HostModel};
-use federation::{Compression, LocalUpdates, Numbers, PartyId, Plan, memory};
 use neural::{Adam, DropoutRng, Layer, Learner};
+use protocol::message::parts::{Embedding, Values};
+use protocol::{Compression, LocalUpdates, PartyId, Plan};
+use traffic::{MeasurementEntry, Window};
+
+use corridor::sensors::{From, HOST, Sensor};
+use corridor::{SEED, parties_that_learn, plan, recipe, shape, table};
 
 /// Without what is done to gradients of single parties, which is tested with labels.
 fn plain() -> Recipe {
@@ -27,7 +29,7 @@ fn plan_of(learned: From) -> Plan {
     Plan {
         batch: plain().batch as u32,
         epochs: plain().epochs as u32,
-        recipe: Numbers::of(&plain()),
+        recipe: federation::fedbcd::optimiser_settings(&plain()),
         segment: learned.segment(),
         measured: learned.kinds(),
         ..plan(LocalUpdates::default())

@@ -8,17 +8,20 @@ mod toy;
 use std::collections::{BTreeSet, VecDeque};
 
 use federation::guest::GuestSettings;
-use federation::ledger::{MemorySink, Recorded, Released};
-use federation::message::parts::{Embedding, HeldSteps, Text, Values};
-use federation::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Standing, Welcome};
 use federation::{
-    Absent, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Kind, Layout, Ledger,
-    Measurements, Measures, Measuring, MemoryStore, PartyError, PartyId, Plan, RunId, Shares,
-    Timing, ToGuest, ToHost,
+    Absent, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
+    PartyError, Timing,
 };
+use protocol::ledger::{MemorySink, Recorded, Released};
+use protocol::message::parts::{Embedding, HeldSteps, Text, Values};
+use protocol::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Standing, Welcome};
+use protocol::{
+    Kind, Layout, Ledger, Measurements, Measures, PartyId, Plan, RunId, Shares, ToGuest, ToHost,
+};
+use traffic::{LinkId, MeasurementEntry, Quantity, Step};
+
 use settings::{at, id, terms};
 use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
-use traffic::{LinkId, MeasurementEntry, Quantity, Step};
 
 type HostOf = Host<ToyHost, MemoryStore>;
 
@@ -80,7 +83,7 @@ fn hello_of(party: &str, session: u64, measures: Measures) -> ToHost {
 fn refusal(measures: Measures, measuring: Measuring) -> String {
     let mut host = new_host(MemoryStore::default(), measuring);
     let out = host.handle(at(1), &id("a"), hello(measures));
-    let told = out.iter().map(|(_, message)| message.message().kind()).collect::<Vec<_>>();
+    let told = out.iter().map(|message| message.message().kind()).collect::<Vec<_>>();
     assert_eq!(told, ["refuse"]);
     let refused = host.take_events().into_iter().find_map(|event| match event {
         Event::Refused(_, reason) => Some(reason.as_str().to_owned()),
@@ -125,7 +128,7 @@ fn a_guest_hears_its_share() {
 fn welcome(measuring: Measuring) -> Welcome {
     let mut host = new_host(MemoryStore::default(), measuring);
     let out = host.handle(at(1), &id("a"), hello(measures()));
-    let ToGuest::Welcome(welcome) = out[0].1.message() else { unreachable!("{out:?}") };
+    let ToGuest::Welcome(welcome) = out[0].message() else { unreachable!("{out:?}") };
     (**welcome).clone()
 }
 
@@ -176,13 +179,13 @@ fn a_view_of_more_folds_than_there_are_is_refused() {
     let mut guest = new_guest(Measures { folds: 1, ..measures() });
     // Some rounds are of the first view; then comes one of the second.
     let mut to_guest: VecDeque<ToGuest> =
-        out.into_iter().map(|(_, message)| message.into_message()).collect();
+        out.into_iter().map(|message| message.into_message()).collect();
     let mut answered = 0;
     while let Some(message) = to_guest.pop_front() {
         for answer in guest.handle(at(1), message) {
             answered += usize::from(answer.message().kind() == "measurements");
             let out = host.handle(at(1), &id("a"), answer.into_message());
-            to_guest.extend(out.into_iter().map(|(_, message)| message.into_message()));
+            to_guest.extend(out.into_iter().map(|message| message.into_message()));
         }
     }
     assert_eq!(answered, 2);
@@ -195,7 +198,7 @@ fn a_view_of_more_folds_than_there_are_is_refused() {
 fn asked() -> (HostOf, Exchange, usize) {
     let mut host = new_host(MemoryStore::default(), usual());
     let out = host.handle(at(1), &id("a"), hello(measures()));
-    let asked = out.iter().find_map(|(_, message)| match message.message() {
+    let asked = out.iter().find_map(|message| match message.message() {
         ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.samples().len())),
         _ => None,
     });
@@ -222,7 +225,7 @@ fn measurements_of_another_shape_round_or_purpose_are_refused() {
     for message in wrong {
         let (mut host, ..) = asked();
         let out = host.handle(at(2), &id("a"), message);
-        let told: Vec<_> = out.iter().map(|(_, message)| message.message().kind()).collect();
+        let told: Vec<_> = out.iter().map(|message| message.message().kind()).collect();
         assert_eq!(told, ["refuse"]);
     }
 }
@@ -245,7 +248,7 @@ fn a_round_ends_when_both_parts_of_the_answer_are_there() {
         assert!(host.handle(at(2), &id("a"), first.clone()).is_empty());
         assert!(host.handle(at(2), &id("a"), first).is_empty());
         let out = host.handle(at(2), &id("a"), second);
-        let told: Vec<_> = out.iter().map(|(_, message)| message.message().kind()).collect();
+        let told: Vec<_> = out.iter().map(|message| message.message().kind()).collect();
         assert_eq!(told, ["gradient", "ask"]);
     }
 }
@@ -270,8 +273,8 @@ fn other_measurements_than_when_the_run_began_are_refused() {
 }
 
 /// What the host asks next, of whomever.
-fn question(out: &[(PartyId, Released<ToGuest>)]) -> Option<(Exchange, Purpose, usize)> {
-    out.iter().find_map(|(_, message)| match message.message() {
+fn question(out: &[Released<ToGuest>]) -> Option<(Exchange, Purpose, usize)> {
+    out.iter().find_map(|message| match message.message() {
         ToGuest::Ask { exchange, purpose, batch, .. } => {
             Some((*exchange, *purpose, batch.samples().len()))
         }
@@ -304,7 +307,7 @@ fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
             out.extend(host.handle(at(2), &id(party), embedded(asked)));
             out.extend(host.handle(at(2), &id(party), measured(exchange, purpose, samples, 3)));
         }
-        let ends = out.iter().filter_map(|(_, message)| match message.message() {
+        let ends = out.iter().filter_map(|message| match message.message() {
             ToGuest::Settled { best, .. } if purpose == Purpose::Validate => Some(*best),
             _ => None,
         });
@@ -352,7 +355,7 @@ fn measurements_beyond_all_traffic_are_the_guests_affair() {
         let purpose = Purpose::Train;
         let message = ToHost::Measurements { exchange, purpose, measurements };
         let out = host.handle(at(2), &id("a"), message);
-        let told: Vec<_> = out.iter().map(|(_, message)| message.message().kind()).collect();
+        let told: Vec<_> = out.iter().map(|message| message.message().kind()).collect();
         assert_eq!(told, ["refuse"]);
         let named = host.take_events().into_iter().any(|event| {
             matches!(event, Event::Refused(party, why)
@@ -371,7 +374,7 @@ fn shares_are_not_made_of_different_steps() {
         let ToHost::Hello(mut greeting) = hello(measures()) else { unreachable!("a hello") };
         greeting.held = HeldSteps::of(held.map(Step)).unwrap();
         let out = host.handle(at(1), &id("a"), ToHost::Hello(greeting));
-        let ToGuest::Refuse { reason, .. } = out[0].1.message() else { unreachable!("{out:?}") };
+        let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("{out:?}") };
         assert!(reason.as_str().contains("1 that only one of us has, of 6"), "{reason}");
     }
 }
@@ -403,7 +406,7 @@ fn a_guest_that_missed_the_beginning_hears_so() {
     let out = host.tick(at(limit));
     assert!(question(&out).is_some(), "{out:?}");
     let out = host.handle(at(limit), &id("b"), hello_of("b", 2, measures()));
-    let ToGuest::Refuse { reason, .. } = out[0].1.message() else { unreachable!("{out:?}") };
+    let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("{out:?}") };
     assert!(reason.as_str().contains("not there when measurements and shares"), "{reason}");
 }
 

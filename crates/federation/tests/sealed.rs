@@ -5,15 +5,17 @@ mod corridor;
 
 use std::collections::BTreeMap;
 
-use corridor::sensors::From;
-use corridor::{GuestOf, Guests, HostOf, parties_that_learn, plan, recipe, shape, talk};
 use estimator::{Recipe, SubModel};
 use federation::guest::Sharing;
-use federation::message::sealed::{Fingerprint, LoanEntries, Sealed};
-use federation::{
-    Compression, GuestEnd, HostEnd, Kind, LocalUpdates, LocalVariant, Now, Numbers, PartyId, Plan,
-    Scheme, Sealing, ToGuest, ToHost, memory,
+use federation::{GuestEnd, HostEnd, memory};
+use protocol::message::sealed::{Fingerprint, LoanEntries, Sealed};
+use protocol::{
+    Compression, Kind, LocalUpdates, LocalVariant, Now, Numbers, PartyId, Plan, Scheme, Sealing,
+    ToGuest, ToHost,
 };
+
+use corridor::sensors::From;
+use corridor::{GuestOf, Guests, HostOf, parties_that_learn, plan, recipe, shape, talk};
 
 const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
 const PLAIN: Sealing = Sealing { scheme: Scheme::Plain, ..LATTICE };
@@ -23,7 +25,7 @@ fn plan_of(sealing: Option<Sealing>) -> Plan {
     Plan {
         batch: recipe.batch as u32,
         epochs: recipe.epochs as u32,
-        recipe: Numbers::of(&recipe),
+        recipe: federation::fedbcd::optimiser_settings(&recipe),
         segment: 4,
         measured: [Kind::Queues, Kind::Speeds].into(),
         sealing,
@@ -346,7 +348,7 @@ fn questions_that_come_late_are_not_answered_again() {
     let (now, mut up, mut questions) = (Now::default(), guest.tick(Now::default()), Vec::new());
     let mut late = 0;
     while !up.is_empty() {
-        for (_, message) in host.handle(now, party, up.remove(0).into_message()) {
+        for message in host.handle(now, party, up.remove(0).into_message()) {
             let message = message.into_message();
             up.extend(guest.handle(now, message.clone()));
             if let ToGuest::Question { .. } = &message {

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use data_encoding::HEXLOWER;
-use federation::message::parts::Text;
+use protocol::message::parts::Text;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

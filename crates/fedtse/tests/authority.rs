@@ -7,15 +7,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use common::{ok, refused, text};
-use federation::PartyId;
 use federation::grpc::Identity;
 use federation::grpc::dial::HostAddress;
 use federation::grpc::identity::read_certificates;
 use fedtse::key_authority::KeyAuthority;
+use protocol::PartyId;
 use sealed::ipfe::{IpfeGuest, IpfeHost, LogarithmTable};
 use sealed::{Agreement, BlockId, Grid, Guest, Host, Matrix};
 use serde_json::Value;
+
+use common::{ok, refused, text};
 
 const WIDTH: usize = 6;
 

@@ -9,9 +9,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use protocol::PartyId;
+use protocol::ledger::audit_file;
+
 use common::{ok, ok_json, refused, text};
-use federation::PartyId;
-use federation::ledger::audit_file;
 use parties::{A_FEW_ROUNDS, A_FEW_WORDS, Choice, Party, World, finish, wait_for};
 
 /// What a guest logs when the host has answered.

@@ -5,16 +5,16 @@
 //! exchange, with the same embeddings: its rows are those of the weights as they are then.
 
 use std::collections::BTreeMap;
-use traffic::Window;
 
 use estimator::{HostBatch, MeasurementWeights};
+use protocol::party::PartyId;
+use protocol::plan::LocalVariant;
+use traffic::Window;
 
 use super::host::given;
 use super::loss::Gathering;
 use super::{FedHost, Windows, failed, gather};
 use crate::model::{Answers, GuestRows, ModelFailure, ProductRows, Products, Updated};
-use crate::party::PartyId;
-use crate::plan::LocalVariant;
 
 /// What stays at the host while products are on their way.
 pub(super) struct Waiting {
@@ -60,7 +60,8 @@ impl<D: Windows> FedHost<D> {
             let party = PartyId::new(&party).map_err(failed)?;
             asked.insert(party.clone(), own.touched);
             let others = own.others.into_iter().map(|(name, d)| Ok((PartyId::new(&name)?, d)));
-            let others = others.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
+            let others =
+                others.collect::<Result<_, protocol::party::NameError>>().map_err(failed)?;
             let (embedding, known) = (own.embedding, own.known);
             rows.insert(party, GuestRows { rows: own.rows, embedding, others, known });
         }

@@ -2,16 +2,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use traffic::Window;
 
 use estimator::{MeasurementSource, PARTY_CHECKPOINT, SubModel};
 use neural::Checkpoint;
+use protocol::message::measurements::Measurements;
+use protocol::message::parts::EmbeddingGradient;
+use protocol::plan::{LocalVariant, Plan};
+use traffic::Window;
 
 use super::{EXCHANGES, Pace, STATE, Windows, failed, gather};
-use crate::message::measurements::Measurements;
-use crate::message::parts::EmbeddingGradient;
 use crate::model::{GuestModel, ModelFailure};
-use crate::plan::{LocalVariant, Plan};
 
 /// A sub-model with its data, see the [module](super).
 pub struct FedGuest<M, D> {
@@ -38,7 +38,7 @@ impl<M: SubModel, D: Windows> FedGuest<M, D> {
     }
 
     /// The same with what it measures: one for each kind that the plan asks for, in the order of
-    /// [`Kind`](crate::Kind)s.
+    /// [`Kind`](protocol::Kind)s.
     pub fn measuring(mut self, measured: Vec<Arc<dyn MeasurementSource>>) -> Self {
         self.measured = measured;
         self

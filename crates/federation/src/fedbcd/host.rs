@@ -5,21 +5,21 @@ use std::path::Path;
 
 use estimator::{HostBatch, PARTY_CHECKPOINT};
 use neural::Checkpoint;
+use protocol::message::parts::{EmbeddingGradient, Values};
+use protocol::message::sealed::{MAX_SEALED, MOST_LOANS, block_length};
+use protocol::party::PartyId;
+use protocol::plan::{LocalVariant, Plan};
+use sealed::rlwe::message::{Grant, Loan};
 use serde_json::Value;
 use traffic::{FleetView, Step, Window};
 
 use super::apart::Waiting;
 use super::loss::Gathering;
 use super::{EXCHANGES, HostLoss, Pace, STATE, Windows, failed, gather};
-use sealed::rlwe::message::{Grant, Loan};
-
-use crate::message::parts::{EmbeddingGradient, Values};
-use crate::message::sealed::{MAX_SEALED, MOST_LOANS, block_length, most_bytes};
+use crate::agreement::most_bytes;
 use crate::model::{
     Answers, Embeddings, HostModel, Learned, ModelFailure, ProductRows, Products, Updated,
 };
-use crate::party::PartyId;
-use crate::plan::{LocalVariant, Plan};
 
 /// The entries of a checkpoint that name the estimated samples, and the tensor with their estimates.
 const ESTIMATED: &str = "estimated";
@@ -55,7 +55,7 @@ impl<D: Windows> FedHost<D> {
             return Err(ModelFailure(problem));
         }
         let parties = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width)));
-        let parties = parties.collect::<Result<_, crate::party::NameError>>().map_err(failed)?;
+        let parties = parties.collect::<Result<_, protocol::party::NameError>>().map_err(failed)?;
         check_products(&model, &loss, plan)?;
         let (x, waiting, done, estimates) = (Vec::new(), None, 0, BTreeMap::new());
         let pace = Pace::new(plan);

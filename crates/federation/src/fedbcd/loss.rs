@@ -5,14 +5,14 @@
 //! counts for itself.
 
 use std::collections::BTreeMap;
-use traffic::{MeasurementEntry, Window};
 
 use estimator::Readings;
 use estimator::{Gathered, Labelled, Labels, MeasuredBatch, MeasurementSource, Objective};
+use protocol::message::measurements::{Kind, Layout, Measurements};
+use protocol::party::PartyId;
+use traffic::{MeasurementEntry, Window};
 
-use crate::message::measurements::{Kind, Layout, Measurements};
 use crate::model::{Layouts, ModelFailure};
-use crate::party::PartyId;
 
 /// The name under which an objective finds what all guests hold out. No party has such a name.
 pub const HELD_OUT: &str = "held-out fleets";

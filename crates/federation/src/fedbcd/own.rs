@@ -2,16 +2,16 @@
 //! moves them itself, whatever it is made of.
 
 use std::sync::Arc;
-use traffic::Window;
 
 use estimator::MeasurementSource;
+use protocol::message::measurements::Measurements;
+use protocol::message::parts::EmbeddingGradient;
+use protocol::plan::{LocalVariant, Plan};
+use traffic::Window;
 
 use super::guest::measurements;
 use super::{Pace, Windows, gather};
-use crate::message::measurements::Measurements;
-use crate::message::parts::EmbeddingGradient;
 use crate::model::{GuestModel, ModelFailure};
-use crate::plan::{LocalVariant, Plan};
 
 /// A sub-model that someone brings along. All batches are `[sample, number]`.
 pub trait OwnSubModel: Send {

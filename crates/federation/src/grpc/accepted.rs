@@ -16,13 +16,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use protocol::party::PartyId;
 use serde::Deserialize;
 use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{error, info};
 
 use super::identity::{Card, Fingerprint, Role};
-use crate::party::PartyId;
 
 /// More than a list of a thousand guests needs.
 const MOST_BYTES: u64 = 1 << 20;

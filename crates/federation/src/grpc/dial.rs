@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use prost::Message as _;
+use prost::bytes::Bytes;
+use protocol::PartyId;
+use protocol::ledger::Released;
+use protocol::message::{ToGuest, ToHost};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -23,11 +26,7 @@ use super::identity::{Card, Role};
 use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
 use super::queue::{Entrance, queue};
-use crate::ledger::Released;
-use crate::message::{ToGuest, ToHost};
-use crate::wire;
-use crate::wire::generated as proto;
-use proto::federation_client::FederationClient;
+use super::service::take_part;
 
 pub use address::HostAddress;
 
@@ -51,6 +50,8 @@ pub enum Dialled {
 
 /// The line to the host. Dropping it hangs up.
 pub struct Line {
+    /// The host's name, where it is known.
+    host: Option<PartyId>,
     outgoing: Outgoing,
     traffic: Arc<Traffic>,
     task: tokio::task::JoinHandle<()>,
@@ -63,7 +64,7 @@ type Outgoing = Arc<Mutex<Way>>;
 enum Way {
     #[default]
     Closed,
-    Open(Entrance<proto::ToHost>),
+    Open(Entrance<Bytes>),
     /// Closed by us, and not to be opened again.
     HungUp,
 }
@@ -84,6 +85,7 @@ pub fn dial(
     arrivals: mpsc::Sender<Dialled>,
 ) -> Line {
     let (outgoing, traffic) = (Outgoing::default(), Arc::<Traffic>::default());
+    let name = host.party.clone();
     let dialler = Dialler {
         host,
         tls: TlsConnector::from(tls),
@@ -93,22 +95,24 @@ pub fn dial(
         traffic: traffic.clone(),
     };
     let task = tokio::spawn(dialler.run());
-    Line { outgoing, traffic, task }
+    Line { host: name, outgoing, traffic, task }
 }
 
 impl Line {
-    /// Sends a message, if the host is connected and the line not jammed. What is lost is said again
-    /// later.
+    /// Sends a message, if it was released for this host, the host is connected and the line not jammed. What
+    /// is lost is said again later.
     pub fn send(&self, message: &Released<ToHost>) {
         let kind = message.message().kind();
+        if let Some(host) = self.host.as_ref().filter(|host| *host != message.recipient()) {
+            warn!(kind, "released for `{}`, not sent to `{host}`", message.recipient());
+            return;
+        }
         let way = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
         let Way::Open(outgoing) = &*way else {
             debug!(kind, "not connected, message dropped");
             return;
         };
-        let message_out = wire::write_to_host(message.message());
-        let bytes = message_out.encoded_len();
-        if !outgoing.put(message_out, bytes) {
+        if !outgoing.put(message.bytes().clone(), message.bytes().len()) {
             debug!(kind, "line jammed, message dropped");
         }
     }
@@ -260,13 +264,11 @@ impl Dialler {
         let Ok(origin) = hyper::Uri::try_from(format!("https://{}", self.host.address)) else {
             return Ended::Refused(format!("address of the host: {}", self.host.address));
         };
-        let mut client = FederationClient::with_origin(http, origin)
-            .max_decoding_message_size(self.limits.message);
-        let answer = client.take_part(messages);
+        let answer = take_part(http, origin, self.limits.message, messages);
         let mut incoming = match tokio::time::timeout(self.limits.handshake, answer).await {
             Err(_) => return Ended::Broken("no answer in time".into()),
             Ok(Err(status)) => return ended(&status),
-            Ok(Ok(answer)) => answer.into_inner(),
+            Ok(Ok(incoming)) => incoming,
         };
         info!(host = %self.host.address, "connected");
         turn(&self.outgoing, Way::Open(outgoing));
@@ -275,13 +277,10 @@ impl Dialler {
         }
         loop {
             let message = match incoming.message().await {
-                Ok(Some(message)) => message,
+                Ok(Some(Ok(message))) => message,
+                Ok(Some(Err(error))) => return Ended::Broken(format!("the host sent: {error}")),
                 Ok(None) => return Ended::Broken("the host has closed".into()),
                 Err(status) => return ended(&status),
-            };
-            let message = match wire::read_to_guest(message) {
-                Ok(message) => message,
-                Err(error) => return Ended::Broken(format!("the host sent: {error}")),
             };
             if self.arrivals.send(Dialled::Message(message)).await.is_err() {
                 return Ended::Unwanted;

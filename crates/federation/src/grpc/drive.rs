@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use protocol::message::parts::Text;
+use protocol::party::{Now, PartyId};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -15,9 +17,7 @@ use super::dial::{Dialled, Line};
 use super::listen::{Arrival, Door};
 use crate::guest::Guest;
 use crate::host::{Event, Host};
-use crate::message::parts::Text;
 use crate::model::{GuestModel, HostModel};
-use crate::party::{Now, PartyId};
 use crate::store::Store;
 
 /// How often a state machine hears that time has passed.
@@ -110,8 +110,8 @@ pub fn run_host<M: HostModel, S: Store>(
         if ticks.due(arrivals.is_empty()) {
             out.extend(clock.stopped(|now| host.tick(now)));
         }
-        for (to, message) in &out {
-            door.send(to, message);
+        for message in &out {
+            door.send(message);
         }
         for event in host.take_events() {
             watch.event(host, &event);

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use protocol::party::PartyId;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use webpki::EndEntityCert;
 use yasna::models::ObjectIdentifier;
-
-use crate::party::PartyId;
 
 /// No certificate or key of ours is near this.
 const MOST_BYTES: u64 = 64 * 1024;

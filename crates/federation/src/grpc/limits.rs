@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::wire::MAX_MESSAGE;
+use protocol::wire::MAX_MESSAGE;
 
 /// What a connection may take, in bytes, connections and time.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@
 //! of an older one, which may be the broken one of a guest that has restarted.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +14,16 @@ use std::time::{Duration, SystemTime};
 
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use prost::Message as _;
+use prost::bytes::Bytes;
+use protocol::ledger::Released;
+use protocol::message::live::FromLiveGuest;
+use protocol::message::{ToGuest, ToHost};
+use protocol::party::PartyId;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::accepted::Accepted;
@@ -27,13 +32,7 @@ use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
 use super::places::{Place, Places};
 use super::queue::{Entrance, Exit, queue};
-use crate::ledger::Released;
-use crate::live::FromLiveGuest;
-use crate::message::{ToGuest, ToHost};
-use crate::party::PartyId;
-use crate::wire;
-use crate::wire::generated as proto;
-use proto::federation_server::{Federation, FederationServer};
+use super::service::{Received, respond};
 
 /// How long a guest that was cut off has to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -77,7 +76,7 @@ struct Hub {
 /// The way to a guest.
 struct Line {
     number: u64,
-    outgoing: Entrance<Result<proto::ToGuest, Status>>,
+    outgoing: Entrance<Result<Bytes, Status>>,
     /// Dropped when a newer connection takes this one's place.
     _replaced: watch::Sender<()>,
 }
@@ -114,17 +113,16 @@ impl Door {
         self.address
     }
 
-    /// Sends a message, if its addressee is connected and the line not jammed. What is lost is said
-    /// again later.
-    pub fn send(&self, to: &PartyId, message: &Released<ToGuest>) {
+    /// Sends a message to the guest that it was released for, if that is connected and the line not jammed.
+    /// What is lost is said again later.
+    pub fn send(&self, message: &Released<ToGuest>) {
+        let to = message.recipient();
         let outgoing = self.hub.lines().get(to).map(|line| line.outgoing.clone());
         let Some(outgoing) = outgoing else {
             debug!(guest = %to, kind = message.message().kind(), "not connected, message dropped");
             return;
         };
-        let message_out = wire::write_to_guest(message.message());
-        let bytes = message_out.encoded_len();
-        if !outgoing.put(Ok(message_out), bytes) {
+        if !outgoing.put(Ok(message.bytes().clone()), message.bytes().len()) {
             debug!(guest = %to, kind = message.message().kind(), "line jammed, message dropped");
         }
     }
@@ -229,10 +227,13 @@ async fn serve(
         // It is told so when it asks, and keeps a stranger's place until then.
         Err(why) => hub.refuse(peer, &why),
     }
-    let service = FederationServer::new(Guestbook { hub: hub.clone(), card: card.clone(), peer })
-        .max_decoding_message_size(hub.limits.message);
+    let stream_of = Stream { hub: hub.clone(), card: card.clone(), peer };
+    let limit = hub.limits.message;
     let service = hyper::service::service_fn(move |request| {
-        tower_service::Service::call(&mut service.clone(), request)
+        let stream = stream_of.clone();
+        async move {
+            Ok::<_, Infallible>(respond(request, limit, |incoming| stream.begin(incoming)).await)
+        }
     });
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.timer(TokioTimer::new())
@@ -288,21 +289,19 @@ async fn cut_off(mut accepted: watch::Receiver<Accepted>, card: &Card) -> String
     }
 }
 
-/// Answers the calls of one connection.
-struct Guestbook {
+/// The stream of messages on one connection.
+#[derive(Clone)]
+struct Stream {
     hub: Arc<Hub>,
     card: Card,
     peer: SocketAddr,
 }
 
-#[tonic::async_trait]
-impl Federation for Guestbook {
-    type TakePartStream = Exit<Result<proto::ToGuest, Status>>;
-
-    async fn take_part(
+impl Stream {
+    fn begin(
         &self,
-        request: Request<Streaming<proto::ToHost>>,
-    ) -> Result<Response<Self::TakePartStream>, Status> {
+        incoming: Streaming<Received<ToHost>>,
+    ) -> Result<Exit<Result<Bytes, Status>>, Status> {
         let (hub, card, peer) = (self.hub.clone(), self.card.clone(), self.peer);
         hub.accepted.borrow().check(&card).map_err(Status::permission_denied)?;
         let (outgoing, messages) = queue();
@@ -312,7 +311,7 @@ impl Federation for Guestbook {
         hub.lines().insert(card.name.clone(), line);
         info!(guest = %card.name, %peer, "connected");
         tokio::spawn(async move {
-            let stream = Pump { hub: &hub, card: &card, incoming: request.into_inner() };
+            let stream = Pump { hub: &hub, card: &card, incoming };
             let status = stream.run(replacement).await;
             let reason = status.message().to_owned();
             info!(guest = %card.name, %peer, "disconnected: {reason}");
@@ -324,7 +323,7 @@ impl Federation for Guestbook {
                 let _ = hub.arrivals.send(Arrival::Disconnected(card.name, reason)).await;
             }
         });
-        Ok(Response::new(messages))
+        Ok(messages)
     }
 }
 
@@ -332,7 +331,7 @@ impl Federation for Guestbook {
 struct Pump<'a> {
     hub: &'a Hub,
     card: &'a Card,
-    incoming: Streaming<proto::ToHost>,
+    incoming: Streaming<Received<ToHost>>,
 }
 
 impl Pump<'_> {
@@ -352,13 +351,10 @@ impl Pump<'_> {
                 }
             };
             let message = match message {
-                Ok(Some(message)) => message,
+                Ok(Some(Ok(message))) => message,
+                Ok(Some(Err(error))) => return Status::invalid_argument(error.to_string()),
                 Ok(None) => return Status::ok("the guest has closed"),
                 Err(status) => return status,
-            };
-            let message = match wire::read_to_host(message) {
-                Ok(message) => message,
-                Err(error) => return Status::invalid_argument(error.to_string()),
             };
             let claimed = match &message {
                 ToHost::Hello(hello) => Some(&hello.party),

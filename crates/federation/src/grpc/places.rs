@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use protocol::party::PartyId;
 use tokio::sync::watch;
-
-use crate::party::PartyId;
 
 /// Connections of one guest: one that is open, and one before it that may not know yet that it is broken.
 const EACH_GUEST: usize = 2;

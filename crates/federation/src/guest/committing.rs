@@ -6,25 +6,26 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
-use traffic::Window;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use protocol::message::committed::{
+    Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven,
+    samples_at_a_time,
+};
+use protocol::message::parts::{Batch, PartError};
+use protocol::message::{Exchange, ToHost};
+use protocol::party::{Now, PartyId, RunId};
+use protocol::plan::Plan;
 use rayon::prelude::*;
 use sealed::Randomness;
 use sealed::committed::{BlindingSeed, CommittedError, Named};
 use serde::{Deserialize, Serialize};
+use traffic::Window;
 
 use super::{Guest, Running, ToHostOutbox, write_card};
+use crate::agreement::levels;
 use crate::error::PartyError;
-use crate::message::committed::{
-    Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven,
-    samples_at_a_time,
-};
-use crate::message::parts::{Batch, PartError};
-use crate::message::{Exchange, ToHost};
 use crate::model::GuestModel;
-use crate::party::{Now, PartyId, RunId};
-use crate::plan::Plan;
 use crate::store::Store;
 use crate::timing::lasted;
 
@@ -129,7 +130,7 @@ impl<M: GuestModel> Running<M> {
         samples: &[Window],
         context: &[u8],
     ) -> Result<Proven, PartyError> {
-        let range = committing.levels(&self.sealer()?.agreement.grid);
+        let range = levels(&committing, &self.sealer()?.agreement.grid);
         let groups = self.named(samples, |parts| seed.commit(parts))?;
         let proven = groups.par_iter().map(|group| {
             let mut random = Randomness::from_os().map_err(sealed::SealedError::from)?;

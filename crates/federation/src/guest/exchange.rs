@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol::message::measurements::{Layout, Measurements};
+use protocol::message::parts::{Batch, Embedding, EmbeddingGradient};
+use protocol::message::{Exchange, Purpose, ToHost};
+use protocol::party::Now;
+
 use super::{Asked, Guest, Open, Running, Stage, ToHostOutbox};
 use crate::error::{PartyError, differently_packed};
-use crate::message::measurements::{Layout, Measurements};
-use crate::message::parts::{Batch, Embedding, EmbeddingGradient};
-use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
-use crate::party::Now;
 use crate::store::Store;
 use crate::timing::lasted;
 

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use protocol::message::measurements::{Kind, names};
+use protocol::message::parts::Text;
+use protocol::message::sealed::Scheme;
+use protocol::message::{Departure, Hello, Missed, PROTOCOL, Resume, Standing, ToHost, Welcome};
+use protocol::party::{Attempt, Now, Round, RunId};
+use protocol::plan::{Plan, Summary};
+
 use super::{Card, Guest, Running, Stage, ToHostOutbox, write_card};
 use crate::error::{PartyError, agree};
-use crate::message::measurements::{Kind, names};
-use crate::message::parts::Text;
-use crate::message::sealed::Scheme;
-use crate::message::{Departure, Hello, Missed, PROTOCOL, Resume, Standing, ToHost, Welcome};
 use crate::model::GuestModel;
-use crate::party::{Attempt, Now, Round, RunId};
-use crate::plan::{Plan, Summary};
 use crate::store::Store;
 
 impl<M: GuestModel, S: Store> Guest<M, S> {

@@ -1,13 +1,14 @@
 //! What a guest lends to the gradient of an embedding, another guest's or its own: products of its values with
 //! coefficients that it cannot read, masked for the taker.
 
+use protocol::message::sealed::{Fingerprint, LoanEntries, MOST_LOANS, Sealed};
+use protocol::message::{Exchange, Purpose, ToHost};
+use protocol::party::{Now, PartyId};
+
 use super::sealing::Sealer;
 use super::{Guest, Open, ToHostOutbox};
 use crate::error::PartyError;
-use crate::message::sealed::{Fingerprint, LoanEntries, MOST_LOANS, Sealed};
-use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
-use crate::party::{Now, PartyId};
 use crate::store::Store;
 
 /// What a question or a loan is known again by: they are large, and need not be kept. They begin with random bytes.

@@ -1,5 +1,13 @@
 //! A guest's measurements, sealed: uploads, products with the host's rows, and its own gradient.
 
+use protocol::ledger::{About, AskedAbout, Recorded as _};
+use protocol::message::measurements::Measurements;
+use protocol::message::parts::{EmbeddingGradient, Values};
+use protocol::message::sealed::{
+    BlockWeights, Fingerprint, Lacking, Scheme, Sealed, Sealing, block_length, range,
+};
+use protocol::message::{Exchange, Purpose, ToHost};
+use protocol::party::{Now, PartyId};
 use sealed::plain::PlainGuest;
 use sealed::rlwe::{KeySeed, RlweGuest};
 use sealed::{Agreement, SealedError};
@@ -9,16 +17,9 @@ use super::committing::Commits;
 use super::exchange::check_own;
 use super::lending::SealedHead;
 use super::{Guest, Running, ToHostOutbox};
+use crate::agreement::{agreement, block_of, levels as level_range};
 use crate::error::PartyError;
-use crate::ledger::{About, AskedAbout, Recorded as _};
-use crate::message::measurements::Measurements;
-use crate::message::parts::{EmbeddingGradient, Values};
-use crate::message::sealed::{
-    BlockWeights, Fingerprint, Lacking, Scheme, Sealed, Sealing, block_length, block_of, range,
-};
-use crate::message::{Exchange, Purpose, ToHost};
 use crate::model::GuestModel;
-use crate::party::{Now, PartyId};
 use crate::store::Store;
 
 /// What a guest gives of sealed measurements.
@@ -86,8 +87,7 @@ impl<M: GuestModel> Running<M> {
             None => {
                 let sealing = self.plan.sealing.unwrap_or(Sealing::lattice());
                 // A guest keeps no blocks of others.
-                let agreement = sealing
-                    .agreement(&self.asked, self.plan.segment, usize::MAX)
+                let agreement = agreement(&sealing, &self.asked, self.plan.segment, usize::MAX)
                     .map_err(PartyError::misuse)?;
                 Sealer::new(sealing, agreement)?
             }
@@ -145,7 +145,7 @@ impl<M: GuestModel> Running<M> {
         let grid = self.sealer()?.agreement.grid;
         // Whoever commits to lie within limits uploads nothing beyond them.
         let committing = sealing.and_then(|sealing| sealing.commitments);
-        let limits = committing.map(|committing| committing.levels(&grid));
+        let limits = committing.map(|committing| level_range(&committing, &grid));
         let (low, high) = limits.unwrap_or((-grid.levels(), grid.levels()));
         let values = measurements.values().iter().zip(ranges.iter().cycle());
         // Of what was not measured, nothing is said by its value either.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use protocol::party::{Now, PartyId};
+
 use super::{Absent, Event, Host, Stage, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::model::HostModel;
-use crate::party::{Now, PartyId};
 use crate::store::Store;
 use crate::timing::lasted;
 

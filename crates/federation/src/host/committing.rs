@@ -5,27 +5,28 @@
 //! told the weights and opens the sums of its commitments with them. A sum that is not the product ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use traffic::Window;
 
+use protocol::message::committed::{
+    CheckWeights, Committing, Digest, Hold, Openings, Pledge, Proven, samples_at_a_time,
+};
+use protocol::message::parts::Batch;
+use protocol::message::sealed::Sealed;
+use protocol::message::{Exchange, Hello, ToGuest};
+use protocol::party::{Now, PartyId};
+use protocol::plan::Plan;
 use rayon::prelude::*;
 use sealed::committed::{Commitments, CommittedError};
 use sealed::rlwe::RlweHost;
 use sealed::{Randomness, SealedError};
+use traffic::Window;
 
 use super::sealed_seat::SealedSeat;
 use super::{Event, Host, ToGuestOutbox, write_card};
+use crate::agreement::{agreement, levels};
 use crate::course::Samples;
 use crate::error::PartyError;
 use crate::guest::context;
-use crate::message::committed::{
-    CheckWeights, Committing, Digest, Hold, Openings, Pledge, Proven, samples_at_a_time,
-};
-use crate::message::parts::Batch;
-use crate::message::sealed::Sealed;
-use crate::message::{Exchange, Hello, ToGuest};
 use crate::model::HostModel;
-use crate::party::{Now, PartyId};
-use crate::plan::Plan;
 use crate::store::Store;
 
 /// What guests have committed to.
@@ -269,8 +270,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let range = match card.plan.sealing {
             Some(sealing) => {
                 let segment = card.plan.segment;
-                let agreed = sealing.agreement(layout, segment, 1).map_err(PartyError::misuse)?;
-                committers.committing.levels(&agreed.grid)
+                let agreed = agreement(&sealing, layout, segment, 1).map_err(PartyError::misuse)?;
+                levels(&committers.committing, &agreed.grid)
             }
             None => return Ok(()),
         };

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use protocol::message::SPENT;
+use protocol::message::parts::Text;
+use protocol::message::{Departure, Exchange, Resume, Standing, ToGuest};
+use protocol::party::{Now, PartyId, Round};
+use protocol::plan::Summary;
+
 use super::{Absent, Event, Host, Stage, ToGuestOutbox, write_card};
-use crate::error::{PartyError, SPENT};
-use crate::message::parts::Text;
-use crate::message::{Departure, Exchange, Resume, Standing, ToGuest};
+use crate::error::PartyError;
 use crate::model::HostModel;
-use crate::party::{Now, PartyId, Round};
-use crate::plan::Summary;
 use crate::store::Store;
 use crate::timing::lasted;
 

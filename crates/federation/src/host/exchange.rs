@@ -1,15 +1,16 @@
 //! One exchange, as the host sees it: asked, answered by all, ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use protocol::message::parts::{Batch, Embedding};
+use protocol::message::{Exchange, Purpose, Resume, Standing, ToGuest};
+use protocol::party::{Now, PartyId, Round};
 use traffic::Window;
 
 use super::open_round::OpenRound;
 use super::{Absent, Event, Furthest, Host, Kept, Stage, ToGuestOutbox};
 use crate::error::{PartyError, differently_packed};
-use crate::message::parts::{Batch, Embedding};
-use crate::message::{Exchange, Purpose, Resume, Standing, ToGuest};
 use crate::model::HostModel;
-use crate::party::{Now, PartyId, Round};
 use crate::store::Store;
 
 /// How the last exchange ended, for those who did not hear of it.

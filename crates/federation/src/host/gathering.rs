@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use protocol::message::parts::{HeldSteps, MAX_KEPT, PartError, Text};
+use protocol::message::{Hello, Missed, PROTOCOL, Resume, Standing, ToGuest, Welcome};
+use protocol::party::{Attempt, Now, PartyId, Round};
+use protocol::plan::Plan;
+
 use super::committing::Committers;
 use super::{Absent, Card, Event, Furthest, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
 use crate::course::{Course, Samples};
 use crate::error::{PartyError, agree, same_subject};
-use crate::message::parts::{HeldSteps, MAX_KEPT, PartError, Text};
-use crate::message::{Hello, Missed, PROTOCOL, Resume, Standing, ToGuest, Welcome};
 use crate::model::HostModel;
-use crate::party::{Attempt, Now, PartyId, Round};
-use crate::plan::Plan;
 use crate::store::Store;
 use crate::timing::lasted;
 

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use protocol::compression::{Compression, Feedback};
+use protocol::message::parts::EmbeddingGradient;
+use protocol::party::{PartyId, Round};
 use serde::{Deserialize, Serialize};
 
 use super::Running;
-use crate::compression::{Compression, Feedback};
 use crate::course::Progress;
 use crate::error::PartyError;
-use crate::message::parts::EmbeddingGradient;
-use crate::party::{PartyId, Round};
 use crate::store::StoreError;
 
 /// What compression has lost of each guest's gradients.

@@ -7,17 +7,17 @@
 use std::collections::BTreeMap;
 
 use estimator::EmbeddingCoefficients;
+use protocol::message::parts::Batch;
+use protocol::message::sealed::{Fingerprint, LoanEntries, Sealed};
+use protocol::message::{Exchange, ToGuest};
+use protocol::party::{Now, PartyId};
 use sealed::{Coefficients, Lent, Loan, Reach, Scale};
 
 use super::sealed_seat::SealedSeat;
 use super::sealing::{Posed, of_this_exchange};
 use super::{Host, Running, ToGuestOutbox};
 use crate::error::PartyError;
-use crate::message::parts::Batch;
-use crate::message::sealed::{Fingerprint, LoanEntries, Sealed};
-use crate::message::{Exchange, ToGuest};
 use crate::model::{GuestRows, HostModel};
-use crate::party::{Now, PartyId};
 use crate::store::Store;
 
 /// Products that a guest was asked for and another one, or itself, is to get.

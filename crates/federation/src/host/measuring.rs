@@ -5,15 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use protocol::message::measurements::{Kind, Layout, Measurements, Measures, Shares, names};
+use protocol::message::parts::{HeldSteps, PartError, StepRange};
+use protocol::message::{Exchange, Purpose};
+use protocol::party::{Now, PartyId};
+use traffic::Step;
+
 use super::{Card, Host, ToGuestOutbox};
 use crate::error::PartyError;
-use crate::message::measurements::{Kind, Layout, Measurements, Measures, Shares, names};
-use crate::message::parts::{HeldSteps, PartError, StepRange};
-use crate::message::{Exchange, Purpose};
 use crate::model::{Agreed, HostModel};
-use crate::party::{Now, PartyId};
 use crate::store::Store;
-use traffic::Step;
 
 /// More than the traffic by this much is sampling and counting error, and counts as all of it.
 const MOST: f64 = 1.05;

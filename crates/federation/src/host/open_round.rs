@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use protocol::message::measurements::Measurements;
+use protocol::message::parts::{Batch, Embedding};
+use protocol::message::{Exchange, Purpose};
+use protocol::party::PartyId;
+
 use super::sealing::{FirstUpdate, Posed};
-use crate::message::measurements::Measurements;
-use crate::message::parts::{Batch, Embedding};
-use crate::message::{Exchange, Purpose};
 use crate::model::Answers;
-use crate::party::PartyId;
 
 /// An exchange that waits for answers.
 pub(super) struct OpenRound {

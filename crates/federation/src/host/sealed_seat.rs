@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use estimator::EmbeddingCoefficients;
+use protocol::message::measurements::Layout;
+use protocol::message::parts::Batch;
+use protocol::message::sealed::{
+    BlockWeights, Fingerprint, Scheme, Sealed, Sealing, block_length, range,
+};
 use rayon::prelude::*;
 use sealed::plain::PlainHost;
 use sealed::rlwe::RlweHost;
 use sealed::{Agreement, BlockId, Matrix, SealedError};
 
+use crate::agreement::{agreement, block_of};
 use crate::error::PartyError;
-use crate::message::measurements::Layout;
-use crate::message::parts::Batch;
-use crate::message::sealed::{
-    BlockWeights, Fingerprint, Scheme, Sealed, Sealing, block_length, block_of, range,
-};
 
 /// What the host has of a guest's sealed measurements.
 pub(super) struct SealedSeat {
@@ -37,7 +38,7 @@ impl SealedSeat {
         blocks: usize,
         opening: &Sealed,
     ) -> Result<Self, PartyError> {
-        let agreement = sealing.agreement(layout, segment, blocks).map_err(PartyError::misuse)?;
+        let agreement = agreement(&sealing, layout, segment, blocks).map_err(PartyError::misuse)?;
         let products: Box<dyn sealed::Host + Send> = match sealing.scheme {
             Scheme::Lattice => Box::new(RlweHost::new(agreement, opening.as_slice())?),
             Scheme::Plain => Box::new(PlainHost::new(agreement)?),

@@ -10,6 +10,9 @@
 
 use std::collections::BTreeMap;
 
+use protocol::message::sealed::{BlockWeights, Lacking, Sealed, block_length};
+use protocol::message::{Exchange, Purpose, ToGuest};
+use protocol::party::{Now, PartyId};
 use sealed::SealedError;
 use sealed::wire::DecodeError;
 
@@ -17,11 +20,9 @@ use super::committing::{Check, Committers};
 use super::lending::{Due, Loaned, Shared, lend};
 use super::sealed_seat::SealedSeat;
 use super::{Host, ToGuestOutbox};
+use crate::agreement::block_of;
 use crate::error::PartyError;
-use crate::message::sealed::{BlockWeights, Lacking, Sealed, block_length, block_of};
-use crate::message::{Exchange, Purpose, ToGuest};
 use crate::model::{HostModel, ProductRows, Products};
-use crate::party::{Now, PartyId};
 use crate::store::Store;
 
 /// The first of an exchange's updates with products: its loss is the exchange's, and guests learn from its rows.

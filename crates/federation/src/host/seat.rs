@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use protocol::message::parts::Text;
+use protocol::message::{Hello, Resume, ToGuest};
+use protocol::party::{Attempt, Now, PartyId, Round};
+
 use super::{Absent, Event, Host, ToGuestOutbox};
 use crate::error::PartyError;
-use crate::message::parts::Text;
-use crate::message::{Hello, Resume, ToGuest};
 use crate::model::HostModel;
-use crate::party::{Attempt, Now, PartyId, Round};
 use crate::store::Store;
 use crate::timing::lasted;
 

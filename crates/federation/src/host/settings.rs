@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use protocol::message::Terms;
+use protocol::message::parts::{MAX_STEPS, MAX_VALUES, PartError, Text};
+use protocol::party::{PartyId, RunId};
+use protocol::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::Measuring;
 use crate::course::{Order, Samples};
 use crate::error::PartyError;
-use crate::message::Terms;
-use crate::message::parts::{MAX_STEPS, MAX_VALUES, PartError, Text};
 use crate::model::Layouts;
-use crate::party::{PartyId, RunId};
-use crate::plan::Plan;
 use crate::timing::Timing;
 
 /// Samples that are validated or estimated together.

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use protocol::message::parts::Text;
+use protocol::party::PartyId;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use traffic::Step;
@@ -13,8 +15,6 @@ use super::{LiveGuest, LiveHost, LiveModel};
 use crate::grpc::dial::{Dialled, Line};
 use crate::grpc::drive::{Clock, NotLetIn};
 use crate::grpc::listen::{Arrival, Door};
-use crate::message::parts::Text;
-use crate::party::PartyId;
 
 /// How often a state machine hears that time has passed: deadlines are kept to within this.
 const TICK: Duration = Duration::from_millis(20);
@@ -75,8 +75,8 @@ pub fn run_live_host<M: LiveModel>(
             }
             out.extend(host.tick(clock.now()));
         }
-        for (to, message) in &out {
-            door.send(to, message);
+        for message in &out {
+            door.send(message);
         }
         watch.look(host);
         if host.ended().is_some() {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol::message::Departure;
+use protocol::message::live::LiveTerms;
+use protocol::message::parts::Text;
+use protocol::party::PartyId;
 use serde::{Deserialize, Serialize};
 use traffic::Step;
 
-use super::LiveTerms;
-use crate::message::Departure;
-use crate::message::parts::Text;
 use crate::model::{Embeddings, ModelFailure};
-use crate::party::PartyId;
 use crate::timing::Timing;
 
 /// What the host is told by those who run it.

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use protocol::ledger::{Ledger, Released};
+use protocol::message::live::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
+use protocol::message::parts::{Embedding, Text, Values};
+use protocol::message::{Departure, PROTOCOL, ToGuest, ToHost};
+use protocol::party::{Now, PartyId};
 use serde::Serialize;
 use traffic::Step;
 
 use super::syncing::Syncing;
-use super::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
-use crate::error::PartyError;
-use crate::ledger::{Ledger, Released};
-use crate::message::parts::{Embedding, Text, Values};
-use crate::message::{Departure, PROTOCOL, ToGuest, ToHost};
-use crate::party::{Now, PartyId};
+use crate::error::{PartyError, agree_live};
 use crate::timing::{Timing, lasted};
 
 /// What a guest is told by those who run it.
@@ -220,7 +220,7 @@ impl LiveGuest {
     fn welcome(&mut self, welcome: &LiveWelcome) -> Result<(), PartyError> {
         let LiveGuestSettings { session, host, terms, .. } = &self.settings;
         if welcome.session == *session {
-            terms.check(host, (welcome.protocol, PROTOCOL), &welcome.terms)?;
+            agree_live(host, (welcome.protocol, PROTOCOL), &welcome.terms, terms)?;
             self.stage = Stage::Live;
             // It may be another host, or one that begins anew.
             (self.settled, self.sent) = (None, None);

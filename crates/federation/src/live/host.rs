@@ -6,17 +6,18 @@ mod speech;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use protocol::ledger::{Ledger, Released};
+use protocol::message::live::{FromLiveGuest, FromLiveHost, LiveHello, LiveWelcome};
+use protocol::message::parts::{Embedding, Text};
+use protocol::message::{PROTOCOL, ToGuest, ToHost};
+use protocol::party::{Now, PartyId};
 use traffic::Step;
 
 use super::estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
 use super::syncing::Syncing;
-use super::{FromLiveGuest, FromLiveHost, LARGEST, LiveHello, LiveWelcome, MAX_OPEN};
-use crate::error::PartyError;
-use crate::ledger::{Ledger, Released};
-use crate::message::parts::{Embedding, Text};
-use crate::message::{PROTOCOL, ToGuest, ToHost};
+use super::{LARGEST, MAX_OPEN};
+use crate::error::{PartyError, agree_live};
 use crate::model::Embeddings;
-use crate::party::{Now, PartyId};
 use crate::timing::lasted;
 
 pub use seat::SeatCounts;
@@ -24,7 +25,7 @@ use seat::{Placed, Seat};
 use speech::again;
 
 /// Messages to guests.
-pub type Outbox = Vec<(PartyId, Released<ToGuest>)>;
+pub type Outbox = Vec<Released<ToGuest>>;
 
 /// The host, see the [module](super).
 pub struct LiveHost<M: LiveModel> {
@@ -228,7 +229,7 @@ impl<M: LiveModel> LiveHost<M> {
             return Err(PartyError::misbehaved(from, what));
         }
         let settings = &self.settings;
-        settings.terms.check(from, (hello.protocol, PROTOCOL), &hello.terms)?;
+        agree_live(from, (hello.protocol, PROTOCOL), &hello.terms, &settings.terms)?;
         let width = settings.guests.get(from).copied().unwrap_or_default();
         if hello.width != width {
             return Err(PartyError::PeerIncompatible {

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use protocol::ledger::Ledger;
+use protocol::party::Now;
+
 use crate::error::PartyError;
-use crate::ledger::Ledger;
-use crate::party::Now;
 use crate::timing::lasted;
 
 /// No line waits longer than this to be brought to the disk.

@@ -10,12 +10,13 @@ mod faults;
 mod upkeep;
 
 use super::*;
-use crate::ledger::{Ledger, MemorySink, Released};
-use crate::message::parts::{Embedding, Text, Values};
-use crate::message::{Departure, PROTOCOL, ToGuest, ToHost};
 use crate::model::{Embeddings, ModelFailure};
-use crate::party::{Now, PartyId, RunId};
 use crate::timing::Timing;
+use protocol::ledger::{Ledger, MemorySink, Released};
+use protocol::message::live::{FromLiveGuest, LiveHello, LiveTerms};
+use protocol::message::parts::{Embedding, Text, Values};
+use protocol::message::{Departure, PROTOCOL, ToGuest, ToHost};
+use protocol::party::{Now, PartyId, RunId};
 
 const DEADLINE: u64 = 500;
 const SILENCE: u64 = 3000;
@@ -108,8 +109,8 @@ fn talk(
         for message in said {
             answers.extend(host.handle(now, &party(name), message.into_message()));
         }
-        let heard = answers.into_iter().filter(|(to, _)| *to == party(name));
-        said = heard.flat_map(|(_, answer)| guest.handle(now, answer.into_message())).collect();
+        let heard = answers.into_iter().filter(|message| *message.recipient() == party(name));
+        said = heard.flat_map(|answer| guest.handle(now, answer.into_message())).collect();
     }
 }
 
@@ -290,7 +291,7 @@ fn who_does_not_fit_is_told_why_and_estimates_go_on() {
         change(&mut hello);
         let hello = ToHost::Live(FromLiveGuest::Hello(Box::new(hello)));
         let answers = host.handle(at(0), &party("a"), hello);
-        let [(_, answer)] = &answers[..] else { unreachable!("one answer") };
+        let [answer] = &answers[..] else { unreachable!("one answer") };
         let ToGuest::Refuse { reason: told, .. } = answer.message() else {
             unreachable!("refused: {answer:?}")
         };
@@ -303,7 +304,7 @@ fn who_does_not_fit_is_told_why_and_estimates_go_on() {
     }
     let mut host = host(&["a"]);
     let answers = host.handle(at(0), &party("stranger"), ToHost::Heartbeat);
-    assert!(matches!(answers[0].1.message(), ToGuest::Refuse { .. }));
+    assert!(matches!(answers[0].message(), ToGuest::Refuse { .. }));
     // An embedding of another size is a fault of its guest, not of the host.
     let mut a = guest("a", 1);
     join(&mut host, &mut a, "a", at(0));
@@ -311,7 +312,7 @@ fn who_does_not_fit_is_told_why_and_estimates_go_on() {
     let wrong =
         FromLiveGuest::Embedding { session: 1, step: Step(0), embedding: Embedding(values) };
     let answers = host.handle(at(0), &party("a"), ToHost::Live(wrong));
-    assert!(matches!(answers[0].1.message(), ToGuest::Refuse { .. }));
+    assert!(matches!(answers[0].message(), ToGuest::Refuse { .. }));
     assert!(host.ended().is_none());
 }
 
@@ -322,7 +323,7 @@ fn a_guest_sends_nothing_that_nobody_can_use() {
     let mut host = host(&["a"]);
     join(&mut host, &mut a, "a", at(0));
     host.open(at(0), Step(5), 0);
-    for (_, message) in host.tick(at(DEADLINE)) {
+    for message in host.tick(at(DEADLINE)) {
         a.handle(at(DEADLINE), message.into_message());
     }
     assert_eq!(a.newest_settled(), Some(Step(5)));

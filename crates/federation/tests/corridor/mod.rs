@@ -14,16 +14,19 @@ use estimator::{
 };
 use federation::fedbcd::{FedGuest, FedHost, Windows};
 use federation::guest::{GuestSettings, Sharing};
-use federation::ledger::MemorySink;
-use federation::message::Terms;
-use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Agreed, Compression, Guest, Host, HostSettings, Ledger, LocalUpdates, Measuring,
-    MemoryStore, Now, Numbers, PartyId, Plan, Released, RunId, Samples, Timing, ToGuest, ToHost,
+    Absent, Agreed, Guest, Host, HostSettings, Measuring, MemoryStore, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
-use sensors::From;
+use protocol::ledger::MemorySink;
+use protocol::message::Terms;
+use protocol::message::parts::{HeldSteps, Text};
+use protocol::{
+    Compression, Ledger, LocalUpdates, Now, PartyId, Plan, Released, RunId, ToGuest, ToHost,
+};
 use traffic::{Step, Window, corridor};
+
+use sensors::From;
 
 pub const SEED: u64 = 11;
 pub const TRAIN: Range<i64> = 0..90;
@@ -157,7 +160,7 @@ pub fn plan(local: LocalUpdates) -> Plan {
         batch: recipe().batch as u32,
         epochs: recipe().epochs as u32,
         exchanges: 0,
-        recipe: Numbers::of(&recipe()),
+        recipe: federation::fedbcd::optimiser_settings(&recipe()),
         local,
         keep_every: 4,
         segment: 1,
@@ -245,8 +248,13 @@ pub fn parties_of(
     let network = corridor().expect("the corridor");
     let whole = table(shape).0;
     let host_model = move |plan: &Plan, shape: &ModelShape| {
-        estimator::HostModel::new(&shape.host, &network, SEED, plan.rule())
-            .map_err(|error| federation::ModelFailure(error.to_string()))
+        estimator::HostModel::new(
+            &shape.host,
+            &network,
+            SEED,
+            federation::fedbcd::update_rule(plan),
+        )
+        .map_err(|error| federation::ModelFailure(error.to_string()))
     };
     let host_id = PartyId::new("city").expect("a name");
     let host_inputs = host_model(plan, shape).expect("a model").input_len();
@@ -255,7 +263,9 @@ pub fn parties_of(
     let mut widths = BTreeMap::new();
     for guest in &shape.guests {
         let network = corridor().expect("the corridor");
-        let sub_model = LayerSubModel::of(guest, &network, SEED, plan.rule()).expect("a model");
+        let sub_model =
+            LayerSubModel::of(guest, &network, SEED, federation::fedbcd::update_rule(plan))
+                .expect("a model");
         let own = from..from + sub_model.input_len();
         from = own.end;
         let data = Columns { own, ..whole.clone() };
@@ -277,8 +287,13 @@ pub fn parties_of(
         };
         let (guest, sensors) = (guest.clone(), sensors.clone());
         let make = move |plan: &Plan| {
-            let sub_model = LayerSubModel::of(&guest, &network, plan.seed, plan.rule())
-                .map_err(|error| federation::ModelFailure(error.to_string()))?;
+            let sub_model = LayerSubModel::of(
+                &guest,
+                &network,
+                plan.seed,
+                federation::fedbcd::update_rule(plan),
+            )
+            .map_err(|error| federation::ModelFailure(error.to_string()))?;
             let sensors = sensors(&guest.name);
             Ok(FedGuest::new(sub_model, data.clone(), plan)?.measuring(sensors))
         };
@@ -331,7 +346,8 @@ pub fn talk(
             return;
         }
         let (from, message) = up.remove(0);
-        for (to, message) in host.handle(now, &from, to_host(message.into_message())) {
+        for message in host.handle(now, &from, to_host(message.into_message())) {
+            let to = message.recipient().clone();
             let guest = guests.get_mut(&to).expect("a guest");
             let said = guest.handle(now, to_guest(message.into_message()));
             up.extend(said.into_iter().map(|message| (to.clone(), message)));

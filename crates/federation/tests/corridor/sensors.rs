@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use estimator::{CTM_DEVIATIONS, MeasurementSource, Physics, PhysicsInformed, Scale};
 use federation::fedbcd::{HostLoss, Sources, entries};
-use federation::{Agreed, Kind, Layout, Measures, Movements, Samples};
+use federation::{Agreed, Samples};
 use neural::{hash, unit};
 use physics::{Ctm, Discretisation, Parameters};
+use protocol::{Kind, Layout, Measures, Movements};
 use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Seconds, Step, Window, corridor};
 
 use super::{Columns, ESTIMATE, TRAIN, VALIDATION, steps};

@@ -11,10 +11,10 @@ use federation::grpc::identity::read_certificates;
 use federation::grpc::listen::{Door, listen};
 use federation::grpc::tls::{guest_side, host_side};
 use federation::grpc::{Accepted, Arrival, Card, Dialled, Identity, Limits};
-use federation::ledger::{Ledger, MemorySink, Recorded, Released};
-use federation::message::parts::{Embedding, HeldSteps, Text, Values};
-use federation::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, ToHost};
-use federation::{Attempt, Compression, Measures, Now, PartyId, Round, RunId};
+use protocol::ledger::{Ledger, MemorySink, Recorded, Released};
+use protocol::message::parts::{Embedding, HeldSteps, Text, Values};
+use protocol::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, ToHost};
+use protocol::{Attempt, Compression, Measures, Now, PartyId, Round, RunId};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
@@ -124,9 +124,15 @@ pub async fn refused(arrivals: &mut mpsc::Receiver<Dialled>) -> String {
     }
 }
 
+/// A message that may go to the host.
 pub fn released<M: Recorded>(message: M) -> Released<M> {
+    released_for(&party("city"), message)
+}
+
+/// A message that may go to a party.
+pub fn released_for<M: Recorded>(to: &PartyId, message: M) -> Released<M> {
     let mut ledger = Ledger::in_memory(&MemorySink::default(), &party("a")).expect("a ledger");
-    ledger.release(Now::default(), &party("b"), message).expect("a released message")
+    ledger.release(Now::default(), to, message).expect("a released message")
 }
 
 pub fn exchange() -> Exchange {

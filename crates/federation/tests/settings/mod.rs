@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use federation::message::Terms;
-use federation::message::parts::Text;
-use federation::{Compression, Now, PartyId};
+use protocol::message::Terms;
+use protocol::message::parts::Text;
+use protocol::{Compression, Now, PartyId};
 
 pub fn id(name: &str) -> PartyId {
     PartyId::new(name).expect("a name")

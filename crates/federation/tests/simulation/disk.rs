@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use federation::store::GENERATIONS;
-use federation::{Round, Store, StoreError};
+use federation::{Store, StoreError};
+use protocol::Round;
 
 /// When a party dies that writes its next checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq)]

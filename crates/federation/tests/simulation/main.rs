@@ -20,9 +20,10 @@ mod world;
 
 use std::sync::OnceLock;
 
-use federation::{Absent, Compression};
+use federation::Absent;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use protocol::Compression;
 
 use operations::{Op, lists};
 use world::{Measured, Outcome, Setting, World};

@@ -10,15 +10,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use estimator::EmbeddingCoefficients;
-use federation::message::parts::{Embedding, EmbeddingGradient, Values};
 use federation::model::{
     Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure, Updated,
 };
-use federation::{
-    Committing, GuestRows, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers,
-    PartyId, Plan, ProductRows, Products, Samples, Scheme, Sealing,
-};
+use federation::{GuestRows, ProductRows, Products, Samples};
 use neural::{hash, unit};
+use protocol::message::parts::{Embedding, EmbeddingGradient, Values};
+use protocol::{
+    Committing, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers, PartyId,
+    Plan, Scheme, Sealing,
+};
 use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
 /// Numbers of an embedding.

@@ -5,13 +5,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use federation::guest::GuestSettings;
-use federation::ledger::{MemorySink, audit};
-use federation::message::Terms;
-use federation::message::parts::{HeldSteps, Text};
 use federation::{
-    Absent, Bounds, Committing, Compression, Event, FolderStore, Guest, GuestEnd, Host, HostEnd,
-    HostSettings, Ledger, Measures, Measuring, Now, PartyId, Round, RunId, Store, Timing, ToGuest,
-    ToHost,
+    Absent, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, Store,
+    Timing,
+};
+use protocol::ledger::{MemorySink, audit};
+use protocol::message::Terms;
+use protocol::message::parts::{HeldSteps, Text};
+use protocol::{
+    Bounds, Committing, Compression, Ledger, Measures, Now, PartyId, Round, RunId, ToGuest, ToHost,
 };
 use tempfile::TempDir;
 use traffic::Step;
@@ -306,7 +308,7 @@ impl World {
         if self.host_disk.store.has_killed() {
             return self.crash(0);
         }
-        let sent = out.into_iter().map(|(to, m)| Sent::ToGuest(to, m.into_message()));
+        let sent = out.into_iter().map(|m| Sent::ToGuest(m.recipient().clone(), m.into_message()));
         self.queue.extend(sent);
     }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use federation::PartyId;
-use federation::ledger::{Audit, UsedKey};
+use protocol::PartyId;
+use protocol::ledger::{Audit, UsedKey};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -123,7 +123,7 @@ fn verified(arguments: &LedgerArguments) -> Result<Audit> {
     let path = &arguments.file;
     let file = File::open(path).with_context(|| path.display().to_string())?;
     let reader = BufReader::new(WhileAskedTo(file));
-    let audit = federation::ledger::audit(reader, path, &arguments.party)?;
+    let audit = protocol::ledger::audit(reader, path, &arguments.party)?;
     if let Some(expected) = arguments.head.as_ref().filter(|head| **head != audit.head) {
         return Err(anyhow!(
             "{}: hash of the last line: found {}, expected {expected}",

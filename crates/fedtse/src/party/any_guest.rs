@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use traffic::Window;
 
 use estimator::{EmbeddingShape, LayerSubModel, PartyWeights, SubModel, SubModelKind, no_weights};
 use federation::fedbcd::{FedGuest, OwnGuest, OwnSubModel};
-use federation::message::parts::EmbeddingGradient;
-use federation::{Absent, GuestModel, Measurements, ModelFailure};
+use federation::{Absent, GuestModel, ModelFailure};
+use protocol::Measurements;
+use protocol::message::parts::EmbeddingGradient;
+use traffic::Window;
 
 use super::guest_part::GuestWindows;
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use estimator::HostStudy;
 use federation::fedbcd::{FedHost, OwnGuest, Windows};
-use federation::message::parts::{Embedding, Values};
 use federation::model::{Answers, Embeddings, Learned, Updated};
-use federation::{GuestModel, HostModel, ModelFailure, PartyId, ProductRows, Products};
+use federation::{GuestModel, HostModel, ModelFailure, ProductRows, Products};
+use protocol::PartyId;
+use protocol::message::parts::{Embedding, Values};
 use traffic::{Step, Window};
 
 use super::watched::{Outputs, Watched};

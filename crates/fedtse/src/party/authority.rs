@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use federation::PartyId;
 use federation::grpc::{Card, tls};
+use protocol::PartyId;
 use sealed::ipfe::Authority;
 use sealed::{Agreement, Answerer, Grid};
 use serde::Deserialize;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use estimator::{FleetData, GuestFeatures, MeasurementTable, QueueKnowledge, QueueStates};
-use federation::Kind;
+use protocol::Kind;
 
 use super::noise::noised;
 use super::policy::Guard;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use estimator::{Architecture, GuestFeatures, GuestPlan, SubModelKind};
+use federation::GuestSettings;
 use federation::grpc::dial::HostAddress;
 use federation::grpc::tls;
-use federation::{Compression, GuestSettings, Kind, PartyId};
+use protocol::{Compression, Kind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 

@@ -12,11 +12,12 @@ use estimator::{
     Timeline, TrainedGuest, WINDOW, held_out_entries, held_out_part, movement_counts,
     passages_per_step, train_span,
 };
+use federation::ModelFailure;
 use federation::fedbcd::{FedGuest, OwnGuest, Windows};
 use federation::guest::MakeGuestModel;
-use federation::message::Terms;
-use federation::message::parts::{HeldSteps, Text};
-use federation::{Compression, Kind, Layout, Measures, ModelFailure, Movements, PartyId, Plan};
+use protocol::message::Terms;
+use protocol::message::parts::{HeldSteps, Text};
+use protocol::{Compression, Kind, Layout, Measures, Movements, PartyId, Plan};
 use traffic::{Step, Window};
 
 use super::any_guest::{GuestOf, Own};
@@ -169,8 +170,13 @@ impl GuestPart {
                 let (model, width) = ((own.make)(&self.sample_shape())?, self.width() as usize);
                 return Ok(GuestOf::Own(OwnGuest::new(model, windows, width, plan, measured)?));
             }
-            let model = LayerSubModel::of(&self.shape, network, plan.seed, plan.rule())
-                .map_err(|error| ModelFailure(error.to_string()))?;
+            let model = LayerSubModel::of(
+                &self.shape,
+                network,
+                plan.seed,
+                federation::fedbcd::update_rule(plan),
+            )
+            .map_err(|error| ModelFailure(error.to_string()))?;
             let guest = FedGuest::new(model, windows, plan)?.measuring(measured);
             Ok(GuestOf::Layers(Box::new(guest)))
         })

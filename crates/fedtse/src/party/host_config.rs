@@ -8,9 +8,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use estimator::{Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, whole_batch};
 use federation::grpc::tls;
-use federation::{
-    Absent, Bounds, Committing, Compression, HostSettings, LocalUpdates, LocalVariant, Numbers,
-    PartyId, Plan, RunId, Sealing,
+use federation::{Absent, HostSettings};
+use protocol::{
+    Bounds, Committing, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
@@ -231,7 +231,7 @@ impl Config {
                 batch: whole_batch(batch as usize, self.segment() as usize) as u32,
                 epochs: training.epochs.unwrap_or(recipe.epochs as u32),
                 exchanges: 0,
-                recipe: Numbers::of(&recipe),
+                recipe: federation::fedbcd::optimiser_settings(&recipe),
                 local: LocalUpdates {
                     count: training.local_updates,
                     variant: training.variant,

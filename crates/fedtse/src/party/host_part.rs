@@ -10,9 +10,10 @@ use estimator::{
 };
 use federation::fedbcd::{FedHost, OwnGuest};
 use federation::host::MakeHostModel;
-use federation::message::Terms;
-use federation::message::parts::Text;
-use federation::{Agreed, Compression, Measuring, ModelFailure, PartyId, Plan, Samples};
+use federation::{Agreed, Measuring, ModelFailure, Samples};
+use protocol::message::Terms;
+use protocol::message::parts::Text;
+use protocol::{Compression, PartyId, Plan};
 use sensing::Split;
 use traffic::{LinkId, Step};
 
@@ -192,8 +193,13 @@ pub fn maker(
     let shape = plan.host_shape(windows.inputs(), seats);
     Box::new(move |plan: &Plan, agreed: &Agreed| {
         let network = windows.timeline().network();
-        let model = estimator::HostModel::new(&shape, network, plan.seed, plan.rule())
-            .map_err(|error| ModelFailure(error.to_string()))?;
+        let model = estimator::HostModel::new(
+            &shape,
+            network,
+            plan.seed,
+            federation::fedbcd::update_rule(plan),
+        )
+        .map_err(|error| ModelFailure(error.to_string()))?;
         let loss = options.loss(&windows, &loops, agreed)?;
         let part = match &own {
             None => None,

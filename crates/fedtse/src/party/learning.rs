@@ -9,7 +9,8 @@ use estimator::{
     ctm_of_counts, train_span,
 };
 use federation::fedbcd::{HostLoss, Sources, entries};
-use federation::{Agreed, Kind, ModelFailure};
+use federation::{Agreed, ModelFailure};
+use protocol::Kind;
 use sensing::Split;
 use serde::{Deserialize, Serialize};
 use traffic::{FleetView, Step, Window};
@@ -148,7 +149,7 @@ mod tests {
     /// Else a guest's measurements would take the place of the host's.
     #[test]
     fn no_guest_is_called_as_the_host_calls_itself() {
-        assert!(federation::PartyId::new(HOST).is_err());
-        assert!(federation::PartyId::new(federation::fedbcd::HELD_OUT).is_err());
+        assert!(protocol::PartyId::new(HOST).is_err());
+        assert!(protocol::PartyId::new(federation::fedbcd::HELD_OUT).is_err());
     }
 }

@@ -26,9 +26,9 @@ use anyhow::Context;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use estimator::PartyFile;
-use federation::RunId;
-use federation::live::LiveTerms;
-use federation::message::parts::Text;
+use protocol::RunId;
+use protocol::message::live::LiveTerms;
+use protocol::message::parts::Text;
 
 pub use guest::join_live;
 pub use host::lead_live;

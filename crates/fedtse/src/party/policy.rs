@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use estimator::FleetData;
 use federation::guest::{Commits, Sharing};
-use federation::{Kind, Measures};
+use protocol::{Kind, Measures};
 use serde::Deserialize;
 use traffic::{LinkId, Step, Totals};
 
@@ -187,7 +187,7 @@ mod tests {
         let entry =
             traffic::MeasurementEntry { link: LinkId(0), quantity: traffic::Quantity::Density };
         let measures = |kind| Measures {
-            layout: federation::Layout::new([(kind, vec![entry])].into()).unwrap(),
+            layout: protocol::Layout::new([(kind, vec![entry])].into()).unwrap(),
             ..Measures::default()
         };
         assert!(policy.check_announced(&measures(Kind::Speeds), 10).is_ok());

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
-use federation::{Bounds, Committing, Kind, Sealing};
+use protocol::{Bounds, Committing, Kind, Sealing};
 use serde::{Deserialize, Serialize};
 
 use super::learning::Learning;

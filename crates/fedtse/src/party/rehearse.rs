@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use federation::ledger::MemorySink;
-use federation::{Event, Guest, Host, Ledger, MemoryStore, Now, PartyId, memory};
+use federation::{Event, Guest, Host, MemoryStore, memory};
+use protocol::ledger::MemorySink;
+use protocol::{Ledger, Now, PartyId};
 use serde_json::{Value, json};
 
 use super::{config, guest_config, host, host_config};

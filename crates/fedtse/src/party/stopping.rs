@@ -1,7 +1,7 @@
 //! Ending on a signal: the party says goodbye and can go on later from its last checkpoint.
 
 use anyhow::{Context, Result};
-use federation::message::parts::Text;
+use protocol::message::parts::Text;
 use tokio::sync::watch;
 use tracing::info;
 

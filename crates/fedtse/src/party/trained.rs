@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use estimator::{PARTY_FORMAT, PartyFile, PartyWeights, Timeline};
-use federation::{PartyId, RunId};
+use protocol::{PartyId, RunId};
 use tracing::info;
 
 use super::trained_model::keep_state;

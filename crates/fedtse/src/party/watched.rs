@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimator::HostStudy;
-use federation::message::parts::{Embedding, Values};
 use federation::model::Embeddings;
 use federation::{ModelFailure, Samples};
+use protocol::message::parts::{Embedding, Values};
 use traffic::{Step, Window};
 
 /// What the model gave for each window, in its own scale.

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use federation::message::parts::{Embedding, Values};
 use federation::model::Embeddings;
-use federation::{Guest, GuestModel, HostModel, PartyId, Store};
+use federation::{Guest, GuestModel, HostModel, Store};
+use protocol::PartyId;
+use protocol::message::parts::{Embedding, Values};
 use traffic::{Step, Window};
 
 use crate::party::GuestOf;

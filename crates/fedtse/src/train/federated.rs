@@ -13,13 +13,13 @@ use estimator::{
     Epoch, Estimates, GuestPlan, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel, whole_batch,
 };
 use federation::guest::{GuestEnd, GuestSettings};
-use federation::message::parts::Text;
 use federation::{
-    Agreed, Compression, Event, FolderStore, Guest, Host, HostSettings, Ledger, LocalUpdates,
-    LocalVariant, MemoryStore, Now, Numbers, PartyId, Plan, RunId, Store, Timing,
-    ledger::MemorySink, memory,
+    Agreed, Event, FolderStore, Guest, Host, HostSettings, MemoryStore, Store, Timing, memory,
 };
 use indicatif::ProgressBar;
+use protocol::ledger::MemorySink;
+use protocol::message::parts::Text;
+use protocol::{Compression, Ledger, LocalUpdates, LocalVariant, Now, PartyId, Plan, RunId};
 use traffic::Step;
 
 use super::absence;
@@ -177,7 +177,7 @@ pub fn train(
             batch: whole_batch(plan.recipe.batch, segment.into()) as u32,
             epochs: plan.recipe.epochs as u32,
             exchanges: 0,
-            recipe: Numbers::of(&plan.recipe),
+            recipe: federation::fedbcd::optimiser_settings(&plan.recipe),
             local: options.local(),
             keep_every: if keep.is_some() { KEEP_EVERY } else { u32::MAX },
             segment: segment.into(),

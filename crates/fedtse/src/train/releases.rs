@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use federation::PartyId;
-use federation::ledger::{Audit, MemorySink, audit, audit_file};
+use protocol::PartyId;
+use protocol::ledger::{Audit, MemorySink, audit, audit_file};
 use serde::{Deserialize, Serialize};
 
 /// Where a party's ledger was written.

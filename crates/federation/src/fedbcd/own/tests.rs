@@ -3,12 +3,12 @@ use std::path::Path;
 
 use estimator::{EmbeddingShape, GuestShape, LayerSubModel, Sizes, SubModel, SubModelKind, WINDOW};
 use neural::{Checkpoint, DropoutRng};
+use protocol::message::parts::Values;
+use protocol::plan::{LocalUpdates, Numbers};
 use traffic::{Step, corridor};
 
 use super::*;
 use crate::fedbcd::FedGuest;
-use crate::message::parts::Values;
-use crate::plan::{LocalUpdates, Numbers};
 
 /// Any numbers, the same for the same sample.
 struct Sines(usize);
@@ -87,7 +87,8 @@ fn layers(plan: &Plan) -> LayerSubModel {
         crossing: EmbeddingShape::PerLink(2),
         sizes: Sizes::default(),
     };
-    LayerSubModel::of(&shape, &corridor().expect("corridor"), 3, plan.rule()).expect("a model")
+    LayerSubModel::of(&shape, &corridor().expect("corridor"), 3, crate::fedbcd::update_rule(plan))
+        .expect("a model")
 }
 
 fn own(plan: &Plan) -> OwnGuest<Sines> {

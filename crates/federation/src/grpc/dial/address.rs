@@ -1,8 +1,7 @@
 //! Whom a guest dials.
 
+use protocol::party::PartyId;
 use tokio_rustls::rustls::pki_types::ServerName;
-
-use crate::party::PartyId;
 
 /// Whom to dial.
 #[derive(Clone, Debug)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use protocol::message::parts::Embedding;
 use serde::Serialize;
 use traffic::Step;
 
 use super::super::{MAX_AHEAD, PATIENT_STEPS, Participation};
-use crate::message::parts::Embedding;
 use crate::timing::lasted;
 
 /// What became of a guest's embeddings.

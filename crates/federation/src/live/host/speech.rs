@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use protocol::message::ToGuest;
+use protocol::message::parts::Text;
+use protocol::party::{Now, PartyId};
+
 use super::super::estimate::{LiveEvent, LiveModel};
 use super::{LiveHost, Outbox, Seat};
 use crate::error::PartyError;
-use crate::message::ToGuest;
-use crate::message::parts::Text;
-use crate::party::{Now, PartyId};
 use crate::timing::lasted;
 
 impl<M: LiveModel> LiveHost<M> {
@@ -64,7 +65,7 @@ impl<M: LiveModel> LiveHost<M> {
         message: ToGuest,
         out: &mut Outbox,
     ) -> Result<(), PartyError> {
-        out.push((to.clone(), self.ledger.release(now, to, message)?));
+        out.push(self.ledger.release(now, to, message)?);
         if let Some(seat) = self.seats.get_mut(to) {
             seat.told = now.monotonic;
         }

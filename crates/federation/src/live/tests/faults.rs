@@ -15,7 +15,7 @@ fn a_number_that_no_model_makes_is_refused_and_estimates_go_on() {
         join(&mut host, &mut a, "a", at(0));
         join(&mut host, &mut b, "b", at(0));
         let answers = host.handle(at(0), &party("a"), embedding(1, 0, number));
-        assert!(matches!(answers[0].1.message(), ToGuest::Refuse { .. }), "{number}");
+        assert!(matches!(answers[0].message(), ToGuest::Refuse { .. }), "{number}");
         host.open(at(0), Step(0), 0);
         send(&mut host, &mut b, "b", 10, 0);
         let made = estimates(&mut host);

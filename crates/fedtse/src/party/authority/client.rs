@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use federation::PartyId;
 use federation::grpc::dial::HostAddress;
 use federation::grpc::{Card, Identity, tls};
+use protocol::PartyId;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;

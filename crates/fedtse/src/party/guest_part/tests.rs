@@ -1,4 +1,5 @@
-use federation::{LocalUpdates, Numbers};
+use estimator::GuestFeatures;
+use protocol::{LocalUpdates, Numbers};
 use sensing::{
     Dataset, DatasetWriter, FeaturePlan, Features, Fleets, Provenance, VehicleTable, make_features,
     part_name, read_passages,
@@ -9,7 +10,6 @@ use worlds::{Simulation, SimulationPlan, corridor_demand};
 use super::*;
 use crate::party::noise::{NoiseTerms, Unit};
 use crate::party::policy::Policy;
-use estimator::GuestFeatures;
 
 /// Half an hour of the built-in world; a fleet of 40 %, divided among two guests and into four folds.
 fn simulate(folder: &Path) -> Result<()> {

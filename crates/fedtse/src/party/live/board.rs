@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use federation::PartyId;
 use federation::live::{Participation, SeatCounts};
+use protocol::PartyId;
 use server::monitoring::Monitored;
 use traffic::Step;
 

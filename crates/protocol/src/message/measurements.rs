@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use estimator::Readings;
 use serde::{Deserialize, Serialize};
 use traffic::{LinkId, MeasurementEntry, Quantity};
 
@@ -97,7 +96,7 @@ impl Layout {
     }
 
     /// The most entries that any link has.
-    pub(crate) fn most_of_a_link(&self) -> usize {
+    pub fn most_of_a_link(&self) -> usize {
         let mut counts: BTreeMap<&LinkId, usize> = BTreeMap::new();
         for entry in self.0.values().flatten() {
             *counts.entry(&entry.link).or_default() += 1;
@@ -283,11 +282,6 @@ impl Measurements {
     /// Their weights.
     pub fn weights(&self) -> &[f32] {
         &self.weights
-    }
-
-    /// Both, as an objective reads them.
-    pub fn readings(&self) -> Readings<'_> {
-        Readings { values: &self.values, weights: &self.weights }
     }
 }
 

@@ -16,10 +16,11 @@
 //!
 //! Every message of an exchange names run, attempt and round; who sent it the transport knows.
 //! Parts are checked when they are made (see [`parts`]), so a message that exists is within bounds;
-//! whether it fits the moment is for [`Host`](crate::Host) and [`Guest`](crate::Guest) to judge.
+//! whether it fits the moment is for the state machines of host and guest to judge.
 
 pub mod committed;
 mod content;
+pub mod live;
 pub mod measurements;
 pub mod parts;
 pub mod sealed;
@@ -27,16 +28,22 @@ pub mod sealed;
 use serde::{Deserialize, Serialize};
 
 use crate::compression::Compression;
-use crate::live::{FromLiveGuest, FromLiveHost};
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use committed::{Hold, Pledge};
+use live::{FromLiveGuest, FromLiveHost};
 use measurements::{Measurements, Measures};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 use sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
 
 /// Version of these messages. Parties of different versions refuse each other.
 pub const PROTOCOL: u32 = 6;
+
+/// What a guest says that gives no more products.
+pub const SPENT: &str = "its budget of products is spent";
+
+/// What the host says that has found forged data.
+pub const FORGED: &str = "what was trained with is not what was committed to";
 
 /// From a guest to the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -358,7 +365,7 @@ impl ToHost {
             ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
             ToHost::Leave { departure: Departure::Failed(reason), .. }
-                if reason.as_str() == crate::error::SPENT =>
+                if reason.as_str() == SPENT =>
             {
                 "refusal"
             }
@@ -371,8 +378,8 @@ impl ToHost {
 }
 
 /// Whether someone stops because a guest has not trained with what it had committed to.
-pub(crate) fn says_forged(reason: &Text) -> bool {
-    reason.as_str().starts_with(crate::error::FORGED)
+pub fn says_forged(reason: &Text) -> bool {
+    reason.as_str().starts_with(FORGED)
 }
 
 impl ToGuest {

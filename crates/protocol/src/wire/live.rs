@@ -6,7 +6,7 @@ use super::decode::{finite, required};
 use super::generated as wire;
 use super::generated::{to_guest, to_host};
 use super::{WireError, numbers};
-use crate::live::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
+use crate::message::live::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
 use crate::message::parts::{Embedding, MAX_STEP, PartError, Text};
 use crate::party::{PartyId, RunId};
 

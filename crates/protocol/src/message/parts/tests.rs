@@ -1,5 +1,6 @@
-use super::*;
 use traffic::FleetView;
+
+use super::*;
 
 #[test]
 fn values_are_whole_samples_of_finite_numbers_within_bounds() {

@@ -7,7 +7,7 @@ use super::*;
 use crate::message::parts::Batch;
 use crate::message::{Exchange, ToGuest, ToHost};
 use crate::party::{Attempt, Round, RunId};
-use crate::wire::{content_to_guest, content_to_host, decode_to_guest, decode_to_host};
+use crate::wire::{decode_to_guest, decode_to_host, encode_to_guest, encode_to_host};
 
 fn exchange() -> Exchange {
     Exchange { run: RunId(7), attempt: Attempt(2), round: Round(9) }
@@ -57,8 +57,8 @@ proptest! {
     #[test]
     fn messages_come_back_from_the_wire(pledge in pledge(), hold in hold()) {
         let (pledge, hold) = (ToHost::Pledge(pledge), ToGuest::Hold(hold));
-        prop_assert_eq!(decode_to_host(&content_to_host(&pledge)).unwrap(), pledge);
-        prop_assert_eq!(decode_to_guest(&content_to_guest(&hold)).unwrap(), hold);
+        prop_assert_eq!(decode_to_host(&encode_to_host(&pledge)).unwrap(), pledge);
+        prop_assert_eq!(decode_to_guest(&encode_to_guest(&hold)).unwrap(), hold);
     }
 
     /// A message that is cut is none, or another one: never a panic.
@@ -66,11 +66,11 @@ proptest! {
     fn cut_messages_are_refused_or_read(pledge in pledge(), hold in hold(), keep in 0.0..1.0) {
         let cut = |bytes: Vec<u8>| bytes[..(bytes.len() as f64 * keep) as usize].to_vec();
         let pledge = ToHost::Pledge(pledge);
-        prop_assert!(decode_to_host(&cut(content_to_host(&pledge))).is_ok_and(|m| m != pledge)
-            || decode_to_host(&cut(content_to_host(&pledge))).is_err());
+        prop_assert!(decode_to_host(&cut(encode_to_host(&pledge))).is_ok_and(|m| m != pledge)
+            || decode_to_host(&cut(encode_to_host(&pledge))).is_err());
         let hold = ToGuest::Hold(hold);
-        prop_assert!(decode_to_guest(&cut(content_to_guest(&hold))).is_ok_and(|m| m != hold)
-            || decode_to_guest(&cut(content_to_guest(&hold))).is_err());
+        prop_assert!(decode_to_guest(&cut(encode_to_guest(&hold))).is_ok_and(|m| m != hold)
+            || decode_to_guest(&cut(encode_to_guest(&hold))).is_err());
     }
 }
 

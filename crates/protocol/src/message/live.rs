@@ -2,7 +2,6 @@
 
 use traffic::Step;
 
-use crate::error::PartyError;
 use crate::message::parts::{Embedding, Text};
 use crate::party::{PartyId, RunId};
 
@@ -77,31 +76,6 @@ pub struct LiveTerms {
     pub step_s: f64,
     /// Steps of a window.
     pub window: u32,
-}
-
-impl LiveTerms {
-    /// Refuses a peer that was trained in another run, or speaks of another network or time.
-    pub(super) fn check(
-        &self,
-        peer: &PartyId,
-        protocol: (u32, u32),
-        theirs: &LiveTerms,
-    ) -> Result<(), PartyError> {
-        let pairs = [
-            ("version of the messages", protocol.0.to_string(), protocol.1.to_string()),
-            ("run that it was trained in", theirs.run.to_string(), self.run.to_string()),
-            ("network hash", theirs.network_hash.to_string(), self.network_hash.to_string()),
-            ("length of a step, s", theirs.step_s.to_string(), self.step_s.to_string()),
-            ("steps of a window", theirs.window.to_string(), self.window.to_string()),
-        ];
-        for (what, found, expected) in pairs {
-            if found != expected {
-                let party = peer.clone();
-                return Err(PartyError::PeerIncompatible { party, what, found, expected });
-            }
-        }
-        Ok(())
-    }
 }
 
 impl FromLiveGuest {

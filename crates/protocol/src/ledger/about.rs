@@ -112,7 +112,7 @@ impl AskedAbout {
     }
 
     /// The products of each number of that of these steps which has the most, with those of one more message.
-    pub(crate) fn most_with(&self, samples: &[Window], more: Option<&About>) -> f64 {
+    pub fn most_with(&self, samples: &[Window], more: Option<&About>) -> f64 {
         let mut steps: Vec<i64> = samples.iter().map(|sample| sample.last.0).collect();
         steps.sort_unstable();
         let mut pieces = self.pieces().peekable();

@@ -1,6 +1,6 @@
 //! Messages as bytes: protocol buffers, defined in `proto/fedtse.proto`.
 //!
-//! Encoding takes [`Released`] messages only. Decoding trusts nothing: whatever is missing, unknown
+//! Only a [ledger](crate::ledger) encodes, once for each message that it releases. Decoding trusts nothing: whatever is missing, unknown
 //! or out of bounds is an error that names the field. A message is never larger than
 //! [`MAX_MESSAGE`], so neither is what decoding allocates, within a small factor.
 //!
@@ -15,10 +15,10 @@ mod measured;
 mod numbers;
 mod sealed;
 
-/// The types of `proto/fedtse.proto`, and its service.
+/// The types of `proto/fedtse.proto`.
 #[allow(missing_docs, clippy::all, clippy::pedantic, reason = "written by a program")]
 #[rustfmt::skip]
-pub(crate) mod generated;
+mod generated;
 
 
 #[cfg(test)]
@@ -27,7 +27,6 @@ mod tests;
 use prost::Message;
 use thiserror::Error;
 
-use crate::ledger::Released;
 use crate::message::parts::{MAX_STEPS, MAX_VALUES, PartError};
 use crate::message::{ToGuest, ToHost};
 use crate::party::NameError;
@@ -69,23 +68,13 @@ pub enum WireError {
     Name(#[from] NameError),
 }
 
-/// A guest's message as bytes.
-pub fn encode_to_host(message: &Released<ToHost>) -> Vec<u8> {
-    encode::to_host(message.message()).encode_to_vec()
-}
-
-/// A host's message as bytes.
-pub fn encode_to_guest(message: &Released<ToGuest>) -> Vec<u8> {
-    encode::to_guest(message.message()).encode_to_vec()
-}
-
-/// The bytes that a guest's message will have, for its ledger.
-pub(crate) fn content_to_host(message: &ToHost) -> Vec<u8> {
+/// A guest's message as bytes, for its ledger, which alone makes them sendable.
+pub(crate) fn encode_to_host(message: &ToHost) -> Vec<u8> {
     encode::to_host(message).encode_to_vec()
 }
 
-/// The bytes that a host's message will have, for its ledger.
-pub(crate) fn content_to_guest(message: &ToGuest) -> Vec<u8> {
+/// A host's message as bytes, for its ledger, which alone makes them sendable.
+pub(crate) fn encode_to_guest(message: &ToGuest) -> Vec<u8> {
     encode::to_guest(message).encode_to_vec()
 }
 
@@ -105,8 +94,3 @@ fn read<M: Message + Default>(bytes: &[u8]) -> Result<M, WireError> {
     }
     Ok(M::decode(bytes)?)
 }
-
-#[cfg(feature = "network")]
-pub(crate) use decode::{to_guest as read_to_guest, to_host as read_to_host};
-#[cfg(feature = "network")]
-pub(crate) use encode::{to_guest as write_to_guest, to_host as write_to_host};

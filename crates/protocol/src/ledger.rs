@@ -25,6 +25,7 @@ use std::io;
 use std::path::PathBuf;
 
 use data_encoding::HEXLOWER;
+use prost::bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
@@ -46,7 +47,7 @@ pub trait Recorded {
     /// The shape of its numbers, `[sample, width]`; empty if it has none.
     fn shape(&self) -> Vec<usize>;
     /// All of it, as the bytes that go on the wire.
-    fn content(&self) -> Vec<u8>;
+    fn encode(&self) -> Vec<u8>;
     /// The key that it is, or that it was encrypted with, where fleets should compare what they know of it.
     fn key(&self) -> Option<UsedKey> {
         None
@@ -89,15 +90,15 @@ pub enum LedgerError {
 /// A party's ledger, see the [module](self).
 ///
 /// ```
-/// use federation::ledger::{Ledger, MemorySink, audit};
-/// use federation::{Now, PartyId, ToHost};
+/// use protocol::ledger::{Ledger, MemorySink, audit};
+/// use protocol::{Now, PartyId, ToHost};
 ///
 /// let (guest, host) = (PartyId::new("fleet-a")?, PartyId::new("city")?);
 /// let sink = MemorySink::default();
 /// let mut ledger = Ledger::in_memory(&sink, &guest)?;
 /// // Only what was recorded can be given to a transport.
 /// let released = ledger.release(Now::default(), &host, ToHost::Heartbeat)?;
-/// assert_eq!(released.message(), &ToHost::Heartbeat);
+/// assert_eq!((released.recipient(), released.message()), (&host, &ToHost::Heartbeat));
 /// let found = audit(&sink.bytes()[..], "ledger".as_ref(), &guest)?;
 /// assert_eq!(found.messages, 1);
 /// // What was changed has another head; before the last line it would be an error.
@@ -158,7 +159,7 @@ impl Ledger {
         message: M,
         (again, about): (bool, Option<About>),
     ) -> Result<Released<M>, LedgerError> {
-        let content = message.content();
+        let content = Bytes::from(message.encode());
         let line = Line {
             sequence: self.sequence + 1,
             time_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX),
@@ -182,7 +183,7 @@ impl Ledger {
         *numbers = numbers.saturating_add(line.numbers());
         self.asked.count(&line);
         self.head = line::hash(text.trim_end().as_bytes());
-        Ok(Released::new(message))
+        Ok(Released::new(line.to, content, message))
     }
 
     /// Makes sure that all lines have reached the disk.

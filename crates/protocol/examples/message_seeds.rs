@@ -1,20 +1,19 @@
 //! Writes one message of each kind, as seeds for fuzzing:
 //!
 //! ```text
-//! cargo run -p federation --example message_seeds -- fuzz/seeds
+//! cargo run -p protocol --example message_seeds -- fuzz/seeds
 //! ```
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::PathBuf;
 
-use federation::ledger::{MemorySink, Recorded};
-use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
-use federation::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
-use federation::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
-use federation::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
-use federation::wire::{encode_to_guest, encode_to_host};
-use federation::{
+use protocol::ledger::{MemorySink, Recorded};
+use protocol::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
+use protocol::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
+use protocol::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
+use protocol::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
+use protocol::{
     Attempt, Compression, Exchange, Feedback, Kind, Layout, Ledger, LocalUpdates, Measurements,
     Measures, Movements, Now, Numbers, PartyId, Plan, Purpose, Released, Round, RunId, Shares,
     Summary, ToGuest, ToHost,
@@ -25,11 +24,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("expected the folder of seeds")?);
     for message in to_host()? {
         let file = folder.join("message_to_host").join(message.kind());
-        std::fs::write(file, encode_to_host(&released(message)?))?;
+        std::fs::write(file, released(message)?.bytes())?;
     }
     for message in to_guest()? {
         let file = folder.join("message_to_guest").join(message.kind());
-        std::fs::write(file, encode_to_guest(&released(message)?))?;
+        std::fs::write(file, released(message)?.bytes())?;
     }
     for compression in [Compression::F16, Compression::Q8] {
         let (exchange, purpose) = (exchange(), Purpose::Train);
@@ -38,10 +37,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let message = ToHost::Embedding { exchange, purpose, embedding };
         let name = |kind: &str| format!("{kind}-{}", compression.name());
         let file = folder.join("message_to_host").join(name(message.kind()));
-        std::fs::write(file, encode_to_host(&released(message)?))?;
+        std::fs::write(file, released(message)?.bytes())?;
         let message = ToGuest::Gradient { exchange, gradient: EmbeddingGradient(values) };
         let file = folder.join("message_to_guest").join(name(message.kind()));
-        std::fs::write(file, encode_to_guest(&released(message)?))?;
+        std::fs::write(file, released(message)?.bytes())?;
     }
     std::fs::write(folder.join("ledger_audit/ledger.jsonl"), ledger()?)?;
     std::fs::write(folder.join("party_state/left"), left()?)?;

@@ -12,7 +12,6 @@ use traffic::{FleetView, Step, Window};
 
 use super::Compression;
 use crate::message::parts::{PartError, Values};
-use crate::store::StoreError;
 
 /// What is left to be sent of each training sample. As large as the training part: a sample has `width`
 /// numbers here.
@@ -67,7 +66,7 @@ impl Feedback {
     }
 
     /// Reads what was saved off the front of some bytes.
-    pub fn restore(bytes: &mut &[u8]) -> Result<Self, StoreError> {
+    pub fn restore(bytes: &mut &[u8]) -> Result<Self, PartError> {
         let mut left = BTreeMap::new();
         for _ in 0..u64::from_le_bytes(take(bytes)?) {
             let last = Step(i64::from_le_bytes(take(bytes)?));
@@ -85,13 +84,12 @@ impl Feedback {
 }
 
 /// Takes some bytes off the front.
-pub(crate) fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], StoreError> {
+fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], PartError> {
     let (front, rest) = bytes.split_first_chunk::<N>().ok_or_else(cut)?;
     *bytes = rest;
     Ok(*front)
 }
 
-fn cut() -> StoreError {
-    let problem = "found less than a whole checkpoint".to_owned();
-    StoreError::Content { path: "the party's checkpoint".into(), problem }
+fn cut() -> PartError {
+    PartError::new("error feedback", "fewer bytes than it has", "all of them")
 }

@@ -1,12 +1,12 @@
 //! Messages as the ledger records them.
 
 use super::committed::{Digest, Hold, Pledge};
+use super::live::FromLiveGuest;
 use super::measurements::Measures;
 use super::parts::Values;
 use super::sealed::Fingerprint;
 use super::{Exchange, ToGuest, ToHost};
 use crate::ledger::{Recorded, UsedKey};
-use crate::live::FromLiveGuest;
 use crate::party::Round;
 use crate::wire;
 
@@ -53,8 +53,8 @@ impl Recorded for ToHost {
         }
     }
 
-    fn content(&self) -> Vec<u8> {
-        wire::content_to_host(self)
+    fn encode(&self) -> Vec<u8> {
+        wire::encode_to_host(self)
     }
 
     fn key(&self) -> Option<UsedKey> {
@@ -93,8 +93,8 @@ impl Recorded for ToGuest {
         }
     }
 
-    fn content(&self) -> Vec<u8> {
-        wire::content_to_guest(self)
+    fn encode(&self) -> Vec<u8> {
+        wire::encode_to_guest(self)
     }
 
     fn committed(&self) -> Option<Digest> {

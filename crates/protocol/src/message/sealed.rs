@@ -15,18 +15,15 @@
 //! shares of a `range` that all parties know, on one public grid that leaves room for noise.
 
 use std::fmt;
-use traffic::{Quantity, Window};
 
 use data_encoding::HEXLOWER;
-use sealed::fixed_point::MOST_LEVELS;
-use sealed::product::{MOST_ROWS, MOST_WIDTH};
-use sealed::{Agreement, BlockId, Grid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use traffic::Quantity;
 
 use super::committed::Committing;
-use super::measurements::{Kind, Layout, names};
-use super::parts::{MAX_STEP, PartError};
+use super::measurements::{Kind, names};
+use super::parts::PartError;
 use crate::plan::Plan;
 
 /// Most bytes of a sealed part: what fits a message.
@@ -37,6 +34,11 @@ pub const USUAL_ROWS: u32 = 1 << 14;
 /// Most guests that one guest is asked to lend to in an exchange.
 pub const MOST_LOANS: usize = 256;
 
+/// Most rows of a question.
+pub const MOST_ROWS: usize = 1 << 20;
+/// Most values of a block.
+pub const MOST_WIDTH: usize = 8192;
+
 /// Values of a block, if segments are no shorter: four rows or more fit a polynomial, so that little of it is left over.
 const USUAL_WIDTH: usize = MOST_WIDTH / 4;
 
@@ -46,14 +48,6 @@ pub fn block_length(segment: u32, entries: usize) -> usize {
     let parts = (1..=segment).filter(|parts| segment.is_multiple_of(*parts));
     let lengths = parts.map(|parts| (segment / parts) as usize);
     lengths.into_iter().find(|length| length.saturating_mul(entries) <= USUAL_WIDTH).unwrap_or(1)
-}
-
-/// The most bytes of a question of so many products, for blocks of so many values.
-pub(crate) fn most_bytes(values: usize, products: usize) -> usize {
-    // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
-    let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
-    let (head, rounding) = (64, 7);
-    head + polynomials.saturating_mul(MOST_WIDTH * 50 / 8 + rounding) + products.saturating_mul(7)
 }
 
 /// How measurements are sealed.
@@ -86,7 +80,7 @@ impl Sealing {
     }
 
     /// Refuses a plan whose measurements cannot be sealed.
-    pub(crate) fn check(&self, plan: &Plan) -> Result<(), PartError> {
+    pub fn check(&self, plan: &Plan) -> Result<(), PartError> {
         if !(1..=MOST_ROWS as u32).contains(&self.most_rows) {
             let expected = format!("1 to {MOST_ROWS}");
             return Err(PartError::new("products of an exchange", self.most_rows, expected));
@@ -107,28 +101,8 @@ impl Sealing {
     }
 
     /// Rows of random weights in each question.
-    pub(crate) fn checks(&self) -> usize {
+    pub fn checks(&self) -> usize {
         self.commitments.map_or(0, |committing| committing.checks as usize)
-    }
-
-    /// What both sides of the products agree on, for a guest that measures this.
-    pub(crate) fn agreement(
-        &self,
-        layout: &Layout,
-        segment: u32,
-        blocks: usize,
-    ) -> Result<Agreement, PartError> {
-        let length = block_length(segment, layout.len());
-        let width = layout.len() * length;
-        if !(1..=MOST_WIDTH).contains(&width) {
-            let found = format!("{} of {length} steps", layout.len());
-            let expected = format!("1 to {MOST_WIDTH} in all");
-            return Err(PartError::new("entries of a block", found, expected));
-        }
-        let grid = Grid::new(-1.0, 2.0, MOST_LEVELS)
-            .map_err(|error| PartError::new("grid", error, "one"))?;
-        let (most_rows, most_blocks) = (self.most_rows as usize + self.checks(), blocks.max(1));
-        Ok(Agreement { width, grid, most_rows, most_blocks })
     }
 }
 
@@ -140,12 +114,6 @@ pub fn range(quantity: Quantity) -> f64 {
         Quantity::Flow => 100.0,
         Quantity::Speed => 40.0,
     }
-}
-
-/// The block that begins with this sample.
-pub(crate) fn block_of(first: Window) -> BlockId {
-    let step = first.last.0.saturating_add(MAX_STEP).unsigned_abs();
-    BlockId(step << 16 | u64::from(first.view.0))
 }
 
 /// What an [`Ask`](super::ToGuest::Ask) needs of a guest whose measurements are sealed.
@@ -230,7 +198,7 @@ impl Fingerprint {
     }
 
     /// The same of a key as it is.
-    pub(crate) fn of_bytes(key: &[u8]) -> Self {
+    pub fn of_bytes(key: &[u8]) -> Self {
         Self(Sha256::digest(key).into())
     }
 
@@ -289,27 +257,5 @@ impl BlockWeights {
 impl fmt::Debug for BlockWeights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} weights]", self.0.len())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
-    use sealed::{Guest, Host, Matrix};
-
-    use super::*;
-
-    /// The bound is what it says, and not much more: 130 rows are one polynomial full of them and ten rows of another.
-    #[test]
-    fn questions_have_no_more_bytes_than_was_said_before() {
-        let grid = Grid::new(-1.0, 2.0, MOST_LEVELS).unwrap();
-        let agreement = Agreement { width: 68, grid, most_rows: 130, most_blocks: 1 };
-        let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
-        let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
-        host.store(&guest.upload(BlockId(1), &[5; 68]).unwrap()).unwrap();
-        let matrix = Matrix { rows: 130, blocks: &[BlockId(1)], values: &[1.0; 130 * 68] };
-        let (found, most) = (host.ask(&matrix).unwrap().len(), most_bytes(68, 130));
-        assert!(found <= most && most < found + found / 50, "{found} bytes, at most {most}");
-        assert!(most_bytes(MOST_WIDTH, 1000) > MAX_SEALED && most_bytes(68, 1 << 14) < MAX_SEALED);
     }
 }

@@ -15,10 +15,10 @@ pub const MAX_NAME: usize = 64;
 /// there.
 ///
 /// ```
-/// use federation::PartyId;
+/// use protocol::PartyId;
 /// assert_eq!(PartyId::new("fleet-a")?.as_str(), "fleet-a");
 /// assert!(PartyId::new("../host").is_err());
-/// # Ok::<(), federation::NameError>(())
+/// # Ok::<(), protocol::NameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

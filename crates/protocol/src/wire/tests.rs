@@ -5,7 +5,6 @@ use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
 use super::*;
 use crate::compression::Compression;
-use crate::ledger::{Ledger, MemorySink};
 use crate::message::measurements::{
     Kind, Layout, MAX_ENTRIES, MAX_FOLDS, MAX_MOVEMENTS, Measurements, Measures, Movements, Shares,
 };
@@ -17,7 +16,7 @@ use crate::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Se
 use crate::message::{
     Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
 };
-use crate::party::{Attempt, Now, PartyId, Round, RunId};
+use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
 
 fn text() -> impl Strategy<Value = Text> {
@@ -304,22 +303,16 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
     ]
 }
 
-fn released<M: crate::ledger::Recorded>(message: M) -> Released<M> {
-    let party = PartyId::new("a").expect("a name");
-    let mut ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("an empty ledger");
-    ledger.release(Now::default(), &party, message).expect("a ledger in memory")
-}
-
 proptest! {
     #[test]
     fn a_guests_message_comes_back_as_it_was(message in to_host()) {
-        let bytes = encode_to_host(&released(message.clone()));
+        let bytes = encode_to_host(&message);
         prop_assert_eq!(decode_to_host(&bytes).unwrap(), message);
     }
 
     #[test]
     fn a_hosts_message_comes_back_as_it_was(message in to_guest()) {
-        let bytes = encode_to_guest(&released(message.clone()));
+        let bytes = encode_to_guest(&message);
         prop_assert_eq!(decode_to_guest(&bytes).unwrap(), message);
     }
 
@@ -331,7 +324,7 @@ proptest! {
         damage in vec((any::<usize>(), any::<u8>()), 1..8),
         cut in any::<usize>(),
     ) {
-        for bytes in [encode_to_host(&released(ours)), encode_to_guest(&released(theirs))] {
+        for bytes in [encode_to_host(&ours), encode_to_guest(&theirs)] {
             let mut bytes = bytes;
             for (place, byte) in &damage {
                 let length = bytes.len();
@@ -569,24 +562,21 @@ fn an_exchange_is_its_numbers() {
     // Steps of a day anywhere in this century, in any order.
     let step = |sample: i64| Step(170_000_000 + sample * 6007 % 8640);
     let steps = (0..samples as i64).map(|sample| Window::whole(step(sample))).collect();
-    let bytes = encode_to_guest(&released(ToGuest::Ask {
+    let bytes = encode_to_guest(&ToGuest::Ask {
         exchange,
         purpose: Purpose::Train,
         batch: Batch::new(steps).unwrap(),
         lacking: None,
-    }))
+    })
     .len()
-        + encode_to_host(&released(ToHost::Embedding {
+        + encode_to_host(&ToHost::Embedding {
             exchange,
             purpose: Purpose::Train,
             embedding: Embedding(values.clone()),
-        }))
+        })
         .len()
-        + encode_to_guest(&released(ToGuest::Gradient {
-            exchange,
-            gradient: EmbeddingGradient(values),
-        }))
-        .len();
+        + encode_to_guest(&ToGuest::Gradient { exchange, gradient: EmbeddingGradient(values) })
+            .len();
     let numbers = 2 * 4 * samples * width;
     assert!(bytes > numbers, "{bytes} bytes for {numbers}");
     assert!(bytes * 100 < numbers * 102, "{bytes} bytes for {numbers}");
@@ -602,12 +592,9 @@ fn compressed_numbers_are_half_and_a_quarter() {
         let values = compression.pack(width, numbers).unwrap();
         let purpose = Purpose::Train;
         let embedding = Embedding(values.clone());
-        encode_to_host(&released(ToHost::Embedding { exchange, purpose, embedding })).len()
-            + encode_to_guest(&released(ToGuest::Gradient {
-                exchange,
-                gradient: EmbeddingGradient(values),
-            }))
-            .len()
+        encode_to_host(&ToHost::Embedding { exchange, purpose, embedding }).len()
+            + encode_to_guest(&ToGuest::Gradient { exchange, gradient: EmbeddingGradient(values) })
+                .len()
     };
     let plain = length(Compression::None) as f64;
     // One exponent for 4352 numbers; a step of 4 bytes for 128 numbers; and what stands around them.

@@ -15,13 +15,11 @@
 //! Commitments are a chain: each message goes on from the [`Digest`] of all before it, which both ledgers have.
 
 use std::fmt;
-use traffic::Window;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
-use sealed::Grid;
-use sealed::committed::MOST_COMMITTED;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use traffic::Window;
 
 use super::Exchange;
 use super::parts::{Batch, PartError};
@@ -29,6 +27,8 @@ use super::sealed::{MAX_SEALED, Sealed};
 
 /// Values that are committed to at a time, but for samples that have more: seconds of work.
 const VALUES_AT_A_TIME: usize = 2048;
+/// Most values that one group of commitments is to.
+pub const MOST_COMMITTED: usize = 512;
 /// Most groups of values with a proof of their own in a message: a sample of the most values that a block can have.
 pub const MOST_GROUPS: usize = 16;
 /// Most rows of random weights in a question.
@@ -175,23 +175,10 @@ impl Committing {
             false => Err(PartError::new("check rows", self.checks, format!("1 to {MOST_CHECKS}"))),
         }
     }
-
-    /// The lowest and the highest level.
-    pub(crate) fn levels(&self, grid: &Grid) -> (i32, i32) {
-        let most = grid.levels();
-        match self.bounds {
-            Bounds::Noised => (-most, most),
-            // Two finite numbers within the grid.
-            Bounds::Physical => {
-                let level = |share| grid.level(share).unwrap_or(most);
-                (level(0.0), level(1.0))
-            }
-        }
-    }
 }
 
 /// Samples of so many entries that are committed to at a time.
-pub(crate) fn samples_at_a_time(entries: usize) -> usize {
+pub fn samples_at_a_time(entries: usize) -> usize {
     (VALUES_AT_A_TIME / entries.max(1)).max(1)
 }
 
@@ -231,7 +218,7 @@ impl Digest {
     }
 
     /// Of any bytes: what a challenge or a question is known by.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 

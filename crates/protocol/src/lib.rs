@@ -1,0 +1,28 @@
+//! What parties of a federation send each other, and how they record it.
+//!
+//! 1. [`party`]: names of parties, runs, attempts and rounds; [`plan`]: how the parties train.
+//! 2. [`message`]: the messages and their parts. Every part is checked when it is made, so a message
+//!    that exists is within bounds.
+//! 3. [`compression`]: embeddings and gradients in fewer bytes.
+//! 4. [`wire`]: messages as protocol buffers.
+//! 5. [`ledger`]: every message is recorded before it can be sent. Transports take only [`Released`]
+//!    messages.
+//!
+//! There are no tensors and no models here, and no sockets: a program that only audits ledgers or
+//! decodes messages needs this crate alone.
+
+pub mod compression;
+pub mod ledger;
+pub mod message;
+pub mod party;
+pub mod plan;
+pub mod wire;
+
+pub use compression::{Compression, Feedback};
+pub use ledger::{Ledger, LedgerError, Released};
+pub use message::committed::{Bounds, Committing};
+pub use message::measurements::{Kind, Layout, Measurements, Measures, Movements, Shares};
+pub use message::sealed::{Scheme, Sealing};
+pub use message::{Exchange, Purpose, ToGuest, ToHost};
+pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
+pub use plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
