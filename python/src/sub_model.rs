@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use federation::ModelFailure;
-use federation::fedbcd::OwnSubModel;
+use training::learner::CustomSubModel;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -90,7 +90,7 @@ pub fn state(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     bytes.extract()
 }
 
-impl OwnSubModel for PythonSubModel {
+impl CustomSubModel for PythonSubModel {
     fn forward(&mut self, x: &[f32], samples: usize) -> Result<Vec<f32>, ModelFailure> {
         self.outputs("forward", x, samples)
     }

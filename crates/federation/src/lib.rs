@@ -8,11 +8,10 @@
 //! 3. [`GuestModel`], [`HostModel`]: what the round needs of a party's model and data.
 //! 4. [`Guest`] and [`Host`]: state machines that take a message or the time and return messages.
 //!    The host's [`Course`] says which samples each exchange takes.
-//! 5. [`fedbcd`]: the models of `estimator`, trained as Algorithm 1 says.
-//! 6. [`Store`]: each party's own checkpoints, in a folder or in memory.
-//! 7. [`memory`]: all parties in one process.
-//! 8. [`live`]: trained parties estimate step by step.
-//! 9. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
+//! 5. [`Store`]: each party's own checkpoints, in a folder or in memory.
+//! 6. [`memory`]: all parties in one process.
+//! 7. [`live`]: trained parties estimate step by step.
+//! 8. [`grpc`]: parties in processes of their own, with [`certificates`] and messages as bytes
 //!    ([`wire`]).
 //!
 //! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not
@@ -24,7 +23,6 @@ pub mod certificates;
 pub mod compression;
 mod course;
 mod error;
-pub mod fedbcd;
 #[cfg(feature = "network")]
 pub mod grpc;
 pub mod guest;
@@ -42,7 +40,7 @@ mod timing;
 pub mod wire;
 
 pub use compression::{Compression, Feedback};
-pub use course::{Course, EpochLosses, Samples};
+pub use course::{Course, EpochLosses, Order, Progress, Samples, Verdict};
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
 pub use host::{Absent, Event, Host, HostEnd, HostSettings, Measuring};

@@ -13,14 +13,12 @@ mod link_table;
 mod network;
 mod party;
 mod plot;
-mod progress;
 mod replay;
 mod report;
 mod reproduce;
 mod run_record;
 mod serve;
 mod simulate;
-mod subject;
 mod train;
 mod up;
 
@@ -29,6 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use training::progress;
 
 pub use audit::{AuditArguments, make as audit};
 pub use estimate::{EstimateRequest, Estimated, make as estimate};
@@ -37,8 +36,8 @@ pub use party::authority::client as key_authority;
 pub use party::guest::join;
 pub use party::host::lead;
 pub use party::live::{join_live, lead_live};
-pub use party::{Brought, MakeOwn, Own, OwnModels};
-pub use progress::{Counting, Progress, Stopped, Watched};
+pub use party::{CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, MakeCustomSubModel};
+pub use training::progress::{Counting, Progress, Stopped, Watched};
 pub use reproduce::{ReproduceArguments, make as reproduce};
 pub use simulate::{SimulateArguments, Simulated, make as simulate};
 pub use train::{Row as TrainedRow, TrainArguments, make as train};

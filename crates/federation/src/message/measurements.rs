@@ -97,7 +97,7 @@ impl Layout {
     }
 
     /// The most entries that any link has.
-    pub(crate) fn most_of_a_link(&self) -> usize {
+    pub fn most_of_a_link(&self) -> usize {
         let mut counts: BTreeMap<&LinkId, usize> = BTreeMap::new();
         for entry in self.0.values().flatten() {
             *counts.entry(&entry.link).or_default() += 1;

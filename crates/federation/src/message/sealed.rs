@@ -49,7 +49,7 @@ pub fn block_length(segment: u32, entries: usize) -> usize {
 }
 
 /// The most bytes of a question of so many products, for blocks of so many values.
-pub(crate) fn most_bytes(values: usize, products: usize) -> usize {
+pub fn most_bytes(values: usize, products: usize) -> usize {
     // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
     let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
     let (head, rounding) = (64, 7);
@@ -107,7 +107,7 @@ impl Sealing {
     }
 
     /// Rows of random weights in each question.
-    pub(crate) fn checks(&self) -> usize {
+    pub fn checks(&self) -> usize {
         self.commitments.map_or(0, |committing| committing.checks as usize)
     }
 

@@ -3,7 +3,7 @@
 use hyper::header::HeaderValue;
 use sha2::{Digest, Sha256};
 
-use crate::subject::hexadecimal;
+use training::hexadecimal;
 
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
