@@ -26,7 +26,6 @@ mod error;
 #[cfg(feature = "network")]
 pub mod grpc;
 pub mod guest;
-mod hexadecimal;
 pub mod host;
 pub mod ledger;
 pub mod live;

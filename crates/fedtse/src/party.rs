@@ -4,7 +4,6 @@
 mod arguments;
 pub mod authority;
 pub mod config;
-mod endpoints;
 mod gauges;
 pub mod guest;
 mod guest_config;

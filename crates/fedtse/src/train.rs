@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::party::CustomSubModels;
-use crate::progress;
 
 mod curves;
 mod intervals;

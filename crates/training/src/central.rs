@@ -15,7 +15,6 @@ use crate::engine::CentralRun;
 use crate::error::{Result, TrainingError, bail};
 use crate::learner::{HostLoss, Sources};
 use crate::options::PhysicsOptions;
-use crate::progress;
 use crate::signal::{DIAGRAM_RATE, SEGMENT};
 use crate::task::{Fitted, Training, Watch};
 use crate::{Context, run_fingerprint};
@@ -188,10 +187,7 @@ impl KeptRun {
     }
 
     fn write(&self, run: &CentralRun) -> Result<()> {
-        let (path, new) = (self.path(), self.folder.join(format!("{RUN_FILE}.unfinished")));
-        let saved = run.save(&self.fingerprint)?;
-        let written = std::fs::write(&new, saved).and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| TrainingError::file(&path, error))
+        Ok(durable::write(&self.path(), run.save(&self.fingerprint)?)?)
     }
 
     fn remove(self) -> Result<()> {

@@ -3,10 +3,10 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use progress::Stopped;
 use thiserror::Error;
 
 use crate::engine::EngineError;
-use crate::progress::Stopped;
 
 /// The error of another crate, whose message says all.
 type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -104,6 +104,12 @@ from_errors!(Protection:
     sealed::noise::NoisedError,
     sealed::wire::DecodeError,
 );
+
+impl From<durable::WriteError> for TrainingError {
+    fn from(error: durable::WriteError) -> Self {
+        Self::File { path: error.path, source: error.source }
+    }
+}
 
 impl From<serde_json::Error> for TrainingError {
     fn from(error: serde_json::Error) -> Self {

@@ -26,7 +26,6 @@ use crate::learner::shared_numbers;
 use crate::options::{FederationOptions, PhysicsOptions};
 use crate::party::guest_part::{GuestPart, terms};
 use crate::party::{CustomSubModels, GuestParty, host_part};
-use crate::progress;
 use crate::releases::{Releases, Written};
 use crate::run_fingerprint;
 use crate::signal::{LossOptions, SEGMENT, measured_kinds};

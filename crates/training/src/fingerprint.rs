@@ -1,5 +1,6 @@
 //! What checkpoints belong to: one model, trained on one party's data.
 
+use data_encoding::HEXLOWER;
 use federation::message::parts::Text;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -9,12 +10,7 @@ use crate::error::Result;
 /// A digest that tells one from another. Scales and steps stand for the data: other recordings, rates
 /// and targets have others.
 pub fn run_fingerprint(of: &impl Serialize) -> Result<Text> {
-    Ok(Text::of(hexadecimal(&Sha256::digest(serde_json::to_vec(of)?))))
-}
-
-/// Two digits for each byte.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(Text::of(HEXLOWER.encode(&Sha256::digest(serde_json::to_vec(of)?))))
 }
 
 #[cfg(test)]

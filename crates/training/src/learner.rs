@@ -22,7 +22,7 @@ mod secure_update;
 
 use estimator::{Recipe, UpdateRule};
 use federation::{LocalUpdates, ModelFailure, Numbers, Plan};
-use neural::{Noise, Schedule};
+use neural::{DropoutRng, Schedule};
 
 pub use custom::{CustomGuestLearner, CustomSubModel};
 pub use guest::GuestLearner;
@@ -80,9 +80,9 @@ impl Pace {
         self.schedule.rate(self.exchanges)
     }
 
-    fn noise(&self, update: u32) -> Noise {
+    fn noise(&self, update: u32) -> DropoutRng {
         let step = self.exchanges * u64::from(self.local.count) + u64::from(update);
-        Noise { seed: self.seed, step, first_sample: 0 }
+        DropoutRng { seed: self.seed, step, first_sample: 0 }
     }
 }
 

@@ -12,7 +12,6 @@
 //! 4. [`CentralRun`] drives the learners directly: centralised training. [`federated`] drives them through the messages
 //!    of `federation`, with all parties in this process.
 //! 5. [`party`]: a party's data, policy and model, for [`federated`] and for parties in processes of their own.
-//! 6. [`progress`]: how far it is, and whether someone wants it to stop.
 
 pub mod absence;
 mod central;
@@ -24,7 +23,6 @@ pub mod learner;
 mod method;
 mod options;
 pub mod party;
-pub mod progress;
 mod releases;
 pub mod signal;
 mod task;
@@ -33,7 +31,7 @@ mod watched;
 pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
 pub use error::{Context, Result, TrainingError};
 pub use federated::KEEP_EVERY;
-pub use fingerprint::{hexadecimal, run_fingerprint};
+pub use fingerprint::run_fingerprint;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{FederationOptions, GuestOptions, Packing, PhysicsOptions, SubModelChoice};
 pub use releases::{Releases, Sent};

@@ -18,7 +18,7 @@ pub use host_party::{HOST_SUB_MODEL, HostParty, HostWindows};
 pub use trained::TrainedParty;
 pub use trained_model::{CustomSubModelSpecs, TrainedCustomSubModel, TrainedModel};
 
-use crate::fingerprint::hexadecimal;
+use data_encoding::HEXLOWER;
 
 /// A short text that tells weights apart: two parties' weights are the same if these are.
 fn digest(weights: &[f32]) -> String {
@@ -28,5 +28,5 @@ fn digest(weights: &[f32]) -> String {
 
 fn digest_bytes(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    hexadecimal(&Sha256::digest(bytes)[..8])
+    HEXLOWER.encode(&Sha256::digest(bytes)[..8])
 }

@@ -16,7 +16,7 @@ use federation::fedbcd::{HELD_OUT, Windows};
 use federation::message::parts::{Embedding, Values};
 use federation::model::{Answers, GuestModel, HostModel};
 use federation::{Compression, LocalUpdates, Numbers, PartyId, Plan, memory};
-use neural::{Adam, Layer, Learner, Noise};
+use neural::{Adam, DropoutRng, Layer, Learner};
 
 /// Without what is done to gradients of single parties, which is tested with labels.
 fn plain() -> Recipe {
@@ -148,7 +148,7 @@ fn together(guests: usize, learned: From) -> Outcome {
             let measured = Together::of(learned, &names, batch);
             let (x, mut y) = (gather(batch), vec![0.0; batch.len() * outputs]);
             let mut dy = y.clone();
-            let noise = Some(Noise { seed: SEED, step, first_sample: 0 });
+            let noise = Some(DropoutRng { seed: SEED, step, first_sample: 0 });
             learner.forward(&x, &mut y, noise);
             objective.train(batch, &measured.batch(), &y, &mut dy).expect("a loss");
             learner.backward(&x, &dy, None, noise);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -11,7 +12,6 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use webpki::EndEntityCert;
 use yasna::models::ObjectIdentifier;
 
-use crate::hexadecimal;
 use crate::party::PartyId;
 
 /// No certificate or key of ours is near this.
@@ -86,7 +86,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "sha256:{}", hexadecimal::written(&self.0))
+        write!(formatter, "sha256:{}", HEXLOWER.encode(&self.0))
     }
 }
 
@@ -106,7 +106,9 @@ impl FromStr for Fingerprint {
     fn from_str(text: &str) -> Result<Self, NotAFingerprint> {
         let bad = || NotAFingerprint(text.chars().take(100).collect());
         let digits = text.strip_prefix("sha256:").ok_or_else(bad)?;
-        hexadecimal::read(digits).map(Fingerprint).ok_or_else(bad)
+        // People type fingerprints, in upper case too.
+        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| bad())?;
+        bytes.try_into().map(Fingerprint).map_err(|_| bad())
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use std::time::Duration;
 use traffic::Window;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use rayon::prelude::*;
 use sealed::Randomness;
 use sealed::committed::{BlindingSeed, CommittedError, Named};
@@ -15,7 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Guest, Running, ToHostOutbox, write_card};
 use crate::error::PartyError;
-use crate::hexadecimal;
 use crate::message::committed::{
     Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven,
     samples_at_a_time,
@@ -59,7 +59,7 @@ impl fmt::Debug for KeptSeed {
 
 impl From<KeptSeed> for String {
     fn from(seed: KeptSeed) -> Self {
-        hexadecimal::written(&seed.0)
+        HEXLOWER.encode(&seed.0)
     }
 }
 
@@ -67,7 +67,8 @@ impl TryFrom<String> for KeptSeed {
     type Error = PartError;
     fn try_from(text: String) -> Result<Self, PartError> {
         let wrong = || PartError::new("seed of blindings", "other text", "64 hexadecimal digits");
-        hexadecimal::read(&text).map(Self).ok_or_else(wrong)
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| wrong())?;
+        bytes.try_into().map(Self).map_err(|_| wrong())
     }
 }
 

@@ -17,6 +17,7 @@
 use std::fmt;
 use traffic::{Quantity, Window};
 
+use data_encoding::HEXLOWER;
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::product::{MOST_ROWS, MOST_WIDTH};
 use sealed::{Agreement, BlockId, Grid};
@@ -26,7 +27,6 @@ use sha2::{Digest, Sha256};
 use super::committed::Committing;
 use super::measurements::{Kind, Layout, names};
 use super::parts::{MAX_STEP, PartError};
-use crate::hexadecimal;
 use crate::plan::Plan;
 
 /// Most bytes of a sealed part: what fits a message.
@@ -249,7 +249,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hexadecimal::written(&self.0))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 

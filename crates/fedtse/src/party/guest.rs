@@ -13,6 +13,7 @@ use federation::message::parts::Text;
 use federation::wire::message_limit;
 use federation::{FolderStore, Guest, Ledger, PartyError, Round, Summary};
 use serde_json::{Value, json};
+use server::monitoring;
 use tokio::sync::mpsc;
 use tracing::info;
 
@@ -21,8 +22,7 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
 use super::policy;
-use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
-use crate::progress;
+use super::{config, logs, network_threads, print_stopped, stopping};
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -118,7 +118,7 @@ fn take_part(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) -
     let (line, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         if let Some(address) = config.observe.http {
-            endpoints::open(address, gauges.clone()).await?;
+            monitoring::serve(address, gauges.clone()).await?;
         }
         Ok::<_, anyhow::Error>((dial(address, tls, limits, sender), stop))
     })?;

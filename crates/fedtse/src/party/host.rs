@@ -17,6 +17,7 @@ use federation::wire::message_limit;
 use federation::{Event, FolderStore, Host, Ledger, PartyError, PartyId, Round, Summary};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
+use server::monitoring;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -27,8 +28,7 @@ use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
 use super::HostPart;
 use super::stopping::Asked;
-use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
-use crate::progress;
+use super::{config, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -133,7 +133,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) ->
             .await
             .with_context(|| format!("network.listen: {address}"))?;
         if let Some(address) = config.observe.http {
-            endpoints::open(address, gauges.clone()).await?;
+            monitoring::serve(address, gauges.clone()).await?;
         }
         Ok::<_, anyhow::Error>((door, stop))
     })?;

@@ -11,7 +11,6 @@ use federation::{Event, Guest, Host, Ledger, MemoryStore, Now, PartyId, memory};
 use serde_json::{Value, json};
 
 use super::{config, guest_config, host, host_config};
-use crate::progress;
 
 /// Train host and guests in one process, to try their configurations before the network
 ///

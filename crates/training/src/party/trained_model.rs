@@ -139,13 +139,12 @@ impl TrainedCustomSubModel {
 /// Keeps the best state of a custom sub-model, or removes that of an earlier one.
 pub fn keep_state(folder: &Path, state: Option<&[u8]>) -> Result<()> {
     let path = folder.join(STATE);
-    let written = match state {
-        Some(state) => {
-            let unfinished = folder.join("custom-sub-model.unfinished");
-            std::fs::write(&unfinished, state).and_then(|()| std::fs::rename(&unfinished, &path))
+    match state {
+        Some(state) => durable::write(&path, state)?,
+        None if path.exists() => {
+            std::fs::remove_file(&path).map_err(|error| TrainingError::file(&path, error))?;
         }
-        None if path.exists() => std::fs::remove_file(&path),
-        None => Ok(()),
-    };
-    written.map_err(|error| TrainingError::file(&path, error))
+        None => {}
+    }
+    Ok(())
 }
