@@ -56,7 +56,7 @@ pub(crate) fn block_of(first: Window) -> BlockId {
 }
 
 /// The most bytes of a question of so many products, for blocks of so many values.
-pub(crate) fn most_bytes(values: usize, products: usize) -> usize {
+pub fn most_bytes(values: usize, products: usize) -> usize {
     // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
     let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
     let (head, rounding) = (64, 7);

@@ -5,11 +5,10 @@
 //! 1. [`GuestModel`], [`HostModel`]: what the round needs of a party's model and data.
 //! 2. [`Guest`] and [`Host`]: state machines that take a message or the time and return messages.
 //!    The host's [`Course`] says which samples each exchange takes.
-//! 3. [`fedbcd`]: the models of `estimator`, trained as Algorithm 1 says.
-//! 4. [`Store`]: each party's own checkpoints, in a folder or in memory.
-//! 5. [`memory`]: all parties in one process.
-//! 6. [`live`]: trained parties estimate step by step.
-//! 7. [`grpc`]: parties in processes of their own, with [`certificates`].
+//! 3. [`Store`]: each party's own checkpoints, in a folder or in memory.
+//! 4. [`memory`]: all parties in one process.
+//! 5. [`live`]: trained parties estimate step by step.
+//! 6. [`grpc`]: parties in processes of their own, with [`certificates`].
 //!
 //! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not
 //! trusted: every size, shape, number and round is checked before use, and an error says whose fault
@@ -20,7 +19,6 @@ mod agreement;
 pub mod certificates;
 mod course;
 mod error;
-pub mod fedbcd;
 #[cfg(feature = "network")]
 pub mod grpc;
 pub mod guest;
@@ -31,7 +29,8 @@ pub mod model;
 pub mod store;
 mod timing;
 
-pub use course::{Course, EpochLosses, Samples};
+pub use agreement::most_bytes;
+pub use course::{Course, EpochLosses, Order, Progress, Samples, Verdict};
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
 pub use host::{Absent, Event, Host, HostEnd, HostSettings, Measuring};

@@ -14,7 +14,7 @@ use sensing::{Column, Kind, TableWriter};
 use serde_json::json;
 use traffic::{LinkState, Network, Step};
 
-use crate::party::OwnModels;
+use crate::party::CustomSubModelSpecs;
 use parties::Parties;
 
 /// Estimate density and flow of all links with a trained model
@@ -97,7 +97,7 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
         Some("csv") => write_csv,
         _ => bail!("--out: found {}, expected .parquet or .csv", arguments.out.display()),
     };
-    let estimated = make(&arguments.request, &OwnModels::new())?;
+    let estimated = make(&arguments.request, &CustomSubModelSpecs::new())?;
     write(&arguments.out, &estimated)?;
     let (steps, links) = (estimated.windows().len(), estimated.network().links().len());
     if json {
@@ -109,7 +109,7 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
 }
 
 /// Estimates all links, in every window that there is, by parties with sub-models of their own where there are any.
-pub fn make(request: &EstimateRequest, own: &OwnModels) -> Result<Estimated> {
+pub fn make(request: &EstimateRequest, own: &CustomSubModelSpecs) -> Result<Estimated> {
     ensure!(
         own.is_empty() || request.model.is_none(),
         "sub-models: found with a model, expected with parties"

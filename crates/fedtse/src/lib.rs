@@ -17,7 +17,6 @@ mod reproduce;
 mod run_record;
 mod serve;
 mod simulate;
-mod subject;
 mod train;
 mod up;
 
@@ -36,7 +35,7 @@ pub use party::authority::client as key_authority;
 pub use party::guest::join;
 pub use party::host::lead;
 pub use party::live::{join_live, lead_live};
-pub use party::{Brought, MakeOwn, Own, OwnModels};
+pub use party::{CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, MakeCustomSubModel};
 pub use reproduce::{ReproduceArguments, make as reproduce};
 pub use train::{Row as TrainedRow, TrainArguments, make as train};
 

@@ -11,26 +11,16 @@ use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::party::Brought;
+use crate::party::CustomSubModels;
 
-mod absence;
 mod curves;
-mod federated;
-mod fit;
-mod guest_options;
-mod held_out;
 mod intervals;
 mod kept_run;
-mod label_free;
-mod method;
-mod releases;
 
-pub use federated::FederationOptions;
-pub use fit::{Task, Training, Watch};
-pub use guest_options::GuestOptions;
-pub use label_free::PhysicsOptions;
-pub use method::Method;
-pub use releases::Releases;
+pub use training::{
+    FederationOptions, GuestOptions, Method, PhysicsOptions, Releases, TrainOptions as Task,
+    Training, Watch,
+};
 
 /// Fit an estimator on a dataset's features and score it
 ///
@@ -148,7 +138,7 @@ pub struct Row {
     /// Of the federated ones: guests that did not come to the end, and why.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     left: BTreeMap<String, String>,
-    /// Of a federation to which guests bring sub-models: each epoch.
+    /// Of a federation with custom sub-models: each epoch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     history: Vec<Epoch>,
     /// Of a model that is kept: how often its intervals hold the truth.
@@ -165,14 +155,15 @@ impl TrainArguments {
         }
         let targets = self.target.iter().map(|&target| {
             let kind = target.into();
-            self.method.check_target(kind).map(|()| kind)
+            self.method.check_target(kind)?;
+            Ok(kind)
         });
         targets.collect()
     }
 }
 
 pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
-    let rows = make(arguments, &Brought::default())?;
+    let rows = make(arguments, &CustomSubModels::default())?;
     if json {
         println!("{}", json!(rows));
     } else {
@@ -181,8 +172,8 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Fits for each rate and target, with what guests bring along.
-pub fn make(arguments: &TrainArguments, brought: &Brought) -> Result<Vec<Row>> {
+/// Fits for each rate and target, with custom sub-models.
+pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<Row>> {
     let targets = arguments.targets()?;
     ensure!(
         arguments.physics.label_share.is_none() || arguments.method.takes_labels_besides(),
@@ -215,7 +206,7 @@ pub fn make(arguments: &TrainArguments, brought: &Brought) -> Result<Vec<Row>> {
         }
         let study = study?;
         for &target in &targets {
-            rows.push(fit(arguments, brought, &study, rate, target)?);
+            rows.push(fit(arguments, custom, &study, rate, target)?);
         }
     }
     Ok(rows)
@@ -223,7 +214,7 @@ pub fn make(arguments: &TrainArguments, brought: &Brought) -> Result<Vec<Row>> {
 
 fn fit(
     arguments: &TrainArguments,
-    brought: &Brought,
+    custom: &CustomSubModels,
     study: &Study,
     rate: f64,
     target: TargetKind,
@@ -239,22 +230,24 @@ fn fit(
     };
     let begun = Instant::now();
     let keep = (Watch::default(), arguments.out.as_deref());
-    let fitted = task.fit_with(study, windows, keep, brought, &bar)?;
+    let fitted = task.fit_with(study, windows, keep, custom, &bar)?;
     let score = score(study, target, windows, &fitted.estimates);
     let architecture = task.method.is_neural().then_some(task.architecture);
     let intervals = match &arguments.out {
-        Some(folder) if brought.is_empty() => {
+        Some(folder) if custom.is_empty() => {
             intervals::keep(folder, study, target, windows, &fitted.estimates)?
         }
         _ => Vec::new(),
     };
-    if let Some(folder) = arguments.out.as_ref().filter(|_| brought.is_empty()) {
+    if let Some(folder) = arguments.out.as_ref().filter(|_| custom.is_empty()) {
+        let history = fitted.training.as_ref().map_or(&[][..], |training| &training.history);
+        curves::draw(&folder.join("curves.svg"), history)?;
         kept_run::keep(folder, &task, (study, rate), windows, &fitted, begun.elapsed())?;
     }
     let mut training = fitted.training;
     let left = training.as_mut().map(|training| std::mem::take(&mut training.left));
     let left = left.unwrap_or_default();
-    let history = training.as_ref().filter(|_| !brought.is_empty());
+    let history = training.as_ref().filter(|_| !custom.is_empty());
     let history = history.map_or_else(Vec::new, |training| training.history.clone());
     Ok(Row {
         method: task.method,

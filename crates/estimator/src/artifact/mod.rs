@@ -11,4 +11,4 @@ pub use intervals::{Coverage, Intervals, IntervalsError, LEVELS, Level, LinkInte
 pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
 pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, PreparedEstimator};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost, no_weights};
-pub use record::{DataSpec, GuestRecord, HostRecord, ModelRecord};
+pub use record::{DataSpec, Epoch, GuestRecord, HostRecord, ModelRecord};

@@ -25,6 +25,18 @@ pub struct ModelRecord {
     pub guests: Vec<GuestRecord>,
 }
 
+/// The losses of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Mean loss of its batches.
+    pub train: f64,
+    /// Loss of the validation part after it.
+    pub validation: f64,
+}
+
 /// What all parties share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

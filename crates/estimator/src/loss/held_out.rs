@@ -35,7 +35,7 @@ pub use local::{ShareVariation, local_shares};
 pub use noise::LabelNoise;
 pub use penetration::{counted_per_step, passages_per_step, penetration};
 pub use rates::FoldRates;
-pub use study::{HeldOutStudy, HeldOutWindow, Penetration};
+pub use study::{HeldOutLabels, HeldOutStudy, Penetration};
 pub(crate) use totals::held_out_totals;
 pub use totals::{held_out_entries, held_out_part};
 pub use views::{FoldedInputs, whole_fleet};

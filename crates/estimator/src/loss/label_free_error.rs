@@ -1,10 +1,10 @@
-//! Why there is no training without ground truth.
+//! Why there is no loss without ground truth.
 
 use thiserror::Error;
 
 use crate::artifact::neural_estimator::NeuralError;
 use crate::loss::held_out::HeldOutError;
-use crate::trainer::TrainError;
+use crate::model::sub_model::PassError;
 
 /// What is wrong with data or plan.
 #[derive(Debug, Error)]
@@ -15,9 +15,9 @@ pub enum LabelFreeError {
     /// The folds.
     #[error(transparent)]
     HeldOut(#[from] HeldOutError),
-    /// The training.
+    /// The loss.
     #[error(transparent)]
-    Train(#[from] TrainError),
+    Loss(#[from] PassError),
     /// The traffic model.
     #[error(transparent)]
     Physics(#[from] physics::ModelError),

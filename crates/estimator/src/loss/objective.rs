@@ -4,14 +4,14 @@
 //! once, because a traffic model ties samples of consecutive steps together. [`Labelled`]: squared
 //! errors against labels.
 
-use std::sync::Arc;
-
 use neural::{Checkpoint, CheckpointError, Loss, Plan, Squared};
 
 use crate::data::measurements::MeasuredBatch;
+use crate::data::window_source::WindowSource;
 use crate::loss::linear_part::{MeasurementWeights, PartialLoss};
+use crate::model::recipe::Recipe;
 use crate::model::sub_model::{PassError, check_len};
-use traffic::Window;
+use traffic::{Network, Window};
 
 /// A loss over a batch of estimates.
 ///
@@ -79,64 +79,59 @@ pub trait Objective {
     }
 }
 
-/// Labels of samples, in the model's own scale.
-pub trait Labels {
-    /// Writes the label of a sample.
-    fn write_label(&self, sample: Window, to: &mut [f32]);
-    /// Weights of the outputs in the loss.
-    fn weights(&self) -> &[f32];
-    /// Weights of the outputs in the validation loss.
-    fn judged(&self) -> &[f32];
+/// Weights of the outputs of an estimate in the losses, `[link, (density, flow)]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LossWeights {
+    /// In the training loss.
+    pub training: Vec<f32>,
+    /// In the validation loss.
+    pub validation: Vec<f32>,
 }
 
-impl<L: Labels + ?Sized> Labels for Arc<L> {
-    fn write_label(&self, sample: Window, to: &mut [f32]) {
-        (**self).write_label(sample, to);
-    }
-    fn weights(&self) -> &[f32] {
-        (**self).weights()
-    }
-    fn judged(&self) -> &[f32] {
-        (**self).judged()
+impl LossWeights {
+    /// Those of a recipe: training counts all links, validation the scored ones.
+    pub fn of(network: &Network, recipe: &Recipe) -> Self {
+        Self {
+            training: link_weights(network, recipe.flow_weight, recipe.other_links),
+            validation: link_weights(network, recipe.flow_weight, 0.0),
+        }
     }
 }
 
-impl<L: Labels + ?Sized> Labels for &L {
-    fn write_label(&self, sample: Window, to: &mut [f32]) {
-        (**self).write_label(sample, to);
-    }
-    fn weights(&self) -> &[f32] {
-        (**self).weights()
-    }
-    fn judged(&self) -> &[f32] {
-        (**self).judged()
-    }
+/// Weights of density and flow of each link, such that those of density add up to 1.
+fn link_weights(network: &Network, flow: f32, others: f32) -> Vec<f32> {
+    let (each, targets) = (network.link_ids(), network.targets());
+    let links: Vec<f32> =
+        each.map(|link| if targets.contains(&link) { 1.0 } else { others }).collect();
+    let total: f32 = links.iter().sum();
+    links.iter().flat_map(|weight| [weight / total, flow * weight / total]).collect()
 }
 
 /// The paper's supervised loss: weighted squared errors against labels.
 pub struct Labelled<L> {
     labels: L,
+    weights: LossWeights,
     targets: Vec<f32>,
 }
 
-impl<L: Labels> Labelled<L> {
-    /// Against these labels.
-    pub fn new(labels: L) -> Self {
-        Self { labels, targets: Vec::new() }
+impl<L: WindowSource> Labelled<L> {
+    /// Against these labels, in the model's own scale.
+    pub fn new(labels: L, weights: LossWeights) -> Self {
+        Self { labels, weights, targets: Vec::new() }
     }
 
     fn fill(&mut self, samples: &[Window], y: &[f32]) -> Result<(), PassError> {
-        let outputs = self.labels.weights().len();
+        let outputs = self.weights.training.len();
         check_len("estimates", y.len(), samples.len() * outputs)?;
         self.targets.resize(y.len(), 0.0);
         for (&sample, target) in samples.iter().zip(self.targets.chunks_exact_mut(outputs)) {
-            self.labels.write_label(sample, target);
+            self.labels.write_row(sample, target);
         }
         Ok(())
     }
 }
 
-impl<L: Labels> Objective for Labelled<L> {
+impl<L: WindowSource> Objective for Labelled<L> {
     fn train(
         &mut self,
         samples: &[Window],
@@ -146,7 +141,7 @@ impl<L: Labels> Objective for Labelled<L> {
     ) -> Result<f64, PassError> {
         self.fill(samples, y)?;
         check_len("gradient of the estimates", dy.len(), y.len())?;
-        let loss = Squared::new(&self.targets, self.labels.weights());
+        let loss = Squared::new(&self.targets, &self.weights.training);
         Ok(evaluate(&loss, samples.len(), y, dy))
     }
 
@@ -158,9 +153,9 @@ impl<L: Labels> Objective for Labelled<L> {
         mut total: f64,
     ) -> Result<f64, PassError> {
         self.fill(samples, y)?;
-        let outputs = self.labels.judged().len();
+        let outputs = self.weights.validation.len();
         for (y, target) in y.chunks_exact(outputs).zip(self.targets.chunks_exact(outputs)) {
-            for ((y, t), w) in y.iter().zip(target).zip(self.labels.judged()) {
+            for ((y, t), w) in y.iter().zip(target).zip(&self.weights.validation) {
                 total += f64::from(*w) * f64::from(y - t).powi(2);
             }
         }

@@ -10,7 +10,7 @@ use estimator::{
 };
 use traffic::{LinkState, Step};
 
-use crate::party::{OWN_PART, OwnModel, OwnModels, TrainedModel};
+use crate::party::{CustomSubModelSpecs, HOST_SUB_MODEL, TrainedCustomSubModel, TrainedModel};
 
 /// The host and its guests.
 pub struct Parties {
@@ -18,7 +18,7 @@ pub struct Parties {
     card: HostRecord,
     inputs: HostInputs,
     /// A sub-model of the host's own.
-    own: Option<OwnModel>,
+    own: Option<TrainedCustomSubModel>,
     guests: Vec<(String, TrainedModel, GuestInputs)>,
 }
 
@@ -28,7 +28,7 @@ impl Parties {
         folders: &[PathBuf],
         data: &Path,
         loops: &LoopData,
-        own: &OwnModels,
+        own: &CustomSubModelSpecs,
     ) -> Result<Self> {
         let (mut host, mut guests) = (None, Vec::new());
         for folder in folders {
@@ -49,7 +49,8 @@ impl Parties {
         let model = host.part.model(&network, &weights)?;
         let inputs = HostInputs::new(loops, host.part.arrangement(), &host.part.host.inputs)?;
         let (place, own_of_host) = ((&*network, inputs.len()), own.get(&host.name));
-        let of_host = OwnModel::of_host(folder, &host.name, &host.part, place, own_of_host)?;
+        let of_host =
+            TrainedCustomSubModel::of_host(folder, &host.name, &host.part, place, own_of_host)?;
         let read = guests.iter().map(|(folder, (file, network, weights))| {
             ensure!(
                 file.run == host.run,
@@ -75,7 +76,7 @@ impl Parties {
         let mut x = gather(windows, self.inputs.len(), |step, to| self.inputs.write(step, to));
         let mut embeddings = Vec::new();
         if let Some(own) = &mut self.own {
-            embeddings.push((OWN_PART, own.infer(&x, windows.len())?));
+            embeddings.push((HOST_SUB_MODEL, own.infer(&x, windows.len())?));
             // The built-in part sees nothing, as in training.
             x.fill(0.0);
         }

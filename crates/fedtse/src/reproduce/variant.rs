@@ -116,7 +116,7 @@ impl Variant {
     /// Changes a task accordingly.
     pub fn apply(&self, task: &mut Task) {
         task.guest = GuestOptions {
-            crossing: self.crossing,
+            embedding_size: self.crossing,
             party_dropout: self.party_dropout,
             head_units: self.head_units,
             ..GuestOptions::default()

@@ -8,13 +8,13 @@ use estimator::{Intervals, Study, score};
 use sensing::Features;
 use traffic::{LinkState, Step};
 
-use super::fit::{Fitted, Task};
 use crate::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace};
+use training::{Fitted, TrainOptions};
 
 /// Writes `run.json` into the model's folder.
 pub fn keep(
     folder: &Path,
-    task: &Task,
+    task: &TrainOptions,
     (study, rate): (&Study, f64),
     windows: &[Step],
     fitted: &Fitted,
@@ -25,7 +25,7 @@ pub fn keep(
     let data = Data::of(study, rate, guests)?;
     let command = format!("fedtse train --method {label} --rate {rate} --seed {}", task.seed);
     let mut record = RunRecord::new("Training", command, data)?;
-    let mut run = MethodRun::new(&label, task, took);
+    let mut run = MethodRun::new(label, task, took);
     run.score = score(study, task.target, windows, &fitted.estimates);
     if let Some(training) = &fitted.training {
         run.trained(training);
@@ -35,7 +35,7 @@ pub fn keep(
     let intervals = Intervals::load(folder, study.network().links().len()).ok();
     let places = || study.targets().iter().map(|link| link.index()).collect();
     let intervals = intervals.as_ref().map(|intervals| (intervals, places()));
-    let shown = [Shown { label: &label, states, intervals }];
+    let shown = [Shown { label, states, intervals }];
     record.estimated = Some(Estimated::new(study, task.target, windows, &shown)?);
     if let (Some(&first), Some(&last)) = (windows.first(), windows.last()) {
         let stored = Features::open(study.folder(), study.network())?;

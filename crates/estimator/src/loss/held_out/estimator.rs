@@ -8,13 +8,13 @@ use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 use super::error::HeldOutError;
 use super::folds::{Choices, trailing_state};
 use super::rates::FoldRates;
-use crate::artifact::neural_estimator::{NeuralError, write_all};
+use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::ModelRecord;
 use crate::baseline::scale_up::averaged_steps;
 use crate::data::inputs::{GuestInputs, HostInputs};
+use crate::data::joint::{estimate_windows, write_all};
 use crate::data::sources::{FleetData, LocalShares, LoopData};
 use crate::metrics::Estimates;
-use crate::trainer::estimate_windows;
 
 /// What the whole fleet sees, and for what it does not see the mean of a model's answers.
 pub struct HeldOutEstimator {
@@ -124,7 +124,7 @@ impl HeldOutEstimator {
                 &self.learner,
                 windows,
                 |last, x| write_all(&host, &seen, last, x),
-                |_, estimate| states.extend(self.card.host.states(estimate)),
+                |estimate| states.extend(self.card.host.states(estimate)),
             );
             if self.totals {
                 self.take_off_seen(fleet, windows, &mut states);

@@ -9,6 +9,7 @@ use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::GuestRecord;
 use crate::data::inputs::GuestInputs;
 use crate::data::sources::FleetData;
+use crate::data::window_source::WindowSource;
 use crate::model::plan::GuestPlan;
 use traffic::Window;
 
@@ -64,6 +65,15 @@ impl FoldedInputs {
     /// If there is no such view, or as [`GuestInputs::write`].
     pub fn write(&self, sample: Window, to: &mut [f32]) {
         self.views[usize::from(sample.view.0)].write(sample.last, to);
+    }
+}
+
+impl WindowSource for FoldedInputs {
+    fn row_len(&self) -> usize {
+        self.len()
+    }
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        self.write(window, to);
     }
 }
 

@@ -1,16 +1,19 @@
 //! Attacks that learn from examples: the host decodes embeddings, a guest the gradients that come back.
 
+use std::sync::Arc;
+
 use anyhow::Result;
 use attacks::decoder::{Examples, decode};
 use attacks::{Mode, Recovery};
-use estimator::{Architecture, HostStudy, Labelled, NeuralPlan, Party, TargetKind};
+use estimator::{Architecture, HostStudy, HostTargets, NeuralPlan, Party, TargetKind};
 use sealed::Randomness;
 use traffic::{LinkState, Step, Window};
+use training::learner::HostLoss;
 
 use super::fleet_noise::{FleetNoise, NoisedInputs};
 use super::report::{Attack, Outcome};
 use super::scene::Scene;
-use super::training::Parties;
+use super::training::{Features, Parties};
 
 /// Samples of an exchange.
 const BATCH: usize = 128;
@@ -18,9 +21,6 @@ const BATCH: usize = 128;
 const STEPS: u64 = 600;
 /// What a link is known by.
 const QUANTITIES: [(&str, &str); 2] = [("density", "veh/km/lane"), ("flow", "veh/min/lane")];
-
-/// A guest's features, with or without noise.
-type Written = Box<dyn Fn(Step, &mut [f32])>;
 
 /// What crosses in one mode, for the windows of the training part in order.
 struct Crossed {
@@ -107,12 +107,13 @@ fn trained(
 ) -> Result<Crossed> {
     let study = &scene.study;
     let plan = NeuralPlan::new(Party::Both, architecture, TargetKind::Raw, seed);
-    let host = HostStudy::new(study, &plan)?;
+    let host = Arc::new(HostStudy::new(study, &plan)?);
     let fleet = &study.fleets()[0];
     let (inputs, card) = plan.guests[0].read(fleet, &study.train_span())?;
     let shape = plan.guests[0].shape(&inputs, plan.sizes);
     let arrangement = plan.guests[0].sub_model.arrangement();
-    let write: Written = match noise {
+    let numbers = inputs.len();
+    let write: Features = match noise {
         None => Box::new(move |step, to| inputs.write(step, to)),
         Some((noise, random)) => {
             let noised =
@@ -122,18 +123,18 @@ fn trained(
     };
     let train: Vec<Window> = study.split().train.iter().map(|&last| Window::whole(last)).collect();
     let rounds = warm_up + train.len().div_ceil(BATCH);
-    let mut parties = Parties::new(study.network(), &host, &plan, &shape, &*write, rounds)?;
-    let mut objective = Labelled::new(&host);
-    parties.train(&train, (BATCH, 1), warm_up, &mut |parties, batch| {
-        parties.exchange(batch, &[].into(), &mut objective).map(|_| ())
-    })?;
+    let loss = HostLoss::labelled(HostTargets(Arc::clone(&host)), host.loss_weights().clone());
+    let guest = (write, numbers);
+    let mut parties = Parties::new(study.network(), &host, &plan, &shape, guest, loss, rounds)?;
+    parties.train(&train, (BATCH, 1), warm_up)?;
     let (mut embeddings, mut gradients) = (Vec::new(), Vec::new());
     for batch in train.chunks(BATCH) {
-        let crossed = parties.exchange(batch, &[].into(), &mut objective)?;
-        embeddings.extend(crossed.embedding.iter().map(|&x| f64::from(x)));
+        let crossed = parties.exchange(batch)?;
+        embeddings.extend(crossed.embeddings.iter().flatten().map(|&x| f64::from(x)));
         // A gradient is a mean over the batch: the last one is smaller.
         let share = batch.len() as f64 / BATCH as f64;
-        gradients.extend(crossed.gradient.iter().map(|&x| share * f64::from(x)));
+        let gradient = crossed.gradients.iter().flat_map(|(_, gradient)| gradient);
+        gradients.extend(gradient.map(|&x| share * f64::from(x)));
     }
     Ok(Crossed { windows: study.split().train.clone(), embeddings, gradients })
 }

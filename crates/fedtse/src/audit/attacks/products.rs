@@ -1,6 +1,7 @@
 //! What the host learns of a guest's measurements from the products that training needs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use traffic::Window;
 
 use anyhow::{Context, Result};
@@ -17,10 +18,11 @@ use super::gradients::{host_jacobian, last_layer_inputs, slopes, to_embedding};
 use super::report::{Attack, Outcome};
 use super::scene::{MOST, Scene};
 use super::sums::{Layer, small_batch};
-use super::training::{GUEST, Parties};
+use super::training::{Features, GUEST, Parties};
 use super::versions::{Versions, outcomes};
 use super::{reduction, sums};
-use crate::party::learning::SEGMENT;
+use training::learner::{HostLoss, Sources};
+use training::signal::SEGMENT;
 
 /// Samples of a batch, as the paper trains.
 const BATCH: usize = 128;
@@ -46,26 +48,26 @@ pub fn attacks(
 ) -> Result<Vec<Attack>> {
     let study = &scene.study;
     let plan = NeuralPlan::new(Party::Both, architecture, TargetKind::Raw, choices.seed);
-    let host = HostStudy::without_truth(study.loops(), study.split(), &plan)?;
+    let host = Arc::new(HostStudy::without_truth(study.loops(), study.split(), &plan)?);
     let span = study.train_span();
     let (inputs, _) = plan.guests[0].read(&study.fleets()[0], &span)?;
     let shape = plan.guests[0].shape(&inputs, plan.sizes);
-    let features = |step, to: &mut [f32]| inputs.write(step, to);
     let rounds = choices.warm_up + choices.rounds;
-    let mut parties = Parties::new(study.network(), &host, &plan, &shape, &features, rounds)?;
     let physics = calibrated_ctm(study.timeline(), study.fleets(), &span, None)?;
     let entries = BTreeMap::from([(GUEST.to_owned(), scene.measured.entries().to_vec())]);
     let scales = &host.card().outputs;
-    let mut objective = PhysicsInformed::new(Some(physics), scales.clone(), entries.clone())?;
+    let objective = PhysicsInformed::new(Some(physics), scales.clone(), entries.clone())?;
+    let measured: Arc<dyn MeasurementSource> = Arc::new(scene.measured.clone());
+    let sources = Sources { own: [(GUEST.to_owned(), measured)].into(), ..Sources::default() };
+    let loss = HostLoss { objective: Box::new(objective), sources };
+    let numbers = inputs.len();
+    let features: Features = Box::new(move |step, to: &mut [f32]| inputs.write(step, to));
+    let guest = (features, numbers);
+    let mut parties = Parties::new(study.network(), &host, &plan, &shape, guest, loss, rounds)?;
     let train: Vec<Window> = study.split().train.iter().map(|&last| Window::whole(last)).collect();
     let train = segments(&train, SEGMENT.into());
-    let mut learn = |parties: &mut Parties<'_>, batch: &[Window]| {
-        let gathered = scene.gather(batch);
-        let measured = [(GUEST, gathered.readings())].into();
-        parties.exchange(batch, &measured, &mut objective).map(|_| ())
-    };
     let sizes = (BATCH, usize::from(SEGMENT));
-    parties.train(&train, sizes, choices.warm_up, &mut learn)?;
+    parties.train(&train, sizes, choices.warm_up)?;
 
     // The steps that the host is curious about: consecutive ones, from the middle of the training part.
     let count = if architecture == Architecture::Paper { BATCH } else { small_batch() };
@@ -116,7 +118,7 @@ pub fn attacks(
                 results.extend(outcomes(*mode, round, &versions, &layer.guess(), ""));
             }
         }
-        parties.train(&train, sizes, 1, &mut learn)?;
+        parties.train(&train, sizes, 1)?;
     }
     results.sort_by_key(|one| (one.mode, one.rounds));
     let values = versions.truth.values.len();

@@ -1,66 +1,69 @@
 //! A host and a guest that train together in this process, with everything that crosses in the hands of the
-//! attacks: the same models and updates as in a federation, one local update per exchange.
+//! attacks: the learners of a federation, one local update per exchange.
+
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use estimator::{
-    Embeddings, GuestShape, GuestSlot, HostBatch, HostModel, HostShape, HostStudy, LayerSubModel,
-    MeasuredBatch, NeuralPlan, Objective, SubModel, UpdateRule, epoch_order, whole_batch,
+    Embeddings, GuestShape, GuestSlot, HostStudy, ModelShape, NeuralPlan, WindowSource,
+    epoch_order, gather_rows, whole_batch,
 };
-use neural::{DropoutRng, Fusion, Learner, Plan, Schedule};
+use federation::GuestModel;
+use neural::{Fusion, Learner, Plan};
 use traffic::{Network, Step, Window};
+use training::learner::HostLoss;
+use training::{Exchange, Learners, central_plan};
 
 /// The guest's name at the host.
 pub const GUEST: &str = "guest";
 
 /// A guest's numbers, by window.
-pub type Features<'a> = &'a dyn Fn(Step, &mut [f32]);
+pub type Features = Box<dyn Fn(Step, &mut [f32]) + Send + Sync>;
 
 /// Host and guest in training.
 pub struct Parties<'a> {
     network: &'a Network,
-    study: &'a HostStudy,
-    features: Features<'a>,
-    host: HostModel,
-    guest: LayerSubModel,
-    shape: HostShape,
-    schedule: Schedule,
+    study: Arc<HostStudy>,
+    learners: Learners<Arc<HostStudy>, FeatureRows>,
+    shape: ModelShape,
     seed: u64,
-    round: u64,
 }
 
-/// What crossed in an exchange.
-pub struct Exchange {
-    /// From the guest, `[sample, number]`.
-    pub embedding: Vec<f32>,
-    /// To the guest, the same.
-    pub gradient: Vec<f32>,
+/// A guest's features, of so many numbers.
+struct FeatureRows(Features, usize);
+
+impl WindowSource for FeatureRows {
+    fn row_len(&self) -> usize {
+        self.1
+    }
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        (self.0)(window.last, to);
+    }
 }
 
 impl<'a> Parties<'a> {
-    /// With first weights.
+    /// With first weights; `features` has as many numbers as `inputs`, and the learning rates are those of so many
+    /// rounds.
     pub fn new(
         network: &'a Network,
-        study: &'a HostStudy,
+        study: &Arc<HostStudy>,
         plan: &NeuralPlan,
         guest: &GuestShape,
-        features: Features<'a>,
+        (features, inputs): (Features, usize),
+        loss: HostLoss,
         rounds: usize,
     ) -> Result<Self> {
-        let rule = UpdateRule::of(&plan.recipe);
-        let shape = plan.host_shape(study.inputs(), vec![GuestSlot::of(guest)]);
-        let mut recipe = plan.recipe;
-        recipe.epochs = 1;
-        Ok(Self {
-            network,
-            study,
-            features,
-            host: HostModel::new(&shape, network, plan.seed, rule)?,
-            guest: LayerSubModel::of(guest, network, plan.seed, rule)?,
-            shape,
-            schedule: recipe.schedule(rounds.max(1)),
-            seed: plan.seed,
-            round: 0,
-        })
+        let slots = vec![GuestSlot::of(guest)];
+        let shape = ModelShape {
+            host: plan.host_shape(study.inputs(), slots),
+            guests: vec![guest.clone()],
+        };
+        let mut plan = plan.clone();
+        plan.recipe.epochs = 1;
+        let rows = (Arc::clone(study), vec![FeatureRows(features, inputs)]);
+        let shared = central_plan(&plan, (plan.recipe.batch, 1), rounds.max(1));
+        let learners = Learners::new(&shape, network, rows, loss, &shared)?;
+        Ok(Self { network, study: Arc::clone(study), learners, shape, seed: plan.seed })
     }
 
     /// Exchanges on shuffled batches of segments until so many were made.
@@ -69,59 +72,32 @@ impl<'a> Parties<'a> {
         samples: &[Window],
         (batch, segment): (usize, usize),
         rounds: usize,
-        learn: &mut dyn FnMut(&mut Self, &[Window]) -> Result<()>,
     ) -> Result<()> {
-        let mut epoch = 0;
-        let mut left = rounds;
-        while left > 0 {
-            epoch += 1;
-            let order = epoch_order(samples, segment, self.seed, epoch);
-            for batch in order.chunks(whole_batch(batch, segment)).take(left) {
-                learn(self, batch)?;
-                left -= 1;
-            }
-        }
-        Ok(())
+        let epochs = (1..).map(|epoch| epoch_order(samples, segment, self.seed, epoch));
+        let batches: Vec<Vec<Window>> = epochs
+            .flat_map(|order| {
+                let batches = order.chunks(whole_batch(batch, segment)).map(<[Window]>::to_vec);
+                batches.collect::<Vec<_>>()
+            })
+            .take(rounds)
+            .collect();
+        batches.iter().try_for_each(|batch| self.exchange(batch).map(|_| ()))
     }
 
     /// One exchange.
-    pub fn exchange(
-        &mut self,
-        samples: &[Window],
-        measured: &MeasuredBatch<'_>,
-        objective: &mut dyn Objective,
-    ) -> Result<Exchange> {
-        let noise = DropoutRng { seed: self.seed, step: self.round, first_sample: 0 };
-        let (own, x) = (self.host_inputs(samples), self.guest_inputs(samples));
-        let mut embedding = vec![0.0; samples.len() * self.guest.output_len()];
-        self.guest.begin_round();
-        self.guest.forward(&x, &mut embedding, noise)?;
-        let embeddings = Embeddings::from([(GUEST, &embedding[..])]);
-        let batch = HostBatch { samples, x: &own, embeddings: &embeddings, measured };
-        self.host.begin_round();
-        self.host.train(&batch, objective, noise)?;
-        let gradient = self.host.gradient_of(GUEST).context("the guest took part")?.to_vec();
-        let rate = self.schedule.rate(self.round);
-        self.guest.backward(&x, &gradient, noise)?;
-        self.guest.update(rate);
-        self.host.update(rate);
-        self.round += 1;
-        Ok(Exchange { embedding, gradient })
+    pub fn exchange(&mut self, samples: &[Window]) -> Result<Exchange> {
+        Ok(self.learners.exchange(samples)?)
     }
 
     /// What the guest gives for some windows now, without dropout.
-    pub fn embeddings(&self, samples: &[Window]) -> Result<Vec<f32>> {
-        let mut embedding = vec![0.0; samples.len() * self.guest.output_len()];
-        self.guest.infer(&self.guest_inputs(samples), &mut embedding)?;
-        Ok(embedding)
+    pub fn embeddings(&mut self, samples: &[Window]) -> Result<Vec<f32>> {
+        let (_, guest) = self.learners.guests.first_mut().context("the guest")?;
+        Ok(guest.judge(samples)?)
     }
 
     /// Estimates of some windows, in the model's own scale.
-    pub fn estimates(&self, samples: &[Window], embedding: &[f32]) -> Result<Vec<f32>> {
-        let mut y = vec![0.0; samples.len() * self.host.output_len()];
-        let embeddings = Embeddings::from([(GUEST, embedding)]);
-        self.host.infer(&self.host_inputs(samples), &embeddings, &mut y)?;
-        Ok(y)
+    pub fn estimates(&mut self, samples: &[Window], embedding: &[f32]) -> Result<Vec<f32>> {
+        Ok(self.learners.host.infer(samples, &Embeddings::from([(GUEST, embedding)]))?)
     }
 
     /// The host's model with its weights of now, to be differentiated by hand, and what it sees of some windows:
@@ -131,30 +107,13 @@ impl<'a> Parties<'a> {
         samples: &[Window],
         embedding: &[f32],
     ) -> Result<(Learner<Fusion>, Vec<f32>)> {
-        let mut learner = Learner::new(self.shape.build(self.network)?, 0, Plan::default());
-        learner.set_parameters(self.host.parameters())?;
-        let own = self.host_inputs(samples);
-        let width = self.guest.output_len();
-        let rows = own.chunks_exact(self.study.inputs().len()).zip(embedding.chunks_exact(width));
+        let mut learner = Learner::new(self.shape.host.build(self.network)?, 0, Plan::default());
+        learner.set_parameters(self.learners.host.host_model().parameters())?;
+        let mut own = Vec::new();
+        gather_rows(&self.study, samples, &mut own);
+        let width = embedding.len() / samples.len().max(1);
+        let rows = own.chunks_exact(self.study.row_len()).zip(embedding.chunks_exact(width.max(1)));
         let x = rows.flat_map(|(own, z)| [own, &[1.0], z].concat()).collect();
         Ok((learner, x))
     }
-
-    fn host_inputs(&self, samples: &[Window]) -> Vec<f32> {
-        let inputs = self.study.inputs();
-        written(samples, inputs.len(), &|step, to: &mut [f32]| inputs.write(step, to))
-    }
-
-    fn guest_inputs(&self, samples: &[Window]) -> Vec<f32> {
-        written(samples, self.guest.input_len(), self.features)
-    }
-}
-
-/// The inputs of some windows, one after the other.
-pub fn written(samples: &[Window], each: usize, write: Features<'_>) -> Vec<f32> {
-    let mut x = vec![0.0; samples.len() * each];
-    for (sample, to) in samples.iter().zip(x.chunks_exact_mut(each.max(1))) {
-        write(sample.last, to);
-    }
-    x
 }
