@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 pub use training::party::{
     CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, GuestPart, HOST_SUB_MODEL, HostPart,
-    HostParty, MakeCustomSubModel, TrainedCustomSubModel, TrainedModel, noise, policy, privacy,
+    HostParty, MakeCustomSubModel, TrainedCustomSubModel, TrainedModel, policy, privacy,
 };
 
 /// The name and version of this program, as other parties see it.

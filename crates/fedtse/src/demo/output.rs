@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::run_record::{MethodRun, RunRecord};
+use experiments::run_record::{MethodRun, RunRecord};
 
 /// The table; with `ledger` also what left each party.
 pub fn text(record: &RunRecord, minutes: f64, ledger: bool) -> String {
