@@ -18,8 +18,8 @@ mod section;
 
 use std::path::{Path, PathBuf};
 
-use Args;
 use anyhow::{Context, Result, ensure};
+use clap::Args;
 use serde_json::json;
 
 use crate::run_record::RunRecord;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use Args;
 use anyhow::Result;
+use clap::Args;
 use estimator::Architecture;
 use sealed::noise::accounting::Budget;
 

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
 
-use Args;
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
 use protocol::PartyId;
 use protocol::ledger::{Audit, UsedKey};
 use serde::Serialize;
