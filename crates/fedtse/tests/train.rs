@@ -232,7 +232,7 @@ fn work_that_is_told_to_stop_stops() {
         let watched = Arc::new(Watched::default());
         watched.stop();
         let error = watched.work(work).expect_err("it was told to stop");
-        assert!(fedtse::told(&error).contains("stopped before the end"), "{error:#}");
+        assert!(fedtse::error_chain(&error).contains("stopped before the end"), "{error:#}");
     };
     let words = |words: &[&str]| -> Vec<OsString> { words.iter().map(OsString::from).collect() };
     let estimate = words(&["--model", text(&model), "--data", text(&data)]);
