@@ -24,9 +24,9 @@ fn rows<const N: usize>(
     let mut rows = Vec::new();
     while let Some(found) = file.next_element().unwrap() {
         if found.name() == element.as_bytes() {
-            rows.push(fields.map(|field| {
-                found.find(field).unwrap().map(|text| text.into_owned()).unwrap_or_default()
-            }));
+            rows.push(
+                fields.map(|field| found.find(field).unwrap().unwrap_or_default().to_owned()),
+            );
         }
     }
     rows
