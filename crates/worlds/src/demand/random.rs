@@ -48,6 +48,23 @@ fn mix(value: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// Departures of stored datasets follow from these numbers.
+    #[test]
+    fn numbers_are_those_of_every_version() {
+        assert_eq!(bits(0, Purpose::FirstHeadway, 0, 0), 0x2130748aaac80268);
+        assert_eq!(bits(7, Purpose::BlockagePlace, 3, 12), 0x8673f550e2763adb);
+        // Each argument counts.
+        let all = [
+            bits(1, Purpose::Class, 2, 3),
+            bits(2, Purpose::Class, 2, 3),
+            bits(1, Purpose::Route, 2, 3),
+            bits(1, Purpose::Class, 3, 3),
+            bits(1, Purpose::Class, 2, 4),
+            bits(1, Purpose::Class, 3, 2),
+        ];
+        assert!((0..6).all(|i| !all[..i].contains(&all[i])), "{all:x?}");
+    }
+
     #[test]
     fn moments_are_those_of_the_distributions() {
         let count = 100_000;
