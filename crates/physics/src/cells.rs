@@ -205,7 +205,11 @@ mod tests {
     fn cut(cells: CellRule, sub_steps: SubSteps, step: f64) -> Result<Cells, ModelError> {
         let network = network(&[(300.0, 1, 15.0), (100.0, 2, 15.0)], &[(0, 1)]);
         let parameters = Parameters::typical(&network).unwrap();
-        Cells::new(&network, &parameters, Discretisation { step: Seconds::new(step), cells, sub_steps })
+        Cells::new(
+            &network,
+            &parameters,
+            Discretisation { step: Seconds::new(step), cells, sub_steps },
+        )
     }
 
     #[test]
@@ -259,12 +263,9 @@ mod tests {
             panic!("{error}");
         };
         assert_eq!(link, "L1");
-        for (found, expected) in [
-            (speed.get(), 15.0),
-            (run.get(), 150.0),
-            (sub_step.get(), 10.0),
-            (cell.get(), 100.0),
-        ] {
+        for (found, expected) in
+            [(speed.get(), 15.0), (run.get(), 150.0), (sub_step.get(), 10.0), (cell.get(), 100.0)]
+        {
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }
         let number = |error: ModelError| error.to_string();
@@ -274,7 +275,10 @@ mod tests {
         }
         for count in [0, 10_001] {
             let expected = format!("discretisation: sub-steps: found {count}, expected 1 to 10000");
-            assert_eq!(number(refusal(CellRule::OnePerLink, SubSteps::Exactly(count), 1.0)), expected);
+            assert_eq!(
+                number(refusal(CellRule::OnePerLink, SubSteps::Exactly(count), 1.0)),
+                expected
+            );
         }
         assert_eq!(
             number(refusal(CellRule::Each(0), SubSteps::Fewest, 1.0)),

@@ -173,12 +173,9 @@ mod tests {
         assert!((scene.tail_speed() - tail).abs() < 1e-12);
         assert!((scene.until().get() - 1500.0 / tail).abs() < 1e-9);
         // The diagram's own shock speed, upstream.
-        let diagram = FundamentalDiagram::triangular(
-            scene.free_speed,
-            scene.wave_speed,
-            scene.jam_density,
-        )
-        .unwrap();
+        let diagram =
+            FundamentalDiagram::triangular(scene.free_speed, scene.wave_speed, scene.jam_density)
+                .unwrap();
         let shock =
             diagram.shock_speed(VehPerKmLane::new(arriving), VehPerKmLane::new(queued)).unwrap();
         assert!((shock.get() + tail).abs() < 1e-12);

@@ -72,12 +72,9 @@ mod tests {
         curve.check().unwrap();
         let slots = curve.in_slots(&tally(0.0, 60.0));
         let expected = [6.0, 6.0, 3.0, 3.0].map(Some).to_vec();
-        let expected = [
-            expected,
-            vec![None, None],
-            [1.5, 1.5, 0.0, 0.0, 0.5, 0.5].map(Some).to_vec(),
-        ]
-        .concat();
+        let expected =
+            [expected, vec![None, None], [1.5, 1.5, 0.0, 0.0, 0.5, 0.5].map(Some).to_vec()]
+                .concat();
         assert_eq!(slots, expected);
     }
 
@@ -100,7 +97,8 @@ mod tests {
         let curve = |interval, counts| LoopCurve { distance: 1.0, begin: 0.0, interval, counts };
         let refusal = |curve: LoopCurve| curve.check().unwrap_err().to_string();
         for interval in [0.0, -1.0, f64::NAN] {
-            let expected = format!("queue: interval of the loop: found {interval}, expected more than 0");
+            let expected =
+                format!("queue: interval of the loop: found {interval}, expected more than 0");
             assert_eq!(refusal(curve(interval, vec![])), expected);
         }
         for count in [-1.0, f64::NAN, f64::INFINITY] {

@@ -175,7 +175,8 @@ mod tests {
             matches!(few, QueueError::Number { what: "stops of the fleet in queues", found, .. } if found == 29.0)
         );
         // All at the same place tell no slope.
-        let still = Found { joining: vec![Pair { expected: 3.0, counted: 1.0 }; 50], leaving: vec![] };
+        let still =
+            Found { joining: vec![Pair { expected: 3.0, counted: 1.0 }; 50], leaving: vec![] };
         assert!(matches!(refusal(&[still]), QueueError::Number { found, .. } if found == 50.0));
         let falling = refusal(&[found(40, 30.0, -0.5)]);
         assert!(

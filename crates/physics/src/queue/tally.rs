@@ -198,11 +198,15 @@ mod tests {
 
     #[test]
     fn spans_that_are_none_are_refused() {
-        for (begin, end) in [(5.0, 5.0), (5.0, 4.0), (0.0, f64::NAN), (0.0, f64::INFINITY), (0.0, 1e12)]
+        for (begin, end) in
+            [(5.0, 5.0), (5.0, 4.0), (0.0, f64::NAN), (0.0, f64::INFINITY), (0.0, 1e12)]
         {
             let error = Tally::count(Span { begin, end }, &timing(), &[]).unwrap_err().to_string();
             let found = end - begin;
-            assert_eq!(error, format!("queue: span: found {found}, expected an end after the begin"));
+            assert_eq!(
+                error,
+                format!("queue: span: found {found}, expected an end after the begin")
+            );
         }
     }
 

@@ -388,7 +388,8 @@ fn impossible_input_is_refused() -> Result<(), QueueError> {
     let error = LinkQueues::new(road, &counted, &unordered, &usual).err();
     assert!(matches!(error, Some(QueueError::Passage { index: 1, .. })), "{error:?}");
     for rate in [0.0, -0.2, 1.5, f64::NAN] {
-        let error = LinkQueues::new(road, &tally(&sound, 3)?, &sound, &knowledge(&road, rate)).err();
+        let error =
+            LinkQueues::new(road, &tally(&sound, 3)?, &sound, &knowledge(&road, rate)).err();
         assert!(
             matches!(error, Some(QueueError::Number { found, .. }) if found.to_bits() == rate.to_bits()),
             "{error:?}"

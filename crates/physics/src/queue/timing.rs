@@ -166,7 +166,8 @@ mod tests {
     fn a_rhythm_is_found_where_there_is_one() {
         // One at the same second of each cycle, over two hours: neighbouring cycles tried differ by C²/4T = 0.3 s.
         for cycle in [45.0, 90.0, 111.0] {
-            let times: Vec<f64> = (0..(7200.0 / cycle) as u32).map(|n| f64::from(n) * cycle).collect();
+            let times: Vec<f64> =
+                (0..(7200.0 / cycle) as u32).map(|n| f64::from(n) * cycle).collect();
             let found = rhythm(&times).unwrap();
             // Half the cycle fits as well where it is long enough to be tried.
             let multiple = cycle / found;

@@ -253,7 +253,9 @@ turn = [{{ from = "a", to = "b" }}, {{ from = "a", to = "c" }}{back}]
 }
 
 fn parsed(network: &Network, text: &str) -> Result<Demand, DemandError> {
-    Demand::parse(&format!("format = \"fedtse-demand/1\"\n{text}"), network)
+    // A file must say where vehicles enter, if only that they do nowhere.
+    let entries = if text.contains("[[entry]]") { "" } else { "entry = []\n" };
+    Demand::parse(&format!("format = \"fedtse-demand/1\"\n{entries}{text}"), network)
 }
 
 fn flows(demand: &Demand, network: &Network) -> Vec<f64> {
@@ -351,10 +353,7 @@ fn fields_of_a_small_file_are_checked_each() {
     let network = fork(false);
     let refusal = |text: &str| parsed(&network, text).unwrap_err().to_string();
     for (text, expected) in [
-        (
-            "longest_route = 0",
-            "line 2: longest_route: found 0, expected at least 1 link",
-        ),
+        ("longest_route = 0", "line 3: longest_route: found 0, expected at least 1 link"),
         (
             "[[entry]]\nlink = \"x\"\nflow = 1.0",
             "line 3: entry.link: found \"x\", expected the name of a link of the network",
@@ -369,49 +368,51 @@ fn fields_of_a_small_file_are_checked_each() {
         ),
         (
             "[[turning]]\nfrom = \"x\"\nto = { b = 1.0 }",
-            "line 3: turning.from: found \"x\", expected the name of a link of the network",
+            "line 4: turning.from: found \"x\", expected the name of a link of the network",
         ),
         (
             "[[turning]]\nfrom = \"a\"\nto = { b = 1.5, c = -0.5 }",
-            "line 4: turning.to: found c = -0.5, expected 0 or more",
+            "line 5: turning.to: found c = -0.5, expected 0 or more",
         ),
         (
             "[[turning]]\nfrom = \"a\"\nto = { b = nan }",
-            "line 4: turning.to: found b = NaN, expected 0 or more",
+            "line 5: turning.to: found b = NaN, expected 0 or more",
         ),
         (
             "[[turning]]\nfrom = \"b\"\nto = { }",
-            "line 4: turning.to: found shares that sum to 0.000, expected a sum of 1",
+            "line 5: turning.to: found shares that sum to 0.000, expected a sum of 1",
         ),
         (
             "[peaks]\nperiod = 0.0\nheight = 0.5",
-            "line 3: peaks.period: found 0.0, expected more than 0 s",
+            "line 4: peaks.period: found 0.0, expected more than 0 s",
         ),
         (
             "[noise]\nspread = 0.5\nmemory = inf",
-            "line 4: noise.memory: found inf, expected more than 0 s",
+            "line 5: noise.memory: found inf, expected more than 0 s",
         ),
         (
             "[classes]\ncar = 1.5\nbus = -0.5",
-            "line 2: classes: found shares that sum to 1.000, expected 0 or more each, sum 1",
+            "line 3: classes: found shares that sum to 1.000, expected 0 or more each, sum 1",
         ),
         (
             "[blockages]\nper_hour = 1.0\nmean_duration = 60.0\nplaces = []",
-            "line 5: blockages.places: found no places, expected at least one",
+            "line 6: blockages.places: found no places, expected at least one",
         ),
         (
             "[blockages]\nper_hour = 1.0\nmean_duration = 0.0\nplaces = [{ link = \"a\", lane = 0, position = 50.0 }]",
-            "line 4: blockages.mean_duration: found 0.0, expected more than 0 s",
+            "line 5: blockages.mean_duration: found 0.0, expected more than 0 s",
         ),
         // Nobody parks in a junction.
         (
             "[blockages]\nper_hour = 1.0\nmean_duration = 9.0\nplaces = [{ link = \"a\", lane = 0, position = 10.0 }]",
-            "line 5: blockages.places.position: found 10.0, expected more than 10 m (the junction) and at most 100 m",
+            "line 6: blockages.places.position: found 10.0, expected more than 10 m (the junction) and at most 100 m",
         ),
     ] {
         assert_eq!(refusal(text), expected, "{text}");
     }
-    let other = Demand::parse("format = \"fedtse-network/1\"", &network).unwrap_err().to_string();
+    let other = Demand::parse("format = \"fedtse-network/1\"\nentry = []", &network)
+        .unwrap_err()
+        .to_string();
     assert_eq!(other, "line 1: format: found \"fedtse-network/1\", expected \"fedtse-demand/1\"");
 }
 

@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn counts_that_are_missing_or_no_numbers_are_refused() {
-        let error = read("<statistics><teleports jam=\"1\"/></statistics>").unwrap_err().to_string();
+        let error =
+            read("<statistics><teleports jam=\"1\"/></statistics>").unwrap_err().to_string();
         assert!(error.contains("total"), "{error}");
         let error =
             read("<statistics><teleports total=\"many\"/></statistics>").unwrap_err().to_string();

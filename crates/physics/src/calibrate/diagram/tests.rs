@@ -123,7 +123,10 @@ fn too_little_and_nonsense_are_refused() {
         let options = DiagramOptions { quantile, prior: prior() };
         let many = vec![DiagramSample { density: 10.0, flow: 7.0 }; 100];
         let error = fit_diagram("E1", &many, options).unwrap_err().to_string();
-        assert!(error.contains("quantile") && error.contains(&format!("found {quantile}")), "{error}");
+        assert!(
+            error.contains("quantile") && error.contains(&format!("found {quantile}")),
+            "{error}"
+        );
     }
 }
 

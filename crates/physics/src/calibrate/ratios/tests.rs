@@ -42,9 +42,11 @@ fn counts_that_cannot_be_are_refused() {
     let error = counts.turned(&network, LinkId(2), LinkId(0), 1.0).unwrap_err();
     assert!(error.to_string().contains("no such turn"), "{error}");
     for vehicles in [-1.0, f64::NAN, f64::INFINITY] {
-        let error = counts.turned(&network, LinkId(0), LinkId(2), vehicles).unwrap_err().to_string();
-        let expected =
-            format!("calibration: count of movement 0: found {vehicles}, expected 0 or more vehicles");
+        let error =
+            counts.turned(&network, LinkId(0), LinkId(2), vehicles).unwrap_err().to_string();
+        let expected = format!(
+            "calibration: count of movement 0: found {vehicles}, expected 0 or more vehicles"
+        );
         assert_eq!(error, expected);
     }
     let error = counts.turned(&network, LinkId(9), LinkId(2), 1.0).unwrap_err().to_string();

@@ -208,7 +208,10 @@ fn bad_numbers_are_refused() {
     for value in [f64::NAN, -0.5, f64::INFINITY] {
         measurements.speeds[4] = Some(Reading { value, variance: 1.0 });
         let error = filter.step(&world.inputs.green, &measurements).unwrap_err().to_string();
-        assert_eq!(error, format!("filter: speed of link number 4: found {value}, expected 0 or more"));
+        assert_eq!(
+            error,
+            format!("filter: speed of link number 4: found {value}, expected 0 or more")
+        );
     }
     let error = filter.step(&world.inputs.green, &Measurements::none(16)).unwrap_err().to_string();
     assert_eq!(error, "filter: flow measurements: found 16 numbers, expected 17");

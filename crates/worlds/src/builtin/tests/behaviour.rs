@@ -237,11 +237,8 @@ fn a_step_longer_than_the_reaction_time_is_refused() {
 fn a_world_without_vehicles_has_empty_moments_from_begin_to_end() {
     let corridor = corridor().unwrap();
     let moments = |begin: f64, until: f64, step: f64| {
-        let plan = SimulationPlan {
-            begin: Seconds::new(begin),
-            step: Seconds::new(step),
-            ..plan(until)
-        };
+        let plan =
+            SimulationPlan { begin: Seconds::new(begin), step: Seconds::new(step), ..plan(until) };
         let mut world = Simulation::new(&corridor, plan, Vec::new()).unwrap();
         let mut samples = vec![];
         let mut times = Vec::new();
