@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fedtse::{
-    AuditArguments, CustomSubModelSpecs, EstimateRequest, FeatureOptions, ReproduceArguments, SimulateOptions,
+    AuditArguments, CustomSubModelSpecs, EstimateRequest, FeatureOptions, ReproduceArguments,
+    SimulateOptions,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use estimator::{EmbeddingShape, SubModelKind};
 use federation::Absent;
-use training::learner::CustomSubModel;
 use fedtse::{CustomSubModelSpec, CustomSubModels, MakeCustomSubModel, TrainArguments};
 use pyo3::prelude::*;
+use training::learner::CustomSubModel;
 
 use crate::commands::{parsed, python};
 use crate::errors::wrong;

@@ -11,10 +11,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use federation::ModelFailure;
-use training::learner::CustomSubModel;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use training::learner::CustomSubModel;
 
 /// The first exception that a sub-model has raised.
 #[derive(Clone, Default)]

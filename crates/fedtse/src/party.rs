@@ -25,8 +25,8 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 pub use training::party::{
-    CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, GuestPart, HOST_SUB_MODEL, HostPart, HostParty, MakeCustomSubModel, TrainedCustomSubModel, TrainedModel,
-    noise, policy, privacy,
+    CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, GuestPart, HOST_SUB_MODEL, HostPart,
+    HostParty, MakeCustomSubModel, TrainedCustomSubModel, TrainedModel, noise, policy, privacy,
 };
 
 /// The name and version of this program, as other parties see it.

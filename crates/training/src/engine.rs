@@ -155,10 +155,7 @@ impl<H: WindowSource, G: WindowSource> Learners<H, G> {
     fn embed(
         &mut self,
         samples: &[Window],
-        embed: impl Fn(
-            &mut GuestLearner<LayerSubModel, G>,
-            &[Window],
-        ) -> Result<Vec<f32>, ModelFailure>,
+        embed: impl Fn(&mut GuestLearner<LayerSubModel, G>, &[Window]) -> Result<Vec<f32>, ModelFailure>,
     ) -> Result<Vec<Vec<f32>>, ModelFailure> {
         self.guests.iter_mut().map(|(_, guest)| embed(guest, samples)).collect()
     }
@@ -227,7 +224,7 @@ impl CentralRun {
         }
         let shared = central_plan(plan, (batch, segment), cut.train.len().div_ceil(batch));
         let inputs = (Arc::clone(&data.host), data.guests.clone());
-        let (shape, network) = (&data.record.shape, data.timeline.network());
+        let (shape, network) = (&data.record.shape, &*data.network);
         let parties = Learners::new(shape, network, inputs, loss, &shared)?;
         let order = Order {
             seed: plan.seed,

@@ -74,11 +74,8 @@ pub fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
         true => physics.segment.unwrap_or(SEGMENT),
         false => 1,
     };
-    let loss = LossOptions {
-        signal,
-        physics: !physics.no_physics,
-        learn_physics: physics.learn_physics,
-    };
+    let loss =
+        LossOptions { signal, physics: !physics.no_physics, learn_physics: physics.learn_physics };
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let privacy = options.privacy.context(&signal, study.folder());
     let (mut guests, mut widths, mut slots) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -124,7 +121,7 @@ pub fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
         terms: terms(study.timeline(), options.compression.into()),
         subject: run_fingerprint(&(
             plan,
-            host_study.card(),
+            host_study.record(),
             windows,
             loss,
             custom.host.as_ref().map(|own| own.embedding),
@@ -155,8 +152,7 @@ pub fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
     let exchanges = exchanges.div_ceil(settings.plan.batch as usize);
     let places = (slots.clone(), custom.host.as_ref());
     let trained_host = host_part::trained(&host_study, &loops, plan, &settings.party, places);
-    let mut make =
-        host_part::maker(&host_study, &loops, plan, loss, (slots, custom.host.as_ref()));
+    let mut make = host_part::maker(&host_study, &loops, plan, loss, (slots, custom.host.as_ref()));
     let (data, looked_at) = (Arc::clone(&host_study), looked_at.to_vec());
     let make = move |plan: &Plan, agreed: &Agreed| {
         Ok(make(plan, agreed)?.watching(WatchedWindows::new(Arc::clone(&data), &looked_at)))
@@ -272,7 +268,10 @@ fn check_guests(guests: &[GuestPlan], fleets: usize, each: usize) -> Result<()> 
 }
 
 /// A party's checkpoints and ledger: in a folder of its own, or in memory.
-fn open_store_and_ledger(keep: Option<&Path>, party: &PartyId) -> Result<(AnyStore, Ledger, Written)> {
+fn open_store_and_ledger(
+    keep: Option<&Path>,
+    party: &PartyId,
+) -> Result<(AnyStore, Ledger, Written)> {
     let Some(folder) = keep else {
         let sink = MemorySink::default();
         let ledger = Ledger::in_memory(&sink, party)?;

@@ -317,8 +317,7 @@ mod tests {
     fn only_what_learns_from_labels_has_learning_curves() {
         let watch = Watch { each_epoch: true, each_absent: false };
         for spec in &METHODS {
-            let labelled =
-                ["tse-n", "tse-p", "oracle", "oracle-cell", "fedtse", "fedtse-cell"];
+            let labelled = ["tse-n", "tse-p", "oracle", "oracle-cell", "fedtse", "fedtse-cell"];
             let expected = labelled.contains(&spec.name);
             assert_eq!(spec.method.check_watch(watch).is_ok(), expected, "{}", spec.name);
             assert!(spec.method.check_watch(Watch::default()).is_ok(), "{}", spec.name);

@@ -15,8 +15,8 @@ use federation::guest::{Commits, Sharing};
 use federation::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
 use federation::message::parts::Batch;
 use federation::{
-    Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, MemoryStore, Now,
-    Numbers, Plan, Samples, Scheme, Sealing, ToGuest, ToHost, memory,
+    Bounds, Committing, Compression, GuestEnd, HostEnd, Kind, LocalUpdates, MemoryStore, Now, Plan,
+    Samples, Scheme, Sealing, ToGuest, ToHost, memory,
 };
 use traffic::{MeasurementEntry, Step, Window};
 
@@ -33,7 +33,7 @@ fn plan_of(commitments: Option<Committing>) -> Plan {
     Plan {
         batch: recipe.batch as u32,
         epochs: recipe.epochs as u32,
-        recipe: Numbers::of(&recipe),
+        recipe: training::learner::shared_numbers(&recipe),
         segment: 2,
         measured: [Kind::Speeds].into(),
         sealing: Some(Sealing { commitments, ..LATTICE }),

@@ -1,6 +1,7 @@
 //! Compressed runs: over the network as in memory, bit for bit; and what they lose.
 
 mod corridor;
+#[path = "../../federation/tests/house/mod.rs"]
 mod house;
 
 use std::collections::BTreeMap;

@@ -65,9 +65,11 @@ impl TrainingSignal {
     pub const PI: Self =
         Self::Measurements(MeasuredTerms { speeds: true, queues: true, ..MeasuredTerms::HOST });
     /// The same without densities by queue profiles.
-    pub const PI_V: Self = Self::Measurements(MeasuredTerms { speeds: true, ..MeasuredTerms::HOST });
+    pub const PI_V: Self =
+        Self::Measurements(MeasuredTerms { speeds: true, ..MeasuredTerms::HOST });
     /// The same without speeds.
-    pub const PI_K: Self = Self::Measurements(MeasuredTerms { queues: true, ..MeasuredTerms::HOST });
+    pub const PI_K: Self =
+        Self::Measurements(MeasuredTerms { queues: true, ..MeasuredTerms::HOST });
     /// Loop flow, speeds, usual flows and a traffic model.
     pub const PI_P: Self = Self::Measurements(MeasuredTerms {
         speeds: true,

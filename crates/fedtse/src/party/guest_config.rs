@@ -13,8 +13,8 @@ use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 
 use super::CustomSubModelSpec;
-use super::config::{IdentitySection, Numbers, ObserveSection, PatienceSection};
 use super::GuestPart;
+use super::config::{IdentitySection, Numbers, ObserveSection, PatienceSection};
 use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
 use super::{own_name, random_session_id, software};
 
@@ -154,10 +154,10 @@ impl Config {
     fn plan(&self, name: &PartyId, own: Option<&CustomSubModelSpec>) -> GuestPlan {
         let model = &self.model;
         let kind = model.sub_model.unwrap_or(model.arch.sub_model());
-        let crossing = own.and_then(|own| own.embedding).filter(|_| model.numbers.is_none());
+        let embedding = own.and_then(|own| own.embedding).filter(|_| model.numbers.is_none());
         GuestPlan {
             sub_model: own.map_or(kind, |own| own.kind),
-            crossing: crossing.unwrap_or(Numbers::embedding(model.numbers, model.arch)),
+            embedding: embedding.unwrap_or(Numbers::embedding(model.numbers, model.arch)),
             ..GuestPlan::new(name.as_str(), self.data.features, model.arch)
         }
     }

@@ -22,11 +22,11 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::CustomSubModelSpec;
+use super::HostPart;
 use super::HostParty;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
-use super::HostPart;
 use super::stopping::Asked;
 use super::{config, logs, network_threads, print_stopped, stopping};
 

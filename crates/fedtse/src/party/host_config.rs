@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use estimator::{Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, TrainingSignal, whole_batch};
+use estimator::{
+    Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, TrainingSignal, whole_batch,
+};
 use federation::grpc::tls;
 use federation::{
-    Absent, Bounds, Committing, Compression, HostSettings, LocalUpdates, LocalVariant, PartyId, Plan,
-    RunId, Sealing,
+    Absent, Bounds, Committing, Compression, HostSettings, LocalUpdates, LocalVariant, PartyId,
+    Plan, RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
@@ -19,8 +21,8 @@ use training::signal::{LossOptions, SEGMENT, federated_signal, measured_kinds};
 
 use super::CustomSubModelSpec;
 use super::HOST_SUB_MODEL;
-use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
 use super::HostPart;
+use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
 use super::privacy::{Mode, committed};
 use super::{own_name, random_session_id, software};
 
@@ -203,7 +205,7 @@ impl Config {
     fn seats(&self) -> Vec<GuestSlot> {
         let seat = |(name, guest): (&String, &GuestSection)| GuestSlot {
             name: name.clone(),
-            crossing: config::Numbers::embedding(guest.numbers, self.training.arch),
+            embedding: config::Numbers::embedding(guest.numbers, self.training.arch),
             direct: guest.starts_as_state && self.training.arch == Architecture::Link,
         };
         self.guests.iter().map(seat).collect()
@@ -219,7 +221,7 @@ impl Config {
         let recipe = self.neural_plan().recipe;
         let batch = training.batch.unwrap_or(recipe.batch as u32);
         let width = |seat: &GuestSlot| {
-            Ok((PartyId::new(&seat.name)?, seat.crossing.len(part.links()) as u32))
+            Ok((PartyId::new(&seat.name)?, seat.embedding.len(part.links()) as u32))
         };
         Ok(HostSettings {
             party: name.clone(),

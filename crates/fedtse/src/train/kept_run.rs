@@ -8,8 +8,8 @@ use estimator::{Intervals, Study, score};
 use sensing::Features;
 use traffic::{LinkState, Step};
 
-use training::{Fitted, TrainOptions};
 use crate::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace};
+use training::{Fitted, TrainOptions};
 
 /// Writes `run.json` into the model's folder.
 pub fn keep(

@@ -193,8 +193,7 @@ impl<D: WindowSource> GuestModel for CustomGuestLearner<D> {
     fn restore(&mut self, saved: &[u8]) -> Result<(), ModelFailure> {
         let (exchanges, moving, best) = parts(saved).ok_or_else(|| {
             ModelFailure(
-                "the party's state: found other bytes, expected those of a custom sub-model"
-                    .into(),
+                "the party's state: found other bytes, expected those of a custom sub-model".into(),
             )
         })?;
         self.model.load(moving)?;

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use estimator::{MeasurementSource, PARTY_CHECKPOINT, PassError, SubModel, WindowSource, gather_rows};
+use estimator::{
+    MeasurementSource, PARTY_CHECKPOINT, PassError, SubModel, WindowSource, gather_rows,
+};
 use federation::message::parts::EmbeddingGradient;
 use federation::{GuestModel, LocalVariant, Measurements, ModelFailure, Plan};
 use neural::Checkpoint;

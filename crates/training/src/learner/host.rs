@@ -139,7 +139,7 @@ impl<D: WindowSource> HostLearner<D> {
     ) -> Result<f64, ModelFailure> {
         let y = self.infer(samples, embeddings)?;
         let gathered = Gathering::of(&self.loss.sources, samples, measured)?;
-        self.loss.objective.judge(samples, &gathered.batch(), &y, total).map_err(failed)
+        self.loss.objective.validate(samples, &gathered.batch(), &y, total).map_err(failed)
     }
 
     /// Estimates by the weights that are validated, in the model's own scale.
@@ -184,8 +184,7 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
         for (party, embedding) in &answers.embeddings {
             let gradient = update.gradients.iter().find(|(name, _)| name == party.as_str());
             if let (Some(embedding), Some((_, gradient))) = (embedding, gradient) {
-                let values =
-                    Values::new(embedding.0.width(), gradient.clone()).map_err(failed)?;
+                let values = Values::new(embedding.0.width(), gradient.clone()).map_err(failed)?;
                 gradients.insert(party.clone(), EmbeddingGradient(values));
             }
         }

@@ -59,10 +59,7 @@ impl Contribution {
             }
             if kinds.contains(&Kind::Speeds) {
                 let [fleet] = &fleets[..] else {
-                    bail!(
-                        "speeds: found a fleet in {} folds, expected one fleet",
-                        fleets.len()
-                    );
+                    bail!("speeds: found a fleet in {} folds, expected one fleet", fleets.len());
                 };
                 tables.insert(Kind::Speeds, MeasurementTable::fleet_speeds(fleet));
             }

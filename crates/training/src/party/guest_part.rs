@@ -29,7 +29,7 @@ use crate::learner::{CustomGuestLearner, GuestLearner, update_rule};
 pub struct GuestPart {
     timeline: Arc<Timeline>,
     windows: GuestWindows,
-    card: GuestRecord,
+    record: GuestRecord,
     shape: GuestShape,
     measures: Measures,
     measured: BTreeMap<Kind, Source>,
@@ -99,21 +99,21 @@ impl GuestPart {
             Contribution::of(folder, fleets, plan.features, kinds, privacy)?;
         let timeline = Arc::clone(fleets[0].timeline());
         let span = train_span(training);
-        let (windows, card, shape) = match &fleets[..] {
+        let (windows, record, shape) = match &fleets[..] {
             [fleet] => {
-                let (inputs, card) = plan.read(fleet, &span)?;
+                let (inputs, record) = plan.read(fleet, &span)?;
                 let shape = plan.shape(&inputs, sizes);
-                (GuestWindows::Whole(Arc::new(inputs)), card, shape)
+                (GuestWindows::Whole(Arc::new(inputs)), record, shape)
             }
             folds => {
-                let (inputs, card) = FoldedInputs::new(folds, plan, &span)?;
+                let (inputs, record) = FoldedInputs::new(folds, plan, &span)?;
                 let shape = plan.shape(inputs.whole(), sizes);
-                (GuestWindows::Folded(Arc::new(inputs)), card, shape)
+                (GuestWindows::Folded(Arc::new(inputs)), record, shape)
             }
         };
         let (measures, measured) = measuring(fleets, tables, training, &span, kinds)?;
         let custom = None;
-        let part = GuestPart { timeline, windows, card, shape, measures, measured, custom };
+        let part = GuestPart { timeline, windows, record, shape, measures, measured, custom };
         privacy.policy.check_announced(&part.measures, part.width())?;
         Ok(part)
     }
@@ -131,7 +131,7 @@ impl GuestPart {
 
     /// What its checkpoints belong to.
     pub fn fingerprint(&self) -> Result<Text> {
-        run_fingerprint(&(&self.card, &self.shape, self.timeline.windows(), &self.measures))
+        run_fingerprint(&(&self.record, &self.shape, self.timeline.windows(), &self.measures))
     }
 
     /// What it can embed.
@@ -146,7 +146,7 @@ impl GuestPart {
 
     /// What is left of it when the training has finished: all that it needs to estimate live.
     pub fn trained(&self, name: &PartyId) -> TrainedParty<TrainedGuest> {
-        let part = TrainedGuest { guest: self.card.clone(), shape: self.shape.clone() };
+        let part = TrainedGuest { guest: self.record.clone(), shape: self.shape.clone() };
         TrainedParty::new(name, part, Arc::clone(&self.timeline))
     }
 
@@ -157,7 +157,7 @@ impl GuestPart {
 
     /// Numbers of its embeddings, per sample.
     pub fn width(&self) -> u32 {
-        self.shape.crossing.len(self.timeline.network().links().len()) as u32
+        self.shape.embedding.len(self.timeline.network().links().len()) as u32
     }
 
     /// Makes its model when the plan is known.
@@ -170,7 +170,9 @@ impl GuestPart {
             let windows = self.windows.clone();
             if let Some(custom) = &self.custom {
                 let (model, width) = ((custom.make)(&self.sample_shape())?, self.width() as usize);
-                return Ok(GuestParty::Custom(CustomGuestLearner::new(model, windows, width, plan, measured)?));
+                return Ok(GuestParty::Custom(CustomGuestLearner::new(
+                    model, windows, width, plan, measured,
+                )?));
             }
             let model = LayerSubModel::of(&self.shape, network, plan.seed, update_rule(plan))
                 .map_err(|error| ModelFailure(error.to_string()))?;
@@ -238,7 +240,8 @@ fn measuring(
         let found = fleets.len();
         ensure!(found > 1, "folds of the fleet: found {found}, expected 2 or more to hold one out");
         layout.insert(Kind::HeldOut, held_out_entries(&fleets[0]));
-    measures.folds = u16::try_from(found).map_err(|error| TrainingError::Invalid(error.to_string()))?;
+        measures.folds =
+            u16::try_from(found).map_err(|error| TrainingError::Invalid(error.to_string()))?;
         measures.passages = Some(passages_per_step(&fleets, span));
         let source = Source::HeldOut(Arc::new(fleets), training.to_vec());
         measured.insert(Kind::HeldOut, source);

@@ -57,7 +57,8 @@ impl HostParty {
         model: HostLearner<HostWindows>,
         custom: Option<CustomGuestLearner<Arc<HostStudy>>>,
     ) -> Result<Self, ModelFailure> {
-        let party = PartyId::new(HOST_SUB_MODEL).map_err(|error| ModelFailure(error.to_string()))?;
+        let party =
+            PartyId::new(HOST_SUB_MODEL).map_err(|error| ModelFailure(error.to_string()))?;
         Ok(Self { model, custom: custom.map(|guest| CustomPart { party, guest }), watched: None })
     }
 
@@ -109,7 +110,9 @@ impl HostParty {
         answers: &Answers,
         total: f64,
     ) -> Result<f64, ModelFailure> {
-        let Some(custom) = &mut self.custom else { return self.model.judge(samples, answers, total) };
+        let Some(custom) = &mut self.custom else {
+            return self.model.judge(samples, answers, total);
+        };
         let z = custom.guest.judge(samples)?;
         let embeddings = custom.beside(&answers.embeddings, z)?;
         self.model.judge(samples, &Answers { embeddings, ..answers.clone() }, total)
@@ -213,7 +216,9 @@ impl HostModel for HostParty {
         samples: &[Window],
         embeddings: &Embeddings,
     ) -> Result<(), ModelFailure> {
-        let Some(custom) = &mut self.custom else { return self.model.estimate(samples, embeddings) };
+        let Some(custom) = &mut self.custom else {
+            return self.model.estimate(samples, embeddings);
+        };
         let z = custom.guest.estimate(samples)?;
         let embeddings = custom.beside(embeddings, z)?;
         self.model.estimate(samples, &embeddings)
@@ -234,7 +239,9 @@ impl HostModel for HostParty {
             rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)
         });
         let (model, part) = parts.ok_or_else(|| {
-            ModelFailure("the host's state: found other bytes, expected model and custom sub-model".into())
+            ModelFailure(
+                "the host's state: found other bytes, expected model and custom sub-model".into(),
+            )
         })?;
         custom.guest.restore(part)?;
         self.model.restore(model)

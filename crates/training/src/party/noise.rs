@@ -266,8 +266,7 @@ pub fn terms_of(path: &Path) -> Result<NoiseTerms> {
     let file = std::fs::File::open(path).map_err(|error| TrainingError::file(path, error))?;
     let read = BufReader::new(file).take(MOST_HEADER).read_line(&mut line);
     read.map_err(|error| TrainingError::file(path, error))?;
-    let header: Header =
-        serde_json::from_str(&line).with_context(|| path.display().to_string())?;
+    let header: Header = serde_json::from_str(&line).with_context(|| path.display().to_string())?;
     Ok(header.terms)
 }
 

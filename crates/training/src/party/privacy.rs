@@ -177,7 +177,10 @@ impl PrivacyOptions {
         };
         let policy = self.policy.cloned().unwrap_or(chosen);
         let own = || data.join(NOISE_FOLDER);
-        PrivacyContext { policy, noise_folder: self.noise_folder.map_or_else(own, Path::to_path_buf) }
+        PrivacyContext {
+            policy,
+            noise_folder: self.noise_folder.map_or_else(own, Path::to_path_buf),
+        }
     }
 }
 

@@ -62,7 +62,9 @@ impl TrainedModel {
                     Arrangement::ByStep => vec![WINDOW, links, part.shape.channels],
                 };
                 let width = part.width(network);
-                Ok(TrainedModel::Custom(TrainedCustomSubModel::read(folder, name, own, &sample, width)?))
+                Ok(TrainedModel::Custom(TrainedCustomSubModel::read(
+                    folder, name, own, &sample, width,
+                )?))
             }
             (true, None) => bail!(
                 "sub-model of `{name}`: found none, expected the one that it was trained with: it is no built-in one"
@@ -111,10 +113,16 @@ impl TrainedCustomSubModel {
             Arrangement::ByLink => vec![inputs],
             Arrangement::ByStep => vec![WINDOW, links, inputs / (WINDOW * links)],
         };
-        Self::read(folder, name, own, &sample, slot.crossing.len(links)).map(Some)
+        Self::read(folder, name, own, &sample, slot.embedding.len(links)).map(Some)
     }
 
-    fn read(folder: &Path, name: &str, own: &CustomSubModelSpec, sample: &[usize], width: usize) -> Result<Self> {
+    fn read(
+        folder: &Path,
+        name: &str,
+        own: &CustomSubModelSpec,
+        sample: &[usize],
+        width: usize,
+    ) -> Result<Self> {
         let path = folder.join(STATE);
         let state = std::fs::read(&path).map_err(|error| TrainingError::file(&path, error))?;
         let of_party = || format!("sub-model of `{name}`");

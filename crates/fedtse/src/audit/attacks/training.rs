@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use estimator::{
-    Embeddings, GuestShape, GuestSlot, HostStudy, ModelShape, NeuralPlan, WindowSource, epoch_order,
-    gather_rows, whole_batch,
+    Embeddings, GuestShape, GuestSlot, HostStudy, ModelShape, NeuralPlan, WindowSource,
+    epoch_order, gather_rows, whole_batch,
 };
 use federation::GuestModel;
 use neural::{Fusion, Learner, Plan};

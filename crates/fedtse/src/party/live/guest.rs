@@ -29,9 +29,8 @@ use super::guest_feed::FleetTaker;
 use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::{
-    CustomSubModelSpec, TrainedModel, config, logs, network_threads, own_name,
-    random_session_id, software,
-    stopping,
+    CustomSubModelSpec, TrainedModel, config, logs, network_threads, own_name, random_session_id,
+    software, stopping,
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
@@ -89,7 +88,11 @@ impl Ended {
     }
 }
 
-fn embed_steps(config: Config, folder: PathBuf, own_model: Option<&CustomSubModelSpec>) -> Result<Ended> {
+fn embed_steps(
+    config: Config,
+    folder: PathBuf,
+    own_model: Option<&CustomSubModelSpec>,
+) -> Result<Ended> {
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;

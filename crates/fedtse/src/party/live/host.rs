@@ -113,7 +113,8 @@ fn estimate_steps(
     let card = file.part.host.clone();
     let model = file.part.model(&network, &weights)?;
     let place = (&*network, model.input_len());
-    let part = TrainedCustomSubModel::of_host(&model_folder, &file.name, &file.part, place, own_model)?;
+    let part =
+        TrainedCustomSubModel::of_host(&model_folder, &file.name, &file.part, place, own_model)?;
     let guests = model.guests().filter(|(name, _)| part.is_none() || *name != HOST_SUB_MODEL);
     let guests = guests.map(|(name, width)| Ok((PartyId::new(name)?, width as u32)));
     let guests: BTreeMap<PartyId, u32> = guests.collect::<Result<_>>()?;

@@ -6,7 +6,7 @@ use neural::{Checkpoint, DropoutRng};
 use traffic::{Step, corridor};
 
 use super::*;
-use crate::learner::GuestLearner;
+use crate::learner::{GuestLearner, update_rule};
 use federation::message::parts::Values;
 use federation::{LocalUpdates, Numbers};
 
@@ -24,7 +24,7 @@ impl WindowSource for Sines {
 }
 
 /// Our layers, brought along as if they were someone else's.
-struct Brought {
+struct OurLayers {
     layers: LayerSubModel,
     x: Vec<f32>,
 }
@@ -36,7 +36,7 @@ fn failure(error: impl std::fmt::Display) -> ModelFailure {
     ModelFailure(error.to_string())
 }
 
-impl CustomSubModel for Brought {
+impl CustomSubModel for OurLayers {
     fn forward(&mut self, x: &[f32], samples: usize) -> Result<Vec<f32>, ModelFailure> {
         self.x = x.to_vec();
         let mut z = vec![0.0; samples * self.layers.output_len()];
@@ -84,16 +84,17 @@ fn layers(plan: &Plan) -> LayerSubModel {
         sub_model: SubModelKind::Linear,
         channels: 3 * WINDOW,
         totals: true,
-        crossing: EmbeddingShape::PerLink(2),
+        embedding: EmbeddingShape::PerLink(2),
         sizes: Sizes::default(),
     };
-    LayerSubModel::of(&shape, &corridor().expect("corridor"), 3, update_rule(plan)).expect("a model")
+    LayerSubModel::of(&shape, &corridor().expect("corridor"), 3, update_rule(plan))
+        .expect("a model")
 }
 
 fn own(plan: &Plan) -> CustomGuestLearner<Sines> {
     let layers = layers(plan);
     let (inputs, width) = (layers.input_len(), layers.output_len());
-    let model = Box::new(Brought { layers, x: Vec::new() });
+    let model = Box::new(OurLayers { layers, x: Vec::new() });
     CustomGuestLearner::new(model, Sines(inputs), width, plan, Vec::new()).expect("a guest")
 }
 
@@ -187,7 +188,8 @@ impl CustomSubModel for Odd {
 #[test]
 fn outputs_of_a_wrong_shape_or_that_are_no_numbers_do_not_leave() {
     let error = |z: Vec<f32>| {
-        let mut guest = CustomGuestLearner::new(Box::new(Odd(z)), Sines(3), 2, &plan(1), Vec::new()).unwrap();
+        let mut guest =
+            CustomGuestLearner::new(Box::new(Odd(z)), Sines(3), 2, &plan(1), Vec::new()).unwrap();
         guest.embed(&samples(0)).unwrap_err().to_string()
     };
     assert!(error(vec![0.0; 7]).contains("found 7 numbers for 4 samples, expected 8"));
@@ -200,7 +202,9 @@ fn outputs_of_a_wrong_shape_or_that_are_no_numbers_do_not_leave() {
 fn what_it_cannot_do_is_refused_at_the_beginning() {
     let mut plan = plan(2);
     plan.local.variant = LocalVariant::Frozen;
-    let new = |plan: &Plan| CustomGuestLearner::new(Box::new(Odd(Vec::new())), Sines(3), 2, plan, Vec::new());
+    let new = |plan: &Plan| {
+        CustomGuestLearner::new(Box::new(Odd(Vec::new())), Sines(3), 2, plan, Vec::new())
+    };
     assert!(new(&plan).err().unwrap().to_string().contains("frozen"));
     plan.local = LocalUpdates { proximal: 0.1, ..LocalUpdates::default() };
     assert!(new(&plan).is_err());
