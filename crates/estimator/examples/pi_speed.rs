@@ -90,7 +90,7 @@ impl Parties {
             sub_model: SubModelKind::Link,
             channels: 3 * WINDOW,
             totals: true,
-            crossing: EmbeddingShape::PerLink(4),
+            embedding: EmbeddingShape::PerLink(4),
             sizes,
         };
         let host = HostShape {

@@ -136,9 +136,9 @@ pub fn make(request: &EstimateRequest, own: &CustomSubModelSpecs) -> Result<Esti
 }
 
 fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkState>> {
-    let card = ModelFile::read(folder)?.card;
+    let record = ModelFile::read(folder)?.record;
     let read = |guest: &GuestRecord| FleetData::open(data, &guest.fleet);
-    let fleets = card.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let fleets = record.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let model = NeuralEstimator::load(folder, loops, &fleets)?;
     let prepared = model.prepare(loops, &fleets)?;
     in_blocks(loops.timeline().windows(), |block| Ok(prepared.estimate(block)))

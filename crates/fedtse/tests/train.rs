@@ -31,7 +31,7 @@ fn a_model_is_trained_kept_and_used() {
     for file in ["model.json", "weights.safetensors", "curves.svg"] {
         assert!(model.join(file).is_file(), "{file}");
     }
-    assert!(!model.join("run.safetensors").exists());
+    assert!(!model.join("run.state").exists());
     // A finished model is not overwritten.
     assert!(refused(&arguments).contains("holds a model already"));
     // References are not models.

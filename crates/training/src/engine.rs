@@ -223,7 +223,7 @@ impl CentralRun {
         }
         let shared = central_plan(plan, (batch, segment), cut.train.len().div_ceil(batch));
         let inputs = (Arc::clone(&data.host), data.guests.clone());
-        let (shape, network) = (&data.record.shape, data.timeline.network());
+        let (shape, network) = (&data.record.shape, &*data.network);
         let parties = Learners::new(shape, network, inputs, loss, &shared)?;
         let order = Order {
             seed: plan.seed,

@@ -121,7 +121,7 @@ pub fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
         terms: terms(study.timeline(), options.compression.into()),
         subject: run_fingerprint(&(
             plan,
-            host_study.card(),
+            host_study.record(),
             windows,
             loss,
             custom.host.as_ref().map(|own| own.embedding),

@@ -62,7 +62,7 @@ impl GuestOptions {
                 guest.sub_model = choice.into();
             }
             if let Some(numbers) = self.embedding_size.map(usize::from) {
-                guest.crossing = match plan.architecture {
+                guest.embedding = match plan.architecture {
                     Architecture::Link => EmbeddingShape::PerLink(numbers),
                     Architecture::Paper => EmbeddingShape::Whole(numbers),
                 };

@@ -106,7 +106,7 @@ impl LossOptions {
         } else {
             None
         };
-        let outputs = windows.card().outputs.clone();
+        let outputs = windows.record().outputs.clone();
         let objective =
             PhysicsInformed::new(physics, outputs, parties).map_err(|error| failed(&error))?;
         let layouts = agreed.layouts.clone();

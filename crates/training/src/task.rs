@@ -166,7 +166,7 @@ impl TrainOptions {
             let guest = plan.guests.iter_mut().find(|guest| guest.name == *name);
             let guest = guest.with_context(|| format!("guest `{name}`: not found in the plan"))?;
             guest.sub_model = own.kind;
-            guest.crossing = own.embedding.unwrap_or(guest.crossing);
+            guest.embedding = own.embedding.unwrap_or(guest.embedding);
         }
         Ok(plan)
     }

@@ -1,6 +1,6 @@
 //! What a host's model estimates of some windows after each epoch, to draw learning curves.
 //!
-//! The windows are embedded together with the validation part, but neither learned from nor judged
+//! The windows are embedded together with the validation part, but neither learned from nor validated
 //! by: the weights are those of a run that is not watched. Only runs that learn from labels are watched:
 //! measurements come in segments, which single windows would tear apart.
 
@@ -19,8 +19,8 @@ pub type Outputs = BTreeMap<Step, Vec<f32>>;
 /// See the [module](self).
 pub struct WatchedWindows {
     data: Arc<HostStudy>,
-    /// The windows that are judged by, and those that are looked at.
-    judged: Vec<Step>,
+    /// The windows that are validated by, and those that are looked at.
+    validated: Vec<Step>,
     watched: Vec<Step>,
     current: Outputs,
     epochs: Vec<Outputs>,
@@ -39,8 +39,8 @@ impl WatchedWindows {
     pub fn new(data: Arc<HostStudy>, windows: &[Step]) -> Option<Self> {
         let mut watched = windows.to_vec();
         watched.sort_unstable();
-        let judged = data.split().validation.clone();
-        let all = Self { data, judged, watched, current: Outputs::new(), epochs: Vec::new() };
+        let validated = data.split().validation.clone();
+        let all = Self { data, validated, watched, current: Outputs::new(), epochs: Vec::new() };
         (!all.watched.is_empty()).then_some(all)
     }
 
@@ -49,7 +49,7 @@ impl WatchedWindows {
         &self.epochs
     }
 
-    /// Looks at the samples that it watches, and leaves those to judge by, if there are any.
+    /// Looks at the samples that it watches, and leaves those to validate by, if there are any.
     pub fn look(
         &mut self,
         model: &estimator::HostModel,
@@ -57,13 +57,14 @@ impl WatchedWindows {
         embeddings: &Embeddings,
     ) -> Result<Option<(Vec<Window>, Embeddings)>, ModelFailure> {
         self.note(model, samples, embeddings)?;
-        let is_judged = |place: &usize| self.judged.binary_search(&samples[*place].last).is_ok();
-        let places: Vec<usize> = (0..samples.len()).filter(is_judged).collect();
+        let is_validated =
+            |place: &usize| self.validated.binary_search(&samples[*place].last).is_ok();
+        let places: Vec<usize> = (0..samples.len()).filter(is_validated).collect();
         if places.is_empty() {
             return Ok(None);
         }
-        let judged = places.iter().map(|&place| samples[place]).collect();
-        Ok(Some((judged, some_of(embeddings, &places)?)))
+        let validated = places.iter().map(|&place| samples[place]).collect();
+        Ok(Some((validated, some_of(embeddings, &places)?)))
     }
 
     fn note(

@@ -1,40 +1,44 @@
-//! With Q = 1 the federated run is training with all data in one place, bit for bit: every number
-//! is computed from the same numbers in the same order, wherever.
+//! Federated equals centralised: with Q = 1 the weights are bit for bit those of the joint model, trained in one place
+//! by the reference implementation.
 
 mod corridor;
+mod reference;
 
 use std::collections::BTreeMap;
 
-use estimator::{Examples, SubModel, Trainer};
+use corridor::{
+    ESTIMATE, SEED, TRAIN, Targets, VALIDATION, parties, plan, recipe, shape, steps, table,
+};
+use estimator::{SubModel, WindowSource};
 use federation::memory;
 use neural::Layer;
 use protocol::{LocalUpdates, LocalVariant};
-
-use corridor::{ESTIMATE, SEED, parties, plan, recipe, shape, steps, table};
+use reference::Examples;
+use traffic::Window;
 
 /// Best weights of each party, and the validation losses.
 type Outcome = (BTreeMap<String, Vec<f32>>, Vec<f64>);
 
-fn together(guests: usize) -> Outcome {
+fn centralised(guests: usize) -> Outcome {
     let shape = shape(guests);
-    let data = table(&shape);
-    let learner = shape.learner(&traffic::corridor().expect("corridor"), SEED).expect("a model");
-    let blocks = shape.blocks(learner.model());
-    let mut trainer = Trainer::new(learner, blocks.clone(), recipe(), SEED, data.train().len());
-    while !trainer.is_done() {
-        trainer.epoch(&data).expect("an epoch");
-    }
-    let losses = trainer.history().iter().map(|epoch| epoch.validation).collect();
-    let best = trainer.finish();
+    let columns = table(&shape);
+    let weights = columns.loss_weights().training;
+    let (train, validation) = (steps(TRAIN), steps(VALIDATION));
+    let data = Examples {
+        inputs: &columns,
+        targets: &Targets(columns.clone()),
+        weights: &weights,
+        train: &train,
+        validation: &validation,
+    };
+    let network = traffic::corridor().expect("corridor");
+    let trained = reference::train(&shape, &network, (&recipe(), SEED), &data);
     let names = ["city".to_owned()].into_iter().chain(shape.guests.iter().map(|g| g.name.clone()));
-    let weights = names.zip(&blocks).map(|(name, ranges)| {
-        let own = ranges.iter().flat_map(|range| best.parameters()[range.clone()].to_vec());
-        (name, own.collect())
-    });
-    (weights.collect(), losses)
+    let losses = trained.losses.iter().map(|[_, validation]| *validation).collect();
+    (names.zip(trained.best).collect(), losses)
 }
 
-fn apart(guests: usize, local: LocalUpdates) -> (Outcome, Vec<Vec<f32>>) {
+fn federated(guests: usize, local: LocalUpdates) -> (Outcome, Vec<Vec<f32>>) {
     let shape = shape(guests);
     let (mut host, mut guests) = parties(&shape, &plan(local));
     let summary = memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
@@ -52,16 +56,16 @@ fn apart(guests: usize, local: LocalUpdates) -> (Outcome, Vec<Vec<f32>>) {
 }
 
 #[test]
-fn one_guest_trains_as_if_all_data_were_in_one_place() {
-    let (outcome, estimates) = apart(1, LocalUpdates::default());
-    assert_eq!(outcome, together(1));
+fn federated_equals_centralised_for_one_guest() {
+    let (outcome, estimates) = federated(1, LocalUpdates::default());
+    assert_eq!(outcome, centralised(1));
     assert_eq!(estimates.len(), ESTIMATE.count());
 }
 
 #[test]
-fn three_different_guests_train_as_if_all_data_were_in_one_place() {
-    let (outcome, estimates) = apart(3, LocalUpdates::default());
-    assert_eq!(outcome, together(3));
+fn federated_equals_centralised_for_three_different_guests() {
+    let (outcome, estimates) = federated(3, LocalUpdates::default());
+    assert_eq!(outcome, centralised(3));
 
     // The estimates are those of the joint model with the best weights.
     let shape = shape(3);
@@ -82,7 +86,7 @@ fn three_different_guests_train_as_if_all_data_were_in_one_place() {
     let inputs = learner.model().input_len();
     for (step, estimate) in steps(ESTIMATE).into_iter().zip(estimates) {
         let (mut x, mut y) = (vec![0.0; inputs], vec![0.0; estimate.len()]);
-        Examples::write_input(&data, step, &mut x);
+        data.write_row(Window::whole(step), &mut x);
         learner.infer(&x, &mut y);
         assert_eq!(y, estimate, "step {}", step.0);
     }
@@ -98,7 +102,7 @@ fn local_updates_and_their_variants_differ() {
         updates(2, LocalVariant::Recompute, 0.5),
         updates(2, LocalVariant::Frozen, 0.0),
     ];
-    let outcomes: Vec<Outcome> = variants.map(|local| apart(2, local).0).into();
+    let outcomes: Vec<Outcome> = variants.map(|local| federated(2, local).0).into();
     for (i, outcome) in outcomes.iter().enumerate() {
         assert!(outcome.1.iter().all(|loss| loss.is_finite()));
         for other in &outcomes[..i] {
@@ -108,7 +112,7 @@ fn local_updates_and_their_variants_differ() {
         }
     }
     // With one update there is nothing to recompute, to freeze or to hold near.
-    let frozen = apart(2, updates(1, LocalVariant::Frozen, 0.0)).0;
-    let held = apart(2, updates(1, LocalVariant::Recompute, 0.5)).0;
+    let frozen = federated(2, updates(1, LocalVariant::Frozen, 0.0)).0;
+    let held = federated(2, updates(1, LocalVariant::Recompute, 0.5)).0;
     assert_eq!((&frozen, &held), (&outcomes[0], &outcomes[0]));
 }

@@ -35,7 +35,7 @@ fn plan_of(commitments: Option<Committing>) -> Plan {
     Plan {
         batch: recipe.batch as u32,
         epochs: recipe.epochs as u32,
-        recipe: federation::fedbcd::optimiser_settings(&recipe),
+        recipe: training::learner::shared_numbers(&recipe),
         segment: 2,
         measured: [Kind::Speeds].into(),
         sealing: Some(Sealing { commitments, ..LATTICE }),

@@ -14,6 +14,8 @@ use sensing::{
     Concentration, Dataset, FeaturePlan, Fleets, Trait, make_features, part_name, split,
 };
 use traffic::{Seconds, Step};
+use training::CentralRun;
+use training::learner::HostLoss;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -65,11 +67,9 @@ fn learn(data: &Path, plan: NeuralPlan) -> Result<Estimates, Box<dyn std::error:
     let folds = folds.collect::<Result<Vec<_>, _>>()?;
     let split = split(loops.timeline().windows());
     let data = HeldOutStudy::new(&loops, &folds, &split, plan, Penetration::Constant)?;
-    let mut trainer = data.trainer()?;
-    while !trainer.is_done() {
-        trainer.epoch(&data)?;
-    }
-    Ok(data.finish(trainer).estimate(&loops, &folds, &split.test)?)
+    let mut run = CentralRun::new(data.data(), HostLoss::of(data.objective()))?;
+    while run.epoch()?.is_some() {}
+    Ok(data.assemble(&run.best())?.estimate(&loops, &folds, &split.test)?)
 }
 
 /// Everything but the truth is enough, and gives the same to the last bit.

@@ -1,4 +1,4 @@
-//! The neural estimator on simulated traffic: it learns, is kept, continued, and refuses what
+//! The neural estimator on simulated traffic: it learns, is kept, and refuses what
 //! does not fit.
 
 mod simulated;
@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use estimator::{
-    Architecture, Examples, FleetData, GuestFeatures, GuestPlan, HostStudy, InputsError, LoopData,
+    Architecture, FleetData, GuestFeatures, GuestPlan, HostStudy, InputsError, LoopData,
     ModelFolderError, NeuralError, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Study,
-    TargetKind, Trainer, score,
+    TargetKind, WindowSource, score,
 };
 use sensing::{Column, Kind, TableWriter};
-use traffic::Step;
+use traffic::{Step, Window};
+use training::CentralRun;
+use training::learner::HostLoss;
 
 /// Two and a half hours, made once for all tests.
 fn data() -> &'static Path {
@@ -45,19 +47,19 @@ fn copy_files(to: &Path, files: &[&str]) {
     }
 }
 
-fn run(data: &NeuralStudy, mut trainer: Trainer) -> Trainer {
-    while !trainer.is_done() {
-        trainer.epoch(data).expect("a finite loss");
-    }
-    trainer
+fn run(data: &NeuralStudy) -> CentralRun {
+    let loss = HostLoss::of(data.objective());
+    let mut run = CentralRun::new(data.data(), loss).expect("a model");
+    while run.epoch().expect("a finite loss").is_some() {}
+    run
 }
 
 fn test_error(study: &Study, plan: NeuralPlan) -> f64 {
     let data = NeuralStudy::new(study, plan).expect("sound features");
-    let trainer = run(&data, data.trainer().expect("a model"));
-    let estimator = data.finish(trainer);
+    let run = run(&data);
+    let estimator = data.assemble(&run.best()).expect("weights of all parties");
     let test = &study.split().test;
-    let kind = estimator.card().plan.target;
+    let kind = estimator.record().plan.target;
     let estimates = estimator.estimate(study, test).expect("the same data");
     score(study, kind, test, &estimates).density.rmse
 }
@@ -86,38 +88,12 @@ fn the_papers_model_learns_too() {
 }
 
 #[test]
-fn a_killed_run_continues_to_the_same_weights() {
-    let study = study();
-    let data = NeuralStudy::new(&study, plan(Party::Both, 4)).unwrap();
-    let whole = run(&data, data.trainer().unwrap());
-
-    let folder = tempfile::tempdir().unwrap();
-    let mut first = data.resume(folder.path()).unwrap();
-    for _ in 0..2 {
-        first.epoch(&data).unwrap();
-        data.keep(&first, folder.path()).unwrap();
-    }
-    first.epoch(&data).unwrap(); // killed before this epoch was kept
-    drop(first);
-    let second = data.resume(folder.path()).unwrap();
-    assert_eq!(second.history().len(), 2);
-    let second = run(&data, second);
-    assert_eq!(second.history(), whole.history());
-    assert_eq!(second.finish().parameters(), whole.finish().parameters());
-
-    // Not with other settings.
-    let other = NeuralStudy::new(&study, plan(Party::Both, 5)).unwrap();
-    let error = other.resume(folder.path()).err().unwrap();
-    assert!(matches!(error, ModelFolderError::OtherRun { .. }), "{error}");
-}
-
-#[test]
 fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
     let study = study();
     let data = NeuralStudy::new(&study, plan(Party::Both, 1)).unwrap();
-    let trainer = run(&data, data.trainer().unwrap());
-    let history = trainer.history().to_vec();
-    let estimator = data.finish(trainer);
+    let run = run(&data);
+    let history = run.history();
+    let estimator = data.assemble(&run.best()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     estimator.save(folder.path(), &history).unwrap();
     let load =
@@ -189,18 +165,20 @@ fn no_party_needs_a_file_of_another() {
     let city = HostStudy::new(&city, &plan).unwrap();
     let fleet = FleetData::open(&guest, "fleet-20").unwrap();
     assert_eq!(fleet.timeline().windows(), city.timeline().windows());
-    let (inputs, card) = plan.guests[0].read(&fleet, &whole.train_span()).unwrap();
-    assert_eq!(city.card(), &joint.card().host);
-    assert_eq!(card, joint.card().guests[0]);
-    assert_eq!(plan.guests[0].shape(&inputs, plan.sizes), joint.card().shape.guests[0]);
+    let (inputs, record) = plan.guests[0].read(&fleet, &whole.train_span()).unwrap();
+    assert_eq!(city.record(), &joint.data().record.host);
+    assert_eq!(record, joint.data().record.guests[0]);
+    assert_eq!(plan.guests[0].shape(&inputs, plan.sizes), joint.data().record.shape.guests[0]);
 
     let last = whole.split().validation[3];
-    let mut together = vec![0.0; joint.inputs()];
-    joint.write_input(last, &mut together);
+    let window = Window::whole(last);
+    let (mut host_row, mut guest_row) = (vec![0.0; city.inputs().len()], vec![0.0; inputs.len()]);
+    joint.data().host.write_row(window, &mut host_row);
+    joint.data().guests[0].write_row(window, &mut guest_row);
     let (mut own, mut guests) = (vec![0.0; city.inputs().len()], vec![0.0; inputs.len()]);
     city.inputs().write(last, &mut own);
     inputs.write(last, &mut guests);
-    assert_eq!([own, guests].concat(), together);
+    assert_eq!([own, guests], [host_row, guest_row]);
 
     // And neither can look into the other's.
     assert!(FleetData::open(&host, "fleet-20").is_err());
@@ -228,14 +206,14 @@ fn two_guests_may_see_different_things() {
     assert!(error.to_string().contains("fleets: found 2, expected 1"), "{error}");
 }
 
-/// A model that was made for something else, told by its card.
+/// A model that was made for something else, told by its record.
 #[test]
 fn a_model_for_other_data_is_refused() {
     let study = study();
     let data = NeuralStudy::new(&study, plan(Party::Both, 1)).unwrap();
-    let trainer = data.trainer().unwrap();
+    let untrained = CentralRun::new(data.data(), HostLoss::of(data.objective())).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    data.finish(trainer).save(folder.path(), &[]).unwrap();
+    data.assemble(&untrained.best()).unwrap().save(folder.path(), &[]).unwrap();
     let path = folder.path().join("model.json");
     let sound = std::fs::read_to_string(&path).unwrap();
     for (from, to, expected) in [
@@ -243,7 +221,7 @@ fn a_model_for_other_data_is_refused() {
         ("\"window\": 9", "\"window\": 8", "steps of a window: found 9, expected 8"),
         ("\"step_s\": 10.0", "\"step_s\": 20.0", "length of a step, s: found 10, expected 20"),
         ("\"loops\": [\n        \"", "\"loops\": [\n        \"x", "loops: found "),
-        ("fedtse-model/2", "fedtse-model/1", "format: found \"fedtse-model/1\""),
+        ("fedtse-model/3", "fedtse-model/2", "format: found \"fedtse-model/2\""),
     ] {
         let other = sound.replace(from, to);
         assert_ne!(other, sound, "{from}");

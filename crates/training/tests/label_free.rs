@@ -3,20 +3,23 @@
 mod simulated;
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use traffic::Window;
 
 use estimator::{
-    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData,
-    MeasurementSource, MeasurementTable, Measures, NeuralPlan, Party, Study, TargetKind,
-    calibrated_ctm, penetration, score, train_span,
+    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData, MeasuredTerms,
+    MeasurementSource, MeasurementTable, NeuralPlan, Party, Study, TargetKind, calibrated_ctm,
+    penetration, score, train_span,
 };
 use sensing::split;
+use training::CentralRun;
+use training::learner::{HostLoss, Sources};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 const FLEET: &str = "fleet-20";
 const LINKS: usize = 17;
+const TERMS: MeasuredTerms = MeasuredTerms { speeds: true, ..MeasuredTerms::HOST };
 
 /// An hour of traffic, made once for all tests.
 fn data() -> &'static Path {
@@ -37,16 +40,20 @@ fn learn(data: &Path, epochs: usize, threads: usize) -> Fallible<(Vec<f64>, Esti
     let split = split(loops.timeline().windows());
     let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
     (plan.recipe.epochs, plan.sizes.units) = (epochs, 16);
-    let measures = Measures { loops: true, speeds: true, held_out: false, usual: false };
-    let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, measures, None, 4)?;
+    let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, TERMS, None, 4)?;
     let physics = calibrated_ctm(loops.timeline(), &fleets, &train_span(&split.train), None)?;
-    let mut run = data.run(Some(physics), None)?;
+    let own = data.measured().iter();
+    let own =
+        own.map(|(name, table)| (name.clone(), Arc::clone(table) as Arc<dyn MeasurementSource>));
+    let sources = Sources { own: own.collect(), ..Sources::default() };
+    let objective = Box::new(data.objective(Some(physics), None)?);
+    let mut run = CentralRun::new(data.data(), HostLoss { objective, sources })?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let mut losses = Vec::new();
-    while !run.trainer.is_done() {
-        losses.push(pool.install(|| run.epoch(&data))?.validation);
+    while let Some(epoch) = pool.install(|| run.epoch())? {
+        losses.push(epoch.validation);
     }
-    Ok((losses, data.finish(run).estimate(&loops, &fleets, &split.test)?))
+    Ok((losses, data.assemble(&run.best())?.estimate(&loops, &fleets, &split.test)?))
 }
 
 #[test]
@@ -84,15 +91,14 @@ fn batches_are_of_whole_segments_and_the_schedule_knows() -> Fallible<()> {
     let loops = LoopData::open(data())?;
     let fleets = [FleetData::open(data(), FLEET)?];
     let split = split(loops.timeline().windows());
-    let measures = Measures { loops: true, speeds: true, held_out: false, usual: false };
     let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
     plan.sizes.units = 4;
     assert_eq!(plan.recipe.batch, 128);
     for (segment, batch) in [(12, 120), (4, 128), (200, 200)] {
         let plan = plan.clone();
-        let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, measures, None, segment)?;
+        let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, TERMS, None, segment)?;
         // Of this the schedule of learning rates is made, and the batches are taken.
-        assert_eq!(data.card().plan.recipe.batch, batch, "segments of {segment}");
+        assert_eq!(data.data().record.plan.recipe.batch, batch, "segments of {segment}");
     }
     Ok(())
 }

@@ -14,13 +14,13 @@ mod corridor;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use estimator::{Examples, GuestSlot, ModelShape, SubModel, SubModelKind};
+use corridor::{SEED, TRAIN, Targets, parties, plan, recipe, shape, steps, table};
+use estimator::{GuestSlot, ModelShape, SubModel, SubModelKind, WindowSource};
 use federation::memory;
 use neural::random::shuffle;
 use neural::{Adam, Decay, Layer, Learner, Optimiser, Squared, hash};
 use protocol::{LocalUpdates, LocalVariant, Numbers, Plan};
-
-use corridor::{SEED, TRAIN, parties, plan, recipe, shape, steps, table};
+use traffic::Window;
 
 const RATE: f32 = 1e-2;
 
@@ -87,6 +87,7 @@ impl Block {
 fn written_out(updates: u32, anew: bool) -> BTreeMap<String, Vec<f32>> {
     let shape = linear();
     let data = table(&shape);
+    let (targets, weights) = (Targets(data.clone()), data.loss_weights().training);
     let mut learner =
         shape.learner(&traffic::corridor().expect("corridor"), SEED).expect("a model");
     let names = ["city".to_owned()].into_iter().chain(shape.guests.iter().map(|g| g.name.clone()));
@@ -102,10 +103,10 @@ fn written_out(updates: u32, anew: bool) -> BTreeMap<String, Vec<f32>> {
         let mut x = vec![0.0; batch.len() * inputs];
         let mut y = vec![0.0; batch.len() * outputs];
         for (row, step) in batch.iter().enumerate() {
-            Examples::write_input(&data, *step, &mut x[row * inputs..][..inputs]);
-            Examples::write_target(&data, *step, &mut y[row * outputs..][..outputs]);
+            data.write_row(Window::whole(*step), &mut x[row * inputs..][..inputs]);
+            targets.write_row(Window::whole(*step), &mut y[row * outputs..][..outputs]);
         }
-        let loss = Squared::new(&y, Examples::weights(&data));
+        let loss = Squared::new(&y, &weights);
         let gradient_at = |learner: &mut Learner<_>, weights: &[f32]| {
             learner.set_parameters(weights).expect("as many weights");
             learner.train(&x, &loss, None);

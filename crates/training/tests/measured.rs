@@ -7,15 +7,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use estimator::{
-    MeasuredBatch, MeasurementSource, Objective, Readings, Recipe, SubModel, epoch_order, segments,
+    MeasuredBatch, MeasurementSource, Objective, Readings, Recipe, SubModel, WindowSource,
+    epoch_order, segments,
 };
-use federation::fedbcd::{HELD_OUT, Windows};
 use federation::memory;
 use federation::model::{Answers, GuestModel, HostModel};
 use neural::{Adam, DropoutRng, Layer, Learner};
 use protocol::message::parts::{Embedding, Values};
 use protocol::{Compression, LocalUpdates, PartyId, Plan};
 use traffic::{MeasurementEntry, Window};
+use training::learner::{HELD_OUT, shared_numbers};
 
 use corridor::sensors::{From, HOST, Sensor};
 use corridor::{SEED, parties_that_learn, plan, recipe, shape, table};
@@ -29,7 +30,7 @@ fn plan_of(learned: From) -> Plan {
     Plan {
         batch: plain().batch as u32,
         epochs: plain().epochs as u32,
-        recipe: federation::fedbcd::optimiser_settings(&plain()),
+        recipe: shared_numbers(&plain()),
         segment: learned.segment(),
         measured: learned.kinds(),
         ..plan(LocalUpdates::default())
@@ -117,7 +118,7 @@ fn add(sum: &mut (Vec<f32>, Vec<f32>), other: &(Vec<f32>, Vec<f32>)) {
 fn together(guests: usize, learned: From) -> Outcome {
     let (shape, recipe) = (shape(guests), plain());
     let names: Vec<String> = shape.guests.iter().map(|guest| guest.name.clone()).collect();
-    let columns = table(&shape).0;
+    let columns = table(&shape);
     let mut learner =
         shape.learner(&traffic::corridor().expect("corridor"), SEED).expect("a model");
     let blocks = shape.blocks(learner.model());
@@ -140,7 +141,7 @@ fn together(guests: usize, learned: From) -> Outcome {
     let gather = |samples: &[Window]| {
         let mut x = vec![0.0; samples.len() * inputs];
         for (&sample, x) in samples.iter().zip(x.chunks_exact_mut(inputs)) {
-            Windows::write_input(&columns, sample, x);
+            columns.write_row(sample, x);
         }
         x
     };
@@ -157,7 +158,7 @@ fn together(guests: usize, learned: From) -> Outcome {
             learner.step(&mut adam, schedule.rate(step));
             step += 1;
         }
-        let loss = judge(&mut learner, &mut objective, (learned, &names), &validation, &gather);
+        let loss = validate(&mut learner, &mut objective, (learned, &names), &validation, &gather);
         if losses.iter().all(|before| loss < *before) {
             best = learner.parameters().to_vec();
         }
@@ -171,7 +172,7 @@ fn together(guests: usize, learned: From) -> Outcome {
     (weights.collect(), losses)
 }
 
-fn judge<M: Layer>(
+fn validate<M: Layer>(
     learner: &mut Learner<M>,
     objective: &mut impl Objective,
     (learned, guests): (From, &[String]),
@@ -181,7 +182,7 @@ fn judge<M: Layer>(
     let mut y = vec![0.0; samples.len() * learner.model().output_len()];
     learner.infer(&gather(samples), &mut y);
     let measured = Together::of(learned, guests, samples);
-    let total = objective.judge(samples, &measured.batch(), &y, 0.0).expect("a loss");
+    let total = objective.validate(samples, &measured.batch(), &y, 0.0).expect("a loss");
     total / samples.len() as f64
 }
 

@@ -25,7 +25,7 @@ fn plan_of(sealing: Option<Sealing>) -> Plan {
     Plan {
         batch: recipe.batch as u32,
         epochs: recipe.epochs as u32,
-        recipe: federation::fedbcd::optimiser_settings(&recipe),
+        recipe: training::learner::shared_numbers(&recipe),
         segment: 4,
         measured: [Kind::Queues, Kind::Speeds].into(),
         sealing,

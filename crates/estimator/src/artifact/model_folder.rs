@@ -15,22 +15,22 @@ use thiserror::Error;
 
 use crate::artifact::neural_estimator::{NeuralError, NeuralEstimator};
 use crate::artifact::record::{Epoch, ModelRecord};
-use crate::artifact::whole_file::{content, io, write_whole};
+use crate::artifact::whole_file::{check_format, content, io, write_whole};
 use crate::data::joint::new_learner;
 use crate::data::sources::{FleetData, LoopData};
 
 /// The format that this version writes and reads.
-pub const MODEL_FORMAT: &str = "fedtse-model/2";
+const MODEL_FORMAT: &str = "fedtse-model/3";
 const WEIGHTS: &str = "fedtse-model";
 
 /// `model.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelFile {
-    /// [`MODEL_FORMAT`].
+    /// The format of the file.
     pub format: String,
     /// What the model assumes.
-    pub card: ModelRecord,
+    pub record: ModelRecord,
     /// The epochs of its training.
     pub history: Vec<Epoch>,
 }
@@ -73,7 +73,7 @@ impl NeuralEstimator {
         let path = folder.join("model.json");
         let file = ModelFile {
             format: MODEL_FORMAT.into(),
-            card: self.card().clone(),
+            record: self.record().clone(),
             history: history.to_vec(),
         };
         let text = serde_json::to_string_pretty(&file).map_err(|error| content(&path, error))?;
@@ -87,12 +87,12 @@ impl NeuralEstimator {
         fleets: &[FleetData],
     ) -> Result<Self, ModelFolderError> {
         let file = ModelFile::read(folder)?;
-        file.card.check(loops, fleets)?;
-        let mut learner = new_learner(loops.timeline().network(), &file.card)?;
+        file.record.check(loops, fleets)?;
+        let mut learner = new_learner(loops.timeline().network(), &file.record)?;
         let path = folder.join("weights.safetensors");
         let weights = Checkpoint::load(&path, WEIGHTS)?.parameters("weights", learner.layout())?;
         learner.set_parameters(&weights).map_err(|error| content(&path, error))?;
-        Ok(Self::new(file.card, learner))
+        Ok(Self::new(file.record, learner))
     }
 }
 
@@ -101,11 +101,7 @@ impl ModelFile {
     pub fn read(folder: &Path) -> Result<Self, ModelFolderError> {
         let path = folder.join("model.json");
         let text = std::fs::read_to_string(&path).map_err(|source| io(&path, source))?;
-        let file: Self = serde_json::from_str(&text).map_err(|error| content(&path, error))?;
-        if file.format != MODEL_FORMAT {
-            let problem = format!("format: found \"{}\", expected \"{MODEL_FORMAT}\"", file.format);
-            return Err(ModelFolderError::Content { path, problem });
-        }
-        Ok(file)
+        check_format(&path, &text, MODEL_FORMAT)?;
+        serde_json::from_str(&text).map_err(|error| content(&path, error))
     }
 }

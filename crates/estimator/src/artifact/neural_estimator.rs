@@ -64,21 +64,21 @@ impl NeuralStudy {
     /// order; without guests, fleets are not looked at.
     pub fn new(study: &Study, plan: NeuralPlan) -> Result<Self, NeuralError> {
         let host = Arc::new(HostStudy::new(study, &plan)?);
-        let (mut guests, mut shapes, mut cards) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut guests, mut shapes, mut records) = (Vec::new(), Vec::new(), Vec::new());
         check_fleets(&plan, study.fleets().len())?;
         for (guest, fleet) in plan.guests.iter().zip(study.fleets()) {
-            let (inputs, card) = guest.read(fleet, &study.train_span())?;
+            let (inputs, record) = guest.read(fleet, &study.train_span())?;
             shapes.push(guest.shape(&inputs, plan.sizes));
             guests.push(Arc::new(inputs) as Arc<dyn WindowSource>);
-            cards.push(card);
+            records.push(record);
         }
         let slots = shapes.iter().map(GuestSlot::of).collect();
         let shape = ModelShape { host: plan.host_shape(host.inputs(), slots), guests: shapes };
-        let record = ModelRecord { shape, host: host.card().clone(), guests: cards, plan };
+        let record = ModelRecord { shape, host: host.record().clone(), guests: records, plan };
         let whole = |steps: &[Step]| steps.iter().map(|&last| Window::whole(last)).collect();
         let data = JointData {
             record,
-            timeline: Arc::clone(study.timeline()),
+            network: study.timeline().shared_network(),
             host: Arc::clone(&host) as Arc<dyn WindowSource>,
             guests,
             train: whole(&host.split().train),
@@ -101,7 +101,7 @@ impl NeuralStudy {
     /// The estimator made of trained parts: the host's part and head, then each guest's part in the order of the plan.
     pub fn assemble(self, parts: &[&[f32]]) -> Result<NeuralEstimator, NeuralError> {
         let learner = self.data.assemble(parts)?;
-        Ok(NeuralEstimator { card: self.data.record, learner })
+        Ok(NeuralEstimator { record: self.data.record, learner })
     }
 }
 
@@ -116,7 +116,7 @@ impl GuestPlan {
         let arrangement = self.sub_model.arrangement();
         let inputs = GuestInputs::new(fleet, self.features, arrangement, &scales)?;
         let with_cells = self.features == GuestFeatures::TotalsAndCells;
-        let card = GuestRecord {
+        let record = GuestRecord {
             common: DataSpec::of(fleet.timeline()),
             fleet: fleet.name().to_owned(),
             rate: fleet.rate(),
@@ -124,7 +124,7 @@ impl GuestPlan {
             cells: with_cells.then(|| fleet.timeline().cell_shape()),
             inputs: scales,
         };
-        Ok((inputs, card))
+        Ok((inputs, record))
     }
 }
 
@@ -139,18 +139,18 @@ fn check_fleets(plan: &NeuralPlan, found: usize) -> Result<(), NeuralError> {
 
 /// A trained model.
 pub struct NeuralEstimator {
-    card: ModelRecord,
+    record: ModelRecord,
     learner: Learner<Fusion>,
 }
 
 impl NeuralEstimator {
-    pub(crate) fn new(card: ModelRecord, learner: Learner<Fusion>) -> Self {
-        Self { card, learner }
+    pub(crate) fn new(record: ModelRecord, learner: Learner<Fusion>) -> Self {
+        Self { record, learner }
     }
 
     /// What it assumes.
-    pub fn card(&self) -> &ModelRecord {
-        &self.card
+    pub fn record(&self) -> &ModelRecord {
+        &self.record
     }
 
     /// Its model and weights.
@@ -174,13 +174,13 @@ impl NeuralEstimator {
         loops: &LoopData,
         fleets: &[FleetData],
     ) -> Result<PreparedEstimator<'_>, NeuralError> {
-        self.card.check(loops, fleets)?;
-        let plan = &self.card.plan;
-        let host = HostInputs::new(loops, plan.host_arrangement(), &self.card.host.inputs)?;
+        self.record.check(loops, fleets)?;
+        let plan = &self.record.plan;
+        let host = HostInputs::new(loops, plan.host_arrangement(), &self.record.host.inputs)?;
         let mut guests = Vec::new();
-        for ((guest, card), fleet) in plan.guests.iter().zip(&self.card.guests).zip(fleets) {
+        for ((guest, record), fleet) in plan.guests.iter().zip(&self.record.guests).zip(fleets) {
             let arrangement = guest.sub_model.arrangement();
-            guests.push(GuestInputs::new(fleet, guest.features, arrangement, &card.inputs)?);
+            guests.push(GuestInputs::new(fleet, guest.features, arrangement, &record.inputs)?);
         }
         // A network whose signals came or went has the same hash, but another clock.
         let found = host.len() + guests.iter().map(GuestInputs::len).sum::<usize>();
@@ -198,7 +198,7 @@ impl NeuralEstimator {
         let of_window = |row: &[LinkState]| -> Estimates {
             study.targets().iter().map(|link| row[link.index()]).collect()
         };
-        Ok(all.chunks(self.card.host.outputs.len()).flat_map(of_window).collect())
+        Ok(all.chunks(self.record.host.outputs.len()).flat_map(of_window).collect())
     }
 }
 
@@ -212,7 +212,7 @@ pub struct PreparedEstimator<'a> {
 impl PreparedEstimator<'_> {
     /// Estimates all links of windows, given by their last steps: `[window][link]`.
     pub fn estimate(&self, steps: &[Step]) -> Estimates {
-        let host = &self.estimator.card.host;
+        let host = &self.estimator.record.host;
         let mut states = Vec::with_capacity(steps.len() * host.outputs.len());
         estimate_windows(
             &self.estimator.learner,
@@ -229,6 +229,6 @@ impl ModelRecord {
     pub(crate) fn check(&self, loops: &LoopData, fleets: &[FleetData]) -> Result<(), NeuralError> {
         self.host.check(loops)?;
         check_fleets(&self.plan, fleets.len())?;
-        self.guests.iter().zip(fleets).try_for_each(|(card, fleet)| card.check(fleet))
+        self.guests.iter().zip(fleets).try_for_each(|(record, fleet)| record.check(fleet))
     }
 }

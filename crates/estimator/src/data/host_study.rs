@@ -25,7 +25,7 @@ const USUAL: [Scale; 2] =
 /// A dataset as the host's part and head read it: own inputs, targets and their weights.
 pub struct HostStudy {
     timeline: Arc<Timeline>,
-    card: HostRecord,
+    record: HostRecord,
     inputs: HostInputs,
     split: Split,
     /// `[row, link, (density, flow)]`, scaled, for the windows of training and validation.
@@ -39,7 +39,7 @@ impl HostStudy {
     pub fn new(study: &Study, plan: &NeuralPlan) -> Result<Self, NeuralError> {
         let scales = HostScales::fit(study.loops(), &study.train_span())?;
         let inputs = HostInputs::new(study.loops(), plan.host_arrangement(), &scales)?;
-        let card = HostRecord {
+        let record = HostRecord {
             common: DataSpec::of(study.timeline()),
             loops: study.loops().names(),
             inputs: scales,
@@ -47,9 +47,9 @@ impl HostStudy {
         };
         let windows = study.split().train.iter().chain(&study.split().validation);
         let rows: Vec<Step> = windows.copied().collect();
-        let mut targets = Vec::with_capacity(rows.len() * 2 * card.outputs.len());
+        let mut targets = Vec::with_capacity(rows.len() * 2 * record.outputs.len());
         for &step in &rows {
-            for (link, scales) in study.network().link_ids().zip(&card.outputs) {
+            for (link, scales) in study.network().link_ids().zip(&record.outputs) {
                 let state = study.target(plan.target, step, link);
                 let pair = [state.density.get(), state.flow.get()];
                 targets.extend(pair.iter().zip(scales).map(|(value, scale)| scale.apply(*value)));
@@ -63,7 +63,7 @@ impl HostStudy {
             targets,
             rows,
             weights: LossWeights::of(study.network(), recipe),
-            card,
+            record,
         })
     }
 
@@ -80,7 +80,7 @@ impl HostStudy {
         let recipe = &plan.recipe;
         Ok(Self {
             timeline: Arc::clone(loops.timeline()),
-            card: HostRecord {
+            record: HostRecord {
                 common: DataSpec::of(loops.timeline()),
                 loops: loops.names(),
                 inputs: scales,
@@ -100,8 +100,8 @@ impl HostStudy {
     }
 
     /// What the host's part assumes.
-    pub fn card(&self) -> &HostRecord {
-        &self.card
+    pub fn record(&self) -> &HostRecord {
+        &self.record
     }
 
     /// The host's features.

@@ -9,7 +9,6 @@ use traffic::{Network, Step, Window};
 use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::ModelRecord;
 use crate::data::inputs::{GuestInputs, HostInputs};
-use crate::data::timeline::Timeline;
 use crate::data::window_source::WindowSource;
 
 /// Windows that are estimated together outside training.
@@ -19,8 +18,8 @@ const BLOCK: usize = 512;
 pub struct JointData {
     /// What the models assume.
     pub record: ModelRecord,
-    /// The network, and the steps held.
-    pub timeline: Arc<Timeline>,
+    /// The network.
+    pub network: Arc<Network>,
     /// The host's inputs.
     pub host: Arc<dyn WindowSource>,
     /// The guests' inputs, in the order of the plan.
@@ -37,7 +36,7 @@ impl JointData {
     /// The joint model with weights of its parts: the host's part and head, then each guest's part in the order of
     /// the plan.
     pub(crate) fn assemble(&self, parts: &[&[f32]]) -> Result<Learner<Fusion>, NeuralError> {
-        let mut learner = new_learner(self.timeline.network(), &self.record)?;
+        let mut learner = new_learner(&self.network, &self.record)?;
         let blocks = self.record.shape.blocks(learner.model());
         let length = |ranges: &[Range<usize>]| ranges.iter().map(|r| r.len()).sum();
         let expected: Vec<usize> = blocks.iter().map(|ranges| length(ranges)).collect();

@@ -4,7 +4,6 @@ pub(crate) mod host_study;
 pub(crate) mod inputs;
 pub(crate) mod joint;
 pub(crate) mod live;
-pub(crate) mod local_shares;
 pub(crate) mod measurement_table;
 pub(crate) mod measurements;
 pub(crate) mod scales;

@@ -38,4 +38,4 @@ pub use rates::FoldRates;
 pub use study::{HeldOutLabels, HeldOutStudy, Penetration};
 pub(crate) use totals::held_out_totals;
 pub use totals::{held_out_entries, held_out_part};
-pub use views::{FoldedInputs, whole_fleet};
+pub use views::FoldedInputs;

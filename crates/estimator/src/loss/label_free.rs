@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sensing::Split;
+use thiserror::Error;
 use traffic::{FleetView, Step, Window};
 
-use crate::artifact::neural_estimator::NeuralEstimator;
+use crate::artifact::neural_estimator::{NeuralError, NeuralEstimator};
 use crate::artifact::record::ModelRecord;
 use crate::data::host_study::HostStudy;
 use crate::data::inputs::GuestInputs;
@@ -21,14 +22,39 @@ use crate::data::segments::whole_batch;
 use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::train_span;
 use crate::loss::held_out::{
-    Choices, FoldRates, HeldOutEstimator, LabelNoise, held_out_totals, penetration,
+    Choices, FoldRates, HeldOutError, HeldOutEstimator, LabelNoise, held_out_totals, penetration,
 };
-use crate::loss::label_free_error::LabelFreeError;
 use crate::loss::physics_informed::{Physics, PhysicsInformed, SomeLabels};
 use crate::loss::signal::MeasuredTerms;
 use crate::model::architecture::{GuestSlot, ModelShape};
 use crate::model::plan::NeuralPlan;
 use crate::model::sub_model::PassError;
+
+/// What is wrong with data or plan.
+#[derive(Debug, Error)]
+pub enum LabelFreeError {
+    /// The model or its inputs.
+    #[error(transparent)]
+    Neural(#[from] NeuralError),
+    /// The folds.
+    #[error(transparent)]
+    HeldOut(#[from] HeldOutError),
+    /// The loss.
+    #[error(transparent)]
+    Loss(#[from] PassError),
+    /// The traffic model.
+    #[error(transparent)]
+    Physics(#[from] physics::ModelError),
+    /// What the traffic model is calibrated with.
+    #[error(transparent)]
+    Calibration(#[from] physics::calibrate::CalibrationError),
+    /// Not one guest.
+    #[error("found {0} guests, expected one, all of whose data are in one place")]
+    Guests(usize),
+    /// Not one fleet where none is held out.
+    #[error("found {0} fleets, expected one where no fold is held out")]
+    Fleets(usize),
+}
 
 /// Names of those who measure.
 const HOST: &str = "host";
@@ -101,11 +127,11 @@ impl LabelFreeStudy {
         }
 
         // One model for all views, so one set of scales.
-        let (first, guest_card) = guest.read(views[0], &span)?;
+        let (first, guest_record) = guest.read(views[0], &span)?;
         let mut seen = vec![first];
         for fleet in &views[1..] {
             let arrangement = guest.sub_model.arrangement();
-            let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_card.inputs);
+            let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_record.inputs);
             seen.push(inputs.map_err(crate::NeuralError::from)?);
         }
         let shape = guest.shape(&seen[0], plan.sizes);
@@ -124,10 +150,10 @@ impl LabelFreeStudy {
             record: ModelRecord {
                 plan,
                 shape,
-                host: host.card().clone(),
-                guests: vec![guest_card],
+                host: host.record().clone(),
+                guests: vec![guest_record],
             },
-            timeline: Arc::clone(loops.timeline()),
+            network: loops.timeline().shared_network(),
             host: Arc::new(host),
             guests: vec![Arc::new(ViewInputs(seen))],
             train,

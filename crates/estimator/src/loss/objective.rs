@@ -1,14 +1,27 @@
-//! What training makes small.
+//! Loss functions.
 //!
 //! An [`Objective`] turns a batch of estimates into a loss and its gradient. It sees the whole batch at
 //! once, because a traffic model ties samples of consecutive steps together. [`Labelled`]: squared
 //! errors against labels.
+//!
+//! [`PartialLoss`]: a loss whose measurements are elsewhere, as sealed products need it.
+//!
+//! With u the values of a party, w their weights and h what they should be by the estimates y:
+//!
+//! ```text
+//! L     = known(y)  +  Σ c·u  +  ½ Σ w·u²          c = −w·h       the last is constant, and left out
+//! ∂L/∂y = known'(y) +  Σ d·u                       d = −w·h'(y)
+//! ```
+//!
+//! The host knows all but u. Each entry touches density and flow of one link of one sample, so d is two
+//! numbers. Everything is per sample and link, as in [`Objective`].
+
+use std::collections::BTreeMap;
 
 use neural::{Checkpoint, CheckpointError, Loss, Plan, Squared};
 
 use crate::data::measurements::MeasuredBatch;
 use crate::data::window_source::WindowSource;
-use crate::loss::linear_part::{MeasurementWeights, PartialLoss};
 use crate::model::recipe::Recipe;
 use crate::model::sub_model::{PassError, check_len};
 use traffic::{Network, Window};
@@ -27,7 +40,7 @@ pub trait Objective {
     ) -> Result<f64, PassError>;
 
     /// Adds the validation losses of some samples to `total`, one after the other, and gives the sum.
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         measured: &MeasuredBatch<'_>,
@@ -66,9 +79,9 @@ pub trait Objective {
         Err(PassError::NoLinearPart)
     }
 
-    /// As [`judge`](Self::judge) with some parties' values elsewhere: the sum of the losses that need none of them, and
+    /// As [`validate`](Self::validate) with some parties' values elsewhere: the sum of the losses that need none of them, and
     /// how the rest depends on them; slopes of estimates are not told.
-    fn judge_without_values(
+    fn validate_without_values(
         &mut self,
         _samples: &[Window],
         _measured: &MeasuredBatch<'_>,
@@ -77,6 +90,29 @@ pub trait Objective {
     ) -> Result<PartialLoss, PassError> {
         Err(PassError::NoLinearPart)
     }
+}
+
+/// The weights of parties whose values are elsewhere, `[sample, entry]`, by name.
+pub type MeasurementWeights<'a> = BTreeMap<&'a str, &'a [f32]>;
+
+/// A loss without the values of some parties.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PartialLoss {
+    /// What the loss is if all these values are 0.
+    pub known: f64,
+    /// What each party's values add, by name.
+    pub parties: BTreeMap<String, LinearPart>,
+}
+
+/// What one party's values add, `[sample, entry]` each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinearPart {
+    /// c: of the loss.
+    pub loss: Vec<f64>,
+    /// d: of the gradient, by density and flow of the entry's link, in the model's own scale.
+    pub slopes: Vec<[f32; 2]>,
+    /// The links of a sample's entries.
+    pub links: Vec<usize>,
 }
 
 /// Weights of the outputs of an estimate in the losses, `[link, (density, flow)]`.
@@ -145,7 +181,7 @@ impl<L: WindowSource> Objective for Labelled<L> {
         Ok(evaluate(&loss, samples.len(), y, dy))
     }
 
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         _measured: &MeasuredBatch<'_>,

@@ -15,7 +15,7 @@ use training::party::{CustomSubModelSpecs, HOST_SUB_MODEL, TrainedCustomSubModel
 /// The host and its guests.
 pub struct Parties {
     model: HostModel,
-    card: HostRecord,
+    record: HostRecord,
     inputs: HostInputs,
     /// A sub-model of the host's own.
     own: Option<TrainedCustomSubModel>,
@@ -59,16 +59,17 @@ impl Parties {
                 file.run,
                 host.run
             );
-            let (part, card) = (&file.part, &file.part.guest);
-            let fleet = FleetData::open(data, &card.fleet)?;
-            card.check(&fleet)?;
-            let inputs = GuestInputs::new(&fleet, card.features, part.arrangement(), &card.inputs)?;
+            let (part, record) = (&file.part, &file.part.guest);
+            let fleet = FleetData::open(data, &record.fleet)?;
+            record.check(&fleet)?;
+            let inputs =
+                GuestInputs::new(&fleet, record.features, part.arrangement(), &record.inputs)?;
             let (weights, own) = ((&**network, weights), own.get(&file.name));
             let model = TrainedModel::of_guest(folder, &file.name, part, weights, own)?;
             Ok((file.name.clone(), model, inputs))
         });
         let guests = read.collect::<Result<_>>()?;
-        Ok(Parties { model, card: host.part.host, inputs, own: of_host, guests })
+        Ok(Parties { model, record: host.part.host, inputs, own: of_host, guests })
     }
 
     /// States of all links, window by window. A guest whose folder was not given is absent.
@@ -87,7 +88,7 @@ impl Parties {
         let given = embeddings.iter().map(|(name, z)| (*name, z.as_slice())).collect();
         let mut y = vec![0.0; windows.len() * self.model.output_len()];
         self.model.infer_best(&x, &given, &mut y)?;
-        let states = y.chunks_exact(self.model.output_len()).map(|y| self.card.states(y));
+        let states = y.chunks_exact(self.model.output_len()).map(|y| self.record.states(y));
         Ok(states.flatten().collect())
     }
 }

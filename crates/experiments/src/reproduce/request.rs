@@ -18,7 +18,7 @@ use crate::train::{Arch, Target};
 /// Simulates the corridor for several demand seeds, fits every estimator to each, and tabulates
 /// the errors on the test part. Each finished fit is kept: a run that was interrupted continues
 /// where it stood, with the same result.
-#[derive(Clone, clap::Args)]
+#[derive(Clone, Args)]
 #[command(
     after_help = "Examples:\n  fedtse reproduce all --quick --out /tmp/quick --data /tmp/quick/data\n  fedtse reproduce table2\n  fedtse reproduce table2 --training-seeds 1,2,3 --jobs 2\n  fedtse reproduce table4 --only oracle,ridge --report\n  fedtse reproduce table1 --pneuma downloads --network athens.toml\n  fedtse reproduce table2 --quick --out /tmp/quick"
 )]
@@ -90,7 +90,7 @@ pub struct ReproduceArguments {
     pub publish: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum What {
     /// All estimators by penetration rate, on real recordings; needs --pneuma
     Table1,

@@ -155,10 +155,10 @@ impl Config {
     fn plan(&self, name: &PartyId, own: Option<&CustomSubModelSpec>) -> GuestPlan {
         let model = &self.model;
         let kind = model.sub_model.unwrap_or(model.arch.sub_model());
-        let crossing = own.and_then(|own| own.embedding).filter(|_| model.numbers.is_none());
+        let embedding = own.and_then(|own| own.embedding).filter(|_| model.numbers.is_none());
         GuestPlan {
             sub_model: own.map_or(kind, |own| own.kind),
-            crossing: crossing.unwrap_or(Numbers::embedding(model.numbers, model.arch)),
+            embedding: embedding.unwrap_or(Numbers::embedding(model.numbers, model.arch)),
             ..GuestPlan::new(name.as_str(), self.data.features, model.arch)
         }
     }

@@ -205,7 +205,7 @@ impl Config {
     fn seats(&self) -> Vec<GuestSlot> {
         let seat = |(name, guest): (&String, &GuestSection)| GuestSlot {
             name: name.clone(),
-            crossing: config::Numbers::embedding(guest.numbers, self.training.arch),
+            embedding: config::Numbers::embedding(guest.numbers, self.training.arch),
             direct: guest.starts_as_state && self.training.arch == Architecture::Link,
         };
         self.guests.iter().map(seat).collect()
@@ -221,7 +221,7 @@ impl Config {
         let recipe = self.neural_plan().recipe;
         let batch = training.batch.unwrap_or(recipe.batch as u32);
         let width = |seat: &GuestSlot| {
-            Ok((PartyId::new(&seat.name)?, seat.crossing.len(part.links()) as u32))
+            Ok((PartyId::new(&seat.name)?, seat.embedding.len(part.links()) as u32))
         };
         Ok(HostSettings {
             party: name.clone(),

@@ -138,7 +138,7 @@ impl<D: WindowSource> HostLearner<D> {
     ) -> Result<f64, ModelFailure> {
         let y = self.infer(samples, embeddings)?;
         let gathered = Gathering::of(&self.loss.sources, samples, measured)?;
-        self.loss.objective.judge(samples, &gathered.batch(), &y, total).map_err(failed)
+        self.loss.objective.validate(samples, &gathered.batch(), &y, total).map_err(failed)
     }
 
     /// Estimates by the weights that are validated, in the model's own scale.

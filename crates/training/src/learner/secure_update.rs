@@ -114,7 +114,7 @@ impl<D: WindowSource> HostLearner<D> {
         let (measured, weights) = (gathered.batch(), weights(answers));
         let objective = self.loss.objective.as_mut();
         let partial =
-            objective.judge_without_values(samples, &measured, &weights, &y).map_err(failed)?;
+            objective.validate_without_values(samples, &measured, &weights, &y).map_err(failed)?;
         let mut rows = ProductRows::new();
         for (party, part) in partial.parties {
             let party = PartyId::new(&party).map_err(failed)?;

@@ -30,7 +30,7 @@ use crate::learner::{CustomGuestLearner, GuestLearner, update_rule};
 pub struct GuestPart {
     timeline: Arc<Timeline>,
     windows: GuestWindows,
-    card: GuestRecord,
+    record: GuestRecord,
     shape: GuestShape,
     measures: Measures,
     measured: BTreeMap<Kind, Source>,
@@ -100,21 +100,21 @@ impl GuestPart {
             Contribution::of(folder, fleets, plan.features, kinds, privacy)?;
         let timeline = Arc::clone(fleets[0].timeline());
         let span = train_span(training);
-        let (windows, card, shape) = match &fleets[..] {
+        let (windows, record, shape) = match &fleets[..] {
             [fleet] => {
-                let (inputs, card) = plan.read(fleet, &span)?;
+                let (inputs, record) = plan.read(fleet, &span)?;
                 let shape = plan.shape(&inputs, sizes);
-                (GuestWindows::Whole(Arc::new(inputs)), card, shape)
+                (GuestWindows::Whole(Arc::new(inputs)), record, shape)
             }
             folds => {
-                let (inputs, card) = FoldedInputs::new(folds, plan, &span)?;
+                let (inputs, record) = FoldedInputs::new(folds, plan, &span)?;
                 let shape = plan.shape(inputs.whole(), sizes);
-                (GuestWindows::Folded(Arc::new(inputs)), card, shape)
+                (GuestWindows::Folded(Arc::new(inputs)), record, shape)
             }
         };
         let (measures, measured) = measuring(fleets, tables, training, &span, kinds)?;
         let custom = None;
-        let part = GuestPart { timeline, windows, card, shape, measures, measured, custom };
+        let part = GuestPart { timeline, windows, record, shape, measures, measured, custom };
         privacy.policy.check_announced(&part.measures, part.width())?;
         Ok(part)
     }
@@ -132,7 +132,7 @@ impl GuestPart {
 
     /// What its checkpoints belong to.
     pub fn fingerprint(&self) -> Result<Text> {
-        run_fingerprint(&(&self.card, &self.shape, self.timeline.windows(), &self.measures))
+        run_fingerprint(&(&self.record, &self.shape, self.timeline.windows(), &self.measures))
     }
 
     /// What it can embed.
@@ -147,7 +147,7 @@ impl GuestPart {
 
     /// What is left of it when the training has finished: all that it needs to estimate live.
     pub fn trained(&self, name: &PartyId) -> TrainedParty<TrainedGuest> {
-        let part = TrainedGuest { guest: self.card.clone(), shape: self.shape.clone() };
+        let part = TrainedGuest { guest: self.record.clone(), shape: self.shape.clone() };
         TrainedParty::new(name, part, Arc::clone(&self.timeline))
     }
 
@@ -158,7 +158,7 @@ impl GuestPart {
 
     /// Numbers of its embeddings, per sample.
     pub fn width(&self) -> u32 {
-        self.shape.crossing.len(self.timeline.network().links().len()) as u32
+        self.shape.embedding.len(self.timeline.network().links().len()) as u32
     }
 
     /// Makes its model when the plan is known.

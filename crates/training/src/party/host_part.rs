@@ -64,9 +64,9 @@ impl HostPart {
         slots: &[GuestSlot],
         custom: Option<&CustomSubModelSpec>,
     ) -> Result<Text> {
-        let (card, windows) = (self.windows.card(), self.windows.timeline().windows());
+        let (record, windows) = (self.windows.record(), self.windows.timeline().windows());
         let embedding = custom.map(|custom| custom.embedding);
-        run_fingerprint(&(&self.plan, card, slots, windows, self.options, embedding))
+        run_fingerprint(&(&self.plan, record, slots, windows, self.options, embedding))
     }
 
     /// What is left of it when the training has finished: all that it needs to estimate live.
@@ -84,12 +84,12 @@ impl HostPart {
         self.windows.timeline().network().links().len()
     }
 
-    /// What it needs to judge what guests measure.
+    /// What it needs to check what guests measure.
     pub fn measuring(&self) -> Measuring {
         measuring(&self.loops, self.windows.split())
     }
 
-    /// The samples to learn from, to judge by and to be estimated at the end: the test part, and where truth is learned
+    /// The samples to learn from, to validate by and to be estimated at the end: the test part, and where truth is learned
     /// from also the validation part, from whose errors intervals are made.
     pub fn samples(&self) -> Samples {
         let split = self.windows.split();
@@ -130,14 +130,14 @@ impl HostPart {
         let (mut states, mut truths) = (Vec::new(), Vec::new());
         for step in &self.windows.split().validation {
             let Some(row) = estimates.get(step) else { continue };
-            states.extend(self.windows.card().states(row));
+            states.extend(self.windows.record().states(row));
             truths.extend(links.iter().map(|link| study.target(self.plan.target, *step, *link)));
         }
         Some(Intervals::calibrate(&states, &truths, links.len()))
     }
 }
 
-/// What a host needs to judge what guests measure.
+/// What a host needs to check what guests measure.
 pub fn measuring(loops: &LoopData, split: &Split) -> Measuring {
     let links = loops.timeline().network().links().len() as u32;
     Measuring { links, counted: counted_per_step(loops, &train_span(&split.train)) }
@@ -162,7 +162,7 @@ pub fn trained(
 ) -> TrainedParty<TrainedHost> {
     let slots = with_own(slots, own, plan.architecture);
     let part = TrainedHost {
-        host: windows.card().clone(),
+        host: windows.record().clone(),
         shape: plan.host_shape(windows.inputs(), slots),
         target: plan.target,
     };
@@ -177,7 +177,7 @@ fn with_own(
 ) -> Vec<GuestSlot> {
     slots.extend(own.map(|own| GuestSlot {
         name: HOST_SUB_MODEL.to_owned(),
-        crossing: own.embedding.unwrap_or(architecture.crossing()),
+        embedding: own.embedding.unwrap_or(architecture.embedding()),
         direct: false,
     }));
     slots
@@ -198,7 +198,7 @@ pub fn maker(
         Arrangement::ByStep => vec![WINDOW, links, windows.inputs().channels()],
     };
     let slots = with_own(slots, own.as_ref(), plan.architecture);
-    let width = slots.last().map_or(0, |slot| slot.crossing.len(links));
+    let width = slots.last().map_or(0, |slot| slot.embedding.len(links));
     let shape = plan.host_shape(windows.inputs(), slots);
     Box::new(move |plan: &Plan, agreed: &Agreed| {
         let network = windows.timeline().network();
@@ -225,7 +225,7 @@ pub fn of_targets<'a>(
 ) -> Estimates {
     let mut states = Vec::new();
     for estimate in estimates {
-        let all: Vec<_> = windows.card().states(estimate).collect();
+        let all: Vec<_> = windows.record().states(estimate).collect();
         states.extend(targets.iter().map(|link| all[link.index()]));
     }
     states

@@ -35,7 +35,7 @@ impl<P: estimator::Trained> TrainedParty<P> {
             format: PARTY_FORMAT.into(),
             run: run.context("the run's name")?.to_string(),
             name: self.name.to_string(),
-            steps: self.timeline.steps_card(),
+            steps: self.timeline.step_spec(),
             part: self.part,
         };
         let folder = folder.join("model");

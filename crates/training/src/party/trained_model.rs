@@ -113,7 +113,7 @@ impl TrainedCustomSubModel {
             Arrangement::ByLink => vec![inputs],
             Arrangement::ByStep => vec![WINDOW, links, inputs / (WINDOW * links)],
         };
-        Self::read(folder, name, own, &sample, slot.crossing.len(links)).map(Some)
+        Self::read(folder, name, own, &sample, slot.embedding.len(links)).map(Some)
     }
 
     fn read(

@@ -9,10 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use estimator::{
-    Architecture, EmbeddingShape, Examples, GuestShape, GuestSlot, HostShape, Labels,
-    LayerSubModel, MeasurementSource, ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW,
+    Architecture, EmbeddingShape, GuestShape, GuestSlot, HostShape, LayerSubModel, LossWeights,
+    MeasurementSource, ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW, WindowSource,
 };
-use federation::fedbcd::{FedGuest, FedHost, Windows};
 use federation::guest::{GuestSettings, Sharing};
 use federation::{
     Absent, Agreed, Guest, Host, HostSettings, Measuring, MemoryStore, Samples, Timing,
@@ -25,6 +24,7 @@ use protocol::{
     Compression, Ledger, LocalUpdates, Now, PartyId, Plan, Released, RunId, ToGuest, ToHost,
 };
 use traffic::{Step, Window, corridor};
+use training::learner::{GuestLearner, HostLearner, shared_numbers, update_rule};
 
 use sensors::From;
 
@@ -33,8 +33,8 @@ pub const TRAIN: Range<i64> = 0..90;
 pub const VALIDATION: Range<i64> = 90..110;
 pub const ESTIMATE: Range<i64> = 110..120;
 
-pub type GuestOf = Guest<FedGuest<LayerSubModel, Columns>, MemoryStore>;
-pub type HostOf = Host<FedHost<Columns>, MemoryStore>;
+pub type GuestOf = Guest<GuestLearner<LayerSubModel, Columns>, MemoryStore>;
+pub type HostOf = Host<HostLearner<Columns>, MemoryStore>;
 pub type Guests = BTreeMap<PartyId, GuestOf>;
 
 /// Some columns of the table.
@@ -51,11 +51,11 @@ impl Columns {
     }
 }
 
-impl Windows for Columns {
-    fn input_len(&self) -> usize {
+impl WindowSource for Columns {
+    fn row_len(&self) -> usize {
         self.own.len()
     }
-    fn write_input(&self, sample: Window, to: &mut [f32]) {
+    fn write_row(&self, sample: Window, to: &mut [f32]) {
         // Each view of a step has numbers of its own.
         let seen = Step(sample.last.0 + 1000 * i64::from(sample.view.0));
         let number = |i| Self::number(1, seen, i);
@@ -63,48 +63,29 @@ impl Windows for Columns {
     }
 }
 
-impl Labels for Columns {
-    fn write_label(&self, sample: Window, to: &mut [f32]) {
-        // Something that can be learned: a mix of a few inputs.
-        let x = |i: usize| Self::number(1, sample.last, i * 7 % self.all);
-        to.iter_mut().enumerate().for_each(|(i, y)| *y = x(i) - 0.5 * x(i + 3) + 0.3);
+impl Columns {
+    pub fn loss_weights(&self) -> LossWeights {
+        LossWeights { training: self.weights.clone(), validation: self.weights.clone() }
     }
-    fn weights(&self) -> &[f32] {
-        &self.weights
-    }
-    fn judged(&self) -> &[f32] {
-        &self.weights
+
+    /// The same table, other columns.
+    pub fn with_own(&self, own: Range<usize>) -> Self {
+        Self { own, ..self.clone() }
     }
 }
 
-/// The whole table, for training in one place.
-pub struct Table(pub Columns, Vec<Step>, Vec<Step>);
+/// The labels of a table.
+#[derive(Clone)]
+pub struct Targets(pub Columns);
 
-impl Examples for Table {
-    type Window = Step;
-    fn inputs(&self) -> usize {
-        self.0.input_len()
-    }
-    fn outputs(&self) -> usize {
+impl WindowSource for Targets {
+    fn row_len(&self) -> usize {
         self.0.weights.len()
     }
-    fn write_input(&self, last: Step, to: &mut [f32]) {
-        Windows::write_input(&self.0, Window::whole(last), to);
-    }
-    fn write_target(&self, last: Step, to: &mut [f32]) {
-        self.0.write_label(Window::whole(last), to);
-    }
-    fn weights(&self) -> &[f32] {
-        &self.0.weights
-    }
-    fn judged(&self) -> &[f32] {
-        &self.0.weights
-    }
-    fn train(&self) -> &[Step] {
-        &self.1
-    }
-    fn validation(&self) -> &[Step] {
-        &self.2
+    fn write_row(&self, sample: Window, to: &mut [f32]) {
+        // Something that can be learned: a mix of a few inputs.
+        let x = |i: usize| Columns::number(1, sample.last, i * 7 % self.0.all);
+        to.iter_mut().enumerate().for_each(|(i, y)| *y = x(i) - 0.5 * x(i + 3) + 0.3);
     }
 }
 
@@ -119,21 +100,21 @@ pub fn shape(guests: usize) -> ModelShape {
         sub_model: SubModelKind::Link,
         channels: 3 * WINDOW,
         totals: true,
-        crossing: EmbeddingShape::PerLink(3),
+        embedding: EmbeddingShape::PerLink(3),
         sizes: sizes(),
     };
     let speeds = GuestShape {
         name: "speeds".into(),
         channels: 2 * WINDOW,
         totals: false,
-        crossing: EmbeddingShape::PerLink(2),
+        embedding: EmbeddingShape::PerLink(2),
         ..totals.clone()
     };
     let paper = GuestShape {
         name: "paper".into(),
         sub_model: SubModelKind::Stgcn,
         channels: 2,
-        crossing: EmbeddingShape::PerLink(1),
+        embedding: EmbeddingShape::PerLink(1),
         ..totals.clone()
     };
     let guests: Vec<_> = [totals, speeds, paper].into_iter().take(guests).collect();
@@ -160,7 +141,7 @@ pub fn plan(local: LocalUpdates) -> Plan {
         batch: recipe().batch as u32,
         epochs: recipe().epochs as u32,
         exchanges: 0,
-        recipe: federation::fedbcd::optimiser_settings(&recipe()),
+        recipe: shared_numbers(&recipe()),
         local,
         keep_every: 4,
         segment: 1,
@@ -184,11 +165,11 @@ pub fn terms(compression: Compression) -> Terms {
     }
 }
 
-pub fn table(shape: &ModelShape) -> Table {
+/// The whole table.
+pub fn table(shape: &ModelShape) -> Columns {
     let model = shape.build(&corridor().expect("the corridor")).expect("a model");
     let (all, outputs) = (model.input_len(), model.output_len());
-    let columns = Columns { all, own: 0..all, weights: vec![1.0 / 17.0; outputs] };
-    Table(columns, steps(TRAIN), steps(VALIDATION))
+    Columns { all, own: 0..all, weights: vec![1.0 / 17.0; outputs] }
 }
 
 /// Host and guests of a shape, each with its columns.
@@ -246,15 +227,10 @@ pub fn parties_of(
     sensors: impl Fn(&str) -> Vec<Arc<dyn MeasurementSource>> + Clone + Send + 'static,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let network = corridor().expect("the corridor");
-    let whole = table(shape).0;
+    let whole = table(shape);
     let host_model = move |plan: &Plan, shape: &ModelShape| {
-        estimator::HostModel::new(
-            &shape.host,
-            &network,
-            SEED,
-            federation::fedbcd::update_rule(plan),
-        )
-        .map_err(|error| federation::ModelFailure(error.to_string()))
+        estimator::HostModel::new(&shape.host, &network, SEED, update_rule(plan))
+            .map_err(|error| federation::ModelFailure(error.to_string()))
     };
     let host_id = PartyId::new("city").expect("a name");
     let host_inputs = host_model(plan, shape).expect("a model").input_len();
@@ -264,8 +240,7 @@ pub fn parties_of(
     for guest in &shape.guests {
         let network = corridor().expect("the corridor");
         let sub_model =
-            LayerSubModel::of(guest, &network, SEED, federation::fedbcd::update_rule(plan))
-                .expect("a model");
+            LayerSubModel::of(guest, &network, SEED, update_rule(plan)).expect("a model");
         let own = from..from + sub_model.input_len();
         from = own.end;
         let data = Columns { own, ..whole.clone() };
@@ -287,15 +262,10 @@ pub fn parties_of(
         };
         let (guest, sensors) = (guest.clone(), sensors.clone());
         let make = move |plan: &Plan| {
-            let sub_model = LayerSubModel::of(
-                &guest,
-                &network,
-                plan.seed,
-                federation::fedbcd::update_rule(plan),
-            )
-            .map_err(|error| federation::ModelFailure(error.to_string()))?;
+            let sub_model = LayerSubModel::of(&guest, &network, plan.seed, update_rule(plan))
+                .map_err(|error| federation::ModelFailure(error.to_string()))?;
             let sensors = sensors(&guest.name);
-            Ok(FedGuest::new(sub_model, data.clone(), plan)?.measuring(sensors))
+            Ok(GuestLearner::new(sub_model, data.clone(), plan)?.measuring(sensors))
         };
         let ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("a ledger");
         let store = life.stores.get(party.as_str()).cloned().unwrap_or_default();
@@ -321,7 +291,7 @@ pub fn parties_of(
     let own = Columns { own: 0..host_inputs, ..whole };
     let make = move |plan: &Plan, agreed: &Agreed| {
         let loss = learned.loss(&own, agreed);
-        FedHost::new(host_model(plan, &shape)?, own.clone(), loss, plan)
+        HostLearner::new(host_model(plan, &shape)?, own.clone(), loss, plan)
     };
     let ledger = Ledger::in_memory(&MemorySink::default(), &host_id).expect("a ledger");
     let store = MemoryStore::default();

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use estimator::{CTM_DEVIATIONS, MeasurementSource, Physics, PhysicsInformed, Scale};
-use federation::fedbcd::{HostLoss, Sources, entries};
 use federation::{Agreed, Samples};
 use neural::{hash, unit};
 use physics::{Ctm, Discretisation, Parameters};
 use protocol::{Kind, Layout, Measures, Movements};
 use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Seconds, Step, Window, corridor};
+use training::learner::{HostLoss, Sources, entries};
 
-use super::{Columns, ESTIMATE, TRAIN, VALIDATION, steps};
+use super::{Columns, ESTIMATE, TRAIN, Targets, VALIDATION, steps};
 
 /// The name under which losses find what the host measures.
 pub const HOST: &str = "the city";
@@ -79,14 +79,14 @@ impl From {
     /// The loss of the host, with what the guests measure.
     pub fn loss(self, labels: &Columns, agreed: &Agreed) -> HostLoss {
         if self == From::Labels {
-            return HostLoss::labelled(labels.clone());
+            return HostLoss::labelled(Targets(labels.clone()), labels.loss_weights());
         }
         let mut parties = entries(&agreed.layouts);
-        let mut own: BTreeMap<String, Box<dyn MeasurementSource>> = BTreeMap::new();
+        let mut own: BTreeMap<String, Arc<dyn MeasurementSource>> = BTreeMap::new();
         if self == From::Physics {
             let flows = Sensor::flows();
             parties.insert(HOST.to_owned(), flows.entries.clone());
-            own.insert(HOST.to_owned(), Box::new(flows));
+            own.insert(HOST.to_owned(), Arc::new(flows));
         }
         let objective = Box::new(self.objective(parties));
         HostLoss { objective, sources: Sources { own, layouts: agreed.layouts.clone() } }

@@ -77,11 +77,11 @@ impl HeldOutStudy {
         let host = HostInputs::new(loops, plan.host_arrangement(), &scales)
             .map_err(crate::NeuralError::from)?;
         // One model for all choices of folds, so one set of scales.
-        let (first, guest_card) = guest.read(&choices.seen[0], &span)?;
+        let (first, guest_record) = guest.read(&choices.seen[0], &span)?;
         let mut seen = vec![first];
         for fleet in &choices.seen[1..] {
             let arrangement = guest.sub_model.arrangement();
-            let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_card.inputs);
+            let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_record.inputs);
             seen.push(inputs.map_err(crate::NeuralError::from)?);
         }
         let outputs = output_scales(&choices, &rates, split, &timeline);
@@ -90,7 +90,7 @@ impl HeldOutStudy {
         let shape = ModelShape { host: plan.host_shape(&host, slots), guests: vec![shape] };
         let names = loops.names();
         let common = DataSpec::of(&timeline);
-        let host_card = HostRecord { common, loops: names, inputs: scales, outputs };
+        let host_record = HostRecord { common, loops: names, inputs: scales, outputs };
 
         let windows: Vec<Step> = [&split.train[..], &split.validation[..]].concat();
         let views: Vec<FleetView> = (0..folds.len()).filter_map(FleetView::without).collect();
@@ -99,7 +99,7 @@ impl HeldOutStudy {
             windows.iter().flat_map(of_window).collect()
         };
         let labels = HeldOutLabels {
-            labels: labels(&choices, &windows, &plan, &host_card, &timeline),
+            labels: labels(&choices, &windows, &plan, &host_record, &timeline),
             outputs: 2 * timeline.network().links().len(),
             folds: folds.len(),
             windows,
@@ -111,11 +111,11 @@ impl HeldOutStudy {
             data: JointData {
                 train: each(&split.train),
                 validation: each(&split.validation),
-                record: ModelRecord { plan, shape, host: host_card, guests: vec![guest_card] },
+                record: ModelRecord { plan, shape, host: host_record, guests: vec![guest_record] },
                 host: Arc::new(host),
                 guests: vec![Arc::new(ViewInputs(seen))],
                 segment: 1,
-                timeline,
+                network: timeline.shared_network(),
             },
             rates,
             local,
@@ -178,14 +178,14 @@ fn labels(
     choices: &Choices,
     windows: &[Step],
     plan: &NeuralPlan,
-    card: &HostRecord,
+    record: &HostRecord,
     timeline: &Timeline,
 ) -> Vec<f32> {
     let steps = averaged_steps(plan.target, timeline.step());
     let mut labels = Vec::new();
     for &last in windows {
         for fold in &choices.held_out {
-            for (link, scales) in timeline.network().link_ids().zip(&card.outputs) {
+            for (link, scales) in timeline.network().link_ids().zip(&record.outputs) {
                 let state = trailing_state(fold, last, steps, link);
                 let pair = [state.density.get(), state.flow.get()];
                 labels.extend(pair.iter().zip(scales).map(|(value, scale)| scale.apply(*value)));

@@ -28,15 +28,15 @@ impl FoldedInputs {
         training: &RangeInclusive<Step>,
     ) -> Result<(Self, GuestRecord), HeldOutError> {
         let whole = whole_fleet(folds)?;
-        let (inputs, card) = plan.read(&whole, training)?;
+        let (inputs, record) = plan.read(&whole, training)?;
         let mut views = vec![inputs];
         for left_out in 0..folds.len() {
             let seen = without(folds, left_out).ok_or(HeldOutError::Folds(folds.len()))?;
             let arrangement = plan.sub_model.arrangement();
-            let inputs = GuestInputs::new(&seen, plan.features, arrangement, &card.inputs);
+            let inputs = GuestInputs::new(&seen, plan.features, arrangement, &record.inputs);
             views.push(inputs.map_err(NeuralError::from)?);
         }
-        Ok((Self { views }, card))
+        Ok((Self { views }, record))
     }
 
     /// The whole fleet's inputs.

@@ -250,7 +250,7 @@ fn the_papers_model_trains_as_if_all_data_were_in_one_place() {
     let guest = GuestShape {
         sub_model: Architecture::Paper.sub_model(),
         channels: 2,
-        crossing: Architecture::Paper.crossing(),
+        embedding: Architecture::Paper.embedding(),
         ..guest("guest", sizes(), 0)
     };
     let mut shape = joint(sizes(), vec![guest]);
@@ -354,14 +354,14 @@ fn an_absent_guest_is_its_learned_vector_and_not_zeros() {
     let zeros = vec![0.0; 34];
     assert_ne!(absent, estimate(&Embeddings::from([("guest", zeros.as_slice())])));
     // With the learned vector in the place of an answer only the flag differs.
-    let judged = host.block.judged();
-    let learned = judged.layout().find("guest.absent").unwrap().range.clone();
-    let learned = judged.parameters()[learned].to_vec();
+    let validated = host.block.validated();
+    let learned = validated.layout().find("guest.absent").unwrap().range.clone();
+    let learned = validated.parameters()[learned].to_vec();
     assert!(learned.iter().all(|value| *value != 0.0), "{learned:?}");
     let mut input = [x.as_slice(), &[0.0], &learned].concat();
     let by_hand = |input: &[f32]| {
         let mut y = vec![0.0; host.output_len()];
-        judged.infer(input, &mut y);
+        validated.infer(input, &mut y);
         y
     };
     assert_eq!(absent, by_hand(&input));

@@ -109,7 +109,7 @@ fn trained(
     let plan = NeuralPlan::new(Party::Both, architecture, TargetKind::Raw, seed);
     let host = Arc::new(HostStudy::new(study, &plan)?);
     let fleet = &study.fleets()[0];
-    let (inputs, card) = plan.guests[0].read(fleet, &study.train_span())?;
+    let (inputs, record) = plan.guests[0].read(fleet, &study.train_span())?;
     let shape = plan.guests[0].shape(&inputs, plan.sizes);
     let arrangement = plan.guests[0].sub_model.arrangement();
     let numbers = inputs.len();
@@ -117,7 +117,7 @@ fn trained(
         None => Box::new(move |step, to| inputs.write(step, to)),
         Some((noise, random)) => {
             let noised =
-                NoisedInputs::new(inputs, arrangement, fleet, &card.inputs, noise, random)?;
+                NoisedInputs::new(inputs, arrangement, fleet, &record.inputs, noise, random)?;
             Box::new(move |step, to| noised.write(step, to))
         }
     };

@@ -55,7 +55,7 @@ pub fn attacks(
     let rounds = choices.warm_up + choices.rounds;
     let physics = calibrated_ctm(study.timeline(), study.fleets(), &span, None)?;
     let entries = BTreeMap::from([(GUEST.to_owned(), scene.measured.entries().to_vec())]);
-    let scales = &host.card().outputs;
+    let scales = &host.record().outputs;
     let objective = PhysicsInformed::new(Some(physics), scales.clone(), entries.clone())?;
     let measured: Arc<dyn MeasurementSource> = Arc::new(scene.measured.clone());
     let sources = Sources { own: [(GUEST.to_owned(), measured)].into(), ..Sources::default() };

@@ -8,8 +8,7 @@ use protocol::plan::{LocalUpdates, Numbers};
 use traffic::{Step, corridor};
 
 use super::*;
-use crate::learner::GuestLearner;
-use protocol::{LocalUpdates, Numbers};
+use crate::learner::{GuestLearner, update_rule};
 
 /// Any numbers, the same for the same sample.
 struct Sines(usize);
@@ -25,7 +24,7 @@ impl WindowSource for Sines {
 }
 
 /// Our layers, brought along as if they were someone else's.
-struct Brought {
+struct OurLayers {
     layers: LayerSubModel,
     x: Vec<f32>,
 }
@@ -37,7 +36,7 @@ fn failure(error: impl std::fmt::Display) -> ModelFailure {
     ModelFailure(error.to_string())
 }
 
-impl CustomSubModel for Brought {
+impl CustomSubModel for OurLayers {
     fn forward(&mut self, x: &[f32], samples: usize) -> Result<Vec<f32>, ModelFailure> {
         self.x = x.to_vec();
         let mut z = vec![0.0; samples * self.layers.output_len()];
@@ -85,7 +84,7 @@ fn layers(plan: &Plan) -> LayerSubModel {
         sub_model: SubModelKind::Linear,
         channels: 3 * WINDOW,
         totals: true,
-        crossing: EmbeddingShape::PerLink(2),
+        embedding: EmbeddingShape::PerLink(2),
         sizes: Sizes::default(),
     };
     LayerSubModel::of(&shape, &corridor().expect("corridor"), 3, update_rule(plan))
@@ -95,7 +94,7 @@ fn layers(plan: &Plan) -> LayerSubModel {
 fn own(plan: &Plan) -> CustomGuestLearner<Sines> {
     let layers = layers(plan);
     let (inputs, width) = (layers.input_len(), layers.output_len());
-    let model = Box::new(Brought { layers, x: Vec::new() });
+    let model = Box::new(OurLayers { layers, x: Vec::new() });
     CustomGuestLearner::new(model, Sines(inputs), width, plan, Vec::new()).expect("a guest")
 }
 

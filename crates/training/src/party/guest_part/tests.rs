@@ -11,8 +11,10 @@ use super::*;
 use crate::party::noise::{NoiseTerms, Unit};
 use crate::party::policy::Policy;
 
+type Fallible<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
 /// Half an hour of the built-in world; a fleet of 40 %, divided among two guests and into four folds.
-fn simulate(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
+fn simulate(folder: &Path) -> Fallible<()> {
     let network = corridor()?;
     let until = Seconds::new(1800.0);
     let departures: Vec<_> = corridor_demand(&network)?.departures(&network, 1, until).collect();
@@ -35,7 +37,7 @@ fn simulate(folder: &Path) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn passages(folder: &Path, fleets: &[&str]) -> Result<usize> {
+fn passages(folder: &Path, fleets: &[&str]) -> Fallible<usize> {
     let dataset = Dataset::open(folder)?;
     let features = Features::open(folder, dataset.network())?;
     let passages = read_passages(&dataset, features.manifest(), fleets)?;
@@ -43,7 +45,7 @@ fn passages(folder: &Path, fleets: &[&str]) -> Result<usize> {
 }
 
 /// Numbers of what a guest with these folds measures by queues, in every step.
-fn queues(folder: &Path, folds: &[&str]) -> Result<Vec<f32>> {
+fn queues(folder: &Path, folds: &[&str]) -> Fallible<Vec<f32>> {
     let folds = folds.iter().map(|fold| FleetData::open(folder, fold));
     let folds = folds.collect::<Result<Vec<_>, _>>()?;
     let windows = folds[0].timeline().windows().to_vec();
@@ -57,16 +59,16 @@ fn unprotected(
     folds: Vec<FleetData>,
     windows: &[Step],
     kinds: &BTreeSet<Kind>,
-) -> Result<(Measures, BTreeMap<Kind, Source>)> {
+) -> Fallible<(Measures, BTreeMap<Kind, Source>)> {
     let totals = GuestFeatures::Totals;
     let own = Contribution::of(folder, folds, totals, kinds, &PrivacyContext::default())?;
-    measuring(own.fleets, own.tables, windows, &train_span(windows), kinds)
+    Ok(measuring(own.fleets, own.tables, windows, &train_span(windows), kinds)?)
 }
 
 /// Noise is drawn once: a guest that starts again has the same numbers. Its variance is in the weights, which
 /// depend on nothing else of the data; where its vehicles went is not told. What the policy leaves out is not there.
 #[test]
-fn noise_is_in_everything_and_so_is_the_policy() -> Result<()> {
+fn noise_is_in_everything_and_so_is_the_policy() -> Fallible<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     simulate(folder)?;
@@ -129,7 +131,7 @@ fn noise_is_in_everything_and_so_is_the_policy() -> Result<()> {
 }
 
 /// Values and weights of queues under a plan that asks for some kinds, step by step.
-fn numbers(queues: &Source, asked: &[Kind], windows: &[Step]) -> Result<Vec<f32>> {
+fn numbers(queues: &Source, asked: &[Kind], windows: &[Step]) -> Fallible<Vec<f32>> {
     let plan = Plan { measured: asked.iter().copied().collect(), ..plan() };
     let table = queues.table(Kind::Queues, &plan)?;
     let entries = table.entries().len();
@@ -145,7 +147,7 @@ fn numbers(queues: &Source, asked: &[Kind], windows: &[Step]) -> Result<Vec<f32>
 /// Two guests with two folds each of one fleet: each tells of the vehicles of its own folds, those that it
 /// would have if they were one fleet, and of none of the other's.
 #[test]
-fn a_guest_in_folds_sees_the_queues_of_its_own_vehicles() -> Result<()> {
+fn a_guest_in_folds_sees_the_queues_of_its_own_vehicles() -> Fallible<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     simulate(folder)?;
@@ -188,7 +190,7 @@ fn plan() -> Plan {
 /// What a guest can measure besides does not weigh its queues less, only what the host asks for does; and it
 /// tells where its vehicles went only where that is of use.
 #[test]
-fn the_plan_says_how_much_queues_count() -> Result<()> {
+fn the_plan_says_how_much_queues_count() -> Fallible<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     simulate(folder)?;
@@ -197,7 +199,7 @@ fn the_plan_says_how_much_queues_count() -> Result<()> {
         let folds = folds.into_iter().collect::<Result<Vec<_>, _>>()?;
         let windows = folds[0].timeline().windows().to_vec();
         let found = unprotected(folder, folds, &windows, &kinds.iter().copied().collect())?;
-        crate::Result::Ok((found, windows))
+        Ok::<_, Box<dyn std::error::Error>>((found, windows))
     };
     let ((measures, measured), windows) = announced(&[Kind::HeldOut, Kind::Queues])?;
     assert!(!measures.movements.turned.is_empty());
