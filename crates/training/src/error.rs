@@ -150,7 +150,8 @@ macro_rules! bail {
 }
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
-        if !$condition {
+        // No `!`: conditions compare floating-point numbers, and NaN must fail them.
+        if $condition {} else {
             $crate::error::bail!($($message)+);
         }
     };

@@ -1,5 +1,7 @@
 //! A server over the corridor with a made-up history, and a client that can misbehave.
 
+#![allow(clippy::panic, reason = "a test's helper fails the test")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
