@@ -42,7 +42,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::documents::{
-    DeletedDocument, ErrorDocument, EstimateDocument, GeoJsonDocument, HistoryDocument,
+    BinaryFile, DeletedDocument, ErrorDocument, EstimateDocument, GeoJsonDocument, HistoryDocument,
     LinkSeriesDocument, MapDocument,
 };
 use self::error::{
@@ -214,8 +214,9 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
         SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
     };
     let permissions = "geolocation=(), camera=(), microphone=()";
-    // From the inside out.
-    api.merge(pages)
+    // A service of its own, because axum adds `Allow` to a response outside of a router's layers. From the inside out:
+    Router::new()
+        .fallback_service(api.merge(pages).with_state(app))
         .layer(RequestBodyLimitLayer::new(MAX_BODY_BYTES))
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, REQUEST_TIMEOUT))
         .layer(map_response(error::describe))
@@ -230,7 +231,6 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
             CACHE_CONTROL,
             HeaderValue::from_static("no-store"),
         ))
-        .with_state(app)
 }
 
 async fn limit_rate(
@@ -436,7 +436,7 @@ async fn get_csv(
 
 /// A span of time as Parquet; default: the last day
 #[utoipa::path(get, path = "/exports/estimates.parquet", params(SpanQuery), responses(
-    (status = 200, description = "A table.", content_type = "application/vnd.apache.parquet", body = Vec<u8>),
+    (status = 200, description = "A table.", content_type = "application/vnd.apache.parquet", body = inline(BinaryFile)),
     BadRequest, NotFound, TooManyRows, Unavailable, TooManyRequests,
 ))]
 async fn get_parquet(

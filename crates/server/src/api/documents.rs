@@ -31,8 +31,8 @@ impl Units {
 #[serde(deny_unknown_fields)]
 #[schema(as = Estimate)]
 pub struct EstimateDocument<'a> {
-    /// Seconds since the step ended, by the host's clock; null for stored estimates. The first field: the feed
-    /// replaces it in the text.
+    // The first field: the feed replaces it in the text.
+    /// Seconds since the step ended, by the host's clock; null for stored estimates.
     #[schema(required)]
     age_s: Option<f64>,
     /// Number of the step since the epoch that the parties agree on.
@@ -376,6 +376,13 @@ impl GeoJsonDocument {
         Some(GeoJsonDocument { kind: "FeatureCollection", features, participants })
     }
 }
+
+/// A file that is not text.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct BinaryFile(
+    #[expect(dead_code, reason = "stands for the body in the description")] Vec<u8>,
+);
 
 /// What went wrong.
 #[derive(Serialize, ToSchema)]

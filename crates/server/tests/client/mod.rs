@@ -59,8 +59,7 @@ pub struct Response {
 
 impl Response {
     pub fn json(&self) -> Value {
-        let text = || String::from_utf8_lossy(&self.body).into_owned();
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", text()))
+        serde_json::from_slice(&self.body).expect("JSON")
     }
 
     pub fn text(&self) -> &str {
@@ -260,7 +259,7 @@ fn read_head(reader: &mut impl BufRead) -> (u16, BTreeMap<String, String>) {
     let mut line = String::new();
     reader.read_line(&mut line).expect("a status line");
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status = status.unwrap_or_else(|| panic!("status line: {line:?}"));
+    let status = status.expect("a status");
     let mut headers = BTreeMap::new();
     loop {
         line.clear();
