@@ -301,6 +301,87 @@ mod tests {
         }
     }
 
+    /// Datasets, streams and both worlds draw alike: a changed draw would deal all vehicles out anew.
+    #[test]
+    fn draws_are_those_of_every_version() {
+        let bits = |seed, name: &str| (draw(seed, name) * 2f64.powi(53)) as u64;
+        assert_eq!(bits(0, ""), 1_195_500_735_948_716);
+        assert_eq!(bits(1, "17"), 1_178_869_826_610_617);
+        assert_eq!(bits(1, "18"), 5_296_106_615_356_635);
+        assert_eq!(bits(2023, "vehicle ü"), 8_355_050_053_554_228);
+    }
+
+    #[test]
+    fn fleets_hold_their_rate_of_the_vehicles() {
+        let fleets = Fleets::partition(&[0.05, 0.3, 0.65], 3).unwrap();
+        let n = 50_000;
+        let mut counts = [0u32; 3];
+        for vehicle in 0..n {
+            let name = format!("v{vehicle}");
+            let (class, time) = (VehicleClass::Car, Seconds::new(0.0));
+            let band = fleets.band_of(&FirstSight { name: &name, class, link: "A", time });
+            (0..3)
+                .filter(|&fleet| fleets.contains(fleet, band))
+                .for_each(|fleet| counts[fleet] += 1);
+        }
+        assert_eq!(counts.iter().sum::<u32>(), n, "each vehicle in one fleet");
+        for (fleet, count) in fleets.all().iter().zip(counts) {
+            let (found, rate) = (f64::from(count) / f64::from(n), fleet.rate());
+            // Binomial: five standard errors.
+            let error = (rate * (1.0 - rate) / f64::from(n)).sqrt();
+            assert!((found - rate).abs() < 5.0 * error, "{}: {found}", fleet.name);
+        }
+    }
+
+    #[test]
+    fn a_fleet_of_all_vehicles_and_no_fleet_have_one_band() {
+        let whole = Fleets::nested(&[1.0], 1).unwrap();
+        assert_eq!((whole.bands(), whole.contains(0, 0)), (1, true));
+        assert_eq!(whole.all()[0].name, "fleet-100");
+        let none = Fleets::nested(&[], 1).unwrap();
+        assert_eq!((none.bands(), none.all().len(), none.seed()), (1, 0, 1));
+        // Shares that sum to one but for rounding are the whole.
+        let tenths = Fleets::partition(&[0.1; 10], 1).unwrap();
+        assert_eq!(tenths.bands(), 10);
+        assert!((tenths.all()[9].to - 1.0).abs() < 1e-12);
+    }
+
+    /// A manifest has names and rates alone: the fleets are the same intervals again.
+    #[test]
+    fn fleets_are_found_again_from_their_names_and_rates() {
+        for fleets in [
+            Fleets::nested(&[0.05, 0.2, 0.8], 9).unwrap(),
+            Fleets::nested(&[0.2, 0.5], 9).unwrap().divided(&[2, 4]).unwrap(),
+            Fleets::partition(&[0.1, 0.25, 0.4], 9).unwrap(),
+        ] {
+            let entries: Vec<(&str, f64)> =
+                fleets.all().iter().map(|fleet| (fleet.name.as_str(), fleet.rate())).collect();
+            let again = Fleets::of_entries(&entries, 9, None).unwrap();
+            assert_eq!(again.bands(), fleets.bands());
+            for (found, fleet) in again.all().iter().zip(fleets.all()) {
+                assert_eq!(found.name, fleet.name);
+                // Rates are differences of borders, and borders sums of rates.
+                assert!((found.from - fleet.from).abs() < 1e-12, "{found:?} {fleet:?}");
+                assert!((found.to - fleet.to).abs() < 1e-12, "{found:?} {fleet:?}");
+            }
+        }
+        assert_eq!(Fleets::of_entries(&[("fleet-0", 0.0)], 1, None), Err(FleetError::Rate(0.0)));
+    }
+
+    #[test]
+    fn only_the_chosen_fleets_are_divided() {
+        let fleets = Fleets::nested(&[0.2, 0.8], 7)
+            .unwrap()
+            .divided_where(|fleet| fleet.rate() > 0.5, &[2])
+            .unwrap();
+        let names: Vec<&str> = fleets.all().iter().map(|fleet| fleet.name.as_str()).collect();
+        assert_eq!(names, ["fleet-20", "fleet-80", "fleet-80-1of2", "fleet-80-2of2"]);
+        // Dividing by nobody adds nobody; dividing twice gives the same name twice.
+        assert_eq!(fleets.clone().divided_where(|_| true, &[0]).unwrap(), fleets);
+        let twice = fleets.divided_where(|fleet| fleet.name == "fleet-80", &[2]);
+        assert_eq!(twice, Err(FleetError::Twice("fleet-80-1of2".into())));
+    }
+
     #[test]
     fn parts_make_up_their_fleet() {
         let fleets = Fleets::nested(&[0.2, 0.8], 7).unwrap().divided(&[1, 3]).unwrap();
@@ -320,8 +401,15 @@ mod tests {
     #[test]
     fn impossible_fleets_are_refused() {
         assert_eq!(Fleets::nested(&[1.2], 0), Err(FleetError::Rate(1.2)));
-        assert!(matches!(Fleets::nested(&[f64::NAN], 0), Err(FleetError::Rate(_))));
-        assert!(matches!(Fleets::partition(&[0.6, 0.6], 0), Err(FleetError::Sum(_))));
+        assert!(
+            matches!(Fleets::nested(&[f64::NAN], 0), Err(FleetError::Rate(rate)) if rate.is_nan())
+        );
+        assert_eq!(Fleets::nested(&[0.0], 0), Err(FleetError::Rate(0.0)));
+        assert_eq!(Fleets::partition(&[0.6, 0.6], 0), Err(FleetError::Sum(1.2)));
+        assert_eq!(Fleets::partition(&[0.6, -0.1], 0), Err(FleetError::Rate(-0.1)));
+        let many: Vec<f64> = (1..=65).map(|i| f64::from(i) / 100.0).collect();
+        let error = Fleets::nested(&many, 0).unwrap_err();
+        assert_eq!(error.to_string(), "fleets: found 65, expected at most 64");
         assert_eq!(Fleets::nested(&[0.2, 0.2], 0), Err(FleetError::Twice("fleet-20".into())));
         assert_eq!(Fleets::nested(&[0.125], 0).unwrap().all()[0].name, "fleet-12.5");
     }

@@ -79,6 +79,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_keeps_its_number_and_its_first_class() {
+        let mut table = VehicleTable::with_capacity(u64::MAX);
+        let bus = table.number("7", VehicleClass::Bus);
+        assert_eq!(table.number("07", VehicleClass::Car), VehicleId(1), "names are texts");
+        assert_eq!(table.number("7", VehicleClass::Car), bus);
+        assert_eq!(table.get(bus).map(|vehicle| vehicle.class), Some(VehicleClass::Bus));
+        let names: Vec<&str> = table.all().iter().map(|vehicle| &*vehicle.name).collect();
+        assert_eq!(names, ["7", "07"]);
+        assert_eq!(table.get(VehicleId(2)), None);
+        // What was never given out cannot be forgotten.
+        table.forget(VehicleId(99));
+        assert_eq!(table.number("new", VehicleClass::Car), VehicleId(2));
+    }
+
+    #[test]
     fn numbers_of_forgotten_vehicles_are_given_out_again() {
         let mut table = VehicleTable::default();
         let [a, b] = ["a", "b"].map(|name| table.number(name, VehicleClass::Car));

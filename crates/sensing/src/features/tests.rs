@@ -233,7 +233,9 @@ fn features_that_fail_leave_the_old_ones_alone() {
     assert!(matches!(error, FeaturesError::NoMotion { .. }), "{error}");
     let features = Features::open(folder.path(), dataset.network()).unwrap();
     assert_eq!(features.manifest(), &manifest);
-    assert!(features.all().is_ok());
+    let all = features.all().unwrap();
+    assert_eq!((all.held.len(), all.links), (manifest.held.len(), dataset.network().links().len()));
+    assert_eq!(all.totals.len(), all.held.len() * all.links);
     assert!(!folder.path().join("features.unfinished").exists());
 }
 

@@ -144,7 +144,13 @@ proptest! {
             check_forward(&city, part)?;
         }
         if track.points.len() > report.matched_points {
-            prop_assert!(Unmatched::ALL.iter().any(|&why| report.unmatched(why).is_some()));
+            // What is not matched has a reason, and the reasons have the rest of the way and the time.
+            let reasons: Vec<_> =
+                Unmatched::ALL.iter().filter_map(|&why| report.unmatched(why)).collect();
+            prop_assert!(!reasons.is_empty());
+            let seconds: f64 = reasons.iter().map(|reason| reason.seconds.get()).sum();
+            let rest = (report.total().seconds - report.matched.seconds).get();
+            prop_assert!((seconds - rest).abs() <= 1e-6 * (1.0 + rest.abs()), "{} {}", seconds, rest);
         }
     }
 
@@ -243,8 +249,12 @@ fn a_jump_cuts_the_track() {
         sample.time = index as f64;
     }
     let matched = match_it(&city, &places(&city, &truth, exact));
-    assert_eq!(matched.parts.len(), 2);
-    assert!(matched.report.unmatched(Unmatched::Jump).is_some());
+    let lengths: Vec<usize> = matched.parts.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [10, truth.len() - 10], "every place is matched on either side");
+    // 21 steps of 10 m in one second: faster than anybody drives.
+    let jump = matched.report.unmatched(Unmatched::Jump).unwrap();
+    assert_eq!(jump.seconds, Seconds::new(1.0));
+    assert!((jump.metres.get() - 210.0).abs() < 1e-6, "{jump:?}");
 }
 
 #[test]

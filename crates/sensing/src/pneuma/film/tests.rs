@@ -88,7 +88,13 @@ fn equal_seeds_give_equal_films() {
     let film =
         |seed| Film::of(&network, &samples(&network), PositionNoise::default(), seed).unwrap();
     assert_eq!(film(1), film(1));
-    assert_ne!(film(1), film(2));
+    // Another seed has other errors in every frame, and the same truth under them.
+    let (one, two) = (film(1), film(2));
+    assert_eq!((one.truth, one.frames.len()), (two.truth, two.frames.len()));
+    for (a, b) in one.frames.iter().zip(&two.frames) {
+        assert_eq!((a.time, a.speed), (b.time, b.speed));
+        assert_ne!(a.place, b.place);
+    }
 }
 
 #[test]
@@ -140,6 +146,9 @@ fn a_simulation_is_written_as_vehicles_leave() {
     let summary: Vec<(&str, VehicleClass, f64)> =
         tracks.iter().map(|track| (&*track.name, track.class, track.points[0].time)).collect();
     assert_eq!(summary, [("3", VehicleClass::Car, 0.0), ("9", VehicleClass::Bus, 1.0)]);
-    // Different vehicles, different errors: the same places would be equal.
-    assert_ne!(tracks[0].points[0].place, tracks[1].points[0].place);
+    // Different vehicles, different errors: the same places a second later would be equal in all of 75 frames, and are so
+    // in none but by the digits written, of which a metre has nine.
+    let pairs = tracks[0].points.iter().zip(&tracks[1].points);
+    let same = pairs.filter(|(a, b)| a.place == b.place).count();
+    assert!(same <= 5, "{same}");
 }

@@ -171,14 +171,20 @@ fn footers_that_are_longer_than_the_file_are_refused() {
 
 #[test]
 fn schemas_are_trees_of_bounded_depth() {
-    assert!(check_schema(&[3, 0, 0, 0]).is_ok());
-    assert!(check_schema(&[2, 2, 0, 0, 0]).is_ok());
-    assert!(check_schema(&[4, 0, 0, 0]).is_err());
-    assert!(check_schema(&[-1, 0]).is_err());
+    let checked = |children: &[i64]| {
+        check_schema(children).map_err(|wrong| format!("{}, {}", wrong.found, wrong.expected))
+    };
+    assert_eq!(checked(&[3, 0, 0, 0]), Ok(()));
+    assert_eq!(checked(&[2, 2, 0, 0, 0]), Ok(()));
+    assert_eq!(checked(&[4, 0, 0, 0]), Err("a group of 4 columns, 0 to 3".into()));
+    assert_eq!(checked(&[-1, 0]), Err("a group of -1 columns, 0 to 1".into()));
     let chain = |groups: usize| [vec![1; groups], vec![0]].concat();
-    assert!(check_schema(&chain(MAX_NESTING)).is_ok());
-    assert!(check_schema(&chain(MAX_NESTING + 1)).is_err());
+    assert_eq!(checked(&chain(MAX_NESTING)), Ok(()));
+    let expected =
+        format!("columns in more groups, at most {MAX_NESTING} groups within each other");
+    assert_eq!(checked(&chain(MAX_NESTING + 1)), Err(expected));
     // Groups side by side are not within each other.
     let flat: Vec<i64> = std::iter::once(100).chain([1, 0].repeat(100)).collect();
-    assert!(check_schema(&flat).is_ok());
+    assert_eq!(checked(&flat), Ok(()));
+    assert_eq!(checked(&[]), Ok(()));
 }
