@@ -45,6 +45,12 @@ impl SplitMix64 {
         Self { state: seed }
     }
 
+    /// The state: a generator with this seed continues the stream.
+    #[inline]
+    pub const fn state(&self) -> u64 {
+        self.state
+    }
+
     /// The next 64 bits.
     #[inline]
     pub const fn next_u64(&mut self) -> u64 {
@@ -92,6 +98,14 @@ mod tests {
             let mut generator = SplitMix64::new(seed);
             assert_eq!([(); 5].map(|()| generator.next_u64()), expected, "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_stream_continues_from_its_state() {
+        let mut generator = SplitMix64::new(0);
+        generator.next_u64();
+        assert_eq!(generator.state(), INCREMENT);
+        assert_eq!(SplitMix64::new(generator.state()).next_u64(), 0x6e78_9e6a_a1b9_65f4);
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for number in 0..vehicles {
         let mut random = Random(SplitMix64::new(u64::from(number) << 32));
         let samples = drive(&network, VehicleId(number), &mut random);
-        let film = Film::of(&network, &samples, PositionNoise::default(), random.0.next_u64())?;
+        let film = Film::of(&network, &samples, PositionNoise::default(), random.0.state())?;
         let start = Seconds::ZERO;
         write_track(&mut tracks, Variant::Seconds, number, VehicleClass::Car, &film, start)?;
         for real in film.truth.iter().filter(|real| (real.time * 25.0).round() as i64 % 5 == 0) {
