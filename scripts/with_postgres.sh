@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a command with a PostgreSQL of its own, from Debian's packages:
 #
-#     scripts/with_postgres.sh cargo test -p fedtse history
+#     scripts/with_postgres.sh cargo test -p server history
 #
 # The server lives in a temporary folder, answers at a socket there and nowhere else, and ends with the command, which
 # finds its URL in FEDTSE_TEST_POSTGRES. Installs the package if there is none; the server never runs as root.
