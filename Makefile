@@ -14,16 +14,13 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences lengths fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-map browser containers tables clean-venvs
+.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-map browser containers tables clean-venvs
 
-test: fmt lengths clippy unit doc licences readme wheel browser containers fuzz-fixed
+test: fmt clippy unit doc licences readme wheel browser containers fuzz-fixed
 	@echo "make test: all checks passed"
 
 fmt:
 	cargo fmt --all --check
-
-lengths:
-	python3 scripts/check_lengths.py
 
 clippy:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -41,7 +38,7 @@ readme: sumo
 	cargo build --locked --release
 	python3 scripts/check_readme.py
 	python3 scripts/check_tutorials.py
-	python3 scripts/readme_tables.py
+	python3 scripts/accuracy_tables.py
 
 # The wheel for Python, in release since its parts are built for `readme` anyway; installed into a virtual
 # environment of its own and tested there, the notebooks too.
@@ -120,7 +117,7 @@ bench: sumo peers
 tables: sumo peers
 	cargo build --locked --release
 	target/release/fedtse reproduce all --publish docs/results $(TABLES)
-	python3 scripts/readme_tables.py --write
+	python3 scripts/accuracy_tables.py --write
 
 # Training against PyTorch, on a quiet machine: other jobs delay PyTorch's threads most of all.
 bench-train: torch

@@ -1,4 +1,4 @@
-"""Checks that README.md shows what `fedtse demo` prints; with --write, puts it there.
+"""Checks that README.md and docs/demo.md show what `fedtse demo` prints; with --write, puts it there.
 
 Words must be the same. Numbers may differ a little: they come from a simulation whose last bits
 depend on the machine's mathematical library, and small differences grow with traffic. Lines with
@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path("README.md")
+# Each document, and the options of the demo that it shows.
+DOCUMENTS = {Path("README.md"): [], Path("docs/demo.md"): ["--ledger"]}
 BLOCK = re.compile(r"(<!-- demo output:[^\n]*-->\n```text\n)(.*?)(```)", re.S)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 # A run time, as in "made in 0.5 s".
@@ -34,29 +35,37 @@ def differs(expected: str, found: str) -> bool:
     )
 
 
-def main() -> int:
+def check(document: Path, options: list[str], write: bool) -> list[str]:
+    """Runs the demo and compares its output with a document; what differs."""
     shown = subprocess.run(
-        ["target/release/fedtse", "demo"], check=True, capture_output=True, text=True
+        ["target/release/fedtse", "demo", *options], check=True, capture_output=True, text=True
     ).stdout
-    text = README.read_text(encoding="utf-8")
+    text = document.read_text(encoding="utf-8")
     match = BLOCK.search(text)
     if not match:
-        print("README.md: no block for the demo's output", file=sys.stderr)
-        return 1
-    if "--write" in sys.argv:
-        README.write_text(text[: match.start(2)] + shown + text[match.end(2) :], encoding="utf-8")
-        return 0
+        return [f"{document}: no block for the demo's output"]
+    if write:
+        document.write_text(text[: match.start(2)] + shown + text[match.end(2) :], encoding="utf-8")
+        return []
     expected, found = match.group(2).splitlines(), shown.splitlines()
     problems = [
-        f"README.md shows   {a}\nthe demo prints   {b}"
+        f"{document} shows   {a}\nthe demo prints   {b}"
         for a, b in zip(expected, found)
         if differs(a, b)
     ]
     if len(expected) != len(found):
-        problems.append(f"README.md shows {len(expected)} lines, the demo prints {len(found)}")
+        problems.append(f"{document} shows {len(expected)} lines, the demo prints {len(found)}")
+    print(f"{document}: {len(expected)} lines of the demo compared, {len(problems)} differ")
+    return problems
+
+
+def main() -> int:
+    write = "--write" in sys.argv
+    problems = [
+        problem for document, options in DOCUMENTS.items() for problem in check(document, options, write)
+    ]
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"readme: {len(expected)} lines of the demo compared, {len(problems)} differ")
     return 1 if problems else 0
 
 

@@ -7,7 +7,7 @@ use estimator::{
     Architecture, EmbeddingShape, GuestShape, LayerSubModel, PARTY_CHECKPOINT, PartyWeights,
     Recipe, Sizes, SubModel, SubModelKind, UpdateRule, WINDOW,
 };
-use neural::Noise;
+use neural::DropoutRng;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -42,8 +42,8 @@ impl BuiltIn {
     }
 
     /// Dropout as a federation draws it.
-    fn noise(&self, updates: u64) -> Noise {
-        Noise { seed: self.seed, step: updates, first_sample: 0 }
+    fn noise(&self, updates: u64) -> DropoutRng {
+        DropoutRng { seed: self.seed, step: updates, first_sample: 0 }
     }
 }
 

@@ -8,8 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fedtse::{
-    AuditArguments, EstimateRequest, FeatureOptions, OwnModels, ReproduceArguments,
-    SimulateArguments,
+    AuditArguments, EstimateRequest, FeatureOptions, OwnModels, ReproduceArguments, SimulateOptions,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -42,7 +41,7 @@ pub fn simulate<'py>(
     network: Option<&Bound<'py, Network>>,
     progress: Progress<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let arguments: SimulateArguments = parsed(py, &options)?;
+    let arguments: SimulateOptions = parsed(py, &options)?;
     let network = network.map(|network| Arc::clone(&network.get().0));
     let json = watched(py, progress, || {
         let made = fedtse::simulate(&arguments, network.as_deref())?;

@@ -17,7 +17,7 @@ use estimator::{
     HostModel, HostShape, Labelled, Labels, LayerSubModel, MeasuredBatch, Objective, Physics,
     PhysicsInformed, Readings, Recipe, Scale, Sizes, SubModel, SubModelKind, UpdateRule,
 };
-use neural::Noise;
+use neural::DropoutRng;
 use neural::random::Draw;
 use physics::{Ctm, Discretisation, Parameters};
 use traffic::{MeasurementEntry, Network, Quantity, Seconds, Step, Window};
@@ -133,7 +133,7 @@ impl Parties {
         let begin = Instant::now();
         let mut z = vec![0.0; BATCH * self.guest.output_len()];
         for _ in 0..count {
-            let noise = Noise { seed: SEED, step: self.step, first_sample: 0 };
+            let noise = DropoutRng { seed: SEED, step: self.step, first_sample: 0 };
             self.guest.forward(&self.seen, &mut z, noise)?;
             let readings = |of: &'_ (Vec<f32>, Vec<f32>)| (of.0.clone(), of.1.clone());
             let (loops, fleet) = (readings(&self.loops), readings(&self.fleet));

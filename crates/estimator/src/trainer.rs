@@ -14,7 +14,8 @@ use std::ops::Range;
 
 use neural::random::shuffle;
 use neural::{
-    Adam, Average, Fusion, Layer, Learner, Noise, Optimiser, Schedule, Squared, clip_norm, hash,
+    Adam, Average, DropoutRng, Fusion, Layer, Learner, Optimiser, Schedule, Squared, clip_norm,
+    hash,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -210,8 +211,8 @@ impl Trainer {
     }
 
     /// The randomness of a step.
-    pub(crate) fn noise(&self, step: u64) -> Noise {
-        Noise { seed: self.seed, step, first_sample: 0 }
+    pub(crate) fn noise(&self, step: u64) -> DropoutRng {
+        DropoutRng { seed: self.seed, step, first_sample: 0 }
     }
 
     /// One step along the learner's gradient.

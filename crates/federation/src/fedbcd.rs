@@ -23,7 +23,7 @@ mod own;
 use std::sync::Arc;
 
 use estimator::{FoldedInputs, GuestInputs, HostInputs, HostStudy, Recipe, UpdateRule};
-use neural::{Noise, Schedule};
+use neural::{DropoutRng, Schedule};
 use protocol::plan::{LocalUpdates, Numbers, Plan};
 use traffic::Window;
 
@@ -129,9 +129,9 @@ impl Pace {
         self.schedule.rate(self.exchanges)
     }
 
-    fn noise(&self, update: u32) -> Noise {
+    fn noise(&self, update: u32) -> DropoutRng {
         let step = self.exchanges * u64::from(self.local.count) + u64::from(update);
-        Noise { seed: self.seed, step, first_sample: 0 }
+        DropoutRng { seed: self.seed, step, first_sample: 0 }
     }
 }
 

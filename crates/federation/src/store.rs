@@ -6,12 +6,12 @@
 //! DIR/round-00000240.state  the two newest are kept
 //! ```
 //!
-//! Files are written under another name, flushed to disk and renamed, so that a crash leaves the old
-//! file or the new one. A checkpoint whose hash is wrong counts as absent.
+//! Files are replaced by [`durable`], so that a crash leaves the old file or the new one. A checkpoint
+//! whose hash is wrong counts as absent.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -113,15 +113,7 @@ impl FolderStore {
     }
 
     fn write(&self, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
-        let written = || -> io::Result<()> {
-            let mut temporary = tempfile::NamedTempFile::new_in(&self.folder)?;
-            parts.iter().try_for_each(|part| temporary.write_all(part))?;
-            temporary.as_file().sync_all()?;
-            temporary.persist(path).map_err(|error| error.error)?;
-            // The rename itself must reach the disk too.
-            fs::File::open(&self.folder)?.sync_all()
-        };
-        written().map_err(|source| io_error(path, source))
+        durable::write_private(path, parts.concat()).map_err(|error| io_error(path, error.source))
     }
 
     /// Rounds by their file names, whole or not.

@@ -2,13 +2,14 @@
 
 mod house;
 
+use data_encoding::HEXLOWER;
 use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::{Arrival, Dialled, Limits};
 use protocol::ledger::MemorySink;
 use protocol::message::parts::{EmbeddingGradient, Values};
 use protocol::message::{ToGuest, ToHost};
 use protocol::wire::decode_to_host;
-use protocol::{Ledger, Now, hexadecimal};
+use protocol::{Ledger, Now};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -188,7 +189,7 @@ async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {
         let line: serde_json::Value =
             serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
         assert_eq!(line["to"], a.card.name.as_str());
-        assert_eq!(line["digest"], hexadecimal::written(&Sha256::digest(&bytes)));
+        assert_eq!(line["digest"], HEXLOWER.encode(&Sha256::digest(&bytes)));
     }
     // The other way: what the guest's ledger has hashed is what the host decodes.
     let released = released(embedding(3));

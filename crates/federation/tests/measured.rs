@@ -12,7 +12,7 @@ use estimator::{
 use federation::fedbcd::{HELD_OUT, Windows};
 use federation::memory;
 use federation::model::{Answers, GuestModel, HostModel};
-use neural::{Adam, Layer, Learner, Noise};
+use neural::{Adam, DropoutRng, Layer, Learner};
 use protocol::message::parts::{Embedding, Values};
 use protocol::{Compression, LocalUpdates, PartyId, Plan};
 use traffic::{MeasurementEntry, Window};
@@ -150,7 +150,7 @@ fn together(guests: usize, learned: From) -> Outcome {
             let measured = Together::of(learned, &names, batch);
             let (x, mut y) = (gather(batch), vec![0.0; batch.len() * outputs]);
             let mut dy = y.clone();
-            let noise = Some(Noise { seed: SEED, step, first_sample: 0 });
+            let noise = Some(DropoutRng { seed: SEED, step, first_sample: 0 });
             learner.forward(&x, &mut y, noise);
             objective.train(batch, &measured.batch(), &y, &mut dy).expect("a loss");
             learner.backward(&x, &dy, None, noise);

@@ -2,11 +2,11 @@
 //!
 //! 1. A world: vehicles on the paper's corridor, by the built-in simulator.
 //! 2. Features: what the city's loops see of them, and two fleets.
-//! 3. [`contest`]: everyone estimates density and flow; host and guests train together.
-//! 4. [`shown`]: one table, and what left each party; the rest is in the report.
+//! 3. [`comparison`]: every method estimates density and flow; host and guests train together.
+//! 4. [`output`]: one table; with `--ledger` also what left each party. The rest is in the report.
 
-mod contest;
-mod shown;
+mod comparison;
+mod output;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -17,7 +17,8 @@ use sensing::{Dataset, FeaturePlan, Fleets};
 use traffic::Seconds;
 
 use crate::party::privacy::Mode;
-use crate::{features, report, simulate};
+use crate::report;
+use experiments::data::{features, simulate};
 
 /// Simulate the corridor, train a city and two fleets together, and compare
 ///
@@ -32,13 +33,13 @@ pub struct DemoArguments {
     /// Most epochs of the estimators that learn from ground truth
     #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs: u64,
-    /// Epochs of the one that learns without, measurements in the clear
+    /// Epochs of the run without ground truth, with measurements in the clear
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_without_truth: u64,
-    /// How guests protect their measurements from the other that learns without
+    /// Privacy mode of the second run without ground truth
     #[arg(long, value_enum, default_value_t = Mode::SealedNoise)]
     privacy: Mode,
-    /// Epochs of that one
+    /// Epochs of that run
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_protected: u64,
     /// Seed of demand, drivers, fleets and first weights
@@ -47,6 +48,9 @@ pub struct DemoArguments {
     /// Folder for report.html and run.json, which are written over
     #[arg(long, default_value = "fedtse-demo")]
     out: PathBuf,
+    /// Also list what each party sent, by the ledgers of the senders
+    #[arg(long)]
+    ledger: bool,
     /// Keep the dataset in this folder: new or empty
     #[arg(long)]
     data: Option<PathBuf>,
@@ -58,19 +62,19 @@ pub fn run(arguments: &DemoArguments, json: bool) -> Result<()> {
     let folder = arguments.data.clone().unwrap_or_else(|| temporary.path().join("corridor"));
     std::fs::create_dir_all(&arguments.out).with_context(|| arguments.out.display().to_string())?;
 
-    // A world: vehicles on the paper's corridor.
+    // Simulate vehicles on the paper's corridor.
     let (minutes, seed) = (arguments.minutes, arguments.seed);
     let network = traffic::corridor()?;
     simulate::corridor(simulate::World::Builtin, &network, &folder, minutes, seed)?;
 
-    // What the city's loops and two fleets see of it.
+    // Extract what the city's loops and the two fleets observe.
     let dataset = Dataset::open(&folder)?;
-    let fleets = Fleets::nested(&[contest::RATE / 100.0], seed)?;
-    let fleets = fleets.divided(&[contest::GUESTS.into()])?;
+    let fleets = Fleets::nested(&[comparison::RATE / 100.0], seed)?;
+    let fleets = fleets.divided(&[comparison::GUESTS.into()])?;
     features::make(&dataset, FeaturePlan::paper(fleets), Seconds::new(f64::NEG_INFINITY))?;
 
-    // Everyone's estimates, and the truth beside them.
-    let record = contest::hold(&folder, arguments)?;
+    // Estimate with every method and score against the truth.
+    let record = comparison::compare(&folder, arguments)?;
     record.write(&arguments.out)?;
     let page = arguments.out.join("report.html");
     report::write(&page, std::slice::from_ref(&record), Vec::new())?;
@@ -79,8 +83,8 @@ pub fn run(arguments: &DemoArguments, json: bool) -> Result<()> {
         println!("{}", serde_json::to_string(&record)?);
         return Ok(());
     }
-    print!("{}", shown::text(&record, minutes));
-    println!("\nall of it in {:.0} s; report: {}", begun.elapsed().as_secs_f64(), page.display());
+    print!("{}", output::text(&record, minutes, arguments.ledger));
+    println!("\nfinished in {:.0} s; report: {}", begun.elapsed().as_secs_f64(), page.display());
     if let Some(data) = &arguments.data {
         println!("dataset in {}; look at it with `fedtse inspect {0}`", data.display());
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use durable::PendingFile;
 use estimator::{
     FleetData, GuestRecord, Intervals, LinkInterval, LoopData, ModelFile, NeuralEstimator, WINDOW,
 };
@@ -14,7 +15,6 @@ use serde_json::json;
 use traffic::{LinkState, Network, Step};
 
 use crate::party::OwnModels;
-use crate::progress;
 use parties::Parties;
 
 /// Estimate density and flow of all links with a trained model
@@ -213,7 +213,7 @@ fn write_parquet(path: &Path, estimated: &Estimated) -> Result<()> {
 
 fn write_csv(path: &Path, estimated: &Estimated) -> Result<()> {
     let named = || format!("{}", path.display());
-    let mut table = csv::Writer::from_path(path).with_context(named)?;
+    let mut table = csv::Writer::from_writer(PendingFile::create(path)?);
     table.write_record(estimated.columns().iter().map(|(name, _)| *name)).with_context(named)?;
     let links = estimated.network().links();
     for (at, state) in estimated.states.iter().enumerate() {
@@ -226,5 +226,7 @@ fn write_csv(path: &Path, estimated: &Estimated) -> Result<()> {
         row.extend(numbers.iter().map(|number| format!("{number:.4}")));
         table.write_record(&row).with_context(named)?;
     }
-    table.flush().with_context(named)
+    table.flush().with_context(named)?;
+    let file = table.into_inner().map_err(csv::IntoInnerError::into_error).with_context(named)?;
+    Ok(file.commit()?)
 }

@@ -1,22 +1,18 @@
 //! `fedtse import`: other people's data become datasets and networks.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::{Args, Subcommand};
-use sensing::matching::{Accuracy, MatchParameters, MatchReport};
-use sensing::{
-    DatasetManifest, DatasetWriter, FileKind, Provenance, TrajectoryImport, read_loop_counts,
-};
+use experiments::data::import::{ImportTarget, file_names};
+use experiments::data::load_network;
+use sensing::matching::{Accuracy, MatchReport};
+use sensing::{DatasetManifest, FileKind, TrajectoryImport, read_loop_counts};
 use serde::Serialize;
 use serde_json::json;
-use traffic::{Metres, Network, Seconds};
-
-use crate::{network, progress};
 
 mod osm;
-pub mod pneuma;
+mod pneuma;
 mod sumo;
 
 /// Import trajectories, loop counts and networks
@@ -55,58 +51,7 @@ struct GenericArguments {
     #[arg(long)]
     loops: Option<PathBuf>,
     #[command(flatten)]
-    target: Target,
-}
-
-/// What every import of trajectories needs.
-#[derive(Args)]
-struct Target {
-    /// The network file; the corridor if absent
-    #[arg(long)]
-    network: Option<PathBuf>,
-    /// Where to put the dataset: a new or empty folder
-    #[arg(long)]
-    out: PathBuf,
-    /// What time zero is, for people: a date and time
-    #[arg(long)]
-    epoch: Option<String>,
-    /// A silence longer than this many seconds is a blind gap, not an empty road: it ends a recording
-    #[arg(long, default_value_t = GAP)]
-    gap: f64,
-    /// Standard deviation of positions in metres, for map matching
-    #[arg(long, default_value_t = SIGMA)]
-    sigma: f64,
-}
-
-const GAP: f64 = 10.0;
-const SIGMA: f64 = 4.0;
-
-impl Target {
-    /// With the usual settings.
-    fn new(network: Option<&Path>, out: &Path) -> Self {
-        let (network, out) = (network.map(Path::to_owned), out.to_owned());
-        Self { network, out, epoch: None, gap: GAP, sigma: SIGMA }
-    }
-
-    fn writer(
-        &self,
-        network: &Network,
-        epoch: Option<String>,
-        source: &[(&str, String)],
-    ) -> Result<DatasetWriter> {
-        ensure!(self.gap > 0.0, "--gap: found {}, expected more than 0 s", self.gap);
-        let source = source.iter().map(|(key, value)| (key.to_string(), value.clone()));
-        let epoch = self.epoch.clone().or(epoch);
-        let provenance = Provenance {
-            epoch: epoch.unwrap_or_else(|| "time zero of the source".into()),
-            source: BTreeMap::from_iter(source),
-        };
-        Ok(DatasetWriter::create(&self.out, network, provenance, Seconds::new(self.gap))?)
-    }
-
-    fn matching(&self) -> MatchParameters {
-        MatchParameters::with_sigma(Metres::new(self.sigma))
-    }
+    target: ImportTarget,
 }
 
 pub fn run(arguments: &ImportArguments, json: bool) -> Result<()> {
@@ -121,7 +66,7 @@ pub fn run(arguments: &ImportArguments, json: bool) -> Result<()> {
 
 fn generic(arguments: &GenericArguments, kind: FileKind, json: bool) -> Result<()> {
     let target = &arguments.target;
-    let network = network::load(target.network.as_deref())?;
+    let network = load_network(target.network.as_deref())?;
     let mut import = TrajectoryImport::new(&network);
     let spinner = progress::spinner("reading rows");
     let mut before = 0;
@@ -138,14 +83,6 @@ fn generic(arguments: &GenericArguments, kind: FileKind, json: bool) -> Result<(
     let manifest = writer.finish(&vehicles, &loops)?;
     spinner.finish_and_clear();
     tell(&target.out, &manifest, report.as_ref(), None, json)
-}
-
-/// Names of files, without folders.
-pub fn file_names(files: &[PathBuf]) -> String {
-    let names = files.iter().map(|file| {
-        file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    });
-    names.collect::<Vec<_>>().join(" ")
 }
 
 /// A report's fields that are not nothing, as one line.

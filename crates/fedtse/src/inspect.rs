@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::json;
 use traffic::{Network, Seconds, network_hash};
 
-use crate::link_table::{LinkRow, link_rows, render, render_beside};
-use crate::{features, plot};
+use experiments::data::features::{self};
+use experiments::link_table::{LinkRow, link_rows, render, render_beside};
+use experiments::plot;
 
 /// Show what is in a dataset: a table of links, coverage, gaps; and pictures
 #[derive(Args)]
@@ -147,7 +148,7 @@ impl View {
                 100.0 * row.box_share
             );
         }
-        features::print_scale_up(&self.scale_up);
+        crate::features::print_scale_up(&self.scale_up);
     }
 }
 

@@ -9,11 +9,8 @@ mod export;
 mod features;
 mod import;
 mod inspect;
-mod link_table;
 mod network;
 mod party;
-mod plot;
-mod progress;
 mod replay;
 mod report;
 mod reproduce;
@@ -30,17 +27,17 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+pub use ::progress::{Counting, Progress, Stopped, Watched};
 pub use audit::{AuditArguments, make as audit};
 pub use estimate::{EstimateRequest, Estimated, make as estimate};
-pub use features::{FeatureOptions, Featured, make_stored as features};
+pub use experiments::data::features::{FeatureOptions, Featured, make_stored as features};
+pub use experiments::data::simulate::{SimulateOptions, Simulated, simulate};
 pub use party::authority::client as key_authority;
 pub use party::guest::join;
 pub use party::host::lead;
 pub use party::live::{join_live, lead_live};
 pub use party::{Brought, MakeOwn, Own, OwnModels};
-pub use progress::{Counting, Progress, Stopped, Watched};
 pub use reproduce::{ReproduceArguments, make as reproduce};
-pub use simulate::{SimulateArguments, Simulated, make as simulate};
 pub use train::{Row as TrainedRow, TrainArguments, make as train};
 
 /// Cities and fleets estimate the traffic on every street together, without showing each other

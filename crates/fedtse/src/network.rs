@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use traffic::{GridPlan, Metres, Network, corridor, grid, network_hash, write_network};
@@ -73,21 +73,12 @@ pub fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
     }
 }
 
-/// The network of a file, or the corridor.
-pub fn load(file: Option<&Path>) -> Result<Network> {
-    match file {
-        Some(file) => Ok(sensing::read_network(file)?),
-        None => Ok(corridor()?),
-    }
-}
-
 /// Writes a network file, or prints it.
 pub fn write(network: &Network, out: Option<&Path>, json: bool) -> Result<()> {
     match out {
         None => print!("{}", write_network(network)),
         Some(path) => {
-            std::fs::write(path, write_network(network))
-                .with_context(|| format!("{}", path.display()))?;
+            durable::write(path, write_network(network))?;
             describe(network, json);
         }
     }

@@ -7,7 +7,6 @@ mod arguments;
 pub mod authority;
 pub mod config;
 mod contribution;
-mod endpoints;
 mod gauges;
 pub mod guest;
 mod guest_config;
@@ -30,6 +29,7 @@ pub mod watched;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
+use data_encoding::HEXLOWER;
 use federation::grpc::Card;
 use protocol::message::parts::Text;
 use protocol::{PartyId, Round};
@@ -40,8 +40,6 @@ use tracing::{info, warn};
 pub use any_guest::{Brought, GuestOf, MakeOwn, Own};
 pub use any_host::{HostOf, OWN_PART};
 pub use trained_model::{OwnModel, OwnModels, TrainedModel};
-
-use crate::subject::hexadecimal;
 
 /// The name and version of this program, as other parties see it.
 fn software() -> Text {
@@ -76,7 +74,7 @@ fn digest(weights: &[f32]) -> String {
 
 fn digest_bytes(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
-    hexadecimal(&Sha256::digest(bytes)[..8])
+    HEXLOWER.encode(&Sha256::digest(bytes)[..8])
 }
 
 /// The thread that reads and writes the network; the models have the others.

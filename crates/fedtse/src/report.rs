@@ -22,7 +22,6 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::json;
 
-use crate::reproduce::write_whole;
 use crate::run_record::RunRecord;
 use page::Page;
 use section::Section;
@@ -86,7 +85,7 @@ pub fn write(path: &Path, runs: &[RunRecord], mut results: Vec<Section>) -> Resu
     let attacks = results.iter().position(|section| section.id == attacks::ID);
     results.insert(attacks.unwrap_or(results.len()), privacy::modes());
     let page = Page::new(runs, results).context("report")?;
-    write_whole(path, &page.html()?)
+    Ok(durable::write(path, page.html()?)?)
 }
 
 /// Writes the page of a folder of results.

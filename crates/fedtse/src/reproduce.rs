@@ -15,7 +15,6 @@ use anyhow::{Context, Result, bail, ensure};
 pub use cells::Quantity;
 use datasets::{Datasets, Facts, prepare_all};
 pub use date::today;
-pub use job::write_whole;
 use job::{Estimator, Job, JobFolder, Record, Settings};
 use outcome::Outcome;
 use peer::Peer;

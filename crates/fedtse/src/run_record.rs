@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use estimated::{Estimated, Shown, truths};
 pub use time_space::TimeSpace;
 
-use crate::reproduce::{Program, today, write_whole};
+use crate::reproduce::{Program, today};
 use crate::train::{Method, Releases, Task, Training};
 
 /// The file's name in a run's folder.
@@ -136,7 +136,7 @@ impl RunRecord {
 
     /// Writes `run.json` into a folder.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        write_whole(&folder.join(RUN_FILE), &(serde_json::to_string(self)? + "\n"))
+        Ok(durable::write(&folder.join(RUN_FILE), serde_json::to_string(self)? + "\n")?)
     }
 
     /// Reads `run.json` of a folder.

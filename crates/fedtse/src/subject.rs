@@ -1,6 +1,7 @@
 //! What a folder with checkpoints belongs to: one model, trained on one party's data.
 
 use anyhow::Result;
+use data_encoding::HEXLOWER;
 use protocol::message::parts::Text;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -8,12 +9,7 @@ use sha2::{Digest, Sha256};
 /// A digest that tells one from another. Scales and steps stand for the data: other recordings, rates
 /// and targets have others.
 pub fn subject(of: &impl Serialize) -> Result<Text> {
-    Ok(Text::of(hexadecimal(&Sha256::digest(serde_json::to_vec(of)?))))
-}
-
-/// Two digits for each byte.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(Text::of(HEXLOWER.encode(&Sha256::digest(serde_json::to_vec(of)?))))
 }
 
 #[cfg(test)]

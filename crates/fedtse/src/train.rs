@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::party::Brought;
-use crate::progress;
 
 mod absence;
 mod curves;

@@ -23,7 +23,6 @@ use self::folders::{Folders, HOST, Live};
 use self::processes::Processes;
 use self::recordings::Recordings;
 use crate::party::stopping;
-use crate::progress;
 
 /// How long parties may take to be there.
 const STARTING: Duration = Duration::from_secs(60);
@@ -66,7 +65,7 @@ pub struct UpArguments {
     #[arg(long, default_value = "history")]
     history: String,
     /// Requests a second that each reader's address may make
-    #[arg(long, default_value_t = crate::serve::settings::REQUESTS_PER_S)]
+    #[arg(long, default_value_t = server::settings::REQUESTS_PER_S)]
     requests_per_s: f64,
     /// Connections at a time from each reader's address
     #[arg(long, default_value_t = 64)]

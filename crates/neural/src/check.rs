@@ -6,11 +6,11 @@
 //!
 //! Public for the tests of crates that have layers of their own.
 
-use crate::layer::{Given, Layer, Memory, Noise, Pass};
+use crate::layer::{DropoutRng, Given, Layer, Memory, Pass};
 use crate::random::Draw;
 
 /// Where the random decisions of a tested pass stand.
-pub const NOISE: Noise = Noise { seed: 5, step: 6, first_sample: 0 };
+pub const RNG: DropoutRng = DropoutRng { seed: 5, step: 6, first_sample: 0 };
 
 /// Checks a layer at a random place. `formula(parameters, x)` computes one sample.
 ///
@@ -73,7 +73,7 @@ pub fn passes(
 ) -> (Vec<f32>, Vec<f32>, Vec<f32>) {
     let mut prepared = vec![f32::NAN; layer.prepared_len()];
     layer.prepare(parameters, &mut prepared);
-    let pass = Pass { samples, parameters, prepared: &prepared, noise: Some(NOISE) };
+    let pass = Pass { samples, parameters, prepared: &prepared, rng: Some(RNG) };
     let mut saved = vec![f32::NAN; layer.saved_len(samples)];
     let mut scratch = vec![f32::NAN; layer.scratch_len(samples)];
     let mut y = vec![f32::NAN; samples * layer.output_len()];

@@ -5,19 +5,19 @@
 //! therefore needs no memory. Estimates drop nothing.
 //!
 //! ```
-//! use neural::{Dropout, Learner, Noise, Plan};
+//! use neural::{Dropout, DropoutRng, Learner, Plan};
 //! let mut layer = Learner::new(Dropout::new(0.5, 1, 0), 0, Plan::default());
 //! let (x, mut y) = ([1.0; 1000], [0.0; 1000]);
 //! layer.infer(&x, &mut y);
 //! assert_eq!(y, x);
-//! layer.forward(&x, &mut y, Some(Noise { seed: 1, step: 0, first_sample: 0 }));
+//! layer.forward(&x, &mut y, Some(DropoutRng { seed: 1, step: 0, first_sample: 0 }));
 //! assert!(y.iter().all(|&y| y == 0.0 || y == 2.0));
 //! // Mean 1, standard deviation 1/√1000 = 0.03.
 //! assert!((y.iter().sum::<f32>() / 1000.0 - 1.0).abs() < 0.1);
 //! ```
 
 use crate::kernel::{Vectorised, vectorise};
-use crate::layer::{Given, Layer, Memory, Noise, Pass};
+use crate::layer::{DropoutRng, Given, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::random::hash;
 
@@ -43,10 +43,10 @@ impl Dropout {
         Dropout { threshold, keep: 65_536.0 / (65_536 - threshold) as f32, len, number }
     }
 
-    fn apply(&self, noise: Noise, values: &mut [f32]) {
+    fn apply(&self, rng: DropoutRng, values: &mut [f32]) {
         for (sample, values) in values.chunks_exact_mut(self.len.max(1)).enumerate() {
-            let sample = noise.first_sample + sample as u64;
-            let key = hash([noise.seed, noise.step, self.number, sample]);
+            let sample = rng.first_sample + sample as u64;
+            let key = hash([rng.seed, rng.step, self.number, sample]);
             vectorise(Mask { values, key, threshold: self.threshold, keep: self.keep });
         }
     }
@@ -90,8 +90,8 @@ impl Layer for Dropout {
 
     fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], _memory: Memory<'_>) {
         y.copy_from_slice(x);
-        if let Some(noise) = pass.noise {
-            self.apply(noise, y);
+        if let Some(rng) = pass.rng {
+            self.apply(rng, y);
         }
     }
 
@@ -106,8 +106,8 @@ impl Layer for Dropout {
     ) {
         let Some(dx) = dx else { return };
         dx.copy_from_slice(dy);
-        if let Some(noise) = pass.noise {
-            self.apply(noise, dx);
+        if let Some(rng) = pass.rng {
+            self.apply(rng, dx);
         }
     }
 }
@@ -115,11 +115,11 @@ impl Layer for Dropout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{NOISE, check_layer_by_sample};
+    use crate::check::{RNG, check_layer_by_sample};
 
     fn mask(layer: &Dropout, sample: usize) -> Vec<f64> {
         let mut ones = vec![1.0; layer.len];
-        layer.apply(Noise { first_sample: sample as u64, ..NOISE }, &mut ones);
+        layer.apply(DropoutRng { first_sample: sample as u64, ..RNG }, &mut ones);
         ones.iter().map(|&value| f64::from(value)).collect()
     }
 
@@ -141,7 +141,7 @@ mod tests {
         assert_ne!(first, mask(&layer, 1));
         assert_ne!(first, mask(&Dropout::new(0.25, 10_000, 1), 0));
         let mut later = vec![1.0; 10_000];
-        layer.apply(Noise { step: 7, ..NOISE }, &mut later);
+        layer.apply(DropoutRng { step: 7, ..RNG }, &mut later);
         assert!(later.iter().zip(&first).any(|(a, b)| f64::from(*a) != *b));
     }
 }

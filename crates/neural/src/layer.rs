@@ -121,13 +121,13 @@ pub struct Pass<'a> {
     /// What [`Layer::prepare`] made of them.
     pub prepared: &'a [f32],
     /// Randomness of this pass: `None` for estimates, where nothing is dropped.
-    pub noise: Option<Noise>,
+    pub rng: Option<DropoutRng>,
 }
 
 /// Where a pass stands in training. Each random decision is a hash of this, of the layer and of
 /// the sample, so that it depends neither on threads nor on chunks, and is the same in backward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noise {
+pub struct DropoutRng {
     /// Seed of the training run.
     pub seed: u64,
     /// Number of the training step.

@@ -27,7 +27,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::layer::{Layer, Memory, Noise, Pass};
+use crate::layer::{DropoutRng, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::loss::Loss;
 use crate::optimiser::Optimiser;
@@ -78,7 +78,7 @@ pub struct Learner<L> {
 struct Batch<'a> {
     x: &'a [f32],
     dy: &'a [f32],
-    noise: Option<Noise>,
+    rng: Option<DropoutRng>,
     chunks: usize,
     lanes: usize,
 }
@@ -149,7 +149,7 @@ impl<L: Layer> Learner<L> {
         &self.gradient
     }
 
-    /// The same, to clip it or to add noise.
+    /// The same, to clip it or to add rng.
     pub fn gradient_mut(&mut self) -> &mut [f32] {
         &mut self.gradient
     }
@@ -169,12 +169,12 @@ impl<L: Layer> Learner<L> {
         self.model.prepare(&self.parameters, &mut self.prepared);
     }
 
-    /// Loss of a batch; its gradient goes to [`gradient`](Self::gradient). `noise` switches
+    /// Loss of a batch; its gradient goes to [`gradient`](Self::gradient). `rng` switches
     /// dropout on (its `first_sample` is that of the batch, usually 0).
     ///
     /// # Panics
     /// If `x` is not a whole number of samples.
-    pub fn train(&mut self, x: &[f32], loss: &impl Loss, noise: Option<Noise>) -> f64 {
+    pub fn train(&mut self, x: &[f32], loss: &impl Loss, rng: Option<DropoutRng>) -> f64 {
         let samples = self.samples(x);
         let chunks = samples.div_ceil(self.plan.chunk);
         let mut lanes = std::mem::take(&mut self.lanes);
@@ -188,7 +188,7 @@ impl<L: Layer> Learner<L> {
             let mut work = self.borrow_work();
             for chunk in chunks {
                 let (first, x) = self.chunk(x, chunk);
-                let pass = self.pass(x, first, noise);
+                let pass = self.pass(x, first, rng);
                 work.forward(&self.model, &pass, x);
                 let length = pass.samples * self.model.output_len();
                 lane.loss += loss.evaluate(first, &work.y[..length], &mut work.dy[..length]);
@@ -237,7 +237,7 @@ impl<L: Layer> Learner<L> {
     ///
     /// # Panics
     /// If `x` is not a whole number of samples, or `y` has not as many.
-    pub fn forward(&mut self, x: &[f32], y: &mut [f32], noise: Option<Noise>) {
+    pub fn forward(&mut self, x: &[f32], y: &mut [f32], rng: Option<DropoutRng>) {
         let samples = self.samples(x);
         assert_eq!(y.len(), samples * self.model.output_len(), "outputs of {samples} samples");
         let mut kept = std::mem::take(&mut self.kept);
@@ -248,14 +248,14 @@ impl<L: Layer> Learner<L> {
         let chunks = y.par_chunks_mut(length.max(1)).zip(&mut kept).enumerate();
         chunks.for_each(|(chunk, (y, work))| {
             let (first, x) = self.chunk(x, chunk);
-            work.forward(&self.model, &self.pass(x, first, noise), x);
+            work.forward(&self.model, &self.pass(x, first, rng), x);
             y.copy_from_slice(&work.y[..y.len()]);
         });
         self.kept = kept;
     }
 
     /// Gradient of the parameters, to [`gradient`](Self::gradient), and of the input if wanted,
-    /// from that of the outputs. `x` and `noise` as in [`forward`](Self::forward), which must have
+    /// from that of the outputs. `x` and `rng` as in [`forward`](Self::forward), which must have
     /// come before, with the same parameters.
     ///
     /// # Panics
@@ -265,7 +265,7 @@ impl<L: Layer> Learner<L> {
         x: &[f32],
         dy: &[f32],
         dx: Option<&mut [f32]>,
-        noise: Option<Noise>,
+        rng: Option<DropoutRng>,
     ) {
         let samples = self.samples(x);
         let chunks = samples.div_ceil(self.plan.chunk);
@@ -276,7 +276,7 @@ impl<L: Layer> Learner<L> {
         }
         let mut lanes = std::mem::take(&mut self.lanes);
         let mut kept = std::mem::take(&mut self.kept);
-        let batch = Batch { x, dy, noise, chunks, lanes: lanes.len() };
+        let batch = Batch { x, dy, rng, chunks, lanes: lanes.len() };
         self.back_lanes(&batch, 0, &mut lanes, &mut kept[..chunks], dx);
         (self.lanes, self.kept) = (lanes, kept);
         self.add_up_lanes();
@@ -325,7 +325,7 @@ impl<L: Layer> Learner<L> {
         lane.start(self.layout.len(), works.len());
         for (i, work) in works.iter_mut().enumerate() {
             let (first, x) = self.chunk(batch.x, first_chunk + i);
-            let pass = self.pass(x, first, batch.noise);
+            let pass = self.pass(x, first, batch.rng);
             let length = pass.samples * self.model.output_len();
             let from = first * self.model.output_len();
             work.dy[..length].copy_from_slice(&batch.dy[from..from + length]);
@@ -369,12 +369,12 @@ impl<L: Layer> Learner<L> {
         (chunk * self.plan.chunk, &x[from..x.len().min(from + length)])
     }
 
-    fn pass(&self, x: &[f32], first: usize, noise: Option<Noise>) -> Pass<'_> {
+    fn pass(&self, x: &[f32], first: usize, rng: Option<DropoutRng>) -> Pass<'_> {
         Pass {
             samples: x.len() / self.model.input_len().max(1),
             parameters: &self.parameters,
             prepared: &self.prepared,
-            noise: noise.map(|n| Noise { first_sample: n.first_sample + first as u64, ..n }),
+            rng: rng.map(|n| DropoutRng { first_sample: n.first_sample + first as u64, ..n }),
         }
     }
 

@@ -21,7 +21,7 @@
 //! assert_eq!(y, [1.0, 2.0, 1.0, 5.0, 6.0, 0.0]);
 //! ```
 
-use crate::layer::{Given, Layer, Memory, Noise, Pass};
+use crate::layer::{DropoutRng, Given, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::random::{hash, unit};
 use crate::vector;
@@ -63,17 +63,17 @@ impl PartyDropout {
         self
     }
 
-    fn absent(&self, noise: Option<Noise>, sample: usize, x: &[f32]) -> bool {
+    fn absent(&self, rng: Option<DropoutRng>, sample: usize, x: &[f32]) -> bool {
         let missing = self.flagged && x[0] == 0.0;
-        missing || self.dropped(noise, sample)
+        missing || self.dropped(rng, sample)
     }
 
-    fn dropped(&self, noise: Option<Noise>, sample: usize) -> bool {
-        noise.is_some_and(|noise| {
-            let sample = noise.first_sample + sample as u64;
+    fn dropped(&self, rng: Option<DropoutRng>, sample: usize) -> bool {
+        rng.is_some_and(|rng| {
+            let sample = rng.first_sample + sample as u64;
             // Apart from the dropout layers, which hash the same counters.
             let salt = 0x7061_7274_7900_0000 ^ self.number;
-            unit(hash([noise.seed, noise.step, salt, sample])) < self.probability
+            unit(hash([rng.seed, rng.step, salt, sample])) < self.probability
         })
     }
 }
@@ -92,7 +92,7 @@ impl Layer for PartyDropout {
     fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], _memory: Memory<'_>) {
         let samples = x.chunks_exact(self.input_len()).zip(y.chunks_exact_mut(self.output_len()));
         for (sample, (x, y)) in samples.enumerate() {
-            let absent = self.absent(pass.noise, sample, x);
+            let absent = self.absent(pass.rng, sample, x);
             let (z, flag) = y.split_at_mut(self.width);
             let given = if absent { pass.parameters } else { &x[usize::from(self.flagged)..] };
             z.copy_from_slice(given);
@@ -112,7 +112,7 @@ impl Layer for PartyDropout {
         let input = self.input_len();
         let samples = given.x.chunks_exact(input).zip(dy.chunks_exact(self.output_len()));
         for (sample, (x, dy)) in samples.enumerate() {
-            let absent = self.absent(pass.noise, sample, x);
+            let absent = self.absent(pass.rng, sample, x);
             let dy = &dy[..self.width];
             if absent {
                 vector::add(gradient, dy);
@@ -131,12 +131,12 @@ impl Layer for PartyDropout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{NOISE, check_layer_by_sample, passes};
+    use crate::check::{RNG, check_layer_by_sample, passes};
 
     #[test]
     fn values_and_gradients_are_those_of_the_formula() {
         let layer = PartyDropout::new(0.5, 3, 1);
-        let absent: Vec<bool> = (0..8).map(|sample| layer.dropped(Some(NOISE), sample)).collect();
+        let absent: Vec<bool> = (0..8).map(|sample| layer.dropped(Some(RNG), sample)).collect();
         assert!(absent.contains(&true) && absent.contains(&false), "{absent:?}");
         check_layer_by_sample(&layer, 8, 1, |w, sample, x| {
             let (z, flag) = if absent[sample] { (w, 0.0) } else { (x, 1.0) };

@@ -19,7 +19,6 @@
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
@@ -275,17 +274,7 @@ impl Checkpoint {
     /// Writes the file, whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), CheckpointError> {
         let io = |source| CheckpointError::Io { path: path.to_owned(), source };
-        let file = self.to_bytes(path)?;
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
-        temporary.write_all(&file).map_err(io)?;
-        temporary.as_file().sync_all().map_err(io)?;
-        temporary.persist(path).map_err(|error| io(error.error))?;
-        // The rename itself must reach the disk too.
-        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+        durable::write_private(path, self.to_bytes(path)?).map_err(|error| io(error.source))
     }
 
     /// Reads a file of this kind.

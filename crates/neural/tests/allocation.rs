@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use neural::{
-    Adam, Average, Decay, Fusion, Layer, Learner, Noise, Plan, Sparse, Squared, StgcnShape,
+    Adam, Average, Decay, DropoutRng, Fusion, Layer, Learner, Plan, Sparse, Squared, StgcnShape,
     clip_norm, head, scaled_laplacian, stgcn,
 };
 
@@ -55,14 +55,14 @@ fn training_allocates_nothing_after_the_first_step() {
             if step == 1 {
                 before = ALLOCATIONS.load(Ordering::Relaxed);
             }
-            let noise = Some(Noise { seed: 1, step, first_sample: 0 });
-            learner.train(&x, &Squared::new(&target, &weights), noise);
+            let rng = Some(DropoutRng { seed: 1, step, first_sample: 0 });
+            learner.train(&x, &Squared::new(&target, &weights), rng);
             clip_norm(learner.gradient_mut(), 1.0);
             learner.step(&mut adam, 3e-4);
             average.update(learner.parameters());
             learner.infer(&x, &mut y);
-            learner.forward(&x, &mut y, noise);
-            learner.backward(&x, &target, None, noise);
+            learner.forward(&x, &mut y, rng);
+            learner.backward(&x, &target, None, rng);
         }
         ALLOCATIONS.load(Ordering::Relaxed) - before
     });

@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may fail")]
 
 use neural::{
-    Activation, Adam, Chain, Decay, Draw, Dropout, Fusion, Layer, LayerNorm, Learner, Linear, Loss,
-    MessagePassing, MessageShape, NodeEmbedding, Noise, PartyDropout, Plan, Residual, Sparse,
-    Squared, StgcnShape, clip_norm, head, scaled_laplacian, stgcn,
+    Activation, Adam, Chain, Decay, Draw, Dropout, DropoutRng, Fusion, Layer, LayerNorm, Learner,
+    Linear, Loss, MessagePassing, MessageShape, NodeEmbedding, PartyDropout, Plan, Residual,
+    Sparse, Squared, StgcnShape, clip_norm, head, scaled_laplacian, stgcn,
 };
 
 const NODES: usize = 5;
@@ -51,9 +51,9 @@ fn train(threads: usize, plan: Plan) -> (Vec<f32>, Vec<f64>, Vec<f32>) {
         let mut y = some(2, SAMPLES * learner.model().output_len());
         let mut losses = Vec::new();
         for step in 0..6 {
-            let noise = Some(Noise { seed: 4, step, first_sample: 0 });
+            let rng = Some(DropoutRng { seed: 4, step, first_sample: 0 });
             let loss = Squared::new(&y, &[0.1; 2 * NODES]);
-            losses.push(learner.train(&x, &loss, noise));
+            losses.push(learner.train(&x, &loss, rng));
             clip_norm(learner.gradient_mut(), 1.0);
             learner.step(&mut adam, 0.01);
         }
@@ -88,19 +88,19 @@ fn same_numbers_for_any_division_of_the_batch() {
 /// A federation's two calls give what the joint one gives, and the gradient of the input besides.
 #[test]
 fn forward_and_backward_equal_train() {
-    let noise = Some(Noise { seed: 4, step: 0, first_sample: 0 });
+    let rng = Some(DropoutRng { seed: 4, step: 0, first_sample: 0 });
     let mut learner = Learner::new(model(), 3, Plan { chunk: 4, lanes: 3 });
     let (inputs, outputs) = (learner.model().input_len(), learner.model().output_len());
     let (x, target) = (some(1, SAMPLES * inputs), some(2, SAMPLES * outputs));
     let loss = Squared::new(&target, &[0.1; 2 * NODES]);
-    learner.train(&x, &loss, noise);
+    learner.train(&x, &loss, rng);
     let joint = learner.gradient().to_vec();
 
     let (mut y, mut dy) = (vec![0.0; SAMPLES * outputs], vec![0.0; SAMPLES * outputs]);
     let mut dx = vec![f32::NAN; x.len()];
-    learner.forward(&x, &mut y, noise);
+    learner.forward(&x, &mut y, rng);
     loss.evaluate(0, &y, &mut dy);
-    learner.backward(&x, &dy, Some(&mut dx), noise);
+    learner.backward(&x, &dy, Some(&mut dx), rng);
     assert_eq!(learner.gradient(), joint);
 
     // The input gradient predicts the change of the loss along itself.
@@ -108,7 +108,7 @@ fn forward_and_backward_equal_train() {
     let step = 1e-2 / square.sqrt();
     let mut at = |factor: f32| {
         let moved: Vec<f32> = x.iter().zip(&dx).map(|(x, d)| x + factor * step * d).collect();
-        learner.forward(&moved, &mut y, noise);
+        learner.forward(&moved, &mut y, rng);
         loss.evaluate(0, &y, &mut dy)
     };
     let slope = (at(1.0) - at(-1.0)) / f64::from(2.0 * step);

@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
+use data_encoding::HEXLOWER;
 use prost::bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::hexadecimal;
 use crate::message::committed::Digest;
 use crate::party::{Now, PartyId, Round};
 
@@ -172,8 +172,8 @@ impl Ledger {
             key: message.key(),
             committed: message.committed(),
             bytes: content.len() as u64,
-            digest: hexadecimal::written(&Sha256::digest(&content)),
-            previous: hexadecimal::written(&self.head),
+            digest: HEXLOWER.encode(&Sha256::digest(&content)),
+            previous: HEXLOWER.encode(&self.head),
         };
         let text = line.to_text();
         self.sink.append(text.as_bytes()).map_err(|source| self.io(source))?;

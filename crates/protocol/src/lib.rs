@@ -12,7 +12,6 @@
 //! decodes messages needs this crate alone.
 
 pub mod compression;
-pub mod hexadecimal;
 pub mod ledger;
 pub mod message;
 pub mod party;

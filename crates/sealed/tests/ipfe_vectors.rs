@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use sealed::ipfe::message::{Answer, PublicKey, Question, Upload};
 use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
 use sealed::{Agreement, Answerer, BlockId, Grid, Guest, Host, Matrix, Randomness};
@@ -37,11 +38,6 @@ fn version_2_has_these_bytes() {
     let seeds = [authority_seed, guest_seed, host_seed];
     assert_eq!(made(seeds, levels.clone(), matrix.clone()), vector);
     // Each flipped bit of a message makes another message or none, never the same.
-    let bytes = |hex: &str| -> Vec<u8> {
-        (0..hex.len() / 2)
-            .map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).unwrap())
-            .collect()
-    };
     type Encode = fn(&[u8]) -> Option<Vec<u8>>;
     let all: [(&str, Encode); 4] = [
         (&vector.public_key, |bytes| Some(PublicKey::decode(bytes).ok()?.encode())),
@@ -50,7 +46,7 @@ fn version_2_has_these_bytes() {
         (&vector.answer, |bytes| Some(Answer::decode(bytes, 10).ok()?.encode())),
     ];
     for (hex, again) in all {
-        let sound = bytes(hex);
+        let sound = HEXLOWER.decode(hex.as_bytes()).unwrap();
         assert_eq!(again(&sound).as_ref(), Some(&sound));
         for bit in 0..8 * sound.len() {
             let mut changed = sound.clone();
@@ -80,17 +76,16 @@ fn made(seeds: [u64; 3], levels: Vec<i32>, matrix: Vec<f64>) -> Vector {
         host.ask(&Matrix { rows, blocks: &[block], values: &matrix }).expect("a question");
     let answer = authority.answer(&question).expect("keys");
     let products = host.open(&answer).expect("products");
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     Vector {
         version: 2,
         note: "seeds are those of Randomness::insecure_from_seed; range 0 to 1, 2048 levels, a table of 2^10".into(),
         authority_seed,
         guest_seed,
         host_seed,
-        public_key: hex(&public_key),
-        upload: hex(&upload),
-        question: hex(&question),
-        answer: hex(&answer),
+        public_key: HEXLOWER.encode(&public_key),
+        upload: HEXLOWER.encode(&upload),
+        question: HEXLOWER.encode(&question),
+        answer: HEXLOWER.encode(&answer),
         levels,
         matrix,
         products,

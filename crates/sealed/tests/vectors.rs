@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use sealed::rlwe::message::{Answer, Grant, Loan, PublicKey, Question, Relay, Upload};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
@@ -88,7 +89,7 @@ fn version_2_has_these_bytes() {
     assert_eq!(hash(&messages.grant), vector.grant_sha256);
     assert_eq!(hash(&messages.loan), vector.loan_sha256);
     assert_eq!(hash(&messages.relay), vector.relay_sha256);
-    assert_eq!(hex(&messages.answer), vector.answer);
+    assert_eq!(HEXLOWER.encode(&messages.answer), vector.answer);
     assert_eq!(messages.products, vector.products);
     assert_eq!(messages.granted, vector.granted);
     assert!(vector.refused.len() >= 10);
@@ -157,9 +158,7 @@ fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Op
     };
     let mut bytes = bytes.clone();
     bytes.truncate(refused.cut.unwrap_or(usize::MAX));
-    let put: Vec<u8> = (0..refused.put.len() / 2)
-        .map(|i| u8::from_str_radix(&refused.put[2 * i..2 * i + 2], 16).expect("hexadecimal"))
-        .collect();
+    let put = HEXLOWER.decode(refused.put.as_bytes()).expect("hexadecimal");
     bytes.resize(bytes.len().max(refused.at + put.len()), 0);
     bytes[refused.at..refused.at + put.len()].copy_from_slice(&put);
     let error = match refused.message.as_str() {
@@ -266,7 +265,7 @@ fn filled(mut vector: Vector) -> Vector {
     vector.grant_sha256 = hash(&messages.grant);
     vector.loan_sha256 = hash(&messages.loan);
     vector.relay_sha256 = hash(&messages.relay);
-    vector.answer = hex(&messages.answer);
+    vector.answer = HEXLOWER.encode(&messages.answer);
     vector.products = messages.products.clone();
     vector.granted = messages.granted.clone();
     let errors: Vec<Option<String>> =
@@ -278,9 +277,5 @@ fn filled(mut vector: Vector) -> Vector {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }

@@ -13,6 +13,7 @@ use std::fs::{File, create_dir_all, write};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use seeded::SplitMix64;
 use sensing::pneuma::{Film, PositionNoise, Variant, write_header, write_track};
 use traffic::{
     GridPlan, LinkId, Network, Seconds, VehicleClass, VehicleId, VehicleSample, corridor, grid,
@@ -40,9 +41,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     write_header(&mut tracks, Variant::Seconds)?;
     writeln!(truth, "vehicle,time,link,position")?;
     for number in 0..vehicles {
-        let mut random = Random(u64::from(number) << 32);
+        let mut random = Random(SplitMix64::new(u64::from(number) << 32));
         let samples = drive(&network, VehicleId(number), &mut random);
-        let film = Film::of(&network, &samples, PositionNoise::default(), random.0)?;
+        let film = Film::of(&network, &samples, PositionNoise::default(), random.0.next_u64())?;
         let start = Seconds::ZERO;
         write_track(&mut tracks, Variant::Seconds, number, VehicleClass::Car, &film, start)?;
         for real in film.truth.iter().filter(|real| (real.time * 25.0).round() as i64 % 5 == 0) {
@@ -106,16 +107,11 @@ fn stop(random: &mut Random) -> f64 {
     if random.share() < 0.5 { 0.0 } else { (random.share() * 40.0).floor() }
 }
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+        self.0.next_f64()
     }
 
     fn below(&mut self, count: usize) -> usize {

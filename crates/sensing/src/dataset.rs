@@ -125,6 +125,12 @@ pub enum DatasetError {
     },
 }
 
+impl From<durable::WriteError> for DatasetError {
+    fn from(error: durable::WriteError) -> Self {
+        Self::Io { path: error.path, source: error.source }
+    }
+}
+
 /// Where a dataset comes from.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Provenance {
@@ -268,14 +274,10 @@ impl Drop for DatasetWriter {
         if self.finished {
             return;
         }
+        // Removes its temporary file, which would keep the folder from being empty.
+        self.trajectories = None;
         // Nothing can be done about files that will not go; without a manifest they are harmless.
-        for name in [
-            "network.toml",
-            "trajectories.parquet",
-            "trajectories.parquet.unfinished",
-            "vehicles.parquet",
-            "loops.parquet",
-        ] {
+        for name in ["network.toml", "trajectories.parquet", "vehicles.parquet", "loops.parquet"] {
             let _ = std::fs::remove_file(self.folder.join(name));
         }
         // Goes only if it is empty.

@@ -25,6 +25,7 @@
 
 use std::path::{Path, PathBuf};
 
+use durable::PendingFolder;
 use traffic::{Network, Seconds, Step, network_hash};
 
 use crate::dataset::{Dataset, DatasetError, read_json, software, write_json};
@@ -236,8 +237,9 @@ pub fn make_features<V: Verdict>(
         None => None,
     };
     // Features that were there stay until the new ones are whole.
-    let unfinished = Unfinished(dataset.folder().join("features.unfinished"));
-    let writer = FeatureWriter::create(&unfinished.0, dataset.network(), &plan)?;
+    let pending = PendingFolder::create(&dataset.folder().join("features"));
+    let pending = pending.map_err(DatasetError::from)?;
+    let writer = FeatureWriter::create(pending.path(), dataset.network(), &plan)?;
     let mut held = HeldSteps::default();
     let (report, writer) = std::thread::scope(|scope| {
         let mut writer = WriteBehind::start(scope, writer, sensors.as_ref());
@@ -283,30 +285,9 @@ pub fn make_features<V: Verdict>(
         held,
         report: (&report).into(),
     };
-    write_json(&unfinished.0.join("manifest.json"), &manifest)?;
-    unfinished.replace(&dataset.folder().join("features"))?;
+    write_json(&pending.path().join("manifest.json"), &manifest)?;
+    pending.commit().map_err(DatasetError::from)?;
     Ok(manifest)
-}
-
-/// A folder of features in the making; goes away if it is not finished.
-struct Unfinished(PathBuf);
-
-impl Unfinished {
-    /// Puts the finished folder in the place of an older one.
-    fn replace(&self, folder: &Path) -> Result<(), DatasetError> {
-        let io = |source| DatasetError::Io { path: folder.to_owned(), source };
-        if folder.exists() {
-            std::fs::remove_dir_all(folder).map_err(io)?;
-        }
-        std::fs::rename(&self.0, folder).map_err(io)
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // Not there any more if all went well; if it will not go, the next run takes it away.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 fn fleet_entries(plan: &FeaturePlan) -> Vec<FleetEntry> {

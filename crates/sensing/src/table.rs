@@ -176,6 +176,12 @@ impl Column {
     }
 }
 
+impl From<durable::WriteError> for TableError {
+    fn from(error: durable::WriteError) -> Self {
+        Self::Io { path: error.path, source: error.source }
+    }
+}
+
 fn damaged(path: &Path, error: &ParquetError) -> TableError {
     TableError::Damaged { path: path.to_owned(), problem: error.to_string() }
 }

@@ -1,7 +1,6 @@
 //! Hashes by which parties and files know that they speak of the same network.
 
-use std::fmt::Write as _;
-
+use data_encoding::HEXLOWER;
 use sha2::{Digest, Sha256};
 
 use crate::network::Network;
@@ -45,19 +44,15 @@ pub fn network_hash(network: &Network) -> String {
             hasher.update([pair.from, pair.to]);
         }
     }
-    hexadecimal(&hasher.finalize())
+    prefixed(&hasher.finalize())
 }
 
 /// The hash of everything in a network file, signals, loops and targets included: what a dataset
 /// was made with, since loops are stored by number.
 pub fn network_file_hash(network: &Network) -> String {
-    hexadecimal(&Sha256::digest(write_network(network).as_bytes()))
+    prefixed(&Sha256::digest(write_network(network).as_bytes()))
 }
 
-fn hexadecimal(digest: &[u8]) -> String {
-    digest.iter().fold(String::from("sha256:"), |mut hex, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+fn prefixed(digest: &[u8]) -> String {
+    format!("sha256:{}", HEXLOWER.encode(digest))
 }

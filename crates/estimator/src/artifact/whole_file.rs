@@ -6,10 +6,7 @@ use crate::artifact::model_folder::ModelFolderError;
 
 /// Writes a file, in place of what was there.
 pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), ModelFolderError> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let written = std::fs::write(&unfinished, text);
-    written.and_then(|()| std::fs::rename(&unfinished, path)).map_err(|source| io(path, source))
+    durable::write(path, text).map_err(|error| io(path, error.source))
 }
 
 /// Reads a file that is not longer than any good one.

@@ -8,7 +8,7 @@ mod whole;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use neural::{Checkpoint, CheckpointError, Noise};
+use neural::{Checkpoint, CheckpointError, DropoutRng};
 use traffic::Network;
 
 use crate::data::measurements::MeasuredBatch;
@@ -128,7 +128,7 @@ impl HostModel {
         &mut self,
         given: &HostBatch<'_>,
         objective: &mut dyn Objective,
-        noise: Noise,
+        noise: DropoutRng,
     ) -> Result<f64, PassError> {
         let samples = self.check(given.x, given.embeddings)?;
         check_len("samples", given.samples.len(), samples)?;

@@ -1,6 +1,6 @@
 //! A guest's private part, as a federation drives it: it knows nothing of the other parties.
 
-use neural::{Checkpoint, CheckpointError, Layer, Noise};
+use neural::{Checkpoint, CheckpointError, DropoutRng, Layer};
 use thiserror::Error;
 use traffic::Network;
 
@@ -76,10 +76,10 @@ pub trait SubModel: Send {
     /// A round begins: the proximal term draws to the weights of this moment.
     fn begin_round(&mut self);
     /// Outputs of a batch in training, with dropout.
-    fn forward(&mut self, x: &[f32], z: &mut [f32], noise: Noise) -> Result<(), PassError>;
+    fn forward(&mut self, x: &[f32], z: &mut [f32], noise: DropoutRng) -> Result<(), PassError>;
     /// The gradient of the own parameters from that of the outputs. `x` and `noise` as in the last
     /// [`forward`](Self::forward), since which nothing was updated.
-    fn backward(&mut self, x: &[f32], dz: &[f32], noise: Noise) -> Result<(), PassError>;
+    fn backward(&mut self, x: &[f32], dz: &[f32], noise: DropoutRng) -> Result<(), PassError>;
     /// One step along the gradient of the last [`backward`](Self::backward), which stays.
     fn update(&mut self, rate: f32);
     /// Outputs of a batch by the weights that are judged, without dropout.
@@ -102,11 +102,11 @@ pub trait SubModel: Send {
 ///
 /// ```
 /// use estimator::{Architecture, LayerSubModel, Recipe, SubModel, UpdateRule};
-/// use neural::{Linear, Noise};
+/// use neural::{DropoutRng, Linear};
 ///
 /// let rule = UpdateRule::of(&Recipe::of(Architecture::Link));
 /// let mut guest = LayerSubModel::new(Linear::new(1, 3, 2), 1, rule);
-/// let noise = Noise { seed: 1, step: 0, first_sample: 0 };
+/// let noise = DropoutRng { seed: 1, step: 0, first_sample: 0 };
 /// let (x, mut z) = ([0.5, 1.0, 2.0], [0.0; 2]);
 /// guest.begin_round();
 /// guest.forward(&x, &mut z, noise)?; // z crosses to the host,
@@ -166,13 +166,13 @@ impl SubModel for LayerSubModel {
         self.block.begin_round();
     }
 
-    fn forward(&mut self, x: &[f32], z: &mut [f32], noise: Noise) -> Result<(), PassError> {
+    fn forward(&mut self, x: &[f32], z: &mut [f32], noise: DropoutRng) -> Result<(), PassError> {
         self.forwarded = self.samples(x, z.len())?;
         self.block.learner.forward(x, z, Some(noise));
         Ok(())
     }
 
-    fn backward(&mut self, x: &[f32], dz: &[f32], noise: Noise) -> Result<(), PassError> {
+    fn backward(&mut self, x: &[f32], dz: &[f32], noise: DropoutRng) -> Result<(), PassError> {
         check_len("input", x.len(), self.forwarded * self.input_len())?;
         check_len("gradient of the output", dz.len(), self.forwarded * self.output_len())?;
         check_finite("gradient of the output", dz)?;

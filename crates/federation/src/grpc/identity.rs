@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use protocol::hexadecimal;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use protocol::party::PartyId;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -85,7 +85,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "sha256:{}", hexadecimal::written(&self.0))
+        write!(formatter, "sha256:{}", HEXLOWER.encode(&self.0))
     }
 }
 
@@ -105,7 +105,9 @@ impl FromStr for Fingerprint {
     fn from_str(text: &str) -> Result<Self, NotAFingerprint> {
         let bad = || NotAFingerprint(text.chars().take(100).collect());
         let digits = text.strip_prefix("sha256:").ok_or_else(bad)?;
-        hexadecimal::read(digits).map(Fingerprint).ok_or_else(bad)
+        // People type fingerprints, in upper case too.
+        let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).map_err(|_| bad())?;
+        bytes.try_into().map(Fingerprint).map_err(|_| bad())
     }
 }
 

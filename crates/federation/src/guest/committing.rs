@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use protocol::hexadecimal;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use protocol::message::committed::{
     Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven,
     samples_at_a_time,
@@ -60,7 +60,7 @@ impl fmt::Debug for KeptSeed {
 
 impl From<KeptSeed> for String {
     fn from(seed: KeptSeed) -> Self {
-        hexadecimal::written(&seed.0)
+        HEXLOWER.encode(&seed.0)
     }
 }
 
@@ -68,7 +68,8 @@ impl TryFrom<String> for KeptSeed {
     type Error = PartError;
     fn try_from(text: String) -> Result<Self, PartError> {
         let wrong = || PartError::new("seed of blindings", "other text", "64 hexadecimal digits");
-        hexadecimal::read(&text).map(Self).ok_or_else(wrong)
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| wrong())?;
+        bytes.try_into().map(Self).map_err(|_| wrong())
     }
 }
 

@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::party::noise::{self, NoiseTerms};
-use crate::progress;
 
 /// Verify a ledger and sum it up
 ///

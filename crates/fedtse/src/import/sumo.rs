@@ -9,7 +9,7 @@ use sensing::sumo::{FcdReader, ImportOptions, LoopReader, import_net};
 use traffic::{LoopCount, Samples, Seconds};
 
 use super::{counts, tell};
-use crate::{network, progress};
+use crate::network;
 
 /// A SUMO net as a network, and with --fcd its vehicles as a dataset
 ///

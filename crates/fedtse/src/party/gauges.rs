@@ -5,8 +5,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use federation::grpc::Traffic;
-
-use super::endpoints::Page;
+use server::monitoring::Monitored;
 
 /// What a party shows of itself.
 #[derive(Debug, Default)]
@@ -40,7 +39,7 @@ impl Gauges {
     }
 }
 
-impl Page for Gauges {
+impl Monitored for Gauges {
     fn trouble(&self) -> Option<String> {
         (!self.shown().healthy()).then(|| "waiting for other parties".into())
     }

@@ -14,6 +14,7 @@ use protocol::message::parts::Text;
 use protocol::wire::message_limit;
 use protocol::{Ledger, Round, Summary};
 use serde_json::{Value, json};
+use server::monitoring;
 use tokio::sync::mpsc;
 use tracing::info;
 
@@ -22,8 +23,7 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
 use super::policy;
-use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
-use crate::progress;
+use super::{config, logs, network_threads, print_stopped, stopping};
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -119,7 +119,7 @@ fn take_part(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended>
     let (line, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         if let Some(address) = config.observe.http {
-            endpoints::open(address, gauges.clone()).await?;
+            monitoring::serve(address, gauges.clone()).await?;
         }
         Ok::<_, anyhow::Error>((dial(address, tls, limits, sender), stop))
     })?;

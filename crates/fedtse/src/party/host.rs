@@ -18,6 +18,7 @@ use protocol::message::parts::Text;
 use protocol::wire::message_limit;
 use protocol::{Ledger, PartyId, Round, Summary};
 use serde_json::{Value, json};
+use server::monitoring;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
@@ -28,8 +29,7 @@ use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
 use super::host_part::HostPart;
 use super::stopping::Asked;
-use super::{config, endpoints, logs, network_threads, print_stopped, stopping};
-use crate::progress;
+use super::{config, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -134,7 +134,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> 
             .await
             .with_context(|| format!("network.listen: {address}"))?;
         if let Some(address) = config.observe.http {
-            endpoints::open(address, gauges.clone()).await?;
+            monitoring::serve(address, gauges.clone()).await?;
         }
         Ok::<_, anyhow::Error>((door, stop))
     })?;

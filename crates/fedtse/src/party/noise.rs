@@ -15,11 +15,13 @@
 //! How much one vehicle can change densities by queue profiles nobody has bounded: with them the unit is `cell`.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use data_encoding::HEXLOWER;
+use durable::PendingFile;
 use estimator::{FleetData, MeasurementTable, QueueStates};
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::noise::NoisedVector;
@@ -28,8 +30,6 @@ use sealed::{Grid, Randomness};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use traffic::{LinkId, Metres, Network, Seconds, Step, Totals};
-
-use crate::subject::hexadecimal;
 
 /// No vehicle is faster, m/s: 144 km/h.
 const FASTEST: f64 = 40.0;
@@ -249,7 +249,7 @@ fn fingerprint(name: &str, values: &[f64]) -> String {
     let mut hash = Sha256::new();
     hash.update(name.as_bytes());
     values.iter().for_each(|value| hash.update(value.to_le_bytes()));
-    hexadecimal(&hash.finalize())
+    HEXLOWER.encode(&hash.finalize())
 }
 
 /// The terms that a file of noised numbers was drawn for.
@@ -298,16 +298,14 @@ fn read(path: &Path, expected: &Header, grid: Grid, sigma: f64) -> Result<Option
 /// Whole or not at all, and never over another file.
 fn keep(path: &Path, header: &Header, vector: &NoisedVector) -> Result<()> {
     let shown = || format!("{}", path.display());
-    let folder = path.parent().map_or(PathBuf::from("."), Path::to_path_buf);
-    std::fs::create_dir_all(&folder).with_context(shown)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    std::fs::create_dir_all(folder).with_context(shown)?;
     let mut bytes = serde_json::to_vec(header)?;
     bytes.push(b'\n');
     bytes.extend(vector.encode());
-    let temporary = path.with_extension(format!("noise-{}", std::process::id()));
-    std::fs::write(&temporary, bytes).with_context(shown)?;
-    let kept = std::fs::hard_link(&temporary, path).with_context(shown);
-    std::fs::remove_file(&temporary).with_context(shown)?;
-    kept
+    let mut file = PendingFile::create(path)?;
+    file.write_all(&bytes).with_context(shown)?;
+    Ok(file.commit_new()?)
 }
 
 #[cfg(test)]

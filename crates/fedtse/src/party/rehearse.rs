@@ -12,7 +12,6 @@ use protocol::{Ledger, Now, PartyId};
 use serde_json::{Value, json};
 
 use super::{config, guest_config, host, host_config};
-use crate::progress;
 
 /// Train host and guests in one process, to try their configurations before the network
 ///

@@ -5,8 +5,6 @@ use protocol::message::parts::Text;
 use tokio::sync::watch;
 use tracing::info;
 
-use crate::progress;
-
 /// Whether someone wants the party to stop: a signal, or a front end that watches.
 pub struct Asked {
     pub reason: watch::Receiver<Option<Text>>,

@@ -139,13 +139,12 @@ impl OwnModel {
 /// Keeps the best state of what a party brought along, or removes that of an earlier one.
 pub fn keep_state(folder: &Path, state: Option<&[u8]>) -> Result<()> {
     let path = folder.join(STATE);
-    let written = match state {
-        Some(state) => {
-            let unfinished = folder.join("own-sub-model.unfinished");
-            std::fs::write(&unfinished, state).and_then(|()| std::fs::rename(&unfinished, &path))
+    match state {
+        Some(state) => durable::write(&path, state)?,
+        None if path.exists() => {
+            std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
-        None if path.exists() => std::fs::remove_file(&path),
-        None => Ok(()),
-    };
-    written.with_context(|| path.display().to_string())
+        None => {}
+    }
+    Ok(())
 }

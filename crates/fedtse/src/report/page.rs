@@ -10,8 +10,9 @@ use crate::run_record::RunRecord;
 
 const TEMPLATE: &str = include_str!("../../assets/report/page.html");
 const STYLE: &str = include_str!("../../assets/report/page.css");
-const CHART_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
-const CHARTS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
+// Shared with the map.
+const CHART_STYLE: &str = include_str!("../../../server/assets/uplot/uPlot.min.css");
+const CHARTS: &str = include_str!("../../../server/assets/uplot/uPlot.iife.min.js");
 const SCRIPTS: [&str; 4] = [
     include_str!("../../assets/report/elements.js"),
     include_str!("../../assets/report/charts.js"),

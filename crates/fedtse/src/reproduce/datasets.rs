@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use durable::PendingFolder;
 use sensing::{Dataset, DatasetManifest, FeaturePlan, Features, FeaturesManifest, Fleets};
 use serde::{Deserialize, Serialize};
 use traffic::{Network, Seconds, network_file_hash};
@@ -11,8 +12,8 @@ use traffic::{Network, Seconds, network_file_hash};
 use super::job::Settings;
 use super::program::sha256;
 use super::scene::Scene;
-use crate::simulate::{self, World};
-use crate::{features, progress};
+use experiments::data::features;
+use experiments::data::simulate::{self, World};
 
 /// Fleets that every dataset has, in percent: the paper's.
 const USUAL_RATES: [u32; 4] = [20, 40, 60, 80];
@@ -94,13 +95,9 @@ fn prepare(
         copy(&same_traffic, &folder)?;
     } else if !folder.exists() {
         // In a folder of another name until it is whole: an interrupted simulation is none.
-        let unfinished = root.join(name + ".unfinished");
-        if unfinished.exists() {
-            std::fs::remove_dir_all(&unfinished)
-                .with_context(|| unfinished.display().to_string())?;
-        }
-        simulate::corridor(simulator, &network, &unfinished, settings.minutes, seed)?;
-        std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
+        let pending = PendingFolder::create(&folder)?;
+        simulate::corridor(simulator, &network, pending.path(), settings.minutes, seed)?;
+        pending.commit()?;
     }
     let dataset = Dataset::open(&folder)?;
     check(&folder, dataset.manifest(), &network, settings, world, seed)?;
@@ -247,16 +244,13 @@ pub fn prepare_all(
 
 /// Copies the files of a dataset, without its features, into a new folder.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    let mut unfinished = to.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    std::fs::create_dir_all(&unfinished).with_context(|| unfinished.display().to_string())?;
+    let pending = PendingFolder::create(to)?;
     for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
         let path = entry.with_context(|| from.display().to_string())?.path();
         if let (true, Some(name)) = (path.is_file(), path.file_name()) {
-            std::fs::copy(&path, unfinished.join(name))
+            std::fs::copy(&path, pending.path().join(name))
                 .with_context(|| path.display().to_string())?;
         }
     }
-    std::fs::rename(&unfinished, to).with_context(|| to.display().to_string())
+    Ok(pending.commit()?)
 }

@@ -6,7 +6,7 @@ use super::curves::Curve;
 use super::rounds::Rounds;
 use super::series::Labelled;
 use super::table::{QUANTITIES, Table};
-use crate::plot::panels::{Line, Panel, Span};
+use experiments::plot::panels::{Line, Panel, Span};
 
 /// A panel for each rate and quantity, over epochs.
 pub fn by_epoch(curves: &[Curve]) -> Vec<Panel> {

@@ -244,7 +244,8 @@ impl JobFolder {
 
     /// Writes a finished job.
     pub fn write(&self, record: &Record) -> Result<()> {
-        write_whole(&self.path(&record.job), &(serde_json::to_string_pretty(record)? + "\n"))
+        let text = serde_json::to_string_pretty(record)? + "\n";
+        Ok(durable::write(&self.path(&record.job), text)?)
     }
 
     /// Refuses a record of other settings or other data.
@@ -330,13 +331,4 @@ impl Record {
 fn numbers(score: Score) -> [f64; 4] {
     let Score { density, flow } = score;
     [density.rmse, density.mae, flow.rmse, flow.mae]
-}
-
-/// Writes a file whole or not at all.
-pub fn write_whole(path: &Path, text: &str) -> Result<()> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    std::fs::write(&unfinished, text).with_context(|| unfinished.display().to_string())?;
-    std::fs::rename(&unfinished, path).with_context(|| path.display().to_string())
 }

@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::curves::{Curve, curves};
 use super::head::Head;
-use super::job::{Record, write_whole};
+use super::job::Record;
 use super::plan::{Range, TablePlan};
 use super::request::What;
 use super::rounds::{self, Rounds};
 use super::series::{Labelled, labelled};
 use super::table::Table;
 use super::{figures, markdown};
-use crate::plot::panels::{self, Panel};
+use experiments::plot::panels::{self, Panel};
 
 /// See the [module](self).
 pub enum Outcome {
@@ -129,8 +129,8 @@ impl Outcome {
         if let Outcome::Figure(_, panels) | Outcome::Drawn(_, panels) = self {
             panels::draw(&folder.join(format!("{name}.svg")), panels)?;
         }
-        write_whole(&folder.join(format!("{name}.json")), json)?;
-        write_whole(&folder.join(format!("{name}.md")), text)
+        durable::write(&folder.join(format!("{name}.json")), json)?;
+        Ok(durable::write(&folder.join(format!("{name}.md")), text)?)
     }
 }
 

@@ -51,7 +51,7 @@ fn own_hash() -> Result<String> {
 pub fn sha256(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     parts.iter().for_each(|part| hasher.update(part));
-    format!("sha256:{}", crate::subject::hexadecimal(&hasher.finalize()))
+    format!("sha256:{}", data_encoding::HEXLOWER.encode(&hasher.finalize()))
 }
 
 #[cfg(test)]

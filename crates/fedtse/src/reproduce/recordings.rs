@@ -6,13 +6,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use durable::PendingFolder;
 use sensing::Dataset;
 use sensing::pneuma::Session;
 use traffic::network_file_hash;
 
 use super::datasets::{Datasets, Needed, copy, prepared};
 use super::scene::Scene;
-use crate::import::pneuma;
+use experiments::data::import::file_names;
+use experiments::data::load_network;
+use experiments::data::pneuma::PneumaImport;
 
 /// What is imported.
 pub struct Recordings<'a> {
@@ -52,19 +55,15 @@ impl Recordings<'_> {
         let files = self.files()?;
         let folder = root.join("pneuma");
         if !folder.exists() {
-            let unfinished = root.join("pneuma.unfinished");
-            if unfinished.exists() {
-                std::fs::remove_dir_all(&unfinished)
-                    .with_context(|| unfinished.display().to_string())?;
-            }
-            let report = pneuma::import(&files, self.network, &unfinished)?;
+            let pending = PendingFolder::create(&folder)?;
+            let report = PneumaImport::new(&files, self.network, pending.path()).import()?.report;
             eprintln!("{report}");
-            std::fs::rename(&unfinished, &folder).with_context(|| folder.display().to_string())?;
+            pending.commit()?;
         }
         let dataset = Dataset::open(&folder)?;
         let found = dataset.manifest().source.get("import").cloned().unwrap_or_default();
-        let expected = crate::import::file_names(&files);
-        let network = network_file_hash(&crate::network::load(self.network)?);
+        let expected = file_names(&files);
+        let network = network_file_hash(&load_network(self.network)?);
         ensure!(
             dataset.manifest().network_file_hash == network,
             "{}: network: found {}, expected {network}; delete the folder to import again, or choose another --data",

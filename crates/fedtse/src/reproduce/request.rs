@@ -10,8 +10,8 @@ use super::datasets::{Needed, Source};
 use super::job::{Estimator, Settings};
 use super::plan::{Range, TablePlan};
 use super::{curve_plans, guests, label_free, label_share, table1, table2, table4};
-use crate::simulate::World;
 use crate::train::{Arch, Target};
+use experiments::data::simulate::World;
 
 /// Make a table or a figure of the paper, our numbers beside the paper's
 ///

@@ -15,7 +15,6 @@ use super::job::{Absent, Estimator, Job, JobFolder, Moment, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use super::series;
-use crate::progress;
 use crate::train::{FederationOptions, GuestOptions, PhysicsOptions, Task};
 
 /// What jobs need to run.

@@ -4,7 +4,7 @@ use sensing::{FeatureTable, Features};
 use serde::{Deserialize, Serialize};
 use traffic::{LinkId, Network, Step};
 
-use crate::plot::busiest_way;
+use experiments::plot::busiest_way;
 
 /// Speeds of all cells along a chain of links, step by step.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use anyhow::Result;
 use estimator::Epoch;
 use plotters::prelude::*;
 
-use crate::plot::drawn;
+use experiments::plot::drawn;
 
 /// Training and validation loss over epochs, on a logarithmic scale.
 pub fn draw(path: &Path, history: &[Epoch]) -> Result<()> {

@@ -33,7 +33,6 @@ use crate::party::learning::{FOLDS, Learning, LossOptions, SEGMENT};
 use crate::party::privacy::PrivacyOptions;
 use crate::party::watched::{Outputs, Watched, with_watched};
 use crate::party::{Brought, GuestOf};
-use crate::progress;
 use crate::subject::subject;
 
 /// The host's name.

@@ -22,7 +22,6 @@ use super::method::{FOLDS, Hindsight, Kind, Method};
 use super::releases::Releases;
 use crate::party::privacy::Mode;
 use crate::party::{Brought, learning};
-use crate::progress;
 
 /// What is to be fitted.
 #[derive(Clone, Copy, Debug)]

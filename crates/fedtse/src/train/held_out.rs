@@ -6,7 +6,6 @@ use indicatif::ProgressBar;
 use traffic::Step;
 
 use super::fit::{Fitted, Training};
-use crate::progress;
 
 /// Trains on the folds of a fleet and estimates some windows. Of the study, loops, fleets and the
 /// borders of its parts are used; the truth in it is for whoever scores the estimates.

@@ -11,7 +11,6 @@ use traffic::Step;
 
 use super::fit::{Fitted, Training};
 use crate::party::learning::{DIAGRAM_RATE, SEGMENT};
-use crate::progress;
 
 /// Options of the estimators that learn from a traffic model
 #[derive(Args, Clone, Copy, Debug, Default)]

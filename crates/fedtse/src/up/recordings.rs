@@ -8,7 +8,7 @@ use traffic::Seconds;
 
 use super::UpArguments;
 use super::folders::HOST;
-use crate::{features, simulate};
+use experiments::data::{features, simulate};
 
 /// Shares of the traffic that the simulated guests see.
 const SHARES: [f64; 2] = [0.3, 0.2];

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::common::{ok, ok_json, text};
-use gate::Gate;
+pub use gate::Gate;
 
 const PATIENCE: Duration = Duration::from_secs(600);
 pub const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];

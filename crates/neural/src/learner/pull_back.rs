@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::Learner;
 use super::work::Work;
-use crate::layer::{Layer, Noise, Pass};
+use crate::layer::{DropoutRng, Layer, Pass};
 
 /// The gradients, see the text at the head of this file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,7 +31,7 @@ impl<L: Layer> Learner<L> {
     pub fn pull_back(
         &self,
         x: &[f32],
-        noise: Option<Noise>,
+        rng: Option<DropoutRng>,
         directions: usize,
         direction: impl Fn(usize, usize, &mut [f32]) + Sync,
     ) -> PulledBack {
@@ -47,7 +47,7 @@ impl<L: Layer> Learner<L> {
         parameters.zip(inputs).zip(x.par_chunks(input)).enumerate().for_each_init(
             make,
             |one, (sample, ((gradients, inputs), x))| {
-                let pass = self.pass(x, sample, noise);
+                let pass = self.pass(x, sample, rng);
                 one.forward(&self.model, &pass, x);
                 let rows = gradients.chunks_exact_mut(each).zip(inputs.chunks_exact_mut(input));
                 for (number, (gradient, dx)) in rows.enumerate() {
@@ -107,7 +107,7 @@ impl OneSample {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Activation, Chain, Dropout, Learner, Linear, Noise, Plan};
+    use crate::{Activation, Chain, Dropout, DropoutRng, Learner, Linear, Plan};
 
     /// Summed with weights, they are the gradient of the same weights as one pass gives it.
     #[test]
@@ -118,13 +118,13 @@ mod tests {
             .then("second", Linear::new(1, 5, 2));
         let mut learner = Learner::new(model, 3, Plan { chunk: 2, lanes: 2 });
         let x: Vec<f32> = (0..15).map(|i| (i as f32 * 0.37).sin()).collect();
-        let noise = Some(Noise { seed: 4, step: 7, first_sample: 0 });
+        let rng = Some(DropoutRng { seed: 4, step: 7, first_sample: 0 });
         let weight = |sample: usize, output: usize| 0.5 + sample as f32 - 0.8 * output as f32;
         let dy: Vec<f32> = (0..10).map(|i| weight(i / 2, i % 2)).collect();
         let (mut y, mut dx) = (vec![0.0; 10], vec![0.0; 15]);
-        learner.forward(&x, &mut y, noise);
-        learner.backward(&x, &dy, Some(&mut dx), noise);
-        let pulled = learner.pull_back(&x, noise, 2, |_, number, dy| dy[number] = 1.0);
+        learner.forward(&x, &mut y, rng);
+        learner.backward(&x, &dy, Some(&mut dx), rng);
+        let pulled = learner.pull_back(&x, rng, 2, |_, number, dy| dy[number] = 1.0);
         let mut sum = vec![0.0; learner.parameters().len()];
         let mut dx_sum = [0.0; 15];
         for (i, (row, dx)) in

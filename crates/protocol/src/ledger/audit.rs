@@ -5,12 +5,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use serde::Serialize;
 
 use super::LedgerError;
 use super::about::AskedAbout;
 use super::line::{self, Line, MAX_LINE, UsedKey};
-use crate::hexadecimal;
 use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
 
@@ -120,7 +120,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         if line.about.as_ref().is_some_and(|about| !about.is_valid()) {
             return Err(broken("about: found steps that are none, expected ranges".to_owned()));
         }
-        let expected = hexadecimal::written(&audit.head_bytes);
+        let expected = HEXLOWER.encode(&audit.head_bytes);
         if line.previous != expected {
             let problem = format!(
                 "hash of the line before: found {}, expected {expected}; a line was changed, removed or put in, or this is the ledger of another party than `{party}`",
@@ -132,7 +132,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         audit.end += found as u64;
         audit.add(&line);
     }
-    audit.head = hexadecimal::written(&audit.head_bytes);
+    audit.head = HEXLOWER.encode(&audit.head_bytes);
     Ok(audit)
 }
 

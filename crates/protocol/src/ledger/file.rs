@@ -33,9 +33,7 @@ impl Ledger {
         let audit = audit(BufReader::new(&file), path, party)?;
         file.set_len(audit.end).and_then(|()| file.sync_all()).map_err(io)?;
         // That there is a file must reach the disk too.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = File::open(folder.unwrap_or(Path::new(".")));
-        folder.and_then(|folder| folder.sync_all()).map_err(io)?;
+        durable::sync_folder_of(path).map_err(|error| io(error.source))?;
         let spare = Spare::keep(path.with_extension("spare")).map_err(io)?;
         let sink = FileSink { file, length: audit.end, whole: true, spare: Some(spare) };
         Ok(Self {

@@ -16,6 +16,7 @@
 
 use std::fmt;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use traffic::Window;
@@ -23,7 +24,6 @@ use traffic::Window;
 use super::Exchange;
 use super::parts::{Batch, PartError};
 use super::sealed::{MAX_SEALED, Sealed};
-use crate::hexadecimal;
 
 /// Values that are committed to at a time, but for samples that have more: seconds of work.
 const VALUES_AT_A_TIME: usize = 2048;
@@ -230,7 +230,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hexadecimal::written(&self.0))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 
@@ -249,9 +249,9 @@ impl From<Digest> for String {
 impl TryFrom<String> for Digest {
     type Error = PartError;
     fn try_from(text: String) -> Result<Self, PartError> {
-        Ok(Self(hexadecimal::read(&text).ok_or_else(|| {
-            PartError::new("digest of commitments", &text, "64 hexadecimal digits")
-        })?))
+        let wrong = || PartError::new("digest of commitments", &text, "64 hexadecimal digits");
+        let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| wrong())?;
+        bytes.try_into().map(Self).map_err(|_| wrong())
     }
 }
 

@@ -16,6 +16,7 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use traffic::Quantity;
@@ -23,7 +24,6 @@ use traffic::Quantity;
 use super::committed::Committing;
 use super::measurements::{Kind, names};
 use super::parts::PartError;
-use crate::hexadecimal;
 use crate::plan::Plan;
 
 /// Most bytes of a sealed part: what fits a message.
@@ -217,7 +217,7 @@ impl Fingerprint {
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hexadecimal::written(&self.0))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 

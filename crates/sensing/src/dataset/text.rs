@@ -1,6 +1,6 @@
 //! Small text files: written whole or not at all, read with their name in every error.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, DatasetError> {
 }
 
 pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), DatasetError> {
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    std::fs::write(&unfinished, text)
-        .and_then(|()| std::fs::rename(&unfinished, path))
-        .map_err(|source| DatasetError::Io { path: path.to_owned(), source })
+    Ok(durable::write(path, text)?)
 }
 
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), DatasetError> {

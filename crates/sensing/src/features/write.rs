@@ -205,12 +205,6 @@ impl<'n> FeatureWriter<'n> {
         network: &'n Network,
         plan: &FeaturePlan,
     ) -> Result<Self, DatasetError> {
-        let io = |source| DatasetError::Io { path: folder.to_owned(), source };
-        // The old manifest goes first: until the new one is written there are no features.
-        if folder.exists() {
-            std::fs::remove_dir_all(folder).map_err(io)?;
-        }
-        std::fs::create_dir_all(folder).map_err(io)?;
         let fleets = plan.fleets.all().iter();
         let fleets = fleets.map(|fleet| FleetRows::create(folder, &fleet.name, plan, false));
         let loops = [("step", Kind::I64), ("loop", Kind::I32), ("count", Kind::OptionalF64)];

@@ -1,5 +1,6 @@
 //! Errors of positions as a receiver of satellites has them: white, and a slowly wandering bias.
 
+use seeded::SplitMix64;
 use traffic::{Metres, Seconds};
 
 /// How large the errors are, in each of the two directions.
@@ -35,7 +36,7 @@ pub(super) struct NoiseStream {
 
 impl NoiseStream {
     pub fn new(noise: PositionNoise, frame: f64, seed: u64) -> Self {
-        let mut random = Gaussian { state: seed };
+        let mut random = Gaussian(SplitMix64::new(seed));
         let bias = [random.draw(), random.draw()].map(|value| value * noise.bias.get());
         Self { noise, random, bias, keep: (-frame / noise.bias_time.get()).exp() }
     }
@@ -54,19 +55,12 @@ impl NoiseStream {
 }
 
 /// Normal numbers from SplitMix64 by Box and Muller's transform.
-struct Gaussian {
-    state: u64,
-}
+struct Gaussian(SplitMix64);
 
 impl Gaussian {
     fn uniform(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^= bits >> 31;
         // 53 bits, and half a step above zero: its logarithm is finite.
-        ((bits >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
     }
 
     fn draw(&mut self) -> f64 {

@@ -1,10 +1,10 @@
 //! Writing tables.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use durable::PendingFile;
 use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -26,9 +26,8 @@ pub enum Packing {
 /// Writes a table under a temporary name, and gives it its own when it is whole.
 pub struct TableWriter {
     path: PathBuf,
-    unfinished: PathBuf,
     kinds: Vec<Kind>,
-    writer: SerializedFileWriter<BufWriter<File>>,
+    writer: SerializedFileWriter<PendingFile>,
 }
 
 impl TableWriter {
@@ -43,12 +42,8 @@ impl TableWriter {
         columns: &[(&str, Kind)],
         packing: Packing,
     ) -> Result<Self, TableError> {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".unfinished");
-        let unfinished = PathBuf::from(unfinished);
-        let io = |source| TableError::Io { path: path.to_owned(), source };
-        let file = File::create(&unfinished).map_err(io)?;
-        let damaged = |error: ParquetError| damaged(path, &error);
+        let file = PendingFile::create(path)?;
+        let damaged = |error: ParquetError| failed(path, error);
         let fields = columns.iter().map(|&(name, kind)| field(name, kind).map(Arc::new));
         let schema = Type::group_type_builder("fedtse")
             .with_fields(fields.collect::<Result<_, _>>().map_err(damaged)?)
@@ -72,17 +67,16 @@ impl TableWriter {
             properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), true);
         }
         let properties = properties.build();
-        let writer =
-            SerializedFileWriter::new(BufWriter::new(file), Arc::new(schema), Arc::new(properties))
-                .map_err(damaged)?;
+        let writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
+            .map_err(damaged)?;
         let kinds = columns.iter().map(|&(_, kind)| kind).collect();
-        Ok(Self { path: path.to_owned(), unfinished, kinds, writer })
+        Ok(Self { path: path.to_owned(), kinds, writer })
     }
 
     /// Appends rows as one row group; a few hundred thousand rows at a time serve readers best.
     pub fn write(&mut self, columns: &[Column]) -> Result<(), TableError> {
         debug_assert_eq!(columns.iter().map(Column::kind).collect::<Vec<_>>(), self.kinds);
-        let failed = |error: ParquetError| damaged(&self.path, &error);
+        let failed = |error: ParquetError| failed(&self.path, error);
         let mut group = self.writer.next_row_group().map_err(failed)?;
         for column in columns {
             write_column(&mut group, column).map_err(failed)?;
@@ -93,13 +87,19 @@ impl TableWriter {
 
     /// Completes the file.
     pub fn finish(self) -> Result<(), TableError> {
-        let io = |source| TableError::Io { path: self.path.clone(), source };
-        let failed = |error: ParquetError| damaged(&self.path, &error);
-        let file = self.writer.into_inner().map_err(failed)?;
-        let file = file.into_inner().map_err(|error| io(error.into_error()))?;
-        // Not synced to disk: what a power failure tears is told by its footer, and can be made again.
-        drop(file);
-        std::fs::rename(&self.unfinished, &self.path).map_err(io)
+        let file = self.writer.into_inner().map_err(|error| failed(&self.path, error))?;
+        Ok(file.commit()?)
+    }
+}
+
+/// An error of the file system, such as a full disk, is not one of the format.
+fn failed(path: &Path, error: ParquetError) -> TableError {
+    match error {
+        ParquetError::External(cause) if cause.is::<io::Error>() => {
+            let source = cause.downcast().map_or_else(io::Error::other, |source| *source);
+            TableError::Io { path: path.to_owned(), source }
+        }
+        error => damaged(path, &error),
     }
 }
 
@@ -120,7 +120,7 @@ fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
 }
 
 fn write_column(
-    group: &mut SerializedRowGroupWriter<'_, BufWriter<File>>,
+    group: &mut SerializedRowGroupWriter<'_, PendingFile>,
     column: &Column,
 ) -> Result<(), ParquetError> {
     let Some(mut writer) = group.next_column()? else {
@@ -143,4 +143,29 @@ fn write_column(
         }
     };
     writer.close()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_not_finished_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.parquet");
+        let mut writer = TableWriter::create(&path, &[("step", Kind::I64)]).unwrap();
+        writer.write(&[Column::I64(vec![1, 2, 3])]).unwrap();
+        drop(writer);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_full_disk_is_no_damaged_file() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = failed(Path::new("t.parquet"), ParquetError::from(full));
+        let TableError::Io { source, .. } = error else { panic!("{error}") };
+        assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+        let other = failed(Path::new("t.parquet"), ParquetError::General("odd".into()));
+        assert!(matches!(other, TableError::Damaged { .. }), "{other}");
+    }
 }

@@ -1,30 +1,26 @@
 //! Random numbers that depend only on what they are for, never on who asks first.
 
+use seeded::{INCREMENT, mix, unit_f64};
+
 /// A uniform number in 0–1 from a seed and two counters.
 ///
 /// SplitMix64's finaliser over the mixed counters: any thread gets the same number for the same
 /// vehicle and step.
 #[inline]
 pub(super) fn uniform(seed: u64, vehicle: u32, counter: u64) -> f64 {
-    let key = seed ^ mix(u64::from(vehicle).wrapping_add(GOLDEN));
-    let bits = mix(key.wrapping_add(counter.wrapping_mul(GOLDEN)));
-    // The upper 53 bits fill a double's mantissa.
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// 2⁶⁴ divided by the golden ratio, SplitMix64's increment.
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-#[inline]
-fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ (bits >> 31)
+    let key = seed ^ mix(u64::from(vehicle).wrapping_add(INCREMENT));
+    unit_f64(mix(key.wrapping_add(counter.wrapping_mul(INCREMENT))))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every simulation is made of these numbers: they never change.
+    #[test]
+    fn a_number_is_known() {
+        assert_eq!(uniform(7, 3, 5), 0.5751081745157359);
+    }
 
     #[test]
     fn numbers_are_uniform_and_uncorrelated_between_vehicles_and_steps() {

@@ -2,6 +2,8 @@
 //!
 //! So a draw never depends on how many others were made before it.
 
+use seeded::{SplitMix64, unit_f64};
+
 /// What a number is drawn for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
@@ -17,7 +19,7 @@ pub(super) enum Purpose {
 
 /// Uniform in [0, 1).
 pub(super) fn uniform(seed: u64, purpose: Purpose, stream: usize, index: u64) -> f64 {
-    (bits(seed, purpose, stream, index) >> 11) as f64 / (1_u64 << 53) as f64
+    unit_f64(bits(seed, purpose, stream, index))
 }
 
 /// Normal with mean 0 and variance 1, by Box and Muller.
@@ -33,20 +35,19 @@ pub(super) fn exponential(seed: u64, purpose: Purpose, stream: usize, index: u64
 }
 
 pub(super) fn bits(seed: u64, purpose: Purpose, stream: usize, index: u64) -> u64 {
-    mix(mix(mix(mix(seed) ^ purpose as u64) ^ stream as u64) ^ index)
-}
-
-/// The output function of SplitMix64 (Steele, Lea and Flood 2014), one step on.
-fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    let first = |seed| SplitMix64::new(seed).next_u64();
+    first(first(first(first(seed) ^ purpose as u64) ^ stream as u64) ^ index)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every demand is made of these numbers: they never change.
+    #[test]
+    fn a_number_is_known() {
+        assert_eq!(bits(7, Purpose::Noise, 3, 5), 4_214_359_751_249_215_968);
+    }
 
     #[test]
     fn moments_are_those_of_the_distributions() {

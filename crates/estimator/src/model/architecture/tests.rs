@@ -1,6 +1,6 @@
 //! The whole model: its gradient against differences, and what it must not depend on.
 
-use neural::{Noise, Squared};
+use neural::{DropoutRng, Squared};
 use traffic::corridor;
 
 use super::*;
@@ -33,7 +33,7 @@ fn the_gradient_of_the_whole_model_is_the_slope_of_its_loss() {
         let x = some(samples * learner.model().input_len(), 1);
         let y = some(samples * learner.model().output_len(), 2);
         let weights = vec![1.0 / 17.0; learner.model().output_len()];
-        let noise = Some(Noise { seed: 1, step: 2, first_sample: 0 });
+        let noise = Some(DropoutRng { seed: 1, step: 2, first_sample: 0 });
         // Away from the start, where direct paths are zero and would hide others.
         let start: Vec<f32> = learner.parameters().to_vec();
         let start: Vec<f32> =

@@ -16,7 +16,7 @@ mod block;
 
 use std::ops::Range;
 
-use neural::{Fusion, Layer, Layout, Noise, Pass};
+use neural::{DropoutRng, Fusion, Layer, Layout, Pass};
 use rayon::prelude::*;
 
 use super::product_rows::{Columns, Gradients};
@@ -124,7 +124,7 @@ impl ByLink {
         &mut self,
         parameters: &[f32],
         x: &[f32],
-        noise: Noise,
+        noise: DropoutRng,
         parts: &[&LinearPart],
     ) {
         if let Some(Context { layer, own }) = &mut self.context {
@@ -172,9 +172,9 @@ impl Values {
     }
 
     /// Of one sample.
-    fn pass(&self, noise: Noise) -> Pass<'_> {
+    fn pass(&self, noise: DropoutRng) -> Pass<'_> {
         let Self { parameters, prepared } = self;
-        Pass { samples: 1, parameters, prepared, noise: Some(noise) }
+        Pass { samples: 1, parameters, prepared, rng: Some(noise) }
     }
 }
 

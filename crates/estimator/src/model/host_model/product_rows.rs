@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use neural::Noise;
+use neural::DropoutRng;
 
 use super::share::EmbeddingCoefficients;
 use super::whole::Whole;
@@ -75,7 +75,7 @@ impl HostModel {
         given: &HostBatch<'_>,
         weights: &MeasurementWeights<'_>,
         objective: &mut dyn Objective,
-        noise: Noise,
+        noise: DropoutRng,
     ) -> Result<PartialGradients, PassError> {
         let samples = self.check(given.x, given.embeddings)?;
         check_len("samples", given.samples.len(), samples)?;
@@ -135,7 +135,7 @@ impl HostModel {
     }
 
     /// One backward pass for each sample and entry.
-    pub(super) fn pull_back(&self, x: &[f32], noise: Noise, parts: &[&LinearPart]) -> Whole {
+    pub(super) fn pull_back(&self, x: &[f32], noise: DropoutRng, parts: &[&LinearPart]) -> Whole {
         let learner = &self.block.learner;
         let directions = parts.iter().map(|part| part.links.len()).sum();
         let pulled = learner.pull_back(x, Some(noise), directions, |sample, mut number, dy| {

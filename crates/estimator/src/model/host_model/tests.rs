@@ -112,7 +112,7 @@ fn train(
     batch: &[Step],
     x: &[f32],
     embeddings: &Embeddings<'_>,
-    noise: Noise,
+    noise: DropoutRng,
 ) -> Result<f64, PassError> {
     let samples: Vec<Window> = batch.iter().map(|&step| Window::whole(step)).collect();
     let measured = MeasuredBatch::new();
@@ -146,7 +146,7 @@ impl Parties {
     fn exchange(&mut self, data: &Table, step: usize) -> f64 {
         let rate = recipe().schedule(STEPS).rate(step as u64);
         let batch = &data.steps[step * BATCH..][..BATCH];
-        let noise = Noise { seed: SEED, step: step as u64, first_sample: 0 };
+        let noise = DropoutRng { seed: SEED, step: step as u64, first_sample: 0 };
         let inputs: Vec<_> =
             self.guests.iter().map(|(.., columns)| data.columns(batch, columns.clone())).collect();
         let mut embeddings = Vec::new();
@@ -266,7 +266,7 @@ fn each_guest_gets_the_slope_of_the_loss_along_its_own_embedding() {
     let samples = 5;
     let batch = &data.steps[..samples];
     let x = data.columns(batch, 0..host.input_len());
-    let noise = Noise { seed: SEED, step: 0, first_sample: 0 };
+    let noise = DropoutRng { seed: SEED, step: 0, first_sample: 0 };
     let guests: Vec<(String, usize)> =
         host.guests().map(|(name, width)| (name.to_owned(), width)).collect();
     let start: Vec<Vec<f32>> =
@@ -371,7 +371,7 @@ fn a_round_without_a_guest_teaches_the_host_alone() {
     let x = data.columns(batch, 0..host.input_len());
     let speeds = some(BATCH * 2 * 17, 1);
     let here = Embeddings::from([("speeds", speeds.as_slice())]);
-    let noise = Noise { seed: SEED, step: 0, first_sample: 0 };
+    let noise = DropoutRng { seed: SEED, step: 0, first_sample: 0 };
     train(&mut host, &data, batch, &x, &here, noise).unwrap();
     assert!(host.gradient_of("totals").is_none());
     assert!(host.gradient_of("speeds").unwrap().iter().any(|g| *g != 0.0));
@@ -395,7 +395,7 @@ fn what_does_not_fit_is_refused() {
     assert!(refused("guest", &good[1..]).contains("found 67 numbers, expected 68"));
     good[40] = f32::NAN;
     assert!(refused("guest", &good).contains("found NaN at place 40"));
-    let noise = Noise { seed: 0, step: 0, first_sample: 0 };
+    let noise = DropoutRng { seed: 0, step: 0, first_sample: 0 };
     let data = Table::new(&one_guest(sizes(), 2));
     for (samples, x) in [(2, &x[1..]), (1, &x[..])] {
         let batch = &data.steps[..samples];

@@ -10,7 +10,7 @@ use crate::model::recipe::Recipe;
 use crate::model::sizes::Sizes;
 use crate::model::test_models::{guest, some};
 
-const NOISE: Noise = Noise { seed: 1, step: 2, first_sample: 0 };
+const NOISE: DropoutRng = DropoutRng { seed: 1, step: 2, first_sample: 0 };
 
 fn rule() -> UpdateRule {
     UpdateRule::of(&Recipe::of(Architecture::Link))

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use estimator::{EmbeddingShape, GuestShape, LayerSubModel, Sizes, SubModel, SubModelKind, WINDOW};
-use neural::{Checkpoint, Noise};
+use neural::{Checkpoint, DropoutRng};
 use protocol::message::parts::Values;
 use protocol::plan::{LocalUpdates, Numbers};
 use traffic::{Step, corridor};
@@ -30,7 +30,7 @@ struct Brought {
 }
 
 /// A linear map draws nothing at random.
-const NOISE: Noise = Noise { seed: 0, step: 0, first_sample: 0 };
+const NOISE: DropoutRng = DropoutRng { seed: 0, step: 0, first_sample: 0 };
 
 fn failure(error: impl std::fmt::Display) -> ModelFailure {
     ModelFailure(error.to_string())

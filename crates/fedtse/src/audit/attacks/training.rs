@@ -6,7 +6,7 @@ use estimator::{
     Embeddings, GuestShape, GuestSlot, HostBatch, HostModel, HostShape, HostStudy, LayerSubModel,
     MeasuredBatch, NeuralPlan, Objective, SubModel, UpdateRule, epoch_order, whole_batch,
 };
-use neural::{Fusion, Learner, Noise, Plan, Schedule};
+use neural::{DropoutRng, Fusion, Learner, Plan, Schedule};
 use traffic::{Network, Step, Window};
 
 /// The guest's name at the host.
@@ -91,7 +91,7 @@ impl<'a> Parties<'a> {
         measured: &MeasuredBatch<'_>,
         objective: &mut dyn Objective,
     ) -> Result<Exchange> {
-        let noise = Noise { seed: self.seed, step: self.round, first_sample: 0 };
+        let noise = DropoutRng { seed: self.seed, step: self.round, first_sample: 0 };
         let (own, x) = (self.host_inputs(samples), self.guest_inputs(samples));
         let mut embedding = vec![0.0; samples.len() * self.guest.output_len()];
         self.guest.begin_round();

@@ -1,7 +1,7 @@
 //! The authority's state on the disk: for its owner alone, written whole or not at all, used by one process.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -26,7 +26,11 @@ impl KeyStore {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder).with_context(|| format!("{shown}"))?;
-        let lock = private(true).open(folder.join("lock")).with_context(|| format!("{shown}"))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let lock = options.open(folder.join("lock")).with_context(|| format!("{shown}"))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => bail!("{shown}: another authority is using it"),
@@ -70,28 +74,8 @@ impl KeyStore {
 
     /// Stores a state for good, in the place of the last one.
     pub(super) fn write(&self, state: &[u8]) -> Result<()> {
-        let new = self.path.with_extension("new");
-        let write = || -> std::io::Result<()> {
-            let mut file = private(false).truncate(true).open(&new)?;
-            file.write_all(state)?;
-            file.sync_all()?;
-            std::fs::rename(&new, &self.path)?;
-            match self.path.parent() {
-                Some(folder) => File::open(folder)?.sync_all(),
-                None => Ok(()),
-            }
-        };
-        write().with_context(|| format!("{}", new.display()))
+        Ok(durable::write_private(&self.path, state)?)
     }
-}
-
-/// A file that only its owner may read.
-fn private(keep: bool) -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(!keep);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }
 
 #[cfg(test)]

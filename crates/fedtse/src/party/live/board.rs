@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use federation::live::{Participation, SeatCounts};
 use protocol::PartyId;
+use server::monitoring::Monitored;
 use traffic::Step;
 
 use super::latencies::Latencies;
-use crate::party::endpoints::Page;
 
 /// An estimate, but for what was estimated.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl Board {
     }
 }
 
-impl Page for Board {
+impl Monitored for Board {
     fn trouble(&self) -> Option<String> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         match latest.as_ref().map(|latest| latest.ended.elapsed()) {

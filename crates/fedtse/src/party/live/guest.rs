@@ -19,6 +19,7 @@ use protocol::{Ledger, PartyId};
 use sensing::stream::FleetFeed;
 use sensing::{FeaturePlan, Fleets};
 use serde_json::{Value, json};
+use server::monitoring::{self, Monitored};
 use tokio::sync::mpsc;
 use tracing::info;
 use traffic::{Seconds, StepClock};
@@ -28,12 +29,9 @@ use super::guest_config::{self, Config};
 use super::guest_feed::FleetTaker;
 use super::terms;
 use crate::party::arguments::ConfigArguments;
-use crate::party::endpoints::Page;
 use crate::party::{
-    Own, TrainedModel, config, drawn, endpoints, logs, network_threads, own_name, software,
-    stopping,
+    Own, TrainedModel, config, drawn, logs, network_threads, own_name, software, stopping,
 };
-use crate::progress;
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub const GAP_S: f64 = 10.0;
@@ -146,7 +144,7 @@ fn embed_steps(config: Config, folder: PathBuf, own_model: Option<&Own>) -> Resu
     let (line, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         if let Some(address) = http {
-            endpoints::open(address, Arc::clone(&view)).await?;
+            monitoring::serve(address, Arc::clone(&view)).await?;
         }
         Ok::<_, anyhow::Error>((dial(address, tls, limits, sender), stop))
     })?;
@@ -205,7 +203,7 @@ struct Shown {
     bytes: [u64; 2],
 }
 
-impl Page for FleetView {
+impl Monitored for FleetView {
     fn trouble(&self) -> Option<String> {
         let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!(shown.connected && shown.live)).then(|| "waiting for the host".into())

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use estimator::{HostModel, HostRecord, PartyFile, TrainedHost};
+use estimator::{HostModel, HostRecord, LinkInterval, PartyFile, TargetKind, TrainedHost};
 use federation::grpc::drive::Clock;
 use federation::grpc::listen::{Door, listen};
 use federation::grpc::{Limits, accepted, tls};
@@ -23,6 +23,7 @@ use protocol::wire::message_limit;
 use protocol::{Ledger, PartyId};
 use sensing::stream::LoopFeed;
 use serde_json::{Value, json};
+use server::{Estimate, EstimateFeed, HttpServer, Publisher, SeriesInfo, monitoring};
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 use traffic::{LinkState, Seconds, StepClock};
@@ -36,15 +37,8 @@ use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::stopping::Asked;
 use crate::party::{
-    self, OWN_PART, OwnModel, config, endpoints, logs, network_threads, own_name, software,
-    stopping,
+    self, OWN_PART, OwnModel, config, logs, network_threads, own_name, software, stopping,
 };
-use crate::progress;
-use crate::serve::door::Door as ReadersDoor;
-use crate::serve::feed::Feed as PublicFeed;
-use crate::serve::publisher::Publisher;
-use crate::serve::record::{About, Record};
-use crate::serve::site::Site;
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub const GAP_S: f64 = 300.0;
@@ -135,22 +129,23 @@ fn estimate_steps(
     std::fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
     let borders = Borders::of(&model_folder, &network, config.publish.interval)?;
-    let about = Arc::new(About {
+    let info = Arc::new(SeriesInfo {
         network: Arc::clone(&network),
         network_hash: card.common.network_hash.clone(),
         step_s: file.steps.step_s,
-        target: file.part.target,
+        target: target(file.part.target),
         guests: guests.keys().map(ToString::to_string).collect(),
         interval: borders.percent(),
     });
-    let (keeping, keep_s) = (config.history.open(&run, &about)?, config.history.keep_s()?);
-    let history = keeping.as_ref().map(|keeping| (Arc::clone(&keeping.history), Some(keep_s)));
-    let public = Arc::<PublicFeed>::default();
-    let places = config.readers.places()?;
-    // A connection to PostgreSQL must not be let go by a thread of the readers' runtime, which cannot wait for it.
-    let store = keeping.as_ref().map(|keeping| Arc::clone(&keeping.history));
-    let site = Site::new(config.readers.site(&folder, &about, &public, history, true)?);
-    let publisher = Publisher::start(about, public, keeping)?;
+    let (storage, keep_s) = (config.history.open(&run, &info)?, config.history.keep_s()?);
+    let history = storage.as_ref().map(|storage| (Arc::clone(&storage.history), Some(keep_s)));
+    let estimates = Arc::<EstimateFeed>::default();
+    let limit = config.readers.connection_limit()?;
+    // The last reference to a PostgreSQL store must not be dropped by a thread of the HTTP server, which cannot wait
+    // for its connection to close.
+    let store = storage.as_ref().map(|storage| Arc::clone(&storage.history));
+    let site = config.readers.site(&folder, &info, &estimates, history, true)?;
+    let publisher = Publisher::start(info, estimates, storage)?;
     let board = Arc::new(Board::new(config.publish.stale()?));
     board.shown().connected = guests.keys().map(|guest| (guest.to_string(), false)).collect();
     let mut host = LiveHost::new(settings, Estimator { model, card, part }, ledger, clock.now());
@@ -180,11 +175,11 @@ fn estimate_steps(
             .await
             .with_context(|| format!("network.listen: {address}"))?;
         if let Some(address) = observe.http {
-            endpoints::open(address, Arc::clone(&board)).await?;
+            monitoring::serve(address, Arc::clone(&board)).await?;
         }
         Ok::<_, anyhow::Error>((door, stop))
     })?;
-    let readers = ReadersDoor::open(publish.http, places, Arc::new(site))?;
+    let http_server = HttpServer::start(publish.http, limit, site)?;
     info!(host = %name, address = %door.address(), "waiting for guests and records");
     let mut watch = Watch {
         board: &board,
@@ -198,9 +193,9 @@ fn estimate_steps(
     };
     let mut inputs = Inputs { arrivals, own, stop: stop.reason.clone() };
     run_live_host(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut watch);
-    // What was estimated is kept and told to whoever still listens.
+    // What was estimated is stored, and published to whoever is still connected.
     publisher.finish();
-    drop(readers);
+    drop(http_server);
     runtime.block_on(door.close());
     runtime.shutdown_background();
     drop(store);
@@ -257,6 +252,26 @@ impl LiveModel for Estimator {
     }
 }
 
+fn target(target: TargetKind) -> server::Target {
+    match target {
+        TargetKind::Raw => server::Target::Raw,
+        TargetKind::Smooth => server::Target::Smooth,
+    }
+}
+
+fn participation(participation: Participation) -> server::Participation {
+    match participation {
+        Participation::In => server::Participation::In,
+        Participation::Late => server::Participation::Late,
+        Participation::Absent => server::Participation::Absent,
+        Participation::Unusable => server::Participation::Unusable,
+    }
+}
+
+fn interval(LinkInterval { density, flow }: LinkInterval) -> server::LinkInterval {
+    server::LinkInterval { density, flow }
+}
+
 fn unix_s() -> f64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
@@ -299,16 +314,19 @@ impl LiveWatch<Estimator> for Watch<'_> {
                     self.board.note(Published { step, guests: guests.clone(), ended, latency });
                     let complete = without.is_empty();
                     let intervals = complete.then(|| self.borders.around(&states)).flatten();
+                    let intervals = intervals.map(|all| all.into_iter().map(interval).collect());
                     let participants = guests.into_iter();
-                    let record = Record {
+                    let estimate = Estimate {
                         step,
                         made_s: unix_s(),
                         latency_s: latency.as_secs_f64(),
-                        participants: participants.map(|(g, how)| (g.to_string(), how)).collect(),
+                        participants: participants
+                            .map(|(guest, how)| (guest.to_string(), participation(how)))
+                            .collect(),
                         states,
                         intervals,
                     };
-                    self.publisher.publish(record, ended);
+                    self.publisher.publish(estimate, ended);
                 }
                 LiveEvent::Unestimated(step) => {
                     warn!(step = step.0, "no estimate: what comes out of the model are no numbers");

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde::Deserialize;
+use server::{HistorySection, ReadersSection};
 
 use super::guest_config::ModelSection;
 use super::records::RecordsSection;
 use crate::party::config::{IdentitySection, ObserveSection, PatienceSection};
 use crate::party::host_config::{NetworkSection, RunSection};
-use crate::serve::settings::{HistorySection, ReadersSection};
 
 /// A configuration with all fields explained.
 pub const EXAMPLE: &str = include_str!("host.toml");
@@ -117,9 +117,9 @@ mod tests {
             assert_eq!(config.publish.stale().unwrap(), Duration::from_secs(60));
             config.records.check().unwrap();
             assert_eq!(config.publish.interval, 90);
-            let places = config.readers.places().unwrap();
-            assert_eq!((places.connections, places.per_address), (512, 64));
-            assert_eq!(places.requests_per_s, 50.0);
+            let limit = config.readers.connection_limit().unwrap();
+            assert_eq!((limit.connections, limit.per_address), (512, 64));
+            assert_eq!(limit.requests_per_s, 50.0);
             assert_eq!(config.history.keep_s().unwrap(), 168.0 * 3600.0);
         }
         assert_eq!(config.records.gap_s, Some(super::super::host::GAP_S));

@@ -77,15 +77,8 @@ fn exact() -> [f64; 2] {
 
 /// White noise of a standard deviation: sums of twelve uniform numbers (SplitMix64).
 fn noise(sigma: f64, seed: u64) -> impl FnMut() -> [f64; 2] {
-    let mut state = seed;
-    let mut uniform = move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    };
-    move || [(); 2].map(|()| sigma * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0))
+    let mut random = seeded::SplitMix64::new(seed);
+    move || [(); 2].map(|()| sigma * ((0..12).map(|_| random.next_f64()).sum::<f64>() - 6.0))
 }
 
 /// A random route of some links from a random entry.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use neural::{Layer, Noise, OneSample};
+use neural::{DropoutRng, Layer, OneSample};
 
 use super::{ByLink, Context, along};
 
@@ -66,7 +66,7 @@ impl Block {
         self.parameters[parameter * each..][..each].chunks_exact(entries.max(1))
     }
 
-    pub fn fill(&mut self, of: &ByLink, x: &[f32], samples: Range<usize>, noise: Noise) {
+    pub fn fill(&mut self, of: &ByLink, x: &[f32], samples: Range<usize>, noise: DropoutRng) {
         self.samples = samples;
         let (entries, links, inputs) = (&of.entries, of.links.len(), of.head.input_len());
         // Whatever has no slope has no gradient.
@@ -76,7 +76,7 @@ impl Block {
         self.inputs.resize(self.samples.len() * links * inputs, [0.0; 2]);
         for (place, x) in x.chunks_exact(of.width.max(1)).enumerate() {
             let sample = self.samples.start + place;
-            let noise = Noise { first_sample: noise.first_sample + sample as u64, ..noise };
+            let noise = DropoutRng { first_sample: noise.first_sample + sample as u64, ..noise };
             let slopes = entries.slopes_of(sample);
             self.begin_context(of, x, noise);
             for (link, own) in entries.by_link.iter().enumerate() {
@@ -96,7 +96,7 @@ impl Block {
     }
 
     /// What is the same for all links of a sample.
-    fn begin_context(&mut self, of: &ByLink, x: &[f32], noise: Noise) {
+    fn begin_context(&mut self, of: &ByLink, x: &[f32], noise: DropoutRng) {
         let (Some(context), Some(work)) = (&of.context, &mut self.context) else { return };
         let (layer, pass) = (&context.layer, context.own.pass(noise));
         let (x, len) = (&x[..layer.input_len()], of.context_len());
@@ -111,7 +111,7 @@ impl Block {
     }
 
     /// Density and flow of one link.
-    fn pull_back(&mut self, of: &ByLink, link: usize, x: &[f32], noise: Noise) {
+    fn pull_back(&mut self, of: &ByLink, link: usize, x: &[f32], noise: DropoutRng) {
         for piece in &of.inputs {
             self.x[piece.own..][..piece.len].copy_from_slice(&x[piece.at(link)..][..piece.len]);
         }

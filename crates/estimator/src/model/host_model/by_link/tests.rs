@@ -1,6 +1,6 @@
 //! Link by link against the whole model, one backward pass for each entry.
 
-use neural::Noise;
+use neural::DropoutRng;
 use traffic::corridor;
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::model::sizes::Sizes;
 use crate::model::test_models::{guests_of, some};
 
 const SAMPLES: usize = 7;
-const NOISE: Noise = Noise { seed: 1, step: 2, first_sample: 0 };
+const NOISE: DropoutRng = DropoutRng { seed: 1, step: 2, first_sample: 0 };
 
 fn host(shape: &HostShape) -> HostModel {
     let rule = UpdateRule::of(&Recipe::of(Architecture::Link));

@@ -1,0 +1,174 @@
+//! Link-time features of a dataset.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use sensing::{
+    Concentration, Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets,
+    ScaleUpErrors, Trait, make_features, scale_up_errors,
+};
+use serde::Serialize;
+use traffic::{Network, Seconds, StepClock};
+
+/// What one may choose of features.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+pub struct FeatureOptions {
+    /// Penetration rates in percent, one nested fleet for each
+    #[cfg_attr(feature = "clap", arg(long, value_delimiter = ',', default_values_t = RATES))]
+    pub rates: Vec<f64>,
+    /// Instead of rates: shares in percent of guests that have no vehicle in common
+    #[cfg_attr(feature = "clap", arg(long, value_delimiter = ',', conflicts_with = "rates"))]
+    pub guests: Vec<f64>,
+    /// Also divide each rate's fleet among so many providers, for each number: `fleet-20-1of2`, …
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_delimiter = ',', conflicts_with = "guests", value_name = "K")
+    )]
+    pub providers: Vec<usize>,
+    /// Make fleets that are no fair sample: each vehicle's chance depends on what it has in common
+    /// with others
+    #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "BY"))]
+    pub concentrate: Option<By>,
+    /// With --concentrate: chances are multiplied by up to 1 ± this
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.5, requires = "concentrate"))]
+    pub strength: f64,
+    /// Seed that deals vehicles to fleets
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1))]
+    pub seed: u64,
+    /// Length of a step in seconds
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 10.0))]
+    pub step: f64,
+    /// Cells of each link
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 6))]
+    pub cells: usize,
+    /// Sub-steps of each step
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 2))]
+    pub sub_steps: usize,
+    /// Seconds that a vehicle may go unseen and still be on its way
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 5.0))]
+    pub patience: f64,
+    /// Leave out everything before this time in seconds
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = f64::NEG_INFINITY, hide_default_value = true))]
+    pub from: f64,
+}
+
+/// The paper's penetration rates, in percent.
+const RATES: [f64; 4] = [20.0, 40.0, 60.0, 80.0];
+
+impl Default for FeatureOptions {
+    fn default() -> Self {
+        Self {
+            rates: RATES.to_vec(),
+            guests: Vec::new(),
+            providers: Vec::new(),
+            concentrate: None,
+            strength: 0.5,
+            seed: 1,
+            step: 10.0,
+            cells: 6,
+            sub_steps: 2,
+            patience: 5.0,
+            from: f64::NEG_INFINITY,
+        }
+    }
+}
+
+/// What a vehicle's chance of belonging to a fleet depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum By {
+    /// The link by which it enters
+    Entry,
+    /// The hour in which it enters
+    Hour,
+    /// Its kind
+    Class,
+}
+
+impl From<By> for Trait {
+    fn from(by: By) -> Self {
+        match by {
+            By::Entry => Trait::Entry,
+            By::Hour => Trait::Hour,
+            By::Class => Trait::Class,
+        }
+    }
+}
+
+impl FeatureOptions {
+    /// The plan, and the time before which everything is left out.
+    pub fn plan(&self) -> Result<(FeaturePlan, Seconds)> {
+        let fractions = |percents: &[f64]| percents.iter().map(|p| p / 100.0).collect::<Vec<_>>();
+        let fleets = if self.guests.is_empty() {
+            Fleets::nested(&fractions(&self.rates), self.seed)?.divided(&self.providers)?
+        } else {
+            Fleets::partition(&fractions(&self.guests), self.seed)?
+        };
+        let fleets = match self.concentrate {
+            Some(by) => {
+                let strength = self.strength;
+                fleets.concentrated(Concentration { by: by.into(), strength })?
+            }
+            None => fleets,
+        };
+        if self.from.is_nan() {
+            bail!("--from: found NaN, expected a number of seconds");
+        }
+        let plan = FeaturePlan {
+            clock: StepClock { length: Seconds::new(self.step) },
+            cells: self.cells,
+            sub_steps: self.sub_steps,
+            patience: Seconds::new(self.patience),
+            fleets,
+        };
+        Ok((plan, Seconds::new(self.from)))
+    }
+}
+
+/// What was made of a dataset.
+#[derive(Serialize)]
+pub struct Featured {
+    /// The features' manifest.
+    pub features: FeaturesManifest,
+    /// Errors of scale-up for every fleet.
+    pub scale_up: Vec<ScaleUpErrors>,
+}
+
+/// Makes the features of a dataset and stores them in its folder.
+pub fn make_stored(folder: &Path, options: &FeatureOptions) -> Result<Featured> {
+    let dataset = Dataset::open(folder)?;
+    let (plan, from) = options.plan()?;
+    let features = make(&dataset, plan, from)?;
+    let stored = Features::open(folder, dataset.network())?;
+    let scale_up = scale_up(&stored, dataset.network(), &stored.all()?)?;
+    Ok(Featured { features, scale_up })
+}
+
+/// Makes features with a progress bar.
+pub fn make(dataset: &Dataset, plan: FeaturePlan, from: Seconds) -> Result<FeaturesManifest> {
+    let bar = progress::bar("features", dataset.manifest().samples);
+    let manifest = make_features(dataset, plan, from, |done, _| {
+        if done % 4096 < 256 {
+            bar.set_position(done);
+        }
+        progress::go_on().is_ok()
+    })?;
+    bar.finish_and_clear();
+    Ok(manifest)
+}
+
+/// Errors of scale-up for every fleet.
+pub fn scale_up(
+    features: &Features,
+    network: &Network,
+    truth: &FeatureTable,
+) -> Result<Vec<ScaleUpErrors>> {
+    let step = features.manifest().step_s;
+    let targets = network.targets();
+    let fleets = features.manifest().fleets.iter().map(|fleet| {
+        let table = features.fleet(&fleet.name)?;
+        Ok(scale_up_errors(network, step, truth, &table, fleet.rate, &targets))
+    });
+    fleets.collect()
+}

@@ -1,0 +1,306 @@
+//! Simulates traffic in one of the two worlds and stores it as a dataset.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use sensing::{DatasetManifest, DatasetWriter, Provenance, VehicleTable};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use traffic::{LoopCount, Network, Samples, Seconds, VehPerHour};
+use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo};
+
+use super::load_network;
+
+/// Which traffic to simulate, and where to store it.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+pub struct SimulateOptions {
+    /// Which simulator
+    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = World::Builtin))]
+    pub world: World,
+    /// The network file; the corridor if absent
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub network: Option<PathBuf>,
+    /// The demand file; the corridor's own if absent
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub demand: Option<PathBuf>,
+    /// Instead of a demand file: the same flow in veh/h at every entry
+    #[cfg_attr(feature = "clap", arg(long, conflicts_with = "demand"))]
+    pub flow: Option<f64>,
+    /// Minutes to simulate, warm-up included
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = MINUTES))]
+    pub minutes: f64,
+    /// Minutes at the start that are not stored
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = WARM_UP))]
+    pub warm_up: f64,
+    /// Seconds between positions
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = STEP))]
+    pub step: f64,
+    /// Seed of the demand and of the drivers
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1))]
+    pub seed: u64,
+    /// Where to put the dataset: a new or empty folder
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub out: PathBuf,
+    /// Folder of SUMO's programs, or its home; found by itself if absent
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub sumo: Option<PathBuf>,
+    /// Keep SUMO's own files in this folder
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub keep: Option<PathBuf>,
+}
+
+impl SimulateOptions {
+    /// The corridor of the paper in the built-in simulator, stored in a new or empty folder.
+    pub fn new(out: &Path) -> Self {
+        Self {
+            world: World::Builtin,
+            network: None,
+            demand: None,
+            flow: None,
+            minutes: MINUTES,
+            warm_up: WARM_UP,
+            step: STEP,
+            seed: 1,
+            out: out.to_owned(),
+            sumo: None,
+            keep: None,
+        }
+    }
+}
+
+/// No entry of any road takes in more, in veh/h.
+const MOST_FLOW: f64 = 50_000.0;
+
+/// The simulators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum World {
+    /// The built-in microsimulator: needs nothing
+    Builtin,
+    /// SUMO, run as a program of its own
+    Sumo,
+}
+
+/// A year: more is a mistake.
+const MOST_MINUTES: f64 = 525_600.0;
+
+fn check_times(minutes: f64, warm_up: f64) -> Result<()> {
+    ensure!(
+        minutes > 0.0 && minutes <= MOST_MINUTES,
+        "--minutes: found {minutes}, expected more than 0 and at most {MOST_MINUTES}"
+    );
+    ensure!(
+        warm_up >= 0.0 && warm_up < minutes,
+        "--warm-up: found {warm_up}, expected 0 or more and less than --minutes {minutes}"
+    );
+    Ok(())
+}
+
+/// What was simulated.
+#[derive(Serialize)]
+pub struct Simulated {
+    /// The dataset's manifest.
+    pub dataset: DatasetManifest,
+    /// How long it took.
+    pub seconds: f64,
+    /// What the world says of itself: counts of vehicles and of oddities.
+    pub world: Value,
+}
+
+/// Simulates traffic and stores it; on a network that was read before, if one is given.
+pub fn simulate(options: &SimulateOptions, given: Option<&Network>) -> Result<Simulated> {
+    check_times(options.minutes, options.warm_up)?;
+    let network = match given {
+        Some(network) => network,
+        None => &load_network(options.network.as_deref())?,
+    };
+    let demand = demand(options, network)?;
+    let begun = Instant::now();
+    let outcome = run(options, network, &demand)?;
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(Simulated { dataset: outcome.manifest, seconds, world: outcome.world })
+}
+
+struct Outcome {
+    manifest: DatasetManifest,
+    world: Value,
+}
+
+fn demand(options: &SimulateOptions, network: &Network) -> Result<Demand> {
+    if let Some(path) = &options.demand {
+        let text = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+        return Demand::parse(&text, network).with_context(|| format!("{}", path.display()));
+    }
+    if let Some(flow) = options.flow {
+        ensure!(
+            flow > 0.0 && flow <= MOST_FLOW,
+            "--flow: found {flow}, expected more than 0 and at most {MOST_FLOW} veh/h"
+        );
+        return Ok(Demand::uniform(network, VehPerHour::new(flow)));
+    }
+    ensure!(
+        options.network.is_none(),
+        "a network of your own needs --demand FILE, or --flow with a number of veh/h for every entry"
+    );
+    Ok(worlds::corridor_demand(network)?)
+}
+
+/// The names and classes of all vehicles that will set out, numbered by departure.
+pub fn vehicle_table(
+    demand: &Demand,
+    network: &Network,
+    seed: u64,
+    until: Seconds,
+) -> VehicleTable {
+    let mut vehicles = VehicleTable::default();
+    for departure in demand.departures(network, seed, until) {
+        vehicles.number(&departure.vehicle.0.to_string(), departure.class);
+    }
+    vehicles
+}
+
+fn provenance(options: &SimulateOptions, demand: &Demand, world: &str) -> Provenance {
+    let source = [
+        ("world", world.to_string()),
+        ("demand", demand.name().to_string()),
+        ("seed", options.seed.to_string()),
+        ("minutes", options.minutes.to_string()),
+        ("warm-up", options.warm_up.to_string()),
+        ("step", options.step.to_string()),
+    ];
+    Provenance {
+        epoch: "simulation start".into(),
+        source: BTreeMap::from(source.map(|(key, value)| (key.to_string(), value))),
+    }
+}
+
+fn run(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<Outcome> {
+    match options.world {
+        World::Builtin => builtin(options, network, demand),
+        World::Sumo => sumo(options, network, demand),
+    }
+}
+
+fn builtin(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<Outcome> {
+    let until = Seconds::new(options.minutes * 60.0);
+    let plan = SimulationPlan {
+        until,
+        step: Seconds::new(options.step),
+        seed: options.seed,
+        ..SimulationPlan::default()
+    };
+    let departures = demand.departures(network, options.seed, until);
+    let mut world = Simulation::new(network, plan, departures)?;
+    let vehicles = vehicle_table(demand, network, options.seed, until);
+    let mut writer = writer(options, network, provenance(options, demand, "builtin"))?;
+    store(options, "simulating", &mut world, &mut writer)?;
+    let (counts, incidents) = (world.counts(), world.incidents());
+    let manifest = writer.finish(&vehicles, &[])?;
+    let mut world = serde_json::to_value(incidents)?;
+    world["entered"] = counts.entered.into();
+    world["left"] = counts.left.into();
+    world["present"] = counts.present.into();
+    world["waiting"] = counts.waiting.into();
+    Ok(Outcome { manifest, world })
+}
+
+fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<Outcome> {
+    let tools = SumoTools::find(options.sumo.as_deref())?;
+    let until = Seconds::new(options.minutes * 60.0);
+    let temporary = tempfile::tempdir().context("temporary folder")?;
+    let folder = options.keep.as_deref().unwrap_or(temporary.path());
+    let mut writer = writer(options, network, provenance(options, demand, "sumo"))?;
+    writer.note("sumo", tools.version()?);
+    let settings = SumoOptions {
+        // One moment more than asked for: the last step needs its end.
+        until: until + Seconds::new(options.step),
+        step: Seconds::new(options.step),
+        seed: u32::try_from(options.seed)
+            .ok()
+            .filter(|&seed| seed < 1 << 31)
+            .context("--seed: SUMO takes 0 to 2147483647")?,
+        ..SumoOptions::default()
+    };
+    let bar = progress::bar("SUMO is driving", until.get() as u64);
+    let departures = demand.departures(network, options.seed, until);
+    let run = simulate_sumo(&tools, network, departures, folder, &settings, |time| {
+        bar.set_position(time.get() as u64);
+        progress::go_on().is_ok()
+    })?;
+    bar.finish_and_clear();
+    let mut samples = run.samples(network)?;
+    store(options, "reading SUMO's output", &mut samples, &mut writer)?;
+    let begin = Seconds::new(options.warm_up * 60.0);
+    let mut loops: Vec<LoopCount> = Vec::new();
+    for count in run.loop_counts(network)? {
+        let count = count?;
+        if count.begin >= begin && count.end <= until {
+            loops.push(count);
+        }
+    }
+    let manifest = writer.finish(run.vehicles(), &loops)?;
+    Ok(Outcome { manifest, world: serde_json::to_value(run.statistics)? })
+}
+
+fn writer(
+    options: &SimulateOptions,
+    network: &Network,
+    provenance: Provenance,
+) -> Result<DatasetWriter> {
+    // Simulated moments come without gaps: any pause is one of the data.
+    let gap = Seconds::new(60.0);
+    Ok(DatasetWriter::create(&options.out, network, provenance, gap)?)
+}
+
+/// Moves all moments after the warm-up from a world into a dataset.
+fn store<S>(
+    options: &SimulateOptions,
+    what: &'static str,
+    world: &mut S,
+    writer: &mut DatasetWriter,
+) -> Result<()>
+where
+    S: Samples,
+    S::Error: std::error::Error + Send + Sync + 'static,
+{
+    let bar = progress::bar(what, (options.minutes * 60.0) as u64);
+    let (begin, end) = (options.warm_up * 60.0, options.minutes * 60.0);
+    let mut samples = Vec::new();
+    while let Some(time) = world.next_moment(&mut samples)? {
+        if (begin..=end).contains(&time.get()) {
+            writer.moment(time, &samples)?;
+        }
+        if time.get() % 60.0 == 0.0 {
+            progress::go_on()?;
+            bar.set_position(time.get() as u64);
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Minutes of the paper's simulation, warm-up included.
+pub const MINUTES: f64 = 810.0;
+/// Minutes.
+pub const WARM_UP: f64 = 10.0;
+/// Seconds between positions.
+pub const STEP: f64 = 1.0;
+
+/// Simulates the corridor, whatever its loops, with its own demand, without asking for anything.
+pub fn corridor(
+    world: World,
+    network: &Network,
+    out: &Path,
+    minutes: f64,
+    seed: u64,
+) -> Result<()> {
+    check_times(minutes, WARM_UP)?;
+    let options = SimulateOptions { world, minutes, seed, ..SimulateOptions::new(out) };
+    let demand = demand(&options, network)?;
+    run(&options, network, &demand)?;
+    Ok(())
+}

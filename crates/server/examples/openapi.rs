@@ -1,0 +1,5 @@
+//! Prints the API's description: `cargo run -p server --example openapi > crates/server/openapi.json`.
+
+fn main() {
+    print!("{}", server::openapi_json());
+}

@@ -1,0 +1,651 @@
+//! The page, and the API under `/v1`.
+//!
+//! Reading needs no token; what changes something does. The OpenAPI description is generated from the handlers and
+//! their types, and checked in as `openapi.json`.
+
+pub(crate) mod documents;
+mod error;
+mod exports;
+mod extract;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Extension, OriginalUri, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use futures_util::stream;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate};
+use tower_http::compression::{CompressionLayer, CompressionLevel};
+use tower_http::cors::{Any, CorsLayer};
+use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::set_header::SetResponseHeaderLayer;
+use tower_http::timeout::TimeoutLayer;
+use tracing::{debug, info, warn};
+use traffic::Step;
+use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::documents::{
+    DeletedDocument, ErrorDocument, EstimateDocument, GeoJsonDocument, HistoryDocument,
+    LinkSeriesDocument, MapDocument,
+};
+use self::error::{
+    ApiError, BadRequest, NoOrigin, NoToken, NotFound, TooManyRequests, TooManyRows, Unavailable,
+    WrongToken,
+};
+use self::exports::{Format, MAX_ROWS};
+use self::extract::{
+    Authorized, DeleteQuery, NoParameters, Path, Query, SpanQuery, StepQuery, not_found,
+};
+use crate::assets::{ASSETS, Asset};
+use crate::estimate::SeriesInfo;
+use crate::feed::{EstimateFeed, Event};
+use crate::history::{History, HistoryError, StepRange};
+use crate::http_server::Connection;
+use crate::rate_limit::RateLimiter;
+use crate::settings::Tiles;
+use crate::token::Token;
+
+/// No request needs a body.
+const MAX_BODY_BYTES: usize = 4096;
+/// Until a response begins: longer than PostgreSQL may take for a statement.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Requests that read the history at a time, and large responses at a time.
+const MAX_READS: usize = 4;
+const MAX_LARGE: usize = 2;
+/// How long a request waits for one of these permits.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A response from the history with more bytes holds one of the permits for large ones until it is sent.
+const LARGE_BYTES: usize = 256 << 10;
+/// Such a response is sent in pieces of this size.
+const PIECE_BYTES: usize = 64 << 10;
+/// Missed estimates that a returning reader of the stream gets, and their bytes.
+const MAX_MISSED: i64 = 360;
+const MAX_MISSED_BYTES: usize = 1 << 20;
+/// A comment is sent after this time without an event, so that proxies and clients keep the connection.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How old a response about the stored steps may be.
+const RANGES_MAX_AGE: Duration = Duration::from_secs(1);
+/// Steps in a link's series.
+const MAX_LINK_STEPS: i64 = 20_000;
+const HOUR_S: f64 = 3600.0;
+const DAY_S: f64 = 86_400.0;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// What is served.
+pub struct Site {
+    /// What the estimates are of.
+    pub info: Arc<SeriesInfo>,
+    /// New estimates.
+    pub feed: Arc<EstimateFeed>,
+    /// Stored estimates.
+    pub history: Option<Arc<dyn History>>,
+    /// How long estimates are stored, if that is known.
+    pub keep_s: Option<f64>,
+    /// Whether new estimates are expected.
+    pub live: bool,
+    /// For requests that change something.
+    pub token: Option<Token>,
+    /// A basemap.
+    pub tiles: Option<Tiles>,
+}
+
+type App = Arc<AppState>;
+
+/// What handlers share.
+struct AppState {
+    info: Arc<SeriesInfo>,
+    feed: Arc<EstimateFeed>,
+    history: Option<Arc<dyn History>>,
+    keep_s: Option<f64>,
+    token: Option<Token>,
+    map: MapDocument,
+    openapi: String,
+    ranges: Mutex<Option<(Instant, Vec<StepRange>)>>,
+    reads: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "fedtse estimates",
+        version = "1",
+        description = "Density, flow and speed of every link of a network, step by step: the newest estimate and the stored history. Reading is open to everyone who can reach the address; changes need a token. Times are seconds since the epoch of the records.",
+        license(name = "MIT", identifier = "MIT")
+    ),
+    components(schemas(ErrorDocument))
+)]
+struct Description;
+
+/// The API's description in OpenAPI 3.1.
+pub fn openapi_json() -> String {
+    describe(&api(&Arc::new(RateLimiter::new(1.0, 1))).split_for_parts().1)
+}
+
+fn describe(openapi: &utoipa::openapi::OpenApi) -> String {
+    // Cannot fail: the keys of all maps are strings.
+    openapi.to_pretty_json().unwrap_or_default() + "\n"
+}
+
+/// All routes under `/v1`, each with its description.
+fn api(limiter: &Arc<RateLimiter>) -> OpenApiRouter<App> {
+    // Published estimates are for everyone, including pages of other origins.
+    let cors = CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET])
+        .vary(Vec::<HeaderName>::new());
+    let api = OpenApiRouter::new()
+        .routes(routes!(get_openapi))
+        .routes(routes!(get_map))
+        .routes(routes!(get_latest))
+        .routes(routes!(get_stream))
+        .routes(routes!(get_history, delete_history))
+        .routes(routes!(get_step))
+        .routes(routes!(get_link))
+        .routes(routes!(get_csv))
+        .routes(routes!(get_parquet))
+        .routes(routes!(get_geojson))
+        .fallback(unknown_path)
+        .layer(from_fn_with_state(Arc::clone(limiter), limit_rate))
+        .layer(cors);
+    let mut openapi = Description::openapi();
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    let components = openapi.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    OpenApiRouter::with_openapi(openapi).nest("/v1", api)
+}
+
+/// All routes, with the limits on requests.
+pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
+    let Site { info, feed, history, keep_s, live, token, tiles } = site;
+    let tiles_origin = tiles.as_ref().map(|tiles| tiles.origin.as_str()).unwrap_or_default();
+    let policy = format!(
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+         img-src 'self' data: {tiles_origin}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    let policy =
+        HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
+    let (api, openapi) = api(limiter).split_for_parts();
+    let app = Arc::new(AppState {
+        map: MapDocument::new(&info, live, history.is_some(), tiles),
+        openapi: describe(&openapi),
+        info,
+        feed,
+        history,
+        keep_s,
+        token,
+        ranges: Mutex::default(),
+        reads: Arc::new(Semaphore::new(MAX_READS)),
+        large: Arc::new(Semaphore::new(MAX_LARGE)),
+    });
+    let pages = ASSETS.iter().fold(Router::new(), |pages, asset| {
+        let etag = asset.etag();
+        let page = move |headers: HeaderMap, _: Query<NoParameters>| async move {
+            serve_asset(asset, &etag, &headers)
+        };
+        pages.route(asset.path, get(page))
+    });
+    let pages =
+        pages.fallback(unknown_path).layer(from_fn_with_state(Arc::clone(limiter), limit_rate));
+    // Compressed already.
+    let compressed = NotForContentType::const_new("application/vnd.apache.parquet");
+    let compression = CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(DefaultPredicate::new().and(compressed));
+    let fixed = |name: HeaderName, value: &'static str| {
+        SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
+    };
+    let permissions = "geolocation=(), camera=(), microphone=()";
+    // From the inside out.
+    api.merge(pages)
+        .layer(RequestBodyLimitLayer::new(MAX_BODY_BYTES))
+        .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, REQUEST_TIMEOUT))
+        .layer(map_response(error::describe))
+        .layer(compression)
+        .layer(SetResponseHeaderLayer::overriding(CONTENT_SECURITY_POLICY, policy))
+        .layer(fixed(X_CONTENT_TYPE_OPTIONS, "nosniff"))
+        .layer(fixed(X_FRAME_OPTIONS, "DENY"))
+        .layer(fixed(REFERRER_POLICY, "no-referrer"))
+        .layer(fixed(HeaderName::from_static("cross-origin-opener-policy"), "same-origin"))
+        .layer(fixed(HeaderName::from_static("permissions-policy"), permissions))
+        .layer(SetResponseHeaderLayer::if_not_present(
+            CACHE_CONTROL,
+            HeaderValue::from_static("no-store"),
+        ))
+        .with_state(app)
+}
+
+async fn limit_rate(
+    State(limiter): State<Arc<RateLimiter>>,
+    Extension(connection): Extension<Connection>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    limiter
+        .request(connection.peer.ip(), Instant::now())
+        .map_err(|wait_s| ApiError::TooManyRequests { wait_s })?;
+    Ok(next.run(request).await)
+}
+
+async fn unknown_path(uri: OriginalUri) -> ApiError {
+    not_found(&uri)
+}
+
+fn serve_asset(asset: &Asset, etag: &HeaderValue, headers: &HeaderMap) -> Response {
+    let same = headers.get(IF_NONE_MATCH) == Some(etag);
+    let (status, text) =
+        if same { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, asset.text) };
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(asset.content_type)),
+        (ETAG, etag.clone()),
+        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+    ];
+    (status, headers, text).into_response()
+}
+
+/// This description
+#[utoipa::path(get, path = "/openapi.json", responses(
+    (status = 200, description = "OpenAPI 3.1.", content_type = "application/json", body = Object),
+    BadRequest, TooManyRequests,
+))]
+async fn get_openapi(State(app): State<App>, _: Query<NoParameters>) -> Response {
+    ([(CONTENT_TYPE, JSON)], app.openapi.clone()).into_response()
+}
+
+/// The network and what is estimated
+#[utoipa::path(get, path = "/map", responses(
+    (status = 200, description = "The network.", body = MapDocument),
+    BadRequest, TooManyRequests,
+))]
+async fn get_map(State(app): State<App>, _: Query<NoParameters>) -> Response {
+    Json(&app.map).into_response()
+}
+
+/// The latest estimate
+#[utoipa::path(get, path = "/estimates", responses(
+    (status = 200, description = "The latest estimate.", body = EstimateDocument),
+    BadRequest, Unavailable, TooManyRequests,
+))]
+async fn get_latest(State(app): State<App>, _: Query<NoParameters>) -> Result<Response, ApiError> {
+    let parts = app.feed.latest().ok_or(ApiError::NoEstimate)?;
+    let length: usize = parts.iter().map(Bytes::len).sum();
+    // The larger part is shared by all readers.
+    let body = Body::from_stream(stream::iter(parts.map(Ok::<_, Infallible>)));
+    Ok(([(CONTENT_TYPE, JSON), (CONTENT_LENGTH, length.into())], body).into_response())
+}
+
+/// Each estimate as it is made, as server-sent events; after Last-Event-ID first the missed ones that are stored
+#[utoipa::path(get, path = "/estimates/stream",
+    params(("Last-Event-ID" = Option<i64>, Header, description = "The last step that was received.")),
+    responses(
+        (status = 200, content_type = "text/event-stream", body = String,
+            description = "Events `estimate` with the step as their id and an Estimate as their data."),
+        BadRequest, Unavailable, TooManyRequests,
+))]
+async fn get_stream(
+    State(app): State<App>,
+    Extension(connection): Extension<Connection>,
+    headers: HeaderMap,
+    _: Query<NoParameters>,
+) -> Result<Response, ApiError> {
+    let (receiver, latest) = app.feed.subscribe();
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.parse::<i64>().ok());
+    // If the records have restarted, stored steps after it are of the time before.
+    let last = last.filter(|&last| latest.as_ref().is_none_or(|latest| latest.step >= Step(last)));
+    let mut missed = match last {
+        Some(last) if app.history.is_some() => app.missed_events(last).await?,
+        _ => Vec::new(),
+    };
+    let last = missed.last().map(|event| event.step).or(last.map(Step));
+    missed.extend(latest.filter(|latest| last.is_none_or(|last| latest.step > last)));
+    connection.set_streaming();
+    let content_type = HeaderValue::from_static("text/event-stream");
+    Ok(([(CONTENT_TYPE, content_type)], event_body(missed, receiver)).into_response())
+}
+
+/// Missed events, then each as it comes, until the reader is too far behind. Not `axum::response::Sse`, which copies
+/// each event for each reader.
+fn event_body(missed: Vec<Event>, receiver: broadcast::Receiver<Event>) -> Body {
+    // They were read from the history after the subscription: the feed may have them too.
+    let replayed = missed.first().zip(missed.last()).map(|(first, last)| first.step..=last.step);
+    let state = (VecDeque::from(missed), receiver, replayed);
+    Body::from_stream(stream::unfold(state, async |(mut missed, mut receiver, replayed)| {
+        let bytes = loop {
+            if let Some(event) = missed.pop_front() {
+                break event.bytes;
+            }
+            match tokio::time::timeout(KEEP_ALIVE, receiver.recv()).await {
+                Err(_) => break Bytes::from_static(b":\n\n"),
+                Ok(Ok(event)) if replayed.as_ref().is_some_and(|r| r.contains(&event.step)) => {}
+                Ok(Ok(event)) => break event.bytes,
+                // Too far behind, or the host has ended.
+                Ok(Err(_)) => return None,
+            }
+        };
+        Some((Ok::<_, Infallible>(bytes), (missed, receiver, replayed)))
+    }))
+}
+
+/// Which steps are stored
+#[utoipa::path(get, path = "/history", responses(
+    (status = 200, description = "The stored steps.", body = HistoryDocument),
+    BadRequest, NotFound, Unavailable, TooManyRequests,
+))]
+async fn get_history(State(app): State<App>, _: Query<NoParameters>) -> Result<Response, ApiError> {
+    app.read(JSON, |app, history| {
+        let stretches = app.ranges(history)?;
+        let steps = stretches.iter().map(|range| range.last.0 - range.first.0 + 1).sum();
+        let (step_s, keep_s) = (app.info.step_s, app.keep_s);
+        Ok(HistoryDocument { step_s, keep_s, steps, stretches })
+    })
+    .await
+}
+
+/// Delete old estimates
+#[utoipa::path(delete, path = "/history", params(DeleteQuery), security(("token" = [])), responses(
+    (status = 200, description = "How many steps were deleted.", body = DeletedDocument),
+    BadRequest, WrongToken, NoToken, NotFound, Unavailable, TooManyRequests,
+))]
+async fn delete_history(
+    State(app): State<App>,
+    _: Authorized,
+    Query(DeleteQuery { before_s }): Query<DeleteQuery>,
+) -> Result<Response, ApiError> {
+    let before_s = before_s
+        .ok_or_else(|| ApiError::BadRequest("before_s: not found, expected a time".into()))?;
+    app.read(JSON, move |app, history| {
+        let step = Step((before_s / app.info.step_s).floor() as i64);
+        let forgotten_steps = history.delete_before(step)?;
+        *app.ranges.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        info!(before = step.0, deleted = forgotten_steps, "estimates deleted on request");
+        Ok(DeletedDocument { forgotten_steps })
+    })
+    .await
+}
+
+/// The estimate of a step
+#[utoipa::path(get, path = "/history/{step}", params(("step" = i64, Path)), responses(
+    (status = 200, description = "The estimate.", body = EstimateDocument),
+    BadRequest, NotFound, Unavailable, TooManyRequests,
+))]
+async fn get_step(
+    State(app): State<App>,
+    Path(step): Path<i64>,
+    _: Query<NoParameters>,
+) -> Result<Response, ApiError> {
+    app.read_bytes(JSON, move |app, history| {
+        let estimate = history.get(Step(step))?.ok_or_else(|| not_stored(step))?;
+        to_json(&EstimateDocument::new(&app.info, &estimate, true))
+    })
+    .await
+}
+
+/// A link's last hour, or another span of time
+#[utoipa::path(get, path = "/links/{link}", params(("link" = String, Path), SpanQuery), responses(
+    (status = 200, description = "The link's stored steps.", body = LinkSeriesDocument),
+    BadRequest, NotFound, Unavailable, TooManyRequests,
+))]
+async fn get_link(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    Query(query): Query<SpanQuery>,
+) -> Result<Response, ApiError> {
+    app.read(JSON, move |app, history| {
+        let unknown = || ApiError::NotFound(format!("link {name:?}: not found"));
+        let link = app.info.network.link_named(&name).ok_or_else(unknown)?;
+        let (from, to) = app.span(history, &query, HOUR_S)?;
+        if to.0.saturating_sub(from.0) >= MAX_LINK_STEPS {
+            let text = format!("found more than {MAX_LINK_STEPS} steps, expected fewer");
+            return Err(ApiError::BadRequest(text));
+        }
+        let steps = history.link_series(link.index(), from, to)?;
+        Ok(LinkSeriesDocument::new(&app.info, name, steps))
+    })
+    .await
+}
+
+/// A span of time as CSV; default: the last day
+#[utoipa::path(get, path = "/exports/estimates.csv", params(SpanQuery), responses(
+    (status = 200, description = "A table.", content_type = "text/csv", body = String),
+    BadRequest, NotFound, TooManyRows, Unavailable, TooManyRequests,
+))]
+async fn get_csv(
+    State(app): State<App>,
+    Query(query): Query<SpanQuery>,
+) -> Result<Response, ApiError> {
+    app.export(Format::Csv, query).await
+}
+
+/// A span of time as Parquet; default: the last day
+#[utoipa::path(get, path = "/exports/estimates.parquet", params(SpanQuery), responses(
+    (status = 200, description = "A table.", content_type = "application/vnd.apache.parquet", body = Vec<u8>),
+    BadRequest, NotFound, TooManyRows, Unavailable, TooManyRequests,
+))]
+async fn get_parquet(
+    State(app): State<App>,
+    Query(query): Query<SpanQuery>,
+) -> Result<Response, ApiError> {
+    app.export(Format::Parquet, query).await
+}
+
+/// One step as GeoJSON; default: the newest
+#[utoipa::path(get, path = "/exports/estimates.geojson", params(StepQuery), responses(
+    (status = 200, description = "A feature of each link.", content_type = "application/geo+json", body = GeoJsonDocument),
+    BadRequest, NotFound, NoOrigin, Unavailable, TooManyRequests,
+))]
+async fn get_geojson(
+    State(app): State<App>,
+    Query(StepQuery { step }): Query<StepQuery>,
+) -> Result<Response, ApiError> {
+    let content_type = HeaderValue::from_static("application/geo+json");
+    let mut response = app
+        .read(content_type, move |app, history| {
+            let step = match step {
+                Some(step) => Step(step),
+                None => app.newest(history)?,
+            };
+            let estimate = history.get(step)?.ok_or_else(|| not_stored(step.0))?;
+            GeoJsonDocument::new(&app.info, estimate).ok_or(ApiError::NoOrigin)
+        })
+        .await?;
+    let disposition = HeaderValue::from_static("attachment; filename=\"estimates.geojson\"");
+    response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
+    Ok(response)
+}
+
+fn not_stored(step: i64) -> ApiError {
+    ApiError::NotFound(format!("step {step} is not stored"))
+}
+
+fn to_json(document: &impl Serialize) -> Result<Vec<u8>, ApiError> {
+    serde_json::to_vec(document).map_err(|error| ApiError::Internal(error.to_string()))
+}
+
+impl AppState {
+    /// A document from the history.
+    async fn read<T: Serialize>(
+        self: &Arc<Self>,
+        content_type: HeaderValue,
+        act: impl FnOnce(&AppState, &dyn History) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<Response, ApiError> {
+        self.read_bytes(content_type, |app, history| to_json(&act(app, history)?)).await
+    }
+
+    /// A response from the history. A large one holds its permit until it is sent.
+    async fn read_bytes(
+        self: &Arc<Self>,
+        content_type: HeaderValue,
+        act: impl FnOnce(&AppState, &dyn History) -> Result<Vec<u8>, ApiError> + Send + 'static,
+    ) -> Result<Response, ApiError> {
+        let bytes = self.blocking(act).await?;
+        if bytes.len() <= LARGE_BYTES {
+            return Ok(([(CONTENT_TYPE, content_type)], bytes).into_response());
+        }
+        let permit = acquire(&self.large).await?;
+        let length = HeaderValue::from(bytes.len());
+        // Pieces are copies, so that the whole is freed with its permit.
+        let state = (bytes, 0, permit);
+        let body = Body::from_stream(stream::unfold(state, async |(bytes, sent, permit)| {
+            let end = bytes.len().min(sent + PIECE_BYTES);
+            let piece = bytes.get(sent..end).filter(|piece| !piece.is_empty())?;
+            let piece = Bytes::copy_from_slice(piece);
+            Some((Ok::<_, Infallible>(piece), (bytes, end, permit)))
+        }));
+        Ok(([(CONTENT_TYPE, content_type), (CONTENT_LENGTH, length)], body).into_response())
+    }
+
+    /// Reads the history on a thread that may wait for the disk, with a permit.
+    async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        act: impl FnOnce(&AppState, &dyn History) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let history = self.history()?;
+        let permit = acquire(&self.reads).await?;
+        let app = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || {
+            // Held until the work is done, even if the client has gone.
+            let _permit = permit;
+            act(&app, &*history)
+        });
+        done.await.map_err(|error| ApiError::Internal(error.to_string()))?
+    }
+
+    fn history(&self) -> Result<Arc<dyn History>, ApiError> {
+        let missing = || ApiError::NotFound("this host stores no history".into());
+        self.history.clone().ok_or_else(missing)
+    }
+
+    /// Streams a table, on a thread that is as fast as the client reads.
+    async fn export(
+        self: &Arc<Self>,
+        format: Format,
+        query: SpanQuery,
+    ) -> Result<Response, ApiError> {
+        let history = self.history()?;
+        let permits = (acquire(&self.large).await?, acquire(&self.reads).await?);
+        let (writer, reader) = exports::chunks();
+        let app = Arc::clone(self);
+        let written = tokio::task::spawn_blocking(move || {
+            let _permits = permits;
+            let span = app.table_span(&*history, &query)?;
+            format.write(&app.info, &*history, span, writer)
+        });
+        let Some(body) = reader.begin().await else {
+            let failed = written.await.map_err(|error| ApiError::Internal(error.to_string()))?;
+            let nothing = || ApiError::Internal("export: found no data".into());
+            return Err(failed.err().unwrap_or_else(nothing));
+        };
+        tokio::spawn(async move {
+            match written.await {
+                Ok(Err(ApiError::History(cause))) => warn!("export: {cause}"),
+                Ok(Err(ApiError::Internal(cause))) => debug!("export: {cause}"),
+                _ => {}
+            }
+        });
+        let headers = [
+            (CONTENT_TYPE, HeaderValue::from_static(format.content_type())),
+            (CONTENT_DISPOSITION, HeaderValue::from_static(format.disposition())),
+        ];
+        Ok((headers, body).into_response())
+    }
+
+    /// The steps of a table, if they are not too many.
+    fn table_span(
+        &self,
+        history: &dyn History,
+        query: &SpanQuery,
+    ) -> Result<(Step, Step), ApiError> {
+        let (from, to) = self.span(history, query, DAY_S)?;
+        let inside = |range: &StepRange| {
+            let (first, last) = (range.first.max(from), range.last.min(to));
+            last.0.saturating_sub(first.0).saturating_add(1).max(0)
+        };
+        let steps = self.ranges(history)?.iter().map(inside).sum::<i64>();
+        let links = self.info.network.links().len().max(1);
+        if steps > (MAX_ROWS / links).max(1) as i64 {
+            return Err(ApiError::TooManyRows { max: MAX_ROWS });
+        }
+        Ok((from, to))
+    }
+
+    /// Which steps are stored, at most a second ago.
+    fn ranges(&self, history: &dyn History) -> Result<Vec<StepRange>, HistoryError> {
+        let mut held = self.ranges.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = held.as_ref().filter(|(at, _)| at.elapsed() < RANGES_MAX_AGE) {
+            return Ok(found.clone());
+        }
+        let found = history.ranges()?;
+        *held = Some((Instant::now(), found.clone()));
+        Ok(found)
+    }
+
+    fn newest(&self, history: &dyn History) -> Result<Step, ApiError> {
+        let newest = self.ranges(history)?.last().map(|range| range.last);
+        newest.ok_or_else(|| ApiError::NotFound("nothing is stored yet".into()))
+    }
+
+    /// The steps that end after `from_s` and begin before `to_s`. By default the last so many seconds that are stored.
+    fn span(
+        &self,
+        history: &dyn History,
+        &SpanQuery { from_s, to_s }: &SpanQuery,
+        default_s: f64,
+    ) -> Result<(Step, Step), ApiError> {
+        let step_s = self.info.step_s;
+        if from_s.zip(to_s).is_some_and(|(from_s, to_s)| from_s > to_s) {
+            let text = "from_s: found a time after to_s, expected one before";
+            return Err(ApiError::BadRequest(text.into()));
+        }
+        let to = match to_s {
+            Some(to_s) => (to_s / step_s).ceil() as i64 - 1,
+            None => self.newest(history)?.0,
+        };
+        let from = match from_s {
+            Some(from_s) => (from_s / step_s).floor() as i64,
+            None => to.saturating_sub((default_s / step_s) as i64 - 1),
+        };
+        Ok((Step(from), Step(to.max(from))))
+    }
+
+    /// Stored events after a step.
+    async fn missed_events(self: &Arc<Self>, last: i64) -> Result<Vec<Event>, ApiError> {
+        self.blocking(move |app, history| {
+            let (mut missed, mut bytes) = (Vec::new(), 0);
+            let until = Step(last.saturating_add(MAX_MISSED));
+            history.for_each(Step(last.saturating_add(1)), until, &mut |estimate| {
+                let event = Event::stored(&app.info, &estimate);
+                bytes += event.bytes.len();
+                missed.push(event);
+                bytes < MAX_MISSED_BYTES
+            })?;
+            Ok(missed)
+        })
+        .await
+    }
+}
+
+/// Waits for a permit, but not for long.
+async fn acquire(permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+    match tokio::time::timeout(PERMIT_TIMEOUT, Arc::clone(permits).acquire_owned()).await {
+        Ok(Ok(permit)) => Ok(permit),
+        _ => Err(ApiError::Busy),
+    }
+}

@@ -1,0 +1,189 @@
+//! The sections of a host's configuration about readers and stored estimates.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use utoipa::ToSchema;
+
+use crate::api::Site;
+use crate::estimate::SeriesInfo;
+use crate::feed::EstimateFeed;
+use crate::history::{self, History, HistoryError};
+use crate::http_server::ConnectionLimit;
+use crate::publisher::{STORE_TIMEOUT, Storage};
+use crate::token::{Token, TokenError};
+
+/// Default of each address: a page that is dragged through the history requests often.
+pub const REQUESTS_PER_S: f64 = 50.0;
+const CONNECTIONS: usize = 512;
+const PER_ADDRESS: usize = 64;
+const MAX_CONNECTIONS: usize = 20_000;
+const WEEK_H: f64 = 168.0;
+const MAX_KEEP_H: f64 = 87_600.0;
+const HOUR_S: f64 = 3600.0;
+
+/// What is wrong in a configuration.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// A number is out of its range.
+    #[error("{field}: found {found}, expected {expected}")]
+    Range {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        found: f64,
+        /// Its range.
+        expected: String,
+    },
+    /// The URL of the basemap.
+    #[error("readers.tiles: found {0:?}, expected https://HOST/{{z}}/{{x}}/{{y}}.png")]
+    Tiles(String),
+    /// The token.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+/// Who may read, and how much: `[readers]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReadersSection {
+    /// Simultaneous connections.
+    pub connections: usize,
+    /// Simultaneous connections of one address.
+    pub per_address: usize,
+    /// Requests per second of one address.
+    pub requests_per_s: f64,
+    /// A file with the bearer token.
+    pub token: Option<PathBuf>,
+    /// URL of a basemap's tiles, with `{z}`, `{x}` and `{y}`.
+    pub tiles: Option<String>,
+    /// Attribution of the basemap.
+    pub attribution: String,
+}
+
+impl Default for ReadersSection {
+    fn default() -> Self {
+        ReadersSection {
+            connections: CONNECTIONS,
+            per_address: PER_ADDRESS,
+            requests_per_s: REQUESTS_PER_S,
+            token: None,
+            tiles: None,
+            attribution: String::new(),
+        }
+    }
+}
+
+impl ReadersSection {
+    /// Checks the limits.
+    pub fn connection_limit(&self) -> Result<ConnectionLimit, SettingsError> {
+        let Self { connections, per_address, requests_per_s, .. } = *self;
+        for (field, found) in
+            [("readers.connections", connections), ("readers.per_address", per_address)]
+        {
+            if !(1..=MAX_CONNECTIONS).contains(&found) {
+                let expected = format!("1 to {MAX_CONNECTIONS}");
+                return Err(SettingsError::Range { field, found: found as f64, expected });
+            }
+        }
+        if !(0.1..=1e6).contains(&requests_per_s) {
+            return Err(SettingsError::Range {
+                field: "readers.requests_per_s",
+                found: requests_per_s,
+                expected: "0.1 to 1000000".into(),
+            });
+        }
+        Ok(ConnectionLimit { connections, per_address, requests_per_s })
+    }
+
+    /// What is served, from which history. Relative paths start at the folder.
+    pub fn site(
+        &self,
+        folder: &Path,
+        info: &Arc<SeriesInfo>,
+        feed: &Arc<EstimateFeed>,
+        history: Option<(Arc<dyn History>, Option<f64>)>,
+        live: bool,
+    ) -> Result<Site, SettingsError> {
+        let token = self.token.as_ref().map(|file| Token::read(&folder.join(file))).transpose()?;
+        let tiles =
+            self.tiles.as_ref().map(|url| Tiles::new(url, &self.attribution)).transpose()?;
+        let (history, keep_s) = match history {
+            Some((history, keep_s)) => (Some(history), keep_s),
+            None => (None, None),
+        };
+        let (info, feed) = (Arc::clone(info), Arc::clone(feed));
+        Ok(Site { info, feed, history, keep_s, live, token, tiles })
+    }
+}
+
+/// A basemap from another server.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tiles {
+    /// With `{z}`, `{x}` and `{y}`.
+    url: String,
+    attribution: String,
+    /// Scheme and host: the only other server that the page may load images from.
+    #[serde(skip)]
+    pub(crate) origin: String,
+}
+
+impl Tiles {
+    fn new(url: &str, attribution: &str) -> Result<Self, SettingsError> {
+        let wrong = || SettingsError::Tiles(url.to_owned());
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
+        let host = rest.split('/').next().unwrap_or_default();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+        if !["http", "https"].contains(&scheme)
+            || host.is_empty()
+            || !host.bytes().all(plain)
+            || !["{z}", "{x}", "{y}"].iter().all(|part| url.contains(part))
+        {
+            return Err(wrong());
+        }
+        let origin = format!("{scheme}://{host}");
+        Ok(Tiles { url: url.into(), attribution: attribution.into(), origin })
+    }
+}
+
+/// Where and how long estimates are stored: `[history]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HistorySection {
+    store: String,
+    keep_hours: f64,
+}
+
+impl Default for HistorySection {
+    fn default() -> Self {
+        HistorySection { store: "history".into(), keep_hours: WEEK_H }
+    }
+}
+
+impl HistorySection {
+    /// Opens the history; none if nothing is to be stored.
+    pub fn open(&self, folder: &Path, info: &SeriesInfo) -> Result<Option<Storage>, SettingsError> {
+        if self.store == "none" {
+            return Ok(None);
+        }
+        let history = history::open(&self.store, folder, info)?;
+        let steps = (self.keep_s()? / info.step_s).ceil() as i64;
+        Ok(Some(Storage { history, steps, timeout: STORE_TIMEOUT }))
+    }
+
+    /// How long estimates are kept, in seconds.
+    pub fn keep_s(&self) -> Result<f64, SettingsError> {
+        let found = self.keep_hours;
+        if !(found > 0.0 && found <= MAX_KEEP_H) {
+            let expected = format!("more than 0 and at most {MAX_KEEP_H}");
+            return Err(SettingsError::Range { field: "history.keep_hours", found, expected });
+        }
+        Ok(found * HOUR_S)
+    }
+}
