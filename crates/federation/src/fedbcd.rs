@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use estimator::{FoldedInputs, GuestInputs, HostInputs, HostStudy, Recipe, UpdateRule};
 use neural::{DropoutRng, Schedule};
-use protocol::plan::{LocalUpdates, Numbers, Plan};
+use protocol::plan::{LocalUpdates, OptimiserSettings, Plan};
 use traffic::Window;
 
 use crate::model::ModelFailure;
@@ -36,7 +36,7 @@ pub use own::{OwnGuest, OwnSubModel};
 
 /// The samples of one party.
 pub trait Windows: Send {
-    /// Numbers of an input.
+    /// OptimiserSettings of an input.
     fn input_len(&self) -> usize;
     /// Writes the input of a sample that the party holds.
     fn write_input(&self, sample: Window, to: &mut [f32]);
@@ -79,8 +79,8 @@ impl Windows for Arc<FoldedInputs> {
 }
 
 /// The part of a recipe that all parties need.
-pub fn optimiser_settings(recipe: &Recipe) -> Numbers {
-    Numbers {
+pub fn optimiser_settings(recipe: &Recipe) -> OptimiserSettings {
+    OptimiserSettings {
         rate: recipe.rate,
         one_cycle: recipe.one_cycle,
         decay: recipe.decay,
@@ -96,7 +96,7 @@ pub fn update_rule(plan: &Plan) -> UpdateRule {
 
 /// The recipe as far as the plan defines it; the rest is known to the host alone.
 fn recipe_of(plan: &Plan) -> Recipe {
-    let Numbers { rate, one_cycle, decay, clip, average } = plan.recipe;
+    let OptimiserSettings { rate, one_cycle, decay, clip, average } = plan.optimiser;
     Recipe {
         epochs: plan.epochs as usize,
         batch: plan.batch as usize,

@@ -4,7 +4,7 @@
 //!
 //! 1. [`GuestModel`], [`HostModel`]: what the round needs of a party's model and data.
 //! 2. [`Guest`] and [`Host`]: state machines that take a message or the time and return messages.
-//!    The host's [`Course`] says which samples each exchange takes.
+//!    The host's [`SampleSchedule`] says which samples each exchange takes.
 //! 3. [`fedbcd`]: the models of `estimator`, trained as Algorithm 1 says.
 //! 4. [`Store`]: each party's own checkpoints, in a folder or in memory.
 //! 5. [`memory`]: all parties in one process.
@@ -18,7 +18,7 @@
 mod agreement;
 #[cfg(feature = "network")]
 pub mod certificates;
-mod course;
+mod schedule;
 mod error;
 pub mod fedbcd;
 #[cfg(feature = "network")]
@@ -31,10 +31,10 @@ pub mod model;
 pub mod store;
 mod timing;
 
-pub use course::{Course, EpochLosses, Samples};
+pub use schedule::{SampleSchedule, EpochLosses, Samples};
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
-pub use host::{Absent, Event, Host, HostEnd, HostSettings, Measuring};
+pub use host::{AbsencePolicy, Event, Host, HostEnd, HostSettings, Measuring};
 pub use model::{
     Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, ProductRows, Products,
 };

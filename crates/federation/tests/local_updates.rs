@@ -18,7 +18,7 @@ use estimator::{Examples, GuestSlot, ModelShape, SubModel, SubModelKind};
 use federation::memory;
 use neural::random::shuffle;
 use neural::{Adam, Decay, Layer, Learner, Optimiser, Squared, hash};
-use protocol::{LocalUpdates, LocalVariant, Numbers, Plan};
+use protocol::{LocalUpdates, LocalVariant, OptimiserSettings, Plan};
 
 use corridor::{SEED, TRAIN, parties, plan, recipe, shape, steps, table};
 
@@ -38,7 +38,8 @@ fn linear() -> ModelShape {
 }
 
 fn one_epoch(local: LocalUpdates) -> Plan {
-    let recipe = Numbers { rate: RATE, one_cycle: false, decay: 0.0, clip: None, average: None };
+    let recipe =
+        OptimiserSettings { rate: RATE, one_cycle: false, decay: 0.0, clip: None, average: None };
     Plan { epochs: 1, recipe, ..plan(local) }
 }
 

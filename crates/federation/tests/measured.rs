@@ -221,14 +221,14 @@ fn a_round_without_anything_to_learn_from_updates_nothing() {
         answers.embeddings.insert(party.clone(), Some(embedding));
         answers.measured.insert(party.clone(), guest.measure(samples).expect("measurements"));
     }
-    let mut lacking = answers.clone();
-    let absent = lacking.measured.pop_last().expect("two guests").0;
-    lacking.embeddings.insert(absent, None);
+    let mut missing = answers.clone();
+    let absent = missing.measured.pop_last().expect("two guests").0;
+    missing.embeddings.insert(absent, None);
 
     let state =
         |checkpoint: neural::Checkpoint| checkpoint.to_bytes(Path::new("-")).expect("bytes");
     let before = state(host.host_model().save());
-    let learned = host.learn(samples, &lacking).expect("a round");
+    let learned = host.learn(samples, &missing).expect("a round");
     assert!(learned.loss.is_none() && learned.gradients.is_empty());
     assert!(state(host.host_model().save()) == before);
     let learned = host.learn(samples, &answers).expect("a round");
@@ -236,7 +236,7 @@ fn a_round_without_anything_to_learn_from_updates_nothing() {
     assert!(state(host.host_model().save()) != before);
     for (party, guest) in &mut guests {
         let before = state(guest.sub_model().save());
-        guest.pass();
+        guest.skip_update();
         assert!(state(guest.sub_model().save()) == before);
         guest.learn(&learned.gradients[party]).expect("an update");
         assert!(state(guest.sub_model().save()) != before);

@@ -115,7 +115,7 @@ impl<D: Windows> FedHost<D> {
         let (measured, weights) = (gathered.batch(), weights(answers));
         let objective = self.loss.objective.as_mut();
         let apart =
-            objective.judge_without_values(samples, &measured, &weights, &y).map_err(failed)?;
+            objective.validate_without_values(samples, &measured, &weights, &y).map_err(failed)?;
         let mut rows = ProductRows::new();
         for (party, part) in apart.parties {
             let party = PartyId::new(&party).map_err(failed)?;

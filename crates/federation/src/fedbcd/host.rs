@@ -6,7 +6,7 @@ use std::path::Path;
 use estimator::{HostBatch, PARTY_CHECKPOINT};
 use neural::Checkpoint;
 use protocol::message::parts::{EmbeddingGradient, Values};
-use protocol::message::sealed::{MAX_SEALED, MOST_LOANS, block_length};
+use protocol::message::sealed::{MAX_SEALED, MAX_COEFFICIENT_REQUESTS, block_length};
 use protocol::party::PartyId;
 use protocol::plan::{LocalVariant, Plan};
 use sealed::rlwe::message::{Grant, Loan};
@@ -134,7 +134,7 @@ impl<D: Windows> HostModel for FedHost<D> {
         Ok(learned)
     }
 
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         answers: &Answers,
@@ -154,15 +154,15 @@ impl<D: Windows> HostModel for FedHost<D> {
         self.rows_of_training(samples, answers)
     }
 
-    fn take_back(&mut self, rows: Vec<f64>) {
-        self.model.take_back(rows);
+    fn recycle(&mut self, rows: Vec<f64>) {
+        self.model.recycle(rows);
     }
 
     fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.update_by(products)
     }
 
-    fn judge_without_values(
+    fn validate_without_values(
         &mut self,
         samples: &[Window],
         answers: &Answers,
@@ -236,9 +236,9 @@ fn check_products(
         return Err(ModelFailure(problem));
     }
     let guests = model.guests().count();
-    if guests > MOST_LOANS {
+    if guests > MAX_COEFFICIENT_REQUESTS {
         let problem =
-            format!("guests of sealed rounds: found {guests}, expected at most {MOST_LOANS}");
+            format!("guests of sealed rounds: found {guests}, expected at most {MAX_COEFFICIENT_REQUESTS}");
         return Err(ModelFailure(problem));
     }
     for (guest, width) in model.guests() {
@@ -252,14 +252,14 @@ fn check_products(
         let layout = loss.sources.layouts.iter().find(|(party, _)| party.as_str() == guest);
         let entries = layout.map_or(0, |(_, layout)| layout.len());
         let rows = rows + plan.sealing.map_or(0, |sealing| sealing.checks());
-        let question = most_bytes(entries * block_length(plan.segment, entries), rows);
+        let query = most_bytes(entries * block_length(plan.segment, entries), rows);
         // Everyone is asked for its part of this guest's gradient.
         let terms = loss.sources.layouts.values().map(|layout| match model.is_by_link() {
             true => layout.most_of_a_link(),
             false => layout.len(),
         });
         let loan = Loan::size(granted, terms.max().unwrap_or(0));
-        let bytes = question.max(loan).max(Grant::size(granted, guests));
+        let bytes = query.max(loan).max(Grant::size(granted, guests));
         if bytes > MAX_SEALED {
             let problem = format!(
                 "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use estimator::Readings;
 use estimator::{Gathered, Labelled, Labels, MeasuredBatch, MeasurementSource, Objective};
-use protocol::message::measurements::{Kind, Layout, Measurements};
+use protocol::message::measurements::{MeasurementKind, MeasurementLayout, Measurements};
 use protocol::party::PartyId;
 use traffic::{MeasurementEntry, Window};
 
@@ -61,11 +61,11 @@ pub fn entries(layouts: &Layouts) -> BTreeMap<String, Vec<MeasurementEntry>> {
 }
 
 /// Kinds that count for themselves, each with the place of its first number.
-fn alone(layout: &Layout) -> impl Iterator<Item = (usize, &[MeasurementEntry])> {
-    groups(layout).filter(|(_, kind, _)| *kind != Kind::HeldOut).map(|(at, _, all)| (at, all))
+fn alone(layout: &MeasurementLayout) -> impl Iterator<Item = (usize, &[MeasurementEntry])> {
+    groups(layout).filter(|(_, kind, _)| *kind != MeasurementKind::HeldOut).map(|(at, _, all)| (at, all))
 }
 
-fn groups(layout: &Layout) -> impl Iterator<Item = (usize, Kind, &[MeasurementEntry])> {
+fn groups(layout: &MeasurementLayout) -> impl Iterator<Item = (usize, MeasurementKind, &[MeasurementEntry])> {
     let mut next = 0;
     layout.groups().map(move |(kind, entries)| {
         let first = next;
@@ -74,8 +74,8 @@ fn groups(layout: &Layout) -> impl Iterator<Item = (usize, Kind, &[MeasurementEn
     })
 }
 
-fn held_out(layout: &Layout) -> Option<(usize, &[MeasurementEntry])> {
-    groups(layout).find(|(_, kind, _)| *kind == Kind::HeldOut).map(|(at, _, all)| (at, all))
+fn held_out(layout: &MeasurementLayout) -> Option<(usize, &[MeasurementEntry])> {
+    groups(layout).find(|(_, kind, _)| *kind == MeasurementKind::HeldOut).map(|(at, _, all)| (at, all))
 }
 
 /// What all guests that hold anything out tell together.

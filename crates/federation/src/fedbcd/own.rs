@@ -33,7 +33,7 @@ pub trait OwnSubModel: Send {
 pub struct OwnGuest<D> {
     model: Box<dyn OwnSubModel>,
     data: D,
-    /// Numbers that it gives for a sample.
+    /// OptimiserSettings that it gives for a sample.
     width: usize,
     pace: Pace,
     measured: Vec<Arc<dyn MeasurementSource>>,
@@ -157,11 +157,11 @@ impl<D: Windows> GuestModel for OwnGuest<D> {
         Ok(())
     }
 
-    fn pass(&mut self) {
+    fn skip_update(&mut self) {
         self.pace.exchanges += 1;
     }
 
-    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
+    fn validate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.wake()?;
         self.inferred(samples)
     }

@@ -13,9 +13,9 @@ use estimator::{
     LayerSubModel, MeasurementSource, ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW,
 };
 use federation::fedbcd::{FedGuest, FedHost, Windows};
-use federation::guest::{GuestSettings, Sharing};
+use federation::guest::{DisclosurePolicy, GuestSettings};
 use federation::{
-    Absent, Agreed, Guest, Host, HostSettings, Measuring, MemoryStore, Samples, Timing,
+    AbsencePolicy, Agreed, Guest, Host, HostSettings, Measuring, MemoryStore, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
 use protocol::ledger::MemorySink;
@@ -162,7 +162,7 @@ pub fn plan(local: LocalUpdates) -> Plan {
         exchanges: 0,
         recipe: federation::fedbcd::optimiser_settings(&recipe()),
         local,
-        keep_every: 4,
+        checkpoint_every: 4,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
@@ -212,7 +212,7 @@ pub fn parties_that_learn(
     compression: Compression,
     learned: From,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
-    parties_that_share(shape, plan, compression, learned, Sharing::default())
+    parties_that_share(shape, plan, compression, learned, DisclosurePolicy::default())
 }
 
 /// The same with what guests give of sealed measurements.
@@ -221,7 +221,7 @@ pub fn parties_that_share(
     plan: &Plan,
     compression: Compression,
     learned: From,
-    sharing: Sharing,
+    sharing: DisclosurePolicy,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let sensors = move |guest: &str| learned.sensors(guest);
     let given = (sharing, Life::default());
@@ -241,7 +241,7 @@ pub fn parties_of(
     plan: &Plan,
     compression: Compression,
     learned: From,
-    (sharing, life): (Sharing, Life),
+    (sharing, life): (DisclosurePolicy, Life),
     samples: Samples,
     sensors: impl Fn(&str) -> Vec<Arc<dyn MeasurementSource>> + Clone + Send + 'static,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
@@ -314,7 +314,7 @@ pub fn parties_of(
         samples,
         shuffle: recipe().shuffle,
         patience: recipe().patience as u32,
-        absent: Absent::Wait,
+        absent: AbsencePolicy::Wait,
         timing: Timing::default(),
     };
     let shape = shape.clone();

@@ -115,7 +115,7 @@ pub struct Progress {
 
 /// The course of a run: which samples each exchange takes.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct SampleSchedule {
     samples: Samples,
     order: Order,
     /// The training part in the order of the current epoch.
@@ -134,7 +134,7 @@ pub struct Verdict {
     pub epoch: bool,
 }
 
-impl Course {
+impl SampleSchedule {
     /// Before the first exchange.
     pub fn new(samples: Samples, order: Order) -> Self {
         let progress = Progress {
