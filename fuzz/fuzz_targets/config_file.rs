@@ -31,5 +31,5 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         timing.check().expect("what was accepted");
     }
     let _ = (sections.identity.is_some(), sections.observe.http);
-    let _ = Numbers::crossing(sections.numbers, estimator::Architecture::Link);
+    let _ = Numbers::embedding(sections.numbers, estimator::Architecture::Link);
 });

@@ -118,7 +118,7 @@ def train(
     target: str | Sequence[str] | None = None,
     arch: Literal["link", "paper"] | None = None,
     sub_model: Literal["link", "stgcn", "mlp", "linear"] | None = None,
-    crossing: int | None = None,
+    embedding_size: int | None = None,
     party_dropout: float | None = None,
     guests: int | Sequence[SubModel | None] | None = None,
     host: SubModel | None = None,
@@ -153,7 +153,7 @@ def train(
     own = [] if guests is None or isinstance(guests, int) else list(guests)
     guests = len(own) if own else guests
     options = words(
-        data=data, method=method, rate=rate, target=target, arch=arch, sub_model=sub_model, crossing=crossing,
+        data=data, method=method, rate=rate, target=target, arch=arch, sub_model=sub_model, embedding_size=embedding_size,
         party_dropout=party_dropout, guests=guests, q=q, frozen=frozen, proximal=proximal,
         compression=compression, segment=segment, no_physics=no_physics, learn_physics=learn_physics, seed=seed,
         epochs=epochs, learning_rate=learning_rate, out=out, part=part,

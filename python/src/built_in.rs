@@ -20,7 +20,7 @@ use crate::sub_model::numbers;
 #[pyclass(frozen, module = "fedtse")]
 pub struct BuiltIn {
     kind: SubModelKind,
-    crossing: EmbeddingShape,
+    embedding: EmbeddingShape,
     seed: u64,
     state: Mutex<State>,
 }
@@ -81,10 +81,10 @@ impl BuiltIn {
             SubModelKind::Stgcn => Architecture::Paper,
             _ => Architecture::Link,
         };
-        let crossing = match (per_link, whole) {
+        let embedding = match (per_link, whole) {
             (Some(each), None) => EmbeddingShape::PerLink(each),
             (None, Some(all)) => EmbeddingShape::Whole(all),
-            (None, None) => architecture.crossing(),
+            (None, None) => architecture.embedding(),
             (Some(_), Some(_)) => {
                 return Err(wrong(py, "found `per_link` and `whole`, expected one of them"));
             }
@@ -95,7 +95,7 @@ impl BuiltIn {
             sub_model: kind,
             channels: channels.unwrap_or(usual),
             totals: kind != SubModelKind::Stgcn,
-            crossing,
+            embedding,
             sizes: Sizes::default(),
         };
         let rule = UpdateRule::of(&Recipe::of(architecture));
@@ -103,7 +103,7 @@ impl BuiltIn {
         let layers = layers.map_err(|error| failed(py, error))?;
         let rate = Recipe::of(architecture).rate;
         let state = Mutex::new(State { layers, rate, updates: 0, x: Vec::new() });
-        Ok(Self { kind, crossing, seed, state })
+        Ok(Self { kind, embedding, seed, state })
     }
 
     #[getter]
@@ -113,7 +113,7 @@ impl BuiltIn {
 
     #[getter]
     fn per_link(&self) -> Option<usize> {
-        match self.crossing {
+        match self.embedding {
             EmbeddingShape::PerLink(each) => Some(each),
             EmbeddingShape::Whole(_) => None,
         }
@@ -121,7 +121,7 @@ impl BuiltIn {
 
     #[getter]
     fn whole(&self) -> Option<usize> {
-        match self.crossing {
+        match self.embedding {
             EmbeddingShape::Whole(all) => Some(all),
             EmbeddingShape::PerLink(_) => None,
         }

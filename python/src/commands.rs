@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fedtse::{
-    AuditArguments, EstimateRequest, FeatureOptions, OwnModels, ReproduceArguments, SimulateOptions,
+    AuditArguments, CustomSubModelSpecs, EstimateRequest, FeatureOptions, ReproduceArguments,
+    SimulateOptions,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -76,7 +77,7 @@ pub fn estimate<'py>(
     let request: EstimateRequest = parsed(py, &options)?;
     let raised = Raised::default();
     let models = sub_models.into_iter().map(|(name, object)| Ok((name, own(&object, &raised)?)));
-    let models: OwnModels = models.collect::<PyResult<_>>()?;
+    let models: CustomSubModelSpecs = models.collect::<PyResult<_>>()?;
     let estimated = watched(py, progress, || fedtse::estimate(&request, &models));
     let estimated = because(py, estimated, &raised)?;
     let columns = PyDict::new(py);

@@ -11,7 +11,7 @@ fn class(error: &anyhow::Error) -> &'static str {
 
 /// An error of the library.
 pub fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
-    exception(py, class(error), fedtse::told(error))
+    exception(py, class(error), fedtse::error_chain(error))
 }
 
 /// Options that the command line would refuse, without its advice on how to get help there.

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use estimator::{EmbeddingShape, SubModelKind};
-use federation::Absent;
-use federation::fedbcd::OwnSubModel;
-use fedtse::{Brought, MakeOwn, Own, TrainArguments};
+use federation::AbsencePolicy;
+use fedtse::{CustomSubModelSpec, CustomSubModels, MakeCustomSubModel, TrainArguments};
 use pyo3::prelude::*;
+use training::learner::CustomSubModel;
 
 use crate::commands::{parsed, python};
 use crate::errors::wrong;
@@ -19,7 +19,7 @@ use crate::watched::watched;
 
 /// A Python object as a guest's sub-model; its attributes say how it wants its features and how many numbers
 /// it gives.
-pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
+pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubModelSpec> {
     let py = object.py();
     for method in ["forward", "backward", "state_dict", "load_state_dict"] {
         if !object.hasattr(method)? {
@@ -36,7 +36,7 @@ pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
         |name: &str| object.getattr_opt(name).map(|value| value.filter(|value| !value.is_none()));
     let number = |name: &str| attribute(name)?.map(|value| value.extract::<usize>()).transpose();
     let by_step = attribute("by_step")?.map_or(Ok(false), |value| value.is_truthy())?;
-    let crossing = match (number("per_link")?, number("whole")?) {
+    let embedding = match (number("per_link")?, number("whole")?) {
         (Some(each), None) => Some(EmbeddingShape::PerLink(each)),
         (None, Some(all)) => Some(EmbeddingShape::Whole(all)),
         (None, None) => None,
@@ -45,13 +45,13 @@ pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Own> {
         }
     };
     let (first, raised, object) = (state(object)?, raised.clone(), object.clone().unbind());
-    let make: MakeOwn = Arc::new(move |shape: &[usize]| {
+    let make: MakeCustomSubModel = Arc::new(move |shape: &[usize]| {
         let object = Python::attach(|py| object.clone_ref(py));
         let model = PythonSubModel::new(object, shape.to_vec(), &first, raised.clone())?;
-        Ok(Box::new(model) as Box<dyn OwnSubModel>)
+        Ok(Box::new(model) as Box<dyn CustomSubModel>)
     });
     let kind = if by_step { SubModelKind::OwnByStep } else { SubModelKind::Own };
-    Ok(Own { kind, crossing, make })
+    Ok(CustomSubModelSpec { kind, embedding, make })
 }
 
 /// What was raised in a sub-model is the cause of what is raised here.
@@ -76,27 +76,27 @@ pub fn train<'py>(
     let arguments: TrainArguments = parsed(py, &options)?;
     let raised = Raised::default();
     let absent = match absent {
-        "wait" => Absent::Wait,
-        "skip" => Absent::Skip,
-        "stop" => Absent::Stop,
+        "wait" => AbsencePolicy::Wait,
+        "skip" => AbsencePolicy::Skip,
+        "stop" => AbsencePolicy::Stop,
         other => {
             let text = format!("absent: found \"{other}\", expected wait, skip or stop");
             return Err(wrong(py, text));
         }
     };
     let host = host.map(|object| own(object, &raised)).transpose()?;
-    let mut brought = Brought { host, guests: BTreeMap::new(), absent };
+    let mut custom = CustomSubModels { host, guests: BTreeMap::new(), absent };
     for (number, guest) in guests.iter().enumerate() {
         let name = match guests.len() {
             1 => "guest".to_owned(),
             _ => format!("guest-{}", number + 1),
         };
         if let Some(object) = guest {
-            brought.guests.insert(name, own(object, &raised)?);
+            custom.guests.insert(name, own(object, &raised)?);
         }
     }
     let made =
-        watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&arguments, &brought)?)?));
+        watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&arguments, &custom)?)?));
     python(py, &because(py, made, &raised)?)
 }
 
@@ -144,12 +144,12 @@ pub fn guest<'py>(
     as_party(py, sub_model, progress, |own| fedtse::join(&config, own))
 }
 
-/// Does what a party does with its sub-model, if it brought one, and tells how it went.
+/// Does what a party does with its sub-model, if it custom one, and tells how it went.
 fn as_party<'py, T: Display>(
     py: Python<'py>,
     sub_model: Option<&Bound<'py, PyAny>>,
     progress: Option<&Bound<'py, PyAny>>,
-    work: impl FnOnce(Option<&Own>) -> anyhow::Result<T> + Send,
+    work: impl FnOnce(Option<&CustomSubModelSpec>) -> anyhow::Result<T> + Send,
 ) -> PyResult<Bound<'py, PyAny>> {
     let raised = Raised::default();
     let own = sub_model.map(|object| own(object, &raised)).transpose()?;

@@ -11,10 +11,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use federation::ModelFailure;
-use federation::fedbcd::OwnSubModel;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArrayDyn};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use training::learner::CustomSubModel;
 
 /// The first exception that a sub-model has raised.
 #[derive(Clone, Default)]
@@ -90,7 +90,7 @@ pub fn state(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     bytes.extract()
 }
 
-impl OwnSubModel for PythonSubModel {
+impl CustomSubModel for PythonSubModel {
     fn forward(&mut self, x: &[f32], samples: usize) -> Result<Vec<f32>, ModelFailure> {
         self.outputs("forward", x, samples)
     }

@@ -56,6 +56,11 @@ pub fn decode(
         return Err(DecoderError::Few { found: count });
     }
     let (inputs, outputs) = (examples.seen.len() / count, examples.hidden.len() / count);
+    for (what, each) in [("what is seen", inputs), ("what it came from", outputs)] {
+        if each == 0 {
+            return Err(ShapeError { what, found: 0, expected: count }.into());
+        }
+    }
     check("what is seen", examples.seen.len(), count * inputs)?;
     check("what it came from", examples.hidden.len(), count * outputs)?;
     check("what is to be decoded", seen.len() % inputs.max(1), 0)?;
@@ -246,7 +251,51 @@ mod tests {
         let guess = decode(examples, &numbers(2 * 200, 8), 100, 1).unwrap();
         // At most what chance gives: 3 factors of 600 examples, 0.5 %; the network may be worse than nothing.
         assert!(explained(&other, &guess) < 0.02);
-        let few = Examples { count: 3, seen: &[0.0; 3], hidden: &[0.0; 3] };
-        assert_eq!(decode(few, &[0.0], 1, 1), Err(DecoderError::Few { found: 3 }));
+    }
+
+    #[test]
+    fn examples_that_do_not_fit_are_refused() {
+        let few = Examples { count: 15, seen: &[0.0; 15], hidden: &[0.0; 15] };
+        let error = decode(few, &[0.0], 1, 1).unwrap_err();
+        assert_eq!(error.to_string(), "examples: found 15, expected 16 or more");
+        let refusal = |seen: usize, hidden: usize, decoded: usize| {
+            let (seen, hidden) = (vec![0.0; seen], vec![0.0; hidden]);
+            let examples = Examples { count: 16, seen: &seen, hidden: &hidden };
+            decode(examples, &vec![0.0; decoded], 1, 1).unwrap_err().to_string()
+        };
+        assert_eq!(refusal(33, 16, 2), "what is seen: found 33 numbers, expected 32");
+        assert_eq!(refusal(32, 17, 2), "what it came from: found 17 numbers, expected 16");
+        assert_eq!(refusal(32, 16, 3), "what is to be decoded: found 1 numbers, expected 0");
+        assert_eq!(refusal(0, 16, 0), "what is seen: found 0 numbers, expected 16");
+        assert_eq!(refusal(16, 3, 0), "what it came from: found 0 numbers, expected 16");
+    }
+
+    #[test]
+    fn standard_numbers_have_mean_zero_and_deviation_one() {
+        // Two columns: 1, 3, 5 and a constant 7.
+        let values = [1.0, 7.0, 3.0, 7.0, 5.0, 7.0];
+        let standard = Standard::of(&values, 2);
+        let deviation = (8.0f64 / 3.0).sqrt();
+        assert_eq!(standard.means, [3.0, 7.0]);
+        assert_eq!(standard.deviations, [deviation, 1.0], "what never changes is not divided");
+        let scaled = standard.apply(&values);
+        assert_eq!(scaled, [-2.0 / deviation, 0.0, 0.0, 0.0, 2.0 / deviation, 0.0]);
+        for (found, value) in standard.undo(&scaled).iter().zip(values) {
+            assert!((found - value).abs() < 1e-15, "{found} {value}");
+        }
+    }
+
+    /// y = 2·x₀ − x₁ + 3 from ten thousand examples: the ridge of one equation moves factors by 1e-4 of themselves.
+    #[test]
+    fn a_linear_map_finds_factors_and_offset() {
+        let x = numbers(2 * 10_000, 9);
+        let y: Vec<f64> = x.chunks(2).flat_map(|x| [2.0 * x[0] - x[1] + 3.0, x[1]]).collect();
+        let map = LinearMap::fit(&x, &y, 2, 2).unwrap();
+        for (found, expected) in map.columns.concat().iter().zip([2.0, -1.0, 3.0, 0.0, 1.0, 0.0]) {
+            // Uniform numbers in ±1 have a mean square of a third: 1/(1 + 10⁴/3) is 3e-4.
+            assert!((found - expected).abs() < 1e-3, "{:?}", map.columns);
+        }
+        let found = map.apply(&[0.5, -0.5]);
+        assert!((found[0] - 4.5).abs() < 2e-3 && (found[1] + 0.5).abs() < 1e-3, "{found:?}");
     }
 }

@@ -34,7 +34,7 @@ pub fn whole_numbers(weights: &[Vec<i64>], products: &[i64], most: i64) -> Optio
         let sign = vector[unknowns];
         let numbers = vector[..unknowns].iter().map(|&x| i64::try_from(x * sign).ok());
         let numbers = numbers.collect::<Option<Vec<i64>>>()?;
-        let fits = sign.abs() == 1 && numbers.iter().all(|k| k.abs() <= most);
+        let fits = sign.abs() == 1 && numbers.iter().all(|k| (-most..=most).contains(k));
         (fits && holds(weights, products, &numbers)).then_some(numbers)
     })
 }
@@ -63,7 +63,7 @@ impl Basis {
         let last = row.len() + 1;
         for vector in &mut self.vectors {
             let terms = row.iter().zip(&*vector).map(|(&w, &x)| i128::from(w).checked_mul(x));
-            let sum = terms.chain([i128::from(-product).checked_mul(vector[row.len()])]);
+            let sum = terms.chain([(-i128::from(product)).checked_mul(vector[row.len()])]);
             vector[last] = sum.sum::<Option<i128>>()?;
         }
         if self.vectors.iter().all(|vector| vector[last] == 0) {
@@ -227,9 +227,48 @@ mod tests {
         let (weights, values) = case(7, 3, [14, 12]);
         let told = products(&weights, &values);
         if let Some(found) = whole_numbers(&weights, &told, 1 << 11) {
-            assert!(found != values && products(&weights, &found) == told);
+            assert_ne!(found, values);
+            assert_eq!(products(&weights, &found), told);
+            assert!(found.iter().all(|k| k.abs() <= 1 << 11));
         }
+    }
+
+    #[test]
+    fn equations_of_different_lengths_have_no_solution() {
         assert_eq!(whole_numbers(&[], &[], 1), None);
         assert_eq!(whole_numbers(&[vec![1, 2]], &[1, 2], 1), None);
+        assert_eq!(whole_numbers(&[vec![1, 2], vec![1]], &[1, 2], 1), None);
+    }
+
+    /// Small systems by hand: one solution, none within the bound, and none at all.
+    #[test]
+    fn small_systems_are_solved_or_refused() {
+        let rows = |rows: &[[i64; 2]]| rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>();
+        // x + 1000·y = 3007: within ±10 only (7, 3).
+        assert_eq!(whole_numbers(&rows(&[[1, 1000]]), &[3007], 10), Some(vec![7, 3]));
+        assert_eq!(whole_numbers(&rows(&[[1, 1000]]), &[-3007], 10), Some(vec![-7, -3]));
+        assert_eq!(whole_numbers(&rows(&[[1, 1000]]), &[0], 10), Some(vec![0, 0]));
+        // 500 is out of reach: 500 or 1·1000 − 500.
+        assert_eq!(whole_numbers(&rows(&[[1, 1000]]), &[500], 10), None);
+        // An odd sum of even terms; two equations that contradict each other.
+        assert_eq!(whole_numbers(&rows(&[[2, 4]]), &[7], 10), None);
+        assert_eq!(whole_numbers(&rows(&[[1, 1], [2, 2]]), &[3, 7], 10), None);
+        // An equation told twice is one.
+        let twice = whole_numbers(&rows(&[[1, 1000], [2, 2000]]), &[3007, 6014], 10);
+        assert_eq!(twice, Some(vec![7, 3]));
+    }
+
+    #[test]
+    fn the_largest_products_do_not_overflow() {
+        let weights = [vec![i64::MAX, 1], vec![1, 0]];
+        for product in [i64::MIN, i64::MAX] {
+            // Whatever is found has these products: here k = (±1, …) at most.
+            let found = whole_numbers(&weights, &[product, product.signum()], 4);
+            if let Some(found) = found {
+                assert!(holds(&weights, &[product, product.signum()], &found));
+            }
+        }
+        assert!(holds(&[vec![i64::MAX, i64::MAX]], &[0], &[i64::MAX, -i64::MAX]));
+        assert!(!holds(&[vec![1]], &[2], &[1]));
     }
 }

@@ -50,7 +50,9 @@ impl LastLayer {
         let (units, links) = (hidden.len() / count, slopes.len() / (count * EACH * EACH));
         check("hidden units", hidden.len(), units * samples)?;
         check("coefficients", slopes.len(), links * samples * EACH * EACH)?;
-        let with_bias = hidden.chunks_exact(units.max(1)).flat_map(|h| h.iter().chain(&[1.0]));
+        // Also where there are no units at all: the bias is always there.
+        let with_bias =
+            (0..samples).flat_map(|sample| hidden[sample * units..][..units].iter().chain(&[1.0]));
         let hidden = with_bias.copied().collect();
         Ok(Self { samples, links, units: units + 1, hidden, slopes })
     }

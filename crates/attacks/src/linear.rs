@@ -51,6 +51,10 @@ impl Equations {
             let (found, expected) = (matrix.len(), products.len() * n);
             return Err(ShapeError { what: "entries of the equations", found, expected });
         }
+        if n == 0 {
+            self.rows += products.len();
+            return Ok(());
+        }
         let mut rows = Vec::with_capacity(products.len() * width);
         for (row, product) in matrix.chunks_exact(n).zip(products) {
             rows.extend_from_slice(row);
@@ -160,6 +164,68 @@ mod tests {
         for (found, expected) in x.iter().zip([0.0, 2.0, 9.0]) {
             assert!((found - expected).abs() < 1e-6, "{x:?}");
         }
-        assert!(equations.add(&[1.0], &[1.0]).is_err());
+    }
+
+    #[test]
+    fn equations_of_another_width_are_refused_and_change_nothing() {
+        let mut equations = Equations::with_guess(&[5.0, 7.0], 1.0);
+        for (matrix, products) in
+            [(&[1.0][..], &[1.0][..]), (&[1.0; 4], &[1.0; 3]), (&[1.0; 2], &[])]
+        {
+            let expected = 2 * products.len();
+            let error = equations.add(matrix, products).unwrap_err();
+            let what = "entries of the equations";
+            assert_eq!(error, ShapeError { what, found: matrix.len(), expected });
+        }
+        assert_eq!((equations.rows(), equations.solve()), (0, vec![5.0, 7.0]));
+        // Without equations, and without unknowns, there is nothing to solve.
+        equations.add(&[], &[]).unwrap();
+        assert_eq!(equations.solve(), [5.0, 7.0]);
+        let mut nothing = Equations::with_guess(&[], 1.0);
+        nothing.add(&[], &[1.0, 2.0]).unwrap();
+        assert_eq!((nothing.rows(), nothing.solve()), (2, Vec::new()));
+    }
+
+    /// One unknown: x = (w²·g + Σ a·b)/(w² + Σ a²), the guess being an equation w·x = w·g among others.
+    #[test]
+    fn a_guess_counts_as_its_weight_says() {
+        let (coefficients, right) = ([1.0, -2.0, 0.5], [3.0, 1.0, 4.0]);
+        for (guess, weight) in [(0.0, 1.0), (10.0, 2.0), (-4.0, 1e-3), (7.0, 1e6)] {
+            let mut equations = Equations::with_guess(&[guess], weight);
+            equations.add(&coefficients, &right).unwrap();
+            let above: f64 = coefficients.iter().zip(right).map(|(a, b)| a * b).sum();
+            let below: f64 = coefficients.iter().map(|a| a * a).sum();
+            let expected = (weight * weight * guess + above) / (weight * weight + below);
+            // Relative to the guess: a few roundings.
+            let found = equations.solve()[0];
+            assert!((found - expected).abs() < 1e-13 * (1.0 + guess.abs()), "{found} {expected}");
+        }
+    }
+
+    /// However rows are dealt out, the triangle's Gram matrix is the same, and so is the solution.
+    #[test]
+    fn rounds_of_any_size_give_the_same_solution() {
+        let (matrix, right) = (numbers(24 * 5, 5), numbers(24, 6));
+        let solved = |each: usize| {
+            let mut equations = Equations::with_guess(&[0.1; 5], 0.01);
+            for (rows, right) in matrix.chunks(each * 5).zip(right.chunks(each)) {
+                equations.add(rows, right).unwrap();
+            }
+            equations.solve()
+        };
+        let whole = solved(24);
+        for each in [1, 2, 5, 23] {
+            // A condition of about ten, times rounding.
+            assert!(solved(each).iter().zip(&whole).all(|(a, b)| (a - b).abs() < 1e-13), "{each}");
+        }
+    }
+
+    #[test]
+    fn without_a_guess_what_is_not_told_is_zero() {
+        let mut equations = Equations::with_guess(&[9.0, 9.0], 0.0);
+        equations.add(&[0.0, 2.0], &[6.0]).unwrap();
+        assert_eq!(equations.solve(), [0.0, 3.0]);
+        equations.add(&[0.0, 0.0], &[1.0]).unwrap();
+        assert_eq!(equations.solve(), [0.0, 3.0], "a row of zeros tells nothing");
     }
 }

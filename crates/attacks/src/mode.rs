@@ -43,3 +43,17 @@ impl Mode {
         matches!(self, Self::Sealed | Self::SealedNoise)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_the_four_combinations_of_noise_and_encryption() {
+        let both: Vec<_> =
+            Mode::ALL.iter().map(|mode| (mode.has_noise(), mode.is_sealed())).collect();
+        assert_eq!(both, [(false, false), (true, false), (false, true), (true, true)]);
+        let names = Mode::ALL.map(Mode::name);
+        assert_eq!(names, ["clear", "noisy-clear", "sealed", "sealed+noise"]);
+    }
+}

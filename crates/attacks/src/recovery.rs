@@ -40,5 +40,15 @@ mod tests {
         assert_eq!(Recovery::of(&truth, &trivial, &trivial).explained, 0.0);
         let half = Recovery::of(&truth, &[1.5, 2.5], &trivial);
         assert_eq!((half.rmse, half.trivial_rmse, half.explained), (0.5, 1.0, 0.75));
+        // Worse than trivial is below zero: twice as far explains 1 − 4.
+        assert_eq!(Recovery::of(&truth, &[3.0, 1.0], &trivial).explained, -3.0);
+    }
+
+    #[test]
+    fn what_the_trivial_guess_knows_already_is_not_recovered() {
+        let known = Recovery::of(&[2.0, 2.0], &[2.0, 4.0], &[2.0, 2.0]);
+        assert_eq!((known.rmse, known.trivial_rmse, known.explained), (2.0f64.sqrt(), 0.0, 0.0));
+        let nothing = Recovery::of(&[], &[], &[]);
+        assert_eq!((nothing.rmse, nothing.trivial_rmse, nothing.explained), (0.0, 0.0, 0.0));
     }
 }

@@ -14,8 +14,9 @@ use std::time::Instant;
 
 use estimator::{
     Architecture, CTM_DEVIATIONS, EmbeddingShape, Embeddings, GuestShape, GuestSlot, HostBatch,
-    HostModel, HostShape, Labelled, Labels, LayerSubModel, MeasuredBatch, Objective, Physics,
+    HostModel, HostShape, Labelled, LayerSubModel, LossWeights, MeasuredBatch, Objective, Physics,
     PhysicsInformed, Readings, Recipe, Scale, Sizes, SubModel, SubModelKind, UpdateRule,
+    WindowSource,
 };
 use neural::DropoutRng;
 use neural::random::Draw;
@@ -30,21 +31,15 @@ const WINDOW: usize = estimator::WINDOW;
 const STEPS: usize = 30;
 const ROUNDS: usize = 5;
 
-/// The labels of every sample.
-struct Table {
-    label: Vec<f32>,
-    weights: Vec<f32>,
-}
+/// The same label for every window.
+struct OneLabel(Vec<f32>);
 
-impl Labels for Table {
-    fn write_label(&self, _sample: Window, to: &mut [f32]) {
-        to.copy_from_slice(&self.label);
+impl WindowSource for OneLabel {
+    fn row_len(&self) -> usize {
+        self.0.len()
     }
-    fn weights(&self) -> &[f32] {
-        &self.weights
-    }
-    fn judged(&self) -> &[f32] {
-        &self.weights
+    fn write_row(&self, _window: Window, to: &mut [f32]) {
+        to.copy_from_slice(&self.0);
     }
 }
 
@@ -52,10 +47,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let network = traffic::corridor()?;
     let links = network.links().len();
     let mut parties = Parties::new(&network)?;
-    let mut plain = Labelled::new(Table {
-        label: numbers(2 * links, 9),
-        weights: vec![1.0 / links as f32; 2 * links],
-    });
+    let weights = vec![1.0 / links as f32; 2 * links];
+    let weights = LossWeights { training: weights.clone(), validation: weights };
+    let mut plain = Labelled::new(OneLabel(numbers(2 * links, 9)), weights);
     let mut informed = informed(&network)?;
     let (mut times, mut informed_times) = (Vec::new(), Vec::new());
     parties.steps(&mut plain, STEPS)?;
@@ -96,7 +90,7 @@ impl Parties {
             sub_model: SubModelKind::Link,
             channels: 3 * WINDOW,
             totals: true,
-            crossing: EmbeddingShape::PerLink(4),
+            embedding: EmbeddingShape::PerLink(4),
             sizes,
         };
         let host = HostShape {

@@ -1,15 +1,24 @@
 //! From link-time features to estimates of density and flow.
 //!
-//! 1. [`Study`]: the features of a dataset as windows of numbers, with targets, split in time.
-//! 2. References that every estimator must beat: [`scale_up`] and [`Ridge`] regression; and
-//!    [`QueueStates`], which needs no ground truth but kinematic wave theory.
-//! 3. The neural estimator: a [`NeuralPlan`] on a [`NeuralStudy`] becomes, by a [`Trainer`], a
-//!    [`NeuralEstimator`]. Its models ([`ModelShape`]) are made of `neural`'s layers and of
-//!    [`layers`].
-//! 4. [`HeldOutStudy`] and [`HeldOutEstimator`]: the same without ground truth, part of the fleet held
-//!    out.
-//! 5. [`Score`]: errors over the target links, as the paper reports them; [`Intervals`] around single
-//!    estimates.
+//! ```text
+//! data/      features of a dataset as windows of numbers, split in time and scaled; measurements
+//! model/     sub-models of the parties, the host's head, sizes, seeds, update rules
+//! loss/      labels; measurements and a traffic model; a held-out part of the fleet
+//! baseline/  scale-up, ridge regression, unscented filter, queue profiles
+//! artifact/  trained models as files, the estimators they become, intervals
+//! metrics    errors over the target links, as the paper reports them
+//! ```
+//!
+//! 1. [`Study`] reads a dataset: [`LoopData`] of the host, [`FleetData`] of guests, targets, a [`Timeline`] split in time.
+//! 2. [`HostInputs`], [`GuestInputs`]: what each party's sub-model reads of a window. Training reads all data through
+//!    one trait, [`WindowSource`].
+//! 3. A [`NeuralPlan`] becomes a [`HostModel`] and guests' [`SubModel`]s. Only a guest's embedding enters the host's head.
+//! 4. A [`TrainingSignal`] becomes a loss ([`Objective`]): of labels ([`NeuralStudy`]), of measurements and a traffic model
+//!    ([`LabelFreeStudy`]), of a held-out part of the fleet ([`HeldOutStudy`]). Crate `training` minimises it.
+//! 5. Trained parts are put together in a [`NeuralEstimator`] or [`HeldOutEstimator`], or kept by each party
+//!    ([`PartyFile`]).
+//! 6. [`Score`]: errors of [`Estimates`]; [`Intervals`] around single ones. References that every estimator must beat:
+//!    [`scale_up`], [`Ridge`], and without ground truth [`QueueStates`].
 //!
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
@@ -19,7 +28,6 @@ mod data;
 mod loss;
 mod metrics;
 mod model;
-mod trainer;
 
 pub use artifact::*;
 pub use baseline::*;
@@ -28,4 +36,3 @@ pub use loss::*;
 pub use metrics::{Errors, Estimates, Score, score};
 pub use model::*;
 pub use neural::Checkpoint as PartyWeights;
-pub use trainer::{Epoch, Examples, TrainError, Trainer};

@@ -1,10 +1,36 @@
 //! Experiments, as the command line and the Python wheel run them.
 //!
 //! 1. [`data`]: datasets are simulated or imported, and get link-time features.
-//! 2. [`link_table`] and [`plot`]: what was on each link, as a table and as pictures.
+//! 2. [`train`]: a method is fitted to a dataset and scored; [`estimate`]: a trained model estimates all links.
+//! 3. [`reproduce`]: the paper's tables and figures. A table is data (`reproduce/plan.rs`); one renderer prints all of them.
+//! 4. [`audit`]: what has left a party, and what attacks recover from it.
+//! 5. [`run_record`] and [`report`]: a run as a file, and as a page.
+//! 6. [`link_table`] and [`plot`]: what was on each link, as a table and as pictures.
 //!
-//! Application code shared by two front ends: errors are `anyhow`'s, as in the binary.
+//! This is application code shared by two front ends: options derive `clap`'s traits, and errors are `anyhow`'s, as in
+//! the binary.
 
+#![allow(missing_docs, reason = "application code: its callers are in this workspace")]
+
+pub mod audit;
 pub mod data;
+pub mod estimate;
 pub mod link_table;
 pub mod plot;
+pub mod report;
+pub mod reproduce;
+pub mod run_record;
+pub mod train;
+
+/// An error with its causes, each once: many of ours quote their cause already.
+pub fn error_chain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+        if text.is_empty() {
+            cause
+        } else if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}

@@ -56,7 +56,7 @@ pub(crate) fn block_of(first: Window) -> BlockId {
 }
 
 /// The most bytes of a query of so many products, for blocks of so many values.
-pub(crate) fn most_bytes(values: usize, products: usize) -> usize {
+pub fn most_bytes(values: usize, products: usize) -> usize {
     // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
     let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
     let (head, rounding) = (64, 7);
@@ -76,7 +76,7 @@ mod tests {
         let grid = Grid::new(-1.0, 2.0, MOST_LEVELS).unwrap();
         let agreement = Agreement { width: 68, grid, most_rows: 130, most_blocks: 1 };
         let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
-        let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+        let mut host = RlweHost::new(agreement, &guest.public_key()).unwrap();
         host.store(&guest.upload(BlockId(1), &[5; 68]).unwrap()).unwrap();
         let matrix = Matrix { rows: 130, blocks: &[BlockId(1)], values: &[1.0; 130 * 68] };
         let (found, most) = (host.ask(&matrix).unwrap().len(), most_bytes(68, 130));

@@ -46,7 +46,7 @@ pub enum PartyError {
     },
     /// Guests count more vehicles than there are.
     #[error("shares of the traffic: found {all:.3} in all fleets ({each}), expected at most 1")]
-    TrafficShares {
+    Shares {
         /// Their sum.
         all: f64,
         /// Each guest's.
@@ -54,7 +54,7 @@ pub enum PartyError {
     },
     /// A guest stays away.
     #[error("guest `{party}` has been away for {seconds:.0} s{}", because(.reason))]
-    AbsencePolicy {
+    Absent {
         /// Who.
         party: PartyId,
         /// For how long.
@@ -107,9 +107,7 @@ pub enum PartyError {
         party: PartyId,
     },
     /// A guest has trained with other data than it had committed to.
-    #[error(
-        "{MISMATCH}: guest `{party}`, round {round}, blocks of steps {first} to {last}"
-    )]
+    #[error("{MISMATCH}: guest `{party}`, round {round}, blocks of steps {first} to {last}")]
     CommitmentMismatch {
         /// Who.
         party: PartyId,

@@ -213,9 +213,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             ToGuest::EmbeddingRequest { exchange, purpose, batch, missing } => {
                 self.ask(now, Asked { exchange, purpose, batch, missing }, &mut out)
             }
-            ToGuest::ProductQuery { exchange, query } => {
-                self.query(now, exchange, query, &mut out)
-            }
+            ToGuest::ProductQuery { exchange, query } => self.query(now, exchange, query, &mut out),
             ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
                 let key = key.as_ref();
                 let (entries, coefficients) = (&entries, &coefficients);

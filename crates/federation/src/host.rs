@@ -13,6 +13,7 @@
 //! each party always have a round in common.
 
 mod absence;
+mod ciphertexts;
 mod committing;
 mod ending;
 mod exchange;
@@ -21,9 +22,8 @@ mod kept;
 mod lending;
 mod measuring;
 mod open_round;
-mod ciphertexts;
 mod sealing;
-mod guest;
+mod session;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -37,17 +37,17 @@ use protocol::party::{Attempt, Now, PartyId, Round, RunId};
 use protocol::plan::{Plan, Summary};
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{SampleSchedule, EpochLosses, Progress};
 use crate::error::PartyError;
 use crate::guest::{read_card, write_card};
 use crate::model::{Agreed, HostModel, ModelFailure};
+use crate::schedule::{EpochLosses, Progress, SampleSchedule};
 use crate::store::Store;
+use ciphertexts::GuestCiphertexts;
 use exchange::ClosedExchange;
 use kept::{HostCheckpoint, Residuals};
 pub use measuring::Measuring;
 use open_round::OpenRound;
-use ciphertexts::GuestCiphertexts;
-use guest::GuestSession;
+use session::GuestSession;
 pub use settings::{AbsencePolicy, HostSettings};
 
 /// Makes the host's model once the plan and what guests measure are known.
@@ -64,7 +64,7 @@ pub enum Event {
     /// A guest was refused.
     Refused(PartyId, Text),
     /// A guest is missed.
-    MissedRounds(PartyId),
+    Missed(PartyId),
     /// A guest has said goodbye.
     Left(PartyId, Departure),
     /// All go on from this round.
@@ -78,7 +78,7 @@ pub enum Event {
     /// An epoch is done.
     Epoch(EpochLosses),
     /// The host has kept its state.
-    HostCheckpoint(Round),
+    Checkpointed(Round),
 }
 
 /// The host, see the [module](self).
@@ -179,12 +179,23 @@ impl<M: HostModel, S: Store> Host<M, S> {
         settings.check()?;
         let card: Option<RunRecord> = read_card(&store)?;
         let sessions = settings.guests.keys();
-        let sessions = sessions.map(|party| (party.clone(), GuestSession::new(now.monotonic))).collect();
+        let sessions =
+            sessions.map(|party| (party.clone(), GuestSession::new(now.monotonic))).collect();
         let stage = Stage::Gathering(now.monotonic);
         let (running, events) = (None, Vec::new());
         let furthest = Furthest { round: Round::START, reached: now.monotonic, returns: 0 };
-        let mut host =
-            Self { settings, make, store, ledger, card, running, sessions, stage, furthest, events };
+        let mut host = Self {
+            settings,
+            make,
+            store,
+            ledger,
+            card,
+            running,
+            sessions,
+            stage,
+            furthest,
+            events,
+        };
         host.continue_run(now)?;
         Ok(host)
     }

@@ -75,7 +75,7 @@ fn hello_of(party: &str, session: u64, measures: MeasurementOffer) -> ToHost {
         terms: terms(),
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
         width: WIDTH as u32,
-        measures,
+        offer: measures,
         resume_state: ResumeState::default(),
     }))
 }
@@ -388,7 +388,7 @@ fn shares_are_not_made_of_different_steps() {
         greeting.held = HeldSteps::of(held.map(Step)).unwrap();
         let out = host.handle(at(1), &id("a"), ToHost::Hello(greeting));
         let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("{out:?}") };
-        assert!(reason.as_str().contains("1 that only one of us has, of 6"), "{reason}");
+        assert!(reason.text.as_str().contains("1 that only one of us has, of 6"), "{reason}");
     }
 }
 
@@ -422,7 +422,7 @@ fn a_guest_that_missed_the_beginning_hears_so() {
     assert!(query(&out).is_some(), "{out:?}");
     let out = host.handle(at(limit), &id("b"), hello_of("b", 2, measures()));
     let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("{out:?}") };
-    assert!(reason.as_str().contains("not there when measurements and shares"), "{reason}");
+    assert!(reason.text.as_str().contains("not there when measurements and shares"), "{reason}");
 }
 
 /// One number of passages, two turns, one exit.

@@ -17,8 +17,8 @@ use sensing::{Dataset, FeaturePlan, Fleets};
 use traffic::Seconds;
 
 use crate::party::privacy::Mode;
-use crate::report;
 use experiments::data::{features, simulate};
+use experiments::report;
 
 /// Simulate the corridor, train a city and two fleets together, and compare
 ///

@@ -1,10 +1,8 @@
 //! The command line as a library: one module for each command. `main.rs` is its program; other front ends
 //! (the Python wheel) call the same modules.
 
-mod audit;
 mod certs;
 mod demo;
-mod estimate;
 mod export;
 mod features;
 mod import;
@@ -12,13 +10,8 @@ mod inspect;
 mod network;
 mod party;
 mod replay;
-mod report;
-mod reproduce;
-mod run_record;
 mod serve;
 mod simulate;
-mod subject;
-mod train;
 mod up;
 
 use std::ffi::OsString;
@@ -26,19 +19,21 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+pub use experiments::error_chain;
+use experiments::{audit, estimate, report, reproduce, train};
 
 pub use ::progress::{Counting, Progress, Stopped, Watched};
-pub use audit::{AuditArguments, make as audit};
-pub use estimate::{EstimateRequest, Estimated, make as estimate};
+pub use experiments::audit::{AuditArguments, make as audit};
 pub use experiments::data::features::{FeatureOptions, Featured, make_stored as features};
 pub use experiments::data::simulate::{SimulateOptions, Simulated, simulate};
+pub use experiments::estimate::{EstimateRequest, Estimated, make as estimate};
+pub use experiments::reproduce::{ReproduceArguments, make as reproduce};
+pub use experiments::train::{Row as TrainedRow, TrainArguments, make as train};
 pub use party::authority::client as key_authority;
 pub use party::guest::join;
 pub use party::host::lead;
 pub use party::live::{join_live, lead_live};
-pub use party::{Brought, MakeOwn, Own, OwnModels};
-pub use reproduce::{ReproduceArguments, make as reproduce};
-pub use train::{Row as TrainedRow, TrainArguments, make as train};
+pub use party::{CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, MakeCustomSubModel};
 
 /// Cities and fleets estimate the traffic on every street together, without showing each other
 /// their data.
@@ -124,7 +119,7 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", told(&error));
+            eprintln!("error: {}", error_chain(&error));
             ExitCode::FAILURE
         }
     }
@@ -140,17 +135,4 @@ fn end_quietly_with_the_reader() {
         }
         otherwise(panic);
     }));
-}
-
-/// An error with its causes, each said once: many of ours quote their cause already.
-pub fn told(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
-        if text.is_empty() {
-            cause
-        } else if text.contains(&cause) {
-            text
-        } else {
-            format!("{text}: {cause}")
-        }
-    })
 }

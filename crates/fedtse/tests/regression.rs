@@ -45,7 +45,7 @@ const REPORTED_WEIGHTS: &str = "weights";
 /// The extension of files with weights. Other files of a model are not part of a digest.
 const WEIGHTS: &str = "safetensors";
 /// What a central run keeps after each epoch, and a federated one after a hundred rounds.
-const CENTRAL_CHECKPOINT: &str = "run.safetensors";
+const CENTRAL_CHECKPOINT: &str = "run.state";
 const FEDERATED_CHECKPOINT: &str = "host/round-00000100.state";
 /// Checkpoints of a party begin like this.
 const PARTY_CHECKPOINT: &str = "round-";
@@ -132,7 +132,7 @@ const CENTRAL: &[Case] = &[
     ),
     case(
         "oracle dropout",
-        "--method oracle --target raw --epochs 2 --party-dropout 0.3 --sub-model mlp --crossing 2",
+        "--method oracle --target raw --epochs 2 --party-dropout 0.3 --sub-model mlp --embedding-size 2",
         With::Weights,
     ),
     case("oracle long", "--method oracle --target raw --epochs 12", With::Weights),
@@ -271,7 +271,7 @@ const LABELLED: &[Case] = &[
     ),
     case(
         "fedtse mlp",
-        "--method fedtse --target raw --epochs 2 --guests 3 --sub-model mlp --crossing 2",
+        "--method fedtse --target raw --epochs 2 --guests 3 --sub-model mlp --embedding-size 2",
         With::Weights,
     ),
     case(

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use common::{ok, ok_json, refused, text};
-use fedtse::{OwnModels, Watched};
+use fedtse::{CustomSubModelSpecs, Watched};
 
 #[test]
 fn a_model_is_trained_kept_and_used() {
@@ -31,7 +31,7 @@ fn a_model_is_trained_kept_and_used() {
     for file in ["model.json", "weights.safetensors", "curves.svg"] {
         assert!(model.join(file).is_file(), "{file}");
     }
-    assert!(!model.join("run.safetensors").exists());
+    assert!(!model.join("run.state").exists());
     // A finished model is not overwritten.
     assert!(refused(&arguments).contains("holds a model already"));
     // References are not models.
@@ -118,7 +118,7 @@ fn a_guest_may_have_another_sub_model_and_give_fewer_numbers() {
     let with = |more: &[&'static str]| [&train[..], more].concat();
     let scores: Vec<f64> = ["link", "stgcn", "mlp", "linear"]
         .into_iter()
-        .map(|kind| ok_json(&with(&["--sub-model", kind, "--crossing", "1"])))
+        .map(|kind| ok_json(&with(&["--sub-model", kind, "--embedding-size", "1"])))
         .map(|rows| rows[0]["score"]["density"]["rmse"].as_f64().unwrap())
         .collect();
     // Four models, four errors.
@@ -232,11 +232,11 @@ fn work_that_is_told_to_stop_stops() {
         let watched = Arc::new(Watched::default());
         watched.stop();
         let error = watched.work(work).expect_err("it was told to stop");
-        assert!(fedtse::told(&error).contains("stopped before the end"), "{error:#}");
+        assert!(fedtse::error_chain(&error).contains("stopped before the end"), "{error:#}");
     };
     let words = |words: &[&str]| -> Vec<OsString> { words.iter().map(OsString::from).collect() };
     let estimate = words(&["--model", text(&model), "--data", text(&data)]);
-    told(&|| fedtse::estimate(&fedtse::options(&estimate)?, &OwnModels::new()).map(drop));
+    told(&|| fedtse::estimate(&fedtse::options(&estimate)?, &CustomSubModelSpecs::new()).map(drop));
     let ledger = model.join("guest/ledger.jsonl");
     let audit = words(&["ledger", text(&ledger), "--party", "guest"]);
     told(&|| fedtse::audit(&fedtse::options(&audit)?).map(drop));

@@ -61,3 +61,50 @@ impl vector::Pointwise for Scale {
         self.0 * x
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 0 towards 1, what is missing is Π (1 + i)/(10 + i) = n!·9!/(n + 9)!, as long as the decay is not reached.
+    #[test]
+    fn the_start_is_forgotten_by_its_closed_form() {
+        let mut average = Average::new(&[0.0], 0.99);
+        let mut missing = 1.0f64;
+        for n in 0..20u32 {
+            assert_eq!(average.updates(), u64::from(n));
+            average.update(&[1.0]);
+            missing *= f64::from(1 + n) / f64::from(10 + n);
+            let found = f64::from(average.weights()[0]);
+            // Each update rounds a number of at most 1 twice.
+            assert!((found - (1.0 - missing)).abs() < 2e-7 * f64::from(n + 1), "{found} {missing}");
+        }
+        // 9!·20!/29!: less than a ten-millionth is left.
+        assert!(missing < 1e-7);
+    }
+
+    /// Later the decay itself counts: what is missing is multiplied by it in each step.
+    #[test]
+    fn later_the_decay_counts() {
+        let mut average = Average::restore(&[0.0, 1.0], 0.75, 100);
+        for n in 1..=5 {
+            average.update(&[1.0, 1.0]);
+            // Powers of 3/4 up to the fifth are exact in f32, and so is 1 less these.
+            assert_eq!(average.weights(), [1.0 - 0.75f32.powi(n), 1.0]);
+        }
+        assert_eq!(average.updates(), 105);
+    }
+
+    #[test]
+    fn a_saved_average_goes_on() {
+        let mut whole = Average::new(&[0.5, -2.0], 0.9);
+        let steps = [[1.0f32, 3.0], [0.0, 0.25], [-1.5, 2.0], [4.0, 4.0]];
+        steps[..2].iter().for_each(|weights| whole.update(weights));
+        let mut restored = Average::restore(whole.weights(), 0.9, whole.updates());
+        for weights in &steps[2..] {
+            whole.update(weights);
+            restored.update(weights);
+        }
+        assert_eq!(whole.weights(), restored.weights());
+    }
+}

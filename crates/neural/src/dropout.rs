@@ -138,10 +138,48 @@ mod tests {
         let share = first.iter().filter(|&&value| value == 0.0).count() as f64 / 1e4;
         // Standard deviation √(0.25·0.75/10⁴) = 0.0043: four of them.
         assert!((share - 0.25).abs() < 0.018, "{share}");
-        assert_ne!(first, mask(&layer, 1));
-        assert_ne!(first, mask(&Dropout::new(0.25, 10_000, 1), 0));
-        let mut later = vec![1.0; 10_000];
-        layer.apply(DropoutRng { step: 7, ..RNG }, &mut later);
-        assert!(later.iter().zip(&first).any(|(a, b)| f64::from(*a) != *b));
+        let of = |noise: DropoutRng| {
+            let mut ones = vec![1.0; 10_000];
+            layer.apply(noise, &mut ones);
+            ones.into_iter().map(f64::from).collect::<Vec<f64>>()
+        };
+        for (what, other) in [
+            ("sample", mask(&layer, 1)),
+            ("layer", mask(&Dropout::new(0.25, 10_000, 1), 0)),
+            ("step", of(DropoutRng { step: RNG.step + 1, ..RNG })),
+            ("seed", of(DropoutRng { seed: RNG.seed + 1, ..RNG })),
+        ] {
+            let same = first.iter().zip(&other).filter(|(a, b)| a == b).count() as f64 / 1e4;
+            // Independent masks agree where both drop or both keep: 0.25² + 0.75², deviation 0.0048; five of them.
+            assert!((same - 0.625).abs() < 0.024, "{what}: {same}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_makes_up_for_what_is_dropped() {
+        // 16 bits: a third is 21845/65536, and what is kept is divided by the rest of exactly that.
+        let third = Dropout::new(1.0 / 3.0, 1, 0);
+        assert_eq!(third.threshold, 21_845);
+        assert_eq!(f64::from(third.keep), f64::from(65_536.0f32 / 43_691.0));
+        let none = Dropout::new(0.0, 5, 0);
+        assert_eq!(mask(&none, 0), [1.0; 5]);
+        // A probability that rounds to one drops all but one in 65,536.
+        let nearly = Dropout::new(1.0 - f32::EPSILON, 65_536 * 4, 0);
+        assert_eq!((nearly.threshold, nearly.keep), (65_535, 65_536.0));
+        let kept = mask(&nearly, 0).into_iter().filter(|&value| value > 0.0).count();
+        // Four expected: more than 20 have a probability of 1e-9.
+        assert!(kept <= 20, "{kept}");
+    }
+
+    #[test]
+    #[should_panic(expected = "probability 1 is not in [0, 1)")]
+    fn not_everything_can_be_dropped() {
+        let _ = Dropout::new(1.0, 1, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "probability NaN is not in [0, 1)")]
+    fn a_probability_is_a_number() {
+        let _ = Dropout::new(f32::NAN, 1, 0);
     }
 }

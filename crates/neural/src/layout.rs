@@ -71,3 +71,40 @@ impl Layout {
         self.len == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_follow_each_other_under_their_names() {
+        let mut part = Layout::default();
+        assert!(part.is_empty() && part.parameters().is_empty());
+        part.add("weight", &[2, 3]);
+        part.add("scale", &[]);
+        let mut whole = Layout::default();
+        whole.add("bias", &[4]);
+        assert_eq!(whole.add_part("first", &part), 4..11);
+        assert_eq!(whole.add_part("second.inner", &part), 11..18);
+        assert_eq!(whole.add_part("nothing", &Layout::default()), 18..18);
+        assert_eq!(whole.len(), 18);
+        let names: Vec<&str> = whole.parameters().iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["bias", "first.weight", "first.scale", "second.inner.weight", "second.inner.scale"]
+        );
+        let scale = whole.find("second.inner.scale").unwrap();
+        // Without dimensions it is one number.
+        assert_eq!((scale.shape.as_slice(), scale.range.clone()), (&[][..], 17..18));
+        assert_eq!(whole.find("weight"), None);
+    }
+
+    #[test]
+    fn a_parameter_without_values_takes_no_place() {
+        let mut layout = Layout::default();
+        assert_eq!(layout.add("none", &[3, 0]), 0..0);
+        assert!(layout.is_empty());
+        assert_eq!(layout.add("one", &[1]), 0..1);
+        assert_eq!(layout.parameters().len(), 2);
+    }
+}

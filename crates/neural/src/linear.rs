@@ -132,7 +132,13 @@ mod tests {
     #[test]
     fn values_and_gradients_are_those_of_the_formula() {
         for (rows, inputs, outputs) in [(3, 5, 18), (1, 7, 4), (2, 1, 1), (2, 20, 33)] {
-            for activation in [Activation::Identity, Activation::Tanh, Activation::Silu] {
+            for activation in [
+                Activation::Identity,
+                Activation::Tanh,
+                Activation::Silu,
+                Activation::Sigmoid,
+                Activation::Relu,
+            ] {
                 let layer = Linear::new(rows, inputs, outputs).then(activation);
                 check_layer(&layer, 3, 2, |w, x| {
                     let (w, b) = w.split_at(inputs * outputs);
@@ -144,6 +150,8 @@ mod tests {
                             .map(|j| match activation {
                                 Activation::Tanh => column(j).tanh(),
                                 Activation::Silu => column(j) / (1.0 + (-column(j)).exp()),
+                                Activation::Sigmoid => 1.0 / (1.0 + (-column(j)).exp()),
+                                Activation::Relu => column(j).max(0.0),
                                 _ => column(j),
                             })
                             .collect()

@@ -174,6 +174,59 @@ mod tests {
         assert!((total - first - rest).abs() < 1e-12);
     }
 
+    /// Gradients are the slopes of the values: central differences in f32 of numbers of order 1, with a step of 2^-6,
+    /// whose squares are exact enough for three digits.
+    #[test]
+    fn gradients_are_the_slopes_of_the_values() {
+        let targets = [0.5, -1.0, 2.0, 0.25, 0.0, 1.0];
+        let (weights, mask) = ([1.0, 0.5, 2.0], [1.0, 0.5, 0.0, 1.0, 1.0, 0.25]);
+        let outputs = [0.75, 3.0, 9.0, -4.0, 0.125, 1.5];
+        let squared = Squared::new(&targets, &weights).masked(&mask);
+        let huber = Huber::new(&targets, &weights, 1.0).masked(&mask);
+        for loss in [&squared as &dyn Loss, &huber] {
+            let mut gradient = [0.0; 6];
+            loss.evaluate(0, &outputs, &mut gradient);
+            for place in 0..6 {
+                let at = |by: f32| {
+                    let mut moved = outputs;
+                    moved[place] += by;
+                    loss.evaluate(0, &moved, &mut [0.0; 6])
+                };
+                let step = 1.0 / 64.0;
+                let slope = (at(step) - at(-step)) / f64::from(2.0 * step);
+                assert!((slope - f64::from(gradient[place])).abs() < 1e-3, "{place}: {slope}");
+            }
+        }
+        // The masked output has neither value nor slope; a part of a mask is a weight.
+        let mut gradient = [0.0; 6];
+        squared.evaluate(0, &outputs, &mut gradient);
+        assert_eq!(gradient[2], 0.0);
+        // 2·(3 + 1)·w = 0.5·m = 0.5 over two samples.
+        assert_eq!(gradient[1], 8.0 * 0.25 / 2.0);
+    }
+
+    #[test]
+    fn huber_is_squared_below_its_threshold() {
+        let (targets, weights) = ([0.0; 4], [1.0, 2.0]);
+        let outputs = [0.5, -0.25, 0.99, -0.75];
+        let (mut a, mut b) = ([0.0; 4], [0.0; 4]);
+        let squared = Squared::new(&targets, &weights).evaluate(0, &outputs, &mut a);
+        let huber = Huber::new(&targets, &weights, 1.0).evaluate(0, &outputs, &mut b);
+        assert_eq!((squared, a), (huber, b));
+    }
+
+    #[test]
+    #[should_panic(expected = "3 targets are not a whole number of samples of 2 outputs")]
+    fn targets_are_whole_samples() {
+        let _ = Squared::new(&[0.0; 3], &[1.0; 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "mask and targets differ in length")]
+    fn a_mask_has_a_value_for_each_target() {
+        let _ = Huber::new(&[0.0; 4], &[1.0; 2], 1.0).masked(&[1.0; 2]);
+    }
+
     /// Value and slope meet at the threshold; beyond it the slope stays.
     #[test]
     fn huber_is_linear_beyond_its_threshold() {

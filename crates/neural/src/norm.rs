@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn values_and_gradients_are_those_of_the_formula() {
-        for (groups, width) in [(3, 5), (2, 16), (2, 35)] {
+        for (groups, width) in [(3, 5), (2, 16), (2, 35), (1, 1), (4, 2), (1, 64), (1, 131)] {
             check_layer(&LayerNorm::new(groups, width), 2, 1, |w, x| {
                 let (scale, shift) = w.split_at(width);
                 let group = |x: &[f64]| -> Vec<f64> {

@@ -245,6 +245,140 @@ mod tests {
         }
     }
 
+    /// With the same gradient in every step, both corrected moments are exact: each step is lr·g/(|g| + ε),
+    /// whatever the size of the gradient.
+    #[test]
+    fn adam_walks_at_its_rate_along_a_constant_gradient() {
+        for gradient in [1e-3f32, 0.5, -7.0, 1e4] {
+            let mut adam = Adam::new(1, Decay::None);
+            let mut parameters = [0.0f32];
+            for step in 1..=50 {
+                adam.update(0.01, &mut parameters, &[gradient]);
+                let expected = -0.01 * step as f32 * gradient.signum();
+                // ε/|g| is 1e-5 at the most; the roots and sums round at 6e-8 each.
+                let error = (parameters[0] / expected - 1.0).abs();
+                assert!(error < 3e-5, "{gradient}: {parameters:?} after {step}, {expected}");
+            }
+            assert_eq!(adam.steps(), 50);
+        }
+    }
+
+    /// Without a gradient nothing moves but what decay takes: θ·(1 − lr·λ)ⁿ if it is decoupled.
+    #[test]
+    fn without_a_gradient_only_decay_moves_weights() {
+        let run = |decay| {
+            let mut adam = Adam::new(2, decay);
+            let mut parameters = [2.0f32, -3.0];
+            (0..10).for_each(|_| adam.update(0.1, &mut parameters, &[0.0; 2]));
+            parameters
+        };
+        assert_eq!(run(Decay::None), [2.0, -3.0]);
+        let shrunk = 0.95f32.powi(10);
+        for (found, start) in run(Decay::Decoupled(0.5)).into_iter().zip([2.0f32, -3.0]) {
+            // Ten roundings.
+            assert!((found / (start * shrunk) - 1.0).abs() < 1e-6, "{found}");
+        }
+        // In the gradient it is a gradient like any other: Adam forgets its size and goes at its rate.
+        for (found, start) in run(Decay::InGradient(0.5)).into_iter().zip([2.0f32, -3.0]) {
+            let moved = (start - found) * start.signum();
+            assert!((0.8..=1.0 + 1e-5).contains(&moved), "{found} from {start}");
+        }
+    }
+
+    /// β₁ = 0: no memory of directions. β = (0, 0): the sign of the gradient alone.
+    #[test]
+    fn other_betas_give_their_own_rules() {
+        let mut sign = Adam::new(3, Decay::None).with_betas((0.0, 0.0));
+        let mut parameters = [0.0f32; 3];
+        let near = |found: [f32; 3], expected: [f32; 3]| {
+            // g/(|g| + ε) with |g| of a hundredth at least: 1e-6 short of the sign.
+            let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
+            assert!(off.fold(0.0, f32::max) < 2e-6, "{found:?} {expected:?}");
+        };
+        sign.update(0.5, &mut parameters, &[3.0, -0.01, 0.0]);
+        near(parameters, [-0.5, 0.5, 0.0]);
+        sign.update(0.5, &mut parameters, &[-0.01, 4.0, 1.0]);
+        near(parameters, [0.0, 0.0, -0.5]);
+    }
+
+    /// Long vectors are updated in blocks, side by side: each number as if it were alone.
+    #[test]
+    fn blocks_make_no_difference() {
+        let count = 2 * BLOCK + 3;
+        let number = |seed: u64, i: usize| crate::unit(crate::hash([seed, i as u64])) - 0.5;
+        let mut long = Adam::new(count, Decay::Decoupled(0.1));
+        let mut parameters: Vec<f32> = (0..count).map(|i| number(1, i)).collect();
+        for step in 0..3 {
+            let gradient: Vec<f32> = (0..count).map(|i| number(2 + step, i)).collect();
+            long.update(0.01, &mut parameters, &gradient);
+        }
+        for i in [0, 1, BLOCK - 1, BLOCK, 2 * BLOCK - 1, 2 * BLOCK, count - 1] {
+            let mut alone = Adam::new(1, Decay::Decoupled(0.1));
+            let mut parameter = [number(1, i)];
+            (0..3).for_each(|step| alone.update(0.01, &mut parameter, &[number(2 + step, i)]));
+            assert_eq!(parameters[i], parameter[0], "parameter {i}");
+        }
+    }
+
+    /// v_n = g·(1 − μⁿ)/(1 − μ), and θ the sum of these: with μ = ½ and g = 1 exact in binary.
+    #[test]
+    fn momentum_has_its_closed_form() {
+        let mut sgd = Sgd::new(1, 0.5, Decay::None);
+        let mut parameters = [0.0f32];
+        for n in 1..=12 {
+            sgd.update(1.0, &mut parameters, &[1.0]);
+            let velocity = 2.0 - 0.5f32.powi(n - 1);
+            assert_eq!(sgd.state()[0].1, [velocity]);
+            assert_eq!(parameters, [-2.0 * n as f32 + 2.0 - 0.5f32.powi(n - 1)]);
+        }
+        assert_eq!(sgd.steps(), 12);
+    }
+
+    /// On θ²/2, plain descent multiplies by 1 − lr in each step; decay of either sort takes lr·λ more.
+    #[test]
+    fn descent_on_a_parabola_shrinks_by_its_rate() {
+        for (decay, factor) in [
+            (Decay::None, 0.75f32),
+            (Decay::InGradient(0.5), 0.625),
+            (Decay::Decoupled(0.5), 0.625),
+        ] {
+            let mut sgd = Sgd::new(1, 0.0, decay);
+            let mut parameters = [1.0f32];
+            for n in 1..=6 {
+                let gradient = parameters;
+                sgd.update(0.25, &mut parameters, &gradient);
+                // Powers of 3/4 and 5/8 up to the sixth have 18 binary digits: exact.
+                assert_eq!(parameters, [factor.powi(n)], "{decay:?}");
+            }
+        }
+    }
+
+    /// What is saved is what is needed to go on.
+    #[test]
+    fn states_are_named_and_restored() {
+        let mut adam = Adam::new(2, Decay::None);
+        adam.update(0.1, &mut [0.0; 2], &[2.0, -4.0]);
+        let names: Vec<&str> = adam.state().iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["mean", "square"]);
+        // One step from zero: (1 − β₁)·g and (1 − β₂)·g², to the rounding of 1 − β.
+        for (name, expected) in [("mean", [0.2f32, -0.4]), ("square", [0.004, 0.016])] {
+            let (_, found) = adam.state().into_iter().find(|(found, _)| *found == name).unwrap();
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found / expected - 1.0).abs() < 2e-5, "{name}: {found}");
+            }
+        }
+        let mut other = Adam::new(2, Decay::None);
+        let (steps, state) = other.state_mut();
+        *steps = adam.steps();
+        for ((_, to), (_, from)) in state.into_iter().zip(adam.state()) {
+            to.copy_from_slice(from);
+        }
+        let (mut a, mut b) = ([1.0; 2], [1.0; 2]);
+        adam.update(0.1, &mut a, &[1.0, 1.0]);
+        other.update(0.1, &mut b, &[1.0, 1.0]);
+        assert_eq!(a, b);
+    }
+
     #[test]
     fn momentum_adds_up() {
         let mut sgd = Sgd::new(1, 0.5, Decay::None);
@@ -257,7 +391,28 @@ mod tests {
     #[test]
     fn short_gradients_are_not_clipped() {
         let mut gradient = [0.3, 0.4];
-        clip_norm(&mut gradient, 1.0);
+        // The root of 0.25, to the rounding of 0.3 and 0.4.
+        assert!((clip_norm(&mut gradient, 1.0) - 0.5).abs() < 1e-7);
         assert_eq!(gradient, [0.3, 0.4]);
+        // Exactly as long as allowed is not too long.
+        let mut just = [3.0, 4.0];
+        assert_eq!(clip_norm(&mut just, 5.0), 5.0);
+        assert_eq!(just, [3.0, 4.0]);
+        assert_eq!(clip_norm(&mut [], 1.0), 0.0);
+        assert_eq!(clip_norm(&mut [0.0; 20], 0.0), 0.0);
+    }
+
+    #[test]
+    fn long_gradients_keep_their_direction() {
+        // Squares of these have no place in f32.
+        let mut huge = [3e30f32, -4e30, 0.0];
+        assert_eq!(clip_norm(&mut huge, 1.0), 5e30);
+        for (found, expected) in huge.into_iter().zip([0.6f32, -0.8, 0.0]) {
+            assert!((found - expected).abs() < 1e-6, "{huge:?}");
+        }
+        // Ten thousand ones have the norm 100, and 10 of it is left: a tenth of each.
+        let mut ones = vec![1.0f32; 10_000];
+        assert_eq!(clip_norm(&mut ones, 10.0), 100.0);
+        assert!(ones.iter().all(|&value| value == 0.1));
     }
 }

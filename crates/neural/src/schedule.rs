@@ -73,15 +73,77 @@ mod tests {
 
     #[test]
     fn one_cycle_survives_few_steps_and_steps_past_the_end() {
-        for steps in 0..5 {
+        for steps in 0..5u64 {
             let schedule = Schedule::OneCycle { highest: 1.0, steps };
             for step in 0..10 {
                 let rate = schedule.rate(step);
-                assert!((0.0..=1.0).contains(&rate), "{steps} {step} {rate}");
+                // From the last step on, the lowest: a 250,000th of the highest, to the rounding of 1 + cos π.
+                if step + 1 >= steps {
+                    assert!((rate - 4e-6).abs() < 1e-12, "{steps} {step} {rate}");
+                }
+                assert!((4e-6 - 1e-12..=1.0).contains(&rate), "{steps} {step} {rate}");
             }
         }
         let schedule = Schedule::OneCycle { highest: 1.0, steps: 100 };
         assert_eq!(schedule.rate(29), 1.0);
         assert_eq!(schedule.rate(99), schedule.rate(1000));
+    }
+
+    #[test]
+    fn one_cycle_goes_up_and_down_along_cosines() {
+        let schedule = Schedule::OneCycle { highest: 0.5, steps: 100 };
+        // The top is at step 29, the end at 99: half way up 14.5, half way down 64.
+        let rate = |step| f64::from(schedule.rate(step));
+        let near =
+            |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-6, "{found}");
+        near(rate(0), 0.5 / 25.0);
+        near(rate(29), 0.5);
+        near(rate(64), (0.5 + 0.5 / 25e4) / 2.0);
+        near(rate(99), 0.5 / 25e4);
+        // Steps as far from half way on either side make up the sum of both ends.
+        for away in 0..15 {
+            near(rate(14 - away) + rate(15 + away), 0.5 + 0.02);
+        }
+        assert!((1..=29).all(|step| rate(step) > rate(step - 1)));
+        assert!((30..100).all(|step| rate(step) < rate(step - 1)));
+    }
+
+    #[test]
+    fn steps_multiply_by_their_factor() {
+        let schedule = Schedule::Step { rate: 1.0, every: 3, factor: 0.25 };
+        let rates: Vec<f32> = (0..8).map(|step| schedule.rate(step)).collect();
+        assert_eq!(rates, [1.0, 1.0, 1.0, 0.25, 0.25, 0.25, 0.0625, 0.0625]);
+        // Steps of no length are steps of one.
+        let each = Schedule::Step { rate: 1.0, every: 0, factor: 0.5 };
+        assert_eq!((each.rate(0), each.rate(3)), (1.0, 0.125));
+        // Far out it vanishes, and does not become a number that is none.
+        assert_eq!(schedule.rate(u64::MAX), 0.0);
+        assert_eq!(Schedule::Constant { rate: 0.3 }.rate(u64::MAX), 0.3);
+    }
+
+    #[test]
+    fn schedules_are_read_by_their_kind() {
+        for (text, expected) in [
+            (r#"{"kind":"constant","rate":0.5}"#, Schedule::Constant { rate: 0.5 }),
+            (
+                r#"{"kind":"step","rate":0.5,"every":10,"factor":0.25}"#,
+                Schedule::Step { rate: 0.5, every: 10, factor: 0.25 },
+            ),
+            (
+                r#"{"kind":"one-cycle","highest":0.5,"steps":100}"#,
+                Schedule::OneCycle { highest: 0.5, steps: 100 },
+            ),
+        ] {
+            assert_eq!(serde_json::from_str::<Schedule>(text).unwrap(), expected);
+            assert_eq!(serde_json::to_string(&expected).unwrap(), text);
+        }
+        for (text, expected) in [
+            (r#"{"kind":"cosine","rate":0.5}"#, "unknown variant `cosine`"),
+            (r#"{"kind":"constant"}"#, "missing field `rate`"),
+            (r#"{"kind":"constant","rate":0.5,"every":1}"#, "unknown field `every`"),
+        ] {
+            let error = serde_json::from_str::<Schedule>(text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
     }
 }

@@ -274,6 +274,67 @@ mod tests {
     }
 
     #[test]
+    fn edges_outside_the_graph_are_refused() {
+        for (row, column) in [(3, 0), (0, 3), (usize::MAX, 0)] {
+            let outside = SparseError::Outside { row, column, nodes: 3 };
+            assert_eq!(Sparse::mean_over(3, &[(0, 1), (row, column)]), Err(outside));
+        }
+        let error = Sparse::new(0, &[(0, 0, 1.0)]).unwrap_err().to_string();
+        assert_eq!(error, "entry (0, 0) lies outside a graph of 0 nodes");
+        let error = Sparse::new(1, &[(0, 0, f32::INFINITY)]).unwrap_err().to_string();
+        assert_eq!(error, "entry (0, 0) is not finite");
+    }
+
+    #[test]
+    fn a_matrix_without_entries_writes_zeros() {
+        let empty = Sparse::new(2, &[]).unwrap();
+        assert_eq!((empty.nodes(), empty.entries().count()), (2, 0));
+        let mut y = [9.0; 4];
+        empty.multiply(2, &[1.0; 4], &mut y);
+        assert_eq!(y, [0.0; 4]);
+        y.fill(9.0);
+        empty.multiply_transposed(2, &[1.0; 4], &mut y);
+        assert_eq!(y, [0.0; 4]);
+        Sparse::new(0, &[]).unwrap().multiply(1, &[], &mut []);
+    }
+
+    #[test]
+    fn entries_come_by_rows_whatever_their_order() {
+        let matrix =
+            Sparse::new(3, &[(2, 0, 1.0), (0, 2, 2.0), (2, 2, -1.0), (0, 1, 3.0)]).unwrap();
+        let sorted = [(0, 1, 3.0), (0, 2, 2.0), (2, 0, 1.0), (2, 2, -1.0)];
+        assert_eq!(matrix.entries().collect::<Vec<_>>(), sorted);
+        assert_eq!(Sparse::new(3, &sorted).unwrap(), matrix);
+        // An edge named twice counts twice in the mean, and is one entry.
+        let twice = Sparse::mean_over(3, &[(0, 1), (0, 1), (0, 2), (0, 1)]).unwrap();
+        assert_eq!(twice.entries().collect::<Vec<_>>(), [(0, 1, 0.75), (0, 2, 0.25)]);
+    }
+
+    proptest::proptest! {
+        /// ⟨M·x, y⟩ = ⟨x, Mᵀ·y⟩, with small whole numbers: exact in any order.
+        #[test]
+        fn products_with_the_transpose_are_adjoint(
+            nodes in 1usize..8,
+            entries in proptest::collection::vec((0usize..8, 0usize..8, -4i8..5), 0..20),
+            numbers in proptest::collection::vec(-8i8..9, 2 * 8 * 3),
+            channels in 1usize..4,
+        ) {
+            let entries: Vec<_> =
+                entries.iter().map(|&(r, c, v)| (r % nodes, c % nodes, f32::from(v))).collect();
+            let matrix = Sparse::new(nodes, &entries).unwrap();
+            let len = nodes * channels;
+            let [x, y] = [0, 1].map(|which| {
+                numbers[which * len..(which + 1) * len].iter().map(|&v| f32::from(v)).collect::<Vec<f32>>()
+            });
+            let (mut mx, mut my) = (vec![0.0; len], vec![0.0; len]);
+            matrix.multiply(channels, &x, &mut mx);
+            matrix.multiply_transposed(channels, &y, &mut my);
+            let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+            proptest::prop_assert_eq!(dot(&mx, &y), dot(&x, &my));
+        }
+    }
+
+    #[test]
     fn the_mean_is_over_the_neighbours_there_are() {
         let matrix = Sparse::mean_over(3, &[(0, 1), (0, 2), (1, 2)]).unwrap();
         let mut y = [9.0; 3];

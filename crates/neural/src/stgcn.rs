@@ -151,8 +151,38 @@ mod tests {
         let short = StgcnShape { time: 8, ..StgcnShape::paper(1) };
         let expected = StgcnError::TooShort { blocks: 2, kernel: 3, time: 8 };
         assert_eq!(stgcn(&short, &laplacian).err(), Some(expected));
-        let empty = stgcn(&StgcnShape::paper(0), &laplacian).err();
-        assert_eq!(empty, Some(StgcnError::Zero { what: "channels" }));
+        let paper = || StgcnShape::paper(1);
+        for (shape, what) in [
+            (StgcnShape::paper(0), "channels"),
+            (StgcnShape { blocks: Vec::new(), ..paper() }, "blocks"),
+            (StgcnShape { kernel: 0, ..paper() }, "kernel"),
+            (StgcnShape { orders: 0, ..paper() }, "orders"),
+            (StgcnShape { per_node: 0, ..paper() }, "per_node"),
+            (StgcnShape { embedding: 0, ..paper() }, "embedding"),
+            (StgcnShape { blocks: vec![[16, 64], [16, 0]], ..paper() }, "width of a block"),
+        ] {
+            assert_eq!(stgcn(&shape, &laplacian).err(), Some(StgcnError::Zero { what }));
+        }
+        let nobody = Sparse::new(0, &[]).unwrap();
+        assert_eq!(stgcn(&paper(), &nobody).err(), Some(StgcnError::Zero { what: "nodes" }));
+    }
+
+    /// Whatever steps are left after the blocks, the last gate takes all of them.
+    #[test]
+    fn windows_of_any_sufficient_length_give_one_embedding() {
+        let laplacian = Sparse::new(3, &[]).unwrap();
+        for time in [9, 10, 14] {
+            let shape = StgcnShape { time, embedding: 4, ..StgcnShape::paper(2) };
+            let model = stgcn(&shape, &laplacian).unwrap();
+            assert_eq!((model.input_len(), model.output_len()), (time * 3 * 2, 4));
+            // The gate's kernel has time − 8 steps of 64 → 2·64 channels.
+            let gate = model.layout();
+            let weight = gate.find("output.gate.weight").unwrap();
+            assert_eq!(weight.range.len(), (time - 8) * 64 * 128);
+        }
+        // Kernels of one step use up none.
+        let shape = StgcnShape { time: 1, kernel: 1, ..StgcnShape::paper(1) };
+        assert_eq!(stgcn(&shape, &laplacian).unwrap().output_len(), 9);
     }
 
     /// The counts of the paper's code: 35,181 for one channel, 35,277 for two.

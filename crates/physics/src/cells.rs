@@ -195,3 +195,112 @@ fn asked_cells(network: &Network, rule: CellRule) -> Result<Vec<f64>, ModelError
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_networks::network;
+
+    /// Links of 300 m and 100 m at 15 m/s; waves run at 5 m/s.
+    fn cut(cells: CellRule, sub_steps: SubSteps, step: f64) -> Result<Cells, ModelError> {
+        let network = network(&[(300.0, 1, 15.0), (100.0, 2, 15.0)], &[(0, 1)]);
+        let parameters = Parameters::typical(&network).unwrap();
+        Cells::new(
+            &network,
+            &parameters,
+            Discretisation { step: Seconds::new(step), cells, sub_steps },
+        )
+    }
+
+    #[test]
+    fn the_fewest_sub_steps_are_those_of_courant() {
+        // 15 m/s · 10 s = 150 m: the link of 100 m needs two.
+        let plan = Discretisation::of_step(Seconds::new(10.0));
+        assert_eq!((plan.cells, plan.sub_steps), (CellRule::OnePerLink, SubSteps::Fewest));
+        let cells = cut(plan.cells, plan.sub_steps, 10.0).unwrap();
+        assert_eq!((cells.count(), cells.sub_steps), (2, 2));
+        assert_eq!(cells.start, [0, 1, 2]);
+        assert_eq!(cells.length, [0.3, 0.1]);
+        assert!((cells.sub_step - 5.0 / 60.0).abs() < 1e-15);
+        // Just as far as the cell is long is stable, and needs no more: 100 m in 6.67 s.
+        for (step, expected) in [(100.0 / 15.0, 1), (200.0 / 15.0, 2), (6.7, 2), (0.1, 1)] {
+            let cells = cut(CellRule::OnePerLink, SubSteps::Fewest, step).unwrap();
+            assert_eq!(cells.sub_steps, expected, "{step}");
+        }
+    }
+
+    #[test]
+    fn links_are_cut_as_the_rule_says() {
+        let counts = |rule, step| {
+            let cells = cut(rule, SubSteps::Fewest, step).unwrap();
+            (cells.start[1], cells.count() - cells.start[1], cells.sub_steps)
+        };
+        assert_eq!(counts(CellRule::Each(4), 1.0), (4, 4, 1));
+        // 25 m cells of the shorter link: 150 m of way are six of them.
+        assert_eq!(counts(CellRule::Each(4), 10.0), (4, 4, 6));
+        assert_eq!(counts(CellRule::UpTo(Metres::new(40.0)), 1.0), (8, 3, 1));
+        assert_eq!(counts(CellRule::UpTo(Metres::new(100.0)), 1.0), (3, 1, 1));
+        assert_eq!(counts(CellRule::UpTo(Metres::new(1e9)), 1.0), (1, 1, 1));
+        // The finest: cells as long as the way of a sub-step or a little longer, 15 m: 20 and 6.
+        assert_eq!(counts(CellRule::Finest, 1.0), (20, 6, 1));
+        assert_eq!(counts(CellRule::Finest, 10.0), (4, 1, 2));
+        // Whatever the rule, cells make up their links.
+        for rule in [CellRule::Each(7), CellRule::UpTo(Metres::new(33.0)), CellRule::Finest] {
+            let cells = cut(rule, SubSteps::Fewest, 2.0).unwrap();
+            for (n, length) in [0.3, 0.1].into_iter().enumerate() {
+                let count = (cells.start[n + 1] - cells.start[n]) as f64;
+                assert!((count * cells.length[n] - length).abs() < 1e-15, "{rule:?}");
+                assert!(15.0 * 0.06 * cells.sub_step <= cells.length[n] * (1.0 + 1e-9));
+            }
+        }
+    }
+
+    #[test]
+    fn plans_that_are_unstable_or_none_are_refused() {
+        let refusal = |cells, sub_steps, step: f64| cut(cells, sub_steps, step).unwrap_err();
+        let error = refusal(CellRule::OnePerLink, SubSteps::Exactly(1), 10.0);
+        let ModelError::Unstable { link, speed, run, sub_step, cell } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(link, "L1");
+        for (found, expected) in
+            [(speed.get(), 15.0), (run.get(), 150.0), (sub_step.get(), 10.0), (cell.get(), 100.0)]
+        {
+            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+        }
+        let number = |error: ModelError| error.to_string();
+        for step in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let expected = format!("discretisation: step: found {step}, expected more than 0 s");
+            assert_eq!(number(refusal(CellRule::OnePerLink, SubSteps::Fewest, step)), expected);
+        }
+        for count in [0, 10_001] {
+            let expected = format!("discretisation: sub-steps: found {count}, expected 1 to 10000");
+            assert_eq!(
+                number(refusal(CellRule::OnePerLink, SubSteps::Exactly(count), 1.0)),
+                expected
+            );
+        }
+        assert_eq!(
+            number(refusal(CellRule::Each(0), SubSteps::Fewest, 1.0)),
+            "discretisation: cells per link: found 0, expected more than 0"
+        );
+        for length in [0.0, -5.0, f64::NAN] {
+            let rule = CellRule::UpTo(Metres::new(length));
+            let expected =
+                format!("discretisation: length of a cell: found {length}, expected more than 0");
+            assert_eq!(number(refusal(rule, SubSteps::Fewest, 1.0)), expected);
+        }
+        // A day in cells of 100 m: 86,400 s · 15 m/s over 100 m.
+        let error = refusal(CellRule::OnePerLink, SubSteps::Fewest, 86_400.0);
+        assert!(
+            matches!(&error, ModelError::TooManySubSteps { link, needed, most: 10_000, .. }
+                if link == "L1" && *needed == 12_960.0),
+            "{error}"
+        );
+        let error = refusal(CellRule::Each(6_000_000), SubSteps::Exactly(1), 1e-9);
+        assert_eq!(
+            error.to_string(),
+            "discretisation: cells: found 12000000, expected at most 10 million"
+        );
+    }
+}

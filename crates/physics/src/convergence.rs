@@ -157,3 +157,71 @@ fn one_road(length: Metres, speed: MetresPerSecond) -> Result<Network, ModelErro
         expected: "a length that makes a road",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scene_has_its_closed_form() {
+        let scene = Bottleneck::default();
+        // k_a = 25/0.9; k_b = 140 − 10/0.3; s = 15/(k_b − k_a) km/min.
+        let (arriving, queued) = scene.densities();
+        assert!((arriving - 250.0 / 9.0).abs() < 1e-12);
+        assert!((queued - (140.0 - 100.0 / 3.0)).abs() < 1e-12);
+        let tail = 15.0 / (queued - arriving) / 0.06;
+        assert!((scene.tail_speed() - tail).abs() < 1e-12);
+        assert!((scene.until().get() - 1500.0 / tail).abs() < 1e-9);
+        // The diagram's own shock speed, upstream.
+        let diagram =
+            FundamentalDiagram::triangular(scene.free_speed, scene.wave_speed, scene.jam_density)
+                .unwrap();
+        let shock =
+            diagram.shock_speed(VehPerKmLane::new(arriving), VehPerKmLane::new(queued)).unwrap();
+        assert!((shock.get() + tail).abs() < 1e-12);
+    }
+
+    /// Exact means conserve vehicles: what arrives and does not leave is in the queue.
+    #[test]
+    fn exact_profiles_hold_the_vehicles_that_have_not_left() {
+        let scene = Bottleneck::default();
+        let (arriving, _) = scene.densities();
+        for (cells, share) in [(1, 0.3), (7, 0.5), (40, 1.0)] {
+            let time = scene.until() * share;
+            let exact = scene.exact(cells, time);
+            let km = 2.0 / cells as f64;
+            let more: f64 = exact.iter().map(|density| (density - arriving) * km).sum();
+            let expected = 15.0 * time.get() / 60.0;
+            assert!((more - expected).abs() < 1e-9, "{more} {expected}");
+        }
+    }
+
+    /// A shock is smeared over a few cells whatever their length: the error falls with their number, to first order.
+    #[test]
+    fn twice_as_many_cells_halve_the_error() {
+        let scene = Bottleneck::default();
+        let errors: Vec<f64> =
+            [20, 40, 80].iter().map(|&cells| cell_error(&scene, cells).unwrap()).collect();
+        for pair in errors.windows(2) {
+            let order = (pair[0] / pair[1]).log2();
+            assert!((0.7..1.3).contains(&order), "{errors:?}");
+        }
+        // Conserved by the model: what has arrived and not left, over the steps that were made.
+        let profile = scene.last_profile(80).unwrap();
+        assert_eq!((profile.cells.len(), profile.exact.len()), (80, 80));
+        let held = profile.cells.iter().sum::<f64>() * 2.0 / 80.0;
+        let step = 0.8 * 2000.0 / 80.0 / 15.0;
+        let time = (scene.until().get() / step).round() * step;
+        let expected = 15.0 * time / 60.0 + scene.densities().0 * 2.0;
+        assert!((held - expected).abs() < 1e-6, "{held} {expected}");
+    }
+
+    #[test]
+    fn roads_that_are_none_are_refused() {
+        let none = Bottleneck { length: Metres::new(-1.0), ..Bottleneck::default() };
+        let error = none.last_profile(10).unwrap_err().to_string();
+        assert_eq!(error, "bottleneck: length: found -1, expected a length that makes a road");
+        let fast = Bottleneck { courant: 1.5, ..Bottleneck::default() };
+        assert!(matches!(fast.last_profile(10), Err(ModelError::Unstable { .. })));
+    }
+}

@@ -136,3 +136,83 @@ pub fn ratios_by_lanes(network: &Network) -> Vec<f64> {
     let exits = sums.iter().map(|&sum| if sum == 0.0 { 1.0 } else { 0.0 });
     turns.chain(exits).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use traffic::{GridPlan, grid};
+
+    use super::*;
+    use crate::test_networks::network;
+
+    fn graph(names: usize, turns: &[(u32, u32)]) -> RoadGraph {
+        RoadGraph::new((0..names).map(|n| format!("P{n}")).collect(), turns).unwrap()
+    }
+
+    #[test]
+    fn turns_to_places_that_are_not_there_are_refused() {
+        let names = vec!["A".to_string(), "B".to_string()];
+        for turns in [[(0, 2)], [(2, 0)], [(7, 7)]] {
+            let highest = turns[0].0.max(turns[0].1);
+            let error = RoadGraph::new(names.clone(), &turns).unwrap_err().to_string();
+            let (from, to) = turns[0];
+            let expected =
+                format!("turn {from}>{to}: place: found {highest}, expected a place that exists");
+            assert_eq!(error, expected);
+        }
+        let empty = RoadGraph::new(Vec::new(), &[]).unwrap();
+        assert_eq!((empty.places(), empty.turns(), empty.movements()), (0, 0, 0));
+        assert_eq!(empty.name(3), "?");
+    }
+
+    #[test]
+    fn shares_must_be_shares_add_up_and_lead_out() {
+        // P0 leads to P1 and P2, P1 to P2.
+        let graph = graph(3, &[(0, 1), (0, 2), (1, 2)]);
+        assert_eq!(graph.movements(), 6);
+        let check = |ratios: [f64; 6]| graph.check_ratios(&ratios);
+        assert_eq!(check([0.5, 0.5, 1.0, 0.0, 0.0, 1.0]), Ok(()));
+        assert_eq!(check([0.2, 0.3, 0.9, 0.5, 0.1, 1.0]), Ok(()));
+        let sum = |link: &str, sum| Err(ModelError::Ratios { link: link.into(), sum });
+        assert_eq!(check([0.5, 0.25, 1.0, 0.0, 0.0, 1.0]), sum("P0", 0.75));
+        assert_eq!(check([0.5, 0.5, 1.0, 0.0, 0.5, 1.0]), sum("P1", 1.5));
+        // A share below nothing, above all, or that is no number, is named itself.
+        assert_eq!(check([-0.5, 1.5, 1.0, 0.0, 0.0, 1.0]), sum("P0", -0.5));
+        assert_eq!(check([0.5, 0.5, 1.0, 0.0, 0.0, 2.0]), sum("P2", 2.0));
+        let error = check([f64::NAN, 0.5, 1.0, 0.0, 0.0, 1.0]).unwrap_err();
+        assert!(matches!(error, ModelError::Ratios { link, sum } if link == "P0" && sum.is_nan()));
+        // Nine digits are enough, seven are not.
+        assert_eq!(check([0.333333333, 0.666666667, 1.0, 0.0, 0.0, 1.0]), Ok(()));
+        assert!(check([0.3333333, 0.6666666, 1.0, 0.0, 0.0, 1.0]).is_err());
+        let error = graph.check_ratios(&[1.0; 5]).unwrap_err().to_string();
+        assert_eq!(error, "turning ratios: found 5 numbers, expected 6");
+    }
+
+    #[test]
+    fn traffic_that_cannot_leave_is_refused() {
+        // A circle of two beside a way out: P0 > P1 > P0, and P0 > P2.
+        let graph = graph(3, &[(0, 1), (1, 0), (0, 2)]);
+        let check = |ratios: [f64; 6]| graph.check_ratios(&ratios);
+        assert_eq!(check([0.5, 1.0, 0.5, 0.0, 0.0, 1.0]), Ok(()));
+        // Nobody takes the way out: P0 and P1 are a trap, the first of which is named.
+        let trap = Err(ModelError::Trap { link: "P0".into() });
+        assert_eq!(check([1.0, 1.0, 0.0, 0.0, 0.0, 1.0]), trap);
+        let circle = self::graph(2, &[(0, 1), (1, 0)]);
+        assert_eq!(circle.check_ratios(&[1.0, 1.0, 0.0, 0.0]), Err(ModelError::NoSinks));
+    }
+
+    #[test]
+    fn shares_by_lanes_are_in_proportion_to_them() {
+        let mut parts =
+            network(&[(100.0, 3, 10.0), (100.0, 1, 10.0), (100.0, 2, 10.0)], &[(0, 1), (0, 2)])
+                .into_parts();
+        parts.turns[1].lanes = vec![[1, 0].into(), [2, 1].into()];
+        let network = Network::new(parts).unwrap();
+        let ratios = ratios_by_lanes(&network);
+        assert_eq!(ratios, [1.0 / 3.0, 2.0 / 3.0, 0.0, 1.0, 1.0]);
+        assert_eq!(RoadGraph::of(&network).check_ratios(&ratios), Ok(()));
+        for network in [traffic::corridor().unwrap(), grid(GridPlan::default()).unwrap()] {
+            let ratios = ratios_by_lanes(&network);
+            assert_eq!(RoadGraph::of(&network).check_ratios(&ratios), Ok(()));
+        }
+    }
+}

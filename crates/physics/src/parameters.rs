@@ -276,3 +276,166 @@ impl DiagramCotangent {
         gradient[layout.capacity().start + link] += self.capacity;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_networks::{Draw, network, road};
+
+    #[test]
+    fn the_layout_covers_the_vector_once() {
+        let layout = ParameterLayout::new(3, 4);
+        assert_eq!(layout.len(), 5 * 3 + 4);
+        assert!(!layout.is_empty());
+        let ranges = [
+            layout.free_speed(),
+            layout.wave_speed(),
+            layout.jam_density(),
+            layout.capacity(),
+            layout.ratio(),
+        ];
+        let all: Vec<usize> = ranges.into_iter().flatten().collect();
+        assert_eq!(all, (0..19).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn typical_parameters_are_those_of_the_text() {
+        let network = network(&[(100.0, 1, 10.0), (200.0, 2, 20.0)], &[(0, 1)]);
+        let parameters = Parameters::typical(&network).unwrap();
+        let layout = parameters.layout();
+        let of = |range: Range<usize>| &parameters.values()[range];
+        assert_eq!(of(layout.free_speed()), [10.0, 20.0]);
+        assert_eq!(of(layout.wave_speed()), [5.0, 5.0]);
+        assert_eq!(of(layout.jam_density()), [1000.0 / 7.5; 2]);
+        // The triangle's top: k_jam·w·v/(v + w), 0.06 of it a minute.
+        for (capacity, free) in of(layout.capacity()).iter().zip([10.0, 20.0]) {
+            let top = 1000.0 / 7.5 * 5.0 * free / (free + 5.0) * 0.06;
+            assert!((capacity - top).abs() < 1e-12, "{capacity}");
+        }
+        assert_eq!(parameters.ratios(), [1.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn vectors_that_are_none_are_refused() {
+        let network = network(&[(100.0, 1, 10.0), (200.0, 2, 20.0)], &[(0, 1)]);
+        let graph = RoadGraph::of(&network);
+        let sound = Parameters::typical(&network).unwrap().values().to_vec();
+        assert_eq!(Parameters::from_values(&graph, sound.clone()).unwrap().values(), sound);
+        for (at, field) in
+            [(0, "free speed"), (2, "wave speed"), (4, "jam density"), (6, "capacity")]
+        {
+            for bad in [0.0, -3.0, f64::NAN, f64::INFINITY] {
+                let mut values = sound.clone();
+                values[at + 1] = bad;
+                let error = Parameters::from_values(&graph, values).unwrap_err().to_string();
+                assert_eq!(error, format!("link `L1`: {field}: found {bad}, expected more than 0"));
+            }
+        }
+        let error = Parameters::from_values(&graph, sound[1..].to_vec()).unwrap_err().to_string();
+        assert_eq!(error, "parameters: found 10 numbers, expected 11");
+        let mut values = sound;
+        values[8] = 0.5;
+        let error = Parameters::from_values(&graph, values).unwrap_err();
+        assert_eq!(error, ModelError::Ratios { link: "L0".into(), sum: 0.5 });
+        let error = Parameters::new(&network, &[], &[1.0, 0.0, 1.0]).unwrap_err().to_string();
+        assert_eq!(error, "fundamental diagrams: found 0 numbers, expected 2");
+    }
+
+    #[test]
+    fn diagrams_come_back_with_capacity_cut_to_the_triangle() {
+        let road = road(500.0, 12.0);
+        let graph = RoadGraph::of(&road);
+        // 12 m/s, 6 m/s, 150 veh/km: the top is 36 veh/min.
+        for (capacity, expected) in [(20.0, 20.0), (36.0, 36.0), (90.0, 36.0)] {
+            let parameters =
+                Parameters::from_values(&graph, vec![12.0, 6.0, 150.0, capacity, 1.0]).unwrap();
+            let diagram = parameters.fundamental_diagram(0).unwrap();
+            for (found, expected) in [
+                (diagram.free_speed().get(), 12.0),
+                (diagram.wave_speed().get(), 6.0),
+                (diagram.jam_density().get(), 150.0),
+                (diagram.capacity().get(), expected),
+            ] {
+                // To km a minute and back.
+                assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+            }
+            let error = parameters.fundamental_diagram(1).unwrap_err();
+            assert_eq!(error, ModelError::Shape { what: "link", found: 1, expected: 1 });
+        }
+    }
+
+    fn diagram() -> Diagram {
+        // 0.72 km/min, 0.36 km/min; 30 of 36 veh/min: trapezoid from 41.7 to 66.7 veh/km.
+        Diagram { free: 0.72, wave: 0.36, jam: 150.0, capacity: 30.0 }
+    }
+
+    #[test]
+    fn sending_and_receiving_are_those_of_the_diagram() {
+        let d = diagram();
+        for (density, sending, receiving) in [
+            (-10.0, 0.0, 30.0),
+            (0.0, 0.0, 30.0),
+            (25.0, 18.0, 30.0),
+            (50.0, 30.0, 30.0),
+            (100.0, 30.0, 18.0),
+            (150.0, 30.0, 0.0),
+            (180.0, 30.0, 0.0),
+        ] {
+            assert!((d.sending(density) - sending).abs() < 1e-12, "{density}");
+            assert!((d.receiving(density) - receiving).abs() < 1e-12, "{density}");
+            assert!((d.leaving(density) - 0.72 * density.max(0.0)).abs() < 1e-12);
+        }
+    }
+
+    /// Away from kinks, cotangents are those of central differences, of density and of all four parameters.
+    #[test]
+    fn derivatives_are_those_of_differences() {
+        type Function = fn(&Diagram, f64) -> f64;
+        type Vjp = fn(&Diagram, f64, f64, &mut DiagramCotangent) -> f64;
+        let pairs: [(Function, Vjp); 3] = [
+            (Diagram::leaving, Diagram::leaving_vjp),
+            (Diagram::sending, Diagram::sending_vjp),
+            (Diagram::receiving, Diagram::receiving_vjp),
+        ];
+        let draw = &mut Draw::new(3);
+        for (function, vjp) in pairs {
+            for density in [-5.0, 20.0, 35.0, 50.0, 80.0, 140.0, 160.0] {
+                let given = draw.between(-2.0, 2.0);
+                let mut found = DiagramCotangent::default();
+                let d_density = vjp(&diagram(), density, given, &mut found);
+                let h = 1e-6;
+                let difference = |change: &dyn Fn(&mut Diagram, &mut f64, f64)| {
+                    let at = |by: f64| {
+                        let (mut d, mut k) = (diagram(), density);
+                        change(&mut d, &mut k, by);
+                        function(&d, k)
+                    };
+                    given * (at(h) - at(-h)) / (2.0 * h)
+                };
+                for (found, expected) in [
+                    (d_density, difference(&|_, k, by| *k += by)),
+                    (found.free, difference(&|d, _, by| d.free += by)),
+                    (found.wave, difference(&|d, _, by| d.wave += by)),
+                    (found.jam, difference(&|d, _, by| d.jam += by)),
+                    (found.capacity, difference(&|d, _, by| d.capacity += by)),
+                ] {
+                    // Pieces are bilinear: only rounding of 1e-16·100/h is left.
+                    assert!((found - expected).abs() < 1e-7, "{density}: {found} {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gradients_are_added_in_the_units_of_the_vector() {
+        let layout = ParameterLayout::new(2, 1);
+        let mut gradient = vec![1.0; layout.len()];
+        let d = DiagramCotangent { free: 10.0, wave: 20.0, jam: 30.0, capacity: 40.0 };
+        d.add_to(layout, 1, &mut gradient);
+        // 1 m/s is 0.06 km/min.
+        let expected = [1.0, 1.6, 1.0, 2.2, 1.0, 31.0, 1.0, 41.0, 1.0, 1.0, 1.0];
+        for (found, expected) in gradient.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-15, "{gradient:?}");
+        }
+    }
+}

@@ -17,7 +17,9 @@ use protocol::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, T
 use protocol::message::sealed::{
     BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed,
 };
-use protocol::message::{Departure, Hello, PROTOCOL, Resume, ResumeState, Terms, Welcome};
+use protocol::message::{
+    Departure, Hello, PROTOCOL, Resume, ResumeState, StopReason, Terms, Welcome,
+};
 use protocol::{
     Attempt, Compression, Exchange, Feedback, Ledger, LocalUpdates, MeasurementKind,
     MeasurementLayout, MeasurementOffer, Measurements, Movements, Now, OptimiserSettings, PartyId,
@@ -87,7 +89,7 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
         terms: terms(),
         held: HeldSteps::of([8, 9, 12].map(Step))?,
         width: 2,
-        measures: MeasurementOffer {
+        offer: MeasurementOffer {
             layout: MeasurementLayout::new(BTreeMap::from([(
                 MeasurementKind::Speeds,
                 entries(Quantity::Speed),
@@ -98,12 +100,12 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
         },
         resume_state: ResumeState {
             run: Some(RunId(7)),
-            kept: vec![Round(3)],
-            live: Some((Attempt(1), Round(4))),
+            checkpoints: vec![Round(3)],
+            in_memory: Some((Attempt(1), Round(4))),
         },
     };
     let embedding = Embedding(Values::new(2, vec![0.5, -1.0, 2.0, 0.0])?);
-    let departure = Departure::Failed(Text::of("no memory left"));
+    let departure = Departure::Failed(StopReason::other("no memory left"));
     Ok(vec![
         ToHost::Hello(Box::new(hello)),
         ToHost::Embedding { exchange: exchange(), purpose: Purpose::Train, embedding },
@@ -112,7 +114,7 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             purpose: Purpose::Train,
             measurements: Measurements::new(2, vec![7.5, 0.0, 3.0, 1.5], vec![0.5, 0.0, 2.0, 1.0])?,
         },
-        ToHost::PublicKey { exchange: exchange(), opening: Sealed::new(vec![9; 7])? },
+        ToHost::PublicKey { exchange: exchange(), key: Sealed::new(vec![9; 7])? },
         ToHost::Upload {
             exchange: exchange(),
             place: 1,
@@ -122,7 +124,7 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
         ToHost::Products { exchange: exchange(), size: [3, 4], answer: Sealed::new(vec![7; 5])? },
         ToHost::MaskedProducts {
             exchange: exchange(),
-            to: PartyId::new("fleet-b")?,
+            recipient: PartyId::new("fleet-b")?,
             key: Fingerprint::of(&Sealed::new(vec![9; 7])?),
             size: [3, 4],
             products: Sealed::new(vec![6; 5])?,
@@ -156,7 +158,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         batch: 2,
         epochs: 3,
         exchanges: 4,
-        recipe: OptimiserSettings {
+        optimiser: OptimiserSettings {
             rate: 1e-3,
             one_cycle: true,
             decay: 1e-2,
@@ -197,7 +199,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         ToGuest::MaskedGradient { exchange: exchange(), gradient: Sealed::new(vec![4, 5])? },
         ToGuest::EncryptedCoefficients {
             exchange: exchange(),
-            to: PartyId::new("fleet-b")?,
+            recipient: PartyId::new("fleet-b")?,
             key: Some(Sealed::new(vec![9; 7])?),
             entries: CoefficientEntries::new(vec![0, 17, 1, 18])?,
             coefficients: Sealed::new(vec![1, 2, 3])?,
@@ -219,7 +221,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         ToGuest::Gradient { exchange: exchange(), gradient },
         ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false },
         ToGuest::Finish { run, attempt, summary },
-        ToGuest::Refuse { session: 5, reason: Text::of("another network") },
+        ToGuest::Refuse { session: 5, reason: StopReason::other("another network") },
         ToGuest::Heartbeat,
     ])
 }

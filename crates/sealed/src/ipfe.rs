@@ -72,8 +72,8 @@ pub(crate) fn random_scalar(random: &mut Randomness) -> Scalar {
 
 /// A small whole number as a scalar, without a branch on its sign.
 pub(crate) fn small_scalar(x: i64) -> Scalar {
-    // x + 2^62 is never negative.
-    Scalar::from((x + (1 << 62)) as u64) - Scalar::from(1u64 << 62)
+    // x + 2^63 is never negative: the bits of x with the first one changed.
+    Scalar::from(x as u64 ^ 1 << 63) - Scalar::from(1u64 << 63)
 }
 
 #[cfg(test)]

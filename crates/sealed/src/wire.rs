@@ -241,3 +241,81 @@ pub(crate) fn out_of_range(
 ) -> DecodeError {
     DecodeError::Range { what, found: found.to_string(), expected: expected.to_string() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_back_in_the_order_written() {
+        let mut writer = Writer::new(Kind::Opening, 27);
+        writer.u32(0x0403_0201);
+        writer.u64(u64::MAX - 1);
+        writer.f64(-0.0);
+        writer.bytes(b"abc");
+        writer.u32(512);
+        let bytes = writer.finish();
+        assert_eq!(bytes[..8], [0x5E, 0xA1, 2, 66, 1, 2, 3, 4], "numbers are little-endian");
+        assert_eq!(bytes.len(), 4 + 4 + 8 + 8 + 3 + 4);
+        let mut reader = Reader::new("fields", Kind::Opening, &bytes).unwrap();
+        assert_eq!(reader.remaining(), 27);
+        assert_eq!(reader.u32(), Ok(0x0403_0201));
+        assert_eq!(reader.u64(), Ok(u64::MAX - 1));
+        assert_eq!(reader.f64().map(f64::to_bits), Ok((-0.0f64).to_bits()));
+        assert_eq!(reader.array(), Ok(*b"abc"));
+        assert_eq!(reader.count("things", 512), Ok(512));
+        assert_eq!(reader.finish(), Ok(()));
+    }
+
+    #[test]
+    fn headers_of_other_messages_are_named() {
+        let bytes = Writer::new(Kind::RlweUpload, 0).finish();
+        let read = |bytes: &[u8]| Reader::new("upload", Kind::RlweUpload, bytes).map(|_| ());
+        assert_eq!(read(&bytes), Ok(()));
+        for found in 0..4 {
+            let expected = DecodeError::Length { what: "upload", found, expected: 4 };
+            assert_eq!(read(&bytes[..found]), Err(expected));
+        }
+        assert_eq!(read(&[0xA1, 0x5E, VERSION, 2]), Err(DecodeError::Foreign));
+        // Foreign bytes are not asked for their version, other versions not for their kind.
+        assert_eq!(read(&[0; 4]), Err(DecodeError::Foreign));
+        assert_eq!(read(&[0x5E, 0xA1, 1, 99]), Err(DecodeError::Version { found: 1 }));
+        let error = read(&[0x5E, 0xA1, VERSION, 99]).unwrap_err();
+        assert_eq!(error, DecodeError::Kind { found: 99, expected: Kind::RlweUpload });
+        assert_eq!(error.to_string(), "found a message of kind 99, expected RlweUpload");
+    }
+
+    #[test]
+    fn bytes_that_are_missing_or_left_are_counted() {
+        let bytes = [0x5E, 0xA1, VERSION, Kind::Opening as u8, 1, 0, 0, 0, 7];
+        let mut reader = Reader::new("opening", Kind::Opening, &bytes).unwrap();
+        // A field that is not there takes nothing.
+        let missing = DecodeError::Length { what: "opening", found: 5, expected: 8 };
+        assert_eq!(reader.u64(), Err(missing.clone()));
+        assert_eq!(reader.f64(), Err(missing));
+        assert_eq!(
+            reader.bytes(usize::MAX).unwrap_err().to_string(),
+            format!("opening: found 5 bytes, expected {}", usize::MAX)
+        );
+        assert_eq!(reader.count("things", 1), Ok(1));
+        let left = DecodeError::Length { what: "opening", found: 1, expected: 0 };
+        assert_eq!(reader.finish(), Err(left));
+    }
+
+    #[test]
+    fn counts_are_from_one_to_the_most() {
+        for (found, sound) in [(0, false), (1, true), (10, true), (11, false), (u32::MAX, false)] {
+            let mut writer = Writer::new(Kind::Opening, 4);
+            writer.u32(found);
+            let bytes = writer.finish();
+            let mut reader = Reader::new("opening", Kind::Opening, &bytes).unwrap();
+            let counted = reader.count("things", 10);
+            if sound {
+                assert_eq!(counted, Ok(found as usize));
+            } else {
+                let error = counted.unwrap_err().to_string();
+                assert_eq!(error, format!("things: found {found}, expected 1 to 10"));
+            }
+        }
+    }
+}

@@ -164,14 +164,20 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
     assert_eq!(error, "block 3: the host keeps 2 blocks already, as many as agreed");
     assert!(host.forget(BlockId(2)) && !host.forget(BlockId(2)));
     host.store(&third).unwrap();
-    for wrong in [
-        Agreement { width: 0, ..agreement() },
-        Agreement { width: 8193, ..agreement() },
-        Agreement { most_rows: 0, ..agreement() },
-        Agreement { most_blocks: 0, ..agreement() },
+    for (wrong, expected) in [
+        (Agreement { width: 0, ..agreement() }, "width: found 0, expected 1 to 8192".into()),
+        (Agreement { width: 8193, ..agreement() }, "width: found 8193, expected 1 to 8192".into()),
+        (
+            Agreement { most_rows: 0, ..agreement() },
+            "most_rows: found 0, expected 1 to 1048576".to_string(),
+        ),
+        (
+            Agreement { most_blocks: 0, ..agreement() },
+            format!("most_blocks: found 0, expected 1 to {}", usize::MAX),
+        ),
     ] {
-        assert!(RlweGuest::new(wrong, &KeySeed::from_bytes([0; 32])).is_err());
-        assert!(RlweHost::new(wrong, &guest.public_key()).is_err());
+        assert_eq!(said(RlweGuest::new(wrong, &KeySeed::from_bytes([0; 32]))), expected);
+        assert_eq!(said(RlweHost::new(wrong, &guest.public_key())), expected);
     }
 }
 

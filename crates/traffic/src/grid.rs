@@ -186,8 +186,112 @@ mod tests {
     }
 
     #[test]
+    fn every_junction_leads_straight_left_and_right_from_each_side() {
+        let city = grid(GridPlan { rows: 2, columns: 3, lanes: 3, ..GridPlan::default() }).unwrap();
+        let mut bends = [0; 3];
+        for turn in city.turns() {
+            let direction = |link: LinkId| {
+                let shape = &city.link(link).shape;
+                (shape[1].x - shape[0].x, shape[1].y - shape[0].y)
+            };
+            let ((ax, ay), (bx, by)) = (direction(turn.from), direction(turn.to));
+            assert_eq!(city.link(turn.from).shape[1], city.link(turn.to).shape[0]);
+            // Left where the cross product is positive, right where negative, never back.
+            let (dot, cross) = (ax * bx + ay * by, ax * by - ay * bx);
+            assert!(dot >= 0.0, "{dot} at {}>{}", turn.from.0, turn.to.0);
+            let pairs = |lanes: &[[u8; 2]]| {
+                lanes.iter().copied().map(LanePair::from).collect::<Vec<LanePair>>()
+            };
+            let (bend, lanes) = if cross == 0.0 {
+                (0, pairs(&[[0, 0], [1, 1], [2, 2]]))
+            } else if cross > 0.0 {
+                (1, pairs(&[[2, 2]]))
+            } else {
+                (2, pairs(&[[0, 0]]))
+            };
+            bends[bend] += 1;
+            assert_eq!(turn.lanes, lanes);
+        }
+        assert_eq!(bends, [24; 3], "four approaches at each of six junctions");
+    }
+
+    #[test]
+    fn no_two_greens_of_a_grid_cross() {
+        let city = grid(GridPlan { rows: 2, columns: 2, ..GridPlan::default() }).unwrap();
+        let heading = |link: LinkId| {
+            let shape = &city.link(link).shape;
+            (shape[1].y - shape[0].y).atan2(shape[1].x - shape[0].x).to_degrees().round() as i64
+        };
+        for signal in city.signals() {
+            for phase in signal.phases.iter().filter(|phase| !phase.green.is_empty()) {
+                // All who have green at once come along one axis, and either all of them or none
+                // turn left: what crosses oncoming traffic never goes with it.
+                let axes: Vec<i64> =
+                    phase.green.iter().map(|m| heading(m.from).rem_euclid(180)).collect();
+                assert!(axes.iter().all(|&axis| axis == axes[0]), "{axes:?}");
+                let left: Vec<bool> = phase
+                    .green
+                    .iter()
+                    .map(|m| (heading(m.to.unwrap()) - heading(m.from)).rem_euclid(360) == 90)
+                    .collect();
+                assert!(left.iter().all(|&turns| turns == left[0]), "{left:?}");
+                assert_eq!(phase.green.len(), if left[0] { 2 } else { 4 });
+            }
+            // Straight greens 27 s, left greens 10 s, each followed by 3 s of yellow and 1 s of red.
+            let durations: Vec<f64> = signal.phases.iter().map(|p| p.duration.get()).collect();
+            assert_eq!(durations, [27., 3., 1., 10., 3., 1., 27., 3., 1., 10., 3., 1.]);
+        }
+        let offsets: Vec<f64> = city.signals().iter().map(|s| s.offset.get()).collect();
+        assert_eq!(offsets, [0.0, 45.0, 45.0, 0.0], "neighbours are half a cycle apart");
+    }
+
+    #[test]
+    fn loops_lie_on_every_nth_link() {
+        let loops = |loop_every| {
+            let city = grid(GridPlan { loop_every, ..GridPlan::default() }).unwrap();
+            (city.links().len(), city.loops().to_vec())
+        };
+        let (links, none) = loops(0);
+        assert_eq!((links, none.len()), (120, 0));
+        let (_, seventh) = loops(7);
+        assert_eq!(seventh.len(), 17);
+        for (index, detector) in seventh.iter().enumerate() {
+            assert_eq!(detector.link, LinkId(7 * index as u32));
+            assert_eq!(detector.name, format!("L{index}"));
+            assert_eq!(detector.position, Metres::new(120.0), "at 80 % of 150 m");
+        }
+        assert_eq!(loops(120).1.len(), 1);
+        assert_eq!(loops(121).1.len(), 0);
+    }
+
+    #[test]
     fn a_grid_without_junctions_is_refused() {
-        let error = grid(GridPlan { rows: 0, ..GridPlan::default() }).unwrap_err();
-        assert!(error.to_string().starts_with("grid of 0 × 5 junctions"), "{error}");
+        for (rows, columns) in [(0, 5), (5, 0), (usize::MAX, 2), (1000, 201)] {
+            let error = grid(GridPlan { rows, columns, ..GridPlan::default() }).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "grid of {rows} × {columns} junctions: expected 1 or more of each and at most 1000000 links"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn plans_that_make_no_links_are_refused() {
+        let refusal = |plan| grid(plan).unwrap_err().to_string();
+        assert_eq!(
+            refusal(GridPlan { lanes: 0, ..GridPlan::default() }),
+            "link `0_-1-0_0`: lanes: found 0, expected at least 1"
+        );
+        // The junction's 15 m must leave some road.
+        assert_eq!(
+            refusal(GridPlan { block: Metres::new(15.0), ..GridPlan::default() }),
+            "link `0_0-1_0`: junction: found 15 m, expected 0 m or more and less than the length 15 m"
+        );
+        assert_eq!(
+            refusal(GridPlan { block: Metres::new(f64::NAN), ..GridPlan::default() }),
+            "link `0_-1-0_0`: length: found NaN m, expected more than 0 m"
+        );
     }
 }

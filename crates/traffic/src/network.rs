@@ -19,6 +19,8 @@ use crate::signal::Signal;
 use crate::units::{Metres, MetresPerSecond};
 
 mod check;
+#[cfg(test)]
+mod tests;
 
 use check::check_link;
 pub use check::{NetworkError, NetworkPart};
@@ -170,6 +172,14 @@ impl Network {
             return fail(
                 NetworkPart::Whole,
                 format!("has {link_count} links, expected 1 to {MAX_LINKS}"),
+            );
+        }
+        if let Some(LatLon { lat, lon }) = parts.origin
+            && !(lat.is_finite() && lon.is_finite())
+        {
+            return fail(
+                NetworkPart::Whole,
+                format!("origin: found {lat}, {lon}, expected two numbers"),
             );
         }
         let mut by_name = HashMap::with_capacity(link_count);

@@ -168,5 +168,91 @@ mod tests {
         assert_eq!(share(60.0, 70.0), 0.0);
         assert!((share(0.0, 900.0) - 40.0 / 90.0).abs() < 1e-12);
         assert_eq!(share(20.0, 20.0), 1.0);
+        assert_eq!(share(60.0, 60.0), 0.0);
+        // A span that ends before it begins is the moment of its begin.
+        assert_eq!(share(20.0, 15.0), 1.0);
+    }
+
+    #[test]
+    fn the_plan_wraps_around_at_the_offset() {
+        let signal = two_phase();
+        // The last moment before the offset is the end of the last phase, before and after zero.
+        for cycle in [-3.0, 0.0, 1.0] {
+            let at = |t: f64| Seconds::new(10.0 + 90.0 * cycle + t);
+            assert_eq!(signal.phase_at(at(-1e-6)), 3);
+            assert_eq!(signal.phase_at(at(0.0)), 0);
+            assert_eq!(signal.phase_at(at(86.999)), 2);
+            assert_eq!(signal.phase_at(at(87.0)), 3);
+        }
+        // A hair before the offset rounds up to a whole cycle: still the last phase.
+        let signal = Signal { offset: Seconds::ZERO, ..two_phase() };
+        assert_eq!(signal.phase_at(Seconds::new(-1e-300)), 3);
+        // Offsets of whole cycles apart are the same plan.
+        let later = Signal { offset: Seconds::new(10.0 + 7.0 * 90.0), ..two_phase() };
+        for tenth in -900..1800 {
+            let time = Seconds::new(f64::from(tenth) / 2.0);
+            assert_eq!(later.phase_at(time), two_phase().phase_at(time));
+        }
+    }
+
+    #[test]
+    fn a_movement_with_two_greens_has_both() {
+        let mut signal = two_phase();
+        signal.phases[3].green.push(movement(1));
+        // The second green (87 to 90 s) runs on into the first of the next cycle.
+        let share = |from, to| {
+            signal.green_share(movement(1), Seconds::new(10.0 + from), Seconds::new(10.0 + to))
+        };
+        assert_eq!(share(80.0, 100.0), 13.0 / 20.0);
+        assert_eq!(share(87.0, 130.0), 1.0);
+        assert!((share(0.0, 90.0) - 43.0 / 90.0).abs() < 1e-12);
+        // What a signal does not govern is red to it.
+        assert_eq!(signal.aspect(movement(9), Seconds::ZERO), Aspect::Red);
+        assert_eq!(signal.green_share(movement(9), Seconds::ZERO, Seconds::new(90.0)), 0.0);
+    }
+
+    #[test]
+    fn movements_are_listed_once_in_order_of_mention() {
+        assert_eq!(two_phase().movements(), [movement(1), movement(2)]);
+        let mut reversed = two_phase();
+        reversed.phases.reverse();
+        assert_eq!(reversed.movements(), [movement(2), movement(1)]);
+        let always = Signal { phases: Vec::new(), ..two_phase() };
+        assert_eq!(always.movements(), []);
+        assert_eq!(always.cycle(), Seconds::ZERO);
+    }
+
+    proptest::proptest! {
+        /// Shares add up: over a span, over its parts weighed by length; and over all movements with
+        /// the reds and yellows, to the whole.
+        #[test]
+        fn green_shares_add_up(
+            from in -500.0..500.0_f64,
+            first in 0.1..200.0_f64,
+            second in 0.1..200.0_f64,
+            offset in -200.0..200.0_f64,
+        ) {
+            let signal = Signal { offset: Seconds::new(offset), ..two_phase() };
+            let share = |from: f64, to: f64, of: u32| {
+                signal.green_share(movement(of), Seconds::new(from), Seconds::new(to))
+            };
+            let (middle, to) = (from + first, from + first + second);
+            for of in [1, 2] {
+                let parts = share(from, middle, of) * first + share(middle, to, of) * second;
+                // Roundings of times up to 1000 s.
+                proptest::prop_assert!((parts - share(from, to, of) * (to - from)).abs() < 1e-9);
+                // A cycle on, the same.
+                proptest::prop_assert!((share(from + 90.0, to + 90.0, of) - share(from, to, of)).abs() < 1e-9);
+            }
+            // By counting moments: 0.05 s apart, each border is misplaced by at most one.
+            let moments = ((to - from) / 0.05) as usize + 1;
+            let green = (0..moments)
+                .map(|index| from + (index as f64 + 0.5) * (to - from) / moments as f64)
+                .filter(|&time| signal.aspect(movement(1), Seconds::new(time)) == Aspect::Green)
+                .count();
+            let borders = 2.0 * ((to - from) / 90.0 + 2.0);
+            let counted = green as f64 / moments as f64;
+            proptest::prop_assert!((counted - share(from, to, 1)).abs() <= borders / moments as f64);
+        }
     }
 }

@@ -60,7 +60,30 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_link_has_no_speed() {
-        assert_eq!(LinkState::default().speed(), None);
+    fn a_step_begins_in_itself_and_ends_with_the_next() {
+        for length in [1.0, 10.0, 12.5, 60.0, 300.0] {
+            let clock = StepClock { length: Seconds::new(length) };
+            for step in [-1_000_000_i64, -3, -1, 0, 1, 7, 86_400, 10_000_000] {
+                let start = clock.start_of(Step(step));
+                assert_eq!(clock.step_at(start), Step(step), "{length} s");
+                assert_eq!(clock.step_at(start + Seconds::new(length / 2.0)), Step(step));
+                assert_eq!(clock.start_of(Step(step + 1)) - start, Seconds::new(length));
+            }
+        }
+    }
+
+    #[test]
+    fn a_links_speed_is_flow_over_density() {
+        assert_eq!(LinkState::default().speed(), None, "an empty link has none");
+        let flowing =
+            LinkState { density: VehPerKmLane::new(30.0), flow: VehPerMinLane::new(18.0) };
+        // 18 veh/min over 30 veh/km is 0.6 km/min; three roundings.
+        assert!((flowing.speed().unwrap().get() - 10.0).abs() < 1e-14);
+        let standing = LinkState { density: VehPerKmLane::new(150.0), ..LinkState::default() };
+        assert_eq!(
+            standing.speed(),
+            Some(MetresPerSecond::ZERO),
+            "a queue has speed zero, not none"
+        );
     }
 }

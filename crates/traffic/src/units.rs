@@ -221,5 +221,56 @@ mod tests {
     fn display_names_the_unit() {
         assert_eq!(Metres::new(1.5).to_string(), "1.5 m");
         assert_eq!(format!("{:.1}", VehPerKmLane::new(20.04)), "20.0 veh/km/lane");
+        assert_eq!(format!("{:.0}", VehPerHour::new(1799.6)), "1800 veh/h");
+        assert_eq!(MetresPerSecond::new(-0.5).to_string(), "-0.5 m/s");
+        assert_eq!(VehPerMinLane::ZERO.to_string(), "0 veh/min/lane");
+        assert_eq!(Seconds::new(f64::INFINITY).to_string(), "inf s");
+    }
+
+    #[test]
+    fn quantities_add_and_scale_like_numbers() {
+        let mut time = Seconds::new(1.5);
+        time += Seconds::new(2.0);
+        time -= Seconds::new(0.5);
+        assert_eq!(time, Seconds::new(3.0));
+        assert_eq!(-time, Seconds::new(-3.0));
+        assert_eq!(time + -time, Seconds::ZERO);
+        assert_eq!(time * 2.0 - time / 3.0, Seconds::new(5.0));
+        // A quantity over another of its kind is a bare number.
+        assert_eq!(time / Seconds::new(12.0), 0.25);
+        assert_eq!(Seconds::default(), Seconds::ZERO);
+    }
+
+    #[test]
+    fn the_smaller_and_the_larger_leave_out_what_is_no_number() {
+        let (low, high) = (Metres::new(-1.0), Metres::new(2.0));
+        assert_eq!((low.min(high), low.max(high)), (low, high));
+        assert_eq!((high.min(low), high.max(low)), (low, high));
+        let nan = Metres::new(f64::NAN);
+        assert_eq!((nan.min(high), low.max(nan)), (high, low));
+        assert_eq!(nan.partial_cmp(&high), None);
+    }
+
+    #[test]
+    fn speeds_and_times_make_distances_and_back() {
+        let (speed, time) = (MetresPerSecond::from_kmh(54.0), Seconds::new(8.0));
+        assert_eq!(speed, MetresPerSecond::new(15.0));
+        assert_eq!(speed.kmh(), 54.0);
+        assert_eq!(speed * time, Metres::new(120.0));
+        assert_eq!(Metres::new(120.0) / time, speed);
+        assert_eq!(Metres::new(120.0) / speed, time);
+    }
+
+    #[test]
+    fn quantities_are_bare_numbers_in_files() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct Line {
+            length: Metres,
+            flow: VehPerMinLane,
+        }
+        let line = Line { length: Metres::new(0.1), flow: VehPerMinLane::new(-2.5) };
+        let text = toml::to_string(&line).unwrap();
+        assert_eq!(text, "length = 0.1\nflow = -2.5\n");
+        assert_eq!(toml::from_str::<Line>(&text).unwrap(), line);
     }
 }

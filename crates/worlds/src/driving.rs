@@ -70,6 +70,23 @@ mod tests {
     }
 
     #[test]
+    fn speed_factors_grow_from_end_to_end_of_a_symmetric_triangle() {
+        let car = Driving::of(VehicleClass::Car);
+        let half_width = 0.1 * 6.0_f64.sqrt();
+        assert!((car.speed_factor(0.0) - (1.0 - half_width)).abs() < 1e-15);
+        assert_eq!(car.speed_factor(0.5), 1.0);
+        // The quartiles of a triangle lie 1 − √½ of its half-width from the middle.
+        let quartile = half_width * (1.0 - 0.5_f64.sqrt());
+        assert!((car.speed_factor(0.25) - (1.0 - quartile)).abs() < 1e-15);
+        assert!((car.speed_factor(0.75) - (1.0 + quartile)).abs() < 1e-15);
+        let factors: Vec<f64> = (0..=100).map(|i| car.speed_factor(f64::from(i) / 100.0)).collect();
+        assert!(factors.windows(2).all(|pair| pair[0] < pair[1]));
+        for (low, high) in factors.iter().zip(factors.iter().rev()) {
+            assert!((low + high - 2.0).abs() < 1e-12, "{low} {high}");
+        }
+    }
+
+    #[test]
     fn speed_factors_have_the_stated_mean_and_deviation() {
         let car = Driving::of(VehicleClass::Car);
         const N: u32 = 10_000;

@@ -110,3 +110,121 @@ fn noise_drawn_once_is_what_the_attack_is_left_with_after_any_number_of_rounds()
         assert!((error - rmse(&stored.values(), &u)).abs() < 1e-9);
     }
 }
+
+/// Products in the clear, of rows as they are.
+struct Plain(Vec<f64>);
+
+impl Products for Plain {
+    fn ask(&mut self, rows: &[f64], count: usize) -> Result<Answered, LeastSquaresError> {
+        assert_eq!(rows.len(), count * self.0.len());
+        let dot = |row: &[f64]| row.iter().zip(&self.0).map(|(a, u)| a * u).sum();
+        let products = rows.chunks_exact(self.0.len()).map(dot).collect();
+        Ok(Answered { applied: rows.to_vec(), products })
+    }
+}
+
+/// Rows of A by hand: two samples, two links, one unit and the bias.
+#[test]
+fn rows_are_units_times_coefficients_at_their_own_link() {
+    // Coefficients 1, 2, 3, … of [sample, link, measurement, output].
+    let slopes: Vec<f64> = (1..=16).map(f64::from).collect();
+    let layer = LastLayer::new(2, &[10.0, 20.0], slopes).unwrap();
+    assert_eq!(layer.products(), 2 * EACH * 2);
+    // Link 0, output 0: coefficients 1 and 3 of the first sample, 9 and 11 of the second.
+    assert_eq!(
+        layer.rows(0, 0),
+        [[10.0, 30.0, 0.0, 0.0, 180.0, 220.0, 0.0, 0.0], [1.0, 3.0, 0.0, 0.0, 9.0, 11.0, 0.0, 0.0]]
+            .concat()
+    );
+    assert_eq!(
+        layer.rows(1, 1),
+        [
+            [0.0, 0.0, 60.0, 80.0, 0.0, 0.0, 280.0, 320.0],
+            [0.0, 0.0, 6.0, 8.0, 0.0, 0.0, 14.0, 16.0]
+        ]
+        .concat()
+    );
+}
+
+#[test]
+fn a_layer_of_biases_alone_tells_one_sum_a_link() {
+    // No unit: each output of a link has one product, with its coefficients over both samples.
+    let layer = LastLayer::new(2, &[], vec![1.0; 8]).unwrap();
+    assert_eq!(layer.products(), EACH);
+    let u = [1.0, 2.0, 3.0, 6.0];
+    let mut collected = Collected::nothing(2, &[0.0; 4], 0.0, 1.0);
+    collected.exchange(&layer, &mut Plain(u.to_vec())).unwrap();
+    assert_eq!(collected.products(), EACH);
+    // All that is told is the sum, 12: the nearest point to the guess of zeros has a quarter of it each.
+    // The guess counts 1e-11 of an equation: rounding at 1e-16 leaves it five digits.
+    for found in collected.guess() {
+        assert!((found - 3.0).abs() < 1e-4, "{found}");
+    }
+}
+
+#[test]
+fn the_centre_is_taken_off_and_put_back() {
+    // Two units and the bias: three equations an output for the two samples' measurements.
+    let layer = |round: u64| {
+        let hidden: Vec<f64> = (0..4).map(|i| number(30 + round, i)).collect();
+        let slopes = (0..16).map(|i| 1.0 + number(40 + round, i)).collect();
+        LastLayer::new(2, &hidden, slopes).unwrap()
+    };
+    let (centre, u) = (0.5, [0.1, 0.9, 0.4, 0.6, 0.7, 0.2, 0.8, 0.3]);
+    let shifted: Vec<f64> = u.iter().map(|u| u - centre).collect();
+    let mut collected = Collected::nothing(2, &[0.4; 8], centre, 1.0);
+    assert_eq!(collected.guess(), [0.4; 8], "nothing told, nothing learned");
+    for round in 0..3 {
+        collected.exchange(&layer(round), &mut Plain(shifted.clone())).unwrap();
+    }
+    assert_eq!(collected.products(), 3 * 2 * EACH * 3);
+    // 18 equations of 4 unknowns a link; rounding times a condition of some hundreds.
+    for (found, u) in collected.guess().iter().zip(u) {
+        assert!((found - u).abs() < 1e-10, "{found} {u}");
+    }
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    let shape = |error: ShapeError| (error.what, error.found, error.expected);
+    let error = LastLayer::new(3, &[0.0; 7], vec![0.0; 12]).err().unwrap();
+    assert_eq!(shape(error), ("hidden units", 7, 6));
+    let error = LastLayer::new(3, &[0.0; 6], vec![0.0; 13]).err().unwrap();
+    assert_eq!(shape(error), ("coefficients", 13, 12));
+    let error = LastLayer::new(0, &[0.0; 2], Vec::new()).err().unwrap();
+    assert_eq!(shape(error), ("hidden units", 2, 0));
+    // A batch of three samples, asked of a host that collects two.
+    let layer = LastLayer::new(3, &[0.0; 3], vec![0.0; 12]).unwrap();
+    let mut collected = Collected::nothing(2, &[0.0; 4], 0.0, 1.0);
+    let error = collected.exchange(&layer, &mut Plain(vec![0.0; 6])).unwrap_err().to_string();
+    assert_eq!(error, "batch: found 6 numbers, expected 4");
+}
+
+#[test]
+fn whole_products_are_those_of_levels_and_weights() {
+    let grid = Grid::new(0.0, 1.0, 1 << 10).unwrap();
+    let agreement = Agreement { width: 3, grid, most_rows: 10, most_blocks: 2 };
+    let levels = [-1024, 17, 1024, 5, -6, 0];
+    let mut sealed = SealedBatch::new(agreement, &levels).unwrap();
+    let rows = vec![
+        vec![1.0, -0.5, 0.25, 2.0, 0.0, 1e-3],
+        vec![0.0; 6],
+        vec![0.0, 0.0, 0.0, 0.0, -1e9, 0.0],
+    ];
+    let (weights, products) = sealed.whole(0..2, &rows).unwrap();
+    for ((row, weights), product) in rows.iter().zip(&weights).zip(products) {
+        let expected: i64 =
+            weights.iter().zip(levels).map(|(weight, level)| weight * i64::from(level)).sum();
+        assert_eq!(product, expected);
+        // Weights have the signs of the row, and nothing where it has nothing.
+        for (a, weight) in row.iter().zip(weights) {
+            let sign = if *a == 0.0 { 0 } else { a.signum() as i64 };
+            assert!(weight.signum() == sign || *weight == 0, "{a} {weight}");
+        }
+    }
+    assert_eq!(weights[1], [0; 6]);
+    // A part of the batch, and more than there is.
+    let (weights, products) = sealed.whole(1..2, &[vec![1.0, 1.0, 1.0]]).unwrap();
+    assert_eq!(products, [-weights[0][0]], "5 − 6 + 0 times one weight");
+    assert!(sealed.whole(1..3, &[vec![1.0; 6]]).is_err());
+}

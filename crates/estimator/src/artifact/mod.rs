@@ -8,7 +8,7 @@ pub(crate) mod record;
 pub(crate) mod whole_file;
 
 pub use intervals::{Coverage, Intervals, IntervalsError, LEVELS, Level, LinkInterval};
-pub use model_folder::{MODEL_FORMAT, ModelFile, ModelFolderError};
+pub use model_folder::{ModelFile, ModelFolderError};
 pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, PreparedEstimator};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost, no_weights};
-pub use record::{DataSpec, GuestRecord, HostRecord, ModelRecord};
+pub use record::{DataSpec, Epoch, GuestRecord, HostRecord, ModelRecord};

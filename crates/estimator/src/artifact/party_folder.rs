@@ -19,7 +19,7 @@ use traffic::{Network, network_hash, write_network};
 
 use crate::artifact::model_folder::ModelFolderError;
 use crate::artifact::record::{GuestRecord, HostRecord};
-use crate::artifact::whole_file::{content, io, read_bounded, write_whole};
+use crate::artifact::whole_file::{check_format, content, io, read_bounded, write_whole};
 use crate::data::inputs::Arrangement;
 use crate::data::live::{LiveFleet, LiveLoops};
 use crate::data::study::TargetKind;
@@ -32,7 +32,7 @@ use crate::model::recipe::Recipe;
 use crate::model::sub_model::LayerSubModel;
 
 /// The format that this version writes and reads.
-pub const PARTY_FORMAT: &str = "fedtse-party/1";
+pub const PARTY_FORMAT: &str = "fedtse-party/2";
 /// Longer than any `party.json`.
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -112,11 +112,8 @@ impl<P: Trained> PartyFile<P> {
     pub fn read(folder: &Path) -> Result<(Self, Arc<Network>, Checkpoint), ModelFolderError> {
         let path = folder.join("party.json");
         let text = read_bounded(&path, MOST_BYTES)?;
+        check_format(&path, &text, PARTY_FORMAT)?;
         let file: Self = serde_json::from_str(&text).map_err(|error| content(&path, error))?;
-        if file.format != PARTY_FORMAT {
-            let problem = format!("format: found \"{}\", expected \"{PARTY_FORMAT}\"", file.format);
-            return Err(content(&path, problem));
-        }
         let path = folder.join("network.toml");
         let network = read_network(&path).map_err(|error| content(&path, error))?;
         let (found, expected) = (network_hash(&network), file.part.network_hash());
@@ -147,7 +144,7 @@ impl TrainedGuest {
 
     /// Numbers of an embedding, per sample.
     pub fn width(&self, network: &Network) -> usize {
-        self.shape.crossing.len(network.links().len())
+        self.shape.embedding.len(network.links().len())
     }
 
     /// Its sub-model with its weights.

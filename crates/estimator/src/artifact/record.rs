@@ -25,6 +25,18 @@ pub struct ModelRecord {
     pub guests: Vec<GuestRecord>,
 }
 
+/// The losses of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Epoch {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Mean loss of its batches.
+    pub train: f64,
+    /// Loss of the validation part after it.
+    pub validation: f64,
+}
+
 /// What all parties share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -147,13 +159,13 @@ mod tests {
     #[test]
     fn negative_traffic_is_none_and_nan_is_not() {
         let scale = Scale { mean: 1.0, deviation: 2.0 };
-        let card = HostRecord {
+        let record = HostRecord {
             common: DataSpec { network_hash: String::new(), step_s: 10.0, window: WINDOW },
             loops: Vec::new(),
             inputs: HostScales { loops: Vec::new() },
             outputs: vec![[scale; 2]; 2],
         };
-        let states: Vec<LinkState> = card.states(&[-3.0, 0.5, f32::NAN, f32::NAN]).collect();
+        let states: Vec<LinkState> = record.states(&[-3.0, 0.5, f32::NAN, f32::NAN]).collect();
         assert_eq!((states[0].density.get(), states[0].flow.get()), (0.0, 2.0));
         assert!(states[1].density.get().is_nan() && states[1].flow.get().is_nan());
     }

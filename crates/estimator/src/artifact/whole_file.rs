@@ -25,3 +25,20 @@ pub(crate) fn io(path: &Path, source: std::io::Error) -> ModelFolderError {
 pub(crate) fn content(path: &Path, problem: impl ToString) -> ModelFolderError {
     ModelFolderError::Content { path: path.to_owned(), problem: problem.to_string() }
 }
+
+/// Refuses a JSON file of another format, before anything else of it is read.
+pub(crate) fn check_format(
+    path: &Path,
+    text: &str,
+    expected: &str,
+) -> Result<(), ModelFolderError> {
+    #[derive(serde::Deserialize)]
+    struct Format {
+        format: String,
+    }
+    let Format { format } = serde_json::from_str(text).map_err(|error| content(path, error))?;
+    if format == expected {
+        return Ok(());
+    }
+    Err(content(path, format!("format: found \"{format}\", expected \"{expected}\"")))
+}

@@ -22,7 +22,7 @@ use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::{Study, TargetKind};
 use crate::data::timeline::Timeline;
 use crate::loss::calibrated_ctm::{counted_ctm, movement_counts};
-use crate::loss::label_free_error::LabelFreeError;
+use crate::loss::label_free::LabelFreeError;
 use crate::metrics::Estimates;
 use traffic::Window;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sensing::Split;
-use traffic::{Network, Step};
+use traffic::Step;
 
 use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::{DataSpec, HostRecord};
@@ -12,7 +12,8 @@ use crate::data::scales::{HostScales, Scale};
 use crate::data::sources::LoopData;
 use crate::data::study::{Study, TargetKind, train_span};
 use crate::data::timeline::Timeline;
-use crate::loss::objective::Labels;
+use crate::data::window_source::WindowSource;
+use crate::loss::objective::LossWeights;
 use crate::model::plan::NeuralPlan;
 use traffic::Window;
 
@@ -24,14 +25,13 @@ const USUAL: [Scale; 2] =
 /// A dataset as the host's part and head read it: own inputs, targets and their weights.
 pub struct HostStudy {
     timeline: Arc<Timeline>,
-    card: HostRecord,
+    record: HostRecord,
     inputs: HostInputs,
     split: Split,
     /// `[row, link, (density, flow)]`, scaled, for the windows of training and validation.
     targets: Vec<f32>,
     rows: Vec<Step>,
-    weights: Vec<f32>,
-    judged: Vec<f32>,
+    weights: LossWeights,
 }
 
 impl HostStudy {
@@ -39,7 +39,7 @@ impl HostStudy {
     pub fn new(study: &Study, plan: &NeuralPlan) -> Result<Self, NeuralError> {
         let scales = HostScales::fit(study.loops(), &study.train_span())?;
         let inputs = HostInputs::new(study.loops(), plan.host_arrangement(), &scales)?;
-        let card = HostRecord {
+        let record = HostRecord {
             common: DataSpec::of(study.timeline()),
             loops: study.loops().names(),
             inputs: scales,
@@ -47,9 +47,9 @@ impl HostStudy {
         };
         let windows = study.split().train.iter().chain(&study.split().validation);
         let rows: Vec<Step> = windows.copied().collect();
-        let mut targets = Vec::with_capacity(rows.len() * 2 * card.outputs.len());
+        let mut targets = Vec::with_capacity(rows.len() * 2 * record.outputs.len());
         for &step in &rows {
-            for (link, scales) in study.network().link_ids().zip(&card.outputs) {
+            for (link, scales) in study.network().link_ids().zip(&record.outputs) {
                 let state = study.target(plan.target, step, link);
                 let pair = [state.density.get(), state.flow.get()];
                 targets.extend(pair.iter().zip(scales).map(|(value, scale)| scale.apply(*value)));
@@ -62,9 +62,8 @@ impl HostStudy {
             split: study.split().clone(),
             targets,
             rows,
-            weights: loss_weights(study.network(), recipe.flow_weight, recipe.other_links),
-            judged: loss_weights(study.network(), recipe.flow_weight, 0.0),
-            card,
+            weights: LossWeights::of(study.network(), recipe),
+            record,
         })
     }
 
@@ -81,7 +80,7 @@ impl HostStudy {
         let recipe = &plan.recipe;
         Ok(Self {
             timeline: Arc::clone(loops.timeline()),
-            card: HostRecord {
+            record: HostRecord {
                 common: DataSpec::of(loops.timeline()),
                 loops: loops.names(),
                 inputs: scales,
@@ -91,8 +90,7 @@ impl HostStudy {
             split: split.clone(),
             targets: Vec::new(),
             rows: Vec::new(),
-            weights: loss_weights(network, recipe.flow_weight, recipe.other_links),
-            judged: loss_weights(network, recipe.flow_weight, 0.0),
+            weights: LossWeights::of(network, recipe),
         })
     }
 
@@ -102,8 +100,8 @@ impl HostStudy {
     }
 
     /// What the host's part assumes.
-    pub fn card(&self) -> &HostRecord {
-        &self.card
+    pub fn record(&self) -> &HostRecord {
+        &self.record
     }
 
     /// The host's features.
@@ -118,7 +116,7 @@ impl HostStudy {
 
     /// Numbers of a target: density and flow of each link.
     pub fn outputs(&self) -> usize {
-        self.weights.len()
+        self.weights.training.len()
     }
 
     /// Writes the scaled target of a window of the training or validation part.
@@ -128,29 +126,35 @@ impl HostStudy {
     pub fn write_target(&self, last: Step, to: &mut [f32]) {
         let row = self.rows.partition_point(|row| *row < last);
         assert_eq!(self.rows.get(row), Some(&last), "a window to learn from");
-        to.copy_from_slice(&self.targets[row * self.weights.len()..][..self.weights.len()]);
+        to.copy_from_slice(&self.targets[row * self.outputs()..][..self.outputs()]);
     }
 
-    /// Weights of the outputs in the loss.
-    pub fn weights(&self) -> &[f32] {
+    /// Weights of the outputs in the training loss and in the validation loss, the latter of scored links alone.
+    pub fn loss_weights(&self) -> &LossWeights {
         &self.weights
-    }
-
-    /// Weights of the outputs in the validation loss: those of scored links alone.
-    pub fn judged(&self) -> &[f32] {
-        &self.judged
     }
 }
 
-impl Labels for HostStudy {
-    fn write_label(&self, sample: Window, to: &mut [f32]) {
-        self.write_target(sample.last, to);
+/// The host's inputs.
+impl WindowSource for HostStudy {
+    fn row_len(&self) -> usize {
+        self.inputs.len()
     }
-    fn weights(&self) -> &[f32] {
-        &self.weights
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        self.inputs.write(window.last, to);
     }
-    fn judged(&self) -> &[f32] {
-        &self.judged
+}
+
+/// The host's targets, as rows by window.
+#[derive(Clone)]
+pub struct HostTargets(pub Arc<HostStudy>);
+
+impl WindowSource for HostTargets {
+    fn row_len(&self) -> usize {
+        self.0.outputs()
+    }
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        self.0.write_target(window.last, to);
     }
 }
 
@@ -173,13 +177,4 @@ fn output_scales(study: &Study, kind: TargetKind) -> Result<Vec<[Scale; 2]>, Neu
     let density = Scale::fit(states.iter().map(|state| state.density.get()));
     let flow = Scale::fit(states.iter().map(|state| state.flow.get()));
     Ok(vec![[density, flow]; links])
-}
-
-/// Weights of density and flow of each link, such that those of density add up to 1.
-pub(crate) fn loss_weights(network: &Network, flow: f32, others: f32) -> Vec<f32> {
-    let (each, targets) = (network.link_ids(), network.targets());
-    let links: Vec<f32> =
-        each.map(|link| if targets.contains(&link) { 1.0 } else { others }).collect();
-    let total: f32 = links.iter().sum();
-    links.iter().flat_map(|weight| [weight / total, flow * weight / total]).collect()
 }

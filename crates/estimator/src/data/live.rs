@@ -14,14 +14,14 @@ use crate::data::timeline::{StepSpec, Timeline};
 /// A guest's fleet, live: the steps of the last window.
 pub struct LiveFleet {
     fleet: FleetData,
-    card: GuestRecord,
+    record: GuestRecord,
     arrangement: Arrangement,
 }
 
 /// The host's loops, live: the steps of the last window.
 pub struct LiveLoops {
     loops: LoopData,
-    card: HostRecord,
+    record: HostRecord,
     arrangement: Arrangement,
 }
 
@@ -29,7 +29,7 @@ impl LiveFleet {
     /// Before the first step.
     pub fn new(
         network: Arc<Network>,
-        card: GuestRecord,
+        record: GuestRecord,
         steps: &StepSpec,
         arrangement: Arrangement,
     ) -> Self {
@@ -37,8 +37,8 @@ impl LiveFleet {
         let cells = steps.cells * steps.sub_steps;
         let table = FeatureTable::live(network.links().len(), if cells > 1 { cells } else { 0 });
         let timeline = Arc::new(Timeline::live(network, steps));
-        let fleet = FleetData::live(timeline, card.fleet.clone(), card.rate, table);
-        Self { fleet, card, arrangement }
+        let fleet = FleetData::live(timeline, record.fleet.clone(), record.rate, table);
+        Self { fleet, record, arrangement }
     }
 
     /// Adds a complete step. One that does not follow the last begins a new window.
@@ -49,8 +49,9 @@ impl LiveFleet {
     /// The sample of the window that ends with the last step; none while there is no whole window.
     pub fn sample(&self) -> Result<Option<(Step, Vec<f32>)>, InputsError> {
         let Some(&last) = self.fleet.timeline().windows().last() else { return Ok(None) };
-        let card = &self.card;
-        let inputs = GuestInputs::new(&self.fleet, card.features, self.arrangement, &card.inputs)?;
+        let record = &self.record;
+        let inputs =
+            GuestInputs::new(&self.fleet, record.features, self.arrangement, &record.inputs)?;
         let mut sample = vec![0.0; inputs.len()];
         inputs.write(last, &mut sample);
         Ok(Some((last, sample)))
@@ -61,13 +62,13 @@ impl LiveLoops {
     /// Before the first step.
     pub fn new(
         network: Arc<Network>,
-        card: HostRecord,
+        record: HostRecord,
         steps: &StepSpec,
         arrangement: Arrangement,
     ) -> Self {
         let table = LoopTable::live(network.loops().len());
         let loops = LoopData::live(Arc::new(Timeline::live(network, steps)), table);
-        Self { loops, card, arrangement }
+        Self { loops, record, arrangement }
     }
 
     /// Adds a step with what each loop counted. One that does not follow the last begins a new
@@ -79,7 +80,7 @@ impl LiveLoops {
     /// The sample of the window that ends with the last step; none while there is no whole window.
     pub fn sample(&self) -> Result<Option<(Step, Vec<f32>)>, InputsError> {
         let Some(&last) = self.loops.timeline().windows().last() else { return Ok(None) };
-        let inputs = HostInputs::new(&self.loops, self.arrangement, &self.card.inputs)?;
+        let inputs = HostInputs::new(&self.loops, self.arrangement, &self.record.inputs)?;
         let mut sample = vec![0.0; inputs.len()];
         inputs.write(last, &mut sample);
         Ok(Some((last, sample)))

@@ -2,8 +2,8 @@
 
 pub(crate) mod host_study;
 pub(crate) mod inputs;
+pub(crate) mod joint;
 pub(crate) mod live;
-pub(crate) mod local_shares;
 pub(crate) mod measurement_table;
 pub(crate) mod measurements;
 pub(crate) mod scales;
@@ -11,9 +11,11 @@ pub(crate) mod segments;
 pub(crate) mod sources;
 pub(crate) mod study;
 pub(crate) mod timeline;
+pub(crate) mod window_source;
 
-pub use host_study::HostStudy;
+pub use host_study::{HostStudy, HostTargets};
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
+pub use joint::JointData;
 pub use live::{LiveFleet, LiveLoops};
 pub use measurement_table::MeasurementTable;
 pub use measurements::{Gathered, MeasuredBatch, MeasurementSource, Readings};
@@ -24,3 +26,4 @@ pub use study::{
     GuestFeatures, Party, Study, StudyError, TargetKind, WINDOW, last_share, train_span,
 };
 pub use timeline::{StepSpec, Timeline};
+pub use window_source::{WindowSource, gather_rows};

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use sensing::{FeatureTable, Features, FeaturesError, HeldSteps, LoopTable, MovementTable};
 use traffic::{LinkId, LinkState, MetresPerSecond, Step, Totals};
 
-pub use crate::data::local_shares::LocalShares;
 use crate::data::timeline::Timeline;
 
 /// The host's loops.
@@ -219,5 +218,26 @@ impl FleetData {
 
     fn at(&self, step: Step, link: LinkId) -> usize {
         self.timeline.row(step) * self.table.links + link.index()
+    }
+}
+
+/// A fleet's share of the traffic by link and step, relative to its mean share.
+#[derive(Clone, Debug)]
+pub struct LocalShares {
+    timeline: Arc<Timeline>,
+    links: usize,
+    /// `[row, link]`
+    factors: Vec<f32>,
+}
+
+impl LocalShares {
+    /// Of all steps that a timeline holds, link by link.
+    pub(crate) fn new(timeline: Arc<Timeline>, links: usize, factors: Vec<f32>) -> Self {
+        Self { timeline, links, factors }
+    }
+
+    /// The local share over the mean one.
+    pub fn factor(&self, step: Step, link: LinkId) -> f64 {
+        f64::from(self.factors[self.timeline.row(step) * self.links + link.index()])
     }
 }

@@ -113,7 +113,7 @@ pub enum StudyError {
     },
 }
 
-/// One window in eight judges: with fewer none would.
+/// One window in eight validates: with fewer windows there would be none.
 const LEAST_SAMPLES: usize = 8;
 
 impl Study {

@@ -85,7 +85,7 @@ impl Timeline {
     }
 
     /// How its steps were made.
-    pub fn steps_card(&self) -> StepSpec {
+    pub fn step_spec(&self) -> StepSpec {
         let [cells, sub_steps] = self.cell_shape;
         StepSpec { step_s: self.step.get(), cells, sub_steps, patience_s: self.patience.get() }
     }
@@ -93,6 +93,10 @@ impl Timeline {
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    pub(crate) fn shared_network(&self) -> Arc<Network> {
+        Arc::clone(&self.network)
     }
 
     /// Hash of the network.

@@ -6,7 +6,7 @@ use traffic::{Network, Step};
 
 use crate::data::sources::FleetData;
 use crate::data::timeline::Timeline;
-use crate::loss::label_free_error::LabelFreeError;
+use crate::loss::label_free::LabelFreeError;
 use crate::loss::physics_informed::{CTM_DEVIATIONS, LearnedPhysics, Physics};
 
 /// Vehicles that the prior of turning ratios, by lanes, counts as; links with fewer than this many

@@ -29,8 +29,7 @@ mod tests;
 
 use crate::data::measurements::MeasuredBatch;
 use crate::data::scales::Scale;
-use crate::loss::linear_part::{MeasurementWeights, PartialLoss};
-use crate::loss::objective::Objective;
+use crate::loss::objective::{MeasurementWeights, Objective, PartialLoss};
 use crate::model::sub_model::{PassError, check_len};
 use measurement::{Coefficients, States, add_value_losses, add_values, without_values};
 use traffic::Window;
@@ -303,7 +302,7 @@ impl Objective for PhysicsInformed {
         Ok(apart.times(share))
     }
 
-    fn judge_without_values(
+    fn validate_without_values(
         &mut self,
         samples: &[Window],
         measured: &MeasuredBatch<'_>,
@@ -314,7 +313,7 @@ impl Objective for PhysicsInformed {
         Ok(self.evaluate_apart(samples, measured, weights, y)?.times(share))
     }
 
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         measured: &MeasuredBatch<'_>,

@@ -67,7 +67,7 @@ impl Architecture {
     }
 
     /// What a guest gives unless it is said otherwise.
-    pub fn crossing(self) -> EmbeddingShape {
+    pub fn embedding(self) -> EmbeddingShape {
         match self {
             Architecture::Link => EmbeddingShape::PerLink(4),
             Architecture::Paper => EmbeddingShape::Whole(PAPER_EMBEDDING),
@@ -82,7 +82,7 @@ pub struct GuestSlot {
     /// The guest's name.
     pub name: String,
     /// What it gives.
-    pub crossing: EmbeddingShape,
+    pub embedding: EmbeddingShape,
     /// Whether the first numbers of each link start as density and flow.
     pub direct: bool,
 }
@@ -90,7 +90,7 @@ pub struct GuestSlot {
 impl GuestSlot {
     /// For a guest.
     pub fn of(guest: &GuestShape) -> Self {
-        Self { name: guest.name.clone(), crossing: guest.crossing, direct: guest.direct() }
+        Self { name: guest.name.clone(), embedding: guest.embedding, direct: guest.direct() }
     }
 }
 
@@ -168,7 +168,7 @@ impl HostShape {
             return Err(ModelError::Guests { found: self.slots.len() });
         }
         for (at, slot) in self.slots.iter().enumerate() {
-            slot.crossing.check(&slot.name)?;
+            slot.embedding.check(&slot.name)?;
             let others = self.slots[..at].iter().map(|other| other.name.as_str());
             if others.chain(["", HOST, HEAD]).any(|name| name == slot.name) {
                 return Err(ModelError::Name { found: slot.name.clone() });
@@ -184,7 +184,7 @@ impl HostShape {
     /// The paper's head knows no flags: its embeddings are never negative, and what stands for an
     /// absent one may be.
     fn slot(&self, slot: &GuestSlot, nodes: usize) -> PartyDropout {
-        let length = slot.crossing.len(nodes);
+        let length = slot.embedding.len(nodes);
         let dropout = PartyDropout::new(self.party_dropout, length, name_key(&slot.name));
         match self.architecture {
             Architecture::Link => dropout,
@@ -237,7 +237,7 @@ impl HostShape {
         self.check()?;
         let nodes = network.links().len();
         if self.architecture == Architecture::Paper {
-            let guests: usize = self.slots.iter().map(|slot| slot.crossing.len(nodes)).sum();
+            let guests: usize = self.slots.iter().map(|slot| slot.embedding.len(nodes)).sum();
             return Ok(head(PAPER_EMBEDDING + guests, PAPER_HIDDEN, 2 * nodes));
         }
         self.link_head(&Roads::new(network)?)
@@ -250,7 +250,7 @@ impl HostShape {
         let direct = self.slots.iter().filter(|slot| slot.direct).count().max(1);
         let mut chosen = Vec::new();
         for slot in &self.slots {
-            let EmbeddingShape::PerLink(each) = slot.crossing else {
+            let EmbeddingShape::PerLink(each) = slot.embedding else {
                 return Err(ModelError::NotPerLink { guest: slot.name.clone() });
             };
             let starts = if slot.direct { each.min(2) } else { 0 };

@@ -2,7 +2,6 @@
 
 mod by_link;
 mod product_rows;
-mod share;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -22,8 +21,7 @@ use traffic::Window;
 
 use by_link::ByLink;
 
-pub use product_rows::{PartialGradients, Rows};
-pub use share::EmbeddingCoefficients;
+pub use product_rows::{EmbeddingCoefficients, PartialGradients, Rows};
 
 /// What the guests gave for a batch, by name: `[sample, number]` each. Who is not there is absent.
 pub type Embeddings<'a> = BTreeMap<&'a str, &'a [f32]>;
@@ -88,11 +86,11 @@ impl HostModel {
         let fusion = shape.build(network)?;
         let block = PartyBlock::new(fusion, party_seed(seed, HostShape::PART), rule);
         let links = network.links().len();
-        let guests: usize = shape.slots.iter().map(|slot| 1 + slot.crossing.len(links)).sum();
+        let guests: usize = shape.slots.iter().map(|slot| 1 + slot.embedding.len(links)).sum();
         let own = block.model().input_len() - guests;
         let mut flag = own;
         let slots = shape.slots.iter().map(|slot| {
-            let numbers = flag + 1..flag + 1 + slot.crossing.len(links);
+            let numbers = flag + 1..flag + 1 + slot.embedding.len(links);
             let place = Place { name: slot.name.clone(), flag, numbers, gradient: None };
             flag = place.numbers.end;
             place
@@ -163,7 +161,7 @@ impl HostModel {
         self.block.update(rate);
     }
 
-    /// Estimates of a batch by the weights that are judged, without dropout.
+    /// Estimates of a batch by the weights that are validated, without dropout.
     pub fn infer(
         &self,
         x: &[f32],
@@ -171,11 +169,11 @@ impl HostModel {
         y: &mut [f32],
     ) -> Result<(), PassError> {
         let batch = self.batch(x, embeddings, y.len())?;
-        self.block.judged().infer(&batch, y);
+        self.block.validated().infer(&batch, y);
         Ok(())
     }
 
-    /// The weights that are judged are the best so far: they are kept.
+    /// The weights that are validated are the best so far: they are kept.
     pub fn keep_best(&mut self) {
         self.block.keep_best();
     }

@@ -18,7 +18,7 @@ pub use host_model::{
     EmbeddingCoefficients, Embeddings, HostBatch, HostModel, PartialGradients, Rows,
 };
 pub use model_error::ModelError;
-pub use parts::{EmbeddingShape, GuestShape, SubModelKind, party_seed};
+pub use parts::{EmbeddingShape, GuestShape, SubModelKind};
 pub use party_block::{PARTY_CHECKPOINT, UpdateRule};
 pub use plan::{GuestPlan, NeuralPlan};
 pub use recipe::Recipe;

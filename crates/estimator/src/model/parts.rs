@@ -100,7 +100,7 @@ pub struct GuestShape {
     /// Whether the numbers of a link start with density, flow and mask of each step.
     pub totals: bool,
     /// What it gives.
-    pub crossing: EmbeddingShape,
+    pub embedding: EmbeddingShape,
     /// Its sizes.
     pub sizes: Sizes,
 }
@@ -109,24 +109,24 @@ impl GuestShape {
     /// Whether the first numbers of a link start as its last density and flow.
     pub fn direct(&self) -> bool {
         let kind = matches!(self.sub_model, SubModelKind::Link | SubModelKind::Linear);
-        kind && self.totals && matches!(self.crossing, EmbeddingShape::PerLink(_))
+        kind && self.totals && matches!(self.embedding, EmbeddingShape::PerLink(_))
     }
 
     /// The model over a network. Inputs as [`GuestInputs`](crate::GuestInputs) writes them.
     pub fn build(&self, network: &Network) -> Result<Box<dyn Layer>, ModelError> {
-        self.crossing.check(&self.name)?;
+        self.embedding.check(&self.name)?;
         self.sizes.check()?;
         if self.channels == 0 {
             return Err(ModelError::NoChannels { guest: self.name.clone() });
         }
         let nodes = network.links().len();
         let sizes = &self.sizes;
-        Ok(match (self.sub_model, self.crossing) {
+        Ok(match (self.sub_model, self.embedding) {
             (SubModelKind::Own | SubModelKind::OwnByStep, _) => {
                 return Err(ModelError::Own { guest: self.name.clone() });
             }
-            (SubModelKind::Stgcn, crossing) => {
-                let embedding = crossing.len(nodes);
+            (SubModelKind::Stgcn, embedding) => {
+                let embedding = embedding.len(nodes);
                 let shape = StgcnShape { embedding, ..StgcnShape::paper(self.channels) };
                 Box::new(stgcn(&shape, &laplacian(network)?)?)
             }

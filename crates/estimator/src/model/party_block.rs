@@ -4,7 +4,7 @@
 //! One update: add μ·(θ − θ_r) to the gradient (the proximal term, θ_r the weights at the start of
 //! the round), clip it to its longest length, one step of Adam, take the weights into the average.
 //!
-//! There are three sets of weights: those that move; those that are judged, which is their average
+//! There are three sets of weights: those that move; those that are validated, which is their average
 //! if the rule has one; and the best so far, as the party was told to keep them.
 
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ pub struct UpdateRule {
     pub decay: Decay,
     /// Longest gradient; longer ones are scaled down to it.
     pub clip: Option<f32>,
-    /// Decay of the moving average of the weights, which then is what is judged and kept.
+    /// Decay of the moving average of the weights, which then is what is validated and kept.
     pub average: Option<f32>,
     /// μ of the proximal term, 0 for none.
     pub proximal: f32,
@@ -60,7 +60,7 @@ pub(crate) struct PartyBlock {
     /// The gradient as it is used; the learner's stays, to be used again.
     used: Vec<f32>,
     /// Models with other weights than those that move, made when first asked for.
-    judged: OnceLock<Learner<Model>>,
+    validated: OnceLock<Learner<Model>>,
     kept: OnceLock<Learner<Model>>,
 }
 
@@ -76,7 +76,7 @@ impl PartyBlock {
             best: parameters.to_vec(),
             start: parameters.to_vec(),
             used: Vec::with_capacity(parameters.len()),
-            judged: OnceLock::new(),
+            validated: OnceLock::new(),
             kept: OnceLock::new(),
             rule,
             learner,
@@ -111,16 +111,16 @@ impl PartyBlock {
         if let Some(average) = &mut self.average {
             average.update(self.learner.parameters());
         }
-        self.judged = OnceLock::new();
+        self.validated = OnceLock::new();
     }
 
-    fn judged_weights(&self) -> &[f32] {
+    fn validated_weights(&self) -> &[f32] {
         self.average.as_ref().map_or(self.learner.parameters(), Average::weights)
     }
 
-    /// The model with the weights that are judged.
-    pub fn judged(&self) -> &Learner<Model> {
-        self.judged.get_or_init(|| self.with_weights(self.judged_weights()))
+    /// The model with the weights that are validated.
+    pub fn validated(&self) -> &Learner<Model> {
+        self.validated.get_or_init(|| self.with_weights(self.validated_weights()))
     }
 
     /// The model with the best weights.
@@ -134,9 +134,9 @@ impl PartyBlock {
         learner
     }
 
-    /// The weights that are judged are the best so far.
+    /// The weights that are validated are the best so far.
     pub fn keep_best(&mut self) {
-        self.best = self.judged_weights().to_vec();
+        self.best = self.validated_weights().to_vec();
         self.kept = OnceLock::new();
     }
 
@@ -172,7 +172,7 @@ impl PartyBlock {
     pub fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         self.best = checkpoint.parameters("weights", self.learner.layout())?;
         self.learner.update(|parameters, _| parameters.copy_from_slice(&self.best));
-        (self.judged, self.kept) = (OnceLock::new(), OnceLock::new());
+        (self.validated, self.kept) = (OnceLock::new(), OnceLock::new());
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl PartyBlock {
         checkpoint.restore_optimiser("adam", &mut self.adam)?;
         self.learner.update(|parameters, _| parameters.copy_from_slice(&weights));
         (self.average, self.best, self.start) = (average, best, start);
-        (self.judged, self.kept) = (OnceLock::new(), OnceLock::new());
+        (self.validated, self.kept) = (OnceLock::new(), OnceLock::new());
         Ok(())
     }
 }

@@ -43,7 +43,7 @@ pub struct GuestPlan {
     /// Its sub-model.
     pub sub_model: SubModelKind,
     /// What it gives.
-    pub crossing: EmbeddingShape,
+    pub embedding: EmbeddingShape,
 }
 
 impl NeuralPlan {
@@ -99,7 +99,7 @@ impl GuestPlan {
             name: name.into(),
             features,
             sub_model: architecture.sub_model(),
-            crossing: architecture.crossing(),
+            embedding: architecture.embedding(),
         }
     }
 
@@ -111,7 +111,7 @@ impl GuestPlan {
             sub_model: self.sub_model,
             channels: inputs.channels(),
             totals: by_link && self.features != GuestFeatures::Speeds,
-            crossing: self.crossing,
+            embedding: self.embedding,
             sizes,
         }
     }

@@ -21,7 +21,7 @@ pub struct Recipe {
     pub decay: f32,
     /// Longest gradient of one party; longer ones are scaled down to it.
     pub clip: Option<f32>,
-    /// Decay of the moving average of the weights, which then is what is judged and kept.
+    /// Decay of the moving average of the weights, which then is what is validated and kept.
     pub average: Option<f32>,
     /// Epochs without a better validation loss after which training stops.
     pub patience: usize,

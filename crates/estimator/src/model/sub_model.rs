@@ -82,9 +82,9 @@ pub trait SubModel: Send {
     fn backward(&mut self, x: &[f32], dz: &[f32], noise: DropoutRng) -> Result<(), PassError>;
     /// One step along the gradient of the last [`backward`](Self::backward), which stays.
     fn update(&mut self, rate: f32);
-    /// Outputs of a batch by the weights that are judged, without dropout.
+    /// Outputs of a batch by the weights that are validated, without dropout.
     fn infer(&self, x: &[f32], z: &mut [f32]) -> Result<(), PassError>;
-    /// The weights that are judged are the best so far: they are kept.
+    /// The weights that are validated are the best so far: they are kept.
     fn keep_best(&mut self);
     /// Outputs of a batch by the weights that were kept, without dropout.
     fn infer_best(&self, x: &[f32], z: &mut [f32]) -> Result<(), PassError>;
@@ -186,7 +186,7 @@ impl SubModel for LayerSubModel {
 
     fn infer(&self, x: &[f32], z: &mut [f32]) -> Result<(), PassError> {
         self.samples(x, z.len())?;
-        self.block.judged().infer(x, z);
+        self.block.validated().infer(x, z);
         Ok(())
     }
 

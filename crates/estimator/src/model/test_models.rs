@@ -19,7 +19,7 @@ pub(crate) fn guest(name: &str, sizes: Sizes, each: usize) -> GuestShape {
         sub_model: SubModelKind::Link,
         channels: 3 * WINDOW,
         totals: true,
-        crossing: EmbeddingShape::PerLink(each),
+        embedding: EmbeddingShape::PerLink(each),
         sizes,
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn guests_of(sizes: Sizes, count: usize) -> ModelShape {
     let speeds = GuestShape {
         channels: 2 * WINDOW,
         totals: false,
-        crossing: EmbeddingShape::PerLink(2),
+        embedding: EmbeddingShape::PerLink(2),
         ..guest("speeds", sizes, 0)
     };
     let paper =

@@ -11,45 +11,41 @@ use serde::Serialize;
 use traffic::{Network, Seconds, StepClock};
 
 /// What one may choose of features.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[derive(Clone, Debug, clap::Args)]
 pub struct FeatureOptions {
     /// Penetration rates in percent, one nested fleet for each
-    #[cfg_attr(feature = "clap", arg(long, value_delimiter = ',', default_values_t = RATES))]
+    #[arg(long, value_delimiter = ',', default_values_t = RATES)]
     pub rates: Vec<f64>,
     /// Instead of rates: shares in percent of guests that have no vehicle in common
-    #[cfg_attr(feature = "clap", arg(long, value_delimiter = ',', conflicts_with = "rates"))]
+    #[arg(long, value_delimiter = ',', conflicts_with = "rates")]
     pub guests: Vec<f64>,
     /// Also divide each rate's fleet among so many providers, for each number: `fleet-20-1of2`, …
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_delimiter = ',', conflicts_with = "guests", value_name = "K")
-    )]
+    #[arg(long, value_delimiter = ',', conflicts_with = "guests", value_name = "K")]
     pub providers: Vec<usize>,
     /// Make fleets that are no fair sample: each vehicle's chance depends on what it has in common
     /// with others
-    #[cfg_attr(feature = "clap", arg(long, value_enum, value_name = "BY"))]
+    #[arg(long, value_enum, value_name = "BY")]
     pub concentrate: Option<By>,
     /// With --concentrate: chances are multiplied by up to 1 ± this
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.5, requires = "concentrate"))]
+    #[arg(long, default_value_t = 0.5, requires = "concentrate")]
     pub strength: f64,
     /// Seed that deals vehicles to fleets
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1))]
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Length of a step in seconds
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 10.0))]
+    #[arg(long, default_value_t = 10.0)]
     pub step: f64,
     /// Cells of each link
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 6))]
+    #[arg(long, default_value_t = 6)]
     pub cells: usize,
     /// Sub-steps of each step
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 2))]
+    #[arg(long, default_value_t = 2)]
     pub sub_steps: usize,
     /// Seconds that a vehicle may go unseen and still be on its way
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 5.0))]
+    #[arg(long, default_value_t = 5.0)]
     pub patience: f64,
     /// Leave out everything before this time in seconds
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = f64::NEG_INFINITY, hide_default_value = true))]
+    #[arg(long, default_value_t = f64::NEG_INFINITY, hide_default_value = true)]
     pub from: f64,
 }
 
@@ -75,8 +71,7 @@ impl Default for FeatureOptions {
 }
 
 /// What a vehicle's chance of belonging to a fleet depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum By {
     /// The link by which it enters
     Entry,

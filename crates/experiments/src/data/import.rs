@@ -12,23 +12,22 @@ const GAP: f64 = 10.0;
 const SIGMA: f64 = 4.0;
 
 /// Where imported trajectories go, and how they are matched.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[derive(Clone, Debug, clap::Args)]
 pub struct ImportTarget {
     /// The network file; the corridor if absent
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub network: Option<PathBuf>,
     /// Where to put the dataset: a new or empty folder
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub out: PathBuf,
     /// What time zero is, for people: a date and time
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub epoch: Option<String>,
     /// A silence longer than this many seconds is a blind gap, not an empty road: it ends a recording
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = GAP))]
+    #[arg(long, default_value_t = GAP)]
     pub gap: f64,
     /// Standard deviation of positions in metres, for map matching
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = SIGMA))]
+    #[arg(long, default_value_t = SIGMA)]
     pub sigma: f64,
 }
 

@@ -14,41 +14,40 @@ use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulat
 use super::load_network;
 
 /// Which traffic to simulate, and where to store it.
-#[derive(Clone, Debug)]
-#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[derive(Clone, Debug, clap::Args)]
 pub struct SimulateOptions {
     /// Which simulator
-    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = World::Builtin))]
+    #[arg(long, value_enum, default_value_t = World::Builtin)]
     pub world: World,
     /// The network file; the corridor if absent
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub network: Option<PathBuf>,
     /// The demand file; the corridor's own if absent
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub demand: Option<PathBuf>,
     /// Instead of a demand file: the same flow in veh/h at every entry
-    #[cfg_attr(feature = "clap", arg(long, conflicts_with = "demand"))]
+    #[arg(long, conflicts_with = "demand")]
     pub flow: Option<f64>,
     /// Minutes to simulate, warm-up included
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = MINUTES))]
+    #[arg(long, default_value_t = MINUTES)]
     pub minutes: f64,
     /// Minutes at the start that are not stored
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = WARM_UP))]
+    #[arg(long, default_value_t = WARM_UP)]
     pub warm_up: f64,
     /// Seconds between positions
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = STEP))]
+    #[arg(long, default_value_t = STEP)]
     pub step: f64,
     /// Seed of the demand and of the drivers
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1))]
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Where to put the dataset: a new or empty folder
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub out: PathBuf,
     /// Folder of SUMO's programs, or its home; found by itself if absent
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub sumo: Option<PathBuf>,
     /// Keep SUMO's own files in this folder
-    #[cfg_attr(feature = "clap", arg(long))]
+    #[arg(long)]
     pub keep: Option<PathBuf>,
 }
 
@@ -75,8 +74,7 @@ impl SimulateOptions {
 const MOST_FLOW: f64 = 50_000.0;
 
 /// The simulators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum World {
     /// The built-in microsimulator: needs nothing

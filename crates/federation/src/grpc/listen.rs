@@ -220,8 +220,8 @@ async fn serve(
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let certificate = certificates.and_then(|certificates| certificates.first());
-    let card =
-        CertificateInfo::of(certificate.ok_or("found no certificate")?).map_err(|error| error.to_string())?;
+    let card = CertificateInfo::of(certificate.ok_or("found no certificate")?)
+        .map_err(|error| error.to_string())?;
     match hub.accepted.borrow().check(&card) {
         Ok(()) => place.admit(&card.name),
         // It is told so when it asks, and keeps a stranger's place until then.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use protocol::message::committed::{
-    Bounds, CheckWeights, CommitmentTerms, Digest, CommitmentGroup, CommitmentRequest, CommitmentOpenings, CommitmentReply, ProvenCommitments,
-    samples_at_a_time,
+    Bounds, CheckWeights, CommitmentGroup, CommitmentOpenings, CommitmentReply, CommitmentRequest,
+    CommitmentTerms, Digest, ProvenCommitments, samples_at_a_time,
 };
 use protocol::message::parts::{Batch, PartError};
 use protocol::message::{Exchange, ToHost};
@@ -149,7 +149,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             return Ok(());
         };
         let what = match (self.settings.sharing.commits, committing.bounds) {
-            (CommitmentPolicy::Never, _) => "it asks for commitments, which this guest's policy refuses",
+            (CommitmentPolicy::Never, _) => {
+                "it asks for commitments, which this guest's policy refuses"
+            }
             (CommitmentPolicy::WithNoise, Bounds::Physical) => {
                 "it asks for values within physical limits, and this guest's have noise"
             }
@@ -226,7 +228,13 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
         let values = (entries * batch.samples().len()) as u32;
         let message = |digest, proven| {
-            ToHost::Commitment(CommitmentReply::Commitments { exchange, after, digest, values, proven })
+            ToHost::Commitment(CommitmentReply::Commitments {
+                exchange,
+                after,
+                digest,
+                values,
+                proven,
+            })
         };
         let known = running.committed.last.as_mut();
         if let Some(last) = known.filter(|last| last.after == after && last.batch == batch) {
@@ -299,7 +307,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         })?;
         let openings = CommitmentOpenings::new(openings).map_err(PartyError::misuse)?;
         let size = [rows as u32, values as u32];
-        let message = ToHost::Commitment(CommitmentReply::Response { exchange, challenge, size, openings });
+        let message =
+            ToHost::Commitment(CommitmentReply::Response { exchange, challenge, size, openings });
         if let Some(open) = &mut running.open {
             open.challenge = Some(challenge);
             open.answered = now.monotonic;

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use protocol::message::measurements::{MeasurementKind, names};
 use protocol::message::sealed::Scheme;
-use protocol::message::{Departure, Hello, MissedRounds, PROTOCOL, Resume, ResumeState, StopReason, ToHost, Welcome};
+use protocol::message::{
+    Departure, Hello, MissedRounds, PROTOCOL, Resume, ResumeState, StopReason, ToHost, Welcome,
+};
 use protocol::party::{Attempt, Now, Round, RunId};
 use protocol::plan::{Plan, Summary};
 
-use super::{RunRecord, Guest, Running, Stage, ToHostOutbox, write_card};
+use super::{Guest, RunRecord, Running, Stage, ToHostOutbox, write_card};
 use crate::error::{PartyError, agree};
 use crate::model::GuestModel;
 use crate::store::Store;
@@ -74,7 +76,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     fn can_measure(&self, plan: &Plan) -> Result<(), PartyError> {
         let announced: BTreeSet<MeasurementKind> = self.settings.measures.layout.kinds().collect();
         let missing = plan.measured.difference(&announced).copied();
-        let without_shares = plan.measured.contains(&MeasurementKind::HeldOut) && plan.shares.is_none();
+        let without_shares =
+            plan.measured.contains(&MeasurementKind::HeldOut) && plan.shares.is_none();
         let in_the_clear = self.settings.sharing.sealed_only
             && !plan.measured.is_empty()
             && plan.sealing.is_none_or(|sealing| sealing.scheme == Scheme::Plain);
@@ -146,7 +149,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let Welcome { run, attempt, plan, resume, .. } = welcome;
         if self.card.is_none() {
             let subject = self.settings.subject.clone();
-            let card = RunRecord { run, plan: plan.clone(), subject, blinding: None, finished: None };
+            let card =
+                RunRecord { run, plan: plan.clone(), subject, blinding: None, finished: None };
             write_card(&mut self.store, &card)?;
             self.card = Some(card);
         }

@@ -1,7 +1,9 @@
 //! What a guest lends to the gradient of an embedding, another guest's or its own: products of its values with
 //! coefficients that it cannot read, masked for the recipient.
 
-use protocol::message::sealed::{Fingerprint, CoefficientEntries, MAX_COEFFICIENT_REQUESTS, Sealed};
+use protocol::message::sealed::{
+    CoefficientEntries, Fingerprint, MAX_COEFFICIENT_REQUESTS, Sealed,
+};
 use protocol::message::{Exchange, Purpose, ToHost};
 use protocol::party::{Now, PartyId};
 
@@ -69,10 +71,12 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let wrong = |what: String| PartyError::misbehaved(&host, what);
         if open.purpose != Purpose::Train || running.plan.seals(open.purpose).is_none() {
             let round = exchange.round;
-            return Err(wrong(format!("it asked for coefficients in round {round}, which has none")));
+            return Err(wrong(format!("it sent coefficients in round {round}, which has none")));
         }
         if recipient == host || (recipient == own) != key.is_none() {
-            return Err(wrong(format!("it asked for coefficients to `{recipient}`, which is no other guest")));
+            return Err(wrong(format!(
+                "it sent coefficients for `{recipient}`, which is no other guest"
+            )));
         }
         let head = MessageHead::of(coefficients);
         if open.coefficient_requests.get(&recipient) == Some(&head) {
@@ -81,13 +85,19 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         if open.is_superseded(&head) {
             return Ok(());
         }
-        if open.coefficient_requests.len() >= MAX_COEFFICIENT_REQUESTS && !open.coefficient_requests.contains_key(&recipient) {
-            return Err(wrong(format!("it asked for more than {MAX_COEFFICIENT_REQUESTS} coefficient_requests")));
+        if open.coefficient_requests.len() >= MAX_COEFFICIENT_REQUESTS
+            && !open.coefficient_requests.contains_key(&recipient)
+        {
+            return Err(wrong(format!("it asked for more than {MAX_COEFFICIENT_REQUESTS} guests")));
         }
         let samples = open.batch.samples().to_vec();
         let data = running.asked.len();
         let refused = |error| wrong(format!("its coefficients: {error}"));
-        let size = running.encryption()?.products.coefficient_size(coefficients.as_slice()).map_err(refused)?;
+        let size = running
+            .encryption()?
+            .products
+            .coefficients_size(coefficients.as_slice())
+            .map_err(refused)?;
         let numbers = entries.as_slice().len() / size.terms;
         if numbers * size.terms != entries.as_slice().len()
             || size.products != samples.len() * numbers
@@ -97,7 +107,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             return Err(wrong(format!("its coefficients: found {found}, expected {expected}")));
         }
         if let Some(found) = entries.as_slice().iter().find(|entry| **entry as usize >= data) {
-            return Err(wrong(format!("its coefficients: found entry {found}, expected less than {data}")));
+            return Err(wrong(format!(
+                "its coefficients: found entry {found}, expected less than {data}"
+            )));
         }
         // What it lends to itself nobody else learns of.
         let values = if recipient == own { 0 } else { size.terms };
@@ -108,15 +120,21 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             .flat_map(|sample| entries.as_slice().iter().map(|entry| sample[*entry as usize]));
         let levels: Vec<i32> = levels.collect();
         let EncryptionState { products, key: own_key, .. } = running.encryption()?;
-        let products_masked = products.multiply_masked(coefficients.as_slice(), &levels, key.map(Sealed::as_slice));
-        let products_masked = Sealed::new(products_masked.map_err(refused)?).map_err(PartyError::misuse)?;
+        let masked =
+            products.multiply_masked(coefficients.as_slice(), &levels, key.map(Sealed::as_slice));
+        let masked = Sealed::new(masked.map_err(refused)?).map_err(PartyError::misuse)?;
         let key = key.map_or(*own_key, Fingerprint::of);
         let size = [size.products as u32, values as u32];
-        let message = ToHost::MaskedProducts { exchange, recipient: to.clone(), key, size, products };
+        let message = ToHost::MaskedProducts {
+            exchange,
+            recipient: recipient.clone(),
+            key,
+            size,
+            products: masked,
+        };
         if let Some(open) = &mut running.open {
             open.answered = now.monotonic;
-            let before =
-                |answer: &ToHost| matches!(answer, ToHost::MaskedProducts { recipient: its, .. } if *its == recipient);
+            let before = |answer: &ToHost| matches!(answer, ToHost::MaskedProducts { recipient: its, .. } if *its == recipient);
             // If the host asks anew because another guest came back, only the new answer counts.
             open.answers.retain(|answer| !before(answer));
             open.answers.push(message.clone());

@@ -169,7 +169,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let open = self.running.as_ref().and_then(|running| running.open.as_ref());
         let samples = open.map_or(Vec::new(), |open| open.batch.samples().to_vec());
         // Without a limit nothing is counted.
-        let asked = most.map_or(QueryBudget::default(), |_| self.ledger.asked().clone());
+        let asked = most.map_or(QueryBudget::default(), |_| self.ledger.queries().clone());
         Budget { most, asked, samples, steps }
     }
 
@@ -230,8 +230,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             before.iter().for_each(|query| open.supersede(MessageHead::of(query)));
             open.answered = now.monotonic;
             // If the host asks anew because another guest came back, only the new answer counts.
-            open.answers
-                .retain(|answer| !matches!(answer, ToHost::Products { .. } | ToHost::Commitment(_)));
+            open.answers.retain(|answer| {
+                !matches!(answer, ToHost::Products { .. } | ToHost::Commitment(_))
+            });
             open.challenge = None;
             open.answers.push(message.clone());
         }
@@ -259,15 +260,20 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let expected = open.batch.samples().len() * running.model.width();
         let width = running.model.width();
         let gradient = running.encryption()?.products.unmask(masked.as_slice());
-        let gradient = gradient
-            .map_err(|error| PartyError::misbehaved(&host, format!("its masked gradient: {error}")))?;
+        let gradient = gradient.map_err(|error| {
+            PartyError::misbehaved(&host, format!("its masked gradient: {error}"))
+        })?;
         if gradient.len() != expected {
-            let what = format!("its masked gradient: found {} numbers, expected {expected}", gradient.len());
+            let what = format!(
+                "its masked gradient: found {} numbers, expected {expected}",
+                gradient.len()
+            );
             return Err(PartyError::misbehaved(&host, what));
         }
         let numbers = gradient.iter().map(|&number| number as f32).collect();
-        let values = Values::new(width, numbers)
-            .map_err(|error| PartyError::misbehaved(&host, format!("its masked gradient: {error}")))?;
+        let values = Values::new(width, numbers).map_err(|error| {
+            PartyError::misbehaved(&host, format!("its masked gradient: {error}"))
+        })?;
         running.model.learn(&EmbeddingGradient(values))?;
         self.close(now, exchange, false, out)
     }

@@ -37,7 +37,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 guest.present = false;
                 self.events.push(Event::Missed(party.clone()));
                 self.proceed_without(now, &party, out)?;
-            } else if lasted(guest.asked, now.monotonic, timing.resend) && (guest.present || !skips) {
+            } else if lasted(guest.asked, now.monotonic, timing.resend) && (guest.present || !skips)
+            {
                 // Whoever has not spoken since it was welcomed may not know of it.
                 if !guest.spoke {
                     self.request_hello(now, &party, out)?;

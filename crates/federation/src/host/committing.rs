@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::message::committed::{
-    CheckWeights, CommitmentTerms, Digest, CommitmentRequest, CommitmentOpenings, CommitmentReply, ProvenCommitments, samples_at_a_time,
+    CheckWeights, CommitmentOpenings, CommitmentReply, CommitmentRequest, CommitmentTerms, Digest,
+    ProvenCommitments, samples_at_a_time,
 };
 use protocol::message::parts::Batch;
 use protocol::message::sealed::Sealed;
@@ -23,10 +24,10 @@ use traffic::Window;
 use super::ciphertexts::GuestCiphertexts;
 use super::{Event, Host, ToGuestOutbox, write_card};
 use crate::agreement::{agreement, levels};
-use crate::schedule::Samples;
 use crate::error::PartyError;
 use crate::guest::context;
 use crate::model::HostModel;
+use crate::schedule::Samples;
 use crate::store::Store;
 
 /// What guests have committed to.
@@ -180,7 +181,11 @@ impl ProductCheck {
     }
 
     /// Whether all sums are those of the committed values.
-    fn judge(&self, committed: &Commitments, openings: &CommitmentOpenings) -> Result<(), CommittedError> {
+    fn judge(
+        &self,
+        committed: &Commitments,
+        openings: &CommitmentOpenings,
+    ) -> Result<(), CommittedError> {
         let wholes = self.wholes.iter().flatten();
         let mut rows = self.hidden.iter().zip(wholes).zip(openings.rows());
         rows.try_for_each(|((row, &whole), opening)| {
@@ -354,7 +359,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
             Err(CommittedError::Opening) => {
                 let steps = || batch.samples().iter().map(|sample| sample.last.0);
                 let (first, last) = (steps().min().unwrap_or(0), steps().max().unwrap_or(0));
-                return Err(PartyError::CommitmentMismatch { party: from.clone(), round, first, last });
+                return Err(PartyError::CommitmentMismatch {
+                    party: from.clone(),
+                    round,
+                    first,
+                    last,
+                });
             }
             Err(error) => return Err(PartyError::misbehaved(from, error.to_string())),
         }

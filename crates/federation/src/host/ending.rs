@@ -58,7 +58,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
         running.and_then(|running| running.trained).unwrap_or(Round::START)
     }
 
-    fn finish_if_checkpointed(&mut self, now: Now, out: &mut ToGuestOutbox) -> Result<(), PartyError> {
+    fn finish_if_checkpointed(
+        &mut self,
+        now: Now,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
         if !matches!(self.stage, Stage::Closing(_)) || !self.without_checkpoint().is_empty() {
             return Ok(());
         }
@@ -136,7 +140,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let due: Vec<PartyId> = self
             .sessions
             .iter()
-            .filter(|(_, guest)| !guest.finished && lasted(guest.asked, now.monotonic, timing.resend))
+            .filter(|(_, guest)| {
+                !guest.finished && lasted(guest.asked, now.monotonic, timing.resend)
+            })
             .map(|(party, _)| party.clone())
             .collect();
         for party in &due {
@@ -161,7 +167,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let attempt = self.card.as_ref().map(|card| card.attempt);
         let skip = self.settings.absent == AbsencePolicy::Skip;
         let has_it = resume_state.checkpoints.contains(&trained);
-        let live = resume_state.in_memory.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
+        let live =
+            resume_state.in_memory.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
         let resume = match live {
             Some(round) if has_it && round >= trained => Resume::AtRound(round),
             _ if has_it => Resume::AtRound(trained),
@@ -222,7 +229,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
             _ => StopReason::other("it was told to stop"),
         });
         // Who gives no more products never will: there is nobody to wait for.
-        let spent = matches!(&departure, Departure::Failed(reason) if reason.code == StopCode::BudgetSpent);
+        let spent =
+            matches!(&departure, Departure::Failed(reason) if reason.code == StopCode::BudgetSpent);
         self.events.push(Event::Left(from.clone(), departure));
         if spent && self.settings.absent != AbsencePolicy::Skip {
             return Err(PartyError::BudgetSpent { party: from.clone() });

@@ -220,7 +220,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 let loss = first.as_ref().map(|first| first.loss);
                 running.schedule.learned(loss.map(finite).transpose()?);
                 void = loss.is_none();
-                masked_gradients = running.masked_gradients(first.map(|first| first.gradients_due).unwrap_or_default())?;
+                masked_gradients = running
+                    .masked_gradients(first.map(|first| first.gradients_due).unwrap_or_default())?;
             }
             Purpose::Train => {
                 let learned = running.model.learn(samples, &given)?;
@@ -264,7 +265,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let message = match (purpose, gradients.remove(&party)) {
                 (Purpose::Train, Some(gradient)) => ToGuest::Gradient { exchange, gradient },
                 (Purpose::Train, None) if masked_gradient.is_some() => match masked_gradient {
-                    Some(masked_gradient) => ToGuest::MaskedGradient { exchange, masked_gradient },
+                    Some(gradient) => ToGuest::MaskedGradient { exchange, gradient },
                     None => ToGuest::ExchangeClosed { exchange, best, trained },
                 },
                 // Whoever came after the first update has no gradient of its embedding.
@@ -312,8 +313,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
     ) -> Result<(), PartyError> {
         let (Some(card), Some(running)) = (&self.card, &self.running) else { return Ok(()) };
         let (attempt, done) = (card.attempt, running.done);
-        let last =
-            running.closed.as_ref().and_then(|closed| closed.messages.get(party)).cloned();
+        let last = running.closed.as_ref().and_then(|closed| closed.messages.get(party)).cloned();
         let Some(guest) = self.sessions.get(party) else { return Ok(()) };
         let holds = done == Round::START || resume_state.checkpoints.contains(&done);
         let waiting = Some((guest.session, attempt, Resume::AtRound(done)));

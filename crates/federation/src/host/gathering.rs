@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 
 use protocol::message::parts::{HeldSteps, MAX_CHECKPOINTS, PartError};
-use protocol::message::{Hello, MissedRounds, PROTOCOL, Resume, ResumeState, StopReason, ToGuest, Welcome};
+use protocol::message::{
+    Hello, MissedRounds, PROTOCOL, Resume, ResumeState, StopReason, ToGuest, Welcome,
+};
 use protocol::party::{Attempt, Now, PartyId, Round};
 use protocol::plan::Plan;
 
 use super::committing::CommitmentRegistry;
-use super::{AbsencePolicy, RunRecord, Event, Furthest, Host, HostCheckpoint, Running, Stage, ToGuestOutbox, write_card};
-use crate::schedule::{SampleSchedule, Samples};
+use super::{
+    AbsencePolicy, Event, Furthest, Host, HostCheckpoint, RunRecord, Running, Stage, ToGuestOutbox,
+    write_card,
+};
 use crate::error::{PartyError, agree, same_subject};
 use crate::model::HostModel;
+use crate::schedule::{SampleSchedule, Samples};
 use crate::store::Store;
 use crate::timing::lasted;
 
@@ -65,7 +70,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 Ok(())
             }
             Stage::Training => self.rejoin(now, from, &resume_state, out),
-            Stage::Closing(_) | Stage::Finishing(_) => self.rejoin_late(now, from, &resume_state, out),
+            Stage::Closing(_) | Stage::Finishing(_) => {
+                self.rejoin_late(now, from, &resume_state, out)
+            }
             Stage::Finished | Stage::Stopped(_) => Ok(()),
         }
     }
@@ -133,7 +140,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let due: Vec<PartyId> = self
             .sessions
             .iter()
-            .filter(|(_, guest)| missing(guest) && lasted(guest.asked, now.monotonic, timing.resend))
+            .filter(|(_, guest)| {
+                missing(guest) && lasted(guest.asked, now.monotonic, timing.resend)
+            })
             .map(|(party, _)| party.clone())
             .collect();
         due.iter().try_for_each(|party| self.request_hello(now, party, out))
@@ -224,7 +233,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
             .collect();
         for party in here {
             let resume_state = self.sessions.get(&party).and_then(|guest| guest.hello.as_ref());
-            let resume_state = resume_state.map(|hello| hello.resume_state.clone()).unwrap_or_default();
+            let resume_state =
+                resume_state.map(|hello| hello.resume_state.clone()).unwrap_or_default();
             let resume = resume.unwrap_or_else(|| self.missed_by(&resume_state));
             self.welcome(now, &party, resume, out)?;
         }
@@ -234,7 +244,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
     /// What a guest has missed, under the policy `skip`.
     pub(super) fn missed_by(&self, resume_state: &ResumeState) -> Resume {
         let attempt = self.card.as_ref().map(|card| card.attempt);
-        let live = resume_state.in_memory.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
+        let live =
+            resume_state.in_memory.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
         let knows = live.or(resume_state.checkpoints.last().copied()).unwrap_or_default();
         let schedule = self.running.as_ref().map(|running| &running.schedule);
         Resume::NewestWeights(MissedRounds {
@@ -257,7 +268,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
 
     /// A new run: the samples that all hold.
     fn align(&self) -> Result<RunRecord, PartyError> {
-        let held: Vec<_> = self.sessions.values().filter_map(|guest| guest.hello.as_ref()).collect();
+        let held: Vec<_> =
+            self.sessions.values().filter_map(|guest| guest.hello.as_ref()).collect();
         let samples =
             self.settings.samples.filter(|step| held.iter().all(|hello| hello.held.contains(step)));
         let segment = self.settings.plan.segment as usize;

@@ -8,8 +8,8 @@ use protocol::party::{PartyId, Round};
 use serde::{Deserialize, Serialize};
 
 use super::Running;
-use crate::schedule::Progress;
 use crate::error::PartyError;
+use crate::schedule::Progress;
 use crate::store::StoreError;
 
 /// What compression has lost of each guest's gradients.

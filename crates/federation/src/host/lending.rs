@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use estimator::EmbeddingCoefficients;
 use protocol::message::parts::Batch;
-use protocol::message::sealed::{Fingerprint, CoefficientEntries, Sealed};
+use protocol::message::sealed::{CoefficientEntries, Fingerprint, Sealed};
 use protocol::message::{Exchange, ToGuest};
 use protocol::party::{Now, PartyId};
 use sealed::{Coefficients, MagnitudeBound, MaskedShare, PendingProducts, Scale};
@@ -40,7 +40,13 @@ impl PendingShare {
     pub fn message(&self, exchange: Exchange, to: &PartyId) -> ToGuest {
         let (key, entries) = (self.key.clone(), self.entries.clone());
         let coefficients = self.query.clone();
-        ToGuest::EncryptedCoefficients { exchange, recipient: to.clone(), key, entries, coefficients }
+        ToGuest::EncryptedCoefficients {
+            exchange,
+            recipient: to.clone(),
+            key,
+            entries,
+            coefficients,
+        }
     }
 }
 
@@ -71,13 +77,17 @@ pub(super) fn request_shares(
 ) -> Result<(PendingShares, BTreeMap<PartyId, GradientTerms>), PartyError> {
     let (mut shares, mut shared) = (PendingShares::new(), BTreeMap::new());
     for (recipient, rows) in rows {
-        let Some(one) = ciphertexts.get(recipient).filter(|_| !rows.known.is_empty()) else { continue };
+        let Some(one) = ciphertexts.get(recipient).filter(|_| !rows.known.is_empty()) else {
+            continue;
+        };
         let (public_key, key) = (one.public_key.clone(), one.key());
         let own = (recipient.clone(), std::mem::take(&mut rows.embedding));
         let mut bound = MagnitudeBound::of_offsets(&rows.known)?;
         let mut parts: Vec<(PartyId, EmbeddingCoefficients)> = Vec::new();
         for (owner, mut share) in [own].into_iter().chain(std::mem::take(&mut rows.others)) {
-            let Some(one) = ciphertexts.get(&owner).filter(|one| one.holds(batch)) else { continue };
+            let Some(one) = ciphertexts.get(&owner).filter(|one| one.holds(batch)) else {
+                continue;
+            };
             if share.terms == 0 {
                 continue;
             }
@@ -89,7 +99,8 @@ pub(super) fn request_shares(
         for (owner, share) in parts {
             let Some(one) = ciphertexts.get_mut(&owner) else { continue };
             let own = owner == *recipient;
-            let (query, pending) = one.products.encrypt_coefficients(&coefficients(&share), scale, own)?;
+            let (query, pending) =
+                one.products.encrypt_coefficients(&coefficients(&share), scale, own)?;
             let query = Sealed::new(query).map_err(PartyError::misuse)?;
             let entries = CoefficientEntries::new(share.entries).map_err(PartyError::misuse)?;
             let key = Some(public_key.clone()).filter(|_| !own);
@@ -115,7 +126,10 @@ impl PendingQueries {
                 masked.entry(recipient).or_default().extend(share.masked);
             }
             let Some(shared) = pending.shared else { continue };
-            gradients_due.insert(party, PendingGradient { known: pending.known, shared, masked: Vec::new() });
+            gradients_due.insert(
+                party,
+                PendingGradient { known: pending.known, shared, masked: Vec::new() },
+            );
         }
         for (party, due) in &mut gradients_due {
             due.masked = masked.remove(party).unwrap_or_default();
@@ -136,7 +150,8 @@ impl<M: HostModel> Running<M> {
             let one = self.sealed.get_mut(&party).filter(|one| one.key() == shared.key);
             let Some(one) = one else { continue };
             let masked_gradient = one.products.mask_gradient(&known, shared.scale, &masked)?;
-            masked_gradients.insert(party, Sealed::new(masked_gradient).map_err(PartyError::misuse)?);
+            masked_gradients
+                .insert(party, Sealed::new(masked_gradient).map_err(PartyError::misuse)?);
         }
         Ok(masked_gradients)
     }
@@ -162,7 +177,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let (owner, recipient) = (running.sealed.get(from), running.sealed.get(to));
         let Some((owner, recipient)) = owner.zip(recipient) else { return Ok(()) };
         let accepted = owner.products.accept_masked(&share.pending, masked_products.as_slice());
-        let Some(masked) = of_this_exchange(accepted, from, "masked_products")? else { return Ok(()) };
+        let Some(masked) = of_this_exchange(accepted, from, "masked_products")? else {
+            return Ok(());
+        };
         if key != recipient.key() {
             let what = format!(
                 "key of `{to}` that it has encrypted with: found {key}, expected {}",

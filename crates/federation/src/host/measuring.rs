@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::message::measurements::{MeasurementKind, MeasurementLayout, Measurements, MeasurementOffer, TrafficShares, names};
+use protocol::message::measurements::{
+    MeasurementKind, MeasurementLayout, MeasurementOffer, Measurements, TrafficShares, names,
+};
 use protocol::message::parts::{HeldSteps, PartError, StepRange};
 use protocol::message::{Exchange, Purpose};
 use protocol::party::{Now, PartyId};
 use traffic::Step;
 
-use super::{RunRecord, Host, ToGuestOutbox};
+use super::{Host, RunRecord, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::model::{Agreed, HostModel};
 use crate::store::Store;

@@ -16,9 +16,9 @@ use protocol::party::{Now, PartyId};
 use sealed::SealedError;
 use sealed::wire::DecodeError;
 
-use super::committing::{ProductCheck, CommitmentRegistry};
-use super::lending::{PendingGradient, PendingShare, GradientTerms, request_shares};
 use super::ciphertexts::GuestCiphertexts;
+use super::committing::{CommitmentRegistry, ProductCheck};
+use super::lending::{GradientTerms, PendingGradient, PendingShare, request_shares};
 use super::{Host, ToGuestOutbox};
 use crate::agreement::block_of;
 use crate::error::PartyError;
@@ -130,7 +130,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let entries = card.agreed.layouts.get(party)?.len();
         let blocks = open.batch.samples().chunks(block_length(card.plan.segment, entries));
         let ciphertexts = running.sealed.get(party);
-        let has = |first| ciphertexts.is_some_and(|ciphertexts| ciphertexts.weights.contains_key(&block_of(first)));
+        let has = |first| {
+            ciphertexts
+                .is_some_and(|ciphertexts| ciphertexts.weights.contains_key(&block_of(first)))
+        };
         let places = blocks.enumerate().filter(|(_, samples)| !has(samples[0]));
         let blocks = places.map(|(place, _)| place as u32).collect();
         Some(MissingCiphertexts { public_key: ciphertexts.is_none(), blocks })
@@ -193,7 +196,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
         };
         if !running.sealed.contains_key(from) {
             let blocks = self.settings.samples.all().count();
-            let ciphertexts = GuestCiphertexts::new(sealing, layout, card.plan.segment, blocks, key);
+            let ciphertexts =
+                GuestCiphertexts::new(sealing, layout, card.plan.segment, blocks, key);
             running.sealed.insert(from.clone(), ciphertexts.map_err(|error| blamed(from, error))?);
         }
         Ok(())
@@ -321,8 +325,10 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let updated = running.model.finish_secure_update(&queries.products())?;
         let queries = open.queries.take().unwrap_or_default();
-        open.first
-            .get_or_insert_with(|| FirstUpdate { loss: updated.loss, gradients_due: queries.into_pending_gradients() });
+        open.first.get_or_insert_with(|| FirstUpdate {
+            loss: updated.loss,
+            gradients_due: queries.into_pending_gradients(),
+        });
         Ok(if updated.more { Progress::Ask } else { Progress::Done })
     }
 
@@ -357,12 +363,14 @@ impl<M: HostModel, S: Store> Host<M, S> {
         for (party, mut rows) in rows {
             let Some(ciphertexts) = running.sealed.get_mut(&party) else { continue };
             let registry = running.registry.as_ref();
-            let hide = |one: &CommitmentRegistry| one.hide(ciphertexts, &open.batch, &mut rows.rows);
+            let hide =
+                |one: &CommitmentRegistry| one.hide(ciphertexts, &open.batch, &mut rows.rows);
             let check = registry.map(hide).transpose()?;
             let query = Sealed::new(ciphertexts.ask(&open.batch, &mut rows.rows)?);
             let query = query.map_err(PartyError::misuse)?;
             running.model.recycle(std::mem::take(&mut rows.rows));
-            let (shares, shared) = (shares.remove(&party).unwrap_or_default(), shared.remove(&party));
+            let (shares, shared) =
+                (shares.remove(&party).unwrap_or_default(), shared.remove(&party));
             let (products, known) = (None, rows.known);
             let pending = PendingQuery { query, products, check, known, shares, shared };
             queries.guests.insert(party, pending);

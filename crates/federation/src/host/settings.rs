@@ -9,9 +9,9 @@ use protocol::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::Measuring;
-use crate::schedule::{Order, Samples};
 use crate::error::PartyError;
 use crate::model::Layouts;
+use crate::schedule::{Order, Samples};
 use crate::timing::Timing;
 
 /// Samples that are validated or estimated together.

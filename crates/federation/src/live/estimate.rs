@@ -55,7 +55,7 @@ pub enum Participation {
     /// It was connected, but its embedding was not there by the deadline.
     Late,
     /// It was not connected, or silent.
-    AbsencePolicy,
+    Absent,
     /// Its embedding was there, but no numbers came out of the model with it.
     Unusable,
 }

@@ -1,6 +1,6 @@
 //! The host of trained parties: collects embeddings of each step until its deadline, then estimates.
 
-mod guest;
+mod session;
 mod speech;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,8 +20,8 @@ use crate::error::{PartyError, agree_live};
 use crate::model::Embeddings;
 use crate::timing::lasted;
 
-pub use guest::LiveGuestCounts;
-use guest::{Placed, LiveGuestSession};
+pub use session::LiveGuestCounts;
+use session::{LiveGuestSession, Placed};
 use speech::again;
 
 /// Messages to guests.
@@ -57,7 +57,8 @@ impl<M: LiveModel> LiveHost<M> {
     /// A host without guests yet.
     pub fn new(settings: LiveHostSettings, model: M, ledger: Ledger, now: Now) -> Self {
         let sessions = settings.guests.keys();
-        let sessions = sessions.map(|party| (party.clone(), LiveGuestSession::new(now.monotonic))).collect();
+        let sessions =
+            sessions.map(|party| (party.clone(), LiveGuestSession::new(now.monotonic))).collect();
         Self {
             settings,
             model,
@@ -221,7 +222,8 @@ impl<M: LiveModel> LiveHost<M> {
     ) -> Result<(), PartyError> {
         let resend = self.settings.timing.resend;
         // A greeting that is lost so is repeated.
-        if !self.sessions.get_mut(from).is_some_and(|guest| again(&mut guest.greeted, now, resend)) {
+        if !self.sessions.get_mut(from).is_some_and(|guest| again(&mut guest.greeted, now, resend))
+        {
             return Ok(());
         }
         if hello.party != *from {
@@ -346,8 +348,8 @@ impl<M: LiveModel> LiveHost<M> {
             within.for_each(|guest| *guest = Participation::Unusable);
             estimate = self.model.estimate(&own, &embeddings)?;
         }
-        for (party, guest) in &mut self.sessions {
-            guests.get(party).into_iter().for_each(|guest| guest.settled(*guest));
+        for (party, session) in &mut self.sessions {
+            guests.get(party).into_iter().for_each(|one| session.settled(*one));
         }
         let waited = now.monotonic.saturating_sub(since);
         let told: Vec<(PartyId, bool)> = guests

@@ -295,7 +295,7 @@ fn who_does_not_fit_is_told_why_and_estimates_go_on() {
         let ToGuest::Refuse { reason: told, .. } = answer.message() else {
             unreachable!("refused: {answer:?}")
         };
-        assert!(told.as_str().contains(reason), "{told}");
+        assert!(told.text.as_str().contains(reason), "{told}");
         let mut a = guest("a", 1);
         a.handle(at(0), answer.message().clone());
         assert!(a.ended().is_some());

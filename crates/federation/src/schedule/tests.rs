@@ -103,7 +103,7 @@ fn segments_stay_whole() {
 }
 
 /// One epoch of a validation in two blocks, with something missing in some of them.
-fn epoch(course: &mut SampleSchedule, loss: f64, missing: [bool; 2]) -> Verdict {
+fn epoch(course: &mut SampleSchedule, loss: f64, missing: [bool; 2]) -> ScheduleUpdate {
     while course.next().is_some_and(|(purpose, _)| purpose == Purpose::Train) {
         course.learned(Some(1.0));
     }

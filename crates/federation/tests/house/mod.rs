@@ -161,7 +161,7 @@ pub fn hello(name: &str) -> ToHost {
         },
         held: HeldSteps::default(),
         width: 1,
-        measures: MeasurementOffer::default(),
+        offer: MeasurementOffer::default(),
         resume_state: ResumeState::default(),
     }))
 }

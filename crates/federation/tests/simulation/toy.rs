@@ -34,7 +34,7 @@ pub fn plan() -> Plan {
         batch: 2,
         epochs: 2,
         exchanges: 0,
-        recipe: OptimiserSettings {
+        optimiser: OptimiserSettings {
             rate: 0.1,
             one_cycle: false,
             decay: 0.0,

@@ -11,8 +11,10 @@ use traffic::{LinkState, Step};
 
 use super::DemoArguments;
 use crate::party::privacy::{Mode, PrivacyOptions};
-use crate::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace, truths};
-use crate::train::{FederationOptions, GuestOptions, Method, PhysicsOptions, Task, Watch};
+use experiments::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace, truths};
+use experiments::train::{
+    FederationOptions, GuestOptions, Method, PhysicsOptions, TrainOptions, Watch,
+};
 
 /// Of all vehicles, in percent, for both fleets together.
 pub const RATE: f64 = 40.0;
@@ -101,13 +103,13 @@ fn estimated(study: &Study, drawn: &[(&str, &[LinkState])]) -> Result<Estimated>
     Estimated::new(study, TARGET, test, &shown.collect::<Vec<_>>())
 }
 
-fn study(folder: &Path, task: &Task) -> Result<Study> {
+fn study(folder: &Path, task: &TrainOptions) -> Result<Study> {
     let fleets = task.fleets(RATE);
     let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
     Ok(Study::open_fleets(folder, &fleets)?)
 }
 
-fn task(compared: &Compared, arguments: &DemoArguments) -> Task {
+fn task(compared: &Compared, arguments: &DemoArguments) -> TrainOptions {
     let (mode, epochs) = match (compared.protected, compared.method) {
         (true, _) => (arguments.privacy, arguments.epochs_protected),
         (false, Method::FedTsePi) => (Mode::Clear, arguments.epochs_without_truth),
@@ -115,7 +117,7 @@ fn task(compared: &Compared, arguments: &DemoArguments) -> Task {
     };
     let mut privacy = PrivacyOptions::clear();
     privacy.privacy = Some(mode);
-    Task {
+    TrainOptions {
         method: compared.method,
         architecture: Architecture::Link,
         target: TARGET,

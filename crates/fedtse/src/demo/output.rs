@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::run_record::{MethodRun, RunRecord};
+use experiments::run_record::{MethodRun, RunRecord};
 
 /// The table; with `ledger` also what left each party.
 pub fn text(record: &RunRecord, minutes: f64, ledger: bool) -> String {
@@ -59,7 +59,7 @@ fn released(method: &MethodRun) -> String {
                 ("upload", numbers) => format!("{numbers} sealed "),
                 // The ledger counts what a budget does: numbers that went into a product.
                 ("products", numbers) => format!("of {numbers} numbers"),
-                ("relay", numbers) => format!("of {numbers} sealed "),
+                ("masked-products", numbers) => format!("of {numbers} sealed "),
                 // What is large and says nothing of itself is a ciphertext; small is what keeps rounds together.
                 (_, 0) if sent.bytes >= LEAST_SEALED => "sealed ".to_owned(),
                 (_, 0) => continue,

@@ -126,9 +126,9 @@ pub enum Numbers {
 
 impl Numbers {
     /// As the models name it; the architecture's own if none is given.
-    pub fn crossing(numbers: Option<Numbers>, architecture: Architecture) -> EmbeddingShape {
+    pub fn embedding(numbers: Option<Numbers>, architecture: Architecture) -> EmbeddingShape {
         match numbers {
-            None => architecture.crossing(),
+            None => architecture.embedding(),
             Some(Numbers::PerLink(each)) => EmbeddingShape::PerLink(each),
             Some(Numbers::Whole(all)) => EmbeddingShape::Whole(all),
         }

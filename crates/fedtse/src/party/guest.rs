@@ -18,7 +18,7 @@ use server::monitoring;
 use tokio::sync::mpsc;
 use tracing::info;
 
-use super::any_guest::Own;
+use super::CustomSubModelSpec;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, Config, Prepared};
@@ -63,7 +63,7 @@ pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
 }
 
 /// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
-pub fn join(config: &Path, own: Option<&Own>) -> Result<Value> {
+pub fn join(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
     logs::start_if_none(&config.observe);
     Ok(take_part(&config, &folder, own)?.json())
@@ -97,7 +97,7 @@ impl Ended {
     }
 }
 
-fn take_part(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> {
+fn take_part(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Ended> {
     let clock = Clock::start();
     let Prepared { tls, address, part, settings } = config.prepare(folder, own)?;
     let widest = settings.width.max(2 * settings.measures.layout.len() as u32);

@@ -9,15 +9,15 @@ use estimator::{Architecture, GuestFeatures, GuestPlan, SubModelKind};
 use federation::GuestSettings;
 use federation::grpc::dial::HostAddress;
 use federation::grpc::tls;
-use protocol::{Compression, Kind, PartyId};
+use protocol::{Compression, MeasurementKind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 
-use super::any_guest::Own;
+use super::CustomSubModelSpec;
+use super::GuestPart;
 use super::config::{IdentitySection, Numbers, ObserveSection, PatienceSection};
-use super::guest_part::GuestPart;
-use super::policy::{Guard, NOISE_FOLDER, Policy};
-use super::{drawn, own_name, software};
+use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
+use super::{own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
 pub const EXAMPLE: &str = include_str!("guest.toml");
@@ -60,7 +60,7 @@ pub struct DataSection {
     #[serde(default = "totals")]
     features: GuestFeatures,
     #[serde(default)]
-    measures: BTreeSet<Kind>,
+    measures: BTreeSet<MeasurementKind>,
     policy: Option<PathBuf>,
 }
 
@@ -117,7 +117,7 @@ pub struct Prepared {
 
 impl Config {
     /// Reads identity and data.
-    pub fn prepare(&self, folder: &Path, own: Option<&Own>) -> Result<Prepared> {
+    pub fn prepare(&self, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Prepared> {
         let (identity, authority) = self.identity.read(folder)?;
         let party = own_name(identity.card())?;
         let tls = tls::guest_side(identity, &authority)?;
@@ -126,39 +126,39 @@ impl Config {
             .of(PartyId::new(&self.host.name)?);
         let data = folder.join(&self.data.folder);
         let (fleets, measures) = (self.data.fleet.names(), &self.data.measures);
-        let guard = self.guard(folder, &data)?;
+        let privacy = self.privacy(folder, &data)?;
         let plan = self.plan(&party, own);
-        let part = GuestPart::read(&data, &fleets, &plan, measures, &guard)?.bringing(own);
+        let part = GuestPart::read(&data, &fleets, &plan, measures, &privacy)?.with_custom(own);
         let settings = GuestSettings {
             party,
             host: PartyId::new(&self.host.name)?,
             software: software(),
-            session: drawn(),
+            session: random_session_id(),
             terms: part.terms(self.model.compression),
-            subject: part.subject()?,
+            subject: part.fingerprint()?,
             held: part.held()?,
             width: part.width(),
             measures: part.measures(),
-            sharing: guard.policy.sharing(),
+            sharing: privacy.policy.sharing(),
             timing: self.patience.timing()?,
         };
         Ok(Prepared { tls, address, part, settings })
     }
 
     /// Its policy, with noise kept beside the data that it belongs to.
-    fn guard(&self, folder: &Path, data: &Path) -> Result<Guard> {
+    fn privacy(&self, folder: &Path, data: &Path) -> Result<PrivacyContext> {
         let policy = self.data.policy.as_ref().map(|path| Policy::read(&folder.join(path)));
         let policy = policy.transpose()?.unwrap_or_else(|| Policy::usual(&self.data.measures));
-        Ok(Guard { policy, noise_folder: data.join(NOISE_FOLDER) })
+        Ok(PrivacyContext { policy, noise_folder: data.join(NOISE_FOLDER) })
     }
 
-    fn plan(&self, name: &PartyId, own: Option<&Own>) -> GuestPlan {
+    fn plan(&self, name: &PartyId, own: Option<&CustomSubModelSpec>) -> GuestPlan {
         let model = &self.model;
         let kind = model.sub_model.unwrap_or(model.arch.sub_model());
-        let crossing = own.and_then(|own| own.crossing).filter(|_| model.numbers.is_none());
+        let embedding = own.and_then(|own| own.embedding).filter(|_| model.numbers.is_none());
         GuestPlan {
             sub_model: own.map_or(kind, |own| own.kind),
-            crossing: crossing.unwrap_or(Numbers::crossing(model.numbers, model.arch)),
+            embedding: embedding.unwrap_or(Numbers::embedding(model.numbers, model.arch)),
             ..GuestPlan::new(name.as_str(), self.data.features, model.arch)
         }
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::{IntervalsError, Score};
 use federation::grpc::drive::{Clock, HostWatch, run_host};
-use federation::grpc::listen::{Door, listen};
+use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, Traffic, accepted};
 use federation::host::HostEnd;
 use federation::{Event, FolderStore, Host, PartyError};
@@ -22,12 +22,12 @@ use server::monitoring;
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use super::any_guest::Own;
-use super::any_host::HostOf;
+use super::CustomSubModelSpec;
+use super::HostPart;
+use super::HostParty;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, Config, Prepared};
-use super::host_part::HostPart;
 use super::stopping::Asked;
 use super::{config, logs, network_threads, print_stopped, stopping};
 
@@ -66,7 +66,7 @@ pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 }
 
 /// Leads a run for a front end, with a sub-model of the host's own if there is one, and tells how it went.
-pub fn lead(config: &Path, own: Option<&Own>) -> Result<Value> {
+pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
     logs::start_if_none(&config.observe);
     Ok(lead_run(&config, &folder, own)?.json())
@@ -108,7 +108,7 @@ impl Ended {
     }
 }
 
-fn lead_run(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> {
+fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Ended> {
     let clock = Clock::start();
     let Prepared { name, tls, part, seats, settings } = config.prepare(folder, own)?;
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
@@ -154,7 +154,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> 
             let summary = summary.clone();
             let mut model = host.into_model().context("the model")?;
             keep_intervals(&part, &model, &run.join("model"))?;
-            trained.write(&run, id, &model.host_model().save_best(), model.own_best()?)?;
+            trained.write(&run, id, &model.host_model().save_best(), model.custom_best()?)?;
             model.settle()?;
             let (score, weights) = (part.score(&model), model.digest());
             End::Finished(Finished { summary, score, weights })
@@ -167,7 +167,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&Own>) -> Result<Ended> 
 }
 
 /// Leaves intervals for live estimates beside the model, or none of an earlier one.
-fn keep_intervals(part: &HostPart, model: &HostOf, folder: &Path) -> Result<()> {
+fn keep_intervals(part: &HostPart, model: &HostParty, folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     match part.intervals(model) {
         Some(Ok(intervals)) => return Ok(intervals.save(folder)?),
@@ -195,15 +195,15 @@ pub fn print_score(score: &Score) {
 /// Shows what happens.
 struct Board<'a> {
     gauges: &'a Gauges,
-    door: &'a Door,
+    door: &'a GrpcListener,
     begun: Option<Instant>,
     stop: &'a Asked,
     /// For a front end that watches.
     rounds: Option<ProgressBar>,
 }
 
-impl HostWatch<HostOf, FolderStore> for Board<'_> {
-    fn event(&mut self, host: &Host<HostOf, FolderStore>, event: &Event) {
+impl HostWatch<HostParty, FolderStore> for Board<'_> {
+    fn event(&mut self, host: &Host<HostParty, FolderStore>, event: &Event) {
         match event {
             Event::Joined(guest) => info!(%guest, "joined"),
             Event::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
@@ -217,7 +217,7 @@ impl HostWatch<HostOf, FolderStore> for Board<'_> {
                 warn!(lost = lost.0, "no checkpoint is kept by all: the run begins anew");
             }
             Event::Committed(guest, samples, all) => info!(%guest, samples, all, "committed"),
-            Event::Kept(round) => info!(round = round.0, "checkpoint"),
+            Event::Checkpointed(round) => info!(round = round.0, "checkpoint"),
             Event::Round(round) => {
                 self.gauges.shown().round = round.0;
                 if let Some(rounds) = &self.rounds {

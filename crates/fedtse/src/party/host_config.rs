@@ -6,22 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use estimator::{Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, whole_batch};
+use estimator::{
+    Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, TrainingSignal, whole_batch,
+};
 use federation::grpc::tls;
-use federation::{Absent, HostSettings};
+use federation::{AbsencePolicy, HostSettings};
 use protocol::{
-    Bounds, Committing, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
+    Bounds, CommitmentTerms, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
+use training::learner::optimiser_settings;
+use training::signal::{LossOptions, SEGMENT, federated_signal, measured_kinds};
 
-use super::any_guest::Own;
-use super::any_host::OWN_PART;
+use super::CustomSubModelSpec;
+use super::HOST_SUB_MODEL;
+use super::HostPart;
 use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
-use super::host_part::HostPart;
-use super::learning::{Learning, LossOptions, SEGMENT};
 use super::privacy::{Mode, committed};
-use super::{drawn, own_name, software};
+use super::{own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
 pub const EXAMPLE: &str = include_str!("host.toml");
@@ -72,7 +75,8 @@ impl Default for GuestSection {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct TrainingSection {
-    method: Learning,
+    #[serde(deserialize_with = "federated_signal")]
+    method: TrainingSignal,
     segment: u16,
     arch: Architecture,
     seed: u64,
@@ -88,14 +92,14 @@ pub struct TrainingSection {
     check_rows: u32,
     compression: Compression,
     keep_every: u32,
-    absent: Absent,
+    absent: AbsencePolicy,
 }
 
 impl Default for TrainingSection {
     fn default() -> Self {
         let local = LocalUpdates::default();
         TrainingSection {
-            method: Learning::Labels,
+            method: TrainingSignal::Labels,
             segment: SEGMENT,
             arch: Architecture::Link,
             seed: 1,
@@ -111,7 +115,7 @@ impl Default for TrainingSection {
             check_rows: 1,
             compression: Compression::None,
             keep_every: 100,
-            absent: Absent::Wait,
+            absent: AbsencePolicy::Wait,
         }
     }
 }
@@ -119,14 +123,14 @@ impl Default for TrainingSection {
 impl TrainingSection {
     /// Sealed wherever that is possible, unless it is said otherwise. Noise is the guests' own affair.
     fn is_sealed(&self) -> bool {
-        self.sealed.unwrap_or_else(|| Mode::usual(self.method).is_sealed())
+        self.sealed.unwrap_or_else(|| Mode::usual(&self.method).is_sealed())
     }
 
     fn sealing(&self) -> Result<Option<Sealing>> {
         let mode = if self.is_sealed() { Mode::Sealed } else { Mode::Clear };
-        let sealing = mode.sealing(self.method).context("training.sealed")?;
+        let sealing = mode.sealing(&self.method).context("training.sealed")?;
         let Some(bounds) = self.commitments else { return Ok(sealing) };
-        let committing = Committing { bounds, checks: self.check_rows };
+        let committing = CommitmentTerms { bounds, checks: self.check_rows };
         committed(sealing, committing).context("training.commitments")
     }
 
@@ -154,11 +158,11 @@ pub struct Prepared {
 
 impl Config {
     /// Reads identity and data, for a host with a sub-model of its own if there is one.
-    pub fn prepare(&self, folder: &Path, own: Option<&Own>) -> Result<Prepared> {
+    pub fn prepare(&self, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Prepared> {
         self.check_target()?;
         ensure!(
-            own.is_none() || !self.guests.contains_key(OWN_PART),
-            "guests: found `{OWN_PART}`, expected another name: that is the host's own sub-model"
+            own.is_none() || !self.guests.contains_key(HOST_SUB_MODEL),
+            "guests: found `{HOST_SUB_MODEL}`, expected another name: that is the host's custom sub-model"
         );
         let (identity, authority) = self.identity.read(folder)?;
         let name = own_name(identity.card())?;
@@ -172,7 +176,7 @@ impl Config {
 
     /// What guests measure is of single steps, and so is what is learned from it.
     fn check_target(&self) -> Result<()> {
-        let labels = self.training.method == Learning::Labels;
+        let labels = self.training.method.has_labels();
         ensure!(
             labels || self.data.target == TargetKind::Raw,
             "data.target: found \"smooth\", expected \"raw\" with a training.method other than \"labels\""
@@ -190,7 +194,7 @@ impl Config {
     }
 
     fn loss(&self) -> LossOptions {
-        LossOptions { learning: self.training.method, physics: true, learn_physics: false }
+        LossOptions { signal: self.training.method, physics: true, learn_physics: false }
     }
 
     /// Steps of a segment.
@@ -201,7 +205,7 @@ impl Config {
     fn seats(&self) -> Vec<GuestSlot> {
         let seat = |(name, guest): (&String, &GuestSection)| GuestSlot {
             name: name.clone(),
-            crossing: config::Numbers::crossing(guest.numbers, self.training.arch),
+            embedding: config::Numbers::embedding(guest.numbers, self.training.arch),
             direct: guest.starts_as_state && self.training.arch == Architecture::Link,
         };
         self.guests.iter().map(seat).collect()
@@ -211,35 +215,35 @@ impl Config {
         &self,
         name: &PartyId,
         part: &HostPart,
-        (seats, own): (&[GuestSlot], Option<&Own>),
+        (seats, own): (&[GuestSlot], Option<&CustomSubModelSpec>),
     ) -> Result<HostSettings> {
         let training = &self.training;
         let recipe = self.neural_plan().recipe;
         let batch = training.batch.unwrap_or(recipe.batch as u32);
         let width = |seat: &GuestSlot| {
-            Ok((PartyId::new(&seat.name)?, seat.crossing.len(part.links()) as u32))
+            Ok((PartyId::new(&seat.name)?, seat.embedding.len(part.links()) as u32))
         };
         Ok(HostSettings {
             party: name.clone(),
             guests: seats.iter().map(width).collect::<Result<_>>()?,
             software: software(),
-            run: RunId(drawn()),
+            run: RunId(random_session_id()),
             terms: part.terms(training.compression),
-            subject: part.subject(seats, own)?,
+            subject: part.fingerprint(seats, own)?,
             plan: Plan {
                 seed: training.seed,
                 batch: whole_batch(batch as usize, self.segment() as usize) as u32,
                 epochs: training.epochs.unwrap_or(recipe.epochs as u32),
                 exchanges: 0,
-                recipe: federation::fedbcd::optimiser_settings(&recipe),
+                optimiser: optimiser_settings(&recipe),
                 local: LocalUpdates {
                     count: training.local_updates,
                     variant: training.variant,
                     proximal: training.proximal,
                 },
-                keep_every: training.keep_every,
+                checkpoint_every: training.keep_every,
                 segment: self.segment(),
-                measured: training.method.kinds(),
+                measured: measured_kinds(&training.method),
                 shares: None,
                 sealing: training.sealing()?,
             },
@@ -291,7 +295,7 @@ mod tests {
             toml::from_str::<Config>(&text).unwrap().training.sealing()
         };
         let sealed = sealing("sealed = true #").unwrap().unwrap();
-        assert_eq!(sealed.commitments, Some(Committing { bounds: Bounds::Noised, checks: 1 }));
+        assert_eq!(sealed.commitments, Some(CommitmentTerms { bounds: Bounds::Noised, checks: 1 }));
         let error = format!("{:#}", sealing("sealed = false #").unwrap_err());
         assert!(error.starts_with("training.commitments: found measurements in the"), "{error}");
     }

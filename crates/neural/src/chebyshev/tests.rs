@@ -99,3 +99,36 @@ fn laplacian_of_a_diverge() {
     let entries: Vec<_> = laplacian.entries().collect();
     assert_eq!(entries, [(0, 0, 1.0), (0, 1, -1.8), (0, 2, -1.8), (1, 1, -1.0), (2, 2, -1.0)]);
 }
+
+/// On a ring where all nodes are alike, L = I − A/2 has the eigenvalue 0 for equal values and 2 for values of alternating
+/// sign: scaled by λ = 2 they are −1 and 1, the ends of the interval where Chebyshev polynomials are at most 1.
+#[test]
+fn laplacian_of_a_ring_has_its_eigenvalues() {
+    let nodes = 6;
+    let edges: Vec<_> =
+        (0..nodes).flat_map(|n| [(n, (n + 1) % nodes, 3.0), (n, (n + 5) % nodes, 3.0)]).collect();
+    let laplacian = scaled_laplacian(&Sparse::new(nodes, &edges).unwrap(), 2.0);
+    for (values, eigenvalue) in [([1.0; 6], -1.0), ([1.0, -1.0, 1.0, -1.0, 1.0, -1.0], 1.0)] {
+        let mut found = [0.0; 6];
+        laplacian.multiply(1, &values, &mut found);
+        for (found, value) in found.into_iter().zip(values) {
+            // Three roundings of numbers of order 1.
+            assert!((found - eigenvalue * value).abs() < 1e-6, "{found}");
+        }
+    }
+}
+
+/// A single node has no neighbour: a polynomial of the number L = −1, T_k(−1) = (−1)^k.
+#[test]
+fn a_single_node_sees_itself_with_changing_sign() {
+    let alone = scaled_laplacian(&Sparse::new(1, &[]).unwrap(), 1.0);
+    assert_eq!(alone.entries().collect::<Vec<_>>(), [(0, 0, -1.0)]);
+    let shape = ChebShape { orders: 4, slices: 1, inputs: 1, outputs: 1 };
+    for small in [true, false] {
+        let layer = ChebConv::build(shape, &alone, Activation::Identity, false, small);
+        let (y, dx, gradient) = passes(&layer, 1, &[1.0, 10.0, 100.0, 1000.0, 0.5], &[2.0], &[1.0]);
+        assert_eq!(y, [2.0 * (1.0 - 10.0 + 100.0 - 1000.0) + 0.5]);
+        assert_eq!(dx, [-909.0]);
+        assert_eq!(gradient, [2.0, -2.0, 2.0, -2.0, 1.0]);
+    }
+}

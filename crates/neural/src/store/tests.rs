@@ -61,7 +61,8 @@ fn every_mismatch_has_its_message() {
     let (layout, checkpoint) = example();
     let bytes = bytes_of(&checkpoint);
     let read = parse(&bytes, "test").unwrap();
-    assert!(read.parameters("model", &layout).is_ok());
+    let whole: Vec<f32> = (1..=9).map(|value| value as f32).collect();
+    assert_eq!(read.parameters("model", &layout).unwrap(), whole);
     let message = |result: Result<Vec<f32>, CheckpointError>| result.unwrap_err().to_string();
     assert_eq!(
         message(read.parameters("model", &Linear::new(1, 3, 2).layout())),
@@ -85,6 +86,99 @@ fn every_mismatch_has_its_message() {
     let foreign = safetensors::serialize(Vec::<(&str, TensorView<'_>)>::new(), None).unwrap();
     let error = parse(&foreign, "test").unwrap_err();
     assert_eq!(error.to_string(), "x: format is missing, expected \"fedtse-checkpoint\"");
+}
+
+#[test]
+fn entries_and_tensors_are_replaced_and_looked_up_by_name() {
+    let mut checkpoint = Checkpoint::new("test");
+    assert_eq!(checkpoint.get("links"), None);
+    checkpoint.set("links", 3);
+    checkpoint.set("links", 17);
+    assert_eq!(checkpoint.count("links").unwrap(), 17);
+    checkpoint.put("a", &[2], &[1.0, 2.0]);
+    checkpoint.put("a", &[1, 3], &[4.0, 5.0, 6.0]);
+    let read = parse(&bytes_of(&checkpoint), "test").unwrap();
+    assert_eq!(read.tensor("a", &[1, 3]).unwrap(), [4.0, 5.0, 6.0]);
+    let error = read.tensor("a", &[3]).unwrap_err().to_string();
+    assert_eq!(error, "x: tensor a has shape [1, 3], expected [3]");
+    assert_eq!(read.tensor("b", &[3]).unwrap_err().to_string(), "x: no tensor b");
+    assert_eq!(
+        read.broken(&"seven links").to_string(),
+        "x: not a whole safetensors file: seven links"
+    );
+}
+
+#[test]
+fn counts_are_whole_numbers_from_zero_on() {
+    let mut checkpoint = Checkpoint::new("test");
+    for (value, found) in [
+        (Value::from(-1), "-1"),
+        (Value::from(1.5), "1.5"),
+        (Value::from("17"), "\"17\""),
+        (Value::Null, "null"),
+    ] {
+        checkpoint.set("links", value);
+        let error = checkpoint.count("links").unwrap_err().to_string();
+        let expected = format!(": metadata entry links is {found}, expected a whole number");
+        assert_eq!(error, expected);
+    }
+    checkpoint.set("links", u64::MAX);
+    let read = parse(&bytes_of(&checkpoint), "test").unwrap();
+    assert_eq!(read.count("links").unwrap(), u64::MAX);
+}
+
+#[test]
+fn tensors_of_other_numbers_and_broken_metadata_are_refused() {
+    let entries = |text: &str| Some(HashMap::from([(KEY.to_owned(), text.to_owned())]));
+    let sound = r#"{"format":"fedtse-checkpoint","version":1,"kind":"test"}"#;
+    let view = TensorView::new(Dtype::F64, vec![1], &[0; 8]).unwrap();
+    let bytes = safetensors::serialize([("a", view)], entries(sound)).unwrap();
+    let error = parse(&bytes, "test").unwrap_err().to_string();
+    assert_eq!(error, "x: not a whole safetensors file: tensor a is F64, expected F32");
+    let none = || Vec::<(&str, TensorView<'_>)>::new();
+    for text in ["", "[1]", "{\"format\":"] {
+        let bytes = safetensors::serialize(none(), entries(text)).unwrap();
+        let error = parse(&bytes, "test").unwrap_err().to_string();
+        assert!(error.starts_with("x: not a whole safetensors file: metadata neural: "), "{error}");
+    }
+    let other = safetensors::serialize(none(), entries("{\"format\":7}")).unwrap();
+    let error = parse(&other, "test").unwrap_err().to_string();
+    assert_eq!(error, "x: format is 7, expected \"fedtse-checkpoint\"");
+}
+
+#[test]
+fn an_optimiser_that_does_not_fit_is_left_as_it_was() {
+    let mut adam = Adam::new(2, Decay::None);
+    adam.update(0.1, &mut [0.0; 2], &[1.0, 2.0]);
+    let mut checkpoint = Checkpoint::new("test");
+    checkpoint.put_optimiser("adam", &adam);
+    // The first of both vectors is there and fits, the second does not.
+    checkpoint.put("adam.square", &[3], &[0.0; 3]);
+    let mut other = Adam::new(2, Decay::None);
+    let error = checkpoint.restore_optimiser("adam", &mut other).unwrap_err().to_string();
+    assert_eq!(error, ": tensor adam.square has shape [3], expected [2]");
+    assert_eq!(other.steps(), 0);
+    assert!(other.state().iter().all(|(_, values)| *values == [0.0; 2]));
+}
+
+#[test]
+fn a_file_is_replaced_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let (layout, first) = example();
+    first.save(&path).unwrap();
+    let mut second = Checkpoint::new("test");
+    second.put("other", &[1], &[1.0]);
+    second.save(&path).unwrap();
+    let read = Checkpoint::load(&path, "test").unwrap();
+    assert_eq!(read.tensor("other", &[1]).unwrap(), [1.0]);
+    let error = read.parameters("model", &layout).unwrap_err();
+    assert!(
+        matches!(error, CheckpointError::Missing { .. }),
+        "nothing of the first is left: {error}"
+    );
+    let error = Checkpoint::load(&folder.path().join("none"), "test").unwrap_err();
+    assert!(matches!(error, CheckpointError::Io { .. }), "{error}");
 }
 
 #[test]

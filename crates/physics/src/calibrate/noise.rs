@@ -161,6 +161,41 @@ mod tests {
             "calibration: variance of speed, errors: found 5, expected at least 30"
         );
         assert!(robust_variance("speed", vec![1.0; 50]).unwrap_err().to_string().contains("equal"));
-        assert!(robust_variance("speed", vec![f64::NAN; 50]).is_err());
+        let error = robust_variance("speed", vec![f64::INFINITY; 50]).unwrap_err().to_string();
+        assert_eq!(error, "calibration: speed: found inf, expected numbers");
+        // Numbers are looked at before they are counted.
+        let error = robust_variance("speed", vec![f64::NAN]).unwrap_err().to_string();
+        assert_eq!(error, "calibration: speed: found NaN, expected numbers");
+    }
+
+    #[test]
+    fn medians_and_variances_by_hand() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), 2.5);
+        // −20 … 20: median 0, median deviation 10.
+        let found = robust_variance("x", (-20..=20).map(f64::from).collect()).unwrap();
+        assert_eq!((found.bias, found.count), (0.0, 41));
+        assert!((found.variance - (10.0 * NORMAL).powi(2)).abs() < 1e-9, "{found:?}");
+        let expected = 1.64 * found.variance * (2.0 / 41.0f64).sqrt();
+        assert!((found.variance_error - expected).abs() < 1e-9);
+        // More than half are equal: the plain variance, 4·(40/41)… of one in 41 that is off by 41.
+        let mut quiet = vec![0.0; 40];
+        quiet.push(41.0);
+        let found = robust_variance("x", quiet).unwrap();
+        // Mean 1: (40·1 + 40²)/40 = 41.
+        assert!((found.variance - 41.0).abs() < 1e-9, "{found:?}");
+        assert_eq!(found.bias, 0.0);
+        assert!((found.variance_error - 41.0 * (2.0 / 41.0f64).sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn measurements_are_held_against_the_truth() {
+        let pairs = (0..40).map(|i| (f64::from(i % 5) + 10.0, f64::from(i % 5) * 2.0));
+        // Errors are 10, 9, 8, 7, 6 in turns: median 8, median deviation 1.
+        let found = measurement_noise("flow", pairs).unwrap();
+        assert_eq!(found.bias, 8.0);
+        assert!((found.variance - NORMAL * NORMAL).abs() < 1e-12, "{found:?}");
+        let error = measurement_noise("flow", [(1.0, 2.0)]).unwrap_err().to_string();
+        assert_eq!(error, "calibration: variance of flow, errors: found 1, expected at least 30");
     }
 }

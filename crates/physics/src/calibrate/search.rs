@@ -62,6 +62,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn it_finds_the_minimum_of_a_curved_valley() {
+        // Rosenbrock's: the minimum is at (1, 1), at the bottom of a bent valley.
+        let valley = |x: &[f64; 2]| (1.0 - x[0]).powi(2) + 100.0 * (x[1] - x[0] * x[0]).powi(2);
+        let found = minimum([-1.2, 1.0], [0.5, 0.5], 1000, valley);
+        // It stops where values agree to 1e-10; along the valley the value grows with about the square.
+        assert!((found[0] - 1.0).abs() < 1e-3 && (found[1] - 1.0).abs() < 2e-3, "{found:?}");
+    }
+
+    #[test]
+    fn without_rounds_the_best_corner_is_taken() {
+        let slope = |x: &[f64; 1]| -x[0];
+        assert_eq!(minimum([0.0], [1.0], 0, slope), [1.0]);
+        assert_eq!(minimum([0.0], [-1.0], 0, slope), [0.0]);
+        // A flat function has its minimum where it starts.
+        assert_eq!(minimum([2.0, 3.0], [1.0, 1.0], 100, |_| 7.0), [2.0, 3.0]);
+    }
+
+    #[test]
     fn it_finds_a_minimum_with_a_kink() {
         let bent = |x: &[f64; 3]| (x[0] - 1.0).abs() + (x[1] + 2.0).powi(2) + (x[2] - x[0]).abs();
         let found = minimum([5.0, 5.0, 5.0], [1.0, 1.0, 1.0], 1000, bent);

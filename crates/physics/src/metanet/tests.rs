@@ -167,5 +167,27 @@ fn constants_that_are_unstable_are_refused() {
     let plan = Discretisation { sub_steps: SubSteps::Fewest, ..plan };
     assert_eq!(Metanet::new(&network, parameters.clone(), plan, constants).unwrap().sub_steps(), 6);
     let slow = MetanetConstants { relaxation: Seconds::new(-1.0), ..constants };
-    assert!(Metanet::new(&network, parameters, plan, slow).is_err());
+    let refusal = |constants| {
+        Metanet::new(&network, parameters.clone(), plan, constants).unwrap_err().to_string()
+    };
+    assert_eq!(refusal(slow), "METANET: relaxation time: found -1, expected more than 0");
+    for (constants, expected) in [
+        (
+            MetanetConstants { kappa: 0.0, ..constants },
+            "METANET: kappa: found 0, expected more than 0",
+        ),
+        (
+            MetanetConstants { exponent: f64::NAN, ..constants },
+            "METANET: exponent: found NaN, expected more than 0",
+        ),
+        (
+            MetanetConstants { anticipation: -1.0, ..constants },
+            "METANET: anticipation: found -1, expected 0 or more",
+        ),
+    ] {
+        assert_eq!(refusal(constants), expected);
+    }
+    // Without anticipation only relaxation limits a sub-step, and Courant: 10 s · 30 m/s in cells of 300 m is one.
+    let blind = MetanetConstants { anticipation: 0.0, ..constants };
+    assert_eq!(Metanet::new(&network, parameters.clone(), plan, blind).unwrap().sub_steps(), 1);
 }

@@ -134,3 +134,84 @@ fn line(points: impl Iterator<Item = (f64, f64)>) -> Option<(f64, f64)> {
         ((y - slope * x) / n, slope)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use traffic::{FundamentalDiagram, Metres, MetresPerSecond, VehPerKmLane};
+
+    use super::*;
+
+    fn road(lanes: u8) -> Road {
+        let diagram = FundamentalDiagram::triangular(
+            MetresPerSecond::new(12.5),
+            MetresPerSecond::new(5.0),
+            VehPerKmLane::new(1000.0 / 7.5),
+        );
+        Road::new(Metres::new(300.0), lanes, &diagram.unwrap()).unwrap()
+    }
+
+    fn pairs(count: usize, counted: impl Fn(f64) -> f64) -> Vec<Pair> {
+        (0..count)
+            .map(|i| (i % 20) as f64)
+            .map(|expected| Pair { expected, counted: counted(expected) })
+            .collect()
+    }
+
+    #[test]
+    fn the_rate_is_the_slope_of_own_vehicles_on_all() {
+        // Links with offsets of their own: the slope is what they share.
+        let found = |count, offset: f64, rate: f64| Found {
+            joining: pairs(count, |x| offset + rate * x),
+            leaving: Vec::new(),
+        };
+        let rate = penetration(&[found(40, 0.0, 0.3), found(40, 5.0, 0.3)]).unwrap();
+        assert!((rate - 0.3).abs() < 1e-12, "{rate}");
+        // Above one is one: nobody has more than all vehicles.
+        assert_eq!(penetration(&[found(40, 0.0, 1.7)]).unwrap(), 1.0);
+        assert_eq!(penetration(&[found(40, 0.0, 1e-6)]).unwrap(), 0.001);
+        let refusal = |found: &[Found]| penetration(found).unwrap_err();
+        let few = refusal(&[found(29, 0.0, 0.3)]);
+        assert!(
+            matches!(few, QueueError::Number { what: "stops of the fleet in queues", found, .. } if found == 29.0)
+        );
+        // All at the same place tell no slope.
+        let still =
+            Found { joining: vec![Pair { expected: 3.0, counted: 1.0 }; 50], leaving: vec![] };
+        assert!(matches!(refusal(&[still]), QueueError::Number { found, .. } if found == 50.0));
+        let falling = refusal(&[found(40, 30.0, -0.5)]);
+        assert!(
+            matches!(falling, QueueError::Number { what: "penetration rate", found, .. } if (found + 0.5).abs() < 1e-12)
+        );
+    }
+
+    #[test]
+    fn relations_are_fitted_to_the_fleets_own_counts() {
+        let rate = 0.5;
+        // Counts of the fleet are half of 2 + 0.8·κy, without any scatter.
+        let fitted = Relation::fit(&road(1), rate, &pairs(60, |x| rate * (2.0 + 0.8 * x)));
+        assert!((fitted.offset - 2.0).abs() < 1e-12 && (fitted.slope - 0.8).abs() < 1e-12);
+        // Less scatter than chance gives: as sure as a fit may be, 1 + 0.2 for a lane.
+        assert_eq!((fitted.spread, fitted.share), (1.2, 0.05));
+        let (mean, weight) = fitted.at(10.0);
+        assert!((mean - 10.0).abs() < 1e-12);
+        assert!((weight - 1.0 / (1.2 * 1.2 + 0.5 * 0.5)).abs() < 1e-12);
+        // Too few, or all at one place: the theory's own.
+        let theory = Relation { offset: 0.0, slope: 1.0, spread: 1.0 + 0.6 * 3.0, share: 0.25 };
+        assert_eq!(Relation::fit(&road(3), rate, &pairs(49, |x| x)), theory);
+        let still = vec![Pair { expected: 4.0, counted: 1.0 }; 60];
+        assert_eq!(Relation::fit(&road(3), rate, &still), theory);
+        let both = Relations::fit(&road(3), rate, &Found::default());
+        assert_eq!(both, Relations::theory(&road(3)));
+    }
+
+    #[test]
+    fn a_line_goes_through_its_points() {
+        let through = |points: &[(f64, f64)]| line(points.iter().copied());
+        assert_eq!(through(&[(0.0, 1.0), (2.0, 5.0)]), Some((1.0, 2.0)));
+        // Least squares of three: the mean of the ends' slope, through the mean point.
+        assert_eq!(through(&[(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]), Some((1.0, 0.0)));
+        assert_eq!(through(&[(3.0, 1.0), (3.0, 2.0)]), None);
+        assert_eq!(through(&[(3.0, 1.0)]), None);
+        assert_eq!(through(&[]), None);
+    }
+}

@@ -73,3 +73,36 @@ impl Road {
         self.jam * distance.clamp(0.0, self.length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traffic::{MetresPerSecond, VehPerKmLane};
+
+    use super::*;
+
+    #[test]
+    fn a_road_counts_all_lanes_in_metres_and_seconds() {
+        let diagram = FundamentalDiagram::triangular(
+            MetresPerSecond::new(12.0),
+            MetresPerSecond::new(6.0),
+            VehPerKmLane::new(150.0),
+        )
+        .unwrap();
+        let road = Road::new(Metres::new(200.0), 3, &diagram).unwrap();
+        assert_eq!((road.free_speed, road.wave_speed), (12.0, 6.0));
+        // 150 veh/km on three lanes over 200 m; 36 veh/min on each.
+        assert!((road.jam - 0.45).abs() < 1e-15 && (road.capacity - 1.8).abs() < 1e-15);
+        assert!((road.room() - 90.0).abs() < 1e-12);
+        assert!((road.standing(100.0) - 45.0).abs() < 1e-12);
+        // No queue is shorter than none or longer than the link.
+        assert_eq!((road.standing(-5.0), road.standing(900.0)), (0.0, road.room()));
+        let refusal = |length: f64, lanes| {
+            Road::new(Metres::new(length), lanes, &diagram).unwrap_err().to_string()
+        };
+        assert_eq!(refusal(200.0, 0), "queue: lanes: found 0, expected more than 0");
+        for length in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let expected = format!("queue: length: found {length}, expected more than 0");
+            assert_eq!(refusal(length, 1), expected);
+        }
+    }
+}

@@ -154,3 +154,91 @@ fn check(passage: &Passage) -> Result<(), &'static str> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use traffic::{Mark, Queued};
+
+    use super::*;
+
+    fn passage(entered: f64, left: Option<f64>) -> Passage {
+        Passage { entered, left, queued: None }
+    }
+
+    /// Cycles of 30 s in six slots of 5 s; green at 10 s.
+    fn timing() -> Timing {
+        Timing::planned(30.0, 10.0).unwrap()
+    }
+
+    #[test]
+    fn slots_begin_with_the_last_green_before_the_span() {
+        let span = Span { begin: 100.0, end: 150.0 };
+        let passages = [
+            passage(80.0, Some(101.0)),
+            passage(104.9, Some(105.0)),
+            passage(105.0, None),
+            passage(400.0, Some(500.0)),
+        ];
+        let tally = Tally::count(span, &timing(), &passages).unwrap();
+        assert_eq!((tally.begin, tally.slot, tally.per_cycle), (100.0, 5.0, 6));
+        assert_eq!((tally.cycles(), tally.start_of(0), tally.start_of(1)), (2, 100.0, 130.0));
+        // A border belongs to the later slot.
+        assert_eq!(tally.entered[..3], [1.0, 1.0, 0.0]);
+        assert_eq!(tally.left[..3], [1.0, 1.0, 0.0]);
+        assert_eq!(tally.present[..4], [1.0, 1.0, 1.0, 1.0]);
+        // Conservation: present changes by those who enter and leave, in each slot.
+        for slot in 0..tally.entered.len() {
+            let change = tally.present[slot + 1] - tally.present[slot];
+            assert_eq!(change, tally.entered[slot] - tally.left[slot]);
+        }
+        // One that begins between greens is cut from the green before it.
+        let early = Tally::count(Span { begin: 99.0, end: 101.0 }, &timing(), &[]).unwrap();
+        assert_eq!((early.begin, early.cycles()), (70.0, 2));
+    }
+
+    #[test]
+    fn spans_that_are_none_are_refused() {
+        for (begin, end) in
+            [(5.0, 5.0), (5.0, 4.0), (0.0, f64::NAN), (0.0, f64::INFINITY), (0.0, 1e12)]
+        {
+            let error = Tally::count(Span { begin, end }, &timing(), &[]).unwrap_err().to_string();
+            let found = end - begin;
+            assert_eq!(
+                error,
+                format!("queue: span: found {found}, expected an end after the begin")
+            );
+        }
+    }
+
+    #[test]
+    fn passages_that_cannot_be_are_named() {
+        let span = Span { begin: 0.0, end: 60.0 };
+        let stand = |joined: (f64, f64), released: (f64, f64)| Passage {
+            entered: 10.0,
+            left: Some(50.0),
+            queued: Some(Queued {
+                joined: Mark { time: joined.0, distance: joined.1 },
+                released: Mark { time: released.0, distance: released.1 },
+            }),
+        };
+        let times =
+            "found times that are no numbers or run backwards, expected entering, then leaving";
+        let distance = "found a distance that is no number";
+        let backwards = "found a stand that begins before entering or ends before it begins";
+        for (bad, problem) in [
+            (passage(f64::NAN, None), times),
+            (passage(5.0, Some(4.9)), times),
+            (passage(5.0, Some(f64::INFINITY)), times),
+            (stand((12.0, f64::NAN), (20.0, 5.0)), distance),
+            (stand((12.0, 5.0), (20.0, f64::INFINITY)), distance),
+            (stand((9.0, 5.0), (20.0, 5.0)), backwards),
+            (stand((20.0, 5.0), (12.0, 5.0)), backwards),
+            (stand((20.0, 5.0), (f64::NAN, 5.0)), backwards),
+        ] {
+            let error = Tally::count(span, &timing(), &[passage(0.0, None), bad]).unwrap_err();
+            assert_eq!(error, QueueError::Passage { index: 1, problem });
+        }
+        // Entering and leaving at once is possible.
+        assert_eq!(check(&passage(5.0, Some(5.0))), Ok(()));
+    }
+}

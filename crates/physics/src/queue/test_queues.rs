@@ -127,7 +127,9 @@ fn a_triangular_queue_has_its_closed_form() -> Result<(), QueueError> {
         (profile.front(middle) - WAVE * (middle - RED)).abs() < profile.back(middle) / 30.0 + WAVE
     );
     let cleared = saturation * RED / (saturation - arrival);
-    assert!(profile.back(cleared - 0.5) > 0.0);
+    // Once the front has met the back there is less and less: some half a second before the end, and nothing after it.
+    let rest = profile.back(cleared - 0.5);
+    assert!(rest > 0.0 && rest < longest, "{rest} of {longest}");
     assert_eq!(profile.back(cleared + 0.5), 0.0);
     Ok(())
 }
@@ -275,7 +277,8 @@ fn a_cycle_without_the_fleet_gets_usual_values_and_says_so() -> Result<(), Queue
     let queues = LinkQueues::new(road, &tally, &own, &knowledge)?;
     let (steps, reports) = queues.steps(0, 270, 10.0);
     assert!(reports[15].fleet == 0 && !steps[139].measured);
-    assert!(reports[10].fleet > 0 && steps[95].measured);
+    // Half of the 15 vehicles of a cycle, by chance.
+    assert!((1..=15).contains(&reports[10].fleet) && steps[95].measured, "{:?}", reports[10]);
     // At the end of red five to eight vehicles stand usually.
     assert!(
         steps[139].vehicles > 1.0 && steps[139].vehicles_variance > steps[94].vehicles_variance
@@ -382,18 +385,16 @@ fn impossible_input_is_refused() -> Result<(), QueueError> {
     unordered.swap(0, 3);
     let counted = tally(&unordered, 3)?;
     let usual = knowledge(&road, 0.5);
-    assert!(LinkQueues::new(road, &counted, &unordered, &usual).is_err());
+    let error = LinkQueues::new(road, &counted, &unordered, &usual).err();
+    assert!(matches!(error, Some(QueueError::Passage { index: 1, .. })), "{error:?}");
     for rate in [0.0, -0.2, 1.5, f64::NAN] {
+        let error =
+            LinkQueues::new(road, &tally(&sound, 3)?, &sound, &knowledge(&road, rate)).err();
         assert!(
-            LinkQueues::new(road, &tally(&sound, 3)?, &sound, &knowledge(&road, rate)).is_err()
+            matches!(error, Some(QueueError::Number { found, .. }) if found.to_bits() == rate.to_bits()),
+            "{error:?}"
         );
     }
-    assert!(Timing::planned(0.0, 0.0).is_err() && Timing::planned(f64::NAN, 0.0).is_err());
-    assert!(super::test_queues::road(LENGTH, 0).is_err());
-    assert!(penetration(&[Found::default()]).is_err());
-    let negative =
-        LoopCurve { distance: 1.0, begin: 0.0, interval: 10.0, counts: vec![Some(-1.0)] };
-    assert!(negative.check().is_err());
     Ok(())
 }
 

@@ -49,9 +49,13 @@ impl Timing {
     /// From a plan.
     pub fn planned(cycle: f64, green: f64) -> Result<Self, QueueError> {
         let cycle = positive("cycle", cycle)?;
-        if !((1.0..=3600.0).contains(&cycle) && green.is_finite()) {
+        if !(1.0..=3600.0).contains(&cycle) {
             let expected = "1 s to 3600 s";
             return Err(QueueError::Number { what: "cycle", found: cycle, expected });
+        }
+        if !green.is_finite() {
+            let expected = "a number of seconds";
+            return Err(QueueError::Number { what: "start of green", found: green, expected });
         }
         Ok(Self { cycle, green, source: TimingSource::Plan })
     }
@@ -112,4 +116,70 @@ fn direction(times: &[f64], cycle: f64) -> (f64, f64) {
     }
     let count = times.len().max(1) as f64;
     ((x * x + y * y).sqrt() / count, y.atan2(x).rem_euclid(TAU))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_that_are_none_are_refused() {
+        let refusal = |cycle, green| Timing::planned(cycle, green).unwrap_err().to_string();
+        for cycle in [0.0, -90.0, f64::NAN, f64::INFINITY] {
+            let expected = format!("queue: cycle: found {cycle}, expected more than 0");
+            assert_eq!(refusal(cycle, 0.0), expected);
+        }
+        for cycle in [0.9, 3600.1] {
+            let expected = format!("queue: cycle: found {cycle}, expected 1 s to 3600 s");
+            assert_eq!(refusal(cycle, 0.0), expected);
+        }
+        let expected = "queue: start of green: found NaN, expected a number of seconds";
+        assert_eq!(refusal(90.0, f64::NAN), expected);
+        let timing = Timing::planned(90.0, -30.0).unwrap();
+        assert_eq!((timing.cycle, timing.green, timing.source), (90.0, -30.0, TimingSource::Plan));
+    }
+
+    #[test]
+    fn slots_are_about_five_seconds_but_neither_few_nor_many() {
+        let slots = |cycle| Timing::planned(cycle, 0.0).unwrap().slots();
+        assert_eq!([90.0, 92.0, 93.0, 120.0].map(slots), [18, 18, 19, 24]);
+        assert_eq!([1.0, 30.0, 33.0].map(slots), [6, 6, 7]);
+        assert_eq!([300.0, 305.0, 3600.0].map(slots), [60, 60, 60]);
+    }
+
+    #[test]
+    fn directions_are_means_on_the_circle() {
+        let (length, angle) = direction(&[100.0, 190.0, -80.0], 90.0);
+        // All at 10 s of a cycle of 90 s.
+        assert!((length - 1.0).abs() < 1e-12 && (angle - TAU / 9.0).abs() < 1e-12);
+        // Opposite ones cancel; a right angle leaves √½ in the middle.
+        assert!(direction(&[0.0, 45.0], 90.0).0 < 1e-12);
+        let (length, angle) = direction(&[0.0, 22.5], 90.0);
+        assert!((length - 0.5f64.sqrt()).abs() < 1e-12 && (angle - TAU / 8.0).abs() < 1e-12);
+        // Around zero the mean is zero, not half a cycle.
+        let (_, angle) = direction(&[89.0, 1.0], 90.0);
+        assert!(angle.min(TAU - angle) < 1e-12, "{angle}");
+        assert_eq!(direction(&[], 90.0).0, 0.0);
+    }
+
+    #[test]
+    fn a_rhythm_is_found_where_there_is_one() {
+        // One at the same second of each cycle, over two hours: neighbouring cycles tried differ by C²/4T = 0.3 s.
+        for cycle in [45.0, 90.0, 111.0] {
+            let times: Vec<f64> =
+                (0..(7200.0 / cycle) as u32).map(|n| f64::from(n) * cycle).collect();
+            let found = rhythm(&times).unwrap();
+            // Half the cycle fits as well where it is long enough to be tried.
+            let multiple = cycle / found;
+            assert!((multiple - multiple.round()).abs() < 0.02, "{found} for {cycle}");
+        }
+        // Evenly spread over all cycles, too short, or too few: none.
+        let even: Vec<f64> = (0..2000).map(|n| f64::from(n) * 7.131).collect();
+        assert_eq!(rhythm(&even), None);
+        assert_eq!(rhythm(&even[..60]), None, "427 s are less than three of the longest cycle");
+        let few: Vec<f64> = (0..49).map(|n| 90.0 * f64::from(n)).collect();
+        assert_eq!(rhythm(&few), None);
+        assert_eq!(rhythm(&[]), None);
+        assert_eq!(rhythm(&[f64::NAN; 100]), None);
+    }
 }

@@ -34,3 +34,22 @@ impl Window {
         Some([(curve(self, border), 1.0 - share), (curve(self, border + 1), share)])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_between_borders_are_shares_of_both() {
+        let window = Window { first: 3, slots: 4, begin: 100.0, slot: 5.0 };
+        assert_eq!(window.at(Window::entered, 100.0), Some([(0, 1.0), (1, 0.0)]));
+        assert_eq!(window.at(Window::entered, 107.5), Some([(1, 0.5), (2, 0.5)]));
+        // The curve of those who left begins after the five borders of the other.
+        assert_eq!(window.at(Window::left, 107.5), Some([(6, 0.5), (7, 0.5)]));
+        // The end belongs to the last slot; what is outside to none.
+        assert_eq!(window.at(Window::entered, 120.0), Some([(3, 0.0), (4, 1.0)]));
+        for time in [99.9, 120.1, f64::NAN] {
+            assert_eq!(window.at(Window::entered, time), None, "{time}");
+        }
+    }
+}

@@ -78,7 +78,10 @@ fn flow_rises_to_capacity_falls_and_ends_in_gridlock() {
     };
     // The first sub-step's flow is the MFD's own; later ones have somewhat other densities.
     let critical = diagram(120.0).critical_density().get();
-    assert!(flow(0.5 * critical).0 < flow(0.95 * critical).0);
+    // In free flow twice the density is twice the flow, sub-step by sub-step: the model is linear there.
+    let (half, quarter) = (flow(0.5 * critical).0, flow(0.25 * critical).0);
+    assert!((half / quarter - 2.0).abs() < 1e-9, "{half} {quarter}");
+    assert!(half < flow(0.95 * critical).0);
     assert!(flow(0.6 * 120.0).0 > flow(0.8 * 120.0).0);
     // All regions at jam: nothing moves, ever.
     let (standing, left, before, after) = flow(120.0);
@@ -99,7 +102,8 @@ fn what_makes_no_region_is_refused() {
     let of_link = vec![0; network.links().len()];
     let good = Regions { regions: vec![region], of_link, crossings: vec![] };
     let step = Seconds::new(60.0);
-    assert!(RegionModel::new(&network, &good, step).is_ok());
+    let whole = RegionModel::new(&network, &good, step).unwrap();
+    assert_eq!((whole.links(), whole.graph().places()), (network.links().len(), 1));
     let refused =
         |division: &Regions| RegionModel::new(&network, division, step).unwrap_err().to_string();
     let mut bad = good.clone();

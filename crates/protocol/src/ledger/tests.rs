@@ -115,7 +115,7 @@ fn keys_are_written_down() {
         size: [4, 5],
         products: opening.clone(),
     };
-    for message in [ToHost::PublicKey { exchange, key }, relay] {
+    for message in [ToHost::PublicKey { exchange, key: opening }, relay] {
         ledger.release(Now::default(), &host(), message).unwrap();
     }
     let audit = check(&sink.bytes()).unwrap();

@@ -17,13 +17,23 @@ use crate::message::sealed::{
     BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed,
 };
 use crate::message::{
-    Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, Terms, Welcome,
+    Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, StopCode, StopReason,
+    Terms, Welcome,
 };
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
 
 fn text() -> impl Strategy<Value = Text> {
     "[ -~äßé→]{0,40}".prop_map(Text::of)
+}
+
+fn stop_reason() -> impl Strategy<Value = StopReason> {
+    let code = prop_oneof![
+        Just(StopCode::Other),
+        Just(StopCode::BudgetSpent),
+        Just(StopCode::CommitmentMismatch)
+    ];
+    (code, text()).prop_map(|(code, text)| StopReason { code, text })
 }
 
 fn exchange() -> impl Strategy<Value = Exchange> {
@@ -83,7 +93,7 @@ fn resume_state() -> impl Strategy<Value = ResumeState> {
         vec(any::<u64>().prop_map(Round), 0..MAX_CHECKPOINTS),
         option::of((any::<u32>().prop_map(Attempt), any::<u64>().prop_map(Round))),
     )
-        .prop_map(|(run, kept, live)| ResumeState { run, kept, live })
+        .prop_map(|(run, checkpoints, in_memory)| ResumeState { run, checkpoints, in_memory })
 }
 
 fn kind() -> impl Strategy<Value = MeasurementKind> {
@@ -155,7 +165,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
                     terms,
                     held,
                     width,
-                    measures,
+                    offer: measures,
                     resume_state,
                 }))
             },
@@ -163,7 +173,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
     let departure = prop_oneof![
         Just(Departure::Finished),
         Just(Departure::Stopped),
-        text().prop_map(Departure::Failed)
+        stop_reason().prop_map(Departure::Failed)
     ];
     prop_oneof![
         hello,
@@ -173,7 +183,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         (exchange(), purpose(), measurements()).prop_map(|(exchange, purpose, measurements)| {
             ToHost::Measurements { exchange, purpose, measurements }
         }),
-        (exchange(), sealed()).prop_map(|(exchange, opening)| ToHost::PublicKey { exchange, key }),
+        (exchange(), sealed()).prop_map(|(exchange, key)| ToHost::PublicKey { exchange, key }),
         (exchange(), any::<u32>(), vec(0.0f32..1e6, 1..9), sealed()).prop_map(
             |(exchange, place, weights, upload)| {
                 let weights = BlockWeights::new(weights).expect("weights");
@@ -183,8 +193,8 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         (exchange(), any::<[u32; 2]>(), sealed())
             .prop_map(|(exchange, size, answer)| ToHost::Products { exchange, size, answer }),
         (exchange(), any::<[u8; 32]>(), any::<[u32; 2]>(), sealed()).prop_map(
-            |(exchange, key, size, relay)| {
-                let (to, key) = (PartyId::new("b").expect("a name"), Fingerprint::new(&key));
+            |(exchange, key, size, products)| {
+                let (recipient, key) = (PartyId::new("b").expect("a name"), Fingerprint::new(&key));
                 ToHost::MaskedProducts {
                     exchange,
                     recipient,
@@ -223,7 +233,7 @@ fn plan() -> impl Strategy<Value = Plan> {
             batch: batch * measuring.0,
             epochs,
             exchanges,
-            recipe,
+            optimiser: recipe,
             local,
             checkpoint_every,
             segment: measuring.0,
@@ -238,7 +248,7 @@ fn sealed() -> impl Strategy<Value = Sealed> {
     vec(any::<u8>(), 0..50).prop_map(|bytes| Sealed::new(bytes).expect("few bytes"))
 }
 
-fn loan_entries() -> impl Strategy<Value = CoefficientEntries> {
+fn coefficient_entries() -> impl Strategy<Value = CoefficientEntries> {
     vec(any::<u32>(), 1..50)
         .prop_map(|entries| CoefficientEntries::new(entries).expect("few entries"))
 }
@@ -286,8 +296,8 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
             |(exchange, purpose, samples, missing)| ToGuest::EmbeddingRequest {
                 exchange,
                 purpose,
-                missing: missing.map(|opening| MissingCiphertexts {
-                    opening,
+                missing: missing.map(|public_key| MissingCiphertexts {
+                    public_key,
                     blocks: (0..samples.len() as u32).collect()
                 }),
                 batch: Batch::new(samples).expect("some samples"),
@@ -296,10 +306,10 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         (exchange(), sealed())
             .prop_map(|(exchange, query)| ToGuest::ProductQuery { exchange, query }),
         (exchange(), sealed())
-            .prop_map(|(exchange, grant)| ToGuest::MaskedGradient { exchange, gradient }),
-        (exchange(), proptest::option::of(sealed()), loan_entries(), sealed()).prop_map(
-            |(exchange, key, entries, loan)| {
-                let to = PartyId::new("b").expect("a name");
+            .prop_map(|(exchange, gradient)| ToGuest::MaskedGradient { exchange, gradient }),
+        (exchange(), proptest::option::of(sealed()), coefficient_entries(), sealed()).prop_map(
+            |(exchange, key, entries, coefficients)| {
+                let recipient = PartyId::new("b").expect("a name");
                 ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
         ),
@@ -313,7 +323,8 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         (any::<u64>(), any::<u32>(), summary).prop_map(|(run, attempt, summary)| {
             ToGuest::Finish { run: RunId(run), attempt: Attempt(attempt), summary }
         }),
-        (any::<u64>(), text()).prop_map(|(session, reason)| ToGuest::Refuse { session, reason }),
+        (any::<u64>(), stop_reason())
+            .prop_map(|(session, reason)| ToGuest::Refuse { session, reason }),
         Just(ToGuest::Heartbeat),
     ]
 }
@@ -393,7 +404,7 @@ fn what_is_missing_is_not_zero() {
     );
     let leave = generated::Leave { departure: None, session: 1 };
     assert!(refused_by_host(to_host::Message::Leave(leave)).starts_with("leave: found nothing"));
-    let settled = generated::Settled { exchange: None, best: true, trained: true };
+    let settled = generated::ExchangeClosed { exchange: None, best: true, trained: true };
     assert!(
         refused_by_guest(to_guest::Message::ExchangeClosed(settled))
             .starts_with("exchange: found nothing")
@@ -409,7 +420,7 @@ fn what_is_beyond_bounds_is_refused() {
         refused_by_host(to_host::Message::Embedding(generated::Embedding {
             exchange: an_exchange(),
             purpose: 1,
-            numbers: Some(generated::OptimiserSettings { width, values }),
+            numbers: Some(generated::Numbers { width, values }),
         }))
     };
     assert!(embedding(2, &[1.0, f32::NAN]).contains("NaN at place 1"));
@@ -423,7 +434,7 @@ fn what_is_beyond_bounds_is_refused() {
         refused_by_host(to_host::Message::Embedding(generated::Embedding {
             exchange: an_exchange(),
             purpose: 1,
-            numbers: Some(generated::OptimiserSettings { width, values: Some(values) }),
+            numbers: Some(generated::Numbers { width, values: Some(values) }),
         }))
     };
     let f16 = |width, exponent, numbers: Vec<u8>| {
@@ -460,7 +471,14 @@ fn what_is_beyond_bounds_is_refused() {
 
     let ask_views = |first, offset, view| {
         let exchange = an_exchange();
-        let ask = generated::Ask { exchange, purpose: 1, first, offset, view, missing: None };
+        let ask = generated::EmbeddingRequest {
+            exchange,
+            purpose: 1,
+            first,
+            offset,
+            view,
+            missing: None,
+        };
         refused_by_guest(to_guest::Message::EmbeddingRequest(ask))
     };
     assert!(
@@ -477,7 +495,11 @@ fn what_is_beyond_bounds_is_refused() {
     assert!(ask(MAX_STEP, vec![1]).contains("steps within"));
 
     let refuse = |reason: String| {
-        refused_by_guest(to_guest::Message::Refuse(generated::Refuse { reason, session: 0 }))
+        refused_by_guest(to_guest::Message::Refuse(generated::Refuse {
+            reason,
+            session: 0,
+            code: 1,
+        }))
     };
     assert!(refuse("x".repeat(MAX_TEXT + 1)).contains("at most 512 bytes"));
     assert!(refuse("\u{1b}[2J".into()).contains("control character"));
@@ -490,8 +512,8 @@ fn what_is_beyond_bounds_is_refused() {
             held: vec![generated::StepRange { first: 0, last: 0 }; held],
             resume_state: Some(generated::ResumeState {
                 run: None,
-                kept: vec![0; kept],
-                live: None,
+                checkpoints: vec![0; kept],
+                in_memory: None,
             }),
             ..generated::Hello::default()
         }))
@@ -506,7 +528,7 @@ fn what_is_beyond_bounds_is_refused() {
             party: "a".into(),
             terms: Some(generated::Terms { compression: 1, ..generated::Terms::default() }),
             resume_state: Some(generated::ResumeState::default()),
-            measures,
+            measurements: measures,
             folds,
             passages,
             ..generated::Hello::default()

@@ -134,10 +134,20 @@ mod tests {
         assert_eq!(one, made(&[5, 6], 1, &BlindingSeed::from_bytes(*seed.as_bytes())));
         // The first level is the same in all: its commitment is not.
         for other in [made(&[5, 7], 1, &seed), made(&[5, 6], 2, &seed)] {
-            assert_ne!(one[..40], other[..40]);
+            assert_eq!(one[..8], other[..8], "header and count");
+            let points =
+                |bytes: &[u8]| bytes[8..].chunks(32).map(<[u8]>::to_vec).collect::<Vec<_>>();
+            let mut all = [points(&one), points(&other)].concat();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), 4, "no commitment comes twice");
         }
-        assert_ne!(one, made(&[5, 6], 1, &BlindingSeed::from_os().unwrap()));
-        assert!(seed.commit(&[]).is_err());
+        // By a new seed of the system the first commitment is the same with a probability of 2^-252.
+        assert_ne!(one[8..40], made(&[5, 6], 1, &BlindingSeed::from_os().unwrap())[8..40]);
+        for none in [&[][..], &[Named { name: b"a", levels: &[] }]] {
+            let error = seed.commit(none).unwrap_err().to_string();
+            assert_eq!(error, "values: found none, expected at least one");
+        }
         assert!(!format!("{seed:?}").contains('7'));
     }
 
@@ -165,11 +175,22 @@ mod tests {
             batch.check_product(&weights, product + 1, &opening),
             Err(CommittedError::Opening)
         );
-        assert!(seed.open(&asked, &weights[1..]).is_err());
+        let error = seed.open(&asked, &weights[1..]).unwrap_err().to_string();
+        assert_eq!(error, "weights: found 300, expected 301");
         // Weights with which a sum would have room for several levels side by side.
         let mut wide = weights.clone();
         wide[0] = 1 << 25;
+        let sum: u64 = wide.iter().map(|weight| weight.unsigned_abs()).sum();
         let error = seed.open(&asked, &wide).unwrap_err().to_string();
-        assert!(error.contains("sum of weights: found"), "{error}");
+        assert_eq!(error, format!("sum of weights: found {sum}, expected at most 33554432"));
+        // Sums that would not fit are counted as the largest there is.
+        wide[..2].fill(i64::MIN);
+        let error = seed.open(&asked, &wide).unwrap_err().to_string();
+        let expected = format!("sum of weights: found {}, expected at most 33554432", u64::MAX);
+        assert_eq!(error, expected);
+        // Exactly as much as a product has is opened.
+        let just: Vec<i64> = (0..301).map(|i| if i == 0 { -(1 << 25) } else { 0 }).collect();
+        let product = i64::from(levels[2][0]) * just[0];
+        batch.check_product(&just, product, &seed.open(&asked, &just).unwrap()).unwrap();
     }
 }

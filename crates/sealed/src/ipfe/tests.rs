@@ -23,6 +23,14 @@ fn parties(width: usize) -> (Authority, IpfeGuest, IpfeHost) {
 }
 
 #[test]
+fn whole_numbers_of_any_size_are_scalars() {
+    for x in [0, 1, -1, 7, -7, 1 << 48, -(1 << 62) - 1, 1 << 62, i64::MAX, i64::MIN + 1, i64::MIN] {
+        let size = Scalar::from(x.unsigned_abs());
+        assert_eq!(small_scalar(x), if x < 0 { -size } else { size }, "{x}");
+    }
+}
+
+#[test]
 fn the_host_gets_the_products() {
     let width = 6;
     let (mut authority, mut guest, mut host) = parties(width);
@@ -91,7 +99,8 @@ fn a_key_opens_every_block_so_keys_are_counted() {
     let error = authority.answer(&ask(&mut host, &unit(5))).unwrap_err();
     assert!(matches!(error, SealedError::Exhausted { new: 1, issued: 3, most: 3 }));
 
-    assert!(Authority::new(agreement(4)).unwrap().with_most_keys(4).is_err());
+    let error = Authority::new(agreement(4)).unwrap().with_most_keys(4).unwrap_err().to_string();
+    assert!(error.contains("found 4, expected"), "as many rows as values read all values: {error}");
     let mut usual = Authority::new(agreement(width)).unwrap();
     let rows: Vec<f64> = (0..4).flat_map(unit).collect();
     assert!(matches!(
@@ -143,7 +152,8 @@ fn misuse_and_bad_peers_are_refused() {
     let error = host.open(&wrong).unwrap_err().to_string();
     assert!(error.contains("expected a canonical scalar"), "{error}");
     for length in 0..answer.len() {
-        assert!(host.open(&answer[..length]).is_err());
+        let error = host.open(&answer[..length]).unwrap_err().to_string();
+        assert!(error.starts_with("the peer sent no valid answer"), "{length} bytes: {error}");
     }
     host.open(&answer).unwrap();
     assert!(matches!(host.open(&answer), Err(SealedError::NoExchange)));
@@ -153,15 +163,21 @@ fn misuse_and_bad_peers_are_refused() {
     let error = host.store(&wrong).unwrap_err().to_string();
     assert!(error.contains("expected a canonical point"), "{error}");
     for length in 0..upload.len() {
-        assert!(host.store(&upload[..length]).is_err());
+        let error = host.store(&upload[..length]).unwrap_err().to_string();
+        assert!(error.starts_with("the peer sent no valid upload"), "{length} bytes: {error}");
     }
 }
 
 #[test]
 fn ciphertexts_differ_and_debug_output_is_redacted() {
     let (authority, mut guest, _) = parties(2);
-    let [a, b] = [0, 1].map(|_| guest.upload(BlockId(1), &[5, 5]).expect("an upload"));
-    assert_ne!(a, b);
+    // The same levels twice: after the header, the block's name and the terms (4 + 8 + 24 bytes) no point of 32 bytes is
+    // the same, nor are those of the equal levels in one upload.
+    let uploads = [0, 1].map(|_| guest.upload(BlockId(1), &[5, 5]).expect("an upload"));
+    assert_eq!(uploads[0][..36], uploads[1][..36]);
+    let points: std::collections::HashSet<&[u8]> =
+        uploads.iter().flat_map(|upload| upload[36..].chunks(32)).collect();
+    assert_eq!(points.len(), 2 * (2 + 2), "two heads and two values each");
     assert_eq!(format!("{authority:?}"), "Authority(2 values, 0 keys issued, …)");
 }
 
@@ -187,8 +203,18 @@ fn a_stored_authority_goes_on_with_its_key_and_its_count() {
     ));
     restored.answer(&question(&two[..1])).unwrap();
 
+    let refusal = |width, state: &[u8]| {
+        let error = Authority::restore(agreement(width), state).unwrap_err();
+        let what = "state of the authority";
+        assert!(
+            matches!(&error, SealedError::Misuse { what: found, .. } if *found == what),
+            "{} bytes: {error:?}",
+            state.len()
+        );
+        error.to_string()
+    };
     for length in 0..state.len() {
-        assert!(Authority::restore(agreement(width), &state[..length]).is_err(), "{length} bytes");
+        refusal(width, &state[..length]);
     }
-    assert!(Authority::restore(agreement(width + 1), &state).is_err());
+    assert!(refusal(width + 1, &state).contains("found 6, expected 7"));
 }

@@ -103,7 +103,7 @@ impl LoopReader {
                 continue;
             }
             let id = element.text("id")?;
-            let Some(&index) = self.map.loop_of.get(id.as_ref()) else {
+            let Some(&index) = self.map.loop_of.get(id) else {
                 self.skipped += 1;
                 continue;
             };

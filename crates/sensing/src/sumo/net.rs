@@ -105,8 +105,8 @@ impl SumoNet {
     }
 
     fn add_edge(&mut self, element: &Element<'_>) -> Result<(), SumoFileError> {
-        let id = element.text("id")?.into_owned();
-        let road = match element.find("function")?.as_deref() {
+        let id = element.text("id")?.to_owned();
+        let road = match element.find("function")? {
             None | Some("normal" | "connector") => !id.starts_with(':'),
             Some(_) => false,
         };
@@ -124,17 +124,14 @@ impl SumoNet {
         let expected = edge.lanes.len();
         if element.number("index")? != expected as f64 {
             let found = element.text("index")?;
-            return Err(element.wrong("index", &found, &format!("{expected}, the next lane")));
+            return Err(element.wrong("index", found, &format!("{expected}, the next lane")));
         }
         edge.lanes.push(SumoLane {
-            id: element.text("id")?.into_owned(),
+            id: element.text("id")?.to_owned(),
             length: element.number("length")?,
             speed: element.number("speed")?,
             shape: points(element, "shape")?,
-            for_cars: for_cars(
-                element.find("allow")?.as_deref(),
-                element.find("disallow")?.as_deref(),
-            ),
+            for_cars: for_cars(element.find("allow")?, element.find("disallow")?),
         });
         Ok(())
     }
@@ -143,7 +140,7 @@ impl SumoNet {
         let Some(light) = self.lights.last_mut() else {
             return Err(element.wrong("state", "a phase", "a tlLogic before it"));
         };
-        let state = element.text("state")?.into_owned().into_bytes();
+        let state = element.text("state")?.as_bytes().to_vec();
         light.phases.push((element.number("duration")?, state));
         Ok(())
     }
@@ -152,14 +149,14 @@ impl SumoNet {
 fn connection(element: &Element<'_>) -> Result<SumoConnection, SumoFileError> {
     let light = match element.find("tl")? {
         None => None,
-        Some(id) => Some((id.into_owned(), index(element, "linkIndex")?)),
+        Some(id) => Some((id.to_owned(), index(element, "linkIndex")?)),
     };
     Ok(SumoConnection {
-        from: element.text("from")?.into_owned(),
-        to: element.text("to")?.into_owned(),
+        from: element.text("from")?.to_owned(),
+        to: element.text("to")?.to_owned(),
         from_lane: index(element, "fromLane")?,
         to_lane: index(element, "toLane")?,
-        via: element.find("via")?.map(std::borrow::Cow::into_owned),
+        via: element.find("via")?.map(str::to_owned),
         light,
     })
 }
@@ -179,8 +176,8 @@ fn index(element: &Element<'_>, name: &str) -> Result<usize, SumoFileError> {
 fn light(element: &Element<'_>) -> Result<SumoLight, SumoFileError> {
     let kind = element.find("type")?;
     Ok(SumoLight {
-        id: element.text("id")?.into_owned(),
-        program: element.find("programID")?.map(|text| text.into_owned()).unwrap_or_default(),
+        id: element.text("id")?.to_owned(),
+        program: element.find("programID")?.unwrap_or_default().to_owned(),
         offset: if element.find("offset")?.is_some() { element.signed("offset")? } else { 0.0 },
         phases: Vec::new(),
         fixed_time: kind.is_none_or(|kind| kind == "static"),
@@ -190,7 +187,7 @@ fn light(element: &Element<'_>) -> Result<SumoLight, SumoFileError> {
 fn location(element: &Element<'_>) -> Result<Option<SumoLocation>, SumoFileError> {
     let Some(projection) = element.find("projParameter")? else { return Ok(None) };
     let Some(&offset) = points(element, "netOffset")?.first() else { return Ok(None) };
-    Ok(Some(SumoLocation { offset, projection: projection.into_owned() }))
+    Ok(Some(SumoLocation { offset, projection: projection.to_owned() }))
 }
 
 /// `x,y x,y …`; a third coordinate is the height, which we drop.

@@ -21,8 +21,11 @@ pub(super) struct Source {
     /// Read but not yet consumed: `start..end` of the buffer.
     start: usize,
     end: usize,
-    /// Line breaks before the buffer's first byte.
+    /// Bytes and line breaks before the buffer's first byte.
+    bytes_before: u64,
     lines_before: u64,
+    /// Where in the file the markup begins that is being read, if it is XML.
+    markup: u64,
     finished: bool,
 }
 
@@ -41,12 +44,30 @@ impl Source {
     pub(super) fn new(name: &Path, inner: Box<dyn Read + Send>) -> Result<Self, SumoFileError> {
         let mut source = Self::plain(name, inner);
         source.fill_to(2).map_err(|error| source.read_error(error))?;
-        if !source.buffered().starts_with(&[0x1f, 0x8b]) {
-            return Ok(source);
+        if source.buffered().starts_with(&[0x1f, 0x8b]) {
+            let first = source.buffered().to_vec();
+            let rest = io::Cursor::new(first).chain(source.inner);
+            source = Self::plain(name, Box::new(MultiGzDecoder::new(rest)));
         }
-        let first = source.buffered().to_vec();
-        let rest = io::Cursor::new(first).chain(source.inner);
-        Ok(Self::plain(name, Box::new(MultiGzDecoder::new(rest))))
+        source.skip_byte_order_mark()?;
+        Ok(source)
+    }
+
+    /// Text in UTF-8 may begin with a mark that says so. Text in UTF-16 is refused.
+    fn skip_byte_order_mark(&mut self) -> Result<(), SumoFileError> {
+        self.fill_to(3).map_err(|error| self.read_error(error))?;
+        match self.buffered() {
+            [0xef, 0xbb, 0xbf, ..] => self.consume(3),
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [b'<', 0, ..] | [0, b'<', ..] => {
+                return Err(SumoFileError::Syntax {
+                    file: self.file.clone(),
+                    line: 1,
+                    problem: "found text in UTF-16, expected UTF-8".into(),
+                });
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn plain(name: &Path, inner: Box<dyn Read + Send>) -> Self {
@@ -56,7 +77,9 @@ impl Source {
             buffer: vec![0; BLOCK],
             start: 0,
             end: 0,
+            bytes_before: 0,
             lines_before: 0,
+            markup: 0,
             finished: false,
         }
     }
@@ -84,62 +107,34 @@ impl Source {
         }
     }
 
-    /// Where the next occurrence of some bytes begins, from the next byte plus `skip` on.
+    /// How far away the next line break is.
     #[inline]
-    pub(super) fn find(
-        &mut self,
-        bytes: &[u8],
-        skip: usize,
-    ) -> Result<Option<usize>, SumoFileError> {
-        let mut searched = skip;
+    fn find_break(&mut self) -> Result<Option<usize>, SumoFileError> {
+        let mut searched = 0;
         loop {
             let rest = self.buffered().get(searched..).unwrap_or_default();
-            let found = match bytes {
-                [byte] => memchr::memchr(*byte, rest),
-                _ => memchr::memmem::find(rest, bytes),
-            };
-            if let Some(at) = found {
+            if let Some(at) = memchr::memchr(b'\n', rest) {
                 return Ok(Some(searched + at));
             }
-            let all = self.buffered().len();
-            self.fill_to(all + 1).map_err(|error| self.read_error(error))?;
-            if self.buffered().len() == all {
+            searched = self.buffered().len();
+            self.fill_to(searched + 1).map_err(|error| self.read_error(error))?;
+            if self.buffered().len() == searched {
                 return Ok(None);
             }
-            if all > LONGEST {
+            if searched > LONGEST {
                 return Err(SumoFileError::Syntax {
                     file: self.file.clone(),
                     line: self.line(),
-                    problem: format!("found no {} within {LONGEST} bytes", super::quoted(bytes)),
+                    problem: format!("found no line break within {LONGEST} bytes, expected one"),
                 });
             }
-            // What is searched for may lie across the border of what was there before.
-            searched = searched.max((all + 1).saturating_sub(bytes.len()));
         }
     }
 
-    /// The next byte, not consumed.
+    /// From here on [`LONGEST`] bytes may be consumed as a [`BufRead`], until this is called again.
     #[inline]
-    pub(super) fn peek_byte(&mut self) -> Result<Option<u8>, SumoFileError> {
-        self.fill_to(1).map_err(|error| self.read_error(error))?;
-        Ok(self.buffered().first().copied())
-    }
-
-    /// Whether these bytes come next.
-    pub(super) fn starts_with(&mut self, bytes: &[u8]) -> Result<bool, SumoFileError> {
-        self.fill_to(bytes.len()).map_err(|error| self.read_error(error))?;
-        Ok(self.buffered().starts_with(bytes))
-    }
-
-    /// The place of the next byte in the buffer, for [`Source::slice`].
-    pub(super) fn position(&self) -> usize {
-        self.start
-    }
-
-    /// Bytes of the buffer, consumed or not; valid until more is read.
-    #[inline]
-    pub(super) fn slice(&self, from: usize, to: usize) -> &[u8] {
-        &self.buffer[from..to]
+    pub(super) fn begin_markup(&mut self) {
+        self.markup = self.bytes_before + self.start as u64;
     }
 
     /// The next line without its break, not yet consumed, and its full length with the break.
@@ -147,7 +142,7 @@ impl Source {
     /// `None` at the end. A last line without a break is an error: the file was cut off there.
     #[inline]
     pub(super) fn peek_line(&mut self) -> Result<Option<(&[u8], usize)>, SumoFileError> {
-        let Some(length) = self.find(b"\n", 0)? else {
+        let Some(length) = self.find_break()? else {
             if self.buffered().is_empty() {
                 return Ok(None);
             }
@@ -169,11 +164,22 @@ impl Source {
         &self.buffer[self.start..self.end]
     }
 
+    #[cold]
+    fn fill_block(&mut self) -> io::Result<()> {
+        let length = self.bytes_before + self.start as u64 - self.markup;
+        if length > LONGEST as u64 {
+            let problem = format!("found no end of the markup within {LONGEST} bytes, expected it");
+            return Err(io::Error::other(problem));
+        }
+        self.fill_to(1)
+    }
+
     /// Reads until that many bytes are buffered, or the end is reached.
     fn fill_to(&mut self, wanted: usize) -> io::Result<()> {
         while self.end - self.start < wanted && !self.finished {
             if self.start > 0 {
                 self.lines_before += breaks(&self.buffer[..self.start]);
+                self.bytes_before += self.start as u64;
                 self.buffer.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
                 self.start = 0;
@@ -201,17 +207,21 @@ impl Read for Source {
 }
 
 impl BufRead for Source {
+    #[inline]
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.fill_to(1)?;
+        if self.start == self.end {
+            self.fill_block()?;
+        }
         Ok(self.buffered())
     }
 
+    #[inline]
     fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
     }
 }
 
-fn breaks(bytes: &[u8]) -> u64 {
+pub(super) fn breaks(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 

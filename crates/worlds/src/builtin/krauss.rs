@@ -95,6 +95,30 @@ mod tests {
         distance
     }
 
+    #[test]
+    fn braking_distances_and_speeds_by_hand() {
+        // Steps of 1 s at 4.5 m/s²: from 10 m/s to 5.5, 1, 0: 6.5 m. τ = 1.1 s.
+        let krauss = Krauss::new(1.0, 1.1, 4.5);
+        assert_eq!(krauss.slowdown, 4.5);
+        assert_eq!(krauss.braking_distance(10.0), 6.5);
+        assert_eq!(krauss.braking_distance(9.0), 4.5);
+        assert_eq!(krauss.braking_distance(4.5), 0.0, "stands after one step");
+        assert_eq!(krauss.braking_distance(0.0), 0.0);
+        assert_eq!(krauss.space_for(10.0), 17.5);
+        assert!((krauss.speed_for(17.5) - 10.0).abs() < 1e-12);
+        for space in [0.0, -3.0, f64::NEG_INFINITY] {
+            assert_eq!(krauss.speed_for(space), 0.0);
+        }
+        // At equal speeds v·τ is enough, whatever the speed; behind one who stands, the whole way is needed.
+        for speed in [1.0, 5.0, 12.5, 30.0] {
+            assert!((krauss.behind(1.1 * speed, speed) - speed).abs() < 1e-12);
+            assert!((krauss.behind(krauss.space_for(speed), 0.0) - speed).abs() < 1e-12);
+        }
+        assert!(krauss.can_stop(10.0, 6.5) && !krauss.can_stop(10.0, 6.499));
+        // Who comes at 10 m/s can be at 5.5 m/s after a step: 5.5·1.1 + 1 = 7.05 m are needed behind one who stands.
+        assert!(krauss.can_follow(10.0, 7.051, 0.0) && !krauss.can_follow(10.0, 7.049, 0.0));
+    }
+
     proptest! {
         #[test]
         fn closed_forms_equal_stepping_and_inversion(

@@ -100,6 +100,42 @@ mod tests {
     }
 
     #[test]
+    fn changes_cost_one_each_from_either_side() {
+        let spread_of = |mut costs: Vec<u8>| {
+            spread(&mut costs);
+            costs
+        };
+        assert_eq!(spread_of(vec![NEVER, NEVER, 0, NEVER]), [2, 1, 0, 1]);
+        assert_eq!(spread_of(vec![0, NEVER, NEVER, 1]), [0, 1, 2, 1]);
+        assert_eq!(spread_of(vec![5, 0]), [1, 0]);
+        // Where no lane leads on, none does: costs stay at their end and do not wrap around.
+        assert_eq!(spread_of(vec![NEVER; 3]), [NEVER; 3]);
+        assert_eq!(spread_of(Vec::new()), [] as [u8; 0]);
+    }
+
+    #[test]
+    fn a_lane_leads_out_on_or_nowhere() {
+        let network = corridor().unwrap();
+        let streets = Streets::new(&network);
+        let link = |name: &str| network.link_named(name).unwrap();
+        let lane = |name: &str, number| streets.lane_of(link(name), number);
+        let turns = vec![network.turn_between(link("E1"), link("off_R1")).unwrap()];
+        let vehicle = Vehicle::new(0, VehicleClass::Car, turns.into(), None, 0.5, 0.0);
+        let Onward::Into(onto) = streets.onward(&vehicle, 0, lane("E1", 0)) else {
+            panic!("lane 0 of E1 turns off");
+        };
+        assert_eq!(streets.lane(onto).link, link("off_R1").0);
+        for number in 1..5 {
+            assert_eq!(streets.onward(&vehicle, 0, lane("E1", number)), Onward::Nowhere);
+        }
+        assert_eq!(streets.onward(&vehicle, 1, lane("off_R1", 1)), Onward::Exit);
+        // Beside the right-most lane lies nothing, nor beside the left-most.
+        assert_eq!(streets.beside(lane("E1", 0), -1), None);
+        assert_eq!(streets.beside(lane("E1", 0), 1), Some(lane("E1", 1)));
+        assert_eq!(streets.beside(lane("E1", 4), 1), None);
+    }
+
+    #[test]
     fn costs_count_the_changes_of_two_links() {
         // Only lane 0 of E1 turns off.
         assert_eq!(lane_costs(&["E1", "off_R1"]), [0, 1, 2, 3, 4]);

@@ -78,3 +78,36 @@ impl Lights {
         self.of_exit[link as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traffic::corridor;
+
+    use super::*;
+
+    /// At every moment the lights are the signals' own; what no signal governs is green.
+    #[test]
+    fn lights_show_what_signals_say() {
+        let network = corridor().unwrap();
+        let mut lights = Lights::new(&network);
+        // Forwards through three cycles, and back again: nothing depends on what was shown before.
+        let times = (0..540).chain((0..540).rev()).map(|half| f64::from(half) / 2.0);
+        for time in times {
+            lights.show(time);
+            for (index, turn) in network.turns().iter().enumerate() {
+                let movement = Movement { from: turn.from, to: Some(turn.to) };
+                let expected = network
+                    .signal_of(movement)
+                    .map_or(Aspect::Green, |signal| signal.aspect(movement, Seconds::new(time)));
+                assert_eq!(lights.turn(TurnId(index as u32)), expected, "{time}");
+            }
+            for link in network.link_ids() {
+                let movement = Movement { from: link, to: None };
+                let expected = network
+                    .signal_of(movement)
+                    .map_or(Aspect::Green, |signal| signal.aspect(movement, Seconds::new(time)));
+                assert_eq!(lights.exit(link.0), expected, "{time}");
+            }
+        }
+    }
+}

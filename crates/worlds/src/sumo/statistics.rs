@@ -47,3 +47,51 @@ pub(super) fn read_statistics(path: &Path) -> Result<SumoStatistics, SumoFileErr
     }
     Ok(statistics)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(xml: &str) -> Result<SumoStatistics, SumoFileError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("statistics.xml");
+        std::fs::write(&path, xml).unwrap();
+        read_statistics(&path)
+    }
+
+    #[test]
+    fn every_count_is_taken_from_its_own_element() {
+        let found = read(
+            "<statistics>\n\
+             <vehicles loaded=\"9\" inserted=\"8\" running=\"7\" waiting=\"6\"/>\n\
+             <teleports total=\"5\" jam=\"1\"/>\n\
+             <safety collisions=\"4\" emergencyStops=\"2\" emergencyBraking=\"3\"/>\n\
+             <persons loaded=\"99\" running=\"99\"/>\n\
+             </statistics>\n",
+        )
+        .unwrap();
+        let expected = SumoStatistics {
+            loaded: 9,
+            inserted: 8,
+            running: 7,
+            waiting: 6,
+            teleports: 5,
+            collisions: 4,
+            emergency_brakings: 3,
+        };
+        assert_eq!(found, expected);
+        assert_eq!(read("<statistics/>").unwrap(), SumoStatistics::default());
+    }
+
+    #[test]
+    fn counts_that_are_missing_or_no_numbers_are_refused() {
+        let error =
+            read("<statistics><teleports jam=\"1\"/></statistics>").unwrap_err().to_string();
+        assert!(error.contains("total"), "{error}");
+        let error =
+            read("<statistics><teleports total=\"many\"/></statistics>").unwrap_err().to_string();
+        assert!(error.contains("many"), "{error}");
+        let error = read("<routes/>").unwrap_err().to_string();
+        assert!(error.contains("statistics"), "{error}");
+    }
+}

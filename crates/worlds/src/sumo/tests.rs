@@ -24,9 +24,9 @@ fn rows<const N: usize>(
     let mut rows = Vec::new();
     while let Some(found) = file.next_element().unwrap() {
         if found.name() == element.as_bytes() {
-            rows.push(fields.map(|field| {
-                found.find(field).unwrap().map(|text| text.into_owned()).unwrap_or_default()
-            }));
+            rows.push(
+                fields.map(|field| found.find(field).unwrap().unwrap_or_default().to_owned()),
+            );
         }
     }
     rows
@@ -155,6 +155,54 @@ fn a_departure_is_written_with_its_stop_and_the_stub_behind_its_exit() {
     assert_eq!(stop, [["E7_1", "75.00", "300"]]);
     let types = rows(&xml, "routes", "vType", ["id", "length", "tau"]);
     assert!(types.contains(&["bus".into(), "12".into(), "1.1".into()]), "{types:?}");
+}
+
+#[test]
+fn no_departures_make_an_empty_list_of_all_types() {
+    let corridor = traffic::corridor().unwrap();
+    let mut written = Vec::new();
+    assert_eq!(write_trips(&corridor, std::iter::empty(), &mut written).unwrap(), 0);
+    let xml = String::from_utf8(written).unwrap();
+    assert_eq!(rows(&xml, "routes", "vehicle", ["id"]), [] as [[String; 1]; 0]);
+    let names: Vec<String> =
+        rows(&xml, "routes", "vType", ["id"]).into_iter().map(|[name]| name).collect();
+    assert_eq!(names, ["car", "taxi", "motorcycle", "bus", "medium", "heavy"]);
+    for [gap, deceleration] in rows(&xml, "routes", "vType", ["minGap", "decel"]) {
+        assert_eq!(deceleration, "4.5");
+        assert!((1.5..=2.5).contains(&gap.parse::<f64>().unwrap()), "{gap}");
+    }
+}
+
+/// A stop in the junction, and one right behind it: SUMO's lane begins behind the junction and its stops are 5 m long.
+#[test]
+fn stops_near_the_junction_begin_where_the_edge_does() {
+    let corridor = traffic::corridor().unwrap();
+    let e7 = corridor.link_named("E7").unwrap();
+    let written = |position: f64| {
+        let departure = Departure {
+            time: Seconds::ZERO,
+            vehicle: VehicleId(0),
+            class: VehicleClass::Car,
+            route: Arc::from([e7]),
+            stop: Some(Stop {
+                link: e7,
+                lane: 0,
+                position: Metres::new(position),
+                duration: Seconds::new(1.5),
+            }),
+        };
+        let mut written = Vec::new();
+        write_trips(&corridor, std::iter::once(departure), &mut written).unwrap();
+        let xml = String::from_utf8(written).unwrap();
+        let [stop] = rows(&xml, "routes", "stop", ["startPos", "endPos", "duration"])
+            .try_into()
+            .unwrap_or_else(|_| panic!("one stop: {xml}"));
+        stop
+    };
+    assert_eq!(written(18.0), ["0.00", "3.00", "1.5"]);
+    assert_eq!(written(25.25), ["5.25", "10.25", "1.5"]);
+    // In the junction: 1 m is as near as it gets.
+    assert_eq!(written(3.0), ["0.00", "1.00", "1.5"]);
 }
 
 #[test]

@@ -100,10 +100,12 @@ mod tests {
         std::fs::create_dir(&bin).unwrap();
         let file = |name: &str| bin.join(format!("{name}{}", env::consts::EXE_SUFFIX));
         std::fs::write(file("sumo"), "").unwrap();
-        assert!(SumoTools::find(Some(folder.path())).is_err());
+        let error = SumoTools::find(Some(folder.path())).unwrap_err();
+        let SumoError::NotFound { looked } = error else { panic!("{error}") };
+        assert_eq!(looked, format!("{}, {}", folder.path().display(), bin.display()));
         std::fs::write(file("netconvert"), "").unwrap();
         let tools = SumoTools::find(Some(folder.path())).unwrap();
-        assert_eq!(tools.sumo(), file("sumo"));
+        assert_eq!((tools.sumo(), tools.netconvert()), (&*file("sumo"), &*file("netconvert")));
         let here = tempfile::tempdir_in(".").unwrap();
         for name in ["sumo", "netconvert"] {
             std::fs::copy(file(name), here.path().join(file(name).file_name().unwrap())).unwrap();

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use traffic::{LinkId, Step};
+use traffic::{LinkId, Step, Window};
 
 use super::{Arrangement, InputsError, Table, Writer, window_rows};
 use crate::data::scales::{GuestScales, cell_numbers};
 use crate::data::sources::FleetData;
 use crate::data::study::{GuestFeatures, WINDOW};
 use crate::data::timeline::Timeline;
+use crate::data::window_source::WindowSource;
 
 /// Steps whose cells are seen by link, the last ones of the window.
 const CELL_STEPS: usize = 3;
@@ -105,6 +106,15 @@ impl GuestInputs {
                 rows.for_each(|row| writer.put(table.row(row)));
             }
         }
+    }
+}
+
+impl WindowSource for GuestInputs {
+    fn row_len(&self) -> usize {
+        self.len()
+    }
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        self.write(window.last, to);
     }
 }
 

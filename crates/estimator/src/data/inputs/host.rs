@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use traffic::{LinkId, Movement, Network, Step, StepClock};
+use traffic::{LinkId, Movement, Network, Step, StepClock, Window};
 
 use super::{Arrangement, InputsError, Table, Writer, window_rows};
 use crate::data::scales::HostScales;
 use crate::data::sources::LoopData;
 use crate::data::study::WINDOW;
 use crate::data::timeline::Timeline;
+use crate::data::window_source::WindowSource;
 
 /// Overtones of the signal cycle that make up the clock.
 const HARMONICS: usize = 4;
@@ -104,6 +105,15 @@ impl HostInputs {
                 rows.clone().for_each(|row| writer.put(&self.green.row(row)[link..=link]));
             }
         }
+    }
+}
+
+impl WindowSource for HostInputs {
+    fn row_len(&self) -> usize {
+        self.len()
+    }
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        self.write(window.last, to);
     }
 }
 

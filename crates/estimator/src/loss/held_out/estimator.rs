@@ -8,17 +8,17 @@ use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 use super::error::HeldOutError;
 use super::folds::{Choices, trailing_state};
 use super::rates::FoldRates;
-use crate::artifact::neural_estimator::{NeuralError, write_all};
+use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::ModelRecord;
 use crate::baseline::scale_up::averaged_steps;
 use crate::data::inputs::{GuestInputs, HostInputs};
+use crate::data::joint::{estimate_windows, write_all};
 use crate::data::sources::{FleetData, LocalShares, LoopData};
 use crate::metrics::Estimates;
-use crate::trainer::estimate_windows;
 
 /// What the whole fleet sees, and for what it does not see the mean of a model's answers.
 pub struct HeldOutEstimator {
-    card: ModelRecord,
+    record: ModelRecord,
     rates: FoldRates,
     learner: Learner<Fusion>,
     /// Whether its model tells the total of a box, and not the unseen part, scaled up.
@@ -29,22 +29,26 @@ pub struct HeldOutEstimator {
 
 impl HeldOutEstimator {
     pub(super) fn new(
-        card: ModelRecord,
+        record: ModelRecord,
         rates: FoldRates,
         learner: Learner<Fusion>,
         local: Option<Arc<LocalShares>>,
     ) -> Self {
-        Self { card, rates, learner, totals: false, local }
+        Self { record, rates, learner, totals: false, local }
     }
 
     /// Of a model that tells totals.
-    pub(crate) fn of_totals(card: ModelRecord, rates: FoldRates, learner: Learner<Fusion>) -> Self {
-        Self { card, rates, learner, totals: true, local: None }
+    pub(crate) fn of_totals(
+        record: ModelRecord,
+        rates: FoldRates,
+        learner: Learner<Fusion>,
+    ) -> Self {
+        Self { record, rates, learner, totals: true, local: None }
     }
 
     /// What its model assumes.
-    pub fn card(&self) -> &ModelRecord {
-        &self.card
+    pub fn record(&self) -> &ModelRecord {
+        &self.record
     }
 
     /// The shares of fleet and folds.
@@ -64,10 +68,10 @@ impl HeldOutEstimator {
             return Err(NeuralError::Mismatch { what: "folds", found, expected }.into());
         }
         let choices = Choices::of(loops, folds, &self.rates)?.shared_as(self.local.as_ref());
-        self.card.check(loops, &choices.seen[..1])?;
+        self.record.check(loops, &choices.seen[..1])?;
         let unseen = self.unseen(loops, &choices, windows)?;
         let network = loops.timeline().network();
-        let steps = averaged_steps(self.card.plan.target, loops.timeline().step());
+        let steps = averaged_steps(self.record.plan.target, loops.timeline().step());
         let mut estimates = Vec::with_capacity(unseen[0].len());
         for &last in windows {
             for link in network.link_ids() {
@@ -112,19 +116,19 @@ impl HeldOutEstimator {
         choices: &Choices,
         windows: &[Step],
     ) -> Result<Vec<Estimates>, NeuralError> {
-        let plan = &self.card.plan;
-        let host = HostInputs::new(loops, plan.host_arrangement(), &self.card.host.inputs)?;
-        let (guest, card) = (&plan.guests[0], &self.card.guests[0]);
+        let plan = &self.record.plan;
+        let host = HostInputs::new(loops, plan.host_arrangement(), &self.record.host.inputs)?;
+        let (guest, record) = (&plan.guests[0], &self.record.guests[0]);
         let mut answers = Vec::new();
         for fleet in &choices.seen {
             let arrangement = guest.sub_model.arrangement();
-            let seen = [GuestInputs::new(fleet, guest.features, arrangement, &card.inputs)?];
+            let seen = [GuestInputs::new(fleet, guest.features, arrangement, &record.inputs)?];
             let mut states = Vec::new();
             estimate_windows(
                 &self.learner,
                 windows,
                 |last, x| write_all(&host, &seen, last, x),
-                |_, estimate| states.extend(self.card.host.states(estimate)),
+                |estimate| states.extend(self.record.host.states(estimate)),
             );
             if self.totals {
                 self.take_off_seen(fleet, windows, &mut states);
@@ -139,7 +143,7 @@ impl HeldOutEstimator {
         let network = seen.timeline().network();
         let of_window = |&last| network.link_ids().map(move |link| (last, link));
         let boxes = windows.iter().flat_map(of_window);
-        let steps = averaged_steps(self.card.plan.target, seen.timeline().step());
+        let steps = averaged_steps(self.record.plan.target, seen.timeline().step());
         let share = self.rates.seen();
         for (state, (last, link)) in totals.iter_mut().zip(boxes) {
             let own = trailing_state(seen, last, steps, link);

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use sensing::Split;
-use traffic::Step;
+use serde::{Deserialize, Serialize};
+use traffic::{FleetView, Step, Window};
 
 use super::error::HeldOutError;
 use super::estimator::HeldOutEstimator;
@@ -15,30 +16,22 @@ use super::local::{ShareVariation, local_shares};
 use super::noise::LabelNoise;
 use super::penetration::penetration;
 use super::rates::FoldRates;
-use crate::artifact::neural_estimator::{length, new_learner, write_all};
 use crate::artifact::record::{DataSpec, HostRecord, ModelRecord};
 use crate::baseline::scale_up::averaged_steps;
-use crate::data::host_study::loss_weights;
 use crate::data::inputs::{GuestInputs, HostInputs};
+use crate::data::joint::{JointData, ViewInputs};
 use crate::data::scales::{HostScales, Scale};
 use crate::data::sources::{FleetData, LocalShares, LoopData};
 use crate::data::study::train_span;
 use crate::data::timeline::Timeline;
+use crate::data::window_source::WindowSource;
+use crate::loss::objective::{Labelled, LossWeights};
 use crate::model::architecture::{GuestSlot, ModelShape};
 use crate::model::plan::NeuralPlan;
-use crate::trainer::{Examples, Trainer};
-
-/// A window, and the fold that is held out of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeldOutWindow {
-    /// The window's last step.
-    pub last: Step,
-    /// The fold.
-    pub fold: usize,
-}
 
 /// How a fleet's share of the traffic is taken to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Penetration {
     /// The same everywhere and always: of a fair sample.
     Constant,
@@ -48,21 +41,12 @@ pub enum Penetration {
 
 /// Loops and folds, ready to be learned from.
 pub struct HeldOutStudy {
-    timeline: Arc<Timeline>,
-    card: ModelRecord,
+    data: JointData,
     rates: FoldRates,
     local: Option<(Arc<LocalShares>, ShareVariation)>,
     noise: LabelNoise,
-    host: HostInputs,
-    /// What all folds but one see, by that one.
-    seen: Vec<GuestInputs>,
-    /// `[window, fold, link, (density, flow)]`, scaled, for training and validation.
-    labels: Vec<f32>,
-    windows: Vec<Step>,
-    train: Vec<HeldOutWindow>,
-    validation: Vec<HeldOutWindow>,
-    weights: Vec<f32>,
-    judged: Vec<f32>,
+    labels: Arc<HeldOutLabels>,
+    weights: LossWeights,
 }
 
 impl HeldOutStudy {
@@ -93,11 +77,11 @@ impl HeldOutStudy {
         let host = HostInputs::new(loops, plan.host_arrangement(), &scales)
             .map_err(crate::NeuralError::from)?;
         // One model for all choices of folds, so one set of scales.
-        let (first, guest_card) = guest.read(&choices.seen[0], &span)?;
+        let (first, guest_record) = guest.read(&choices.seen[0], &span)?;
         let mut seen = vec![first];
         for fleet in &choices.seen[1..] {
             let arrangement = guest.sub_model.arrangement();
-            let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_card.inputs);
+            let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_record.inputs);
             seen.push(inputs.map_err(crate::NeuralError::from)?);
         }
         let outputs = output_scales(&choices, &rates, split, &timeline);
@@ -106,28 +90,35 @@ impl HeldOutStudy {
         let shape = ModelShape { host: plan.host_shape(&host, slots), guests: vec![shape] };
         let names = loops.names();
         let common = DataSpec::of(&timeline);
-        let host_card = HostRecord { common, loops: names, inputs: scales, outputs };
+        let host_record = HostRecord { common, loops: names, inputs: scales, outputs };
 
         let windows: Vec<Step> = [&split.train[..], &split.validation[..]].concat();
-        let each = |windows: &[Step]| -> Vec<HeldOutWindow> {
-            let of_window = |&last| (0..folds.len()).map(move |fold| HeldOutWindow { last, fold });
+        let views: Vec<FleetView> = (0..folds.len()).filter_map(FleetView::without).collect();
+        let each = |windows: &[Step]| -> Vec<Window> {
+            let of_window = |&last| views.iter().map(move |&view| Window { last, view });
             windows.iter().flat_map(of_window).collect()
         };
-        let recipe = plan.recipe;
+        let labels = HeldOutLabels {
+            labels: labels(&choices, &windows, &plan, &host_record, &timeline),
+            outputs: 2 * timeline.network().links().len(),
+            folds: folds.len(),
+            windows,
+        };
         Ok(Self {
             noise: LabelNoise::of(&choices.held_out, &rates, &split.train),
-            labels: labels(&choices, &windows, &plan, &host_card, &timeline),
-            train: each(&split.train),
-            validation: each(&split.validation),
-            weights: loss_weights(timeline.network(), recipe.flow_weight, recipe.other_links),
-            judged: loss_weights(timeline.network(), recipe.flow_weight, 0.0),
-            card: ModelRecord { plan, shape, host: host_card, guests: vec![guest_card] },
-            timeline,
+            labels: Arc::new(labels),
+            weights: LossWeights::of(timeline.network(), &plan.recipe),
+            data: JointData {
+                train: each(&split.train),
+                validation: each(&split.validation),
+                record: ModelRecord { plan, shape, host: host_record, guests: vec![guest_record] },
+                host: Arc::new(host),
+                guests: vec![Arc::new(ViewInputs(seen))],
+                segment: 1,
+                network: timeline.shared_network(),
+            },
             rates,
             local,
-            host,
-            seen,
-            windows,
         })
     }
 
@@ -146,23 +137,21 @@ impl HeldOutStudy {
         &self.noise
     }
 
-    /// What its models assume.
-    pub fn card(&self) -> &ModelRecord {
-        &self.card
+    /// Inputs and windows.
+    pub fn data(&self) -> &JointData {
+        &self.data
     }
 
-    /// A training run before its first epoch.
-    pub fn trainer(&self) -> Result<Trainer, HeldOutError> {
-        let learner = new_learner(self.timeline.network(), &self.card)?;
-        let blocks = self.card.shape.blocks(learner.model());
-        let plan = &self.card.plan;
-        Ok(Trainer::new(learner, blocks, plan.recipe, plan.seed, self.train.len()))
+    /// The loss: squared errors against what the fold that is held out scales up to.
+    pub fn objective(&self) -> Labelled<Arc<HeldOutLabels>> {
+        Labelled::new(Arc::clone(&self.labels), self.weights.clone())
     }
 
-    /// The estimator that a run has led to.
-    pub fn finish(self, trainer: Trainer) -> HeldOutEstimator {
+    /// The estimator made of trained parts: the host's part and head, then the guest's.
+    pub fn assemble(self, parts: &[&[f32]]) -> Result<HeldOutEstimator, HeldOutError> {
+        let learner = self.data.assemble(parts)?;
         let local = self.local.map(|(shares, _)| shares);
-        HeldOutEstimator::new(self.card, self.rates, trainer.finish(), local)
+        Ok(HeldOutEstimator::new(self.data.record, self.rates, learner, local))
     }
 }
 
@@ -189,14 +178,14 @@ fn labels(
     choices: &Choices,
     windows: &[Step],
     plan: &NeuralPlan,
-    card: &HostRecord,
+    record: &HostRecord,
     timeline: &Timeline,
 ) -> Vec<f32> {
     let steps = averaged_steps(plan.target, timeline.step());
     let mut labels = Vec::new();
     for &last in windows {
         for fold in &choices.held_out {
-            for (link, scales) in timeline.network().link_ids().zip(&card.outputs) {
+            for (link, scales) in timeline.network().link_ids().zip(&record.outputs) {
                 let state = trailing_state(fold, last, steps, link);
                 let pair = [state.density.get(), state.flow.get()];
                 labels.extend(pair.iter().zip(scales).map(|(value, scale)| scale.apply(*value)));
@@ -206,35 +195,22 @@ fn labels(
     labels
 }
 
-impl Examples for HeldOutStudy {
-    type Window = HeldOutWindow;
+/// What each held-out fold scales up to, `[window, fold, link, (density, flow)]`, scaled.
+pub struct HeldOutLabels {
+    windows: Vec<Step>,
+    folds: usize,
+    outputs: usize,
+    labels: Vec<f32>,
+}
 
-    fn inputs(&self) -> usize {
-        length(&self.host, &self.seen[..1])
+impl WindowSource for HeldOutLabels {
+    fn row_len(&self) -> usize {
+        self.outputs
     }
-    fn outputs(&self) -> usize {
-        self.weights.len()
-    }
-    fn write_input(&self, sample: HeldOutWindow, to: &mut [f32]) {
-        let seen = &self.seen[sample.fold..=sample.fold];
-        write_all(&self.host, seen, sample.last, to);
-    }
-    fn write_target(&self, sample: HeldOutWindow, to: &mut [f32]) {
-        let window = self.windows.partition_point(|window| *window < sample.last);
-        assert_eq!(self.windows.get(window), Some(&sample.last), "a window to learn from");
-        let at = (window * self.rates.folds() + sample.fold) * self.weights.len();
-        to.copy_from_slice(&self.labels[at..at + self.weights.len()]);
-    }
-    fn weights(&self) -> &[f32] {
-        &self.weights
-    }
-    fn judged(&self) -> &[f32] {
-        &self.judged
-    }
-    fn train(&self) -> &[HeldOutWindow] {
-        &self.train
-    }
-    fn validation(&self) -> &[HeldOutWindow] {
-        &self.validation
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        let row = self.windows.partition_point(|own| *own < window.last);
+        assert_eq!(self.windows.get(row), Some(&window.last), "a window to learn from");
+        let at = (row * self.folds + window.view.held_out().unwrap_or(0)) * self.outputs;
+        to.copy_from_slice(&self.labels[at..at + self.outputs]);
     }
 }

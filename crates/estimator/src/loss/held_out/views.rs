@@ -9,6 +9,7 @@ use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::GuestRecord;
 use crate::data::inputs::GuestInputs;
 use crate::data::sources::FleetData;
+use crate::data::window_source::WindowSource;
 use crate::model::plan::GuestPlan;
 use traffic::Window;
 
@@ -27,15 +28,15 @@ impl FoldedInputs {
         training: &RangeInclusive<Step>,
     ) -> Result<(Self, GuestRecord), HeldOutError> {
         let whole = whole_fleet(folds)?;
-        let (inputs, card) = plan.read(&whole, training)?;
+        let (inputs, record) = plan.read(&whole, training)?;
         let mut views = vec![inputs];
         for left_out in 0..folds.len() {
             let seen = without(folds, left_out).ok_or(HeldOutError::Folds(folds.len()))?;
             let arrangement = plan.sub_model.arrangement();
-            let inputs = GuestInputs::new(&seen, plan.features, arrangement, &card.inputs);
+            let inputs = GuestInputs::new(&seen, plan.features, arrangement, &record.inputs);
             views.push(inputs.map_err(NeuralError::from)?);
         }
-        Ok((Self { views }, card))
+        Ok((Self { views }, record))
     }
 
     /// The whole fleet's inputs.
@@ -64,6 +65,15 @@ impl FoldedInputs {
     /// If there is no such view, or as [`GuestInputs::write`].
     pub fn write(&self, sample: Window, to: &mut [f32]) {
         self.views[usize::from(sample.view.0)].write(sample.last, to);
+    }
+}
+
+impl WindowSource for FoldedInputs {
+    fn row_len(&self) -> usize {
+        self.len()
+    }
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        self.write(window, to);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::measurement::{Coefficients, States, without_values};
 use super::{PhysicsInformed, check_party};
 use crate::data::measurements::{MeasuredBatch, Readings};
-use crate::loss::linear_part::{LinearPart, MeasurementWeights, PartialLoss};
+use crate::loss::objective::{LinearPart, MeasurementWeights, PartialLoss};
 use crate::model::sub_model::PassError;
 use traffic::Window;
 

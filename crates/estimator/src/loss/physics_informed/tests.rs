@@ -59,9 +59,9 @@ fn its_gradient_is_that_of_differences() {
     objective = objective.with_labels(labels).unwrap();
     let mut dy = vec![f32::NAN; y.len()];
     let loss = objective.train(&samples, &measured, &y, &mut dy).unwrap();
-    let judged = objective.judge(&samples, &measured, &y, 1.0).unwrap();
+    let validated = objective.validate(&samples, &measured, &y, 1.0).unwrap();
     // The same sums, divided apart.
-    assert!(((judged - 1.0) / samples.len() as f64 - loss).abs() < 1e-12 * judged);
+    assert!(((validated - 1.0) / samples.len() as f64 - loss).abs() < 1e-12 * validated);
 
     let mut unused = vec![0.0; y.len()];
     let mut beyond = 0;
@@ -142,7 +142,7 @@ fn the_models_own_course_has_no_loss() {
     let mut loss = |first: i64| {
         let at = |later: i64| Window { last: Step(first + later), view: FleetView(0) };
         let samples = [at(0), at(1), at(2)];
-        objective.judge(&samples, &MeasuredBatch::new(), &y, 0.0).unwrap()
+        objective.validate(&samples, &MeasuredBatch::new(), &y, 0.0).unwrap()
     };
     // Numbers of up to 90 as f32 err by 1e-5; squared, over variances of 36, for 34 of them.
     assert!(loss(60) < 1e-9, "{}", loss(60));
@@ -216,7 +216,7 @@ fn parameters_move_only_while_training_and_the_loss_falls() {
     let mut objective = learning(0.01);
     let before = objective.model().unwrap().parameters().to_vec();
     let none = MeasuredBatch::new();
-    let first = objective.judge(samples, &none, &y, 0.0).unwrap();
+    let first = objective.validate(samples, &none, &y, 0.0).unwrap();
     assert_eq!(objective.model().unwrap().parameters(), before);
     for _ in 0..30 {
         objective.train(samples, &none, &y, &mut dy).unwrap();
@@ -229,7 +229,7 @@ fn parameters_move_only_while_training_and_the_loss_falls() {
         assert!((0.66 * before..=1.51 * before).contains(after) || after == before);
     }
     assert_eq!(after[4 * LINKS..], before[4 * LINKS..]);
-    let last = objective.judge(samples, &none, &y, 0.0).unwrap();
+    let last = objective.validate(samples, &none, &y, 0.0).unwrap();
     assert!(last < first, "{last} {first}");
 }
 

@@ -114,7 +114,7 @@ fn the_paper_has_its_parameters() {
         let guest = GuestShape {
             sub_model: SubModelKind::Stgcn,
             channels: 2,
-            crossing: Architecture::Paper.crossing(),
+            embedding: Architecture::Paper.embedding(),
             ..guest("guest", Sizes::default(), 0)
         };
         let mut shape = joint(Sizes::default(), vec![guest; guests]);
@@ -141,11 +141,11 @@ fn shapes_that_make_no_model_are_refused() {
     };
     for (change, expected) in [
         (
-            (|shape| shape.guests[0].crossing = EmbeddingShape::PerLink(0)) as fn(&mut ModelShape),
+            (|shape| shape.guests[0].embedding = EmbeddingShape::PerLink(0)) as fn(&mut ModelShape),
             "guest `totals`: numbers that cross: found 0, expected 1 to 256",
         ),
         (
-            |shape| shape.guests[1].crossing = EmbeddingShape::Whole(9),
+            |shape| shape.guests[1].embedding = EmbeddingShape::Whole(9),
             "guest `speeds`: found numbers for the whole network",
         ),
         (|shape| shape.guests[1].channels = 0, "guest `speeds`: found no features"),

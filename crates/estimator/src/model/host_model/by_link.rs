@@ -19,9 +19,9 @@ use std::ops::Range;
 use neural::{DropoutRng, Fusion, Layer, Layout, Pass};
 use rayon::prelude::*;
 
+use super::product_rows::EmbeddingCoefficients;
 use super::product_rows::{Columns, Gradients};
-use super::share::EmbeddingCoefficients;
-use crate::loss::linear_part::LinearPart;
+use crate::loss::objective::LinearPart;
 use crate::model::architecture::{GuestSlot, HostShape, LinkModel};
 use crate::model::model_error::ModelError;
 
@@ -103,7 +103,7 @@ impl ByLink {
             of_link: whole.range.len() != own.range.len(),
         });
         let parameters = parameters.collect();
-        let numbers = |slot: &GuestSlot| slot.crossing.len(1);
+        let numbers = |slot: &GuestSlot| slot.embedding.len(1);
         let given = shape.slots.iter().flat_map(|slot| [(1, false), (numbers(slot), true)]);
         let lens = [(shape.channels, true)].into_iter().chain(given);
         let (mut width, mut own) = (shape.shared, Context::len(context.as_ref()));

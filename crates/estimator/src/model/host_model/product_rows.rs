@@ -15,12 +15,24 @@ use std::ops::Range;
 
 use neural::DropoutRng;
 
-use super::share::EmbeddingCoefficients;
 use super::whole::Whole;
 use super::{HostBatch, HostModel};
-use crate::loss::linear_part::{LinearPart, MeasurementWeights, PartialLoss};
-use crate::loss::objective::Objective;
+use crate::loss::objective::{LinearPart, MeasurementWeights, Objective, PartialLoss};
 use crate::model::sub_model::{PassError, check_len};
+
+/// That of number n in sample s is Σ_i coefficients[s, n, i]·u[s, entries[n, i]], with the party's values u.
+///
+/// Without message passing between links, a number of a link depends on what was measured of this link alone: on two
+/// values, say, of thirty-four. Without terms there is nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EmbeddingCoefficients {
+    /// Values that each number depends on.
+    pub terms: usize,
+    /// Which ones: entries of a sample, `[number, term]`.
+    pub entries: Vec<u32>,
+    /// `[sample, number, term]`. Zero for a term too many: some links may have less entries than others.
+    pub coefficients: Vec<f64>,
+}
 
 /// How a batch's loss and gradients depend on values that are elsewhere, see the text at the head of this file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -128,7 +140,7 @@ impl HostModel {
     }
 
     /// Takes rows back whose products are asked for: the next ones need as much memory.
-    pub fn take_back(&mut self, rows: Vec<f64>) {
+    pub fn recycle(&mut self, rows: Vec<f64>) {
         if self.spare.len() < self.slots.len() {
             self.spare.push(rows);
         }

@@ -1,17 +1,17 @@
 //! Host and guests, each with its own part, against the joint model with all data in one place.
 
-use neural::Layer;
+use neural::{Adam, Average, Fusion, Layer, Learner, Squared, clip_norm};
 use traffic::{Step, corridor};
 
 use super::*;
-use crate::loss::objective::{Labelled, Labels};
+use crate::data::window_source::WindowSource;
+use crate::loss::objective::{Labelled, LossWeights};
 use crate::model::architecture::{Architecture, ModelShape};
 use crate::model::parts::{EmbeddingShape, GuestShape};
 use crate::model::recipe::Recipe;
 use crate::model::sizes::Sizes;
 use crate::model::sub_model::{LayerSubModel, SubModel};
 use crate::model::test_models::{guest, guests_of, joint, one_guest, some};
-use crate::trainer::{Examples, Trainer};
 
 const SEED: u64 = 11;
 const BATCH: usize = 20;
@@ -55,6 +55,14 @@ impl Table {
         rows.collect()
     }
 
+    fn write_input(&self, last: Step, to: &mut [f32]) {
+        to.copy_from_slice(&some(self.inputs, 100 + last.0 as u64));
+    }
+
+    fn write_target(&self, last: Step, to: &mut [f32]) {
+        to.copy_from_slice(&some(self.weights.len(), 100_000 + last.0 as u64));
+    }
+
     fn targets(&self, batch: &[Step]) -> Vec<f32> {
         let mut row = vec![0.0; self.weights.len()];
         let rows = batch.iter().flat_map(|&step| {
@@ -65,44 +73,42 @@ impl Table {
     }
 }
 
-impl Examples for Table {
-    type Window = Step;
-    fn inputs(&self) -> usize {
-        self.inputs
-    }
-    fn outputs(&self) -> usize {
+impl WindowSource for &Table {
+    fn row_len(&self) -> usize {
         self.weights.len()
     }
-    fn write_input(&self, last: Step, to: &mut [f32]) {
-        to.copy_from_slice(&some(self.inputs, 100 + last.0 as u64));
-    }
-    fn write_target(&self, last: Step, to: &mut [f32]) {
-        to.copy_from_slice(&some(self.weights.len(), 100_000 + last.0 as u64));
-    }
-    fn weights(&self) -> &[f32] {
-        &self.weights
-    }
-    fn judged(&self) -> &[f32] {
-        &self.weights
-    }
-    fn train(&self) -> &[Step] {
-        &self.steps
-    }
-    fn validation(&self) -> &[Step] {
-        &self.steps[..BATCH]
+    fn write_row(&self, window: Window, to: &mut [f32]) {
+        self.write_target(window.last, to);
     }
 }
 
-impl Labels for Table {
-    fn write_label(&self, sample: Window, to: &mut [f32]) {
-        self.write_target(sample.last, to);
+/// The joint model after an epoch of the table: the mean loss, the weights, and their average.
+fn joint_epoch(
+    data: &Table,
+    mut learner: Learner<Fusion>,
+    blocks: &[Vec<Range<usize>>],
+) -> (f64, Learner<Fusion>, Vec<f32>) {
+    let recipe = recipe();
+    let (mut adam, mut total) = (Adam::new(learner.parameters().len(), recipe.weight_decay()), 0.0);
+    let mut average = Average::new(learner.parameters(), recipe.average.unwrap());
+    for (step, batch) in (0..).zip(data.steps.chunks(BATCH)) {
+        let (x, y) = (data.columns(batch, 0..data.inputs), data.targets(batch));
+        let noise = DropoutRng { seed: SEED, step, first_sample: 0 };
+        total += learner.train(&x, &Squared::new(&y, &data.weights), Some(noise));
+        for ranges in blocks {
+            // Each party clips its own gradient.
+            let own = ranges.iter().flat_map(|range| learner.gradient()[range.clone()].to_vec());
+            let mut own: Vec<f32> = own.collect();
+            clip_norm(&mut own, recipe.clip.unwrap());
+            let mut clipped = own.into_iter();
+            for range in ranges {
+                learner.gradient_mut()[range.clone()].fill_with(|| clipped.next().unwrap());
+            }
+        }
+        learner.step(&mut adam, recipe.schedule(STEPS).rate(step));
+        average.update(learner.parameters());
     }
-    fn weights(&self) -> &[f32] {
-        &self.weights
-    }
-    fn judged(&self) -> &[f32] {
-        &self.weights
-    }
+    (total / STEPS as f64, learner, average.weights().to_vec())
 }
 
 /// One training step of the host on labels.
@@ -117,7 +123,9 @@ fn train(
     let samples: Vec<Window> = batch.iter().map(|&step| Window::whole(step)).collect();
     let measured = MeasuredBatch::new();
     let batch = HostBatch { samples: &samples, x, embeddings, measured: &measured };
-    host.train(&batch, &mut Labelled::new(data), noise)
+    let weights = data.weights.clone();
+    let weights = LossWeights { training: weights.clone(), validation: weights };
+    host.train(&batch, &mut Labelled::new(data, weights), noise)
 }
 
 /// All parties in one process, each with its part and its columns of the data.
@@ -181,18 +189,17 @@ impl Parties {
 }
 
 /// Bit for bit: every number is computed from the same numbers in the same order, wherever.
-fn trained_apart_and_together(shape: &ModelShape) {
+fn federated_equals_centralised(shape: &ModelShape) {
     let data = Table::new(shape);
     let learner = shape.learner(&corridor().unwrap(), SEED).unwrap();
     let blocks = shape.blocks(learner.model());
     let first = learner.parameters().to_vec();
-    let mut trainer = Trainer::new(learner, blocks.clone(), recipe(), SEED, data.steps.len());
-    let epoch = trainer.epoch(&data).unwrap();
+    let (loss, mut joint, average) = joint_epoch(&data, learner, &blocks);
 
     let mut parties = Parties::new(shape);
     let losses: Vec<f64> = (0..STEPS).map(|step| parties.exchange(&data, step)).collect();
-    assert_eq!(losses.iter().sum::<f64>() / STEPS as f64, epoch.train);
-    let together = trainer.learner.parameters();
+    assert_eq!(losses.iter().sum::<f64>() / STEPS as f64, loss);
+    let together = joint.parameters();
     assert_ne!(together, first);
     let of = |all: &[f32], ranges: &[Range<usize>]| -> Vec<f32> {
         ranges.iter().flat_map(|range| all[range.clone()].to_vec()).collect()
@@ -201,10 +208,11 @@ fn trained_apart_and_together(shape: &ModelShape) {
         assert_eq!(of(together, ranges), apart);
     }
 
-    // What is judged and kept is the same too: the average.
+    // What is validated and kept is the same too: the average.
     parties.host.keep_best();
     parties.guests.iter_mut().for_each(|(_, model, _)| model.keep_best());
-    let best = trainer.finish();
+    joint.set_parameters(&average).unwrap();
+    let best = joint;
     assert_eq!(of(best.parameters(), &blocks[0]), parties.host.best());
     let batch = &data.steps[..BATCH];
     let embeddings: Vec<Vec<f32>> = parties
@@ -227,14 +235,14 @@ fn trained_apart_and_together(shape: &ModelShape) {
 
 #[test]
 fn one_guest_trains_as_if_all_data_were_in_one_place() {
-    trained_apart_and_together(&one_guest(sizes(), 4));
+    federated_equals_centralised(&one_guest(sizes(), 4));
 }
 
 #[test]
 fn three_different_guests_train_as_if_all_data_were_in_one_place() {
     let mut shape = guests_of(sizes(), 3);
     shape.host.party_dropout = 0.3;
-    trained_apart_and_together(&shape);
+    federated_equals_centralised(&shape);
 }
 
 #[test]
@@ -242,18 +250,18 @@ fn the_papers_model_trains_as_if_all_data_were_in_one_place() {
     let guest = GuestShape {
         sub_model: Architecture::Paper.sub_model(),
         channels: 2,
-        crossing: Architecture::Paper.crossing(),
+        embedding: Architecture::Paper.embedding(),
         ..guest("guest", sizes(), 0)
     };
     let mut shape = joint(sizes(), vec![guest]);
     (shape.host.architecture, shape.host.channels) = (Architecture::Paper, 1);
-    trained_apart_and_together(&shape);
+    federated_equals_centralised(&shape);
 }
 
 #[test]
 fn few_numbers_may_cross() {
     for each in [1, 2, 4] {
-        trained_apart_and_together(&one_guest(sizes(), each));
+        federated_equals_centralised(&one_guest(sizes(), each));
     }
 }
 
@@ -346,14 +354,14 @@ fn an_absent_guest_is_its_learned_vector_and_not_zeros() {
     let zeros = vec![0.0; 34];
     assert_ne!(absent, estimate(&Embeddings::from([("guest", zeros.as_slice())])));
     // With the learned vector in the place of an answer only the flag differs.
-    let judged = host.block.judged();
-    let learned = judged.layout().find("guest.absent").unwrap().range.clone();
-    let learned = judged.parameters()[learned].to_vec();
+    let validated = host.block.validated();
+    let learned = validated.layout().find("guest.absent").unwrap().range.clone();
+    let learned = validated.parameters()[learned].to_vec();
     assert!(learned.iter().all(|value| *value != 0.0), "{learned:?}");
     let mut input = [x.as_slice(), &[0.0], &learned].concat();
     let by_hand = |input: &[f32]| {
         let mut y = vec![0.0; host.output_len()];
-        judged.infer(input, &mut y);
+        validated.infer(input, &mut y);
         y
     };
     assert_eq!(absent, by_hand(&input));

@@ -5,8 +5,8 @@ use std::ops::Range;
 use neural::PulledBack;
 use rayon::prelude::*;
 
+use super::product_rows::EmbeddingCoefficients;
 use super::product_rows::{Columns, Gradients};
-use super::share::EmbeddingCoefficients;
 
 /// Rows that are written at once: the numbers of a column that share a line of the cache.
 const ROWS_AT_ONCE: usize = 16;

@@ -32,23 +32,23 @@ fn every_kind_gives_what_crosses_and_learns() {
     let network = corridor().unwrap();
     let sizes = Sizes { units: 8, embedding: 2, ..Sizes::default() };
     for kind in [SubModelKind::Link, SubModelKind::Stgcn, SubModelKind::Mlp, SubModelKind::Linear] {
-        for crossing in
+        for embedding in
             [EmbeddingShape::PerLink(1), EmbeddingShape::PerLink(3), EmbeddingShape::Whole(9)]
         {
             let channels = if kind == SubModelKind::Stgcn { 2 } else { 27 };
-            let shape = GuestShape { sub_model: kind, channels, crossing, ..guest("a", sizes, 0) };
+            let shape = GuestShape { sub_model: kind, channels, embedding, ..guest("a", sizes, 0) };
             let model = LayerSubModel::of(&shape, &network, 1, rule());
-            if kind == SubModelKind::Link && crossing == EmbeddingShape::Whole(9) {
+            if kind == SubModelKind::Link && embedding == EmbeddingShape::Whole(9) {
                 let guest = "a".into();
                 assert_eq!(model.err(), Some(ModelError::NotPerLink { guest }));
                 continue;
             }
             let mut model = model.unwrap();
-            assert_eq!(model.output_len(), crossing.len(17), "{kind:?}");
+            assert_eq!(model.output_len(), embedding.len(17), "{kind:?}");
             let (inputs, outputs) = (3 * model.input_len(), 3 * model.output_len());
             let before = model.parameters().to_vec();
             learn(&mut model, &some(inputs, 1), &some(outputs, 2));
-            assert_ne!(model.parameters(), before, "{kind:?} {crossing:?}");
+            assert_ne!(model.parameters(), before, "{kind:?} {embedding:?}");
         }
     }
 }

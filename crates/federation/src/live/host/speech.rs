@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use protocol::message::ToGuest;
-use protocol::message::parts::Text;
+use protocol::message::{StopReason, ToGuest};
 use protocol::party::{Now, PartyId};
 
 use super::super::estimate::{LiveEvent, LiveModel};
-use super::{LiveHost, Outbox, LiveGuestSession};
+use super::{LiveGuestSession, LiveHost, Outbox};
 use crate::error::PartyError;
 use crate::timing::lasted;
 
@@ -38,7 +37,7 @@ impl<M: LiveModel> LiveHost<M> {
         if !again(&mut self.turned_away, now, self.settings.timing.resend) {
             return Ok(());
         }
-        let reason = Text::of(format!("`{party}` is not among the guests"));
+        let reason = StopReason::other(format!("`{party}` is not among the guests"));
         self.say(now, party, ToGuest::Refuse { session: 0, reason }, out)
     }
 
@@ -85,7 +84,7 @@ impl<M: LiveModel> LiveHost<M> {
             | PartyError::PeerIncompatible { party, .. }),
         ) = &result
         {
-            let (party, reason) = (party.clone(), Text::of(error));
+            let (party, reason) = (party.clone(), StopReason::other(error));
             result = self.refuse(now, &party, reason, out);
         }
         let Err(error) = result else { return };
@@ -103,14 +102,14 @@ impl<M: LiveModel> LiveHost<M> {
         &mut self,
         now: Now,
         party: &PartyId,
-        reason: Text,
+        reason: StopReason,
         out: &mut Outbox,
     ) -> Result<(), PartyError> {
         let resend = self.settings.timing.resend;
         let Some(guest) = self.sessions.get_mut(party) else { return Ok(()) };
         guest.session = None;
         if again(&mut guest.refused, now, resend) {
-            self.events.push(LiveEvent::Refused(party.clone(), reason.clone()));
+            self.events.push(LiveEvent::Refused(party.clone(), reason.text.clone()));
             self.say(now, party, ToGuest::Refuse { session: 0, reason }, out)?;
         }
         // It is not waited for any longer.

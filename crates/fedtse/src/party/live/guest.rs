@@ -30,7 +30,8 @@ use super::guest_feed::FleetTaker;
 use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::{
-    Own, TrainedModel, config, drawn, logs, network_threads, own_name, software, stopping,
+    CustomSubModelSpec, TrainedModel, config, logs, network_threads, own_name, random_session_id,
+    software, stopping,
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
@@ -69,7 +70,7 @@ pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
 }
 
 /// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
-pub fn join_live(config: &Path, own: Option<&Own>) -> Result<Value> {
+pub fn join_live(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
     logs::start_if_none(&config.observe);
     Ok(embed_steps(config, folder, own)?.json())
@@ -88,7 +89,11 @@ impl Ended {
     }
 }
 
-fn embed_steps(config: Config, folder: PathBuf, own_model: Option<&Own>) -> Result<Ended> {
+fn embed_steps(
+    config: Config,
+    folder: PathBuf,
+    own_model: Option<&CustomSubModelSpec>,
+) -> Result<Ended> {
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
@@ -108,7 +113,7 @@ fn embed_steps(config: Config, folder: PathBuf, own_model: Option<&Own>) -> Resu
         party: party.clone(),
         host: PartyId::new(&host.name)?,
         software: software(),
-        session: drawn(),
+        session: random_session_id(),
         terms: terms(&file, &card.common.network_hash, card.common.window)?,
         width: file.part.width(&network) as u32,
         timing: config.patience.timing()?,

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::{HostModel, HostRecord, LinkInterval, PartyFile, TargetKind, TrainedHost};
 use federation::grpc::drive::Clock;
-use federation::grpc::listen::{Door, listen};
+use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, accepted, tls};
 use federation::live::drive::{Inputs, LiveWatch, run_live_host};
 use federation::live::{LiveEvent, LiveHost, LiveHostSettings, LiveModel, Participation};
@@ -37,7 +37,8 @@ use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::stopping::Asked;
 use crate::party::{
-    self, OWN_PART, OwnModel, config, logs, network_threads, own_name, software, stopping,
+    self, HOST_SUB_MODEL, TrainedCustomSubModel, config, logs, network_threads, own_name, software,
+    stopping,
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
@@ -74,7 +75,7 @@ pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
 }
 
 /// Estimates for a front end, with a sub-model of the host's own if there is one, and tells how it went.
-pub fn lead_live(config: &Path, own: Option<&party::Own>) -> Result<Value> {
+pub fn lead_live(config: &Path, own: Option<&party::CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<Config>(config)?;
     logs::start_if_none(&config.observe);
     Ok(estimate_steps(config, folder, own)?.json())
@@ -101,7 +102,7 @@ impl Ended {
 fn estimate_steps(
     config: Config,
     folder: PathBuf,
-    own_model: Option<&party::Own>,
+    own_model: Option<&party::CustomSubModelSpec>,
 ) -> Result<Ended> {
     let clock = Clock::start();
     config.records.check()?;
@@ -113,8 +114,9 @@ fn estimate_steps(
     let card = file.part.host.clone();
     let model = file.part.model(&network, &weights)?;
     let place = (&*network, model.input_len());
-    let part = OwnModel::of_host(&model_folder, &file.name, &file.part, place, own_model)?;
-    let guests = model.guests().filter(|(name, _)| part.is_none() || *name != OWN_PART);
+    let part =
+        TrainedCustomSubModel::of_host(&model_folder, &file.name, &file.part, place, own_model)?;
+    let guests = model.guests().filter(|(name, _)| part.is_none() || *name != HOST_SUB_MODEL);
     let guests = guests.map(|(name, width)| Ok((PartyId::new(name)?, width as u32)));
     let guests: BTreeMap<PartyId, u32> = guests.collect::<Result<_>>()?;
     let settings = LiveHostSettings {
@@ -218,7 +220,7 @@ struct Estimator {
     model: HostModel,
     card: HostRecord,
     /// A sub-model of its own, in the place of the built-in part.
-    part: Option<OwnModel>,
+    part: Option<TrainedCustomSubModel>,
 }
 
 impl LiveModel for Estimator {
@@ -241,7 +243,7 @@ impl LiveModel for Estimator {
             z = part.infer(&x, 1).map_err(|error| ModelFailure(format!("{error:#}")))?;
             // The built-in part sees nothing, as in training.
             x.to_mut().fill(0.0);
-            there.insert(OWN_PART, &z);
+            there.insert(HOST_SUB_MODEL, &z);
         }
         let mut y = vec![0.0; self.model.output_len()];
         self.model
@@ -279,7 +281,7 @@ fn unix_s() -> f64 {
 /// Publishes estimates and shows what happens.
 struct Watch<'a> {
     board: &'a Board,
-    door: &'a Door,
+    door: &'a GrpcListener,
     feed: &'a Feed,
     clock: &'a Clock,
     publisher: &'a Publisher,
@@ -346,7 +348,7 @@ impl LiveWatch<Estimator> for Watch<'_> {
         }
         let traffic = self.door.traffic();
         let mut shown = self.board.shown();
-        for (party, waited_for, counts) in host.seats(self.clock.now()) {
+        for (party, waited_for, counts) in host.sessions(self.clock.now()) {
             shown.seats.insert(party.clone(), counts);
             shown.waited_for.insert(party.clone(), waited_for);
         }

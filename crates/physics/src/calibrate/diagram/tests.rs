@@ -119,13 +119,27 @@ fn too_little_and_nonsense_are_refused() {
     assert!(fit_diagram("E1", &bad, options).unwrap_err().to_string().contains("found -1"));
     let still = vec![DiagramSample { density: 10.0, flow: 0.0 }; 100];
     assert!(fit_diagram("E1", &still, options).unwrap_err().to_string().contains("no flow"));
-    let options = DiagramOptions { quantile: 1.0, prior: prior() };
-    assert!(fit_diagram("E1", &few, options).is_err());
+    for quantile in [0.0, 1.0, -0.5, f64::NAN] {
+        let options = DiagramOptions { quantile, prior: prior() };
+        let many = vec![DiagramSample { density: 10.0, flow: 7.0 }; 100];
+        let error = fit_diagram("E1", &many, options).unwrap_err().to_string();
+        assert!(
+            error.contains("quantile") && error.contains(&format!("found {quantile}")),
+            "{error}"
+        );
+    }
 }
 
 #[test]
 fn occupancy_is_density_times_length() {
     let density = density_of_occupancy(0.12, Metres::new(4.5), Metres::new(1.5)).unwrap();
     assert!((density.get() - 20.0).abs() < 1e-12);
-    assert!(density_of_occupancy(1.2, Metres::new(4.5), Metres::new(1.5)).is_err());
+    // Nobody there, and one vehicle all the time: 1000 m over vehicle and loop.
+    let density = |occupancy| density_of_occupancy(occupancy, Metres::new(4.5), Metres::new(1.5));
+    assert_eq!(density(0.0).unwrap(), VehPerKmLane::ZERO);
+    assert!((density(1.0).unwrap().get() - 1000.0 / 6.0).abs() < 1e-12);
+    for occupancy in [-0.1, 1.2, f64::NAN] {
+        let error = density(occupancy).unwrap_err().to_string();
+        assert!(error.contains(&format!("found {occupancy}")), "{error}");
+    }
 }

@@ -204,8 +204,17 @@ fn bad_numbers_are_refused() {
         error.to_string(),
         "filter: variance of the flow of link number 3: found -1, expected more than 0"
     );
-    measurements.flows[3] = Some(Reading { value: f64::NAN, variance: 1.0 });
-    assert!(filter.step(&world.inputs.green, &measurements).is_err());
+    measurements.flows[3] = None;
+    for value in [f64::NAN, -0.5, f64::INFINITY] {
+        measurements.speeds[4] = Some(Reading { value, variance: 1.0 });
+        let error = filter.step(&world.inputs.green, &measurements).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("filter: speed of link number 4: found {value}, expected 0 or more")
+        );
+    }
+    let error = filter.step(&world.inputs.green, &Measurements::none(16)).unwrap_err().to_string();
+    assert_eq!(error, "filter: flow measurements: found 16 numbers, expected 17");
     let noise = FilterNoise { density: -1.0, ..FilterNoise::default() };
     let plan = FilterPlan { noise, ..FilterPlan::default() };
     let error =

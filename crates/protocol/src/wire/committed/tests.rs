@@ -132,7 +132,7 @@ fn too_much_or_of_the_wrong_length_is_refused_by_name() {
     };
     assert!(challenge(0).is_err() && challenge(7).is_err() && challenge(8).is_ok());
     assert!(challenge((16 << 20) + 4).is_err());
-    let bounds = |bounds, checks| read_committing(wire::CommitmentTerms { bounds, checks });
+    let bounds = |bounds, checks| read_terms(wire::CommitmentTerms { bounds, checks });
     assert!(bounds(0, 1).is_err() && bounds(3, 1).is_err());
     assert!(bounds(1, 0).unwrap().check().is_err() && bounds(2, 17).unwrap().check().is_err());
     assert!(bounds(1, 16).unwrap().check().is_ok());

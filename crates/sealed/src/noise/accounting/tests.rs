@@ -71,7 +71,10 @@ fn the_least_sigma_of_one_number_keeps_the_budget_exactly() {
     // The curve's σ would break the promise here: 1e-6 became 1.03e-6.
     let curve = continuous_ratio(Budget::new(1.0, 1e-6).unwrap());
     assert!(discrete_delta(1.0, curve, 1).unwrap() > 1.01e-6);
-    assert!(least_sigma(Budget::new(1.0, 1e-6).unwrap(), 0).is_err());
+    for change in [0, 4097, u32::MAX] {
+        let error = least_sigma(Budget::new(1.0, 1e-6).unwrap(), change).unwrap_err().to_string();
+        assert_eq!(error, format!("change: found {change}, expected 1 to 4096 steps"));
+    }
 }
 
 #[test]
@@ -106,14 +109,41 @@ fn the_ratio_to_draw_by_is_the_concentrated_one() {
 
 #[test]
 fn numbers_without_a_meaning_are_refused() {
+    let said = |result: Result<f64, NoiseError>| result.unwrap_err().to_string();
     for bad in [f64::NAN, f64::INFINITY, -1.0, 0.0] {
-        assert!(delta(1.0, bad).is_err() && least_epsilon(bad, 1e-6).is_err());
-        assert!(least_epsilon(1.0, bad).is_err() && concentrated_epsilon(1.0, bad).is_err());
-        assert!(concentrated_epsilon(bad, 1e-6).is_err() && discrete_delta(1.0, bad, 1).is_err());
+        let ratio = format!("σ/Δ: found {bad}, expected 1e-6 to 1e12");
+        assert_eq!(said(delta(1.0, bad)), ratio);
+        assert_eq!(said(least_epsilon(bad, 1e-6)), ratio);
+        assert_eq!(said(concentrated_epsilon(bad, 1e-6)), ratio);
+        let mass = format!("δ: found {bad}, expected more than 0 and less than 1");
+        assert_eq!(said(least_epsilon(1.0, bad)), mass);
+        assert_eq!(said(concentrated_epsilon(1.0, bad)), mass);
+        let sigma =
+            format!("standard deviation: found {bad} steps of the grid, expected 1/64 to 65536");
+        assert_eq!(said(discrete_delta(1.0, bad, 1)), sigma);
     }
-    let error = delta(f64::NAN, 1.0).unwrap_err().to_string();
-    assert_eq!(error, "ε: found NaN, expected 0 to 1000");
-    assert!(discrete_delta(-1.0, 4.0, 1).is_err());
+    for bad in [f64::NAN, -1.0, 1000.1] {
+        let epsilon = format!("ε: found {bad}, expected 0 to 1000");
+        assert_eq!(said(delta(bad, 1.0)), epsilon);
+        assert_eq!(said(discrete_delta(bad, 4.0, 1)), epsilon);
+    }
+}
+
+#[test]
+fn without_epsilon_delta_is_the_distance_of_two_normal_curves() {
+    // At ε = 0, δ is the total variation of N(0, 1) and N(1/r, 1): 2Φ(1/2r) − 1 = erf(1/(2√2·r)).
+    for ratio in [0.3, 1.0, 2.0, 10.0, 1e6] {
+        let expected = libm::erf(0.5 / ratio / std::f64::consts::SQRT_2);
+        assert!((delta(0.0, ratio).unwrap() - expected).abs() < 1e-15, "{ratio}");
+    }
+    // No change, no loss: discrete noise that is not moved has δ = 0 at any ε.
+    assert_eq!(discrete_delta(0.0, 4.0, 0).unwrap(), 0.0);
+    // δ falls in ε and in the noise.
+    let steps = [0.0, 0.1, 1.0, 3.0, 10.0];
+    for pair in steps.windows(2) {
+        assert!(delta(pair[0], 1.0).unwrap() > delta(pair[1], 1.0).unwrap());
+        assert!(delta(1.0, pair[0] + 0.5).unwrap() > delta(1.0, pair[1] + 0.5).unwrap());
+    }
 }
 
 #[test]
@@ -124,8 +154,19 @@ fn extreme_budgets_have_a_ratio() {
         assert!(ratio < 1e11 && curve(epsilon, ratio) <= mass, "{epsilon} {mass}: {ratio}");
         assert!(curve(epsilon, continuous) <= mass, "{epsilon} {mass}: {continuous}");
     }
-    assert!(Budget::new(0.0, 1e-6).is_err() && Budget::new(1.0, 0.0).is_err());
-    assert!(Budget::new(f64::NAN, 1e-6).is_err() && Budget::new(1.0, f64::NAN).is_err());
+    for (epsilon, mass) in
+        [(0.0, 1e-6), (1000.1, 1e-6), (1.0, 0.0), (1.0, 1.0), (f64::NAN, 1e-6), (1.0, f64::NAN)]
+    {
+        let error = Budget::new(epsilon, mass).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!(
+                "privacy budget: found ε = {epsilon}, δ = {mass}, expected ε from 0.001 to 1000 and δ in (0, 1)"
+            )
+        );
+    }
+    let budget = Budget::new(1000.0, 0.5).unwrap();
+    assert_eq!((budget.epsilon(), budget.delta()), (1000.0, 0.5));
 }
 
 #[test]

@@ -60,7 +60,20 @@ fn exponentials_have_their_probability() {
 #[test]
 fn sigma_must_be_a_sensible_number() {
     for found in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9] {
-        assert!(DiscreteGaussian::new(found).is_err(), "{found}");
+        let error = DiscreteGaussian::new(found).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("standard deviation: found {found} steps of the grid, expected 1/64 to 65536")
+        );
+    }
+    // Both limits are accepted; σ² is the next multiple of 2^-12.
+    for sigma in [1.0 / 64.0, 0.3, 1.0, 2.7, 4.23, 1000.1, MOST_SIGMA] {
+        let noise = DiscreteGaussian::new(sigma).unwrap();
+        let units = noise.sigma() * noise.sigma() * 4096.0;
+        // To rounding of the square root: a relative 2^-52.
+        assert!((units - units.round()).abs() <= units * 4.5e-16, "{sigma}: {units}");
+        let asked = sigma * sigma * 4096.0;
+        assert!(units.round() >= asked && units.round() < asked + 1.0, "{sigma}: {units}");
     }
     let noise = DiscreteGaussian::new(MOST_SIGMA).unwrap();
     let mut random = Randomness::insecure_from_seed(4);

@@ -37,7 +37,8 @@ fn bad_bytes_are_refused() {
     let vector = NoisedVector::without_noise(&[0.5, 1.0], grid).unwrap();
     let bytes = vector.encode();
     for length in 0..bytes.len() {
-        assert!(NoisedVector::decode(&bytes[..length], grid, 0.0).is_err(), "{length} bytes");
+        let error = NoisedVector::decode(&bytes[..length], grid, 0.0).unwrap_err();
+        assert!(matches!(error, DecodeError::Length { .. }), "{length} bytes: {error}");
     }
     let other = Grid::new(0.0, 2.0, 100).unwrap();
     let error = NoisedVector::decode(&bytes, other, 0.0).unwrap_err().to_string();
@@ -49,7 +50,37 @@ fn bad_bytes_are_refused() {
     assert_eq!(error, "level: found 101, expected −100 to 100");
     let mut long = bytes.clone();
     long.push(0);
-    assert!(NoisedVector::decode(&long, grid, 0.0).is_err());
+    let error = NoisedVector::decode(&long, grid, 0.0).unwrap_err().to_string();
+    assert_eq!(error, "noised vector: found 1 bytes, expected 0");
+    // The count comes after σ, centre, step and levels: 4 + 3·8 + 4 bytes.
+    for count in [0, MOST_VALUES as u32 + 1, u32::MAX] {
+        let mut bad = bytes.clone();
+        bad[32..36].copy_from_slice(&count.to_le_bytes());
+        let error = NoisedVector::decode(&bad, grid, 0.0).unwrap_err().to_string();
+        assert_eq!(error, format!("values: found {count}, expected 1 to 16777216"));
+    }
+}
+
+#[test]
+fn without_noise_values_are_those_of_the_grid() {
+    let grid = Grid::new(0.0, 10.0, 10).unwrap();
+    let vector = NoisedVector::without_noise(&[0.0, 2.6, 9.8, 99.0], grid).unwrap();
+    assert_eq!(vector.levels(), [-10, -5, 10, 10]);
+    assert_eq!(vector.values(), [0.0, 2.5, 10.0, 10.0]);
+    assert_eq!(vector.variance(), 0.0);
+    assert_eq!(format!("{vector:?}"), "NoisedVector(4 values, σ = 0, …)");
+}
+
+#[test]
+fn the_grid_for_noise_reaches_six_deviations_beyond() {
+    let grid = NoisedVector::grid(10.0, 20.0, 0.5, 100).unwrap();
+    assert_eq!((grid.centre(), grid.step()), (15.0, 0.08));
+    assert_eq!((grid.value(-100), grid.value(100)), (7.0, 23.0));
+    // The noise that is drawn is σ rounded up to a root of a multiple of 2^-12 steps².
+    let mut random = Randomness::insecure_from_seed(5);
+    let vector = NoisedVector::draw(&[15.0], (10.0, 20.0), grid, 0.5, &mut random).unwrap();
+    let excess = vector.variance() - 0.25;
+    assert!((0.0..=0.08 * 0.08 / 4096.0).contains(&excess), "{excess}");
 }
 
 #[test]
@@ -63,17 +94,20 @@ fn noise_must_be_fine_enough_and_the_one_agreed() {
         let error = draw(&[0.5], sigma).unwrap_err();
         assert!(matches!(error, NoisedError::Coarse { .. }), "{sigma}: {error}");
     }
-    assert!(draw(&[0.5], f64::NAN).is_err());
+    let error = draw(&[0.5], f64::NAN).unwrap_err();
+    assert!(matches!(error, NoisedError::Noise(NoiseError::Sigma { found }) if found.is_nan()));
     assert_eq!(draw(&[], 0.1).unwrap_err(), NoisedError::Count { found: 0 });
-    assert!(NoisedVector::without_noise(&[], grid).is_err());
+    assert_eq!(NoisedVector::without_noise(&[], grid), Err(NoisedError::Count { found: 0 }));
     // What was stored with less noise than is agreed now is not used.
-    let bytes = draw(&[0.5], 0.041).unwrap().encode();
-    assert!(NoisedVector::decode(&bytes, grid, 0.041).is_ok());
+    let vector = draw(&[0.5], 0.041).unwrap();
+    let bytes = vector.encode();
+    assert_eq!(NoisedVector::decode(&bytes, grid, 0.041).unwrap(), vector);
     for other in [0.05, 0.0, f64::NAN] {
         let error = NoisedVector::decode(&bytes, grid, other).unwrap_err().to_string();
         assert!(error.starts_with("sigma: found 0.04"), "{error}");
     }
-    let bare = NoisedVector::without_noise(&[0.5], grid).unwrap().encode();
-    assert!(NoisedVector::decode(&bare, grid, 0.0).is_ok());
-    assert!(NoisedVector::decode(&bare, grid, 0.041).is_err());
+    let bare = NoisedVector::without_noise(&[0.5], grid).unwrap();
+    assert_eq!(NoisedVector::decode(&bare.encode(), grid, 0.0).unwrap(), bare);
+    let error = NoisedVector::decode(&bare.encode(), grid, 0.041).unwrap_err().to_string();
+    assert!(error.starts_with("sigma: found 0, expected 0.041"), "{error}");
 }

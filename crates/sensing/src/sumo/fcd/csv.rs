@@ -94,7 +94,6 @@ fn read_row(
         pos: Some(fields[columns.pos]),
         speed: Some(fields[columns.speed]),
         kind: columns.kind.map(|column| fields[column]),
-        escaped: false,
     };
     out.extend(placing.place(row)?);
     Ok(())

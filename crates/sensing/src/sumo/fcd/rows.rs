@@ -1,12 +1,9 @@
 //! One row of FCD, whatever the file's form: checked, and placed on a link.
 
-use std::borrow::Cow;
-
 use traffic::{VehicleClass, VehicleId, VehicleSample};
 
 use super::super::edges::{EdgeMap, LanePlace};
 use super::super::number::parse_magnitude;
-use super::super::xml::unescaped;
 use super::super::{Fault, quoted};
 use super::SkippedRows;
 use crate::vehicles::VehicleTable;
@@ -19,8 +16,6 @@ pub(super) struct Row<'a> {
     pub(super) pos: Option<&'a [u8]>,
     pub(super) speed: Option<&'a [u8]>,
     pub(super) kind: Option<&'a [u8]>,
-    /// Whether `&amp;` stands for `&`.
-    pub(super) escaped: bool,
 }
 
 /// Turns rows into samples.
@@ -115,13 +110,9 @@ impl Placing {
                 self.last_kind.1
             }
         };
-        let text = if row.escaped {
-            unescaped(name)
-        } else {
-            std::str::from_utf8(name).ok().map(Cow::from)
-        };
-        let text = text.ok_or_else(|| Fault::new("vehicle id", quoted(name), "text in UTF-8"))?;
-        let vehicle = self.vehicles.number(&text, class);
+        let text = std::str::from_utf8(name)
+            .map_err(|_| Fault::new("vehicle id", quoted(name), "text in UTF-8"))?;
+        let vehicle = self.vehicles.number(text, class);
         if vehicle.index() >= self.seen.len() {
             self.seen.resize(vehicle.index() + 1, 0);
         }

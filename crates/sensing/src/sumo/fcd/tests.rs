@@ -118,7 +118,7 @@ fn mistakes_in_xml_are_named_with_their_line() {
         (r#"pos="60.00""#, r#"pos="""#, "vehicle pos: found ``"),
         (r#"pos="60.00" "#, "", "vehicle pos: found nothing"),
         (r#"lane="A_1""#, r#"lane="Q_1""#, "line 6: vehicle lane: found `Q_1`, expected a lane"),
-        (r#"id="a""#, r#"id="b&amp;b""#, "line 7: vehicle id: found `b&amp;b` twice at time 1"),
+        (r#"id="a""#, r#"id="b&amp;b""#, "line 7: vehicle id: found `b&b` twice at time 1"),
         (r#"time="2.00""#, r#"time="0.50""#, "line 9: time: found `0.50`, expected more than 1"),
         (r#"time="2.00""#, r#"time="1.00""#, "line 9: time"),
         (r#"time="2.00""#, r#"time="inf""#, "line 9: time: found `inf`"),

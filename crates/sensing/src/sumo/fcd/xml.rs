@@ -30,7 +30,14 @@ impl XmlRows {
                 Some(Tag::Empty(element)) => (element, true),
             };
             let placed = match element.name() {
-                b"vehicle" => vehicle(placing, element, time.is_some()).map(|row| out.extend(row)),
+                b"vehicle" => match vehicle(placing, element, time.is_some()) {
+                    Ok(Some(sample)) => {
+                        out.push(sample);
+                        continue;
+                    }
+                    Ok(None) => continue,
+                    Err(fault) => Err(fault),
+                },
                 b"timestep" => begin(placing, element).map(|begun| time = Some(begun)),
                 b"person" | b"container" => {
                     placing.skipped.not_vehicles += 1;
@@ -50,14 +57,8 @@ impl XmlRows {
 }
 
 fn begin(placing: &mut Placing, element: Element<'_>) -> Result<f64, Fault> {
-    let mut time = None;
-    for attribute in element.attributes() {
-        let (name, value) = attribute?;
-        if name == b"time" {
-            time = Some(value);
-        }
-    }
-    placing.begin(time)
+    let time = element.attributes().find(|(name, _)| *name == b"time");
+    placing.begin(time.map(|(_, value)| value))
 }
 
 #[inline]
@@ -69,9 +70,8 @@ fn vehicle(
     if !in_step {
         return Err(Fault::new("vehicle", "one outside a timestep", "all within timesteps"));
     }
-    let mut row = Row { escaped: true, ..Row::default() };
-    for attribute in element.attributes() {
-        let (name, value) = attribute?;
+    let mut row = Row::default();
+    for (name, value) in element.attributes() {
         // Byte by byte: comparing such short names by a call costs more than reading them.
         match name {
             [b'i', b'd'] => row.id = Some(value),

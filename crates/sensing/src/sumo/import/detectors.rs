@@ -31,7 +31,7 @@ pub(super) fn read(
                 continue;
             }
             let lane_id = element.text("lane")?;
-            let Some(sumo_lane) = net.lane(&lane_id) else {
+            let Some(sumo_lane) = net.lane(lane_id) else {
                 return Err(element.wrong("lane", &format!("`{lane_id}`"), "a lane of the net"));
             };
             let at = lane_id.rsplit_once('_').and_then(|(edge, index)| {
@@ -47,10 +47,10 @@ pub(super) fn read(
             let on_lane = if on_lane < 0.0 { sumo_lane.length + on_lane } else { on_lane };
             if !(0.0..=sumo_lane.length).contains(&on_lane) {
                 let expected = format!("0 to {} m", sumo_lane.length);
-                return Err(element.wrong("pos", &element.text("pos")?, &expected));
+                return Err(element.wrong("pos", element.text("pos")?, &expected));
             }
             let position = on_link(&links[link.index()], on_lane, sumo_lane.length);
-            let id = element.text("id")?.into_owned();
+            let id = element.text("id")?.to_owned();
             let index = match joinable(&loops, &taken, link, lane, position) {
                 Some(index) => index,
                 None => {

@@ -53,6 +53,23 @@ fn links_are_edges_with_the_mean_way_into_them() {
 }
 
 #[test]
+fn prohibitions_with_arrows_are_passed_over() {
+    // SUMO does not escape the `>`, and XML allows it.
+    let text = std::fs::read_to_string(data("small.net.xml")).unwrap();
+    let prohibition = "<prohibition prohibitor=\"A->B\" prohibited=\"W->B\"/>\n</net>";
+    let changed = text.replace("</net>", prohibition);
+    assert_ne!(text, changed);
+    let options = ImportOptions { largest_component: true, ..ImportOptions::default() };
+    let [plain, changed] = [text, changed].map(|text| {
+        let path = Path::new("a.net.xml");
+        let bytes = Box::new(Cursor::new(text.into_bytes()));
+        let mut xml = XmlFile::from_reader(path, bytes, "net").unwrap();
+        import(&SumoNet::from_xml(path, &mut xml).unwrap(), &options).unwrap()
+    });
+    assert_eq!(plain.network, changed.network);
+}
+
+#[test]
 fn lights_become_fixed_time_signals() {
     let ImportedNet { network, .. } = small();
     let [signal] = network.signals() else { panic!("one signal") };

@@ -207,7 +207,51 @@ fn a_step_longer_than_the_reaction_time_is_refused() {
         new(step(1.2)).unwrap(),
         "step: found 1.2 s, expected more than 0 s and at most the reaction time of 1.1 s"
     );
-    assert!(new(step(0.0)).is_some() && new(step(f64::NAN)).is_some());
-    assert!(new(SimulationPlan { noise: -1.0, ..plan(10.0) }).is_some());
+    for bad in [0.0, -0.5, f64::NAN, f64::INFINITY] {
+        let expected = format!(
+            "step: found {bad} s, expected more than 0 s and at most the reaction time of 1.1 s"
+        );
+        assert_eq!(new(step(bad)), Some(expected));
+    }
+    for (changed, expected) in [
+        (SimulationPlan { noise: -1.0, ..plan(10.0) }, "noise: found -1, expected 0 to 1"),
+        (SimulationPlan { noise: 1.5, ..plan(10.0) }, "noise: found 1.5, expected 0 to 1"),
+        (SimulationPlan { noise: f64::NAN, ..plan(10.0) }, "noise: found NaN, expected 0 to 1"),
+        (
+            SimulationPlan { begin: Seconds::new(f64::INFINITY), ..plan(10.0) },
+            "begin: found inf, expected a number of seconds",
+        ),
+        (
+            SimulationPlan { until: Seconds::new(f64::NAN), ..plan(10.0) },
+            "until: found NaN, expected a number of seconds",
+        ),
+    ] {
+        assert_eq!(new(changed).as_deref(), Some(expected));
+    }
     assert_eq!(new(step(1.1)), None);
+    // For ever is long enough; it need not end.
+    assert_eq!(new(plan(f64::INFINITY)), None);
+}
+
+#[test]
+fn a_world_without_vehicles_has_empty_moments_from_begin_to_end() {
+    let corridor = corridor().unwrap();
+    let moments = |begin: f64, until: f64, step: f64| {
+        let plan =
+            SimulationPlan { begin: Seconds::new(begin), step: Seconds::new(step), ..plan(until) };
+        let mut world = Simulation::new(&corridor, plan, Vec::new()).unwrap();
+        let mut samples = vec![];
+        let mut times = Vec::new();
+        while let Some(time) = world.next_moment(&mut samples).unwrap() {
+            assert_eq!(samples, []);
+            times.push(time.get());
+        }
+        assert_eq!(world.counts(), Counts::default());
+        times
+    };
+    assert_eq!(moments(0.0, 3.0, 1.0), [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(moments(100.0, 101.0, 0.5), [100.0, 100.5, 101.0]);
+    // No moment is later than the end, and one that lies before the begin leaves none.
+    assert_eq!(moments(0.0, 2.4, 1.0), [0.0, 1.0, 2.0]);
+    assert_eq!(moments(0.0, -1.0, 1.0), [] as [f64; 0]);
 }

@@ -1,0 +1,232 @@
+//! `fedtse estimate`: density and flow of all links by a trained model.
+
+mod parties;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use durable::PendingFile;
+use estimator::{
+    FleetData, GuestRecord, Intervals, LinkInterval, LoopData, ModelFile, NeuralEstimator, WINDOW,
+};
+use sensing::{Column, Kind, TableWriter};
+use serde_json::json;
+use traffic::{LinkState, Network, Step};
+
+use parties::Parties;
+use training::party::CustomSubModelSpecs;
+
+/// Estimate density and flow of all links with a trained model
+///
+/// For every step that has a whole window before it: one row per step and link, with the columns
+/// step, link, density_veh_km_lane, flow_veh_min_lane; with --interval also density_low,
+/// density_high, flow_low and flow_high.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse estimate --model model --data data/corridor --out estimates.parquet"
+)]
+pub struct EstimateArguments {
+    #[command(flatten)]
+    request: EstimateRequest,
+    /// Where to write: a .parquet or .csv file
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// By what to estimate from which data.
+#[derive(Args)]
+pub struct EstimateRequest {
+    /// The model's folder, as `fedtse train --out` wrote it
+    #[arg(long, required_unless_present = "party")]
+    model: Option<PathBuf>,
+    /// Instead of a model: the folder of a party trained by `fedtse host` or `fedtse guest`; once for
+    /// the host and for each guest
+    #[arg(long, conflicts_with = "model")]
+    party: Vec<PathBuf>,
+    /// The dataset, with features of the same fleet
+    #[arg(long)]
+    data: PathBuf,
+    /// Add intervals that hold the truth in so many percent of cases: 50, 80, 90 or 95; of a model
+    /// that was trained with ground truth
+    #[arg(long, value_name = "PERCENT", conflicts_with = "party")]
+    interval: Option<u8>,
+}
+
+const COLUMNS: [(&str, Kind); 8] = [
+    ("step", Kind::I64),
+    ("link", Kind::Text),
+    ("density_veh_km_lane", Kind::F64),
+    ("flow_veh_min_lane", Kind::F64),
+    ("density_low", Kind::F64),
+    ("density_high", Kind::F64),
+    ("flow_low", Kind::F64),
+    ("flow_high", Kind::F64),
+];
+/// Columns of a table without intervals.
+const PLAIN: usize = 4;
+
+/// Estimates of all links, window after window.
+pub struct Estimated {
+    loops: LoopData,
+    /// Of each link of each window.
+    pub states: Vec<LinkState>,
+    /// The same, if asked for.
+    pub intervals: Option<Vec<LinkInterval>>,
+}
+
+impl Estimated {
+    /// The network.
+    pub fn network(&self) -> &Network {
+        self.loops.timeline().network()
+    }
+
+    /// The windows, by their last steps.
+    pub fn windows(&self) -> &[Step] {
+        self.loops.timeline().windows()
+    }
+
+    fn columns(&self) -> &'static [(&'static str, Kind)] {
+        if self.intervals.is_some() { &COLUMNS } else { &COLUMNS[..PLAIN] }
+    }
+}
+
+pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
+    let write = match arguments.out.extension().and_then(|extension| extension.to_str()) {
+        Some("parquet") => write_parquet,
+        Some("csv") => write_csv,
+        _ => bail!("--out: found {}, expected .parquet or .csv", arguments.out.display()),
+    };
+    let estimated = make(&arguments.request, &CustomSubModelSpecs::new())?;
+    write(&arguments.out, &estimated)?;
+    let (steps, links) = (estimated.windows().len(), estimated.network().links().len());
+    if json {
+        println!("{}", json!({ "steps": steps, "links": links, "out": &arguments.out }));
+    } else {
+        println!("{}: {steps} steps of {links} links", arguments.out.display());
+    }
+    Ok(())
+}
+
+/// Estimates all links, in every window that there is, by parties with sub-models of their own where there are any.
+pub fn make(request: &EstimateRequest, own: &CustomSubModelSpecs) -> Result<Estimated> {
+    ensure!(
+        own.is_empty() || request.model.is_none(),
+        "sub-models: found with a model, expected with parties"
+    );
+    let loops = LoopData::open(&request.data)?;
+    let (network, windows) = (loops.timeline().network(), loops.timeline().windows());
+    ensure!(
+        !windows.is_empty(),
+        "{}: found no windows of {WINDOW} steps, expected at least one",
+        request.data.display()
+    );
+    let states = match &request.model {
+        Some(model) => by_model(model, &request.data, &loops)?,
+        None => {
+            let mut parties = Parties::read(&request.party, &request.data, &loops, own)?;
+            in_blocks(windows, |block| parties.estimate(block))?
+        }
+    };
+    let intervals = match (request.interval, &request.model) {
+        (Some(percent), Some(model)) => Some(intervals(model, network, &states, percent)?),
+        _ => None,
+    };
+    Ok(Estimated { loops, states, intervals })
+}
+
+fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkState>> {
+    let record = ModelFile::read(folder)?.record;
+    let read = |guest: &GuestRecord| FleetData::open(data, &guest.fleet);
+    let fleets = record.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let model = NeuralEstimator::load(folder, loops, &fleets)?;
+    let prepared = model.prepare(loops, &fleets)?;
+    in_blocks(loops.timeline().windows(), |block| Ok(prepared.estimate(block)))
+}
+
+/// Windows that are estimated together.
+const BLOCK: usize = 512;
+
+/// Estimates windows block by block, as long as it is to go on.
+fn in_blocks(
+    windows: &[Step],
+    mut estimate: impl FnMut(&[Step]) -> Result<Vec<LinkState>>,
+) -> Result<Vec<LinkState>> {
+    let bar = progress::bar("estimating", windows.len() as u64);
+    let mut states = Vec::new();
+    for block in windows.chunks(BLOCK) {
+        progress::go_on()?;
+        states.extend(estimate(block)?);
+        bar.inc(block.len() as u64);
+    }
+    bar.finish_and_clear();
+    Ok(states)
+}
+
+fn intervals(
+    model: &Path,
+    network: &Network,
+    states: &[LinkState],
+    percent: u8,
+) -> Result<Vec<LinkInterval>> {
+    let level = Intervals::level(percent).context("--interval")?;
+    let links = network.links().len();
+    let intervals = Intervals::load(model, links)
+        .context("--interval: expected a model that `fedtse train --out` has made intervals for")?;
+    let of_state = |(at, state)| intervals.of(at % links, state, level);
+    states.iter().enumerate().map(of_state).collect::<Option<_>>().context("intervals of all links")
+}
+
+/// The four borders of intervals, column by column.
+fn borders(interval: &LinkInterval) -> [f64; 4] {
+    let LinkInterval { density: [density_low, density_high], flow: [flow_low, flow_high] } =
+        *interval;
+    [density_low, density_high, flow_low, flow_high]
+}
+
+fn write_parquet(path: &Path, estimated: &Estimated) -> Result<()> {
+    const STEPS_AT_ONCE: usize = 4096;
+    let links = estimated.network().links().len();
+    let mut table = TableWriter::create(path, estimated.columns())?;
+    for (block, windows) in estimated.windows().chunks(STEPS_AT_ONCE).enumerate() {
+        let first = block * STEPS_AT_ONCE * links;
+        let rows = first..first + windows.len() * links;
+        let states = &estimated.states[rows.clone()];
+        let steps = windows.iter().flat_map(|step| std::iter::repeat_n(step.0, links)).collect();
+        let names = estimated.network().links().iter().map(|link| link.name.clone());
+        let mut columns = vec![
+            Column::I64(steps),
+            Column::Text(names.cycle().take(states.len()).collect()),
+            Column::F64(states.iter().map(|state| state.density.get()).collect()),
+            Column::F64(states.iter().map(|state| state.flow.get()).collect()),
+        ];
+        if let Some(intervals) = &estimated.intervals {
+            for border in 0..4 {
+                let of_row = |interval| borders(interval)[border];
+                columns.push(Column::F64(intervals[rows.clone()].iter().map(of_row).collect()));
+            }
+        }
+        table.write(&columns)?;
+    }
+    Ok(table.finish()?)
+}
+
+fn write_csv(path: &Path, estimated: &Estimated) -> Result<()> {
+    let named = || format!("{}", path.display());
+    let mut table = csv::Writer::from_writer(PendingFile::create(path)?);
+    table.write_record(estimated.columns().iter().map(|(name, _)| *name)).with_context(named)?;
+    let links = estimated.network().links();
+    for (at, state) in estimated.states.iter().enumerate() {
+        let (step, link) = (estimated.windows()[at / links.len()], &links[at % links.len()]);
+        let mut row = vec![step.0.to_string(), link.name.clone()];
+        let mut numbers = vec![state.density.get(), state.flow.get()];
+        if let Some(intervals) = &estimated.intervals {
+            numbers.extend(borders(&intervals[at]));
+        }
+        row.extend(numbers.iter().map(|number| format!("{number:.4}")));
+        table.write_record(&row).with_context(named)?;
+    }
+    table.flush().with_context(named)?;
+    let file = table.into_inner().map_err(csv::IntoInnerError::into_error).with_context(named)?;
+    Ok(file.commit()?)
+}

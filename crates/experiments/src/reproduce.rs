@@ -1,0 +1,208 @@
+//! `fedtse reproduce`: the paper's tables and figures, ours beside the paper's numbers.
+//!
+//! 1. [`request`]: what was asked for, as a [`plan`]: rows and columns as a list of jobs ([`table1`],
+//!    [`table2`], [`table4`], [`guests`], without ground truth [`label_free`], by the share of it [`label_share`], and of the course of training [`curve_plans`]).
+//! 2. [`datasets`]: simulated traffic and its features, made once per demand seed and [`scene`]; or
+//!    [`recordings`].
+//! 3. [`runner`]: runs the jobs that have no file yet ([`job`]), gradient boosting by a [`peer`].
+//! 4. [`outcome`]: what is finished, as a [`table`] of means and spreads ([`cells`]), as [`rounds`] to
+//!    a target or as [`figures`] of [`curves`] and [`series`]; in JSON and [`markdown`].
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail, ensure};
+
+pub use cells::Quantity;
+use datasets::{Datasets, Facts, prepare_all};
+pub use date::today;
+use job::{Estimator, Job, JobFolder, Record, Settings};
+use outcome::Outcome;
+use peer::Peer;
+use plan::{Range, TablePlan};
+pub use program::Program;
+use recordings::Recordings;
+pub use request::ReproduceArguments;
+use request::What;
+pub use rounds::PAPER as PAPER_ROUNDS;
+use runner::Workshop;
+use scene::Scene;
+pub use series::Labelled;
+
+mod all;
+mod cells;
+mod curve_plans;
+mod curves;
+mod datasets;
+mod date;
+mod figures;
+mod guests;
+mod head;
+mod job;
+mod label_free;
+mod label_share;
+mod markdown;
+mod outcome;
+mod peer;
+mod plan;
+mod program;
+mod recordings;
+mod request;
+mod rounds;
+mod runner;
+mod scene;
+mod series;
+mod table;
+mod table1;
+mod table2;
+mod table4;
+mod variant;
+
+pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
+    if arguments.what == What::All {
+        return all::run(arguments, json);
+    }
+    let (text, value) = make(arguments)?;
+    print!("{}", if json { &value } else { &text });
+    Ok(())
+}
+
+/// Makes one result and its files; returns it as Markdown and as JSON.
+pub fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
+    let (plan, range) = (arguments.plan()?, arguments.range()?);
+    let settings = arguments.settings();
+    let program = Program::this()?;
+    if arguments.publish.is_some() {
+        arguments.check_publishable(&settings)?;
+    }
+    let folder = JobFolder::open(&arguments.out)?;
+    let jobs = plan.jobs(&range);
+    let command = arguments.command(&range, &settings);
+    let mut failures = Vec::new();
+    if !arguments.report {
+        let datasets = datasets_of(arguments, &plan, &range, &settings)?;
+        let facts = datasets.iter().map(|(&data, one)| (data, one.facts.clone())).collect();
+        let finished = finished(&folder, &jobs, &settings, facts)?;
+        let open = |job: &&Job| !finished.contains_key(&job.name());
+        let mut open: Vec<Job> = jobs.iter().filter(open).copied().collect();
+        let peer = peer_for(&mut open)?;
+        if !open.is_empty() {
+            check_programs(arguments, finished.values().map(|one| &one.program).chain([&program]))?;
+            // Said now, not after hours of work.
+            ensure!(arguments.publish.is_none() || program.is_known(), unpublishable(&program));
+        }
+        let workshop = Workshop {
+            settings: &settings,
+            datasets: &datasets,
+            program: &program,
+            peer: peer.as_ref(),
+            command: &command,
+            folder: &folder,
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let at_once = arguments.jobs.map_or(cores, |jobs| jobs as usize);
+        failures = workshop.run_all(&open, at_once, cores)?;
+    }
+    let finished = finished(&folder, &jobs, &settings, BTreeMap::new())?;
+    check_programs(arguments, finished.values().map(|one| &one.program))?;
+    ensure!(
+        !finished.is_empty() || !failures.is_empty(),
+        "{}: no job of {} is finished",
+        arguments.out.display(),
+        plan.name
+    );
+    let made = (command, date::today()?);
+    let head = head::Head::new(&plan, &range, &settings, &finished, made, arguments.quick);
+    let outcome = Outcome::new(arguments.what, &plan, &range, &finished, head);
+    let shown = write(arguments, &outcome)?;
+    if let Some(first) = failures.first() {
+        let error = crate::error_chain(&first.error);
+        bail!("{} of {} jobs failed; {}: {error}", failures.len(), jobs.len(), first.job.name());
+    }
+    Ok(shown)
+}
+
+fn datasets_of(
+    arguments: &ReproduceArguments,
+    plan: &TablePlan,
+    range: &Range,
+    settings: &Settings,
+) -> Result<Datasets> {
+    let needed = request::needed(plan);
+    match &arguments.pneuma {
+        Some(folder) => {
+            let recordings = Recordings { folder, network: arguments.network.as_deref() };
+            recordings.prepare_all(&arguments.data, &range.seeds, &needed)
+        }
+        None => prepare_all(&arguments.data, settings, &range.seeds, &needed),
+    }
+}
+
+/// The records of all finished jobs, which must be of these settings and of one dataset per seed.
+fn finished(
+    folder: &JobFolder,
+    jobs: &[Job],
+    settings: &Settings,
+    mut datasets: BTreeMap<(u64, Scene), Facts>,
+) -> Result<BTreeMap<String, Record>> {
+    let mut records = BTreeMap::new();
+    for job in jobs {
+        let Some(record) = folder.read(job)? else { continue };
+        let dataset = datasets.entry(job.data()).or_insert_with(|| record.dataset.clone());
+        folder.check(&record, settings, dataset)?;
+        records.insert(job.name(), record);
+    }
+    Ok(records)
+}
+
+/// The peer, if a job needs it. Where it is not installed, its rows are left out, with a word.
+fn peer_for(open: &mut Vec<Job>) -> Result<Option<Peer>> {
+    let needs = |job: &Job| matches!(job.estimator, Estimator::Peer(_));
+    if !open.iter().any(needs) {
+        return Ok(None);
+    }
+    match Peer::find() {
+        Ok(peer) => Ok(Some(peer)),
+        Err(error) => {
+            open.retain(|job| !needs(job));
+            eprintln!("{error}; its rows are left out");
+            Ok(None)
+        }
+    }
+}
+
+/// Numbers of different programs are not mixed unless asked for.
+fn check_programs<'a>(
+    arguments: &ReproduceArguments,
+    programs: impl Iterator<Item = &'a Program>,
+) -> Result<()> {
+    let programs: std::collections::BTreeSet<&Program> = programs.collect();
+    let names: Vec<String> = programs.iter().map(ToString::to_string).collect();
+    ensure!(
+        names.len() <= 1 || arguments.accept_other_programs,
+        "{}: jobs of more than one program: found {}; choose another --out, or keep all by --accept-other-programs",
+        arguments.out.display(),
+        names.join(" and ")
+    );
+    Ok(())
+}
+
+fn unpublishable(program: &Program) -> String {
+    format!("--publish: jobs by {program}: expected a program built from a commit without changes")
+}
+
+fn write(arguments: &ReproduceArguments, outcome: &Outcome) -> Result<(String, String)> {
+    let (text, value) = (outcome.text(), outcome.json()?);
+    let mut folders = vec![&arguments.out];
+    if let Some(publish) = &arguments.publish {
+        let mut programs = outcome.head().made.programs.iter();
+        if let Some(program) = programs.find(|program| !program.is_known()) {
+            bail!(unpublishable(program));
+        }
+        std::fs::create_dir_all(publish).with_context(|| publish.display().to_string())?;
+        folders.push(publish);
+    }
+    for folder in folders {
+        outcome.write(folder, &text, &value)?;
+    }
+    Ok((text, value))
+}

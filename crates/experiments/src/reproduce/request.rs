@@ -1,0 +1,400 @@
+//! What was asked for on the command line, as a plan, its range and its settings.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use estimator::{Architecture, TargetKind};
+
+use super::datasets::{Needed, Source};
+use super::job::{Estimator, Settings};
+use super::plan::{Range, TablePlan};
+use super::{curve_plans, guests, label_free, label_share, table1, table2, table4};
+use crate::data::simulate::World;
+use crate::train::{Arch, Target};
+
+/// Make a table or a figure of the paper, our numbers beside the paper's
+///
+/// Simulates the corridor for several demand seeds, fits every estimator to each, and tabulates
+/// the errors on the test part. Each finished fit is kept: a run that was interrupted continues
+/// where it stood, with the same result.
+#[derive(Clone, Args)]
+#[command(
+    after_help = "Examples:\n  fedtse reproduce all --quick --out /tmp/quick --data /tmp/quick/data\n  fedtse reproduce table2\n  fedtse reproduce table2 --training-seeds 1,2,3 --jobs 2\n  fedtse reproduce table4 --only oracle,ridge --report\n  fedtse reproduce table1 --pneuma downloads --network athens.toml\n  fedtse reproduce table2 --quick --out /tmp/quick"
+)]
+pub struct ReproduceArguments {
+    /// What
+    #[arg(value_enum)]
+    pub what: What,
+    /// Folder for finished jobs and the result
+    #[arg(long, default_value = "results")]
+    pub out: PathBuf,
+    /// Folder for datasets, which are found again
+    #[arg(long, default_value = "data/reproduce")]
+    pub data: PathBuf,
+    /// Which simulator; sumo unless --quick
+    #[arg(long, value_enum)]
+    world: Option<World>,
+    /// Minutes to simulate, 10 of them warm-up; 810 unless --quick
+    #[arg(long)]
+    minutes: Option<f64>,
+    /// Of table1: your folder of pNEUMA recordings (20181024_d1_0830_0900.csv and so on)
+    #[arg(long, value_name = "DIR")]
+    pub pneuma: Option<PathBuf>,
+    /// Of table1: the network that the recordings are matched to; the corridor's schematic one
+    /// unless given
+    #[arg(long)]
+    pub network: Option<PathBuf>,
+    /// Demand seeds, one dataset each; of table1 seeds that deal vehicles to fleets; 1,2,3 unless
+    /// --quick
+    #[arg(long, value_delimiter = ',')]
+    seeds: Vec<u64>,
+    /// Seeds of the neural estimators
+    #[arg(long, value_delimiter = ',', default_values_t = [1])]
+    training_seeds: Vec<u64>,
+    /// Penetration rates in percent, where a result has several; the paper's unless given
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
+    rates: Vec<u32>,
+    /// Numbers of samples, of table4; 600,1200,1800,2400,3000,3600 unless --quick
+    #[arg(long, value_delimiter = ',')]
+    sizes: Vec<usize>,
+    /// Numbers of guests, of guests; 1,2,4,8 unless --quick
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32))]
+    guests: Vec<u16>,
+    /// What is estimated; both in table1, table2 and table4, raw in the others unless given
+    #[arg(long, value_enum, value_delimiter = ',')]
+    target: Vec<Target>,
+    /// Epochs of the neural estimators, at most; their architecture's unless given or --quick
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    epochs: Option<u64>,
+    /// Only these estimators: names as of `fedtse train --method`, boosting, boosting-n
+    #[arg(long, value_delimiter = ',', value_parser = Estimator::parse)]
+    only: Vec<Estimator>,
+    /// Only this model of the neural estimators; both unless given
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
+    /// Jobs at a time; one for each core unless given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub jobs: Option<u64>,
+    /// A small version in the built-in world, to see that all works; its numbers mean nothing
+    #[arg(long)]
+    pub quick: bool,
+    /// Run nothing: tabulate what is finished
+    #[arg(long)]
+    pub report: bool,
+    /// Keep jobs that were finished by another version of the program; the table names them all
+    #[arg(long)]
+    pub accept_other_programs: bool,
+    /// Write the result into this folder too, such as docs/results
+    #[arg(long)]
+    pub publish: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum What {
+    /// All estimators by penetration rate, on real recordings; needs --pneuma
+    Table1,
+    /// All estimators by penetration rate
+    Table2,
+    /// Communication rounds to a target error, with one, two and three local updates
+    Table3,
+    /// By number of samples
+    Table4,
+    /// Without ground truth, by penetration rate
+    Table5,
+    /// Rows of table 5 trained through secure products, beside the same in the clear
+    Table5Sealed,
+    /// Without ground truth, by number of loops
+    Table6,
+    /// Test error by epoch, Oracle-cell and FedTSE-cell
+    FigLoss,
+    /// Test error by communication round, with one, two and three local updates
+    FigQ,
+    /// Table 5 as a picture
+    FigPiRate,
+    /// Estimates without ground truth, on a link with and one without a loop
+    FigPiEstimates,
+    /// By the share of steps that have ground truth, alone and beside what needs none
+    LabelShare,
+    /// The same fleet in the hands of 1, 2, 4 or 8 guests, and with each of them absent
+    Guests,
+    /// All of these that need no download, and a page of them: report.html
+    All,
+}
+
+const MINUTES: f64 = 810.0;
+const SEEDS: [u64; 3] = [1, 2, 3];
+const FLEET_SEED: u64 = 1;
+
+impl What {
+    /// Whether the course of training is shown, not its end.
+    pub fn is_course(self) -> bool {
+        matches!(self, What::Table3 | What::FigLoss | What::FigQ)
+    }
+}
+
+impl ReproduceArguments {
+    pub(super) fn plan(&self) -> Result<TablePlan> {
+        self.check_options()?;
+        let or = |given: &[u32], quick: &[u32], usual: &[u32]| match (given, self.quick) {
+            ([], false) => usual.to_vec(),
+            ([], true) => quick.to_vec(),
+            (given, _) => given.to_vec(),
+        };
+        let rates = |quick: &[u32], usual| distinct("--rates", or(&self.rates, quick, usual));
+        let mut plan = match self.what {
+            What::Table1 => table1::plan(&rates(&[20, 80], &table2::RATES)?),
+            What::Table2 => table2::plan(&rates(&[20, 80], &table2::RATES)?),
+            What::Table3 => curve_plans::rounds(),
+            What::Table4 => {
+                let sizes = match (&self.sizes[..], self.quick) {
+                    ([], false) => table4::SIZES.to_vec(),
+                    ([], true) => vec![64, 128],
+                    (sizes, _) => sizes.to_vec(),
+                };
+                table4::plan(&distinct("--sizes", sizes)?)
+            }
+            What::Table5 => label_free::by_rate(&rates(&[20, 80], &table2::RATES)?),
+            What::Table5Sealed => label_free::sealed(&rates(&[20], &table2::RATES)?),
+            What::Table6 => label_free::by_loops(&rates(&[20], &table2::RATES)?),
+            What::FigPiRate => label_free::figure(&rates(&[20, 80], &table2::RATES)?),
+            What::FigPiEstimates => label_free::estimates(),
+            What::LabelShare => label_share::plan(self.quick),
+            What::FigLoss => curve_plans::losses(&rates(&[20], &curve_plans::LOSS_RATES)?),
+            What::FigQ => curve_plans::local_updates(),
+            What::Guests => {
+                let guests = match (&self.guests[..], self.quick) {
+                    ([], false) => guests::GUESTS.to_vec(),
+                    ([], true) => vec![1, 2],
+                    (guests, _) => guests.to_vec(),
+                };
+                guests::plan(&distinct("--guests", guests)?)
+            }
+            What::All => bail!("all: expected one result at a time"),
+        };
+        if !self.only.is_empty() {
+            plan.rows.retain(|row| self.only.contains(&row.estimator));
+        }
+        if let Some(arch) = self.arch.map(Architecture::from) {
+            plan.rows.retain(|row| row.architecture.is_none_or(|one| one == arch));
+        }
+        ensure!(!plan.rows.is_empty(), "--only: {} has no such row", plan.name);
+        for &target in &self.target {
+            for row in &plan.rows {
+                let Estimator::Own(method) = row.estimator else { continue };
+                method.check_target(target.into()).with_context(|| plan.name)?;
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The same, asked of another result.
+    pub fn of(&self, what: What) -> Self {
+        Self { what, ..self.clone() }
+    }
+
+    /// Whether the result has rows of the estimators asked for.
+    pub fn has_rows(&self) -> Result<bool> {
+        let rows = Self { only: Vec::new(), ..self.clone() }.plan()?.rows;
+        let wanted = |estimator: &Estimator| self.only.is_empty() || self.only.contains(estimator);
+        Ok(rows.iter().any(|row| wanted(&row.estimator)))
+    }
+
+    /// Refuses options that not all results have a use for.
+    pub fn check_all(&self) -> Result<()> {
+        for (option, given) in [
+            ("--pneuma", self.pneuma.is_some()),
+            ("--network", self.network.is_some()),
+            ("--rates", !self.rates.is_empty()),
+            ("--sizes", !self.sizes.is_empty()),
+            ("--guests", !self.guests.is_empty()),
+            ("--target", !self.target.is_empty()),
+            ("--arch", self.arch.is_some()),
+        ] {
+            ensure!(!given, "{option}: not with all, expected a single result");
+        }
+        Ok(())
+    }
+
+    /// Refuses options that the result has no use for.
+    fn check_options(&self) -> Result<()> {
+        let name = self.name();
+        let has_rates = matches!(
+            self.what,
+            What::Table1
+                | What::Table2
+                | What::Table5
+                | What::Table5Sealed
+                | What::Table6
+                | What::FigPiRate
+                | What::FigLoss
+        );
+        if self.what == What::Table4 {
+            ensure!(self.rates.is_empty(), "--rates: table4 has sizes, expected --sizes");
+        }
+        ensure!(self.rates.is_empty() || has_rates, "--rates: {name} has one rate");
+        let expected = if has_rates { "rates, expected --rates" } else { "no sizes" };
+        ensure!(
+            self.sizes.is_empty() || self.what == What::Table4,
+            "--sizes: {name} has {expected}"
+        );
+        ensure!(
+            self.guests.is_empty() || self.what == What::Guests,
+            "--guests: {name} has one guest"
+        );
+        if self.what == What::Table1 {
+            ensure!(
+                self.pneuma.is_some() || self.report,
+                "table1: expected --pneuma with your folder of recordings"
+            );
+            ensure!(self.world.is_none(), "--world: table1 has recordings");
+            ensure!(self.minutes.is_none(), "--minutes: table1 has recordings");
+        } else {
+            ensure!(self.pneuma.is_none(), "--pneuma: {name} is simulated");
+            ensure!(self.network.is_none(), "--network: {name} is of the corridor");
+        }
+        Ok(())
+    }
+
+    pub(super) fn range(&self) -> Result<Range> {
+        let seeds = match (&self.seeds[..], self.quick) {
+            ([], false) => SEEDS.to_vec(),
+            ([], true) => vec![1, 2],
+            (seeds, _) => seeds.to_vec(),
+        };
+        let both = matches!(self.what, What::Table1 | What::Table2 | What::Table4);
+        let targets = match &self.target[..] {
+            [] if both => vec![TargetKind::Raw, TargetKind::Smooth],
+            [] => vec![TargetKind::Raw],
+            given => given.iter().map(|&target| TargetKind::from(target)).collect(),
+        };
+        ensure!(
+            targets.len() == 1 || !self.what.is_course(),
+            "--target: found {}, expected one for {}",
+            targets.len(),
+            self.name()
+        );
+        Ok(Range {
+            seeds: distinct("--seeds", seeds)?,
+            training_seeds: distinct("--training-seeds", self.training_seeds.clone())?,
+            targets: distinct("--target", targets)?,
+        })
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        let quick = self.quick;
+        let epochs = self.epochs.map(|epochs| epochs as usize).or(quick.then_some(2));
+        if self.what == What::Table1 {
+            return Settings { world: Source::Pneuma, minutes: 0.0, fleet_seed: 0, epochs };
+        }
+        let world = self.world.unwrap_or(if quick { World::Builtin } else { World::Sumo });
+        Settings {
+            world: world.into(),
+            minutes: self.minutes.unwrap_or(if quick { 45.0 } else { MINUTES }),
+            fleet_seed: FLEET_SEED,
+            epochs,
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        name(self.what.to_possible_value())
+    }
+
+    /// The command that makes the result again, without folders.
+    pub fn command(&self, range: &Range, settings: &Settings) -> String {
+        let list = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let mut words = vec!["fedtse reproduce".to_owned(), self.name()];
+        let mut add = |option: &str, value: String| words.push(format!("{option} {value}"));
+        if self.quick {
+            add("--quick", String::new());
+        }
+        match settings.world {
+            Source::Pneuma => add("--pneuma", "DIR".to_owned()),
+            Source::Sumo if settings.minutes == MINUTES => {}
+            world => {
+                add("--world", format!("{world:?}").to_lowercase());
+                add("--minutes", settings.minutes.to_string());
+            }
+        }
+        if self.network.is_some() {
+            add("--network", "FILE".to_owned());
+        }
+        add("--seeds", list(&range.seeds));
+        add("--training-seeds", list(&range.training_seeds));
+        let join = |words: Vec<String>| words.join(",");
+        if !self.rates.is_empty() {
+            add("--rates", join(self.rates.iter().map(u32::to_string).collect()));
+        }
+        if !self.sizes.is_empty() {
+            add("--sizes", join(self.sizes.iter().map(usize::to_string).collect()));
+        }
+        if !self.guests.is_empty() {
+            add("--guests", join(self.guests.iter().map(u16::to_string).collect()));
+        }
+        if !self.target.is_empty() {
+            let names = self.target.iter().map(|target| name(target.to_possible_value()));
+            add("--target", join(names.collect()));
+        }
+        if let Some(epochs) = settings.epochs {
+            add("--epochs", epochs.to_string());
+        }
+        if !self.only.is_empty() {
+            add("--only", join(self.only.iter().map(|one| one.name()).collect()));
+        }
+        if let Some(arch) = self.arch {
+            add("--arch", name(arch.to_possible_value()));
+        }
+        words.iter().map(|word| word.trim()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What is checked in must be the real thing.
+    pub fn check_publishable(&self, settings: &Settings) -> Result<()> {
+        let real = match settings.world {
+            Source::Builtin => false,
+            Source::Sumo => settings.minutes == MINUTES,
+            Source::Pneuma => true,
+        };
+        ensure!(
+            !self.quick && real && settings.epochs.is_none(),
+            "--publish: expected the whole scenario in SUMO, without --quick, --minutes and --epochs"
+        );
+        Ok(())
+    }
+}
+
+/// The fleets that the jobs of a plan need.
+pub fn needed(plan: &TablePlan) -> Needed {
+    let mut needed = Needed::default();
+    for column in &plan.columns {
+        needed.rates.push(column.rate);
+        if let Some(guests) = column.guests.filter(|&guests| guests > 1) {
+            needed.divided.push((column.rate, guests));
+        }
+    }
+    for row in &plan.rows {
+        let scene = row.variant.scene;
+        if !needed.scenes.contains(&scene) {
+            needed.scenes.push(scene);
+        }
+        let Estimator::Own(method) = row.estimator else { continue };
+        if let Some(folds) = method.folds() {
+            let rates = plan.columns.iter().map(|column| (column.rate, folds as u16));
+            needed.divided.extend(rates);
+        }
+    }
+    needed.divided.sort_unstable();
+    needed.divided.dedup();
+    needed
+}
+
+fn name(value: Option<clap::builder::PossibleValue>) -> String {
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Refuses a value given twice: it would count twice.
+fn distinct<T: PartialEq + std::fmt::Debug>(option: &str, values: Vec<T>) -> Result<Vec<T>> {
+    for (at, value) in values.iter().enumerate() {
+        ensure!(!values[..at].contains(value), "{option}: found {value:?} twice");
+    }
+    Ok(values)
+}

@@ -1,0 +1,322 @@
+//! `fedtse train`: fits an estimator and scores it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Error, Result, ensure};
+use clap::{Args, ValueEnum};
+use estimator::{Architecture, Coverage, Epoch, Score, Study, TargetKind, score};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use serde_json::json;
+
+use training::party::CustomSubModels;
+
+mod curves;
+mod intervals;
+mod kept_run;
+
+pub use training::{
+    FederationOptions, GuestOptions, Method, PhysicsOptions, Releases, TrainOptions, Training,
+    Watch,
+};
+
+/// Fit an estimator on a dataset's features and score it
+///
+/// Fitted on the first 70 % of the time, chosen on the next 10 %, scored on the last 20 %. The
+/// references that every estimator must beat: scale-up and ridge regression.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  fedtse train --data data/corridor --method ridge --rate 20\n  fedtse train --data data/corridor --method oracle --rate 20 --target raw --out model\n  fedtse train --data data/corridor --method fedtse --rate 20 --guests 2 --q 2"
+)]
+pub struct TrainArguments {
+    /// The dataset, with features
+    #[arg(long)]
+    data: PathBuf,
+    /// Which estimator
+    #[arg(long, value_enum, default_value_t = Method::Oracle)]
+    method: Method,
+    /// Penetration rates in percent; a fleet of each must be among the features
+    #[arg(long, value_delimiter = ',', default_values_t = [20.0, 40.0, 60.0, 80.0])]
+    rate: Vec<f64>,
+    /// What is estimated: states of single steps, or their means over 60 s; both unless given, but
+    /// raw alone for the methods that learn from measurements of single steps
+    #[arg(long, value_enum, value_delimiter = ',')]
+    target: Vec<Target>,
+    /// Model of the neural estimators
+    #[arg(long, value_enum, default_value_t = Arch::Link)]
+    arch: Arch,
+    #[command(flatten)]
+    guest: GuestOptions,
+    #[command(flatten)]
+    federation: FederationOptions,
+    #[command(flatten)]
+    physics: PhysicsOptions,
+    /// Seed of the neural estimators: first weights, order of samples, dropout
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Epochs of the neural estimators, at most; 100 for `link`, 200 for `paper` unless given
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    epochs: Option<u64>,
+    /// Highest learning rate of the neural estimators; 0.003 for `link`, 0.0003 for `paper` unless given
+    #[arg(long, value_parser = learning_rate)]
+    learning_rate: Option<f32>,
+    /// Folder for the trained model: one neural estimator, one rate, one target
+    ///
+    /// A run that was interrupted continues where it stood and ends with the same weights. For `fedtse`
+    /// and `fedtse-cell` it also holds each party's checkpoints and ledger
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// The part of the data that is scored; choices belong on the validation part
+    #[arg(long, value_enum, default_value_t = Part::Test)]
+    part: Part,
+}
+
+/// What is estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// The step itself
+    Raw,
+    /// Trailing mean over 60 s
+    Smooth,
+}
+
+impl From<Target> for TargetKind {
+    fn from(target: Target) -> Self {
+        match target {
+            Target::Raw => TargetKind::Raw,
+            Target::Smooth => TargetKind::Smooth,
+        }
+    }
+}
+
+/// Models of the neural estimators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Arch {
+    /// One set of weights for all links, with message passing
+    Link,
+    /// The paper's: STGCN sub-models, embeddings of 9 numbers
+    Paper,
+}
+
+impl From<Arch> for Architecture {
+    fn from(arch: Arch) -> Self {
+        match arch {
+            Arch::Link => Architecture::Link,
+            Arch::Paper => Architecture::Paper,
+        }
+    }
+}
+
+/// Parts of the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Part {
+    Validation,
+    Test,
+}
+
+/// How one fit went.
+#[derive(Serialize)]
+pub struct Row {
+    method: Method,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    architecture: Option<Architecture>,
+    rate: f64,
+    target: TargetKind,
+    part: Part,
+    score: Score,
+    /// Of the neural estimators: the epoch whose weights were kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best_epoch: Option<usize>,
+    /// Of the federated ones: exchanges, and bytes that left any party.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rounds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    /// Of the federated ones: guests that did not come to the end, and why.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    left: BTreeMap<String, String>,
+    /// Of a federation with custom sub-models: each epoch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    history: Vec<Epoch>,
+    /// Of a model that is kept: how often its intervals hold the truth.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    intervals: Vec<Coverage>,
+}
+
+impl TrainArguments {
+    /// The targets asked for, or all that the method has.
+    fn targets(&self) -> Result<Vec<TargetKind>> {
+        let kinds = [TargetKind::Raw, TargetKind::Smooth];
+        if self.target.is_empty() {
+            return Ok(kinds.into_iter().filter(|&kind| self.method.has_target(kind)).collect());
+        }
+        let targets = self.target.iter().map(|&target| {
+            let kind = target.into();
+            self.method.check_target(kind)?;
+            Ok(kind)
+        });
+        targets.collect()
+    }
+}
+
+pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
+    let rows = make(arguments, &CustomSubModels::default())?;
+    if json {
+        println!("{}", json!(rows));
+    } else {
+        print(&rows, arguments.part);
+    }
+    Ok(())
+}
+
+/// Fits for each rate and target, with custom sub-models.
+pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<Row>> {
+    let targets = arguments.targets()?;
+    ensure!(
+        arguments.physics.label_share.is_none() || arguments.method.takes_labels_besides(),
+        "--label-share: found {}, expected tse-pi-p, oracle-pi, oracle-pi-v, oracle-pi-k or oracle-pi-hf: the others learn from all labels or none",
+        arguments.method.name()
+    );
+    if let Some(out) = &arguments.out {
+        ensure!(
+            arguments.method.is_kept() && arguments.rate.len() == 1 && targets.len() == 1,
+            "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one --rate and one --target"
+        );
+        // A federated run that is finished is read again: its parties know that they are.
+        let read_again = arguments.method.is_federated() && out.join("host").exists();
+        ensure!(
+            read_again || !out.join("model.json").exists(),
+            "{}: holds a model already, expected a new folder or an unfinished run",
+            out.display()
+        );
+        std::fs::create_dir_all(out).with_context(|| format!("{}", out.display()))?;
+    }
+    let mut rows = Vec::new();
+    for &rate in &arguments.rate {
+        let fleets = task(arguments, TargetKind::Raw).fleets(rate);
+        let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
+        let mut study = Study::open_fleets(&arguments.data, &fleets).map_err(Error::from);
+        if let (parts @ 2.., data) = (fleets.len(), arguments.data.display()) {
+            study = study.with_context(|| {
+                format!("this needs the fleet in {parts} parts, as `fedtse features {data} --rates {rate} --providers {parts}` makes them")
+            });
+        }
+        let study = study?;
+        for &target in &targets {
+            rows.push(fit(arguments, custom, &study, rate, target)?);
+        }
+    }
+    Ok(rows)
+}
+
+fn fit(
+    arguments: &TrainArguments,
+    custom: &CustomSubModels,
+    study: &Study,
+    rate: f64,
+    target: TargetKind,
+) -> Result<Row> {
+    let windows = match arguments.part {
+        Part::Validation => &study.split().validation,
+        Part::Test => &study.split().test,
+    };
+    let task = task(arguments, target);
+    let bar = match task.most_epochs() {
+        Some(epochs) => progress::bar("training", epochs as u64),
+        None => ProgressBar::hidden(),
+    };
+    let begun = Instant::now();
+    let keep = (Watch::default(), arguments.out.as_deref());
+    let fitted = task.fit_with(study, windows, keep, custom, &bar)?;
+    let score = score(study, target, windows, &fitted.estimates);
+    let architecture = task.method.is_neural().then_some(task.architecture);
+    let intervals = match &arguments.out {
+        Some(folder) if custom.is_empty() => {
+            intervals::keep(folder, study, target, windows, &fitted.estimates)?
+        }
+        _ => Vec::new(),
+    };
+    if let Some(folder) = arguments.out.as_ref().filter(|_| custom.is_empty()) {
+        let history = fitted.training.as_ref().map_or(&[][..], |training| &training.history);
+        curves::draw(&folder.join("curves.svg"), history)?;
+        kept_run::keep(folder, &task, (study, rate), windows, &fitted, begun.elapsed())?;
+    }
+    let mut training = fitted.training;
+    let left = training.as_mut().map(|training| std::mem::take(&mut training.left));
+    let left = left.unwrap_or_default();
+    let history = training.as_ref().filter(|_| !custom.is_empty());
+    let history = history.map_or_else(Vec::new, |training| training.history.clone());
+    Ok(Row {
+        method: task.method,
+        architecture,
+        rate,
+        target,
+        part: arguments.part,
+        score,
+        best_epoch: training.as_ref().and_then(|training| training.best_epoch),
+        rounds: training.as_ref().and_then(|training| training.rounds),
+        bytes: training.as_ref().and_then(|training| training.bytes),
+        left,
+        history,
+        intervals,
+    })
+}
+
+fn task(arguments: &TrainArguments, target: TargetKind) -> TrainOptions {
+    TrainOptions {
+        method: arguments.method,
+        architecture: arguments.arch.into(),
+        target,
+        seed: arguments.seed,
+        epochs: arguments.epochs.map(|epochs| epochs as usize),
+        learning_rate: arguments.learning_rate,
+        guest: arguments.guest,
+        federation: arguments.federation,
+        physics: arguments.physics,
+    }
+}
+
+fn learning_rate(text: &str) -> Result<f32, String> {
+    let rate = text.parse().ok().filter(|rate: &f32| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| "expected a number of more than 0".to_owned())
+}
+
+fn print(rows: &[Row], part: Part) {
+    let part = match part {
+        Part::Validation => "validation part (10 % of the time, before the last 20 %)",
+        Part::Test => "test part (last 20 % of the time)",
+    };
+    println!("errors on the {part}, target links");
+    println!(
+        "{:>6} {:>7}   {:^19}   {:^19}",
+        "rate", "target", "density veh/km/lane", "flow veh/min/lane"
+    );
+    println!("{:>6} {:>7}   {:>9} {:>9}   {:>9} {:>9}", "", "", "RMSE", "MAE", "RMSE", "MAE");
+    for row in rows {
+        println!(
+            "{:>5}% {:>7}   {:>9.2} {:>9.2}   {:>9.2} {:>9.2}",
+            row.rate,
+            format!("{:?}", row.target).to_lowercase(),
+            row.score.density.rmse,
+            row.score.density.mae,
+            row.score.flow.rmse,
+            row.score.flow.mae
+        );
+    }
+    for row in rows {
+        if let (Some(rounds), Some(bytes)) = (row.rounds, row.bytes) {
+            let megabytes = bytes as f64 / 1e6;
+            println!("{:>5}%: {rounds} exchanges, {megabytes:.1} MB left the parties", row.rate);
+        }
+        for one in &row.intervals {
+            let [density, flow] = one.within.map(|share| 100.0 * share);
+            println!(
+                "{:>5}%: intervals of {} % hold {density:.1} % of densities (mean width {:.1}), {flow:.1} % of flows ({:.2})",
+                row.rate, one.level, one.width[0], one.width[1]
+            );
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Methods with all data in one place: each builds its data and loss, and [`CentralRun`] trains.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use estimator::{
+    Estimates, FleetData, HeldOutStudy, JointData, LabelFreeStudy, MeasuredTerms,
+    MeasurementSource, MeasurementTable, NeuralPlan, NeuralStudy, Penetration, QueueKnowledge,
+    QueueStates, SomeLabels, Study, calibrated_ctm, last_share,
+};
+use indicatif::ProgressBar;
+use traffic::Step;
+
+use crate::engine::CentralRun;
+use crate::error::{Result, TrainingError, bail};
+use crate::learner::{HostLoss, Sources};
+use crate::options::PhysicsOptions;
+use crate::signal::{DIAGRAM_RATE, SEGMENT};
+use crate::task::{Fitted, Training, Watch};
+use crate::{Context, run_fingerprint};
+
+/// One over the square of the error that is left with labels, about 6 veh/km/lane and 1 veh/min/lane:
+/// surer labels would drown all else.
+const LABEL_WEIGHTS: [f64; 2] = [1.0 / 36.0, 1.0];
+/// The state of a run that is not finished, in its model's folder.
+const RUN_FILE: &str = "run.state";
+/// That of runs of earlier versions.
+const OLD_RUN_FILE: &str = "run.safetensors";
+
+/// Learns from labels, keeping each epoch and at the end the model if a folder is given.
+pub fn train_on_labels(
+    study: &Study,
+    plan: NeuralPlan,
+    windows: &[Step],
+    (watch, keep): (Watch, Option<&Path>),
+    bar: &ProgressBar,
+) -> Result<Fitted> {
+    let data = NeuralStudy::new(study, plan)?;
+    let mut run = CentralRun::new(data.data(), HostLoss::of(data.objective()))?;
+    let kept = keep.map(|folder| KeptRun::open(folder, data.data())).transpose()?;
+    if let Some(kept) = &kept {
+        kept.resume(&mut run)?;
+    }
+    bar.set_position(run.history().len() as u64);
+    let mut by_epoch = Vec::new();
+    while let Some(epoch) = run.epoch()? {
+        if let Some(kept) = &kept {
+            kept.write(&run)?;
+        }
+        if watch.each_epoch {
+            let outputs = run.outputs(windows)?;
+            by_epoch.push(scored(study, data.data(), &outputs));
+        }
+        progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
+        progress::go_on()?;
+    }
+    bar.finish_and_clear();
+    let training = Training::central(&run);
+    let estimator = data.assemble(&run.best())?;
+    if let Some(kept) = kept {
+        estimator.save(&kept.folder, &training.history)?;
+        kept.remove()?;
+    }
+    let estimates = estimator.estimate(study, windows)?;
+    Ok(Fitted { estimates, by_epoch, absent: Vec::new(), training: Some(training) })
+}
+
+/// Learns from a held-out part of the fleet. Of the study, loops, fleets and the borders of its parts are used, and no
+/// ground truth.
+pub fn train_on_held_out_fleet(
+    study: &Study,
+    plan: NeuralPlan,
+    penetration: Penetration,
+    windows: &[Step],
+    bar: &ProgressBar,
+) -> Result<Fitted> {
+    let (loops, folds) = (study.loops(), study.fleets());
+    let data = HeldOutStudy::new(loops, folds, study.split(), plan, penetration)?;
+    let mut run = CentralRun::new(data.data(), HostLoss::of(data.objective()))?;
+    let training = run_to_the_end(&mut run, bar)?;
+    let estimates = data.assemble(&run.best())?.estimate(loops, folds, windows)?;
+    Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: Some(training) })
+}
+
+/// Learns from measurements and a traffic model. Of the study, loops, fleets, the borders of its parts and, for a
+/// share of labels, the ground truth of those steps are used.
+pub fn train_on_measurements(
+    study: &Study,
+    plan: NeuralPlan,
+    terms: MeasuredTerms,
+    options: &PhysicsOptions,
+    windows: &[Step],
+    bar: &ProgressBar,
+) -> Result<Fitted> {
+    let (loops, fleets) = (study.loops(), study.fleets());
+    // Folds of one fleet are as many fleets here, and together tell its queues.
+    let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
+    let queues = match &names[..] {
+        [first, ..] if terms.queues => {
+            let own = if terms.held_out.is_some() { &names[..] } else { &[*first][..] };
+            let queues = QueueStates::read_union(study.folder(), own, QueueKnowledge::Fleet)?;
+            Some(MeasurementTable::queue_densities(&queues))
+        }
+        _ => None,
+    };
+    let segment = usize::from(options.segment.unwrap_or(SEGMENT));
+    let target = plan.target;
+    let data = LabelFreeStudy::new(loops, fleets, study.split(), plan, terms, queues, segment)?;
+    let physics = if options.no_physics {
+        None
+    } else {
+        let rate = options.learn_physics.then_some(DIAGRAM_RATE);
+        Some(calibrated_ctm(study.timeline(), fleets, &study.train_span(), rate)?)
+    };
+    let labels = options.label_share.map(|share| {
+        let parts = [&study.split().train, &study.split().validation];
+        let steps = parts.into_iter().flat_map(|part| last_share(part, share));
+        let states = steps.map(|&step| {
+            let links = study.network().link_ids();
+            (step, links.map(|link| study.target(target, step, link)).collect())
+        });
+        SomeLabels::new(study.network().links().len(), LABEL_WEIGHTS, states)
+    });
+    let measured = data.measured().iter();
+    let own = measured
+        .map(|(name, table)| (name.clone(), Arc::clone(table) as Arc<dyn MeasurementSource>))
+        .collect();
+    let sources = Sources { own, ..Sources::default() };
+    let loss = HostLoss { objective: Box::new(data.objective(physics, labels)?), sources };
+    let mut run = CentralRun::new(data.data(), loss)?;
+    let training = run_to_the_end(&mut run, bar)?;
+    let estimates = data.assemble(&run.best())?.estimate(loops, fleets, windows)?;
+    Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: Some(training) })
+}
+
+fn run_to_the_end(run: &mut CentralRun, bar: &ProgressBar) -> Result<Training> {
+    while let Some(epoch) = run.epoch()? {
+        progress::go_on()?;
+        progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
+    }
+    bar.finish_and_clear();
+    Ok(Training::central(run))
+}
+
+/// The states of the scored links, of one output after the other.
+fn scored(study: &Study, data: &JointData, outputs: &[f32]) -> Estimates {
+    let host = &data.record.host;
+    let mut states = Vec::new();
+    for output in outputs.chunks_exact(2 * host.outputs.len().max(1)) {
+        let all: Vec<traffic::LinkState> = host.states(output).collect();
+        states.extend(study.targets().iter().map(|link| all[link.index()]));
+    }
+    states
+}
+
+/// Where an unfinished run is kept, so that it can go on and end with the same weights.
+struct KeptRun {
+    folder: PathBuf,
+    fingerprint: String,
+}
+
+impl KeptRun {
+    fn open(folder: &Path, data: &JointData) -> Result<Self> {
+        let old = folder.join(OLD_RUN_FILE);
+        if old.exists() {
+            bail!(
+                "{}: found an unfinished run of an earlier version, expected {RUN_FILE}; choose another folder or delete it",
+                old.display()
+            );
+        }
+        let fingerprint = run_fingerprint(&data.record)?.as_str().to_owned();
+        Ok(Self { folder: folder.to_owned(), fingerprint })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(RUN_FILE)
+    }
+
+    fn resume(&self, run: &mut CentralRun) -> Result<()> {
+        let path = self.path();
+        let saved = match std::fs::read(&path) {
+            Ok(saved) => saved,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(TrainingError::file(&path, error)),
+        };
+        run.restore(&saved, &self.fingerprint).with_context(|| path.display().to_string())
+    }
+
+    fn write(&self, run: &CentralRun) -> Result<()> {
+        Ok(durable::write(&self.path(), run.save(&self.fingerprint)?)?)
+    }
+
+    fn remove(self) -> Result<()> {
+        let path = self.path();
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(TrainingError::file(&path, error))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! The host's part of FedBCD.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use estimator::{HostBatch, PARTY_CHECKPOINT, WindowSource, gather_rows};
+use federation::model::{Answers, Embeddings, Learned, Updated};
+use federation::most_bytes;
+use federation::{HostModel, ModelFailure, ProductRows, Products};
+use neural::Checkpoint;
+use protocol::message::parts::{EmbeddingGradient, Values};
+use protocol::message::sealed::{MAX_COEFFICIENT_REQUESTS, MAX_SEALED, block_length};
+use protocol::{LocalVariant, Measurements, NameError, PartyId, Plan};
+use sealed::rlwe::message::{EncryptedCoefficients, MaskedGradient};
+use serde_json::Value;
+use traffic::{FleetView, Step, Window};
+
+use super::host_loss::Gathering;
+use super::secure_update::PendingUpdate;
+use super::{EXCHANGES, HostLoss, Pace, STATE, failed};
+
+/// The entries of a checkpoint that name the estimated samples, and the tensor with their estimates.
+const ESTIMATED: &str = "estimated";
+const VIEWS: &str = "views";
+
+/// The host's model with its data and its loss, see the [module](super).
+pub struct HostLearner<D> {
+    pub(super) model: estimator::HostModel,
+    pub(super) data: D,
+    pub(super) loss: HostLoss,
+    pub(super) pace: Pace,
+    parties: BTreeMap<PartyId, usize>,
+    pub(super) x: Vec<f32>,
+    /// While products are on their way.
+    pub(super) pending: Option<PendingUpdate>,
+    /// Updates of this exchange that were done with products.
+    pub(super) done: u32,
+    /// Estimates by the best weights, in the model's own scale.
+    estimates: BTreeMap<Window, Vec<f32>>,
+}
+
+/// What the first update of an exchange started from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HostUpdate {
+    /// The loss.
+    pub loss: f64,
+    /// The gradient of each guest's embedding, `[sample, number]`, by name.
+    pub gradients: Vec<(String, Vec<f32>)>,
+}
+
+impl<D: WindowSource> HostLearner<D> {
+    /// Under a plan; the model moves by [`update_rule`](super::update_rule), and its guests are named as the parties.
+    pub fn new(
+        model: estimator::HostModel,
+        data: D,
+        loss: HostLoss,
+        plan: &Plan,
+    ) -> Result<Self, ModelFailure> {
+        let (found, expected) = (data.row_len(), model.input_len());
+        if found != expected {
+            let problem = format!("found {found} features of a window, expected {expected}");
+            return Err(ModelFailure(problem));
+        }
+        let parties = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width)));
+        let parties = parties.collect::<Result<_, NameError>>().map_err(failed)?;
+        check_products(&model, &loss, plan)?;
+        let (x, pending, done, estimates) = (Vec::new(), None, 0, BTreeMap::new());
+        let pace = Pace::new(plan);
+        Ok(Self { model, data, loss, pace, parties, x, pending, done, estimates })
+    }
+
+    /// The model.
+    pub fn host_model(&self) -> &estimator::HostModel {
+        &self.model
+    }
+
+    /// What was estimated, in the model's own scale; the mean where a step was seen in several views.
+    pub fn estimates(&self) -> BTreeMap<Step, Vec<f32>> {
+        let mut means: BTreeMap<Step, (f32, Vec<f32>)> = BTreeMap::new();
+        for (sample, y) in &self.estimates {
+            let (count, sum) = means.entry(sample.last).or_insert((0.0, vec![0.0; y.len()]));
+            *count += 1.0;
+            sum.iter_mut().zip(y).for_each(|(sum, y)| *sum += y);
+        }
+        let mean = |(step, (count, sum)): (Step, (f32, Vec<f32>))| {
+            (step, sum.into_iter().map(|sum| sum / count).collect())
+        };
+        means.into_iter().map(mean).collect()
+    }
+
+    /// All updates of an exchange, from what the guests gave and measured; none if there is nothing to learn from.
+    pub fn learn_from(
+        &mut self,
+        samples: &[Window],
+        embeddings: &estimator::Embeddings<'_>,
+        measured: &BTreeMap<PartyId, Measurements>,
+    ) -> Result<Option<HostUpdate>, ModelFailure> {
+        gather_rows(&self.data, samples, &mut self.x);
+        let rate = self.pace.rate();
+        let gathered = Gathering::of(&self.loss.sources, samples, measured)?;
+        let measured = gathered.batch();
+        if !self.loss.objective.has_terms(&measured) {
+            // An update would be decay and momentum alone.
+            self.pace.exchanges += 1;
+            return Ok(None);
+        }
+        self.model.begin_round();
+        let mut first = HostUpdate { loss: 0.0, gradients: Vec::new() };
+        for update in 0..self.pace.local.count {
+            let noise = self.pace.noise(update);
+            if update == 0 || self.pace.local.variant == LocalVariant::Recompute {
+                let x = &self.x;
+                let batch = HostBatch { samples, x, embeddings, measured: &measured };
+                let objective = self.loss.objective.as_mut();
+                let loss = self.model.train(&batch, objective, noise).map_err(failed)?;
+                objective.update();
+                if update == 0 {
+                    let guests = embeddings.keys();
+                    let gradients = guests.filter_map(|guest| {
+                        Some(((*guest).to_owned(), self.model.gradient_of(guest)?.to_vec()))
+                    });
+                    first = HostUpdate { loss, gradients: gradients.collect() };
+                }
+            }
+            self.model.update(rate);
+        }
+        self.pace.exchanges += 1;
+        Ok(Some(first))
+    }
+
+    /// Adds the validation losses of some samples to `total`, and gives the sum.
+    pub fn validate(
+        &mut self,
+        samples: &[Window],
+        embeddings: &estimator::Embeddings<'_>,
+        measured: &BTreeMap<PartyId, Measurements>,
+        total: f64,
+    ) -> Result<f64, ModelFailure> {
+        let y = self.infer(samples, embeddings)?;
+        let gathered = Gathering::of(&self.loss.sources, samples, measured)?;
+        self.loss.objective.validate(samples, &gathered.batch(), &y, total).map_err(failed)
+    }
+
+    /// Estimates by the weights that are validated, in the model's own scale.
+    pub fn infer(
+        &mut self,
+        samples: &[Window],
+        embeddings: &estimator::Embeddings<'_>,
+    ) -> Result<Vec<f32>, ModelFailure> {
+        let mut y = self.outputs(samples);
+        self.model.infer(&self.x, embeddings, &mut y).map_err(failed)?;
+        Ok(y)
+    }
+
+    pub(super) fn outputs(&mut self, samples: &[Window]) -> Vec<f32> {
+        gather_rows(&self.data, samples, &mut self.x);
+        vec![0.0; samples.len() * self.model.output_len()]
+    }
+}
+
+/// Those who are there, as the model names them.
+pub(super) fn given(embeddings: &Embeddings) -> estimator::Embeddings<'_> {
+    let there = |(party, embedding)| match (party, embedding) {
+        (party, Some(embedding)) => Some((party, embedding)),
+        (_, None) => None,
+    };
+    let there =
+        embeddings.iter().map(|(party, embedding)| (party, embedding.as_ref())).filter_map(there);
+    there.map(|(party, embedding)| (party.as_str(), embedding.0.as_slice())).collect()
+}
+
+impl<D: WindowSource> HostModel for HostLearner<D> {
+    fn widths(&self) -> BTreeMap<PartyId, usize> {
+        self.parties.clone()
+    }
+
+    fn learn(&mut self, samples: &[Window], answers: &Answers) -> Result<Learned, ModelFailure> {
+        let embeddings = given(&answers.embeddings);
+        let Some(update) = self.learn_from(samples, &embeddings, &answers.measured)? else {
+            return Ok(Learned { loss: None, gradients: BTreeMap::new() });
+        };
+        let mut gradients = BTreeMap::new();
+        for (party, embedding) in &answers.embeddings {
+            let gradient = update.gradients.iter().find(|(name, _)| name == party.as_str());
+            if let (Some(embedding), Some((_, gradient))) = (embedding, gradient) {
+                let values = Values::new(embedding.0.width(), gradient.clone()).map_err(failed)?;
+                gradients.insert(party.clone(), EmbeddingGradient(values));
+            }
+        }
+        Ok(Learned { loss: Some(update.loss), gradients })
+    }
+
+    fn validate(
+        &mut self,
+        samples: &[Window],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<f64, ModelFailure> {
+        self.validate(samples, &given(&answers.embeddings), &answers.measured, total)
+    }
+
+    fn begin_secure_update(
+        &mut self,
+        samples: &[Window],
+        answers: &Answers,
+    ) -> Result<Option<ProductRows>, ModelFailure> {
+        self.rows_of_training(samples, answers)
+    }
+
+    fn recycle(&mut self, rows: Vec<f64>) {
+        self.model.recycle(rows);
+    }
+
+    fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
+        self.update_by(products)
+    }
+
+    fn validate_without_values(
+        &mut self,
+        samples: &[Window],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<(f64, ProductRows), ModelFailure> {
+        self.rows_of_validation(samples, answers, total)
+    }
+
+    fn keep_best(&mut self) {
+        self.model.keep_best();
+    }
+
+    fn estimate(
+        &mut self,
+        samples: &[Window],
+        embeddings: &Embeddings,
+    ) -> Result<(), ModelFailure> {
+        let mut y = self.outputs(samples);
+        self.model.infer_best(&self.x, &given(embeddings), &mut y).map_err(failed)?;
+        let rows = y.chunks_exact(self.model.output_len()).map(<[f32]>::to_vec);
+        self.estimates.extend(samples.iter().copied().zip(rows));
+        Ok(())
+    }
+
+    fn save(&self) -> Result<Vec<u8>, ModelFailure> {
+        let mut checkpoint = self.model.save();
+        checkpoint.set(EXCHANGES, self.pace.exchanges);
+        let steps: Vec<i64> = self.estimates.keys().map(|sample| sample.last.0).collect();
+        let views: Vec<u16> = self.estimates.keys().map(|sample| sample.view.0).collect();
+        let numbers: Vec<f32> = self.estimates.values().flatten().copied().collect();
+        checkpoint.put(ESTIMATED, &[steps.len(), self.model.output_len()], &numbers);
+        checkpoint.set(ESTIMATED, steps);
+        checkpoint.set(VIEWS, views);
+        self.loss.objective.save(&mut checkpoint);
+        checkpoint.to_bytes(Path::new(STATE)).map_err(failed)
+    }
+
+    fn restore(&mut self, saved: &[u8]) -> Result<(), ModelFailure> {
+        let saved = Checkpoint::parse(saved, Path::new(STATE), PARTY_CHECKPOINT).map_err(failed)?;
+        let exchanges = saved.count(EXCHANGES).map_err(failed)?;
+        let list = |name| saved.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+        let steps = list(ESTIMATED);
+        let outputs = self.model.output_len();
+        let numbers = saved.tensor(ESTIMATED, &[steps.len(), outputs]).map_err(failed)?;
+        let steps = steps.iter().filter_map(Value::as_i64).map(Step);
+        let views = list(VIEWS);
+        let views =
+            views.iter().filter_map(|view| Some(FleetView(view.as_u64()?.try_into().ok()?)));
+        let samples = steps.zip(views).map(|(last, view)| Window { last, view });
+        let estimates = samples.zip(numbers.chunks_exact(outputs).map(<[f32]>::to_vec)).collect();
+        self.model.load(&saved).map_err(failed)?;
+        self.loss.objective.restore(&saved).map_err(failed)?;
+        (self.pace.exchanges, self.estimates) = (exchanges, estimates);
+        (self.pending, self.done) = (None, 0);
+        Ok(())
+    }
+}
+
+/// Refuses, before anything is trained, rounds whose products are too many or do not fit a message.
+fn check_products(
+    model: &estimator::HostModel,
+    loss: &HostLoss,
+    plan: &Plan,
+) -> Result<(), ModelFailure> {
+    let Some(sealing) = plan.sealing else { return Ok(()) };
+    let (rows, most) = (model.parameter_count() + 1, sealing.most_rows as usize);
+    if rows > most {
+        let problem = format!(
+            "products of an exchange: found {rows}, one for each parameter of the host, expected at most {most}; choose a smaller head"
+        );
+        return Err(ModelFailure(problem));
+    }
+    let guests = model.guests().count();
+    if guests > MAX_COEFFICIENT_REQUESTS {
+        let problem = format!(
+            "guests of sealed rounds: found {guests}, expected at most {MAX_COEFFICIENT_REQUESTS}"
+        );
+        return Err(ModelFailure(problem));
+    }
+    for (guest, width) in model.guests() {
+        let granted = plan.batch as usize * width;
+        if granted > most {
+            let problem = format!(
+                "products for `{guest}` in an exchange: found {granted}, one for each number of its embedding and sample, expected at most {most}; choose smaller batches or embeddings"
+            );
+            return Err(ModelFailure(problem));
+        }
+        let layout = loss.sources.layouts.iter().find(|(party, _)| party.as_str() == guest);
+        let entries = layout.map_or(0, |(_, layout)| layout.len());
+        let rows = rows + plan.sealing.map_or(0, |sealing| sealing.checks());
+        let question = most_bytes(entries * block_length(plan.segment, entries), rows);
+        // Everyone is asked for its part of this guest's gradient.
+        let terms = loss.sources.layouts.values().map(|layout| match model.is_by_link() {
+            true => layout.most_of_a_link(),
+            false => layout.len(),
+        });
+        let coefficients = EncryptedCoefficients::size(granted, terms.max().unwrap_or(0));
+        let bytes = question.max(coefficients).max(MaskedGradient::size(granted, guests));
+        if bytes > MAX_SEALED {
+            let problem = format!(
+                "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"
+            );
+            return Err(ModelFailure(problem));
+        }
+    }
+    Ok(())
+}

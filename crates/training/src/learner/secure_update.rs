@@ -1,0 +1,125 @@
+//! The host's part of FedBCD where guests' measurements are sealed (Algorithm 2).
+//!
+//! One product per parameter and exchange, and one for the loss, which comes last. Parameters that no
+//! measurement of a batch touches are not asked for. Variant `recompute` asks anew for each of the Q updates of an
+//! exchange, with the same embeddings: its rows are those of the weights as they are then.
+
+use std::collections::BTreeMap;
+
+use estimator::{HostBatch, MeasurementWeights, WindowSource, gather_rows};
+use federation::model::{Answers, Updated};
+use federation::{GuestRows, ModelFailure, ProductRows, Products};
+use protocol::{LocalVariant, NameError, PartyId};
+use traffic::Window;
+
+use super::failed;
+use super::host::{HostLearner, given};
+use super::host_loss::Gathering;
+
+/// What stays at the host while products are on their way.
+pub(super) struct PendingUpdate {
+    /// The known part of the loss.
+    loss: f64,
+    /// The parameters of whose gradients a party was asked for its part, in order.
+    asked: BTreeMap<PartyId, Vec<usize>>,
+}
+
+/// The weights of sealed measurements, as an objective names their parties.
+fn weights(answers: &Answers) -> MeasurementWeights<'_> {
+    answers.weights.iter().map(|(party, all)| (party.as_str(), all.as_slice())).collect()
+}
+
+impl<D: WindowSource> HostLearner<D> {
+    /// Fuses, computes what needs no values, and the rows for the rest.
+    pub(super) fn rows_of_training(
+        &mut self,
+        samples: &[Window],
+        answers: &Answers,
+    ) -> Result<Option<ProductRows>, ModelFailure> {
+        gather_rows(&self.data, samples, &mut self.x);
+        let embeddings = given(&answers.embeddings);
+        let nobody = BTreeMap::new();
+        let gathered = Gathering::of(&self.loss.sources, samples, &nobody)?;
+        let (measured, weights) = (gathered.batch(), weights(answers));
+        let any = weights.values().any(|all| all.iter().any(|weight| *weight > 0.0));
+        if !any && !self.loss.objective.has_terms(&measured) {
+            self.pace.exchanges += 1;
+            return Ok(None);
+        }
+        if self.done == 0 {
+            self.model.begin_round();
+        }
+        let noise = self.pace.noise(self.done);
+        let x = &self.x;
+        let batch = HostBatch { samples, x, embeddings: &embeddings, measured: &measured };
+        let objective = self.loss.objective.as_mut();
+        let step =
+            self.model.train_without_values(&batch, &weights, objective, noise).map_err(failed)?;
+        let (mut rows, mut asked) = (ProductRows::new(), BTreeMap::new());
+        for (party, own) in step.parties {
+            let party = PartyId::new(&party).map_err(failed)?;
+            asked.insert(party.clone(), own.touched);
+            let others = own.others.into_iter().map(|(name, d)| Ok((PartyId::new(&name)?, d)));
+            let others = others.collect::<Result<_, NameError>>().map_err(failed)?;
+            let (embedding, known) = (own.embedding, own.known);
+            rows.insert(party, GuestRows { rows: own.rows, embedding, others, known });
+        }
+        self.pending = Some(PendingUpdate { loss: step.loss, asked });
+        Ok(Some(rows))
+    }
+
+    /// One update of an exchange with the products of its rows; `frozen`: all of them.
+    pub(super) fn update_by(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
+        let Some(PendingUpdate { mut loss, asked }) = self.pending.take() else {
+            return Err(ModelFailure("found products, expected none: no rows are asked".into()));
+        };
+        let mut gradient = vec![0.0; self.model.parameter_count()];
+        for (party, products) in products {
+            let asked = asked.get(party).map_or(&[][..], Vec::as_slice);
+            let Some((of_loss, of_parameters)) =
+                products.split_last().filter(|(_, rest)| rest.len() == asked.len())
+            else {
+                let (found, expected) = (products.len(), asked.len() + 1);
+                let problem = format!("products of `{party}`: found {found}, expected {expected}");
+                return Err(ModelFailure(problem));
+            };
+            loss += of_loss;
+            asked.iter().zip(of_parameters).for_each(|(&at, product)| gradient[at] += product);
+        }
+        self.model.add_to_gradient(&gradient).map_err(failed)?;
+        self.loss.objective.update();
+        let (rate, local) = (self.pace.rate(), self.pace.local);
+        let now = if local.variant == LocalVariant::Frozen { local.count } else { 1 };
+        (0..now).for_each(|_| self.model.update(rate));
+        self.done += now;
+        let more = self.done < local.count;
+        if !more {
+            self.done = 0;
+            self.pace.exchanges += 1;
+        }
+        Ok(Updated { loss, more })
+    }
+
+    /// The validation losses of samples without what guests measured, and the row of each guest for the rest.
+    pub(super) fn rows_of_validation(
+        &mut self,
+        samples: &[Window],
+        answers: &Answers,
+        total: f64,
+    ) -> Result<(f64, ProductRows), ModelFailure> {
+        let mut y = self.outputs(samples);
+        self.model.infer(&self.x, &given(&answers.embeddings), &mut y).map_err(failed)?;
+        let nobody = BTreeMap::new();
+        let gathered = Gathering::of(&self.loss.sources, samples, &nobody)?;
+        let (measured, weights) = (gathered.batch(), weights(answers));
+        let objective = self.loss.objective.as_mut();
+        let partial =
+            objective.validate_without_values(samples, &measured, &weights, &y).map_err(failed)?;
+        let mut rows = ProductRows::new();
+        for (party, part) in partial.parties {
+            let party = PartyId::new(&party).map_err(failed)?;
+            rows.insert(party, GuestRows { rows: part.loss, ..GuestRows::default() });
+        }
+        Ok((total + partial.known, rows))
+    }
+}

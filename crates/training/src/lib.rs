@@ -1,0 +1,39 @@
+//! One training engine: signal + participants + model + optimiser + protection, in one process or over the network.
+//!
+//! ```text
+//! TrainOptions ── Method (a row of METHODS) ─┬─ baselines of `estimator`
+//!                                            ├─ all data in one place: CentralRun ──┐
+//!                                            └─ federated: Host, Guest (`federation`)┴─► HostLearner, GuestLearner
+//! ```
+//!
+//! 1. [`Method`] names an estimator: whose data it sees, what it learns from, who takes part.
+//! 2. [`TrainOptions`] fits one on a [`Study`](estimator::Study) and estimates windows.
+//! 3. [`learner`]: what host and guests do in each exchange (FedBCD).
+//! 4. [`CentralRun`] drives the learners directly: centralised training. [`federated`] drives them through the messages
+//!    of `federation`, with all parties in this process.
+//! 5. [`party`]: a party's data, policy and model, for [`federated`] and for parties in processes of their own.
+
+pub mod absence;
+mod central;
+mod engine;
+mod error;
+pub mod federated;
+mod fingerprint;
+pub mod learner;
+mod method;
+mod options;
+pub mod party;
+mod releases;
+pub mod signal;
+mod task;
+mod watched;
+
+pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
+pub use error::{Context, Result, TrainingError};
+pub use federated::KEEP_EVERY;
+pub use fingerprint::run_fingerprint;
+pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
+pub use options::{FederationOptions, GuestOptions, Packing, PhysicsOptions, SubModelChoice};
+pub use releases::{Releases, Sent};
+pub use task::{Fitted, TrainOptions, Training, Watch};
+pub use watched::Outputs;

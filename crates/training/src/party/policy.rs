@@ -1,0 +1,210 @@
+//! What a guest contributes, whatever a host asks for: its policy, enforced before anything is computed for others.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use estimator::FleetData;
+use federation::guest::{CommitmentPolicy, DisclosurePolicy};
+use protocol::{MeasurementKind, MeasurementOffer};
+use serde::Deserialize;
+use traffic::{LinkId, Step, Totals};
+
+use super::noise::NoiseTerms;
+use super::privacy::protects;
+use crate::error::{Context, Result, TrainingError, ensure};
+
+/// A policy with all fields explained.
+pub const EXAMPLE: &str = include_str!("policy.toml");
+
+/// Where noise is kept, in the folder of the data that it belongs to.
+pub const NOISE_FOLDER: &str = "noise";
+
+/// See the [module](self). Without any field, everything is contributed as it is; without a policy, see
+/// [`Policy::usual`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Policy {
+    /// Names of links; all if none.
+    pub links: Option<BTreeSet<String>>,
+    /// Hours of the day, from and to, by the clock of the data; all if none.
+    pub hours: Option<Vec<[f64; 2]>>,
+    /// Kinds of measurements that may be given; all if none.
+    pub kinds: Option<BTreeSet<MeasurementKind>>,
+    /// Most numbers of an embedding, per sample.
+    pub most_numbers: Option<u32>,
+    /// Measurements are given sealed or not at all.
+    pub sealed_only: bool,
+    /// Most products per number, in the mean.
+    pub most_products: Option<f64>,
+    /// Whether it commits to its measurements for a host that wants it; it does if nothing is said.
+    pub commitments: Option<bool>,
+    /// The noise that everything gets.
+    pub noise: Option<NoiseTerms>,
+}
+
+/// A policy, and where a guest keeps its noise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PrivacyContext {
+    /// What it contributes.
+    pub policy: Policy,
+    /// Where its noise is kept.
+    pub noise_folder: PathBuf,
+}
+
+impl Policy {
+    /// Of a guest that says nothing: measurements are sealed, and everything gets the usual noise; as it is
+    /// where there are none, or of held-out folds, which cannot be sealed.
+    pub fn usual(measured: &BTreeSet<MeasurementKind>) -> Self {
+        let protected = protects(measured);
+        let noise = protected.then(NoiseTerms::default);
+        Self { sealed_only: protected, noise, ..Self::default() }
+    }
+
+    /// Reads a policy file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| TrainingError::file(path, error))?;
+        let policy: Self = toml::from_str(&text)
+            .map_err(|error| TrainingError::Invalid(error.to_string()))
+            .with_context(|| path.display().to_string())?;
+        policy.check().with_context(|| path.display().to_string())?;
+        Ok(policy)
+    }
+
+    fn check(&self) -> Result<()> {
+        for [from, to] in self.hours.iter().flatten() {
+            ensure!(
+                0.0 <= *from && from < to && *to <= 24.0,
+                "hours: found {from} to {to}, expected a part of 0 to 24"
+            );
+        }
+        if let Some(most) = self.most_products {
+            ensure!(most > 0.0, "most-products: found {most}, expected more than 0");
+        }
+        self.noise.as_ref().map_or(Ok(()), NoiseTerms::check)
+    }
+
+    /// What the rounds must keep to.
+    pub fn sharing(&self) -> DisclosurePolicy {
+        let commits = match (self.commitments, &self.noise) {
+            (Some(false), _) => CommitmentPolicy::Never,
+            (_, Some(_)) => CommitmentPolicy::WithNoise,
+            _ => CommitmentPolicy::Freely,
+        };
+        DisclosurePolicy {
+            sealed_only: self.sealed_only,
+            most_products: self.most_products,
+            commits,
+        }
+    }
+
+    /// Refuses to announce what may not be given.
+    pub fn check_announced(&self, measures: &MeasurementOffer, width: u32) -> Result<()> {
+        if let Some(allowed) = &self.kinds {
+            let other = measures.layout.kinds().find(|kind| !allowed.contains(kind));
+            ensure!(
+                other.is_none(),
+                "measures: found {}, which the policy does not allow",
+                other.map_or("", MeasurementKind::name)
+            );
+        }
+        if let Some(most) = self.most_numbers {
+            ensure!(
+                width <= most,
+                "numbers of an embedding: found {width}, the policy allows at most {most}"
+            );
+        }
+        Ok(())
+    }
+
+    /// Which links and steps are contributed, of a fleet's network; refuses links that it does not have.
+    pub fn contributed(&self, fleet: &FleetData) -> Result<impl Fn(Step, LinkId) -> bool + use<>> {
+        let timeline = fleet.timeline();
+        let network = timeline.network();
+        let names: Vec<String> = network.links().iter().map(|link| link.name.clone()).collect();
+        for name in self.links.iter().flatten() {
+            ensure!(
+                names.contains(name),
+                "links of the policy: found `{name}`, which the network does not have"
+            );
+        }
+        let links: Vec<bool> = names
+            .iter()
+            .map(|name| self.links.as_ref().is_none_or(|links| links.contains(name)))
+            .collect();
+        let (hours, length) = (self.hours.clone(), timeline.step().get());
+        Ok(move |Step(step): Step, link: LinkId| {
+            let hour = (step as f64 * length / 3600.0).rem_euclid(24.0);
+            let in_time = hours
+                .as_ref()
+                .is_none_or(|hours| hours.iter().any(|[from, to]| (*from..*to).contains(&hour)));
+            links[link.index()] && in_time
+        })
+    }
+
+    /// Whether anything is left out.
+    pub fn restricts(&self) -> bool {
+        self.links.is_some() || self.hours.is_some()
+    }
+
+    /// A fleet without what is not contributed: as if it had not been there.
+    pub fn restricted(&self, fleet: &FleetData) -> Result<FleetData> {
+        let keep = self.contributed(fleet)?;
+        let timeline = fleet.timeline();
+        let links: Vec<LinkId> = timeline.network().link_ids().collect();
+        let totals = timeline.steps().flat_map(|step| links.iter().map(move |&link| (step, link)));
+        let totals = totals.map(|(step, link)| match keep(step, link) {
+            true => fleet.totals(step, link),
+            false => Totals::default(),
+        });
+        Ok(fleet.with_totals(totals.collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_a_policy_and_unknown_fields_are_refused() {
+        let policy: Policy = toml::from_str(EXAMPLE).unwrap();
+        policy.check().unwrap();
+        assert!(policy.sealed_only && policy.noise.is_some() && policy.kinds.is_some());
+        let error = toml::from_str::<Policy>("most-product = 3").unwrap_err().to_string();
+        assert!(error.contains("most-product"), "{error}");
+        let wrong: Policy = toml::from_str("hours = [[9, 7]]").unwrap();
+        assert!(wrong.check().unwrap_err().to_string().contains("hours: found 9 to 7"));
+        assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::default());
+        let commits = |text: &str| toml::from_str::<Policy>(text).unwrap().sharing().commits;
+        assert_eq!(commits(""), CommitmentPolicy::Freely);
+        assert_eq!(commits("[noise]"), CommitmentPolicy::WithNoise);
+        assert_eq!(commits("commitments = false\n[noise]"), CommitmentPolicy::Never);
+    }
+
+    #[test]
+    fn a_guest_that_says_nothing_is_protected_as_far_as_that_goes() {
+        let usual = |kinds: &[MeasurementKind]| Policy::usual(&kinds.iter().copied().collect());
+        let measured = usual(&[MeasurementKind::Queues, MeasurementKind::Speeds]);
+        assert!(measured.sealed_only && measured.noise == Some(NoiseTerms::default()));
+        assert_eq!(usual(&[]), Policy::default());
+        assert_eq!(usual(&[MeasurementKind::Queues, MeasurementKind::HeldOut]), Policy::default());
+    }
+
+    #[test]
+    fn only_what_is_allowed_is_announced() {
+        let policy: Policy = toml::from_str("kinds = [\"speeds\"]\nmost-numbers = 10").unwrap();
+        let entry =
+            traffic::MeasurementEntry { link: LinkId(0), quantity: traffic::Quantity::Density };
+        let measures = |kind| MeasurementOffer {
+            layout: protocol::MeasurementLayout::new([(kind, vec![entry])].into()).unwrap(),
+            ..MeasurementOffer::default()
+        };
+        assert!(policy.check_announced(&measures(MeasurementKind::Speeds), 10).is_ok());
+        let error =
+            policy.check_announced(&measures(MeasurementKind::Queues), 10).unwrap_err().to_string();
+        assert!(error.contains("found queues, which the policy does not allow"), "{error}");
+        let error =
+            policy.check_announced(&measures(MeasurementKind::Speeds), 11).unwrap_err().to_string();
+        assert!(error.contains("found 11, the policy allows at most 10"), "{error}");
+    }
+}

@@ -1,0 +1,255 @@
+//! What guests show of their measurements, and what they add to all that they show.
+//!
+//! | mode | measurements cross | noise, drawn once |
+//! |---|---|---|
+//! | `clear` | as they are | none |
+//! | `noisy-clear` | as they are | on features and measurements |
+//! | `sealed` | in secure products alone | none |
+//! | `sealed+noise` | in secure products alone | on features and measurements |
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use estimator::TrainingSignal;
+use protocol::{Bounds, CommitmentTerms, MeasurementKind, Sealing};
+use serde::{Deserialize, Serialize};
+
+use super::noise::{NoiseTerms, Unit};
+use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
+use crate::error::{Context, Result, bail, ensure};
+use crate::signal::measured_kinds;
+
+/// See the [module](self).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Measurements cross as they are
+    Clear,
+    /// Noise is drawn once; what is noised crosses as it is
+    NoisyClear,
+    /// Measurements cross in secure products alone, exact ones
+    Sealed,
+    /// Noise is drawn once, and measurements cross in secure products alone
+    #[cfg_attr(feature = "clap", value(name = "sealed+noise"))]
+    #[serde(rename = "sealed+noise")]
+    SealedNoise,
+}
+
+impl Mode {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Clear => "clear",
+            Mode::NoisyClear => "noisy-clear",
+            Mode::Sealed => "sealed",
+            Mode::SealedNoise => "sealed+noise",
+        }
+    }
+
+    /// Whether measurements cross in secure products alone.
+    pub fn is_sealed(self) -> bool {
+        matches!(self, Mode::Sealed | Mode::SealedNoise)
+    }
+
+    /// Whether noise is drawn.
+    pub fn is_noisy(self) -> bool {
+        matches!(self, Mode::NoisyClear | Mode::SealedNoise)
+    }
+
+    /// What is done unless something else is asked for: all protection that there is.
+    pub fn usual(signal: &TrainingSignal) -> Self {
+        if protects(&measured_kinds(signal)) { Mode::SealedNoise } else { Mode::Clear }
+    }
+
+    /// How measurements are sealed. Refuses to protect what is learned from otherwise.
+    pub fn sealing(self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
+        ensure!(
+            self == Mode::Clear || protects(&measured_kinds(signal)),
+            "found a method with labels or held-out folds, expected one of pi, pi-v and pi-k"
+        );
+        Ok(self.is_sealed().then(Sealing::lattice))
+    }
+}
+
+/// Whether measurements of these kinds can be protected: some, and none of held-out folds.
+pub fn protects(kinds: &BTreeSet<MeasurementKind>) -> bool {
+    !kinds.is_empty() && !kinds.contains(&MeasurementKind::HeldOut)
+}
+
+/// Products of measurements that guests are held to; refuses that for measurements in the clear.
+pub fn committed(sealing: Option<Sealing>, committing: CommitmentTerms) -> Result<Option<Sealing>> {
+    let Some(sealing) = sealing else {
+        bail!("found measurements in the clear, or none, expected sealed ones to commit to");
+    };
+    Ok(Some(Sealing { commitments: Some(committing), ..sealing }))
+}
+
+/// What one may choose of privacy where there are no labels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+pub struct PrivacyOptions {
+    /// What guests show of their measurements: sealed+noise unless given, with fedtse-pi, fedtse-pi-v and
+    /// fedtse-pi-k; with all others clear
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
+    pub privacy: Option<Mode>,
+    /// ε of the noise: what everything that leaves a guest costs together
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = NoiseTerms::default().epsilon))]
+    pub epsilon: f64,
+    /// δ of the noise
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = NoiseTerms::default().delta))]
+    pub delta: f64,
+    /// What the noise hides
+    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = Unit::Cell))]
+    pub unit: Unit,
+    /// Where noise is kept; `noise` in the dataset's folder unless given. Noise drawn for other terms is refused: what
+    /// leaves a guest twice costs twice
+    #[cfg_attr(feature = "clap", arg(long, value_parser = folder))]
+    pub noise_folder: Option<&'static Path>,
+    /// Most products that a guest answers of each number of a step; no limit unless given
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub most_products: Option<f64>,
+    /// A file with what each guest contributes and keeps to, see `fedtse guest --example-policy`. Measurements are
+    /// sealed where they can be, and the noise is that of the file
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE", value_parser = policy))]
+    #[cfg_attr(feature = "clap", arg(conflicts_with_all = ["privacy", "epsilon", "delta", "unit", "most_products"]))]
+    pub policy: Option<&'static Policy>,
+    /// Guests commit to their measurements before training, with proofs that they are possible, and are held to them:
+    /// whoever trains with others is found. Only where measurements are sealed
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub commitments: bool,
+}
+
+/// Options are copied freely, so they hold nothing that must be given back: a few bytes for each start.
+#[cfg(feature = "clap")]
+fn folder(text: &str) -> Result<&'static Path> {
+    Ok(Box::leak(Path::new(text).to_path_buf().into_boxed_path()))
+}
+
+/// The same.
+#[cfg(feature = "clap")]
+fn policy(file: &str) -> Result<&'static Policy> {
+    Ok(Box::leak(Box::new(Policy::read(Path::new(file))?)))
+}
+
+impl PrivacyOptions {
+    /// Nothing is hidden.
+    pub fn clear() -> Self {
+        let NoiseTerms { epsilon, delta, unit, .. } = NoiseTerms::default();
+        let (privacy, noise_folder, most_products) = (Some(Mode::Clear), None, None);
+        let (policy, commitments) = (None, false);
+        Self { privacy, epsilon, delta, unit, noise_folder, most_products, policy, commitments }
+    }
+
+    /// What was chosen, or is usual.
+    pub fn mode(&self, signal: &TrainingSignal) -> Mode {
+        let usual = Mode::usual(signal);
+        match (self.policy, usual.is_sealed()) {
+            (None, _) => self.privacy.unwrap_or(usual),
+            (Some(Policy { noise: Some(_), .. }), true) => Mode::SealedNoise,
+            (Some(Policy { noise: Some(_), .. }), false) => Mode::NoisyClear,
+            (Some(_), true) => Mode::Sealed,
+            (Some(_), false) => Mode::Clear,
+        }
+    }
+
+    /// How measurements are sealed, and whether guests are held to them.
+    pub fn sealing(&self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
+        let mode = self.mode(signal);
+        let sealing = mode.sealing(signal).context("--privacy")?;
+        if !self.commitments {
+            return Ok(sealing);
+        }
+        let bounds = if mode.is_noisy() { Bounds::Noised } else { Bounds::Physical };
+        committed(sealing, CommitmentTerms::within(bounds)).context("--commitments")
+    }
+
+    /// What each guest of a dataset keeps to.
+    pub fn context(&self, signal: &TrainingSignal, data: &Path) -> PrivacyContext {
+        let mode = self.mode(signal);
+        let Self { epsilon, delta, unit, .. } = *self;
+        let noise = NoiseTerms { epsilon, delta, unit, ..NoiseTerms::default() };
+        let chosen = Policy {
+            sealed_only: mode.is_sealed(),
+            most_products: self.most_products,
+            noise: mode.is_noisy().then_some(noise),
+            ..Policy::default()
+        };
+        let policy = self.policy.cloned().unwrap_or(chosen);
+        let own = || data.join(NOISE_FOLDER);
+        PrivacyContext {
+            policy,
+            noise_folder: self.noise_folder.map_or_else(own, Path::to_path_buf),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "clap"))]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: PrivacyOptions,
+    }
+
+    fn parsed(words: &[&str]) -> Result<PrivacyOptions, clap::Error> {
+        let words = ["train"].iter().chain(words);
+        Command::try_parse_from(words).map(|command| command.options)
+    }
+
+    #[test]
+    fn a_policy_says_what_guests_contribute_and_which_noise_they_get() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("policy.toml");
+        let read = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            parsed(&["--policy", file.to_str().unwrap()])
+        };
+        let (pi, labels) = (&TrainingSignal::PI, &TrainingSignal::Labels);
+        let options = read("links = [\"E1\"]\nmost-products = 7.0\n").unwrap();
+        assert_eq!((options.mode(pi), options.mode(labels)), (Mode::Sealed, Mode::Clear));
+        let context = options.context(pi, folder.path());
+        assert_eq!(context.policy.links, Some(["E1".to_owned()].into()));
+        assert_eq!(context.policy.sharing().most_products, Some(7.0));
+        let options = read("[noise]\nepsilon = 2.0\n").unwrap();
+        assert_eq!(options.mode(pi), Mode::SealedNoise);
+        let noise = options.context(pi, folder.path()).policy.noise;
+        assert_eq!(noise.map(|noise| noise.epsilon), Some(2.0));
+        // With labels nothing is measured that noise could protect.
+        assert!(options.mode(labels).sealing(labels).is_err());
+        // What a policy says cannot be said otherwise; without one, everything is as before.
+        let path = file.to_str().unwrap();
+        assert!(parsed(&["--policy", path, "--epsilon", "1"]).is_err());
+        assert!(parsed(&["--policy", path, "--privacy", "clear"]).is_err());
+        assert!(read("unknown = 1\n").is_err());
+        assert_eq!(parsed(&[]).unwrap().mode(pi), Mode::SealedNoise);
+    }
+
+    #[test]
+    fn commitments_are_to_sealed_measurements_alone_and_leave_room_for_noise() {
+        let committing = |words: &[&str], signal: &TrainingSignal| {
+            let sealing = parsed(words).unwrap().sealing(signal);
+            sealing.map(|sealing| sealing.and_then(|sealing| sealing.commitments))
+        };
+        let (pi, labels) = (&TrainingSignal::PI, &TrainingSignal::Labels);
+        assert_eq!(committing(&[], pi).unwrap(), None);
+        let noised = committing(&["--commitments"], pi).unwrap();
+        assert_eq!(noised, Some(CommitmentTerms { bounds: Bounds::Noised, checks: 1 }));
+        let exact = committing(&["--commitments", "--privacy", "sealed"], pi).unwrap();
+        assert_eq!(exact, Some(CommitmentTerms { bounds: Bounds::Physical, checks: 1 }));
+        for (words, signal) in [
+            (&["--commitments", "--privacy", "clear"][..], pi),
+            (&["--commitments", "--privacy", "noisy-clear"], pi),
+            (&["--commitments"], labels),
+        ] {
+            let error = committing(words, signal).unwrap_err();
+            assert_eq!(error.to_string(), "--commitments");
+            let source = std::error::Error::source(&error).unwrap().to_string();
+            assert!(source.starts_with("found measurements in the clear"), "{source}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A party when its training has finished, as it is kept for estimating live.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use estimator::{PARTY_FORMAT, PartyFile, PartyWeights, Timeline};
+use protocol::{PartyId, RunId};
+use tracing::info;
+
+use super::trained_model::keep_state;
+use crate::error::{Context, Result, TrainingError};
+
+/// All of a party but its weights and the run's name, which are known at the end.
+pub struct TrainedParty<P> {
+    name: PartyId,
+    part: P,
+    timeline: Arc<Timeline>,
+}
+
+impl<P: estimator::Trained> TrainedParty<P> {
+    /// A party of this name, with the time line of its data.
+    pub fn new(name: &PartyId, part: P, timeline: Arc<Timeline>) -> Self {
+        TrainedParty { name: name.clone(), part, timeline }
+    }
+
+    /// Writes `model` into the folder of a run, with the best state of a custom sub-model.
+    pub fn write(
+        self,
+        folder: &Path,
+        run: Option<RunId>,
+        weights: &PartyWeights,
+        custom: Option<&[u8]>,
+    ) -> Result<()> {
+        let file = PartyFile {
+            format: PARTY_FORMAT.into(),
+            run: run.context("the run's name")?.to_string(),
+            name: self.name.to_string(),
+            steps: self.timeline.step_spec(),
+            part: self.part,
+        };
+        let folder = folder.join("model");
+        std::fs::create_dir_all(&folder).map_err(|error| TrainingError::file(&folder, error))?;
+        keep_state(&folder, custom)?;
+        file.write(&folder, self.timeline.network(), weights)?;
+        info!(folder = %folder.display(), "the model is kept, for `fedtse live`");
+        Ok(())
+    }
+}

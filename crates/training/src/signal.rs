@@ -1,0 +1,132 @@
+//! How a signal becomes the loss of a federation's host: what guests measure for it, and what the host measures itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use estimator::{
+    HostStudy, HostTargets, LoopData, MeasurementSource, MeasurementTable, PhysicsInformed,
+    TrainingSignal, ctm_of_counts, train_span,
+};
+use federation::{Agreed, ModelFailure};
+use protocol::MeasurementKind;
+use sensing::Split;
+use serde::{Deserialize, Deserializer, Serialize};
+use traffic::{Step, Window};
+
+use crate::learner::{HostLoss, Sources, entries};
+
+/// The name under which the loss finds the host's own measurements. No party has such a name.
+const HOST: &str = "the host itself";
+/// Steps of a segment where a traffic model ties them together, unless given: most pairs of steps are
+/// within one, and a batch still holds many.
+pub const SEGMENT: u16 = 4;
+/// Folds of a fleet where all data are in one place.
+pub const CENTRAL_FOLDS: usize = 4;
+/// Folds of each guest's fleet in a federation. More of them show more of the fleet in training, so that less changes
+/// when the whole of it is seen at use.
+pub const FEDERATED_FOLDS: usize = 8;
+/// How fast a traffic model's diagrams are learned, if they are.
+pub const DIAGRAM_RATE: f32 = 1e-3;
+
+/// Signals of a federation by name, as a host's configuration has them.
+pub const FEDERATED_SIGNALS: [(&str, TrainingSignal); 6] = [
+    ("labels", TrainingSignal::Labels),
+    ("pi", TrainingSignal::PI),
+    ("pi-v", TrainingSignal::PI_V),
+    ("pi-k", TrainingSignal::PI_K),
+    ("hf", TrainingSignal::held_out_totals(FEDERATED_FOLDS)),
+    ("pi-hf", TrainingSignal::pi_and_held_out(FEDERATED_FOLDS)),
+];
+
+/// Reads a signal of a federation by its name.
+pub fn federated_signal<'de, D: Deserializer<'de>>(from: D) -> Result<TrainingSignal, D::Error> {
+    let name = String::deserialize(from)?;
+    let found = FEDERATED_SIGNALS.iter().find(|(own, _)| *own == name);
+    found.map(|(_, signal)| *signal).ok_or_else(|| {
+        let names: Vec<&str> = FEDERATED_SIGNALS.iter().map(|(name, _)| *name).collect();
+        serde::de::Error::custom(format!("found `{name}`, expected one of: {}", names.join(", ")))
+    })
+}
+
+/// What guests measure for a signal.
+pub fn measured_kinds(signal: &TrainingSignal) -> BTreeSet<MeasurementKind> {
+    let Some(terms) = signal.measurements() else { return BTreeSet::new() };
+    let kinds = [
+        (terms.queues, MeasurementKind::Queues),
+        (terms.speeds, MeasurementKind::Speeds),
+        (terms.held_out.is_some(), MeasurementKind::HeldOut),
+    ];
+    kinds.into_iter().filter(|(asked, _)| *asked).map(|(_, kind)| kind).collect()
+}
+
+/// The samples of some windows, view by view.
+pub fn windows_of(signal: &TrainingSignal, windows: &[Step]) -> Vec<Window> {
+    let of_view = |view| windows.iter().map(move |&last| Window { last, view });
+    signal.views().into_iter().flat_map(of_view).collect()
+}
+
+/// What one may choose of a host's loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LossOptions {
+    /// What is learned from.
+    pub signal: TrainingSignal,
+    /// Whether a traffic model that belongs to the signal is in the loss.
+    pub physics: bool,
+    /// Whether its diagrams are learned too.
+    pub learn_physics: bool,
+}
+
+impl LossOptions {
+    /// The loss, once it is known what the guests measure. Ground truth is read for labels alone.
+    pub fn loss(
+        &self,
+        windows: &Arc<HostStudy>,
+        loops: &LoopData,
+        agreed: &Agreed,
+    ) -> Result<HostLoss, ModelFailure> {
+        let failed = |error: &dyn std::fmt::Display| ModelFailure(error.to_string());
+        let Some(terms) = self.signal.measurements() else {
+            let (labels, weights) = (HostTargets(Arc::clone(windows)), windows.loss_weights());
+            return Ok(HostLoss::labelled(labels, weights.clone()));
+        };
+        let mut own: BTreeMap<String, Arc<dyn MeasurementSource>> = BTreeMap::new();
+        let mut parties = entries(&agreed.layouts);
+        if terms.loops {
+            let flows = MeasurementTable::loop_flows(loops, &train_span(&windows.split().train));
+            let flows = flows.trusted(terms.systematic_trust());
+            parties.insert(HOST.to_owned(), flows.entries().to_vec());
+            own.insert(HOST.to_owned(), Arc::new(flows));
+        }
+        let physics = if self.physics && terms.physics {
+            let movements = &agreed.movements;
+            let rate = self.learn_physics.then_some(DIAGRAM_RATE);
+            let physics =
+                ctm_of_counts(windows.timeline(), &movements.turned, &movements.left, rate);
+            Some(physics.map_err(|error| failed(&error))?.trusted(terms.systematic_trust()))
+        } else {
+            None
+        };
+        let outputs = windows.record().outputs.clone();
+        let objective =
+            PhysicsInformed::new(physics, outputs, parties).map_err(|error| failed(&error))?;
+        let layouts = agreed.layouts.clone();
+        Ok(HostLoss { objective: Box::new(objective), sources: Sources { own, layouts } })
+    }
+}
+
+/// The parts of a time line, as every party cuts it by itself.
+pub fn split_of(loops: &LoopData) -> Split {
+    sensing::split(loops.timeline().windows())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else a guest's measurements would take the place of the host's.
+    #[test]
+    fn no_guest_is_called_as_the_host_calls_itself() {
+        assert!(protocol::PartyId::new(HOST).is_err());
+        assert!(protocol::PartyId::new(crate::learner::HELD_OUT).is_err());
+    }
+}

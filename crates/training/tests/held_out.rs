@@ -1,0 +1,270 @@
+//! Learning from a held-out part of the fleet, on simulated traffic: labels without bias, no truth
+//! read, and estimates better than what the fleet alone tells.
+
+mod simulated;
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use estimator::{
+    Architecture, Estimates, FleetData, FoldRates, HeldOutStudy, LoopData, NeuralPlan, Party,
+    Penetration, Study, TargetKind, WINDOW, local_shares, penetration, scale_up, score, train_span,
+};
+use sensing::{
+    Concentration, Dataset, FeaturePlan, Fleets, Trait, make_features, part_name, split,
+};
+use traffic::{Seconds, Step};
+use training::CentralRun;
+use training::learner::HostLoss;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+const FOLDS: usize = 4;
+const RATE: f64 = 0.4;
+
+fn make_folds(data: &Path, seed: u64) -> Outcome {
+    let fleets = Fleets::nested(&[RATE], seed)?.divided(&[FOLDS])?;
+    let plan = FeaturePlan { cells: 1, sub_steps: 1, ..FeaturePlan::paper(fleets) };
+    make_features(&Dataset::open(data)?, plan, Seconds::new(600.0), |_, _| {})?;
+    Ok(())
+}
+
+/// Two and a half hours with a fleet in folds, made once for all tests.
+fn data() -> &'static Path {
+    static DATA: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = DATA.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("data");
+        simulated::simulated(&path, 150.0).expect("a simulation");
+        make_folds(&path, 1).expect("features");
+        (folder, path)
+    });
+    path
+}
+
+fn fold_names() -> Vec<String> {
+    (1..=FOLDS).map(|fold| part_name("fleet-40", fold, FOLDS)).collect()
+}
+
+fn study(data: &Path) -> Result<Study, estimator::StudyError> {
+    let names = fold_names();
+    Study::open_fleets(data, &names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn plan(target: TargetKind, epochs: usize) -> NeuralPlan {
+    let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, target, 5);
+    plan.recipe = plan.recipe.held_out(FOLDS);
+    plan.recipe.epochs = epochs;
+    plan.sizes.units = 32;
+    plan
+}
+
+/// Trains on what is in a folder, without its truth, and estimates the test part.
+fn learn(data: &Path, plan: NeuralPlan) -> Result<Estimates, Box<dyn std::error::Error>> {
+    let loops = LoopData::open(data)?;
+    let names = fold_names();
+    let folds = names.iter().map(|name| FleetData::open(data, name));
+    let folds = folds.collect::<Result<Vec<_>, _>>()?;
+    let split = split(loops.timeline().windows());
+    let data = HeldOutStudy::new(&loops, &folds, &split, plan, Penetration::Constant)?;
+    let mut run = CentralRun::new(data.data(), HostLoss::of(data.objective()))?;
+    while run.epoch()?.is_some() {}
+    Ok(data.assemble(&run.best())?.estimate(&loops, &folds, &split.test)?)
+}
+
+/// Everything but the truth is enough, and gives the same to the last bit.
+#[test]
+fn no_truth_is_read() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let bare = folder.path();
+    std::fs::create_dir_all(bare.join("features"))?;
+    let parts = fold_names().into_iter().map(|name| format!("features/{name}.parquet"));
+    let others = ["network.toml", "features/manifest.json", "features/loops.parquet"];
+    for file in others.into_iter().map(String::from).chain(parts) {
+        std::fs::copy(data().join(&file), bare.join(&file))?;
+    }
+    assert!(study(bare).is_err(), "a study with truth cannot be opened here");
+    let plan = plan(TargetKind::Raw, 1);
+    assert_eq!(learn(bare, plan.clone())?, learn(data(), plan)?);
+    Ok(())
+}
+
+/// Twenty draws of the fleet, over all boxes of an hour: the labels' sum is the truth's.
+#[test]
+fn labels_have_no_bias_on_simulated_traffic() -> Outcome {
+    const DRAWS: u64 = 20;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("data");
+    simulated::simulated(&path, 40.0)?;
+    let rates = FoldRates::new(RATE, FOLDS)?;
+    let (mut errors, mut shares) = (Vec::new(), Vec::new());
+    for seed in 0..DRAWS {
+        make_folds(&path, seed)?;
+        let study = study(&path)?;
+        let (mut labels, mut truth) = ([0.0; 2], [0.0; 2]);
+        for step in study.steps() {
+            for link in study.network().link_ids() {
+                let pair = |fleet: &FleetData| {
+                    let state = fleet.scaled_up(step, link);
+                    [state.density.get() * fleet.rate(), state.flow.get() * fleet.rate()]
+                };
+                let (held_out, seen) = study.fleets().split_at(1);
+                let held_out = pair(&held_out[0]);
+                let state = study.target(TargetKind::Raw, step, link);
+                let state = [state.density.get(), state.flow.get()];
+                for (at, (label, total)) in labels.iter_mut().zip(&mut truth).enumerate() {
+                    let seen: f64 = seen.iter().map(|fold| pair(fold)[at]).sum();
+                    *label += rates.label(seen, held_out[at]);
+                    *total += state[at];
+                }
+            }
+        }
+        errors.push([labels[0] / truth[0] - 1.0, labels[1] / truth[1] - 1.0]);
+        let span = train_span(&study.split().train);
+        shares.push(penetration(study.loops(), study.fleets(), &span)?);
+    }
+    let check = |values: Vec<f64>, expected: f64| {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        // Four standard errors, from how the draws differ.
+        let tolerance = 4.0 * (variance / count).sqrt();
+        assert!((mean - expected).abs() < tolerance, "{mean} {expected} ± {tolerance}");
+        // The error of such a sum is that of a few hundred vehicles held out: a few percent. A
+        // tolerance that large would prove nothing.
+        assert!(tolerance < 0.06, "{tolerance}");
+    };
+    check(errors.iter().map(|error| error[0]).collect(), 0.0);
+    check(errors.iter().map(|error| error[1]).collect(), 0.0);
+    check(shares, RATE);
+    Ok(())
+}
+
+/// How the folds differ tells how far labels are from what they stand for, which only the truth
+/// knows.
+#[test]
+fn the_folds_tell_the_noise_of_their_labels() -> Outcome {
+    let study = study(data())?;
+    let plan = plan(TargetKind::Raw, 1);
+    let held_out = HeldOutStudy::new(
+        study.loops(),
+        study.fleets(),
+        study.split(),
+        plan,
+        Penetration::Constant,
+    )?;
+    let rates = held_out.rates();
+    let (mut expected, mut found) = ([0.0; 2], [0.0; 2]);
+    let windows = &study.split().train;
+    for link in study.network().link_ids() {
+        let noise = held_out.noise().unseen(link);
+        expected.iter_mut().zip(noise).for_each(|(sum, noise)| *sum += noise);
+        for &step in windows {
+            let folds = study.fleets().iter().map(|fold| {
+                let state = fold.scaled_up(step, link);
+                [state.density.get() * fold.rate(), state.flow.get() * fold.rate()]
+            });
+            let folds: Vec<[f64; 2]> = folds.collect();
+            let truth = study.target(TargetKind::Raw, step, link);
+            for (at, truth) in [truth.density.get(), truth.flow.get()].into_iter().enumerate() {
+                let all: f64 = folds.iter().map(|fold| fold[at]).sum();
+                for fold in &folds {
+                    let unseen = (truth - (all - fold[at])) / (1.0 - rates.seen());
+                    let error = rates.unseen_label(fold[at]) - unseen;
+                    found[at] += error * error / (windows.len() * FOLDS) as f64;
+                }
+            }
+        }
+    }
+    for (found, expected) in found.iter().zip(expected) {
+        // Some four thousand vehicles, whose squares differ by as much as their mean or twice
+        // that: 3 % each, five of them.
+        assert!((found / expected - 1.0).abs() < 0.15, "{found} {expected}");
+    }
+    Ok(())
+}
+
+/// From less than two hours, and without any truth, it knows more than the fleet's totals tell.
+#[test]
+fn it_learns_more_than_scale_up_tells() -> Outcome {
+    let study = study(data())?;
+    let test = &study.split().test;
+    let estimates = learn(data(), plan(TargetKind::Raw, 12))?;
+    let learned = score(&study, TargetKind::Raw, test, &estimates);
+    let plain = score(&study, TargetKind::Raw, test, &scale_up(&study, TargetKind::Raw, test));
+    // With eight hours it is 0.6; what the seed changes is a few percent.
+    assert!(learned.density.rmse < 0.9 * plain.density.rmse, "{learned:?} {plain:?}");
+    assert!(learned.flow.rmse < 0.9 * plain.flow.rmse, "{learned:?} {plain:?}");
+    Ok(())
+}
+
+/// A fleet that drives at some hours more than at others: loops tell its share on all links, with nothing but
+/// what they counted before.
+#[test]
+fn a_share_that_changes_by_the_hour_is_followed() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("data");
+    simulated::simulated(&path, 360.0)?;
+    let fleets = Fleets::nested(&[RATE], 1)?.divided(&[FOLDS])?;
+    let fleets = fleets.concentrated(Concentration { by: Trait::Hour, strength: 0.5 })?;
+    let plan = FeaturePlan { cells: 1, sub_steps: 1, ..FeaturePlan::paper(fleets) };
+    make_features(&Dataset::open(&path)?, plan, Seconds::new(600.0), |_, _| {})?;
+    let study = study(&path)?;
+    let span = train_span(&study.split().train);
+    let mean = penetration(study.loops(), study.fleets(), &span)?;
+    let (shares, variation) = local_shares(study.loops(), study.fleets(), &span)?;
+    assert!(variation.drift > 0.0, "{variation:?}");
+
+    let steps: Vec<Step> = study.steps().collect();
+    let (mut constant, mut local) = (0.0, 0.0);
+    // Ten minutes at a time, in which some hundred vehicles pass.
+    for block in steps[60..].chunks_exact(60) {
+        for link in study.network().targets() {
+            let (mut fleet, mut all, mut found) = (0.0, 0.0, 0.0);
+            for &step in block {
+                let density = study.target(TargetKind::Raw, step, link).density.get();
+                let of_fold =
+                    |fold: &FleetData| fold.scaled_up(step, link).density.get() * fold.rate();
+                fleet += study.fleets().iter().map(of_fold).sum::<f64>();
+                all += density;
+                found += density * mean * shares.factor(step, link);
+            }
+            if fleet > 0.0 {
+                constant += (mean * all / fleet).ln().powi(2);
+                local += (found / fleet).ln().powi(2);
+            }
+        }
+    }
+    // Half of the error that remains is the sampling of the fleet itself.
+    assert!(local < 0.5 * constant, "{local} {constant} {variation:?}");
+    Ok(())
+}
+
+/// Folds of other steps do not make a fleet; nor does one fold.
+#[test]
+fn folds_that_do_not_belong_together_are_refused() -> Outcome {
+    let study = study(data())?;
+    let split = study.split();
+    let new = |folds: &[FleetData]| {
+        let plan = plan(TargetKind::Raw, 1);
+        HeldOutStudy::new(study.loops(), folds, split, plan, Penetration::Constant)
+            .err()
+            .map(|error| error.to_string())
+    };
+    let alone = new(&study.fleets()[..1]).unwrap_or_default();
+    assert!(alone.contains("found 1, expected 2 or more"), "{alone}");
+    let none = new(&[]).unwrap_or_default();
+    assert!(none.contains("found 0.0 passages"), "{none}");
+
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("data");
+    simulated::simulated(&path, 40.0)?;
+    make_folds(&path, 1)?;
+    let other = FleetData::open(&path, &fold_names()[1])?;
+    let first = FleetData::open(data(), &fold_names()[0])?;
+    let span = Step(60)..=Step(60 + WINDOW as i64);
+    assert!(penetration(study.loops(), std::slice::from_ref(&first), &span)? < RATE);
+    let mixed = new(&[first, other]).unwrap_or_default();
+    assert!(mixed.contains("fleet-40-2of4") && mixed.contains("other steps"), "{mixed}");
+    Ok(())
+}

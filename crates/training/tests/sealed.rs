@@ -1,0 +1,428 @@
+//! Sealed measurements: a run gives what the same run in the clear gives, to the stated error; and what is malformed,
+//! too much or out of turn is refused, at both sides.
+
+mod corridor;
+
+use std::collections::BTreeMap;
+
+use estimator::{Recipe, SubModel};
+use federation::guest::DisclosurePolicy;
+use federation::{GuestEnd, HostEnd, memory};
+use protocol::message::sealed::{CoefficientEntries, Fingerprint, Sealed};
+use protocol::{
+    Compression, LocalUpdates, LocalVariant, MeasurementKind, Now, OptimiserSettings, PartyId,
+    Plan, Scheme, Sealing, ToGuest, ToHost,
+};
+
+use corridor::sensors::From;
+use corridor::{GuestOf, Guests, HostOf, parties_that_learn, plan, recipe, shape, talk};
+
+const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
+const PLAIN: Sealing = Sealing { scheme: Scheme::Plain, ..LATTICE };
+
+fn plan_of(sealing: Option<Sealing>) -> Plan {
+    let recipe = Recipe { clip: None, average: None, batch: 12, epochs: 2, ..recipe() };
+    Plan {
+        batch: recipe.batch as u32,
+        epochs: recipe.epochs as u32,
+        optimiser: training::learner::optimiser_settings(&recipe),
+        segment: 4,
+        measured: [MeasurementKind::Queues, MeasurementKind::Speeds].into(),
+        sealing,
+        ..plan(LocalUpdates::default())
+    }
+}
+
+/// Weights of each party, and the validation losses.
+type Outcome = (BTreeMap<String, Vec<f32>>, Vec<f64>);
+
+fn run(guests: usize, plan: &Plan) -> Outcome {
+    let (mut host, mut guests) =
+        parties_that_learn(&shape(guests), plan, Compression::None, From::Physics);
+    memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
+    let losses = host.history().iter().map(|epoch| epoch.validation).collect();
+    let host = host.into_model().expect("a model");
+    let mut weights =
+        BTreeMap::from([("city".to_owned(), host.host_model().parameters().to_vec())]);
+    for (party, guest) in guests {
+        let guest = guest.into_model().expect("a model");
+        weights.insert(party.to_string(), guest.sub_model().best().to_vec());
+    }
+    (weights, losses)
+}
+
+/// The largest difference between weights.
+fn apart(one: &Outcome, two: &Outcome) -> f32 {
+    let pairs = one.0.values().zip(two.0.values());
+    let differences = pairs.flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| (a - b).abs()));
+    differences.fold(0.0, f32::max)
+}
+
+/// How far training moves weights.
+fn moved(outcome: &Outcome) -> f32 {
+    let one = Plan { epochs: 1, ..plan_of(None) };
+    let still = Plan { optimiser: OptimiserSettings { rate: 0.0, ..one.optimiser }, ..one };
+    apart(outcome, &run(outcome.0.len() - 1, &still))
+}
+
+/// Values are put on a grid of steps of 1.5/2^14 of their range: 250 veh/km/lane or 40 m/s, so they err by at most
+/// 0.012 veh/km/lane and 0.002 m/s, of values of some 10. Products err by less. Gradients then differ by about a
+/// thousandth, and Adam, which divides gradients by their size, moves weights by as much of the learning rate in each of
+/// the 10 updates, more where a gradient happens to be small: a hundredth of all that they move.
+#[test]
+fn a_sealed_run_gives_what_a_clear_one_gives() {
+    agree(1, LATTICE);
+}
+
+/// The same with several guests, each of which learns from what all of them have measured. Parts that others lend
+/// err by the grid, as its own does.
+#[test]
+fn with_several_guests_a_sealed_run_gives_what_a_clear_one_gives() {
+    agree(2, LATTICE);
+    agree(3, LATTICE);
+    agree(3, PLAIN);
+}
+
+fn agree(guests: usize, sealing: Sealing) {
+    let clear = run(guests, &plan_of(None));
+    let sealed = run(guests, &plan_of(Some(sealing)));
+    let (found, moved) = (apart(&clear, &sealed), moved(&clear));
+    assert!(moved > 0.01, "training moves weights by {moved}");
+    assert!(found < 0.02 * moved, "weights differ by {found}, and moved by {moved}");
+    // The loss of sealed runs lacks Σ w·u²/2, which no estimate changes: what an epoch gains is the same.
+    let gain = |losses: &[f64]| losses[0] - losses[1];
+    let (a, b) = (gain(&clear.1), gain(&sealed.1));
+    assert!((a - b).abs() < 0.02 * a.abs(), "validation gains {a} in the clear and {b} sealed");
+}
+
+/// Encryption adds the rounding of weights to 25 bits and nothing else, whatever it draws: runs are alike to far
+/// less than the grid's error, and the same one gives the same bits.
+#[test]
+fn encryption_changes_nothing_but_the_last_digits() {
+    let plan = Plan { epochs: 1, ..plan_of(Some(LATTICE)) };
+    let (one, again) = (run(2, &plan), run(2, &plan));
+    assert!(one == again);
+    let plain = run(2, &Plan { sealing: Some(PLAIN), ..plan });
+    let found = apart(&one, &plain);
+    assert!(found < 1e-3 * moved(&one), "weights differ by {found}");
+}
+
+/// A guest goes Q steps along the gradient that it was granted, the host along its own: that of the first update, or
+/// one of products that it asks for anew.
+#[test]
+fn local_updates_work_with_sealed_measurements() {
+    let outcomes = [LocalVariant::Frozen, LocalVariant::Recompute].map(|variant| {
+        let local = LocalUpdates { count: 3, variant, proximal: 0.0 };
+        let plan = |sealing| Plan { epochs: 1, local, ..plan_of(sealing) };
+        let (clear, sealed) = (run(1, &plan(None)), run(1, &plan(Some(PLAIN))));
+        let (found, moved) = (apart(&clear, &sealed), moved(&clear));
+        assert!(found < 0.02 * moved, "{variant:?}: weights differ by {found}, moved by {moved}");
+        sealed
+    });
+    // The variants are not the same: each update has rows of its own, or none.
+    let [frozen, recomputed] = outcomes;
+    assert!(apart(&frozen, &recomputed) > 0.02 * moved(&frozen));
+}
+
+fn two_parties(sealing: Sealing) -> (HostOf, Guests) {
+    parties_that_learn(&shape(1), &plan_of(Some(sealing)), Compression::None, From::Physics)
+}
+
+fn three_parties(sealing: Sealing) -> (HostOf, Guests) {
+    parties_that_learn(&shape(2), &plan_of(Some(sealing)), Compression::None, From::Physics)
+}
+
+fn host_says(host: &mut HostOf) -> String {
+    host.take_events().iter().map(|event| format!("{event:?} ")).collect()
+}
+
+#[test]
+fn malformed_answers_of_a_guest_are_refused() {
+    let damage = |bytes: &Sealed| {
+        let mut bytes = bytes.as_slice().to_vec();
+        bytes.truncate(bytes.len() / 2);
+        Sealed::new(bytes).expect("fewer bytes")
+    };
+    let spoil = |kind: &'static str| {
+        move |message: ToHost| match message {
+            ToHost::PublicKey { exchange, key } if kind == "key" => {
+                ToHost::PublicKey { exchange, key: damage(&key) }
+            }
+            ToHost::Upload { exchange, place, weights, upload } if kind == "upload" => {
+                ToHost::Upload { exchange, place, weights, upload: damage(&upload) }
+            }
+            ToHost::Upload { exchange, weights, upload, .. } if kind == "place 99" => {
+                ToHost::Upload { exchange, place: 99, weights, upload }
+            }
+            ToHost::Products { exchange, size, answer } if kind == "products" => {
+                ToHost::Products { exchange, size, answer: damage(&answer) }
+            }
+            ToHost::MaskedProducts { exchange, recipient, key, size, products }
+                if kind == "masked products" =>
+            {
+                ToHost::MaskedProducts {
+                    exchange,
+                    recipient,
+                    key,
+                    size,
+                    products: damage(&products),
+                }
+            }
+            ToHost::MaskedProducts { exchange, recipient, size, products, .. }
+                if kind == "key of" =>
+            {
+                let key = Fingerprint::of(&products);
+                ToHost::MaskedProducts { exchange, recipient, key, size, products }
+            }
+            other => other,
+        }
+    };
+    for kind in ["key", "upload", "place 99", "products", "masked products", "key of"] {
+        let several = ["masked products", "key of"].contains(&kind);
+        let (mut host, mut guests) =
+            if several { three_parties(LATTICE) } else { two_parties(LATTICE) };
+        talk(&mut host, &mut guests, spoil(kind), |message| message);
+        let said = host_says(&mut host);
+        assert!(said.contains("Refused") && said.contains(kind), "{kind}: {said}");
+        let guest = guests.values().next().expect("a guest");
+        assert!(matches!(guest.ended(), Some(GuestEnd::Stopped(_))), "{kind}");
+    }
+}
+
+#[test]
+fn malformed_questions_of_a_host_are_refused() {
+    type Spoil = fn(ToGuest) -> ToGuest;
+    let cases: [(&str, Spoil); 9] = [
+        ("its coefficients: the peer sent no valid coefficients", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
+                let coefficients =
+                    Sealed::new(coefficients.as_slice()[..1000].to_vec()).expect("bytes");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
+            }
+            other => other,
+        }),
+        ("no valid public key", |message| match message {
+            ToGuest::EncryptedCoefficients {
+                exchange,
+                recipient,
+                key: Some(key),
+                entries,
+                coefficients,
+            } => {
+                let key = Some(Sealed::new(key.as_slice()[..1000].to_vec()).expect("bytes"));
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
+            }
+            other => other,
+        }),
+        ("coefficients for `city`, which is no other guest", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, key, entries, coefficients, .. } => {
+                let recipient = PartyId::new("city").expect("a name");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
+            }
+            other => other,
+        }),
+        // Coefficients of a guest's own gradient with the key of somebody.
+        ("coefficients for `speeds`, which is no other guest", |message| match message {
+            ToGuest::EncryptedCoefficients {
+                exchange,
+                recipient,
+                key: None,
+                entries,
+                coefficients,
+            } => {
+                let key = Some(Sealed::new(vec![1; 100]).expect("bytes"));
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
+            }
+            other => other,
+        }),
+        ("its coefficients: found entry 34, expected less than 34", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
+                let beyond = entries.as_slice().iter().map(|_| 34).collect();
+                let entries = CoefficientEntries::new(beyond).expect("as many");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
+            }
+            other => other,
+        }),
+        ("its coefficients: found", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, coefficients, .. } => {
+                let entries = CoefficientEntries::new(vec![0; 34]).expect("some");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
+            }
+            other => other,
+        }),
+        ("query", |message| match message {
+            ToGuest::ProductQuery { exchange, query } => {
+                let bytes = query.as_slice()[..1000].to_vec();
+                ToGuest::ProductQuery { exchange, query: Sealed::new(bytes).expect("bytes") }
+            }
+            other => other,
+        }),
+        ("masked gradient", |message| match message {
+            ToGuest::MaskedGradient { exchange, gradient } => {
+                let bytes = gradient.as_slice()[..100].to_vec();
+                ToGuest::MaskedGradient { exchange, gradient: Sealed::new(bytes).expect("bytes") }
+            }
+            other => other,
+        }),
+        ("beyond the batch", |message| match message {
+            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(mut missing) } => {
+                missing.blocks = vec![6];
+                ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(missing) }
+            }
+            other => other,
+        }),
+    ];
+    for (words, spoil) in cases {
+        let several = words.contains("coefficients") || words.contains("public key");
+        let (mut host, mut guests) =
+            if several { three_parties(LATTICE) } else { two_parties(LATTICE) };
+        talk(&mut host, &mut guests, |message| message, spoil);
+        let guest = guests.values().next().expect("a guest");
+        let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("{words}") };
+        assert!(error.to_string().contains(words), "{words}: {error}");
+    }
+}
+
+/// A host that asks for more rows than agreed: its own side refuses to make the model, and a guest that has agreed on
+/// fewer refuses the query.
+#[test]
+fn more_rows_than_agreed_are_refused_at_both_sides() {
+    let few = Sealing { most_rows: 5, ..LATTICE };
+    let (mut host, mut guests) = two_parties(few);
+    talk(&mut host, &mut guests, |message| message, |message| message);
+    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
+    let error = error.to_string();
+    assert!(error.contains("expected at most 5; choose a smaller head"), "{error}");
+
+    let (mut host, mut guests) = two_parties(LATTICE);
+    let told_otherwise = |message: ToGuest| match message {
+        ToGuest::Welcome(mut welcome) => {
+            welcome.plan.sealing = Some(few);
+            ToGuest::Welcome(welcome)
+        }
+        other => other,
+    };
+    talk(&mut host, &mut guests, |message| message, told_otherwise);
+    let guest = guests.values().next().expect("a guest");
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains("rows of the query"), "{error}");
+}
+
+/// What a guest lends counts as what it answers: with one product less in its budget than a run needs, it stops.
+#[test]
+fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
+    let talked = |most_products| {
+        let sharing = DisclosurePolicy { most_products, ..DisclosurePolicy::default() };
+        let plan = plan_of(Some(PLAIN));
+        let (mut host, mut guests) = corridor::parties_that_share(
+            &shape(2),
+            &plan,
+            Compression::None,
+            From::Physics,
+            sharing,
+        );
+        talk(&mut host, &mut guests, |message| message, |message| message);
+        guests
+    };
+    let free = talked(None);
+    let [(_, speeds), (_, totals)] =
+        free.iter().collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("two guests"));
+    let lent = |guest: &GuestOf| guest.ledger().numbers("masked-products");
+    // Two epochs of 23 segments of 4 samples, which cover 90 steps; a sample has 34 values, and embeddings have 3·17 and
+    // 2·17 numbers, each of which depends on all values. What a guest lends to itself does not count.
+    assert_eq!(lent(speeds), 2 * 92 * 51 * 34);
+    assert_eq!(lent(totals), 2 * 92 * 34 * 34);
+    // Both have 34 numbers of a step. The one with the most products of one of them is the first to stop.
+    let all = |guest: &GuestOf| guest.ledger().queries().most().expect("products").1;
+    let most = all(speeds).max(all(totals));
+    // All steps that were trained with were asked about, and those of two segments twice as often as others.
+    let answered = |guest: &GuestOf| lent(guest) + guest.ledger().numbers("products");
+    let mean = |guest: &GuestOf| answered(guest) as f64 / (34.0 * 120.0);
+    assert!(all(speeds) > mean(speeds) && all(totals) > mean(totals));
+    let ended = |budget: f64| {
+        let guests = talked(Some(budget));
+        let stopped = guests.values().find_map(|guest| match guest.ended() {
+            Some(GuestEnd::Stopped(error)) => Some(error.to_string()),
+            _ => None,
+        });
+        stopped.unwrap_or_default()
+    };
+    // Products of a step are whole: one of them, among 34 numbers, is far more than rounding.
+    assert_eq!(ended(most), "");
+    assert!(ended(most - 1.0 / 34.0).contains("the budget is spent"));
+}
+
+/// With Q updates of their own products, each query takes the place of the one before. One that comes once more after
+/// that is neither answered nor charged again.
+#[test]
+fn questions_that_come_late_are_not_answered_again() {
+    let local = LocalUpdates { count: 3, variant: LocalVariant::Recompute, proximal: 0.0 };
+    let plan = Plan { epochs: 1, local, ..plan_of(Some(LATTICE)) };
+    let parties = || {
+        let sharing = DisclosurePolicy::default();
+        corridor::parties_that_share(&shape(1), &plan, Compression::None, From::Physics, sharing)
+    };
+    let (mut host, mut guests) = parties();
+    talk(&mut host, &mut guests, |message| message, |message| message);
+    let undisturbed = guests.values().map(|guest| guest.ledger().numbers("products")).max();
+
+    let (mut host, mut guests) = parties();
+    let (party, guest) = guests.iter_mut().next().expect("a guest");
+    let (now, mut up, mut queries) = (Now::default(), guest.tick(Now::default()), Vec::new());
+    let mut late = 0;
+    while !up.is_empty() {
+        for message in host.handle(now, party, up.remove(0).into_message()) {
+            let message = message.into_message();
+            up.extend(guest.handle(now, message.clone()));
+            if let ToGuest::ProductQuery { .. } = &message {
+                // All but the one that counts.
+                for old in &queries {
+                    let said = guest.handle(now, ToGuest::clone(old));
+                    late += 1;
+                    assert!(said.is_empty(), "{said:?}");
+                }
+                queries.push(message);
+            }
+        }
+    }
+    assert!(late > 10, "{late}");
+    assert!(matches!(host.ended(), Some(HostEnd::Finished(_))), "{:?}", host.ended());
+    assert_eq!(Some(guest.ledger().numbers("products")), undisturbed);
+}
+
+#[test]
+fn a_guest_gives_no_more_products_than_its_budget() {
+    let talked = |scheme, most_products| {
+        let sharing =
+            DisclosurePolicy { sealed_only: true, most_products, ..DisclosurePolicy::default() };
+        let plan = plan_of(Some(scheme));
+        let (mut host, mut guests) = corridor::parties_that_share(
+            &shape(1),
+            &plan,
+            Compression::None,
+            From::Physics,
+            sharing,
+        );
+        talk(&mut host, &mut guests, |message| message, |message| message);
+        (host, guests)
+    };
+    let (_, guests) = talked(PLAIN, None);
+    let guest = guests.values().next().expect("a guest");
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    // `plain` hides nothing of the host, but this guest's measurements would be as safe; it takes no part in it.
+    assert!(error.to_string().contains("in the clear"), "{error}");
+
+    let (_, guests) = talked(LATTICE, None);
+    let most = |guest: &GuestOf| guest.ledger().queries().most().expect("products").1;
+    // Enough for the first of two epochs.
+    let limit = 0.6 * guests.values().map(most).fold(0.0, f64::max);
+    let (host, guests) = talked(LATTICE, Some(limit));
+    let guest = guests.values().next().expect("a guest");
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains("the budget is spent"), "{error}");
+    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
+    assert!(error.to_string().contains("refuses further products"), "{error}");
+    // What it has answered stands in its ledger, and is within the budget of each step.
+    assert!(guest.ledger().numbers("products") > 0);
+    assert!(most(guest) > 0.0 && most(guest) <= limit, "{} of {limit}", most(guest));
+}
