@@ -1,7 +1,7 @@
 #![no_main]
 
 use sealed::plain::{PlainGuest, PlainHost};
-use sealed::{Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Reach};
+use sealed::{Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, MagnitudeBound};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let grid = Grid::new(0.0, 1.0, 100).expect("a grid");
@@ -12,8 +12,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = host.store(bytes);
     let _ = guest.answer(bytes);
     let _ = guest.take(bytes);
-    if let Ok(size) = guest.loan_size(bytes) {
-        let _ = guest.relay(bytes, &vec![7; size.products * size.terms.min(100)], None);
+    if let Ok(size) = guest.coefficients_size(bytes) {
+        let _ = guest.multiply_masked(bytes, &vec![7; size.products * size.terms.min(100)], None);
     }
     let matrix = Matrix { rows: 1, blocks: &[BlockId(1)], values: &[1.0, 2.0] };
     let question = host.ask(&matrix).expect("a question");
@@ -27,12 +27,12 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert!(products.iter().all(|product| product.is_finite()));
     }
     let part = Coefficients { terms: 2, values: &[1.0, 2.0] };
-    let scale = Reach::of(&agreement, &part).and_then(|reach| reach.scale()).expect("a scale");
-    let (loan, kept) = host.lend(&part, scale, true).expect("a loan");
+    let scale = MagnitudeBound::of(&agreement, &part).and_then(|reach| reach.scale()).expect("a scale");
+    let (request, kept) = host.encrypt_coefficients(&part, scale, true).expect("a request");
     if let Some(exchange) = bytes.get_mut(4..12) {
-        exchange.copy_from_slice(&loan[4..12]);
+        exchange.copy_from_slice(&request[4..12]);
     }
-    if let Ok(lent) = host.accept(&kept, &bytes) {
-        let _ = host.grant(&[0.0], scale, &[lent]);
+    if let Ok(shares) = host.accept_masked(&kept, &bytes) {
+        let _ = host.mask_gradient(&[0.0], scale, &[shares]);
     }
 });

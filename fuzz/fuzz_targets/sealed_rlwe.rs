@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 
-use sealed::rlwe::message::{Answer, Grant, Loan, PublicKey, Question, Relay, Upload};
+use sealed::rlwe::message::{Answer, MaskedGradient, PendingProducts, PublicKey, Question, MaskedProducts, Upload};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, LoanSize, Matrix, Reach, Scale,
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, CoefficientsSize, Matrix, MagnitudeBound, Scale,
 };
 
 const WIDTH: usize = 18;
@@ -23,7 +23,7 @@ fn agreement() -> Agreement {
 fn parties() -> (RlweGuest, RlweHost) {
     let agreement = agreement();
     let mut guest = RlweGuest::new(agreement, &KeySeed::from_bytes([7; 32])).expect("a guest");
-    let mut host = RlweHost::new(agreement, &guest.opening()).expect("a host");
+    let mut host = RlweHost::new(agreement, &guest.public_key()).expect("a host");
     host.store(&guest.upload(BlockId(0), &[1; WIDTH]).expect("an upload")).expect("room");
     (guest, host)
 }
@@ -31,7 +31,7 @@ fn parties() -> (RlweGuest, RlweHost) {
 /// Three products of two values each.
 fn three() -> (Coefficients<'static>, Scale) {
     let part = Coefficients { terms: 2, values: &[1.0; 6] };
-    let scale = Reach::of(&agreement(), &part).and_then(|reach| reach.scale());
+    let scale = MagnitudeBound::of(&agreement(), &part).and_then(|reach| reach.scale());
     (part, scale.expect("a scale"))
 }
 
@@ -43,7 +43,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         153_660,
         153_668,
         size_of_question(bytes),
-        Loan::size(products, small(bytes, 16).min(4)),
+        PendingProducts::size(products, small(bytes, 16).min(4)),
         20 + 2 * 51_200,
         20 + 3 * 51_200 + 50,
         24 + 5 * products,
@@ -63,30 +63,30 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(question.encode(), bytes);
                 guest.answer(&bytes).expect("what can be read is answered");
             }
-            if let Ok(loan) = Loan::decode(&bytes, ROWS) {
-                assert_eq!(loan.encode(), bytes);
-                let LoanSize { products, terms } = guest.loan_size(&bytes).expect("its size");
-                let (levels, opening) = (vec![5; products * terms], guest.opening());
-                let relay = guest.relay(&bytes, &levels, Some(&opening));
-                let relay = relay.expect("what can be read is lent");
-                assert_eq!(Relay::decode(&relay, ROWS).expect("a relay").encode(), relay);
+            if let Ok(request) = PendingProducts::decode(&bytes, ROWS) {
+                assert_eq!(request.encode(), bytes);
+                let CoefficientsSize { products, terms } = guest.coefficients_size(&bytes).expect("its size");
+                let (levels, opening) = (vec![5; products * terms], guest.public_key());
+                let reply = guest.multiply_masked(&bytes, &levels, Some(&opening));
+                let reply = reply.expect("what can be read is shares");
+                assert_eq!(MaskedProducts::decode(&reply, ROWS).expect("a reply").encode(), reply);
             }
-            if let Ok(relay) = Relay::decode(&bytes, ROWS) {
-                assert_eq!(relay.encode(), bytes);
-                // As for answers, below; the relay is another guest's if it has a seed.
+            if let Ok(reply) = MaskedProducts::decode(&bytes, ROWS) {
+                assert_eq!(reply.encode(), bytes);
+                // As for answers, below; the reply is another guest's if it has a seed.
                 let mut bytes = bytes.clone();
                 let (part, scale) = three();
                 let own = bytes[16] == 0;
-                let (loan, kept) = host.lend(&part, scale, own).expect("a loan");
-                bytes[4..12].copy_from_slice(&loan[4..12]);
-                if let Ok(lent) = host.accept(&kept, &bytes) {
-                    let grant = host.grant(&[0.0; 3], scale, &[lent]).expect("a grant");
-                    // What encrypts no seed is refused, and so is the mask of a loan that was never relayed.
-                    let _ = guest.take(&grant);
+                let (request, kept) = host.encrypt_coefficients(&part, scale, own).expect("a request");
+                bytes[4..12].copy_from_slice(&request[4..12]);
+                if let Ok(shares) = host.accept_masked(&kept, &bytes) {
+                    let gradient = host.mask_gradient(&[0.0; 3], scale, &[shares]).expect("a grant");
+                    // What encrypts no seed is refused, and so is the mask of encrypted coefficients that was never relayed.
+                    let _ = guest.take(&gradient);
                 }
             }
-            if let Ok(grant) = Grant::decode(&bytes, ROWS) {
-                assert_eq!(grant.encode(), bytes);
+            if let Ok(gradient) = MaskedGradient::decode(&bytes, ROWS) {
+                assert_eq!(gradient.encode(), bytes);
                 if let Ok(products) = guest.take(&bytes) {
                     assert!(products.iter().all(|product| product.is_finite()));
                 }

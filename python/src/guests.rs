@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use estimator::{EmbeddingShape, SubModelKind};
-use federation::Absent;
+use federation::AbsencePolicy;
 use fedtse::{CustomSubModelSpec, CustomSubModels, MakeCustomSubModel, TrainArguments};
 use pyo3::prelude::*;
 use training::learner::CustomSubModel;
@@ -76,9 +76,9 @@ pub fn train<'py>(
     let arguments: TrainArguments = parsed(py, &options)?;
     let raised = Raised::default();
     let absent = match absent {
-        "wait" => Absent::Wait,
-        "skip" => Absent::Skip,
-        "stop" => Absent::Stop,
+        "wait" => AbsencePolicy::Wait,
+        "skip" => AbsencePolicy::Skip,
+        "stop" => AbsencePolicy::Stop,
         other => {
             let text = format!("absent: found \"{other}\", expected wait, skip or stop");
             return Err(wrong(py, text));

@@ -17,7 +17,7 @@ impl SealedBatch {
     /// Uploads a batch of levels, `[sample, value]`: one block a sample.
     pub fn new(agreement: Agreement, levels: &[i32]) -> Result<Self, SealedError> {
         let mut guest = RlweGuest::new(agreement, &KeySeed::from_os()?)?;
-        let mut host = RlweHost::new(agreement, &guest.opening())?;
+        let mut host = RlweHost::new(agreement, &guest.public_key())?;
         let mut blocks = Vec::new();
         for (number, levels) in levels.chunks(agreement.width).enumerate() {
             let block = BlockId(number as u64);

@@ -1,8 +1,8 @@
 //! What host and guest derive from a plan to set up secure products: the crate `protocol` knows the plan, the
 //! crate `sealed` the products, and only this module both.
 
-use protocol::message::committed::{self, Bounds, Committing};
-use protocol::message::measurements::Layout;
+use protocol::message::committed::{self, Bounds, CommitmentTerms};
+use protocol::message::measurements::MeasurementLayout;
 use protocol::message::parts::{MAX_STEP, PartError};
 #[cfg(test)]
 use protocol::message::sealed::MAX_SEALED;
@@ -19,7 +19,7 @@ const _: () = assert!(committed::MOST_COMMITTED == sealed::committed::MOST_COMMI
 /// What both sides of the products agree on, for a guest that measures this.
 pub(crate) fn agreement(
     sealing: &Sealing,
-    layout: &Layout,
+    layout: &MeasurementLayout,
     segment: u32,
     blocks: usize,
 ) -> Result<Agreement, PartError> {
@@ -37,7 +37,7 @@ pub(crate) fn agreement(
 }
 
 /// The lowest and the highest level.
-pub(crate) fn levels(committing: &Committing, grid: &Grid) -> (i32, i32) {
+pub(crate) fn levels(committing: &CommitmentTerms, grid: &Grid) -> (i32, i32) {
     let most = grid.levels();
     match committing.bounds {
         Bounds::Noised => (-most, most),
@@ -55,7 +55,7 @@ pub(crate) fn block_of(first: Window) -> BlockId {
     BlockId(step << 16 | u64::from(first.view.0))
 }
 
-/// The most bytes of a question of so many products, for blocks of so many values.
+/// The most bytes of a query of so many products, for blocks of so many values.
 pub fn most_bytes(values: usize, products: usize) -> usize {
     // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
     let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
@@ -76,7 +76,7 @@ mod tests {
         let grid = Grid::new(-1.0, 2.0, MOST_LEVELS).unwrap();
         let agreement = Agreement { width: 68, grid, most_rows: 130, most_blocks: 1 };
         let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
-        let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+        let mut host = RlweHost::new(agreement, &guest.public_key()).unwrap();
         host.store(&guest.upload(BlockId(1), &[5; 68]).unwrap()).unwrap();
         let matrix = Matrix { rows: 130, blocks: &[BlockId(1)], values: &[1.0; 130 * 68] };
         let (found, most) = (host.ask(&matrix).unwrap().len(), most_bytes(68, 130));

@@ -4,7 +4,7 @@ use protocol::compression::Compression;
 use protocol::ledger::LedgerError;
 use protocol::message::live::LiveTerms;
 use protocol::message::parts::{PartError, Text};
-use protocol::message::{FORGED, SPENT, Terms};
+use protocol::message::{StopCode, StopReason, Terms};
 use protocol::party::{PartyId, Round};
 use thiserror::Error;
 
@@ -59,8 +59,8 @@ pub enum PartyError {
         party: PartyId,
         /// For how long.
         seconds: f64,
-        /// What it said last, or why it was refused.
-        reason: Option<Text>,
+        /// Why it left or was refused.
+        reason: Option<StopReason>,
     },
     /// The host does not answer.
     #[error("no word from the host for {seconds:.0} s")]
@@ -71,8 +71,8 @@ pub enum PartyError {
     /// The host refused this guest, or has stopped.
     #[error("the host has stopped: {reason}")]
     HostStopped {
-        /// Its words.
-        reason: Text,
+        /// Why.
+        reason: StopReason,
     },
     /// Someone asked this party to stop.
     #[error("stopped: {reason}")]
@@ -90,10 +90,10 @@ pub enum PartyError {
     },
     /// A guest gives no more products than it was told to.
     #[error(
-        "products per datum: found {found:.1} with this question of {rows} products, expected at most {most}: the budget is spent"
+        "products per datum: found {found:.1} with this query of {rows} products, expected at most {most}: the budget is spent"
     )]
     Budget {
-        /// With the question that was refused.
+        /// With the query that was refused.
         found: f64,
         /// Its products.
         rows: usize,
@@ -102,13 +102,13 @@ pub enum PartyError {
     },
     /// A guest that gives no more products.
     #[error("guest `{party}` refuses further products: its budget is spent")]
-    Spent {
+    BudgetSpent {
         /// Who.
         party: PartyId,
     },
-    /// A guest that was held to its data.
-    #[error("{FORGED}: guest `{party}`, round {round}, blocks of steps {first} to {last}")]
-    Forged {
+    /// A guest has trained with other data than it had committed to.
+    #[error("{MISMATCH}: guest `{party}`, round {round}, blocks of steps {first} to {last}")]
+    CommitmentMismatch {
         /// Who.
         party: PartyId,
         /// When it showed.
@@ -135,7 +135,10 @@ pub enum PartyError {
     Model(#[from] ModelFailure),
 }
 
-fn because(reason: &Option<Text>) -> String {
+/// What the host tells everyone when commitments and products do not match.
+const MISMATCH: &str = "what was trained with is not what was committed to";
+
+fn because(reason: &Option<StopReason>) -> String {
     reason.as_ref().map_or(String::new(), |reason| format!("; last: {reason}"))
 }
 
@@ -147,8 +150,13 @@ impl PartyError {
 
     /// What other parties may know of it: the kind of trouble, without names, paths or words of
     /// anyone else.
-    pub fn for_peers(&self) -> Text {
-        Text::of(match self {
+    pub fn for_peers(&self) -> StopReason {
+        let code = match self {
+            Self::Budget { .. } => StopCode::BudgetSpent,
+            Self::CommitmentMismatch { .. } => StopCode::CommitmentMismatch,
+            _ => StopCode::Other,
+        };
+        let text = match self {
             Self::PeerMisbehaved { .. } => "a peer broke the rules",
             Self::PeerIncompatible { .. } => "a peer does not fit",
             Self::Misuse { .. } => "it is set up wrongly",
@@ -158,15 +166,16 @@ impl PartyError {
             Self::HostStopped { .. } => "the host has stopped",
             Self::Stopped { .. } => "it was told to stop",
             Self::Diverged { .. } => "training diverged",
-            Self::Budget { .. } => SPENT,
-            Self::Spent { .. } => "a guest's budget of products is spent",
-            Self::Forged { .. } => FORGED,
+            Self::Budget { .. } => "its budget of products is spent",
+            Self::BudgetSpent { .. } => "a guest's budget of products is spent",
+            Self::CommitmentMismatch { .. } => MISMATCH,
             Self::Sealed(_) => "its sealed products failed",
             Self::Committed(_) => "its commitments failed",
             Self::Ledger(_) => "its ledger failed",
             Self::Store(_) => "its checkpoints failed",
             Self::Model(_) => "its model failed",
-        })
+        };
+        StopReason { code, text: Text::of(text) }
     }
 
     /// A setting of our own.

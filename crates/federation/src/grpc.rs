@@ -27,7 +27,7 @@ pub mod tls;
 
 pub use accepted::Accepted;
 pub use dial::Dialled;
-pub use identity::{Card, Fingerprint, Identity, Role};
+pub use identity::{CertificateInfo, Fingerprint, Identity, Role};
 pub use limits::Limits;
 pub use listen::Arrival;
 pub use observed::Traffic;

@@ -21,10 +21,10 @@ use std::time::Duration;
 use protocol::compression::Feedback;
 use protocol::ledger::{Ledger, Released};
 use protocol::message::committed::Digest;
-use protocol::message::measurements::{Layout, Measures};
+use protocol::message::measurements::{MeasurementLayout, MeasurementOffer};
 use protocol::message::parts::{Batch, HeldSteps, Text};
-use protocol::message::sealed::{Lacking, Sealed};
-use protocol::message::{Departure, Exchange, Purpose, Terms, ToGuest, ToHost, says_forged};
+use protocol::message::sealed::{MissingCiphertexts, Sealed};
+use protocol::message::{Departure, Exchange, Purpose, StopCode, Terms, ToGuest, ToHost};
 use protocol::party::{Attempt, Now, PartyId, Round, RunId};
 use protocol::plan::{Plan, Summary};
 use serde::{Deserialize, Serialize};
@@ -33,11 +33,11 @@ use crate::error::{PartyError, same_subject};
 use crate::model::{GuestModel, ModelFailure};
 use crate::store::{Store, StoreError};
 use crate::timing::{Timing, lasted};
-use lending::SealedHead;
+use lending::MessageHead;
 
-pub use committing::Commits;
+pub use committing::CommitmentPolicy;
 pub(crate) use committing::context;
-pub use sealing::Sharing;
+pub use sealing::DisclosurePolicy;
 
 /// What a guest is told by those who run it.
 #[derive(Clone, Debug)]
@@ -56,12 +56,12 @@ pub struct GuestSettings {
     pub subject: Text,
     /// What it can embed.
     pub held: HeldSteps,
-    /// Numbers of its embeddings, per sample.
+    /// OptimiserSettings of its embeddings, per sample.
     pub width: u32,
     /// What it measures, and gives to a host that asks for it.
-    pub measures: Measures,
+    pub measures: MeasurementOffer,
     /// What it gives of sealed measurements.
-    pub sharing: Sharing,
+    pub sharing: DisclosurePolicy,
     /// How long it waits.
     pub timing: Timing,
 }
@@ -78,7 +78,7 @@ pub struct Guest<M, S> {
     make: MakeGuestModel<M>,
     store: S,
     ledger: Ledger,
-    card: Option<Card>,
+    card: Option<RunRecord>,
     running: Option<Running<M>>,
     stage: Stage,
     greeting: u64,
@@ -108,13 +108,13 @@ pub enum GuestEnd<'a> {
 /// What the checkpoints belong to; kept beside them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Card {
+struct RunRecord {
     run: RunId,
     plan: Plan,
     subject: Text,
     /// What its commitments are hidden by, where it commits to its data. As secret as the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    blinding: Option<committing::KeptSeed>,
+    blinding: Option<committing::StoredSeed>,
     finished: Option<Summary>,
 }
 
@@ -124,7 +124,7 @@ struct Running<M> {
     attempt: Attempt,
     plan: Plan,
     /// What the plan asks for of what the guest measures.
-    asked: Layout,
+    asked: MeasurementLayout,
     model: M,
     initial: Vec<u8>,
     /// What compression has lost of embeddings.
@@ -136,18 +136,18 @@ struct Running<M> {
     /// What was asked too early: the end of the exchange before it is still on its way.
     early: Option<Asked>,
     /// Where measurements are sealed.
-    sealer: Option<sealing::Sealer>,
+    encryption: Option<sealing::EncryptionState>,
     /// Where it commits to its data.
     committed: committing::Committed,
 }
 
-/// A question for embeddings.
+/// A query for embeddings.
 #[derive(Clone, Debug, PartialEq)]
 struct Asked {
     exchange: Exchange,
     purpose: Purpose,
     batch: Batch,
-    lacking: Option<Lacking>,
+    missing: Option<MissingCiphertexts>,
 }
 
 struct Open {
@@ -157,13 +157,13 @@ struct Open {
     /// What it has said to it.
     answers: Vec<ToHost>,
     answered: Duration,
-    /// The question about sealed measurements that it has answered.
-    question: Option<Sealed>,
-    /// The loans that it has answered, by whom they are for.
-    loans: BTreeMap<PartyId, SealedHead>,
-    /// Questions and loans that others have taken the place of: they may still come late, or twice.
-    superseded: BTreeSet<SealedHead>,
-    /// The challenge to that question that it has answered.
+    /// The query about sealed measurements that it has answered.
+    query: Option<Sealed>,
+    /// The coefficient_requests that it has answered, by whom they are for.
+    coefficient_requests: BTreeMap<PartyId, MessageHead>,
+    /// Questions and coefficient_requests that others have taken the place of: they may still come late, or twice.
+    superseded: BTreeSet<MessageHead>,
+    /// The challenge to that query that it has answered.
     challenge: Option<Digest>,
 }
 
@@ -179,13 +179,13 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     ) -> Result<Self, PartyError> {
         settings.timing.check().map_err(PartyError::misuse)?;
         settings.measures.check().map_err(PartyError::misuse)?;
-        let card: Option<Card> = read_card(&store)?;
+        let card: Option<RunRecord> = read_card(&store)?;
         if let Some(card) = &card {
             same_subject(&card.subject, &settings.subject)?;
         }
         let mut stage = Stage::Joining;
         let mut running = None;
-        if let Some(Card { run, plan, finished: Some(summary), .. }) = &card {
+        if let Some(RunRecord { run, plan, finished: Some(summary), .. }) = &card {
             let model = make(plan)?;
             let asked = settings.measures.layout.of(&plan.measured);
             let mut ended = Running::new(*run, Attempt::default(), plan.clone(), asked, model)?;
@@ -208,26 +208,27 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
         self.heard = now.monotonic;
         let handled = match message {
-            ToGuest::Call => self.greet(now, &mut out),
+            ToGuest::HelloRequest => self.greet(now, &mut out),
             ToGuest::Welcome(welcome) => self.welcome(now, *welcome, &mut out),
-            ToGuest::Ask { exchange, purpose, batch, lacking } => {
-                self.ask(now, Asked { exchange, purpose, batch, lacking }, &mut out)
+            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing } => {
+                self.ask(now, Asked { exchange, purpose, batch, missing }, &mut out)
             }
-            ToGuest::Question { exchange, question } => {
-                self.question(now, exchange, question, &mut out)
+            ToGuest::ProductQuery { exchange, query } => self.query(now, exchange, query, &mut out),
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
+                let key = key.as_ref();
+                let (entries, coefficients) = (&entries, &coefficients);
+                let request = lending::ShareRequest { recipient, key, entries, coefficients };
+                self.encrypted_coefficients(now, exchange, request, &mut out)
             }
-            ToGuest::Loan { exchange, to, key, entries, loan } => {
-                let asked =
-                    lending::Asked { to, key: key.as_ref(), entries: &entries, loan: &loan };
-                self.loan(now, exchange, asked, &mut out)
+            ToGuest::Commitment(message) => self.commitment_request(now, message, &mut out),
+            ToGuest::MaskedGradient { exchange, gradient } => {
+                self.masked_gradient(now, exchange, &gradient, &mut out)
             }
-            ToGuest::Hold(message) => self.hold(now, message, &mut out),
-            ToGuest::Grant { exchange, grant } => self.grant(now, exchange, &grant, &mut out),
             ToGuest::Gradient { exchange, gradient } => {
                 self.gradient(now, exchange, &gradient, &mut out)
             }
-            ToGuest::Settled { exchange, best, trained } => {
-                self.settled(now, exchange, best, trained, &mut out)
+            ToGuest::ExchangeClosed { exchange, best, trained } => {
+                self.exchange_closed(now, exchange, best, trained, &mut out)
             }
             ToGuest::Finish { run, attempt, summary } => {
                 self.finish(now, run, attempt, summary, &mut out)
@@ -355,7 +356,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let Err(error) = done else { return };
         // Its ledger is to say that it was found forging data, whether or not anyone hears of it.
         let accused = match &error {
-            PartyError::HostStopped { reason } if says_forged(reason) => Some(reason.clone()),
+            PartyError::HostStopped { reason } if reason.code == StopCode::CommitmentMismatch => {
+                Some(reason.clone())
+            }
             _ => None,
         };
         if let Some(reason) = accused {
@@ -374,12 +377,12 @@ impl<M: GuestModel> Running<M> {
         run: RunId,
         attempt: Attempt,
         plan: Plan,
-        asked: Layout,
+        asked: MeasurementLayout,
         model: M,
     ) -> Result<Self, ModelFailure> {
         let initial = model.save()?;
         let (feedback, done) = (Feedback::default(), Round::START);
-        let (open, early, sealer) = (None, None, None);
+        let (open, early, encryption) = (None, None, None);
         let committed = committing::Committed::default();
         Ok(Self {
             run,
@@ -392,7 +395,7 @@ impl<M: GuestModel> Running<M> {
             done,
             open,
             early,
-            sealer,
+            encryption,
             committed,
         })
     }
@@ -436,5 +439,5 @@ pub(crate) fn write_card(store: &mut impl Store, card: &impl Serialize) -> Resul
         path: "run.json".into(),
         problem: error.to_string(),
     })?;
-    store.put_card(&bytes)
+    store.put_run_record(&bytes)
 }

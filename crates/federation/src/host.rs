@@ -4,7 +4,7 @@
 //! Gathering ──all are here──► Training ──all rounds──► Closing ──all have kept──► Finishing ──► Finished
 //!     ▲                          │ a guest has lost its memory: back to the last common round
 //!     └──────────────────────────┘
-//! any ── an error, a guest away too long ──► Stopped, and every guest is told
+//! any ── an error, a guest absent_too_long too long ──► Stopped, and every guest is told
 //! ```
 //!
 //! It takes messages and the time, and returns messages. All parties are at the same round or one
@@ -13,6 +13,7 @@
 //! each party always have a round in common.
 
 mod absence;
+mod ciphertexts;
 mod committing;
 mod ending;
 mod exchange;
@@ -21,9 +22,8 @@ mod kept;
 mod lending;
 mod measuring;
 mod open_round;
-mod sealed_seat;
 mod sealing;
-mod seat;
+mod session;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -32,23 +32,23 @@ use std::time::Duration;
 use protocol::ledger::{Ledger, Released};
 use protocol::message::committed::Digest;
 use protocol::message::parts::{HeldSteps, Text};
-use protocol::message::{Departure, Terms, ToGuest, ToHost};
+use protocol::message::{Departure, StopCode, StopReason, Terms, ToGuest, ToHost};
 use protocol::party::{Attempt, Now, PartyId, Round, RunId};
 use protocol::plan::{Plan, Summary};
 use serde::{Deserialize, Serialize};
 
-use crate::course::{Course, EpochLosses, Progress};
 use crate::error::PartyError;
 use crate::guest::{read_card, write_card};
 use crate::model::{Agreed, HostModel, ModelFailure};
+use crate::schedule::{EpochLosses, Progress, SampleSchedule};
 use crate::store::Store;
-use exchange::Settlement;
-use kept::{Kept, Left};
+use ciphertexts::GuestCiphertexts;
+use exchange::ClosedExchange;
+use kept::{HostCheckpoint, Residuals};
 pub use measuring::Measuring;
 use open_round::OpenRound;
-use sealed_seat::SealedSeat;
-use seat::Seat;
-pub use settings::{Absent, HostSettings};
+use session::GuestSession;
+pub use settings::{AbsencePolicy, HostSettings};
 
 /// Makes the host's model once the plan and what guests measure are known.
 pub type MakeHostModel<M> = Box<dyn FnMut(&Plan, &Agreed) -> Result<M, ModelFailure> + Send>;
@@ -78,7 +78,7 @@ pub enum Event {
     /// An epoch is done.
     Epoch(EpochLosses),
     /// The host has kept its state.
-    Kept(Round),
+    Checkpointed(Round),
 }
 
 /// The host, see the [module](self).
@@ -87,9 +87,9 @@ pub struct Host<M, S> {
     make: MakeHostModel<M>,
     store: S,
     ledger: Ledger,
-    card: Option<Card>,
+    card: Option<RunRecord>,
     running: Option<Running<M>>,
-    seats: BTreeMap<PartyId, Seat>,
+    sessions: BTreeMap<PartyId, GuestSession>,
     stage: Stage,
     furthest: Furthest,
     events: Vec<Event>,
@@ -120,7 +120,7 @@ pub enum HostEnd<'a> {
 /// What the checkpoints belong to; kept beside them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Card {
+struct RunRecord {
     run: RunId,
     attempt: Attempt,
     plan: Plan,
@@ -151,19 +151,19 @@ struct Running<M> {
     model: M,
     initial: Vec<u8>,
     /// What compression has lost of each guest's gradients.
-    feedback: Left,
-    course: Course,
+    feedback: Residuals,
+    schedule: SampleSchedule,
     beginning: Progress,
     /// The last finished round.
     done: Round,
     /// The round after which training had ended.
     trained: Option<Round>,
     open: Option<OpenRound>,
-    settled: Option<Settlement>,
+    closed: Option<ClosedExchange>,
     /// What guests have uploaded, where measurements are sealed.
-    sealed: BTreeMap<PartyId, SealedSeat>,
+    sealed: BTreeMap<PartyId, GuestCiphertexts>,
     /// What they have committed to, where they do.
-    committers: Option<committing::Committers>,
+    registry: Option<committing::CommitmentRegistry>,
 }
 
 impl<M: HostModel, S: Store> Host<M, S> {
@@ -177,14 +177,25 @@ impl<M: HostModel, S: Store> Host<M, S> {
         now: Now,
     ) -> Result<Self, PartyError> {
         settings.check()?;
-        let card: Option<Card> = read_card(&store)?;
-        let seats = settings.guests.keys();
-        let seats = seats.map(|party| (party.clone(), Seat::new(now.monotonic))).collect();
+        let card: Option<RunRecord> = read_card(&store)?;
+        let sessions = settings.guests.keys();
+        let sessions =
+            sessions.map(|party| (party.clone(), GuestSession::new(now.monotonic))).collect();
         let stage = Stage::Gathering(now.monotonic);
         let (running, events) = (None, Vec::new());
         let furthest = Furthest { round: Round::START, reached: now.monotonic, returns: 0 };
-        let mut host =
-            Self { settings, make, store, ledger, card, running, seats, stage, furthest, events };
+        let mut host = Self {
+            settings,
+            make,
+            store,
+            ledger,
+            card,
+            running,
+            sessions,
+            stage,
+            furthest,
+            events,
+        };
         host.continue_run(now)?;
         Ok(host)
     }
@@ -195,13 +206,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if self.ended().is_some() {
             return out;
         }
-        let Some(seat) = self.seats.get_mut(from) else {
-            let reason = Text::of(format!("`{from}` is not among the guests"));
+        let Some(guest) = self.sessions.get_mut(from) else {
+            let reason = StopReason::other(format!("`{from}` is not among the guests"));
             let told = self.say(now, from, ToGuest::Refuse { session: 0, reason }, &mut out);
             self.stop_on_error(now, told, &mut out);
             return out;
         };
-        seat.heard = now.monotonic;
+        guest.heard = now.monotonic;
         let handled = match message {
             ToHost::Hello(hello) => self.hello(now, from, *hello, &mut out),
             ToHost::Embedding { exchange, purpose, embedding } => {
@@ -210,8 +221,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
             ToHost::Measurements { exchange, purpose, measurements } => {
                 self.measurements(now, from, exchange, purpose, measurements, &mut out)
             }
-            ToHost::Opening { exchange, opening } => {
-                self.opening(now, from, exchange, &opening, &mut out)
+            ToHost::PublicKey { exchange, key } => {
+                self.public_key(now, from, exchange, &key, &mut out)
             }
             ToHost::Upload { exchange, place, weights, upload } => {
                 self.upload(now, from, exchange, (place, weights, &upload), &mut out)
@@ -219,12 +230,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
             ToHost::Products { exchange, answer, .. } => {
                 self.products(now, from, exchange, &answer, &mut out)
             }
-            ToHost::Relay { exchange, to, key, relay, .. } => {
-                self.relay(now, from, exchange, (&to, key, &relay), &mut out)
+            ToHost::MaskedProducts { exchange, recipient, key, products, .. } => {
+                self.masked_products(now, from, exchange, (&recipient, key, &products), &mut out)
             }
-            ToHost::Pledge(message) => self.pledge(now, from, message, &mut out),
-            ToHost::Kept { exchange } => self.kept(now, from, exchange, &mut out),
-            ToHost::Heartbeat => self.call_stranger(now, from, &mut out),
+            ToHost::Commitment(message) => self.commitment_reply(now, from, message, &mut out),
+            ToHost::Checkpointed { exchange } => self.checkpointed(now, from, exchange, &mut out),
+            ToHost::Heartbeat => self.request_hello_of_stranger(now, from, &mut out),
             ToHost::Live(_) => {
                 Err(PartyError::misbehaved(from, "it wants to estimate live, and this host trains"))
             }
@@ -261,7 +272,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 
     /// What it does without a guest.
-    pub fn absent(&self) -> Absent {
+    pub fn absent(&self) -> AbsencePolicy {
         self.settings.absent
     }
 
@@ -276,7 +287,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
 
     /// Guests that have not said that they are done.
     pub fn unconfirmed(&self) -> impl Iterator<Item = &PartyId> {
-        self.seats.iter().filter(|(_, seat)| !seat.finished).map(|(party, _)| party)
+        self.sessions.iter().filter(|(_, guest)| !guest.finished).map(|(party, _)| party)
     }
 
     /// What happened since the last call.
@@ -296,7 +307,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
 
     /// The epochs so far.
     pub fn history(&self) -> &[EpochLosses] {
-        self.running.as_ref().map_or(&[], |running| running.course.history())
+        self.running.as_ref().map_or(&[], |running| running.schedule.history())
     }
 
     /// The run that it leads, once there is one.
@@ -311,7 +322,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
 
     /// The guests that are there.
     pub fn present(&self) -> impl Iterator<Item = &PartyId> {
-        self.seats.iter().filter(|(_, seat)| seat.present).map(|(party, _)| party)
+        self.sessions.iter().filter(|(_, guest)| guest.present).map(|(party, _)| party)
     }
 
     /// Messages that have left it.
@@ -331,8 +342,8 @@ impl<M: HostModel, S: Store> Host<M, S> {
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         out.push(self.ledger.release(now, to, message)?);
-        if let Some(seat) = self.seats.get_mut(to) {
-            seat.told = now.monotonic;
+        if let Some(guest) = self.sessions.get_mut(to) {
+            guest.told = now.monotonic;
         }
         Ok(())
     }
@@ -348,11 +359,14 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let Err(error) = result else { return };
         let accused = match &error {
-            PartyError::Forged { party, .. } => Some((party.clone(), Text::of(&error))),
+            PartyError::CommitmentMismatch { party, .. } => {
+                let (code, text) = (StopCode::CommitmentMismatch, Text::of(&error));
+                Some((party.clone(), StopReason { code, text }))
+            }
             _ => None,
         };
         let reason = error.for_peers();
-        let parties: Vec<PartyId> = self.seats.keys().cloned().collect();
+        let parties: Vec<PartyId> = self.sessions.keys().cloned().collect();
         for party in parties {
             // A ledger that cannot be written lets nothing out, not even this: the guests will
             // notice the silence.

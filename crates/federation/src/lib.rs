@@ -4,7 +4,7 @@
 //!
 //! 1. [`GuestModel`], [`HostModel`]: what the round needs of a party's model and data.
 //! 2. [`Guest`] and [`Host`]: state machines that take a message or the time and return messages.
-//!    The host's [`Course`] says which samples each exchange takes.
+//!    The host's [`SampleSchedule`] says which samples each exchange takes.
 //! 3. [`Store`]: each party's own checkpoints, in a folder or in memory.
 //! 4. [`memory`]: all parties in one process.
 //! 5. [`live`]: trained parties estimate step by step.
@@ -17,7 +17,6 @@
 mod agreement;
 #[cfg(feature = "network")]
 pub mod certificates;
-mod course;
 mod error;
 #[cfg(feature = "network")]
 pub mod grpc;
@@ -26,16 +25,17 @@ pub mod host;
 pub mod live;
 pub mod memory;
 pub mod model;
+mod schedule;
 pub mod store;
 mod timing;
 
 pub use agreement::most_bytes;
-pub use course::{Course, EpochLosses, Order, Progress, Samples, Verdict};
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
-pub use host::{Absent, Event, Host, HostEnd, HostSettings, Measuring};
+pub use host::{AbsencePolicy, Event, Host, HostEnd, HostSettings, Measuring};
 pub use model::{
     Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, ProductRows, Products,
 };
+pub use schedule::{EpochLosses, Order, Progress, SampleSchedule, Samples, ScheduleUpdate};
 pub use store::{FolderStore, MemoryStore, Store, StoreError};
 pub use timing::Timing;

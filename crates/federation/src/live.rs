@@ -28,11 +28,11 @@ pub mod drive;
 mod estimate;
 mod guest;
 mod host;
-mod syncing;
+mod ledger_sync;
 
 pub use estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
 pub use guest::{GuestCounts, LiveGuest, LiveGuestSettings};
-pub use host::{LiveHost, Outbox, SeatCounts};
+pub use host::{LiveGuestCounts, LiveHost, Outbox};
 
 /// The largest number of an embedding. Those of a trained model are a few; numbers as large as a `f32`
 /// can be would run over in the head.

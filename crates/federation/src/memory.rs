@@ -14,7 +14,7 @@ use protocol::plan::Summary;
 use thiserror::Error;
 
 use crate::guest::{Guest, GuestEnd};
-use crate::host::{Absent, Event, Host, HostEnd};
+use crate::host::{AbsencePolicy, Event, Host, HostEnd};
 use crate::model::{GuestModel, HostModel};
 use crate::store::Store;
 
@@ -104,7 +104,7 @@ fn ended<H: HostModel, G: GuestModel, S: Store, T: Store>(
     host: &Host<H, S>,
     guests: &BTreeMap<PartyId, Guest<G, T>>,
 ) -> Option<Result<Summary, MemoryError>> {
-    for (party, guest) in guests.iter().filter(|_| host.absent() != Absent::Skip) {
+    for (party, guest) in guests.iter().filter(|_| host.absent() != AbsencePolicy::Skip) {
         if let Some(GuestEnd::Stopped(error)) = guest.ended() {
             let (party, reason) = (party.clone(), error.to_string());
             return Some(Err(MemoryError::Guest { party, reason }));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use estimator::EmbeddingCoefficients;
-use protocol::message::measurements::{Layout, Measurements, Movements};
+use protocol::message::measurements::{MeasurementLayout, Measurements, Movements};
 use protocol::message::parts::{Embedding, EmbeddingGradient};
 use protocol::party::PartyId;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub type ProductRows = BTreeMap<PartyId, GuestRows>;
 pub type Products = BTreeMap<PartyId, Vec<f64>>;
 
 /// What each guest measures for a run, as far as the plan asks for it.
-pub type Layouts = BTreeMap<PartyId, Layout>;
+pub type Layouts = BTreeMap<PartyId, MeasurementLayout>;
 
 /// What a host has heard of its guests when a run begins, and keeps for the whole of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ pub struct Agreed {
 
 /// A guest's private sub-model, with its data.
 pub trait GuestModel: Send {
-    /// Numbers of an embedding, per sample.
+    /// OptimiserSettings of an embedding, per sample.
     fn width(&self) -> usize;
 
     /// Embeds training samples with the weights as they are and with dropout, and remembers what
@@ -82,10 +82,10 @@ pub trait GuestModel: Send {
     fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure>;
 
     /// A training exchange from which there was nothing to learn: counts it, and updates nothing.
-    fn pass(&mut self);
+    fn skip_update(&mut self);
 
     /// Embeds samples with the weights that would be kept, without dropout.
-    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure>;
+    fn validate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure>;
 
     /// The weights that would be kept are the best so far: remember them.
     fn keep_best(&mut self);
@@ -124,7 +124,7 @@ pub struct Updated {
 
 /// The host's sub-model and head, with its data and what it learns from.
 pub trait HostModel: Send {
-    /// Numbers of each guest's embedding, per sample.
+    /// OptimiserSettings of each guest's embedding, per sample.
     fn widths(&self) -> BTreeMap<PartyId, usize>;
 
     /// Fuses, computes the loss, updates.
@@ -132,7 +132,7 @@ pub trait HostModel: Send {
 
     /// Adds the validation losses of some samples to a total, one after the other, with the weights
     /// that would be kept.
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         answers: &Answers,
@@ -149,15 +149,15 @@ pub trait HostModel: Send {
     ) -> Result<Option<ProductRows>, ModelFailure>;
 
     /// Takes back rows that have been asked: their memory is of use for the next ones.
-    fn take_back(&mut self, _rows: Vec<f64>) {}
+    fn recycle(&mut self, _rows: Vec<f64>) {}
 
     /// Updates with these products. If there is another update in this exchange,
     /// [`begin_secure_update`](Self::begin_secure_update) says which products that one needs.
     fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure>;
 
-    /// As [`judge`](Self::judge) with values that are sealed: the total without them, and one row for each guest.
+    /// As [`validate`](Self::validate) with values that are sealed: the total without them, and one row for each guest.
     /// The products of these rows are to be added.
-    fn judge_without_values(
+    fn validate_without_values(
         &mut self,
         samples: &[Window],
         answers: &Answers,

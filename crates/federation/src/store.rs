@@ -69,7 +69,7 @@ pub trait Store: Send {
     /// Forgets the rounds after this one: the parties have gone back to it.
     fn forget_after(&mut self, round: Round) -> Result<(), StoreError>;
     /// Keeps the card that says what the checkpoints belong to.
-    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError>;
+    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError>;
     /// The card, if there is one.
     fn card(&self) -> Result<Option<Vec<u8>>, StoreError>;
 }
@@ -87,8 +87,8 @@ impl<S: Store + ?Sized> Store for Box<S> {
     fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
         (**self).forget_after(round)
     }
-    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
-        (**self).put_card(card)
+    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
+        (**self).put_run_record(card)
     }
     fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
         (**self).card()
@@ -178,7 +178,7 @@ impl Store for FolderStore {
         later.into_iter().try_for_each(|round| self.remove(round))
     }
 
-    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
+    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
         self.write(&self.folder.join("run.json"), &[card])
     }
 
@@ -232,7 +232,7 @@ impl Store for MemoryStore {
         self.shelf().states.retain(|&kept, _| kept <= round);
         Ok(())
     }
-    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
+    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
         self.shelf().card = Some(card.to_vec());
         Ok(())
     }

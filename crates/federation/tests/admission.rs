@@ -9,9 +9,9 @@ use std::time::Duration;
 use federation::certificates::{Authority, Validity};
 use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::identity::read_certificates;
-use federation::grpc::listen::Door;
+use federation::grpc::listen::GrpcListener;
 use federation::grpc::tls::host_side;
-use federation::grpc::{Arrival, Card, Dialled, Identity, Limits, Role};
+use federation::grpc::{Arrival, CertificateInfo, Dialled, Identity, Limits, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -139,7 +139,7 @@ async fn revocation_cuts_an_open_connection() {
     let house = House::new();
     let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
     let file = house.folder.path().join("guests.toml");
-    let line_of = |card: &Card| format!("{} = [\"{}\"]\n", card.name, card.fingerprint);
+    let line_of = |card: &CertificateInfo| format!("{} = [\"{}\"]\n", card.name, card.fingerprint);
     let both = format!("[guests]\n{}{}", line_of(&a.card), line_of(&b.card));
     std::fs::write(&file, &both).expect("a file");
     let accepted = federation::grpc::accepted::follow(file.clone()).expect("a list");
@@ -318,7 +318,7 @@ async fn a_list_that_cannot_be_read_cuts_nobody_off() {
 }
 
 /// Dials until the host has read that the guest may come.
-async fn comes_in(house: &House, door: &Door, guest: &TcpGuest) {
+async fn comes_in(house: &House, door: &GrpcListener, guest: &TcpGuest) {
     loop {
         let (_line, mut words) = call(door, house.tls(guest.identity(house)));
         match next(&mut words).await {

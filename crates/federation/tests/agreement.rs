@@ -9,16 +9,19 @@ use std::collections::VecDeque;
 
 use federation::guest::GuestSettings;
 use federation::{
-    Absent, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
+    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
     PartyError, Store, StoreError, Timing,
 };
 use protocol::ledger::MemorySink;
 use protocol::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, StepRange, Text, Values,
 };
-use protocol::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, Standing, Terms};
+use protocol::message::{
+    Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, ResumeState, Terms,
+};
 use protocol::{
-    Attempt, Compression, Ledger, Measures, Now, PartyId, Released, Round, RunId, ToGuest, ToHost,
+    Attempt, Compression, Ledger, MeasurementOffer, Now, PartyId, Released, Round, RunId, ToGuest,
+    ToHost,
 };
 use traffic::{Step, Window};
 
@@ -35,7 +38,7 @@ fn guest_settings() -> GuestSettings {
         subject: Text::of("test"),
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
         width: WIDTH as u32,
-        measures: Measures::default(),
+        measures: MeasurementOffer::default(),
         sharing: Default::default(),
         timing: Timing::default(),
     }
@@ -54,7 +57,7 @@ fn host_settings() -> HostSettings {
         samples: samples(),
         shuffle: false,
         patience: 5,
-        absent: Absent::Wait,
+        absent: AbsencePolicy::Wait,
         timing: Timing::default(),
     }
 }
@@ -137,8 +140,19 @@ fn parties_that_do_not_agree_part_with_a_clear_word() {
 fn hello() -> Hello {
     let GuestSettings { party, software, session, terms, held, width, measures, .. } =
         guest_settings();
-    let (protocol, greeting, standing) = (PROTOCOL, 1, Standing::default());
-    Hello { protocol, software, party, session, greeting, terms, held, width, measures, standing }
+    let (protocol, greeting, resume_state) = (PROTOCOL, 1, ResumeState::default());
+    Hello {
+        protocol,
+        software,
+        party,
+        session,
+        greeting,
+        terms,
+        held,
+        width,
+        measures,
+        resume_state,
+    }
 }
 
 #[test]
@@ -159,7 +173,7 @@ fn a_guest_that_claims_another_name_or_is_not_expected_is_refused() {
     assert_eq!(kinds(&out), ["refuse"]);
     // The run goes on with the real one.
     let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello())));
-    assert_eq!(kinds(&out), ["welcome", "ask"]);
+    assert_eq!(kinds(&out), ["welcome", "embedding-request"]);
 }
 
 /// A host with a guest that has been asked for its first embedding.
@@ -167,10 +181,12 @@ fn asked() -> (Host<ToyHost, MemoryStore>, Exchange, usize) {
     let mut host = new_host(host_settings()).expect("a host");
     let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello())));
     let asked = out.iter().find_map(|message| match message.message() {
-        ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.samples().len())),
+        ToGuest::EmbeddingRequest { exchange, batch, .. } => {
+            Some((*exchange, batch.samples().len()))
+        }
         _ => None,
     });
-    let (exchange, samples) = asked.expect("a question");
+    let (exchange, samples) = asked.expect("a query");
     (host, exchange, samples)
 }
 
@@ -188,7 +204,7 @@ fn embeddings_of_another_shape_round_or_purpose_are_refused() {
         embedding(exchange, Purpose::Train, samples, WIDTH + 1),
         embedding(exchange, Purpose::Validate, samples, WIDTH),
         embedding(next, Purpose::Train, samples, WIDTH),
-        ToHost::Kept { exchange: next },
+        ToHost::Checkpointed { exchange: next },
     ];
     for message in wrong {
         let (mut host, ..) = asked();
@@ -209,7 +225,7 @@ fn embeddings_of_another_shape_round_or_purpose_are_refused() {
     }
     let (mut host, ..) = asked();
     let out = host.handle(at(2), &id("a"), embedding(exchange, Purpose::Train, samples, WIDTH));
-    assert_eq!(kinds(&out), ["gradient", "ask"]);
+    assert_eq!(kinds(&out), ["gradient", "embedding-request"]);
 }
 
 /// What was agreed is what is sent: numbers that are packed otherwise are refused by either side.
@@ -236,7 +252,7 @@ fn numbers_that_are_packed_otherwise_are_refused() {
     assert!(error.to_string().contains(words), "{error}");
 }
 
-/// A small question that is asked again and again does not cost a large answer each time; and an answer
+/// A small query that is asked again and again does not cost a large answer each time; and an answer
 /// that was not asked for again is not sent again.
 #[test]
 fn embeddings_are_sent_again_only_when_needed() {
@@ -249,7 +265,7 @@ fn embeddings_are_sent_again_only_when_needed() {
         out.iter().filter(|message| message.message().kind() == "embedding").count()
     };
     assert_eq!(embeddings(guest.handle(at(1), ask.clone())), 1);
-    // A thousand questions in ten seconds, which is when a host asks again: two answers.
+    // A thousand queries in ten seconds, which is when a host asks again: two answers.
     let resend = Timing::default().resend;
     let mut again = 0;
     for part in 1..=1000 {
@@ -274,12 +290,13 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
     let hello = guest.tick(at(1)).remove(0).into_message();
     let out = host.handle(at(1), &id("a"), hello);
     let welcome = out[0].message().clone();
-    let ToGuest::Ask { exchange, purpose, .. } = out[1].message().clone() else {
-        unreachable!("a question")
+    let ToGuest::EmbeddingRequest { exchange, purpose, .. } = out[1].message().clone() else {
+        unreachable!("a query")
     };
     guest.handle(at(1), welcome);
     let batch = Batch::new([3, 77].map(|step| Window::whole(Step(step))).to_vec()).unwrap();
-    let out = guest.handle(at(1), ToGuest::Ask { exchange, purpose, batch, lacking: None });
+    let out =
+        guest.handle(at(1), ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: None });
     let [leave] = &out[..] else { unreachable!("{out:?}") };
     // The host learns what kind of trouble it was, and no more.
     let departure = Departure::Failed(Text::of("a peer broke the rules"));
@@ -322,7 +339,7 @@ fn a_folder_of_something_else_is_refused() {
 #[test]
 fn guests_hear_nothing_of_each_other() {
     let guests = [(id("a"), WIDTH as u32), (id("fleet-b"), WIDTH as u32)].into();
-    let settings = HostSettings { guests, absent: Absent::Stop, ..host_settings() };
+    let settings = HostSettings { guests, absent: AbsencePolicy::Stop, ..host_settings() };
     let mut host = new_host(settings).unwrap();
     for party in ["a", "fleet-b"] {
         let hello = Hello { party: id(party), ..hello() };
@@ -382,7 +399,7 @@ fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
     let mut kept = None;
     train(&mut new_guest(guest_settings()), &mut open(), |events, _| {
         kept = events.iter().find_map(|event| match event {
-            Event::Kept(round) => Some(*round),
+            Event::Checkpointed(round) => Some(*round),
             _ => None,
         });
         kept.is_some()
@@ -390,17 +407,17 @@ fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
     let kept = kept.expect("a checkpoint");
     let mut host = open();
     let mut greet = |greeting, rounds| {
-        let standing = Standing { run: Some(RunId(1)), kept: rounds, live: None };
-        let hello = Hello { session: 2, greeting, standing, ..hello() };
+        let resume_state = ResumeState { run: Some(RunId(1)), kept: rounds, live: None };
+        let hello = Hello { session: 2, greeting, resume_state, ..hello() };
         let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
         out.into_iter().find_map(|message| match message.into_message() {
             ToGuest::Welcome(welcome) => Some(welcome.resume),
             _ => None,
         })
     };
-    assert_eq!(greet(1, vec![kept]), Some(Resume::Exactly(kept)));
-    assert_eq!(greet(2, vec![kept]), Some(Resume::Exactly(kept)));
-    assert_eq!(greet(3, Vec::new()), Some(Resume::Exactly(Round::START)));
+    assert_eq!(greet(1, vec![kept]), Some(Resume::AtRound(kept)));
+    assert_eq!(greet(2, vec![kept]), Some(Resume::AtRound(kept)));
+    assert_eq!(greet(3, Vec::new()), Some(Resume::AtRound(Round::START)));
 }
 
 /// A disk that is full when a checkpoint is due.
@@ -420,8 +437,8 @@ impl Store for FullStore {
     fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
         self.0.forget_after(round)
     }
-    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
-        self.0.put_card(card)
+    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
+        self.0.put_run_record(card)
     }
     fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.0.card()
@@ -439,7 +456,7 @@ fn a_full_disk_is_told_to_the_others_at_once() {
             let store = MemoryStore::default();
             if full { Box::new(FullStore(store)) } else { Box::new(store) }
         };
-        let settings = HostSettings { absent: Absent::Stop, ..host_settings() };
+        let settings = HostSettings { absent: AbsencePolicy::Stop, ..host_settings() };
         let store_of_host = store(host_is_full);
         let mut host =
             Host::new(settings, make_host(), store_of_host, ledger("host"), at(0)).unwrap();
@@ -472,15 +489,15 @@ fn a_run_that_begins_anew_says_so() {
     let mut kept = None;
     train(&mut new_guest(guest_settings()), &mut open(), |events, _| {
         kept = kept.or(events.iter().find_map(|event| match event {
-            Event::Kept(round) => Some(*round),
+            Event::Checkpointed(round) => Some(*round),
             _ => None,
         }));
         kept.is_some()
     });
     let kept = kept.expect("a checkpoint");
     let mut host = open();
-    let standing = Standing { run: Some(RunId(1)), kept: vec![], live: None };
-    let hello = Hello { session: 2, standing, ..hello() };
+    let resume_state = ResumeState { run: Some(RunId(1)), kept: vec![], live: None };
+    let hello = Hello { session: 2, resume_state, ..hello() };
     host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
     let events = host.take_events();
     assert!(events.contains(&Event::Restarted(kept)), "{events:?}");
@@ -501,7 +518,7 @@ fn only_samples_that_all_hold_are_asked_for() {
     let mut host = new_host(host_settings()).unwrap();
     let hello = guest.tick(at(1)).remove(0).into_message();
     let out = host.handle(at(1), &id("a"), hello);
-    let ToGuest::Ask { batch, .. } = out[1].message() else { unreachable!("a question") };
+    let ToGuest::EmbeddingRequest { batch, .. } = out[1].message() else { unreachable!("a query") };
     assert_eq!(batch.samples(), [1, 2].map(|step| Window::whole(Step(step))));
 
     let (guest, host) = meet(some(&[(100, 200)]), host_settings());
@@ -520,7 +537,7 @@ fn settings_that_nobody_could_follow_are_refused() {
     assert!(with(|s| s.guests.clear()).contains("guests: found none"));
     assert!(with(|s| s.plan.batch = 0).contains("batch: found 0"));
     assert!(with(|s| s.plan.local.count = 0).contains("local updates: found 0"));
-    assert!(with(|s| s.plan.recipe.rate = f32::NAN).contains("learning rate: found NaN"));
-    assert!(with(|s| s.plan.recipe.average = Some(1.0)).contains("average of weights: found 1"));
+    assert!(with(|s| s.plan.optimiser.rate = f32::NAN).contains("learning rate: found NaN"));
+    assert!(with(|s| s.plan.optimiser.average = Some(1.0)).contains("average of weights: found 1"));
     assert!(with(|s| s.guests = [(id("a"), u32::MAX)].into()).contains("batch: found 2 samples"));
 }

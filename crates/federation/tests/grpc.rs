@@ -36,11 +36,11 @@ async fn messages_go_both_ways() {
         };
         assert_eq!((from, found), (a.card.name.clone(), message));
     }
-    let settled = ToGuest::Settled { exchange: exchange(), best: true, trained: false };
+    let settled = ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false };
     door.send(&released_for(&a.card.name, settled.clone()));
     assert!(matches!(next(&mut words).await, Dialled::Message(found) if found == settled));
     // To somebody who is not there: dropped.
-    door.send(&released_for(&party("nobody"), ToGuest::Call));
+    door.send(&released_for(&party("nobody"), ToGuest::HelloRequest));
     assert_eq!(door.refused(), 0);
     assert!(door.traffic().received() > 8_000_000);
     line.close().await;
@@ -82,13 +82,13 @@ async fn a_newer_connection_takes_the_place_of_an_older_one() {
     connected(&mut newer_words).await;
     assert!(matches!(next(&mut older_words).await, Dialled::Disconnected(_)));
     drop(older);
-    door.send(&released_for(&a.card.name, ToGuest::Call));
+    door.send(&released_for(&a.card.name, ToGuest::HelloRequest));
     // The older one may have come back once before it was dropped.
     loop {
         match next(&mut newer_words).await {
-            Dialled::Message(ToGuest::Call) => break,
+            Dialled::Message(ToGuest::HelloRequest) => break,
             Dialled::Disconnected(_) => {}
-            Dialled::Connected => door.send(&released_for(&a.card.name, ToGuest::Call)),
+            Dialled::Connected => door.send(&released_for(&a.card.name, ToGuest::HelloRequest)),
             found => panic!("found {found:?}"),
         }
     }
@@ -141,7 +141,7 @@ async fn a_message_reaches_only_the_party_that_it_was_released_for() {
     let (_line_b, mut words_b) = call(&door, house.tls(b.identity(&house)));
     connected(&mut words_a).await;
     connected(&mut words_b).await;
-    let to_b = ToGuest::Settled { exchange: exchange(), best: true, trained: false };
+    let to_b = ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false };
     door.send(&released_for(&b.card.name, to_b.clone()));
     door.send(&released_for(&a.card.name, ToGuest::Heartbeat));
     assert!(matches!(next(&mut words_b).await, Dialled::Message(found) if found == to_b));
@@ -178,7 +178,7 @@ async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {
     let gradient = EmbeddingGradient(Values::new(2, vec![0.5, -1.25, 3.0, 0.0]).expect("values"));
     let messages = [
         ToGuest::Gradient { exchange: exchange(), gradient },
-        ToGuest::Settled { exchange: exchange(), best: true, trained: false },
+        ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false },
     ];
     for message in messages {
         let released = ledger.release(Now::default(), &a.card.name, message).expect("a line");
@@ -200,7 +200,7 @@ async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {
 mod raw {
     use std::sync::Arc;
 
-    use federation::grpc::listen::Door;
+    use federation::grpc::listen::GrpcListener;
     use hyper_util::rt::{TokioExecutor, TokioIo};
     use prost::bytes::{Buf, BufMut, Bytes};
     use tokio::net::TcpStream;
@@ -260,7 +260,7 @@ mod raw {
         }
     }
 
-    pub async fn connect(door: &Door, tls: Arc<ClientConfig>) -> Streaming<Bytes> {
+    pub async fn connect(door: &GrpcListener, tls: Arc<ClientConfig>) -> Streaming<Bytes> {
         let stream = TcpStream::connect(door.address()).await.expect("a connection");
         let name = "localhost".try_into().expect("a name");
         let stream = TlsConnector::from(tls).connect(name, stream).await.expect("TLS");

@@ -9,14 +9,15 @@ use std::collections::{BTreeSet, VecDeque};
 
 use federation::guest::GuestSettings;
 use federation::{
-    Absent, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
+    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
     PartyError, Timing,
 };
 use protocol::ledger::{MemorySink, Recorded, Released};
 use protocol::message::parts::{Embedding, HeldSteps, Text, Values};
-use protocol::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, Standing, Welcome};
+use protocol::message::{Departure, Exchange, Hello, PROTOCOL, Purpose, ResumeState, Welcome};
 use protocol::{
-    Kind, Layout, Ledger, Measurements, Measures, PartyId, Plan, RunId, Shares, ToGuest, ToHost,
+    Ledger, MeasurementKind, MeasurementLayout, MeasurementOffer, Measurements, PartyId, Plan,
+    RunId, ToGuest, ToHost, TrafficShares,
 };
 use traffic::{LinkId, MeasurementEntry, Quantity, Step};
 
@@ -26,14 +27,14 @@ use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
 type HostOf = Host<ToyHost, MemoryStore>;
 
 fn new_host(store: MemoryStore, measuring: Measuring) -> HostOf {
-    try_host(store, measuring, &["a"], Absent::Wait).expect("a host")
+    try_host(store, measuring, &["a"], AbsencePolicy::Wait).expect("a host")
 }
 
 fn try_host(
     store: MemoryStore,
     measuring: Measuring,
     guests: &[&str],
-    absent: Absent,
+    absent: AbsencePolicy,
 ) -> Result<HostOf, PartyError> {
     let guests: Vec<PartyId> = guests.iter().map(|guest| id(guest)).collect();
     let settings = HostSettings {
@@ -60,11 +61,11 @@ fn usual() -> Measuring {
     Measuring { links: 3, counted: Some(8.0) }
 }
 
-fn hello(measures: Measures) -> ToHost {
+fn hello(measures: MeasurementOffer) -> ToHost {
     hello_of("a", 1, measures)
 }
 
-fn hello_of(party: &str, session: u64, measures: Measures) -> ToHost {
+fn hello_of(party: &str, session: u64, measures: MeasurementOffer) -> ToHost {
     ToHost::Hello(Box::new(Hello {
         protocol: PROTOCOL,
         software: Text::of("test"),
@@ -74,13 +75,13 @@ fn hello_of(party: &str, session: u64, measures: Measures) -> ToHost {
         terms: terms(),
         held: HeldSteps::of((0..10).map(Step)).expect("steps"),
         width: WIDTH as u32,
-        measures,
-        standing: Standing::default(),
+        offer: measures,
+        resume_state: ResumeState::default(),
     }))
 }
 
 /// Why the host refuses a guest.
-fn refusal(measures: Measures, measuring: Measuring) -> String {
+fn refusal(measures: MeasurementOffer, measuring: Measuring) -> String {
     let mut host = new_host(MemoryStore::default(), measuring);
     let out = host.handle(at(1), &id("a"), hello(measures));
     let told = out.iter().map(|message| message.message().kind()).collect::<Vec<_>>();
@@ -92,16 +93,20 @@ fn refusal(measures: Measures, measuring: Measuring) -> String {
     refused.expect("a reason")
 }
 
-fn without(kind: Kind) -> Layout {
-    let others: BTreeSet<Kind> = measures().layout.kinds().filter(|other| *other != kind).collect();
+fn without(kind: MeasurementKind) -> MeasurementLayout {
+    let others: BTreeSet<MeasurementKind> =
+        measures().layout.kinds().filter(|other| *other != kind).collect();
     measures().layout.of(&others)
 }
 
 #[test]
 fn a_guest_that_does_not_measure_what_is_asked_for_is_refused() {
-    let reason = refusal(Measures { layout: without(Kind::Speeds), ..measures() }, usual());
+    let reason = refusal(
+        MeasurementOffer { layout: without(MeasurementKind::Speeds), ..measures() },
+        usual(),
+    );
     assert!(reason.contains("measurements: found held-out, expected speeds, held-out"), "{reason}");
-    let reason = refusal(Measures::default(), usual());
+    let reason = refusal(MeasurementOffer::default(), usual());
     assert!(reason.contains("folds: found 0, expected 2 or more"), "{reason}");
     let reason = refusal(measures(), Measuring { links: 2, ..usual() });
     assert!(reason.contains("it measures link 2 of 2"), "{reason}");
@@ -109,11 +114,11 @@ fn a_guest_that_does_not_measure_what_is_asked_for_is_refused() {
 
 #[test]
 fn a_share_that_is_none_is_refused() {
-    let reason = refusal(Measures { passages: None, ..measures() }, usual());
+    let reason = refusal(MeasurementOffer { passages: None, ..measures() }, usual());
     assert!(reason.contains("share of the traffic: found no number"), "{reason}");
     let reason = refusal(measures(), Measuring { counted: Some(1.0), ..usual() });
     assert!(reason.contains("expected some, and no more than these count: 1.000"), "{reason}");
-    let reason = refusal(Measures { passages: Some(0.0), ..measures() }, usual());
+    let reason = refusal(MeasurementOffer { passages: Some(0.0), ..measures() }, usual());
     assert!(reason.contains("share of the traffic"), "{reason}");
 }
 
@@ -121,7 +126,7 @@ fn a_share_that_is_none_is_refused() {
 #[test]
 fn a_guest_hears_its_share() {
     let welcome = welcome(usual());
-    assert_eq!(welcome.plan.shares, Some(Shares { own: 0.25, all: 0.25 }));
+    assert_eq!(welcome.plan.shares, Some(TrafficShares { own: 0.25, all: 0.25 }));
     assert_eq!((welcome.plan.segment, &welcome.plan.measured), (2, &measured_plan().measured));
 }
 
@@ -132,7 +137,7 @@ fn welcome(measuring: Measuring) -> Welcome {
     (**welcome).clone()
 }
 
-fn new_guest(measures: Measures) -> Guest<ToyGuest, MemoryStore> {
+fn new_guest(measures: MeasurementOffer) -> Guest<ToyGuest, MemoryStore> {
     let settings = GuestSettings {
         party: id("a"),
         host: id("host"),
@@ -157,7 +162,11 @@ fn a_host_that_asks_for_more_than_was_announced_gets_nothing() {
     let told = welcome(usual());
     let more = |plan: Plan| ToGuest::Welcome(Box::new(Welcome { plan, ..told.clone() }));
     let cases = [
-        (Measures { layout: without(Kind::HeldOut), ..measures() }, told.plan.clone(), "held-out"),
+        (
+            MeasurementOffer { layout: without(MeasurementKind::HeldOut), ..measures() },
+            told.plan.clone(),
+            "held-out",
+        ),
         (measures(), Plan { shares: None, ..told.plan.clone() }, "share"),
     ];
     for (measures, plan, expected) in cases {
@@ -176,7 +185,7 @@ fn a_host_that_asks_for_more_than_was_announced_gets_nothing() {
 fn a_view_of_more_folds_than_there_are_is_refused() {
     let mut host = new_host(MemoryStore::default(), usual());
     let out = host.handle(at(1), &id("a"), hello(measures()));
-    let mut guest = new_guest(Measures { folds: 1, ..measures() });
+    let mut guest = new_guest(MeasurementOffer { folds: 1, ..measures() });
     // Some rounds are of the first view; then comes one of the second.
     let mut to_guest: VecDeque<ToGuest> =
         out.into_iter().map(|message| message.into_message()).collect();
@@ -199,10 +208,12 @@ fn asked() -> (HostOf, Exchange, usize) {
     let mut host = new_host(MemoryStore::default(), usual());
     let out = host.handle(at(1), &id("a"), hello(measures()));
     let asked = out.iter().find_map(|message| match message.message() {
-        ToGuest::Ask { exchange, batch, .. } => Some((*exchange, batch.samples().len())),
+        ToGuest::EmbeddingRequest { exchange, batch, .. } => {
+            Some((*exchange, batch.samples().len()))
+        }
         _ => None,
     });
-    let (exchange, samples) = asked.expect("a question");
+    let (exchange, samples) = asked.expect("a query");
     (host, exchange, samples)
 }
 
@@ -249,7 +260,7 @@ fn a_round_ends_when_both_parts_of_the_answer_are_there() {
         assert!(host.handle(at(2), &id("a"), first).is_empty());
         let out = host.handle(at(2), &id("a"), second);
         let told: Vec<_> = out.iter().map(|message| message.message().kind()).collect();
-        assert_eq!(told, ["gradient", "ask"]);
+        assert_eq!(told, ["gradient", "embedding-request"]);
     }
 }
 
@@ -263,8 +274,9 @@ fn other_measurements_than_when_the_run_began_are_refused() {
     let mut host = new_host(store, usual());
     let entry = MeasurementEntry { link: LinkId(2), quantity: Quantity::Density };
     let mut kinds: std::collections::BTreeMap<_, _> = measures().layout.into();
-    kinds.insert(Kind::HeldOut, vec![entry]);
-    let other = Measures { layout: Layout::new(kinds).expect("a layout"), ..measures() };
+    kinds.insert(MeasurementKind::HeldOut, vec![entry]);
+    let other =
+        MeasurementOffer { layout: MeasurementLayout::new(kinds).expect("a layout"), ..measures() };
     host.handle(at(2), &id("a"), hello(other));
     let refused = host.take_events().into_iter().any(|event| {
         matches!(event, Event::Refused(_, why) if why.as_str().contains("when the run began"))
@@ -273,9 +285,9 @@ fn other_measurements_than_when_the_run_began_are_refused() {
 }
 
 /// What the host asks next, of whomever.
-fn question(out: &[Released<ToGuest>]) -> Option<(Exchange, Purpose, usize)> {
+fn query(out: &[Released<ToGuest>]) -> Option<(Exchange, Purpose, usize)> {
     out.iter().find_map(|message| match message.message() {
-        ToGuest::Ask { exchange, purpose, batch, .. } => {
+        ToGuest::EmbeddingRequest { exchange, purpose, batch, .. } => {
             Some((*exchange, *purpose, batch.samples().len()))
         }
         _ => None,
@@ -290,11 +302,12 @@ fn embedded((exchange, purpose, samples): (Exchange, Purpose, usize)) -> ToHost 
 /// Under `skip`, an epoch that was judged without what a guest measures is not the best one.
 #[test]
 fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
-    let mut host = try_host(MemoryStore::default(), usual(), &["a", "b"], Absent::Skip).unwrap();
+    let mut host =
+        try_host(MemoryStore::default(), usual(), &["a", "b"], AbsencePolicy::Skip).unwrap();
     let mut out = host.handle(at(1), &id("a"), hello_of("a", 1, measures()));
     out.extend(host.handle(at(1), &id("b"), hello_of("b", 2, measures())));
     let mut settled = Vec::new();
-    while let Some(asked @ (exchange, purpose, samples)) = question(&out) {
+    while let Some(asked @ (exchange, purpose, samples)) = query(&out) {
         let first_epoch = exchange.round.0 <= 4;
         let left = first_epoch && purpose == Purpose::Validate;
         out = Vec::new();
@@ -308,7 +321,7 @@ fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
             out.extend(host.handle(at(2), &id(party), measured(exchange, purpose, samples, 3)));
         }
         let ends = out.iter().filter_map(|message| match message.message() {
-            ToGuest::Settled { best, .. } if purpose == Purpose::Validate => Some(*best),
+            ToGuest::ExchangeClosed { best, .. } if purpose == Purpose::Validate => Some(*best),
             _ => None,
         });
         settled.extend(ends.take(1));
@@ -326,7 +339,7 @@ fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
 fn a_host_without_loop_counts_does_not_begin() {
     for counted in [None, Some(0.0), Some(f64::NAN)] {
         let measuring = Measuring { counted, ..usual() };
-        let error = try_host(MemoryStore::default(), measuring, &["a"], Absent::Wait).err();
+        let error = try_host(MemoryStore::default(), measuring, &["a"], AbsencePolicy::Wait).err();
         let error = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("vehicles that loops count"), "{error}");
     }
@@ -335,8 +348,8 @@ fn a_host_without_loop_counts_does_not_begin() {
 #[test]
 fn shares_of_more_than_everyone_are_told_guest_by_guest() {
     let store = MemoryStore::default();
-    let mut host = try_host(store, usual(), &["a", "b"], Absent::Wait).unwrap();
-    let most = || Measures { passages: Some(5.0), ..measures() };
+    let mut host = try_host(store, usual(), &["a", "b"], AbsencePolicy::Wait).unwrap();
+    let most = || MeasurementOffer { passages: Some(5.0), ..measures() };
     host.handle(at(1), &id("a"), hello_of("a", 1, most()));
     host.handle(at(1), &id("b"), hello_of("b", 2, most()));
     let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
@@ -375,7 +388,7 @@ fn shares_are_not_made_of_different_steps() {
         greeting.held = HeldSteps::of(held.map(Step)).unwrap();
         let out = host.handle(at(1), &id("a"), ToHost::Hello(greeting));
         let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("{out:?}") };
-        assert!(reason.as_str().contains("1 that only one of us has, of 6"), "{reason}");
+        assert!(reason.text.as_str().contains("1 that only one of us has, of 6"), "{reason}");
     }
 }
 
@@ -383,36 +396,38 @@ fn shares_are_not_made_of_different_steps() {
 /// measurements from now.
 #[test]
 fn parts_of_an_answer_end_with_the_session() {
-    let mut host = try_host(MemoryStore::default(), usual(), &["a", "b"], Absent::Skip).unwrap();
+    let mut host =
+        try_host(MemoryStore::default(), usual(), &["a", "b"], AbsencePolicy::Skip).unwrap();
     host.handle(at(1), &id("a"), hello_of("a", 1, measures()));
     let out = host.handle(at(1), &id("b"), hello_of("b", 2, measures()));
-    let asked @ (exchange, purpose, samples) = question(&out).expect("a question");
+    let asked @ (exchange, purpose, samples) = query(&out).expect("a query");
     host.handle(at(2), &id("a"), embedded(asked));
     host.handle(at(2), &id("a"), measured(exchange, purpose, samples, 3));
     host.handle(at(2), &id("b"), embedded(asked));
     host.handle(at(3), &id("b"), hello_of("b", 3, measures()));
     let out = host.handle(at(3), &id("b"), measured(exchange, purpose, samples, 3));
-    assert!(question(&out).is_none(), "{out:?}");
+    assert!(query(&out).is_none(), "{out:?}");
     let out = host.handle(at(3), &id("b"), embedded(asked));
-    assert!(question(&out).is_some(), "{out:?}");
+    assert!(query(&out).is_some(), "{out:?}");
 }
 
 /// Who was not there when a run began hears that, and not that it has changed.
 #[test]
 fn a_guest_that_missed_the_beginning_hears_so() {
-    let mut host = try_host(MemoryStore::default(), usual(), &["a", "b"], Absent::Skip).unwrap();
+    let mut host =
+        try_host(MemoryStore::default(), usual(), &["a", "b"], AbsencePolicy::Skip).unwrap();
     host.handle(at(1), &id("a"), hello_of("a", 1, measures()));
     let limit = Timing::default().limit.as_secs() + 2;
     let out = host.tick(at(limit));
-    assert!(question(&out).is_some(), "{out:?}");
+    assert!(query(&out).is_some(), "{out:?}");
     let out = host.handle(at(limit), &id("b"), hello_of("b", 2, measures()));
     let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("{out:?}") };
-    assert!(reason.as_str().contains("not there when measurements and shares"), "{reason}");
+    assert!(reason.text.as_str().contains("not there when measurements and shares"), "{reason}");
 }
 
 /// One number of passages, two turns, one exit.
 #[test]
 fn the_ledger_counts_what_a_greeting_tells_of_the_fleet() {
     assert_eq!(hello(measures()).shape(), [4]);
-    assert!(hello(Measures::default()).shape().is_empty());
+    assert!(hello(MeasurementOffer::default()).shape().is_empty());
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Subcommand};
 use federation::certificates::{Authority, Issued, Validity};
 use federation::grpc::identity::read_certificates;
-use federation::grpc::{Card, Fingerprint, Role};
+use federation::grpc::{CertificateInfo, Fingerprint, Role};
 use serde_json::json;
 use time::OffsetDateTime;
 
@@ -161,7 +161,7 @@ fn show(files: &[PathBuf], json: bool) -> Result<()> {
     for file in files {
         let certificate = &read_certificates(file)?[0];
         let fingerprint = Fingerprint::of(certificate).to_string();
-        let Ok(card) = Card::of(certificate) else {
+        let Ok(card) = CertificateInfo::of(certificate) else {
             if json {
                 rows.push(json!({"file": file, "role": null, "fingerprint": fingerprint}));
             } else {

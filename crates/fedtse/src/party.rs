@@ -17,7 +17,7 @@ pub mod stopping;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use federation::grpc::Card;
+use federation::grpc::CertificateInfo;
 use protocol::message::parts::Text;
 use protocol::{PartyId, Round};
 use serde_json::json;
@@ -41,7 +41,7 @@ fn random_session_id() -> u64 {
 }
 
 /// The name in a certificate, which must be valid now.
-fn own_name(card: &Card) -> Result<PartyId> {
+fn own_name(card: &CertificateInfo) -> Result<PartyId> {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let unix_s = unix.as_secs() as i64;
     if !(card.valid_from..=card.valid_until).contains(&unix_s) {

@@ -9,14 +9,21 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use protocol::ledger::{MemorySink, Recorded};
-use protocol::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
+use protocol::message::committed::{
+    CheckWeights, CommitmentGroup, CommitmentOpenings, CommitmentReply, CommitmentRequest, Digest,
+    ProvenCommitments,
+};
 use protocol::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
-use protocol::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
-use protocol::message::{Departure, Hello, PROTOCOL, Resume, Standing, Terms, Welcome};
+use protocol::message::sealed::{
+    BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed,
+};
+use protocol::message::{
+    Departure, Hello, PROTOCOL, Resume, ResumeState, StopReason, Terms, Welcome,
+};
 use protocol::{
-    Attempt, Compression, Exchange, Feedback, Kind, Layout, Ledger, LocalUpdates, Measurements,
-    Measures, Movements, Now, Numbers, PartyId, Plan, Purpose, Released, Round, RunId, Shares,
-    Summary, ToGuest, ToHost,
+    Attempt, Compression, Exchange, Feedback, Ledger, LocalUpdates, MeasurementKind,
+    MeasurementLayout, MeasurementOffer, Measurements, Movements, Now, OptimiserSettings, PartyId,
+    Plan, Purpose, Released, Round, RunId, Summary, ToGuest, ToHost, TrafficShares,
 };
 use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
@@ -82,20 +89,23 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
         terms: terms(),
         held: HeldSteps::of([8, 9, 12].map(Step))?,
         width: 2,
-        measures: Measures {
-            layout: Layout::new(BTreeMap::from([(Kind::Speeds, entries(Quantity::Speed))]))?,
+        offer: MeasurementOffer {
+            layout: MeasurementLayout::new(BTreeMap::from([(
+                MeasurementKind::Speeds,
+                entries(Quantity::Speed),
+            )]))?,
             folds: 4,
             passages: Some(2.5),
             movements: Movements { turned: vec![4, 0, 9], left: vec![2] },
         },
-        standing: Standing {
+        resume_state: ResumeState {
             run: Some(RunId(7)),
-            kept: vec![Round(3)],
-            live: Some((Attempt(1), Round(4))),
+            checkpoints: vec![Round(3)],
+            in_memory: Some((Attempt(1), Round(4))),
         },
     };
     let embedding = Embedding(Values::new(2, vec![0.5, -1.0, 2.0, 0.0])?);
-    let departure = Departure::Failed(Text::of("no memory left"));
+    let departure = Departure::Failed(StopReason::other("no memory left"));
     Ok(vec![
         ToHost::Hello(Box::new(hello)),
         ToHost::Embedding { exchange: exchange(), purpose: Purpose::Train, embedding },
@@ -104,7 +114,7 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             purpose: Purpose::Train,
             measurements: Measurements::new(2, vec![7.5, 0.0, 3.0, 1.5], vec![0.5, 0.0, 2.0, 1.0])?,
         },
-        ToHost::Opening { exchange: exchange(), opening: Sealed::new(vec![9; 7])? },
+        ToHost::PublicKey { exchange: exchange(), key: Sealed::new(vec![9; 7])? },
         ToHost::Upload {
             exchange: exchange(),
             place: 1,
@@ -112,27 +122,30 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             upload: Sealed::new(vec![8; 9])?,
         },
         ToHost::Products { exchange: exchange(), size: [3, 4], answer: Sealed::new(vec![7; 5])? },
-        ToHost::Relay {
+        ToHost::MaskedProducts {
             exchange: exchange(),
-            to: PartyId::new("fleet-b")?,
+            recipient: PartyId::new("fleet-b")?,
             key: Fingerprint::of(&Sealed::new(vec![9; 7])?),
             size: [3, 4],
-            relay: Sealed::new(vec![6; 5])?,
+            products: Sealed::new(vec![6; 5])?,
         },
-        ToHost::Pledge(Pledge::Commitments {
+        ToHost::Commitment(CommitmentReply::Commitments {
             exchange: exchange(),
             after: Digest::START,
             digest: Digest::new(&[3; 32])?,
             values: 2,
-            proven: Proven::new(vec![Group { commitments: vec![5; 9], proof: vec![4; 8] }])?,
+            proven: ProvenCommitments::new(vec![CommitmentGroup {
+                commitments: vec![5; 9],
+                proof: vec![4; 8],
+            }])?,
         }),
-        ToHost::Pledge(Pledge::Response {
+        ToHost::Commitment(CommitmentReply::Response {
             exchange: exchange(),
             challenge: Digest::new(&[2; 32])?,
             size: [1, 2],
-            openings: Openings::new(vec![vec![1; 36]])?,
+            openings: CommitmentOpenings::new(vec![vec![1; 36]])?,
         }),
-        ToHost::Kept { exchange: exchange() },
+        ToHost::Checkpointed { exchange: exchange() },
         ToHost::Heartbeat,
         ToHost::Leave { session: 5, departure },
     ])
@@ -145,7 +158,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         batch: 2,
         epochs: 3,
         exchanges: 4,
-        recipe: Numbers {
+        optimiser: OptimiserSettings {
             rate: 1e-3,
             one_cycle: true,
             decay: 1e-2,
@@ -153,10 +166,10 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
             average: Some(0.99),
         },
         local: LocalUpdates::default(),
-        keep_every: 10,
+        checkpoint_every: 10,
         segment: 2,
-        measured: [Kind::Speeds, Kind::HeldOut].into(),
-        shares: Some(Shares { own: 0.2, all: 0.5 }),
+        measured: [MeasurementKind::Speeds, MeasurementKind::HeldOut].into(),
+        shares: Some(TrafficShares { own: 0.2, all: 0.5 }),
         sealing: None,
     };
     let welcome = Welcome {
@@ -167,45 +180,48 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         attempt,
         terms: terms(),
         plan,
-        resume: Resume::Exactly(Round(3)),
+        resume: Resume::AtRound(Round(3)),
     };
     let sample = |last, view| Window { last: Step(last), view: FleetView(view) };
     let batch = Batch::new(vec![sample(9, 0), sample(8, 3)])?;
     let gradient = EmbeddingGradient(Values::new(2, vec![0.5, -1.0, 2.0, 0.0])?);
     let summary = Summary { rounds: Round(12), epochs: 3, best_epoch: 2, validation: 0.25 };
     Ok(vec![
-        ToGuest::Call,
+        ToGuest::HelloRequest,
         ToGuest::Welcome(Box::new(welcome)),
-        ToGuest::Ask {
+        ToGuest::EmbeddingRequest {
             exchange: exchange(),
             purpose: Purpose::Validate,
             batch,
-            lacking: Some(Lacking { opening: true, blocks: vec![0] }),
+            missing: Some(MissingCiphertexts { public_key: true, blocks: vec![0] }),
         },
-        ToGuest::Question { exchange: exchange(), question: Sealed::new(vec![1, 2, 3])? },
-        ToGuest::Grant { exchange: exchange(), grant: Sealed::new(vec![4, 5])? },
-        ToGuest::Loan {
+        ToGuest::ProductQuery { exchange: exchange(), query: Sealed::new(vec![1, 2, 3])? },
+        ToGuest::MaskedGradient { exchange: exchange(), gradient: Sealed::new(vec![4, 5])? },
+        ToGuest::EncryptedCoefficients {
             exchange: exchange(),
-            to: PartyId::new("fleet-b")?,
+            recipient: PartyId::new("fleet-b")?,
             key: Some(Sealed::new(vec![9; 7])?),
-            entries: LoanEntries::new(vec![0, 17, 1, 18])?,
-            loan: Sealed::new(vec![1, 2, 3])?,
+            entries: CoefficientEntries::new(vec![0, 17, 1, 18])?,
+            coefficients: Sealed::new(vec![1, 2, 3])?,
         },
-        ToGuest::Hold(Hold::Commit {
+        ToGuest::Commitment(CommitmentRequest::Samples {
             exchange: exchange(),
             after: Digest::START,
             batch: Batch::new(vec![Window::whole(Step(8)), Window::whole(Step(9))])?,
         }),
-        ToGuest::Hold(Hold::Accepted { exchange: exchange(), digest: Digest::new(&[3; 32])? }),
-        ToGuest::Hold(Hold::Challenge {
+        ToGuest::Commitment(CommitmentRequest::Accepted {
             exchange: exchange(),
-            question: Digest::new(&[2; 32])?,
+            digest: Digest::new(&[3; 32])?,
+        }),
+        ToGuest::Commitment(CommitmentRequest::Challenge {
+            exchange: exchange(),
+            query: Digest::new(&[2; 32])?,
             weights: CheckWeights::new(vec![5, -7])?,
         }),
         ToGuest::Gradient { exchange: exchange(), gradient },
-        ToGuest::Settled { exchange: exchange(), best: true, trained: false },
+        ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false },
         ToGuest::Finish { run, attempt, summary },
-        ToGuest::Refuse { session: 5, reason: Text::of("another network") },
+        ToGuest::Refuse { session: 5, reason: StopReason::other("another network") },
         ToGuest::Heartbeat,
     ])
 }

@@ -53,7 +53,7 @@ impl Compression {
         }
     }
 
-    /// Numbers `[sample, width]` as the receiver will see them.
+    /// OptimiserSettings `[sample, width]` as the receiver will see them.
     pub fn pack(self, width: usize, numbers: Vec<f32>) -> Result<Values, PartError> {
         let values = Values::new(width, numbers)?;
         match self {

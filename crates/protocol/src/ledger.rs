@@ -14,10 +14,10 @@
 //! A line that a crash tore apart is removed when the ledger is opened again: its message was never
 //! released. Lines reach the operating system at once and the disk at each checkpoint.
 
-mod about;
 mod audit;
 mod file;
 mod line;
+mod queried_steps;
 mod released;
 
 use std::collections::BTreeMap;
@@ -32,10 +32,10 @@ use thiserror::Error;
 use crate::message::committed::Digest;
 use crate::party::{Now, PartyId, Round};
 
-pub use about::{About, AskedAbout};
 pub use audit::{Audit, Tally, audit, audit_file};
 pub use file::{MemorySink, Sink};
 pub use line::{Line, UsedKey};
+pub use queried_steps::{QueriedSteps, QueryBudget};
 pub use released::Released;
 
 /// What the ledger writes down of a message.
@@ -115,9 +115,9 @@ pub struct Ledger {
     head: [u8; 32],
     /// Content of the messages released since it was opened.
     released: u64,
-    /// Numbers by kind, over all its life.
+    /// OptimiserSettings by kind, over all its life.
     numbers: BTreeMap<String, u64>,
-    asked: AskedAbout,
+    queries: QueryBudget,
 }
 
 impl Ledger {
@@ -132,14 +132,14 @@ impl Ledger {
     }
 
     /// Records a message with products of the numbers of some steps.
-    pub fn release_about<M: Recorded>(
+    pub fn release_products<M: Recorded>(
         &mut self,
         now: Now,
         to: &PartyId,
         message: M,
-        about: Option<About>,
+        steps: Option<QueriedSteps>,
     ) -> Result<Released<M>, LedgerError> {
-        self.record(now, to, message, (false, about))
+        self.record(now, to, message, (false, steps))
     }
 
     /// Records that a message leaves once more, word for word: its numbers do not count again.
@@ -157,7 +157,7 @@ impl Ledger {
         now: Now,
         to: &PartyId,
         message: M,
-        (again, about): (bool, Option<About>),
+        (again, steps): (bool, Option<QueriedSteps>),
     ) -> Result<Released<M>, LedgerError> {
         let content = Bytes::from(message.encode());
         let line = Line {
@@ -168,7 +168,7 @@ impl Ledger {
             round: message.round(),
             shape: message.shape(),
             again,
-            about,
+            steps,
             key: message.key(),
             committed: message.committed(),
             bytes: content.len() as u64,
@@ -181,7 +181,7 @@ impl Ledger {
         self.released += line.bytes;
         let numbers = self.numbers.entry(line.kind.clone()).or_default();
         *numbers = numbers.saturating_add(line.numbers());
-        self.asked.count(&line);
+        self.queries.count(&line);
         self.head = line::hash(text.trim_end().as_bytes());
         Ok(Released::new(line.to, content, message))
     }
@@ -208,15 +208,15 @@ impl Ledger {
         self.released
     }
 
-    /// Numbers that have left in messages of a kind, over all its life, each once however often it was said again:
+    /// OptimiserSettings that have left in messages of a kind, over all its life, each once however often it was said again:
     /// the product of the sides of their shapes, as `fedtse audit ledger` sums them up.
     pub fn numbers(&self, kind: &str) -> u64 {
         self.numbers.get(kind).copied().unwrap_or(0)
     }
 
     /// Products that have left, by step, over all its life.
-    pub fn asked(&self) -> &AskedAbout {
-        &self.asked
+    pub fn queries(&self) -> &QueryBudget {
+        &self.queries
     }
 
     /// Whether nothing has left yet.

@@ -20,9 +20,11 @@ pub mod wire;
 
 pub use compression::{Compression, Feedback};
 pub use ledger::{Ledger, LedgerError, Released};
-pub use message::committed::{Bounds, Committing};
-pub use message::measurements::{Kind, Layout, Measurements, Measures, Movements, Shares};
+pub use message::committed::{Bounds, CommitmentTerms};
+pub use message::measurements::{
+    MeasurementKind, MeasurementLayout, MeasurementOffer, Measurements, Movements, TrafficShares,
+};
 pub use message::sealed::{Scheme, Sealing};
 pub use message::{Exchange, Purpose, ToGuest, ToHost};
 pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
-pub use plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
+pub use plan::{LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!  guest                                     host
-//!    │ ◄──────────────────────────── Call      who is there?
-//!    │ Hello ───────────────────────────►      name, network, steps held, where it stands
-//!    │ ◄───────────────────────── Welcome      the plan, and the round to go on from
-//!    │ ◄───────────────────────────── Ask ┐    round, purpose, samples
+//!    │ ◄──────────────────── HelloRequest
+//!    │ Hello ───────────────────────────►      name, network, steps held, checkpoints
+//!    │ ◄───────────────────────── Welcome      the plan, and the round to resume from
+//!    │ ◄──────────────── EmbeddingRequest ┐    round, purpose, samples
 //!    │ Embedding ───────────────────────► │    one exchange
-//!    │ Measurements ────────────────────► │    where the plan asks for them; or sealed, see [`sealed`]
-//!    │ ◄──────────── Gradient │ Settled ──┘    training │ validation and estimates
-//!    │ Kept ────────────────────────────►      after some rounds: it has a checkpoint
+//!    │ Measurements ────────────────────► │    where the plan asks for them; or encrypted, see [`sealed`]
+//!    │ ◄───── Gradient │ ExchangeClosed ──┘    training │ validation and estimates
+//!    │ Checkpointed ────────────────────►      after some rounds
 //!    │ ◄────────────────────────── Finish      the summary
-//!    │ Leave ───────────────────────────►      it has kept its model
+//!    │ Leave ───────────────────────────►      it has saved its model
 //! ```
 //!
 //! Every message of an exchange names run, attempt and round; who sent it the transport knows.
@@ -25,25 +25,67 @@ pub mod measurements;
 pub mod parts;
 pub mod sealed;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::compression::Compression;
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
-use committed::{Hold, Pledge};
+use committed::{CommitmentReply, CommitmentRequest};
 use live::{FromLiveGuest, FromLiveHost};
-use measurements::{Measurements, Measures};
+use measurements::{MeasurementOffer, Measurements};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
-use sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
+use sealed::{BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
-/// What a guest says that gives no more products.
-pub const SPENT: &str = "its budget of products is spent";
+/// Why a party stops or is refused, as far as programs must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopCode {
+    /// For any other reason, which the text gives.
+    Other,
+    /// A guest gives no more products.
+    BudgetSpent,
+    /// A guest has trained with other data than it had committed to.
+    CommitmentMismatch,
+}
 
-/// What the host says that has found forged data.
-pub const FORGED: &str = "what was trained with is not what was committed to";
+/// Why a party stops or is refused: a code for programs, and a text for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StopReason {
+    /// For programs.
+    pub code: StopCode,
+    /// For people.
+    pub text: Text,
+}
+
+impl StopReason {
+    /// A reason that only people need to understand.
+    pub fn other(text: impl fmt::Display) -> Self {
+        Self { code: StopCode::Other, text: Text::of(text) }
+    }
+}
+
+impl StopReason {
+    /// The kind of a message with this reason, as ledgers and logs name it.
+    fn kind(&self, usual: &'static str) -> &'static str {
+        match self.code {
+            StopCode::Other => usual,
+            StopCode::BudgetSpent => "budget-spent",
+            StopCode::CommitmentMismatch => "commitment-mismatch",
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
 
 /// From a guest to the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,12 +110,12 @@ pub enum ToHost {
         /// `[sample, entry]`.
         measurements: Measurements,
     },
-    /// My key for sealed products.
-    Opening {
-        /// Which exchange asked for it.
+    /// The guest's public key for secure products.
+    PublicKey {
+        /// The exchange that asked for it.
         exchange: Exchange,
         /// The key.
-        opening: Sealed,
+        key: Sealed,
     },
     /// A block of measurements, sealed.
     Upload {
@@ -95,23 +137,23 @@ pub enum ToHost {
         /// The products.
         answer: Sealed,
     },
-    /// Products that one guest is to get, masked; and what takes off the mask, encrypted for it.
-    Relay {
+    /// Products with encrypted coefficients, masked; with the seed of the mask, encrypted for the recipient.
+    MaskedProducts {
         /// Which exchange.
         exchange: Exchange,
-        /// Whom they are for: another guest, or this one.
-        to: PartyId,
+        /// Who can remove the mask: another guest, or this one.
+        recipient: PartyId,
         /// Its key.
         key: Fingerprint,
         /// How many, and of how many values each: for the ledger. Of none, if nobody else gets them.
         size: [u32; 2],
         /// The products.
-        relay: Sealed,
+        products: Sealed,
     },
-    /// What I am held to.
-    Pledge(Pledge),
-    /// I have kept the state after this exchange.
-    Kept {
+    /// Commitments to the guest's data, and openings of their sums.
+    Commitment(CommitmentReply),
+    /// The guest has a checkpoint of the state after this exchange.
+    Checkpointed {
         /// Which exchange.
         exchange: Exchange,
     },
@@ -131,52 +173,52 @@ pub enum ToHost {
 /// From the host to a guest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToGuest {
-    /// Say who you are and where you stand.
-    Call,
+    /// Asks the guest for its [`Hello`].
+    HelloRequest,
     /// You take part.
     Welcome(Box<Welcome>),
     /// Embed these samples.
-    Ask {
+    EmbeddingRequest {
         /// Which exchange.
         exchange: Exchange,
         /// What for.
         purpose: Purpose,
         /// The windows, and what is seen of the fleets.
         batch: Batch,
-        /// Where measurements are sealed, what the host does not have of them yet.
-        lacking: Option<Lacking>,
+        /// Where measurements are encrypted, the ciphertexts that the host does not have yet.
+        missing: Option<MissingCiphertexts>,
     },
-    /// Multiply your measurements by my rows, as they are hidden in here.
-    Question {
+    /// Multiply the measurements by the host's rows, which are encrypted.
+    ProductQuery {
         /// Which exchange.
         exchange: Exchange,
         /// The rows.
-        question: Sealed,
+        query: Sealed,
     },
-    /// What you are held to.
-    Hold(Hold),
-    /// Multiply your measurements by my coefficients for one guest, as they are hidden in here.
-    Loan {
+    /// Asks for commitments and for openings of their sums.
+    Commitment(CommitmentRequest),
+    /// Multiply the measurements by the coefficients of one guest's gradient, which are encrypted.
+    EncryptedCoefficients {
         /// Which exchange.
         exchange: Exchange,
-        /// Who is to get the products: another guest, or this one.
-        to: PartyId,
-        /// Its key, if it is another one.
+        /// Whose gradient it is: another guest's, or this one's.
+        recipient: PartyId,
+        /// Its public key, if it is another guest.
         key: Option<Sealed>,
         /// Which measurements they are of.
-        entries: LoanEntries,
+        entries: CoefficientEntries,
         /// The coefficients.
-        loan: Sealed,
+        coefficients: Sealed,
     },
-    /// How the loss depends on your embedding, which only you can read: closes an exchange for training where
-    /// measurements are sealed.
-    Grant {
+    /// The gradient of the guest's embedding, under a mask that only this guest can remove: closes an exchange for
+    /// training where measurements are encrypted.
+    MaskedGradient {
         /// Which exchange.
         exchange: Exchange,
         /// The gradient.
-        grant: Sealed,
+        gradient: Sealed,
     },
-    /// How the loss depends on your embedding: closes an exchange for training.
+    /// The gradient of the guest's embedding: closes an exchange for training.
     Gradient {
         /// Which exchange.
         exchange: Exchange,
@@ -184,7 +226,7 @@ pub enum ToGuest {
         gradient: EmbeddingGradient,
     },
     /// Closes any other exchange.
-    Settled {
+    ExchangeClosed {
         /// Which exchange.
         exchange: Exchange,
         /// These weights are the best so far: remember them.
@@ -201,12 +243,12 @@ pub enum ToGuest {
         /// How it went.
         summary: Summary,
     },
-    /// You do not take part, or nobody does any longer.
+    /// The guest is refused, or the host has stopped.
     Refuse {
         /// The session that is meant; 0 means any.
         session: u64,
         /// Why.
-        reason: Text,
+        reason: StopReason,
     },
     /// You are trained, and estimate with me.
     Live(FromLiveHost),
@@ -256,12 +298,12 @@ pub struct Hello {
     pub terms: Terms,
     /// What it can embed.
     pub held: HeldSteps,
-    /// Numbers of an embedding, per sample.
+    /// OptimiserSettings of an embedding, per sample.
     pub width: u32,
     /// What it measures.
-    pub measures: Measures,
-    /// Where it stands.
-    pub standing: Standing,
+    pub offer: MeasurementOffer,
+    /// From which states it can resume.
+    pub resume_state: ResumeState,
 }
 
 /// What all parties must agree on before they train together.
@@ -280,16 +322,16 @@ pub struct Terms {
     pub compression: Compression,
 }
 
-/// Where a guest stands.
+/// From which states a guest can resume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Standing {
-    /// The run that it has checkpoints of.
+pub struct ResumeState {
+    /// The run of its checkpoints.
     pub run: Option<RunId>,
-    /// Rounds after which it has a checkpoint, besides round 0; at most [`parts::MAX_KEPT`].
-    pub kept: Vec<Round>,
+    /// Rounds after which it has a checkpoint, besides round 0; at most [`parts::MAX_CHECKPOINTS`].
+    pub checkpoints: Vec<Round>,
     /// The attempt and the last finished round that it has in memory.
-    pub live: Option<(Attempt, Round)>,
+    pub in_memory: Option<(Attempt, Round)>,
 }
 
 /// The host's answer to a [`Hello`].
@@ -319,15 +361,15 @@ pub struct Welcome {
 #[serde(rename_all = "kebab-case")]
 pub enum Resume {
     /// With the weights it had after this round, from memory or from a checkpoint.
-    Exactly(Round),
+    AtRound(Round),
     /// With the newest weights it has, although rounds were done without it.
-    AsYouAre(Missed),
+    NewestWeights(MissedRounds),
 }
 
 /// What a guest has missed that goes on with its newest weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Missed {
+pub struct MissedRounds {
     /// It goes on as if this round had just finished.
     pub round: Round,
     /// Training exchanges until then.
@@ -346,7 +388,7 @@ pub enum Departure {
     /// It was told to stop, and may come back.
     Stopped,
     /// It cannot go on.
-    Failed(Text),
+    Failed(StopReason),
 }
 
 impl ToHost {
@@ -356,48 +398,35 @@ impl ToHost {
             ToHost::Hello(_) => "hello",
             ToHost::Embedding { .. } => "embedding",
             ToHost::Measurements { .. } => "measurements",
-            ToHost::Opening { .. } => "opening",
+            ToHost::PublicKey { .. } => "public-key",
             ToHost::Upload { .. } => "upload",
             ToHost::Products { .. } => "products",
-            ToHost::Relay { .. } => "relay",
-            ToHost::Pledge(message) => message.kind(),
-            ToHost::Kept { .. } => "kept",
+            ToHost::MaskedProducts { .. } => "masked-products",
+            ToHost::Commitment(message) => message.kind(),
+            ToHost::Checkpointed { .. } => "checkpointed",
             ToHost::Live(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
-            ToHost::Leave { departure: Departure::Failed(reason), .. }
-                if reason.as_str() == SPENT =>
-            {
-                "refusal"
-            }
-            ToHost::Leave { departure: Departure::Failed(reason), .. } if says_forged(reason) => {
-                "forgery"
-            }
+            ToHost::Leave { departure: Departure::Failed(reason), .. } => reason.kind("leave"),
             ToHost::Leave { .. } => "leave",
         }
     }
-}
-
-/// Whether someone stops because a guest has not trained with what it had committed to.
-pub fn says_forged(reason: &Text) -> bool {
-    reason.as_str().starts_with(FORGED)
 }
 
 impl ToGuest {
     /// The kind, as ledgers and logs name it.
     pub fn kind(&self) -> &'static str {
         match self {
-            ToGuest::Call => "call",
+            ToGuest::HelloRequest => "hello-request",
             ToGuest::Welcome(_) => "welcome",
-            ToGuest::Ask { .. } => "ask",
+            ToGuest::EmbeddingRequest { .. } => "embedding-request",
             ToGuest::Gradient { .. } => "gradient",
-            ToGuest::Question { .. } => "question",
-            ToGuest::Grant { .. } => "grant",
-            ToGuest::Loan { .. } => "loan",
-            ToGuest::Settled { .. } => "settled",
+            ToGuest::ProductQuery { .. } => "product-query",
+            ToGuest::MaskedGradient { .. } => "masked-gradient",
+            ToGuest::EncryptedCoefficients { .. } => "encrypted-coefficients",
+            ToGuest::ExchangeClosed { .. } => "exchange-closed",
             ToGuest::Finish { .. } => "finish",
-            ToGuest::Hold(message) => message.kind(),
-            ToGuest::Refuse { reason, .. } if says_forged(reason) => "forgery",
-            ToGuest::Refuse { .. } => "refuse",
+            ToGuest::Commitment(message) => message.kind(),
+            ToGuest::Refuse { reason, .. } => reason.kind("refuse"),
             ToGuest::Live(message) => message.kind(),
             ToGuest::Heartbeat => "heartbeat",
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Purpose;
-use crate::message::measurements::{Kind, Shares};
+use crate::message::measurements::{MeasurementKind, TrafficShares};
 use crate::message::parts::{MAX_STEPS, PartError};
 use crate::message::sealed::Sealing;
 use crate::party::Round;
@@ -30,18 +30,18 @@ pub struct Plan {
     /// Training exchanges of a pass.
     pub exchanges: u32,
     /// How the weights move.
-    pub recipe: Numbers,
+    pub optimiser: OptimiserSettings,
     /// Updates of each party per exchange.
     pub local: LocalUpdates,
     /// Every so many rounds each party writes a checkpoint.
-    pub keep_every: u32,
+    pub checkpoint_every: u32,
     /// Training and validation take samples in runs of so many consecutive steps: T.
     pub segment: u32,
     /// What guests measure for training and validation, besides what they embed.
-    pub measured: BTreeSet<Kind>,
+    pub measured: BTreeSet<MeasurementKind>,
     /// The shares of the traffic of the guest that is told this plan, if it holds out part of its
     /// fleet. The host's own plan has none.
-    pub shares: Option<Shares>,
+    pub shares: Option<TrafficShares>,
     /// How measurements are sealed; none if they cross as they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealing: Option<Sealing>,
@@ -50,7 +50,7 @@ pub struct Plan {
 /// The numbers of the recipe that every party uses.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Numbers {
+pub struct OptimiserSettings {
     /// Highest learning rate.
     pub rate: f32,
     /// Whether the rate rises and falls in one cycle; otherwise it shrinks by 1 % every 140 steps.
@@ -112,7 +112,7 @@ impl Plan {
         within("epochs", self.epochs, MAX_EPOCHS)?;
         within("exchanges of an epoch", self.exchanges, u32::MAX)?;
         within("local updates", self.local.count, MAX_LOCAL_UPDATES)?;
-        within("rounds between checkpoints", self.keep_every, u32::MAX)?;
+        within("rounds between checkpoints", self.checkpoint_every, u32::MAX)?;
         within("steps of a segment", self.segment, MAX_SEGMENT)?;
         if !self.batch.is_multiple_of(self.segment) {
             let expected = format!("whole segments of {} steps", self.segment);
@@ -120,7 +120,7 @@ impl Plan {
         }
         self.shares.map_or(Ok(()), |shares| shares.check())?;
         self.sealing.map_or(Ok(()), |sealing| sealing.check(self))?;
-        let recipe = &self.recipe;
+        let recipe = &self.optimiser;
         not_negative("learning rate", recipe.rate)?;
         not_negative("weight decay", recipe.decay)?;
         not_negative("proximal term", self.local.proximal)?;
@@ -143,8 +143,8 @@ impl Plan {
     }
 
     /// Whether a checkpoint is due after a round.
-    pub fn keeps(&self, round: Round) -> bool {
-        round.0.is_multiple_of(u64::from(self.keep_every.max(1)))
+    pub fn checkpoint_due(&self, round: Round) -> bool {
+        round.0.is_multiple_of(u64::from(self.checkpoint_every.max(1)))
     }
 }
 

@@ -16,7 +16,8 @@ use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
 use sealed::noise::DiscreteGaussian;
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Randomness, Reach,
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, MagnitudeBound, Matrix,
+    Randomness,
 };
 use serde_json::json;
 
@@ -47,7 +48,7 @@ fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serd
     let agreement = Agreement { width, grid, most_rows: 1 << 16, most_blocks: blocks };
     let mut random = Randomness::insecure_from_seed(1);
     let mut guest = RlweGuest::new(agreement, &KeySeed::from_os()?)?;
-    let mut host = RlweHost::new(agreement, &guest.opening())?;
+    let mut host = RlweHost::new(agreement, &guest.public_key())?;
     let ids: Vec<BlockId> = (0..blocks as u64).map(BlockId).collect();
     let (mut values, mut up) = (Vec::new(), 0);
     let begin = processor_ms()?;
@@ -77,21 +78,23 @@ fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serd
     let coefficients: Vec<f64> = (0..2 * 8192).map(|_| normal(&mut random)).collect();
     let part = Coefficients { terms: 2, values: &coefficients };
     let levels = vec![1000; coefficients.len()];
-    let scale = Reach::of(&agreement, &part)?.and(Reach::of_offsets(&[0.0; 8192])?).scale()?;
+    let scale = MagnitudeBound::of(&agreement, &part)?
+        .and(MagnitudeBound::of_offsets(&[0.0; 8192])?)
+        .scale()?;
     let begin = processor_ms()?;
     let mut granted = 0;
     for _ in 0..rounds {
-        let (loan, kept) = host.lend(&part, scale, true)?;
-        let relay = guest.relay(&loan, &levels, None)?;
-        let lent = [host.accept(&kept, &relay)?];
-        let grant = host.grant(&[0.0; 8192], scale, &lent)?;
-        granted = loan.len() + relay.len() + grant.len();
-        guest.take(&grant)?;
+        let (request, kept) = host.encrypt_coefficients(&part, scale, true)?;
+        let reply = guest.multiply_masked(&request, &levels, None)?;
+        let shares = [host.accept_masked(&kept, &reply)?];
+        let gradient = host.mask_gradient(&[0.0; 8192], scale, &shares)?;
+        granted = request.len() + reply.len() + gradient.len();
+        guest.take(&gradient)?;
     }
     let grant_ms = (processor_ms()? - begin) / rounds as f64;
     Ok(json!({
         "upload_ms": upload_ms, "exchange_ms": exchange_ms, "grant_ms": grant_ms, "exchange_wall_ms": wall_ms, "error": worst,
-        "up": up, "down": down, "back": back, "grant": granted,
+        "up": up, "down": down, "back": back, "masked gradient": granted,
     }))
 }
 

@@ -21,7 +21,7 @@
 //! let grid = Grid::new(0.0, 100.0, 16384)?;
 //! let agreement = Agreement { width: 3, grid, most_rows: 10, most_blocks: 10 };
 //! let mut guest = RlweGuest::new(agreement, &KeySeed::from_os()?)?;
-//! let mut host = RlweHost::new(agreement, &guest.opening())?;
+//! let mut host = RlweHost::new(agreement, &guest.public_key())?;
 //!
 //! // The guest's values, encrypted once; the host's matrix, which the guest does not see.
 //! let upload = guest.upload(BlockId(7), &grid.levels_of(&[10.0, 20.0, 50.0])?)?;
@@ -42,7 +42,7 @@ pub mod committed;
 pub mod fixed_point;
 pub mod ipfe;
 mod kernel;
-pub mod lending;
+pub mod masked_gradient;
 pub mod noise;
 pub mod plain;
 pub mod product;
@@ -51,9 +51,9 @@ pub mod rlwe;
 pub mod wire;
 
 pub use fixed_point::Grid;
-pub use lending::{Lent, Loan, Reach, Scale};
+pub use masked_gradient::{MagnitudeBound, MaskedShare, PendingProducts, Scale};
 pub use product::{
-    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, Guest, Host, LoanSize, Matrix,
+    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, CoefficientsSize, Guest, Host, Matrix,
     SealedError,
 };
 pub use random::Randomness;

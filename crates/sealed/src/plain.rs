@@ -5,13 +5,15 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::lending::{self, Kept, Lent, Loan, Reach, Scale};
+use crate::masked_gradient::{
+    self, MagnitudeBound, MaskedShare, PendingProducts, ProductSecrets, Scale,
+};
 use crate::product::{
-    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, Guest, Host, LoanSize, Matrix,
-    SealedError, Terms, misuse, peer, rows_of, size_of_loan,
+    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, CoefficientsSize, Guest, Host, Matrix,
+    SealedError, Terms, misuse, peer, rows_of, size_of_coefficients,
 };
 use crate::random::Randomness;
-use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, Kind, Reader, Writer, other_exchange, out_of_range};
 
 /// A guest that sends its values as they are.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ fn bytes_of_loan(products: usize, terms: usize) -> usize {
 }
 
 impl Guest for PlainGuest {
-    fn opening(&self) -> Vec<u8> {
+    fn public_key(&self) -> Vec<u8> {
         Vec::new()
     }
 
@@ -55,20 +57,20 @@ impl Guest for PlainGuest {
     }
 
     /// In the clear, whoever it is for.
-    fn relay(
+    fn multiply_masked(
         &mut self,
-        loan: &[u8],
+        request: &[u8],
         levels: &[i32],
         _taker: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
-        let LoanSize { products, terms } = self.loan_size(loan)?;
+        let CoefficientsSize { products, terms } = self.coefficients_size(request)?;
         if levels.len() != products * terms {
-            return Err(misuse("values of a loan", levels.len(), products * terms));
+            return Err(misuse("values of encrypted coefficients", levels.len(), products * terms));
         }
         let grid = self.agreement.grid;
         grid.check(levels)?;
         let read = || {
-            let mut reader = Reader::new("loan", Kind::PlainLoan, loan)?;
+            let mut reader = Reader::new("coefficients", Kind::PlainCoefficients, request)?;
             let exchange = reader.u64()?;
             // The size, which is known.
             reader.u64()?;
@@ -76,30 +78,36 @@ impl Guest for PlainGuest {
             reader.finish()?;
             Ok((exchange, coefficients))
         };
-        let (exchange, coefficients) = read().map_err(peer("loan"))?;
+        let (exchange, coefficients) = read().map_err(peer("coefficients"))?;
         let rows = coefficients.chunks_exact(terms).zip(levels.chunks_exact(terms));
         let value = |(row, levels): (&[f64], &[i32])| {
             let values: Vec<f64> = levels.iter().map(|&level| grid.value(level)).collect();
             dot(row, &values)
         };
         let products: Vec<f64> = rows.map(value).collect();
-        Ok(write_products(Kind::PlainRelay, exchange, &products))
+        Ok(write_products(Kind::PlainMaskedProducts, exchange, &products))
     }
 
-    fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError> {
-        size_of_loan(Kind::PlainLoan, loan, self.agreement.most_rows, bytes_of_loan)
+    fn coefficients_size(&self, request: &[u8]) -> Result<CoefficientsSize, SealedError> {
+        size_of_coefficients(
+            Kind::PlainCoefficients,
+            request,
+            self.agreement.most_rows,
+            bytes_of_loan,
+        )
     }
 
-    fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
+    fn unmask(&mut self, gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
         let read = || {
-            let mut reader = Reader::new("grant", Kind::PlainGrant, grant)?;
+            let mut reader = Reader::new("masked gradient", Kind::PlainMaskedGradient, gradient)?;
             reader.u64()?;
-            let products = reader.count("products of the grant", self.agreement.most_rows)?;
+            let products =
+                reader.count("products of the masked gradient", self.agreement.most_rows)?;
             let products = floats(reader.bytes(8 * products)?)?;
             reader.finish()?;
             Ok(products)
         };
-        read().map_err(peer("grant"))
+        read().map_err(peer("masked gradient"))
     }
 }
 
@@ -206,49 +214,64 @@ impl Host for PlainHost {
         Ok(products)
     }
 
-    fn lend(
+    fn encrypt_coefficients(
         &mut self,
         part: &Coefficients<'_>,
         scale: Scale,
         own: bool,
-    ) -> Result<(Vec<u8>, Loan), SealedError> {
+    ) -> Result<(Vec<u8>, PendingProducts), SealedError> {
         let products = part.products(&self.agreement)?;
-        Reach::of(&self.agreement, part)?.check(scale)?;
+        MagnitudeBound::of(&self.agreement, part)?.check(scale)?;
         let exchange = self.random.bits();
-        let mut writer = Writer::new(Kind::PlainLoan, 16 + 8 * part.values.len());
+        let mut writer = Writer::new(Kind::PlainCoefficients, 16 + 8 * part.values.len());
         writer.u64(exchange);
         writer.u32(products as u32);
         writer.u32(part.terms as u32);
         part.values.iter().for_each(|coefficient| writer.f64(*coefficient));
-        Ok((writer.finish(), Loan { exchange, products, own, kept: Kept::Plain }))
+        Ok((
+            writer.finish(),
+            PendingProducts { exchange, products, own, kept: ProductSecrets::Plain },
+        ))
     }
 
-    fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError> {
-        let what = ["relay", "exchange of the relay", "products of the relay"];
-        let expected = (loan.exchange, loan.products);
-        let products = read_products(Kind::PlainRelay, what, relay, expected)?;
-        let numbers = lending::Numbers::Plain(products);
-        Ok(Lent { exchange: loan.exchange, own: loan.own, numbers })
+    fn accept_masked(
+        &self,
+        request: &PendingProducts,
+        reply: &[u8],
+    ) -> Result<MaskedShare, SealedError> {
+        let what = [
+            "masked products",
+            "exchange of the masked products",
+            "products of the masked products",
+        ];
+        let expected = (request.exchange, request.products);
+        let products = read_products(Kind::PlainMaskedProducts, what, reply, expected)?;
+        let numbers = masked_gradient::Numbers::Plain(products);
+        Ok(MaskedShare { exchange: request.exchange, own: request.own, numbers })
     }
 
-    fn grant(
+    fn mask_gradient(
         &mut self,
         offsets: &[f64],
         scale: Scale,
-        lent: &[Lent],
+        shares: &[MaskedShare],
     ) -> Result<Vec<u8>, SealedError> {
-        Reach::of_offsets(offsets)?.check(scale)?;
+        MagnitudeBound::of_offsets(offsets)?.check(scale)?;
         let mut sums = offsets.to_vec();
-        for part in lent {
-            let lending::Numbers::Plain(numbers) = &part.numbers else {
-                return Err(misuse("what was lent", "masked numbers", "some in the clear"));
+        for part in shares {
+            let masked_gradient::Numbers::Plain(numbers) = &part.numbers else {
+                return Err(misuse(
+                    "shares of a masked gradient",
+                    "masked numbers",
+                    "some in the clear",
+                ));
             };
             if numbers.len() != sums.len() {
-                return Err(misuse("products that were lent", numbers.len(), sums.len()));
+                return Err(misuse("products that were shares", numbers.len(), sums.len()));
             }
             sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         }
-        Ok(write_products(Kind::PlainGrant, self.random.bits(), &sums))
+        Ok(write_products(Kind::PlainMaskedGradient, self.random.bits(), &sums))
     }
 }
 
@@ -300,7 +323,7 @@ fn read(
     Ok(Numbers { exchange, rows, blocks, numbers })
 }
 
-/// What answers, relays and grants are.
+/// What answers, replies and grants are.
 fn write_products(kind: Kind, exchange: u64, products: &[f64]) -> Vec<u8> {
     let mut writer = Writer::new(kind, 12 + 8 * products.len());
     writer.u64(exchange);
@@ -320,7 +343,7 @@ fn read_products(
         let mut reader = Reader::new(what, kind, bytes)?;
         let found = reader.u64()?;
         if found != exchange {
-            return Err(out_of_range(exchange_of, found, exchange));
+            return Err(other_exchange(exchange_of, found, exchange));
         }
         let found = reader.u32()?;
         if usize::try_from(found).ok() != Some(rows) {

@@ -9,7 +9,7 @@
 //!    │ answer: masked numbers ────────────────────────►   open: A·u, and nothing else
 //! ```
 //!
-//! Its mirror, products for a guest alone, is in [`lending`](crate::lending).
+//! Its mirror, products for a guest alone, is in [`lending`](crate::masked_gradient).
 //!
 //! A *block* is what a guest encrypts at a time: `width` values on the agreed grid, for instance the
 //! measurements of one step. A question is about any of the uploaded blocks, in any order.
@@ -22,9 +22,9 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::fixed_point::{FixedPointError, Grid};
-use crate::lending::{Lent, Loan, Scale};
+use crate::masked_gradient::{MaskedShare, PendingProducts, Scale};
 use crate::random::RandomnessError;
-use crate::rlwe::message::lent::MOST_TERMS;
+use crate::rlwe::message::masked::MOST_TERMS;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
 /// The name of a block, chosen by the guest.
@@ -44,7 +44,7 @@ pub struct Agreement {
     pub width: usize,
     /// Where the guest's values lie.
     pub grid: Grid,
-    /// The most products that one question, loan or grant may have.
+    /// The most products that one question, request or gradient may have.
     pub most_rows: usize,
     /// The most blocks that a host keeps.
     pub most_blocks: usize,
@@ -164,7 +164,7 @@ impl fmt::Debug for Matrix<'_> {
     }
 }
 
-/// Coefficients of products for one guest alone: each is a sum over some of a lender's values, which the lender
+/// Coefficients of products for one guest alone: each is a sum over some of a owner's values, which the owner
 /// chooses as it was told by other means.
 #[derive(Clone, Copy)]
 pub struct Coefficients<'a> {
@@ -219,22 +219,26 @@ pub trait Host {
     fn ask(&mut self, matrix: &Matrix<'_>) -> Result<Vec<u8>, SealedError>;
     /// Ends an exchange: A·u, row by row. An answer that is refused may be followed by a right one.
     fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError>;
-    /// Asks this guest for products that one guest is to get, in units of the scale of that grant; `own`: this one
+    /// Asks this guest for products that one guest is to get, in units of the scale of that gradient; `own`: this one
     /// itself.
-    fn lend(
+    fn encrypt_coefficients(
         &mut self,
         part: &Coefficients<'_>,
         scale: Scale,
         own: bool,
-    ) -> Result<(Vec<u8>, Loan), SealedError>;
-    /// Takes in what this guest has made of a loan.
-    fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError>;
-    /// Products for this guest alone: what all have lent, and offsets, in units of the scale.
-    fn grant(
+    ) -> Result<(Vec<u8>, PendingProducts), SealedError>;
+    /// Takes in what this guest has made of encrypted coefficients.
+    fn accept_masked(
+        &self,
+        request: &PendingProducts,
+        reply: &[u8],
+    ) -> Result<MaskedShare, SealedError>;
+    /// Products for this guest alone: what all have shares, and offsets, in units of the scale.
+    fn mask_gradient(
         &mut self,
         offsets: &[f64],
         scale: Scale,
-        lent: &[Lent],
+        shares: &[MaskedShare],
     ) -> Result<Vec<u8>, SealedError>;
 }
 
@@ -256,55 +260,55 @@ pub(crate) fn rows_of(kind: Kind, question: &[u8], most: usize) -> Result<usize,
     read().map_err(peer("question"))
 }
 
-/// How large a loan is.
+/// How large a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoanSize {
+pub struct CoefficientsSize {
     /// Products.
     pub products: usize,
     /// Values that each of them is of.
     pub terms: usize,
 }
 
-/// What every loan begins with: the number of the exchange, and its size. It has as many bytes as that takes, so
+/// What every request begins with: the number of the exchange, and its size. It has as many bytes as that takes, so
 /// that nobody makes room for more.
-pub(crate) fn size_of_loan(
+pub(crate) fn size_of_coefficients(
     kind: Kind,
-    loan: &[u8],
+    request: &[u8],
     most: usize,
     bytes: fn(usize, usize) -> usize,
-) -> Result<LoanSize, SealedError> {
+) -> Result<CoefficientsSize, SealedError> {
     let read = || {
-        let mut reader = Reader::new("loan", kind, loan)?;
+        let mut reader = Reader::new("coefficients", kind, request)?;
         reader.u64()?;
-        let products = reader.count("products of the loan", most)?;
+        let products = reader.count("products of the coefficients", most)?;
         let terms = reader.count("values of a product", MOST_TERMS)?;
-        let (found, expected) = (loan.len(), bytes(products, terms));
+        let (found, expected) = (request.len(), bytes(products, terms));
         if found != expected {
-            return Err(out_of_range("bytes of the loan", found, expected));
+            return Err(out_of_range("bytes of the coefficients", found, expected));
         }
-        Ok(LoanSize { products, terms })
+        Ok(CoefficientsSize { products, terms })
     };
-    read().map_err(peer("loan"))
+    read().map_err(peer("coefficients"))
 }
 
 /// The guest's side.
 pub trait Guest {
     /// What the host needs of this guest before all else.
-    fn opening(&self) -> Vec<u8>;
+    fn public_key(&self) -> Vec<u8>;
     /// Encrypts a block of levels of the agreed grid.
     fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError>;
-    /// The products of a loan with these levels of the agreed grid, `[product, term]`, masked; for the guest with this
+    /// The products of encrypted coefficients with these levels of the agreed grid, `[product, term]`, masked; for the guest with this
     /// opening, or for this one itself.
-    fn relay(
+    fn multiply_masked(
         &mut self,
-        loan: &[u8],
+        request: &[u8],
         levels: &[i32],
-        taker: Option<&[u8]>,
+        recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError>;
-    /// How large a loan is, before anything is computed.
-    fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError>;
-    /// The products of a grant.
-    fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError>;
+    /// How large a request is, before anything is computed.
+    fn coefficients_size(&self, request: &[u8]) -> Result<CoefficientsSize, SealedError>;
+    /// The products of a masked gradient.
+    fn unmask(&mut self, gradient: &[u8]) -> Result<Vec<f64>, SealedError>;
 }
 
 /// Why a party does not go on.

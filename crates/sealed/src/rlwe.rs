@@ -20,11 +20,11 @@ mod encrypt;
 mod guest;
 mod hiding;
 mod host;
-mod lending;
+mod masked_gradient;
 pub mod message;
 pub(crate) mod residue;
 pub(crate) mod ring;
-mod room;
+mod scratch;
 pub(crate) mod slots;
 pub(crate) mod transform;
 
@@ -46,6 +46,6 @@ pub(crate) fn row_places(width: usize, rows: usize) -> impl Iterator<Item = usiz
 #[cfg(test)]
 mod hiding_tests;
 #[cfg(test)]
-mod lending_tests;
+mod masked_gradient_tests;
 #[cfg(test)]
 mod tests;

@@ -42,6 +42,16 @@ pub enum DecodeError {
         /// Bytes expected.
         expected: usize,
     },
+    /// A message of an exchange that is over.
+    #[error("{what}: found {found}, expected {expected}")]
+    OtherExchange {
+        /// The field.
+        what: &'static str,
+        /// The exchange found.
+        found: u64,
+        /// The exchange that is under way.
+        expected: u64,
+    },
     /// A number out of its range.
     #[error("{what}: found {found}, expected {expected}")]
     Range {
@@ -67,11 +77,11 @@ pub enum Kind {
     /// The masked products, decrypted.
     RlweAnswer = 4,
     /// Coefficients of products that a guest is to get, encrypted. 5 to 8 were an earlier way to such products.
-    RlweLoan = 9,
+    RlweCoefficients = 9,
     /// These products, masked and encrypted.
-    RlweRelay = 10,
+    RlweMaskedProducts = 10,
     /// Masked products for a guest alone.
-    RlweGrant = 11,
+    RlweMaskedGradient = 11,
     /// An authority's public key for functional encryption.
     IpfePublicKey = 16,
     /// A vector of a guest, encrypted to the authority's key.
@@ -89,11 +99,11 @@ pub enum Kind {
     /// Products in the clear.
     PlainAnswer = 34,
     /// Coefficients of products that a guest is to get, in the clear. 35 to 37 were an earlier way to such products.
-    PlainLoan = 38,
+    PlainCoefficients = 38,
     /// These products in the clear.
-    PlainRelay = 39,
+    PlainMaskedProducts = 39,
     /// All of them together in the clear.
-    PlainGrant = 40,
+    PlainMaskedGradient = 40,
     /// A vector with its noise, as a guest stores it.
     NoisedVector = 48,
     /// Commitments to a guest's values.
@@ -219,6 +229,11 @@ impl<'a> Reader<'a> {
     }
 }
 
+pub(crate) fn other_exchange(what: &'static str, found: u64, expected: u64) -> DecodeError {
+    DecodeError::OtherExchange { what, found, expected }
+}
+
+/// A number that is not accepted.
 pub(crate) fn out_of_range(
     what: &'static str,
     found: impl ToString,

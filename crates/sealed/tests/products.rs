@@ -8,8 +8,8 @@ use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
 use sealed::plain::{PlainGuest, PlainHost};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Randomness,
-    Reach, SealedError,
+    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, Grid, Guest, Host, MagnitudeBound,
+    Matrix, Randomness, SealedError,
 };
 
 fn agreement(width: usize, levels: i32) -> Agreement {
@@ -20,7 +20,7 @@ fn agreement(width: usize, levels: i32) -> Agreement {
 fn rlwe(width: usize) -> (RlweGuest, RlweHost) {
     let agreement = agreement(width, MOST_LEVELS);
     let guest = RlweGuest::new(agreement, &KeySeed::from_os().expect("a seed")).expect("a guest");
-    let host = RlweHost::new(agreement, &guest.opening()).expect("a host");
+    let host = RlweHost::new(agreement, &guest.public_key()).expect("a host");
     (guest, host)
 }
 
@@ -194,8 +194,8 @@ fn all_implementations_give_the_same() {
     let mut guest = RlweGuest::new(agreement, &seed).unwrap();
     // The same keys after a restart.
     let mut again = RlweGuest::new(agreement, &KeySeed::from_bytes(seed.to_bytes())).unwrap();
-    assert_eq!(guest.opening(), again.opening());
-    let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+    assert_eq!(guest.public_key(), again.public_key());
+    let mut host = RlweHost::new(agreement, &guest.public_key()).unwrap();
     let mut answer = |question: &[u8]| again.answer(question);
     let rlwe = exchange(&mut guest, &mut host, &mut answer, &upload, &matrix).unwrap();
 
@@ -213,7 +213,7 @@ fn all_implementations_give_the_same() {
     }
 }
 
-/// A question, then a grant, then the question's answer; and the answer to a question of an earlier process.
+/// A question, then a gradient, then the question's answer; and the answer to a question of an earlier process.
 fn interleaved(
     guest: &mut dyn Guest,
     [earlier, host]: [&mut dyn Host; 2],
@@ -227,12 +227,13 @@ fn interleaved(
     let late = answer(&earlier.ask(&matrix)?)?;
     let question = host.ask(&matrix)?;
     let part = Coefficients { terms: 4, values: &[1.0; 4] };
-    let scale = Reach::of(&agreement(4, 100), &part)?.scale()?;
-    match host.lend(&part, scale, true) {
-        Ok((loan, kept)) => {
-            let lent = host.accept(&kept, &guest.relay(&loan, &[1, -2, 3, 100], None)?)?;
-            let grant = host.grant(&[0.0], scale, &[lent])?;
-            assert_eq!(guest.take(&grant)?.len(), 1);
+    let scale = MagnitudeBound::of(&agreement(4, 100), &part)?.scale()?;
+    match host.encrypt_coefficients(&part, scale, true) {
+        Ok((request, kept)) => {
+            let shares = host
+                .accept_masked(&kept, &guest.multiply_masked(&request, &[1, -2, 3, 100], None)?)?;
+            let gradient = host.mask_gradient(&[0.0], scale, &[shares])?;
+            assert_eq!(guest.take(&gradient)?.len(), 1);
         }
         Err(error) => assert!(matches!(error, SealedError::Unsupported(_)), "{error}"),
     }
@@ -258,7 +259,7 @@ fn grants_and_late_answers_do_not_disturb_a_question() {
     let seed = KeySeed::from_os().unwrap();
     let mut guest = RlweGuest::new(agreement, &seed).unwrap();
     let mut asker = RlweGuest::new(agreement, &seed).unwrap();
-    let [mut a, mut b] = [0, 1].map(|_| RlweHost::new(agreement, &guest.opening()).unwrap());
+    let [mut a, mut b] = [0, 1].map(|_| RlweHost::new(agreement, &guest.public_key()).unwrap());
     interleaved(&mut guest, [&mut a, &mut b], &mut |question| asker.answer(question)).unwrap();
 
     let mut authority = Authority::new(agreement).unwrap();
@@ -293,7 +294,7 @@ fn many_rows_of_wide_blocks_are_worked_on_in_parts() {
     let (width, rows) = (4096, 47);
     let agreement = agreement(width, 100);
     let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
-    let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+    let mut host = RlweHost::new(agreement, &guest.public_key()).unwrap();
     let mut random = Randomness::insecure_from_seed(9);
     let mut level = || random.below(201) as i32 - 100;
     let levels: Vec<Vec<i32>> = (0..3).map(|_| (0..width).map(|_| level()).collect()).collect();

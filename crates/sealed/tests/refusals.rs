@@ -3,8 +3,8 @@
 use sealed::rlwe::message::{Answer, PublicKey, Question, Upload};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Randomness, Reach,
-    SealedError,
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, MagnitudeBound, Matrix,
+    Randomness, SealedError,
 };
 
 fn agreement() -> Agreement {
@@ -15,7 +15,7 @@ fn agreement() -> Agreement {
 fn parties() -> (RlweGuest, RlweHost, BlockId) {
     let key = KeySeed::drawn(&mut Randomness::insecure_from_seed(1));
     let mut guest = RlweGuest::new(agreement(), &key).expect("a guest");
-    let mut host = RlweHost::new(agreement(), &guest.opening()).expect("a host");
+    let mut host = RlweHost::new(agreement(), &guest.public_key()).expect("a host");
     let block = host.store(&guest.upload(BlockId(1), &[7; 18]).expect("an upload")).expect("room");
     (guest, host, block)
 }
@@ -34,7 +34,7 @@ fn more_rows_than_agreed_are_refused_by_both_sides() {
     let generous = Agreement { most_rows: 1000, ..agreement() };
     let key = KeySeed::drawn(&mut Randomness::insecure_from_seed(1));
     let mut guest = RlweGuest::new(agreement(), &key).unwrap();
-    let mut host = RlweHost::new(generous, &guest.opening()).unwrap();
+    let mut host = RlweHost::new(generous, &guest.public_key()).unwrap();
     host.store(&guest.upload(block, &[7; 18]).unwrap()).unwrap();
     let question = host.ask(&Matrix { rows: 501, blocks: &[block], values: &values }).unwrap();
     assert_eq!(
@@ -42,19 +42,19 @@ fn more_rows_than_agreed_are_refused_by_both_sides() {
         "the peer sent no valid question: rows of the question: found 501, expected 1 to 500"
     );
     let part = Coefficients { terms: 1, values: &[1.0; 501] };
-    let scale = Reach::of(&generous, &part).and_then(|reach| reach.scale()).unwrap();
-    let (loan, kept) = host.lend(&part, scale, true).unwrap();
+    let scale = MagnitudeBound::of(&generous, &part).and_then(|reach| reach.scale()).unwrap();
+    let (request, kept) = host.encrypt_coefficients(&part, scale, true).unwrap();
     assert_eq!(
-        said(guest.relay(&loan, &[1; 501], None)),
-        "the peer sent no valid loan: products of the loan: found 501, expected 1 to 500"
+        said(guest.multiply_masked(&request, &[1; 501], None)),
+        "the peer sent no valid request: products of the coefficients: found 501, expected 1 to 500"
     );
     let mut other = RlweGuest::new(generous, &key).unwrap();
-    let relay = other.relay(&loan, &[1; 501], None).unwrap();
-    let lent = [host.accept(&kept, &relay).unwrap()];
-    let grant = host.grant(&[0.0; 501], scale, &lent).unwrap();
+    let reply = other.multiply_masked(&request, &[1; 501], None).unwrap();
+    let shares = [host.accept_masked(&kept, &reply).unwrap()];
+    let gradient = host.mask_gradient(&[0.0; 501], scale, &shares).unwrap();
     assert_eq!(
-        said(guest.take(&grant)),
-        "the peer sent no valid grant: products of the grant: found 501, expected 1 to 500"
+        said(guest.take(&gradient)),
+        "the peer sent no valid gradient: products of the masked gradient: found 501, expected 1 to 500"
     );
 }
 
@@ -64,7 +64,7 @@ fn every_cut_and_every_addition_is_noticed() {
     let upload = guest.upload(BlockId(2), &[0; 18]).unwrap();
     let question = host.ask(&Matrix { rows: 3, blocks: &[block], values: &[0.5; 54] }).unwrap();
     let answer = guest.answer(&question).unwrap();
-    let key = guest.opening();
+    let key = guest.public_key();
     type Decode = fn(&[u8]) -> bool;
     let all: [(&[u8], Decode); 4] = [
         (&key, |bytes| PublicKey::decode(bytes).is_ok()),
@@ -177,14 +177,14 @@ fn what_cannot_be_is_refused_before_anything_is_sent() {
         ),
     ] {
         assert_eq!(said(RlweGuest::new(wrong, &KeySeed::from_bytes([0; 32]))), expected);
-        assert_eq!(said(RlweHost::new(wrong, &guest.opening())), expected);
+        assert_eq!(said(RlweHost::new(wrong, &guest.public_key())), expected);
     }
 }
 
 #[test]
 fn parties_with_another_width_or_grid_notice() {
     let (mut guest, _, _) = parties();
-    let opening = guest.opening();
+    let opening = guest.public_key();
     let narrow = Agreement { width: 17, ..agreement() };
     let coarse = Agreement { grid: Grid::new(0.0, 1.0, 1 << 13).unwrap(), ..agreement() };
     let shifted = Agreement { grid: Grid::new(0.5, 1.5, 1 << 14).unwrap(), ..agreement() };

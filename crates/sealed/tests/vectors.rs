@@ -5,10 +5,13 @@
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
-use sealed::rlwe::message::{Answer, Grant, Loan, PublicKey, Question, Relay, Upload};
+use sealed::rlwe::message::{
+    Answer, MaskedGradient, MaskedProducts, PendingProducts, PublicKey, Question, Upload,
+};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, Matrix, Randomness, Reach,
+    Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, MagnitudeBound, Matrix,
+    Randomness,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -66,9 +69,9 @@ struct Messages {
     uploads: Vec<Vec<u8>>,
     question: Vec<u8>,
     answer: Vec<u8>,
-    loan: Vec<u8>,
-    relay: Vec<u8>,
-    grant: Vec<u8>,
+    request: Vec<u8>,
+    reply: Vec<u8>,
+    gradient: Vec<u8>,
     products: Vec<f64>,
     granted: Vec<f64>,
 }
@@ -87,8 +90,8 @@ fn version_2_has_these_bytes() {
     assert_eq!(uploads, vector.upload_sha256);
     assert_eq!(hash(&messages.question), vector.question_sha256);
     assert_eq!(hash(&messages.grant), vector.grant_sha256);
-    assert_eq!(hash(&messages.loan), vector.loan_sha256);
-    assert_eq!(hash(&messages.relay), vector.relay_sha256);
+    assert_eq!(hash(&messages.request), vector.loan_sha256);
+    assert_eq!(hash(&messages.reply), vector.relay_sha256);
     assert_eq!(HEXLOWER.encode(&messages.answer), vector.answer);
     assert_eq!(messages.products, vector.products);
     assert_eq!(messages.granted, vector.granted);
@@ -106,7 +109,7 @@ fn run(vector: &Vector) -> Messages {
     let key = KeySeed::drawn(&mut random(vector.key_seed));
     let mut guest =
         RlweGuest::with_randomness(agreement, &key, random(vector.guest_seed)).expect("a guest");
-    let public_key = guest.opening();
+    let public_key = guest.public_key();
     let mut host = RlweHost::with_randomness(agreement, &public_key, random(vector.host_seed))
         .expect("a host");
     let blocks: Vec<BlockId> = (0..vector.blocks.len() as u64).map(BlockId).collect();
@@ -125,25 +128,28 @@ fn run(vector: &Vector) -> Messages {
 
     let key = KeySeed::drawn(&mut random(vector.taker_key_seed));
     let taker_random = random(vector.taker_guest_seed);
-    let mut taker = RlweGuest::with_randomness(agreement, &key, taker_random).expect("a guest");
+    let mut recipient = RlweGuest::with_randomness(agreement, &key, taker_random).expect("a guest");
     let random = random(vector.taker_host_seed);
-    let its_host = RlweHost::with_randomness(agreement, &taker.opening(), random);
+    let its_host = RlweHost::with_randomness(agreement, &recipient.public_key(), random);
     let mut its_host = its_host.expect("a host");
     let part = Coefficients { terms: vector.terms, values: &vector.coefficients };
     let own = Coefficients { terms: vector.taker_terms, values: &vector.taker_coefficients };
-    let reach = Reach::of(&agreement, &part).expect("a reach");
-    let reach = reach.and(Reach::of(&agreement, &own).expect("a reach"));
-    let reach = reach.and(Reach::of_offsets(&vector.offsets).expect("a reach"));
+    let reach = MagnitudeBound::of(&agreement, &part).expect("a reach");
+    let reach = reach.and(MagnitudeBound::of(&agreement, &own).expect("a reach"));
+    let reach = reach.and(MagnitudeBound::of_offsets(&vector.offsets).expect("a reach"));
     let scale = reach.scale().expect("a scale");
-    let (loan, kept) = host.lend(&part, scale, false).expect("a loan");
-    let relay = guest.relay(&loan, &vector.lent_levels, Some(&taker.opening())).expect("a relay");
-    let lent = host.accept(&kept, &relay).expect("what was asked for");
-    let (own_loan, kept) = its_host.lend(&own, scale, true).expect("a loan");
-    let own_relay = taker.relay(&own_loan, &vector.taker_levels, None).expect("a relay");
-    let own = its_host.accept(&kept, &own_relay).expect("what was asked for");
-    let grant = its_host.grant(&vector.offsets, scale, &[lent, own]).expect("a grant");
-    let granted = taker.take(&grant).expect("products");
-    Messages { public_key, uploads, question, answer, loan, relay, grant, products, granted }
+    let (request, kept) = host.encrypt_coefficients(&part, scale, false).expect("a request");
+    let reply = guest
+        .multiply_masked(&request, &vector.lent_levels, Some(&recipient.public_key()))
+        .expect("a reply");
+    let shares = host.accept_masked(&kept, &reply).expect("what was asked for");
+    let (own_loan, kept) = its_host.encrypt_coefficients(&own, scale, true).expect("a request");
+    let own_relay =
+        recipient.multiply_masked(&own_loan, &vector.taker_levels, None).expect("a reply");
+    let own = its_host.accept_masked(&kept, &own_relay).expect("what was asked for");
+    let gradient = its_host.mask_gradient(&vector.offsets, scale, &[shares, own]).expect("a grant");
+    let granted = recipient.take(&gradient).expect("products");
+    Messages { public_key, uploads, question, answer, request, reply, gradient, products, granted }
 }
 
 fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Option<String> {
@@ -152,8 +158,8 @@ fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Op
         "upload" => &messages.uploads[0],
         "question" => &messages.question,
         "answer" => &messages.answer,
-        "loan" => &messages.loan,
-        "relay" => &messages.relay,
+        "coefficients" => &messages.request,
+        "masked products" => &messages.reply,
         _ => &messages.grant,
     };
     let mut bytes = bytes.clone();
@@ -166,9 +172,9 @@ fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Op
         "upload" => Upload::decode(&bytes).err(),
         "question" => Question::decode(&bytes, vector.width, 100).err(),
         "answer" => Answer::decode(&bytes, 100).err(),
-        "loan" => Loan::decode(&bytes, 100).err(),
-        "relay" => Relay::decode(&bytes, 100).err(),
-        _ => Grant::decode(&bytes, 100).err(),
+        "coefficients" => PendingProducts::decode(&bytes, 100).err(),
+        "masked products" => MaskedProducts::decode(&bytes, 100).err(),
+        _ => MaskedGradient::decode(&bytes, 100).err(),
     };
     error.map(|error| error.to_string())
 }
@@ -232,27 +238,27 @@ fn inputs() -> Vector {
             refuse("question", None, 16, "ffffffffffff03"),
             refuse("answer", None, 12, "ffffffff"),
             refuse("answer", None, 12, "03000000"),
-            refuse("grant", None, 16, "e9030000"),
-            refuse("grant", None, 16, "27fcffff"),
-            refuse("grant", None, 16, "00000080"),
-            refuse("grant", None, 3, "05"),
-            refuse("grant", None, 20, "01010000"),
-            refuse("grant", None, 24, "ffffffffff"),
-            refuse("grant", Some(51_200), 0, ""),
-            refuse("loan", None, 3, "03"),
-            refuse("loan", None, 12, "00000000"),
-            refuse("loan", None, 12, "65000000"),
-            refuse("loan", None, 16, "00000000"),
-            refuse("loan", None, 16, "81000000"),
-            refuse("loan", None, 16, "04000000"),
-            refuse("loan", Some(614_547), 0, ""),
-            refuse("loan", None, 52, "ffffffffffffff"),
-            refuse("relay", None, 3, "06"),
-            refuse("relay", None, 12, "65000000"),
-            refuse("relay", None, 16, "00000000"),
-            refuse("relay", None, 16, "02000000"),
-            refuse("relay", None, 20, "ffffffffffff03"),
-            refuse("relay", Some(102_420), 0, ""),
+            refuse("masked gradient", None, 16, "e9030000"),
+            refuse("masked gradient", None, 16, "27fcffff"),
+            refuse("masked gradient", None, 16, "00000080"),
+            refuse("masked gradient", None, 3, "05"),
+            refuse("masked gradient", None, 20, "01010000"),
+            refuse("masked gradient", None, 24, "ffffffffff"),
+            refuse("masked gradient", Some(51_200), 0, ""),
+            refuse("coefficients", None, 3, "03"),
+            refuse("coefficients", None, 12, "00000000"),
+            refuse("coefficients", None, 12, "65000000"),
+            refuse("coefficients", None, 16, "00000000"),
+            refuse("coefficients", None, 16, "81000000"),
+            refuse("coefficients", None, 16, "04000000"),
+            refuse("coefficients", Some(614_547), 0, ""),
+            refuse("coefficients", None, 52, "ffffffffffffff"),
+            refuse("masked products", None, 3, "06"),
+            refuse("masked products", None, 12, "65000000"),
+            refuse("masked products", None, 16, "00000000"),
+            refuse("masked products", None, 16, "02000000"),
+            refuse("masked products", None, 20, "ffffffffffff03"),
+            refuse("masked products", Some(102_420), 0, ""),
         ],
     }
 }
@@ -263,8 +269,8 @@ fn filled(mut vector: Vector) -> Vector {
     vector.upload_sha256 = messages.uploads.iter().map(|bytes| hash(bytes)).collect();
     vector.question_sha256 = hash(&messages.question);
     vector.grant_sha256 = hash(&messages.grant);
-    vector.loan_sha256 = hash(&messages.loan);
-    vector.relay_sha256 = hash(&messages.relay);
+    vector.loan_sha256 = hash(&messages.request);
+    vector.relay_sha256 = hash(&messages.reply);
     vector.answer = HEXLOWER.encode(&messages.answer);
     vector.products = messages.products.clone();
     vector.granted = messages.granted.clone();

@@ -8,7 +8,7 @@
 //! after an epoch: validation loss; the best weights are kept
 //! ```
 //!
-//! The samples are those of `federation`'s [`Course`]; with one local update per exchange, the weights are those of a
+//! The samples are those of `federation`'s [`SampleSchedule`]; with one local update per exchange, the weights are those of a
 //! federation, bit for bit. Everything random is a hash of seed, epoch and step, so that a run depends neither on
 //! threads nor on interruptions.
 
@@ -19,14 +19,16 @@ use estimator::{
     Embeddings, Epoch, HostModel, JointData, LayerSubModel, ModelError, ModelShape, NeuralPlan,
     SubModel, WindowSource, whole_batch,
 };
-use federation::{Course, GuestModel, HostModel as _, ModelFailure, Order, Progress, Samples};
+use federation::{
+    GuestModel, HostModel as _, ModelFailure, Order, Progress, SampleSchedule, Samples,
+};
 use protocol::message::Purpose;
 use protocol::{LocalUpdates, Plan};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{Network, Step, Window};
 
-use crate::learner::{GuestLearner, HostLearner, HostLoss, shared_numbers, update_rule};
+use crate::learner::{GuestLearner, HostLearner, HostLoss, optimiser_settings, update_rule};
 
 /// Windows that are validated together.
 const BLOCK: usize = 512;
@@ -112,14 +114,14 @@ impl<H: WindowSource, G: WindowSource> Learners<H, G> {
         let embeddings = self.embed(samples, GuestLearner::embed)?;
         let given = by_name(&self.guests, &embeddings);
         let Some(update) = self.host.learn_from(samples, &given, &BTreeMap::new())? else {
-            self.guests.iter_mut().for_each(|(_, guest)| guest.pass());
+            self.guests.iter_mut().for_each(|(_, guest)| guest.skip_update());
             return Ok(Exchange { loss: None, embeddings, gradients: Vec::new() });
         };
         let gradients = update.gradients;
         for (name, guest) in &mut self.guests {
             match gradients.iter().find(|(own, _)| own == name) {
                 Some((_, gradient)) if update.loss.is_finite() => guest.learn_from(gradient)?,
-                _ => guest.pass(),
+                _ => guest.skip_update(),
             }
         }
         Ok(Exchange { loss: Some(update.loss), embeddings, gradients })
@@ -127,14 +129,14 @@ impl<H: WindowSource, G: WindowSource> Learners<H, G> {
 
     /// Adds the validation losses of some samples to `total`, and gives the sum.
     pub fn validate(&mut self, samples: &[Window], total: f64) -> Result<f64, ModelFailure> {
-        let embeddings = self.embed(samples, GuestLearner::judge)?;
+        let embeddings = self.embed(samples, GuestLearner::validate)?;
         let given = by_name(&self.guests, &embeddings);
         self.host.validate(samples, &given, &BTreeMap::new(), total)
     }
 
     /// Estimates of some samples by the weights that are validated, in the model's own scale.
     pub fn infer(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
-        let embeddings = self.embed(samples, GuestLearner::judge)?;
+        let embeddings = self.embed(samples, GuestLearner::validate)?;
         let given = by_name(&self.guests, &embeddings);
         self.host.infer(samples, &given)
     }
@@ -176,9 +178,9 @@ pub fn central_plan(
         batch: batch as u32,
         epochs: plan.recipe.epochs as u32,
         exchanges: exchanges_per_epoch as u32,
-        recipe: shared_numbers(&plan.recipe),
+        optimiser: optimiser_settings(&plan.recipe),
         local: LocalUpdates::default(),
-        keep_every: u32::MAX,
+        checkpoint_every: u32::MAX,
         segment: segment as u32,
         measured: BTreeSet::new(),
         shares: None,
@@ -189,7 +191,7 @@ pub fn central_plan(
 /// A centralised training run, between two epochs.
 pub struct CentralRun {
     parties: Learners<Inputs, Inputs>,
-    schedule: Course,
+    schedule: SampleSchedule,
     /// Exchanges of an epoch.
     exchanges: usize,
 }
@@ -235,7 +237,7 @@ impl CentralRun {
             patience: plan.recipe.patience as u32,
         };
         let exchanges = shared.exchanges as usize;
-        Ok(Self { parties, schedule: Course::new(samples, order), exchanges })
+        Ok(Self { parties, schedule: SampleSchedule::new(samples, order), exchanges })
     }
 
     /// The epochs so far.

@@ -22,7 +22,7 @@ use traffic::Step;
 
 use crate::absence;
 use crate::error::{Context, Result, ensure};
-use crate::learner::shared_numbers;
+use crate::learner::optimiser_settings;
 use crate::options::{FederationOptions, PhysicsOptions};
 use crate::party::guest_part::{GuestPart, terms};
 use crate::party::{CustomSubModels, GuestParty, host_part};
@@ -131,9 +131,9 @@ pub fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
             batch: whole_batch(plan.recipe.batch, segment.into()) as u32,
             epochs: plan.recipe.epochs as u32,
             exchanges: 0,
-            recipe: shared_numbers(&plan.recipe),
+            optimiser: optimiser_settings(&plan.recipe),
             local: options.local_updates(),
-            keep_every: if keep.is_some() { KEEP_EVERY } else { u32::MAX },
+            checkpoint_every: if keep.is_some() { KEEP_EVERY } else { u32::MAX },
             segment: segment.into(),
             measured: measured_kinds(&signal),
             shares: None,

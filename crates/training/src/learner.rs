@@ -23,7 +23,7 @@ mod secure_update;
 use estimator::{Recipe, UpdateRule};
 use federation::ModelFailure;
 use neural::{DropoutRng, Schedule};
-use protocol::{LocalUpdates, Numbers, Plan};
+use protocol::{LocalUpdates, OptimiserSettings, Plan};
 
 pub use custom::{CustomGuestLearner, CustomSubModel};
 pub use guest::GuestLearner;
@@ -31,8 +31,8 @@ pub use host::{HostLearner, HostUpdate};
 pub use host_loss::{HELD_OUT, HostLoss, Sources, entries};
 
 /// What all parties need to know of a recipe.
-pub fn shared_numbers(recipe: &Recipe) -> Numbers {
-    Numbers {
+pub fn optimiser_settings(recipe: &Recipe) -> OptimiserSettings {
+    OptimiserSettings {
         rate: recipe.rate,
         one_cycle: recipe.one_cycle,
         decay: recipe.decay,
@@ -48,7 +48,7 @@ pub fn update_rule(plan: &Plan) -> UpdateRule {
 
 /// The recipe as far as the plan tells it; the rest concerns the host alone.
 fn shared_recipe(plan: &Plan) -> Recipe {
-    let Numbers { rate, one_cycle, decay, clip, average } = plan.recipe;
+    let OptimiserSettings { rate, one_cycle, decay, clip, average } = plan.optimiser;
     Recipe {
         epochs: plan.epochs as usize,
         batch: plan.batch as usize,

@@ -8,7 +8,7 @@ use estimator::{
     TrainingSignal, ctm_of_counts, train_span,
 };
 use federation::{Agreed, ModelFailure};
-use protocol::Kind;
+use protocol::MeasurementKind;
 use sensing::Split;
 use serde::{Deserialize, Deserializer, Serialize};
 use traffic::{Step, Window};
@@ -49,12 +49,12 @@ pub fn federated_signal<'de, D: Deserializer<'de>>(from: D) -> Result<TrainingSi
 }
 
 /// What guests measure for a signal.
-pub fn measured_kinds(signal: &TrainingSignal) -> BTreeSet<Kind> {
+pub fn measured_kinds(signal: &TrainingSignal) -> BTreeSet<MeasurementKind> {
     let Some(terms) = signal.measurements() else { return BTreeSet::new() };
     let kinds = [
-        (terms.queues, Kind::Queues),
-        (terms.speeds, Kind::Speeds),
-        (terms.held_out.is_some(), Kind::HeldOut),
+        (terms.queues, MeasurementKind::Queues),
+        (terms.speeds, MeasurementKind::Speeds),
+        (terms.held_out.is_some(), MeasurementKind::HeldOut),
     ];
     kinds.into_iter().filter(|(asked, _)| *asked).map(|(_, kind)| kind).collect()
 }

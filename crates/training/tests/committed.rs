@@ -9,13 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use estimator::{MeasurementSource, Recipe, SubModel};
-use federation::guest::{Commits, Sharing};
+use federation::guest::{CommitmentPolicy, DisclosurePolicy};
 use federation::{GuestEnd, HostEnd, MemoryStore, Samples, memory};
-use protocol::message::committed::{CheckWeights, Digest, Group, Hold, Openings, Pledge, Proven};
+use protocol::message::committed::{
+    CheckWeights, CommitmentGroup, CommitmentOpenings, CommitmentReply, CommitmentRequest, Digest,
+    ProvenCommitments,
+};
 use protocol::message::parts::Batch;
 use protocol::{
-    Bounds, Committing, Compression, Kind, LocalUpdates, Now, Plan, Scheme, Sealing, ToGuest,
-    ToHost,
+    Bounds, CommitmentTerms, Compression, LocalUpdates, MeasurementKind, Now, Plan, Scheme,
+    Sealing, ToGuest, ToHost,
 };
 use traffic::{MeasurementEntry, Step, Window};
 
@@ -23,21 +26,21 @@ use corridor::sensors::From;
 use corridor::{Guests, HostOf, Life, parties_of, plan, recipe, shape, steps, talk};
 
 const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
-const PHYSICAL: Committing = Committing { bounds: Bounds::Physical, checks: 1 };
+const PHYSICAL: CommitmentTerms = CommitmentTerms { bounds: Bounds::Physical, checks: 1 };
 
 /// Training on 4 steps, validation on 2: 17 speeds of each are 102 values, one proof.
 fn samples() -> Samples {
     Samples::whole(&steps(0..4), &steps(4..6), &steps(6..7))
 }
 
-fn plan_of(commitments: Option<Committing>) -> Plan {
+fn plan_of(commitments: Option<CommitmentTerms>) -> Plan {
     let recipe = Recipe { clip: None, average: None, batch: 2, epochs: 2, ..recipe() };
     Plan {
         batch: recipe.batch as u32,
         epochs: recipe.epochs as u32,
-        recipe: training::learner::shared_numbers(&recipe),
+        optimiser: training::learner::optimiser_settings(&recipe),
         segment: 2,
-        measured: [Kind::Speeds].into(),
+        measured: [MeasurementKind::Speeds].into(),
         sealing: Some(Sealing { commitments, ..LATTICE }),
         ..plan(LocalUpdates::default())
     }
@@ -48,17 +51,17 @@ fn speeds(guest: &str) -> Vec<Arc<dyn MeasurementSource>> {
     From::Physics.sensors(guest).split_off(1)
 }
 
-fn parties(guests: usize, plan: &Plan, sharing: Sharing) -> (HostOf, Guests) {
+fn parties(guests: usize, plan: &Plan, sharing: DisclosurePolicy) -> (HostOf, Guests) {
     start(guests, plan, sharing, Life::default())
 }
 
-fn start(guests: usize, plan: &Plan, sharing: Sharing, life: Life) -> (HostOf, Guests) {
+fn start(guests: usize, plan: &Plan, sharing: DisclosurePolicy, life: Life) -> (HostOf, Guests) {
     let sensors = |guest: &str| speeds(guest);
     let (shape, given) = (shape(guests), (sharing, life));
     parties_of(&shape, plan, Compression::None, From::Physics, given, samples(), sensors)
 }
 
-/// The same until a question of this round is on its way, which gets lost with all else.
+/// The same until a query of this round is on its way, which gets lost with all else.
 fn talk_up_to(host: &mut HostOf, guests: &mut Guests, round: u64) {
     let now = Now::default();
     let (party, guest) = guests.iter_mut().next().expect("a guest");
@@ -66,7 +69,7 @@ fn talk_up_to(host: &mut HostOf, guests: &mut Guests, round: u64) {
     while !up.is_empty() {
         for message in host.handle(now, party, up.remove(0).into_message()) {
             let message = message.into_message();
-            if let ToGuest::Question { exchange, .. } = &message
+            if let ToGuest::ProductQuery { exchange, .. } = &message
                 && exchange.round.0 == round
             {
                 return;
@@ -81,18 +84,18 @@ fn restarted(with_folder: bool) -> (HostOf, Guests, u64) {
     let plan = plan_of(Some(PHYSICAL));
     let stores = || BTreeMap::from([("totals".to_owned(), MemoryStore::default())]);
     let life = Life { number: 0, stores: stores() };
-    let (mut host, mut guests) = start(1, &plan, Sharing::default(), life.clone());
+    let (mut host, mut guests) = start(1, &plan, DisclosurePolicy::default(), life.clone());
     talk_up_to(&mut host, &mut guests, 3);
     let made = guests.values().map(|guest| guest.ledger().numbers("commitments")).sum();
     let life = Life { number: 1, stores: if with_folder { life.stores } else { stores() } };
-    let (_, mut guests) = start(1, &plan, Sharing::default(), life);
+    let (_, mut guests) = start(1, &plan, DisclosurePolicy::default(), life);
     talk(&mut host, &mut guests, |message| message, |message| message);
     (host, guests, made)
 }
 
 #[test]
 fn a_guest_that_starts_anew_is_held_to_what_it_has_committed_to() {
-    let (mut host, mut guests) = parties(1, &plan_of(None), Sharing::default());
+    let (mut host, mut guests) = parties(1, &plan_of(None), DisclosurePolicy::default());
     memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
     let undisturbed = weights(host, guests);
     let (host, guests, made) = restarted(true);
@@ -119,31 +122,38 @@ fn a_guest_without_its_folder_cannot_commit_to_something_else() {
 fn nothing_is_taken_of_a_guest_before_it_has_committed() {
     let plan = plan_of(Some(PHYSICAL));
     let first = OnceCell::new();
-    let (mut host, mut guests) = parties(1, &plan, Sharing::default());
+    let (mut host, mut guests) = parties(1, &plan, DisclosurePolicy::default());
     let watched = |message: ToGuest| {
-        if let ToGuest::Ask { .. } = &message {
+        if let ToGuest::EmbeddingRequest { .. } = &message {
             first.get_or_init(|| message.clone());
         }
         message
     };
     talk(&mut host, &mut guests, |message| message, watched);
-    let Some(ToGuest::Ask { purpose, batch, lacking, .. }) = first.into_inner() else {
+    let Some(ToGuest::EmbeddingRequest { purpose, batch, missing, .. }) = first.into_inner() else {
         unreachable!("it was asked")
     };
 
     // It knows what will be asked, and sends all of that instead of commitments.
-    let (mut host, mut guests) = parties(1, &plan, Sharing::default());
+    let (mut host, mut guests) = parties(1, &plan, DisclosurePolicy::default());
     let (ahead, accepted, early) = (Cell::new(0), Cell::new(false), Cell::new(0));
     let hasty = |message: ToGuest| match message {
-        ToGuest::Hold(Hold::Commit { exchange, .. }) => {
+        ToGuest::Commitment(CommitmentRequest::Samples { exchange, .. }) => {
             ahead.set(ahead.get() + 1);
-            ToGuest::Ask { exchange, purpose, batch: batch.clone(), lacking: lacking.clone() }
+            ToGuest::EmbeddingRequest {
+                exchange,
+                purpose,
+                batch: batch.clone(),
+                missing: missing.clone(),
+            }
         }
-        ToGuest::Hold(Hold::Accepted { .. }) => {
+        ToGuest::Commitment(CommitmentRequest::Accepted { .. }) => {
             accepted.set(true);
             message
         }
-        ToGuest::Question { .. } | ToGuest::Hold(Hold::Challenge { .. }) if !accepted.get() => {
+        ToGuest::ProductQuery { .. } | ToGuest::Commitment(CommitmentRequest::Challenge { .. })
+            if !accepted.get() =>
+        {
             early.set(early.get() + 1);
             message
         }
@@ -167,20 +177,20 @@ fn honest_guests_train_exactly_as_without_commitments() {
     for guests in [1, 2] {
         let run = |commitments| {
             let plan = plan_of(commitments);
-            let (mut host, mut guests) = parties(guests, &plan, Sharing::default());
+            let (mut host, mut guests) = parties(guests, &plan, DisclosurePolicy::default());
             memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
             (host, guests)
         };
         let (host, parties) = run(None);
         let without = weights(host, parties);
-        let (host, parties) = run(Some(Committing { checks: 2, ..PHYSICAL }));
+        let (host, parties) = run(Some(CommitmentTerms { checks: 2, ..PHYSICAL }));
         for guest in parties.values() {
             let numbers = |kind| guest.ledger().numbers(kind);
             assert_eq!(numbers("commitments"), 6 * 17);
             // Two epochs of two exchanges of training and one of validation, each with two rows of 2 samples.
-            assert_eq!(numbers("response"), 2 * 3 * 2 * 2 * 17);
+            assert_eq!(numbers("commitment-openings"), 2 * 3 * 2 * 2 * 17);
             // Products are those of the rows of the model, and of as many.
-            assert!(numbers("products") > numbers("response"));
+            assert!(numbers("products") > numbers("commitment-openings"));
         }
         assert!(without == weights(host, parties), "{guests} guests");
     }
@@ -188,16 +198,16 @@ fn honest_guests_train_exactly_as_without_commitments() {
 
 #[test]
 fn both_parties_know_commitments_by_the_same_digest() {
-    let (mut host, mut guests) = parties(1, &plan_of(Some(PHYSICAL)), Sharing::default());
+    let (mut host, mut guests) = parties(1, &plan_of(Some(PHYSICAL)), DisclosurePolicy::default());
     let (mut made, mut accepted) = (Vec::new(), Vec::new());
     let to_host = |message: ToHost| {
-        if let ToHost::Pledge(Pledge::Commitments { after, digest, .. }) = &message {
+        if let ToHost::Commitment(CommitmentReply::Commitments { after, digest, .. }) = &message {
             made.push((*after, *digest));
         }
         message
     };
     let to_guest = |message: ToGuest| {
-        if let ToGuest::Hold(Hold::Accepted { digest, .. }) = &message {
+        if let ToGuest::Commitment(CommitmentRequest::Accepted { digest, .. }) = &message {
             accepted.push(*digest);
         }
         message
@@ -241,12 +251,12 @@ fn a_guest_that_trains_with_something_else_is_found() {
         changing.collect()
     };
     let plan = plan_of(Some(PHYSICAL));
-    let given = (Sharing::default(), Life::default());
+    let given = (DisclosurePolicy::default(), Life::default());
     let (mut host, mut guests) =
         parties_of(&shape(2), &plan, Compression::None, From::Physics, given, samples(), sensors);
     let mut said = Vec::new();
     let to_guest = |message: ToGuest| {
-        if matches!(message, ToGuest::Hold(Hold::Accepted { .. })) {
+        if matches!(message, ToGuest::Commitment(CommitmentRequest::Accepted { .. })) {
             changed.store(true, Ordering::Relaxed);
         }
         if let ToGuest::Refuse { reason, .. } = &message {
@@ -269,9 +279,12 @@ fn a_guest_that_trains_with_something_else_is_found() {
     // Steps of one exchange: one segment.
     assert!(error.contains("round ") && error.ends_with("blocks of steps 2 to 3"), "{error}");
     // Both ledgers have it; the guest that was found hears all of it, the other one no name.
-    assert!(said.iter().all(|(kind, _)| *kind == "forgery") && said.len() == 2, "{said:?}");
+    assert!(
+        said.iter().all(|(kind, _)| *kind == "commitment-mismatch") && said.len() == 2,
+        "{said:?}"
+    );
     assert_eq!(said.iter().filter(|(_, reason)| *reason == error).count(), 1);
-    assert_eq!(left, ["forgery"; 2]);
+    assert_eq!(left, ["commitment-mismatch"; 2]);
     for guest in guests.values() {
         let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
         assert!(error.to_string().contains(&words[..words.len() - 9]), "{error}");
@@ -285,13 +298,13 @@ fn half(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn malformed_pledges_of_a_guest_are_refused() {
-    let change = |message: Pledge, kind: &str| match (message, kind) {
+    let change = |message: CommitmentReply, kind: &str| match (message, kind) {
         (
-            Pledge::Commitments { exchange, after, digest, values, proven },
+            CommitmentReply::Commitments { exchange, after, digest, values, proven },
             "points" | "proof" | "values" | "digest",
         ) => {
             let mut groups = proven.groups().to_vec();
-            let Group { commitments, proof } = &mut groups[0];
+            let CommitmentGroup { commitments, proof } = &mut groups[0];
             match kind {
                 "points" => *commitments = half(commitments),
                 "proof" => proof[40] ^= 1,
@@ -299,20 +312,20 @@ fn malformed_pledges_of_a_guest_are_refused() {
                 "values" => groups = [groups.clone(), groups].concat(),
                 _ => commitments[40] ^= 1,
             }
-            let proven = Proven::new(groups).expect("groups");
+            let proven = ProvenCommitments::new(groups).expect("groups");
             // What was changed on its way has another digest; only with that it is looked at.
             let committed: Vec<_> = steps(0..6).into_iter().map(Window::whole).collect();
             let digest = if kind == "digest" { digest } else { after.and(&committed, &proven) };
-            Pledge::Commitments { exchange, after, digest, values, proven }
+            CommitmentReply::Commitments { exchange, after, digest, values, proven }
         }
-        (Pledge::Response { exchange, challenge, size, openings }, "opening" | "rows") => {
+        (CommitmentReply::Response { exchange, challenge, size, openings }, "opening" | "rows") => {
             let opening = openings.rows()[0].clone();
             let rows = match kind {
                 "opening" => vec![half(&opening)],
                 _ => vec![opening.clone(), opening],
             };
-            let openings = Openings::new(rows).expect("openings");
-            Pledge::Response { exchange, challenge, size, openings }
+            let openings = CommitmentOpenings::new(rows).expect("openings");
+            CommitmentReply::Response { exchange, challenge, size, openings }
         }
         (other, _) => other,
     };
@@ -324,9 +337,10 @@ fn malformed_pledges_of_a_guest_are_refused() {
         ("opening", "no valid opening"),
         ("rows", "opened 2 rows, expected 1"),
     ] {
-        let (mut host, mut guests) = parties(1, &plan_of(Some(PHYSICAL)), Sharing::default());
+        let (mut host, mut guests) =
+            parties(1, &plan_of(Some(PHYSICAL)), DisclosurePolicy::default());
         let spoil = |message| match message {
-            ToHost::Pledge(message) => ToHost::Pledge(change(message, kind)),
+            ToHost::Commitment(message) => ToHost::Commitment(change(message, kind)),
             other => other,
         };
         talk(&mut host, &mut guests, spoil, |message| message);
@@ -337,45 +351,50 @@ fn malformed_pledges_of_a_guest_are_refused() {
 
 #[test]
 fn what_a_host_may_not_ask_is_refused() {
-    type Spoil = fn(Hold) -> Hold;
+    type Spoil = fn(CommitmentRequest) -> CommitmentRequest;
     let cases: [(&str, Spoil); 4] = [
         ("step 999, which was not announced", |message| match message {
-            Hold::Commit { exchange, after, .. } => {
+            CommitmentRequest::Samples { exchange, after, .. } => {
                 let batch = Batch::new(vec![Window::whole(Step(999))]).expect("a batch");
-                Hold::Commit { exchange, after, batch }
+                CommitmentRequest::Samples { exchange, after, batch }
             }
             other => other,
         }),
         ("commitments to 121 samples at a time", |message| match message {
-            Hold::Commit { exchange, after, .. } => {
+            CommitmentRequest::Samples { exchange, after, .. } => {
                 let samples = (0..121).map(|step| Window::whole(Step(step % 100))).collect();
-                Hold::Commit { exchange, after, batch: Batch::new(samples).expect("a batch") }
+                CommitmentRequest::Samples {
+                    exchange,
+                    after,
+                    batch: Batch::new(samples).expect("a batch"),
+                }
             }
             other => other,
         }),
         // Wide weights would show several numbers at once.
         ("sum of weights", |message| match message {
-            Hold::Challenge { exchange, question, weights } => {
+            CommitmentRequest::Challenge { exchange, query, weights } => {
                 let mut weights = weights.as_slice().to_vec();
                 weights[0] = 1 << 26;
                 let weights = CheckWeights::new(weights).expect("weights");
-                Hold::Challenge { exchange, question, weights }
+                CommitmentRequest::Challenge { exchange, query, weights }
             }
             other => other,
         }),
         ("35 weights, expected 1 of 34", |message| match message {
-            Hold::Challenge { exchange, question, weights } => {
+            CommitmentRequest::Challenge { exchange, query, weights } => {
                 let weights = [weights.as_slice(), &[1]].concat();
                 let weights = CheckWeights::new(weights).expect("weights");
-                Hold::Challenge { exchange, question, weights }
+                CommitmentRequest::Challenge { exchange, query, weights }
             }
             other => other,
         }),
     ];
     for (words, spoil) in cases {
-        let (mut host, mut guests) = parties(1, &plan_of(Some(PHYSICAL)), Sharing::default());
+        let (mut host, mut guests) =
+            parties(1, &plan_of(Some(PHYSICAL)), DisclosurePolicy::default());
         let spoil = |message| match message {
-            ToGuest::Hold(message) => ToGuest::Hold(spoil(message)),
+            ToGuest::Commitment(message) => ToGuest::Commitment(spoil(message)),
             other => other,
         };
         talk(&mut host, &mut guests, |message| message, spoil);
@@ -389,29 +408,29 @@ fn what_a_host_may_not_ask_is_refused() {
 fn a_policy_refuses_commitments_and_limits_what_is_opened() {
     let answered = Cell::new(0.0);
     let ended = |sharing, bounds| {
-        let plan = plan_of(Some(Committing { bounds, ..PHYSICAL }));
+        let plan = plan_of(Some(CommitmentTerms { bounds, ..PHYSICAL }));
         let (mut host, mut guests) = parties(1, &plan, sharing);
         talk(&mut host, &mut guests, |message| message, |message| message);
         let guest = guests.values().next().expect("a guest");
-        answered.set(guest.ledger().asked().most().map_or(0.0, |(_, products)| products));
+        answered.set(guest.ledger().queries().most().map_or(0.0, |(_, products)| products));
         match guest.ended() {
             Some(GuestEnd::Stopped(error)) => {
-                (guest.ledger().numbers("response"), error.to_string())
+                (guest.ledger().numbers("commitment-openings"), error.to_string())
             }
-            _ => (guest.ledger().numbers("response"), String::new()),
+            _ => (guest.ledger().numbers("commitment-openings"), String::new()),
         }
     };
-    let commits = |commits| Sharing { commits, ..Sharing::default() };
-    let (opened, error) = ended(commits(Commits::Never), Bounds::Noised);
+    let commits = |commits| DisclosurePolicy { commits, ..DisclosurePolicy::default() };
+    let (opened, error) = ended(commits(CommitmentPolicy::Never), Bounds::Noised);
     assert!(opened == 0 && error.contains("this guest's policy refuses"), "{error}");
-    let (opened, error) = ended(commits(Commits::WithNoise), Bounds::Physical);
+    let (opened, error) = ended(commits(CommitmentPolicy::WithNoise), Bounds::Physical);
     assert!(opened == 0 && error.contains("this guest's have noise"), "{error}");
-    assert_eq!(ended(commits(Commits::WithNoise), Bounds::Noised).1, "");
-    // Each question and each sum counts: a budget that suffices without the last sum is spent with it.
+    assert_eq!(ended(commits(CommitmentPolicy::WithNoise), Bounds::Noised).1, "");
+    // Each query and each sum counts: a budget that suffices without the last sum is spent with it.
     let all = answered.get();
     let ended_by = |budget: f64| {
         let most_products = Some(budget);
-        ended(Sharing { most_products, ..Sharing::default() }, Bounds::Noised).1
+        ended(DisclosurePolicy { most_products, ..DisclosurePolicy::default() }, Bounds::Noised).1
     };
     // Products of a step are whole: one of them, among 17 numbers, is far more than rounding.
     assert_eq!(ended_by(all), "");

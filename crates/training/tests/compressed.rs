@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use estimator::SubModel;
 use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::drive::{Clock, HostWatch, run_guest, run_host};
-use federation::grpc::{Limits, listen::Door};
+use federation::grpc::{Limits, listen::GrpcListener};
 use federation::host::HostEnd;
 use federation::{Event, Host, memory};
 use protocol::{Compression, LocalUpdates, PartyId};
@@ -61,7 +61,8 @@ fn over_the_network(compression: Compression) -> Outcome {
         guests.keys().map(|party| (party.clone(), TcpGuest::new(&house, party.as_str()))).collect();
     let cards: Vec<_> = callers.values().map(|caller| &caller.card).collect();
     let (_list, accepted) = watch::channel(lists(&cards));
-    let (door, mut arrivals): (Door, _) = runtime.block_on(house.open(accepted, Limits::default()));
+    let (door, mut arrivals): (GrpcListener, _) =
+        runtime.block_on(house.open(accepted, Limits::default()));
     let address = format!("localhost:{}", door.address().port());
     let (_stop, stop) = watch::channel(None);
     std::thread::scope(|scope| {

@@ -19,7 +19,7 @@ use estimator::{GuestSlot, ModelShape, SubModel, SubModelKind, WindowSource};
 use federation::memory;
 use neural::random::shuffle;
 use neural::{Adam, Decay, Layer, Learner, Optimiser, Squared, hash};
-use protocol::{LocalUpdates, LocalVariant, Numbers, Plan};
+use protocol::{LocalUpdates, LocalVariant, OptimiserSettings, Plan};
 use traffic::Window;
 
 const RATE: f32 = 1e-2;
@@ -38,8 +38,9 @@ fn linear() -> ModelShape {
 }
 
 fn one_epoch(local: LocalUpdates) -> Plan {
-    let recipe = Numbers { rate: RATE, one_cycle: false, decay: 0.0, clip: None, average: None };
-    Plan { epochs: 1, recipe, ..plan(local) }
+    let recipe =
+        OptimiserSettings { rate: RATE, one_cycle: false, decay: 0.0, clip: None, average: None };
+    Plan { epochs: 1, optimiser: recipe, ..plan(local) }
 }
 
 /// The weights of each party after one epoch of the federation.

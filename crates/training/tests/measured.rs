@@ -16,7 +16,7 @@ use neural::{Adam, DropoutRng, Layer, Learner};
 use protocol::message::parts::{Embedding, Values};
 use protocol::{Compression, LocalUpdates, PartyId, Plan};
 use traffic::{MeasurementEntry, Window};
-use training::learner::{HELD_OUT, shared_numbers};
+use training::learner::{HELD_OUT, optimiser_settings};
 
 use corridor::sensors::{From, HOST, Sensor};
 use corridor::{SEED, parties_that_learn, plan, recipe, shape, table};
@@ -30,7 +30,7 @@ fn plan_of(learned: From) -> Plan {
     Plan {
         batch: plain().batch as u32,
         epochs: plain().epochs as u32,
-        recipe: shared_numbers(&plain()),
+        optimiser: optimiser_settings(&plain()),
         segment: learned.segment(),
         measured: learned.kinds(),
         ..plan(LocalUpdates::default())
@@ -222,14 +222,14 @@ fn a_round_without_anything_to_learn_from_updates_nothing() {
         answers.embeddings.insert(party.clone(), Some(embedding));
         answers.measured.insert(party.clone(), guest.measure(samples).expect("measurements"));
     }
-    let mut lacking = answers.clone();
-    let absent = lacking.measured.pop_last().expect("two guests").0;
-    lacking.embeddings.insert(absent, None);
+    let mut missing = answers.clone();
+    let absent = missing.measured.pop_last().expect("two guests").0;
+    missing.embeddings.insert(absent, None);
 
     let state =
         |checkpoint: neural::Checkpoint| checkpoint.to_bytes(Path::new("-")).expect("bytes");
     let before = state(host.host_model().save());
-    let learned = host.learn(samples, &lacking).expect("a round");
+    let learned = host.learn(samples, &missing).expect("a round");
     assert!(learned.loss.is_none() && learned.gradients.is_empty());
     assert!(state(host.host_model().save()) == before);
     let learned = host.learn(samples, &answers).expect("a round");
@@ -237,7 +237,7 @@ fn a_round_without_anything_to_learn_from_updates_nothing() {
     assert!(state(host.host_model().save()) != before);
     for (party, guest) in &mut guests {
         let before = state(guest.sub_model().save());
-        guest.pass();
+        guest.skip_update();
         assert!(state(guest.sub_model().save()) == before);
         guest.learn(&learned.gradients[party]).expect("an update");
         assert!(state(guest.sub_model().save()) != before);

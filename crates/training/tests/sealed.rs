@@ -6,12 +6,12 @@ mod corridor;
 use std::collections::BTreeMap;
 
 use estimator::{Recipe, SubModel};
-use federation::guest::Sharing;
+use federation::guest::DisclosurePolicy;
 use federation::{GuestEnd, HostEnd, memory};
-use protocol::message::sealed::{Fingerprint, LoanEntries, Sealed};
+use protocol::message::sealed::{CoefficientEntries, Fingerprint, Sealed};
 use protocol::{
-    Compression, Kind, LocalUpdates, LocalVariant, Now, Numbers, PartyId, Plan, Scheme, Sealing,
-    ToGuest, ToHost,
+    Compression, LocalUpdates, LocalVariant, MeasurementKind, Now, OptimiserSettings, PartyId,
+    Plan, Scheme, Sealing, ToGuest, ToHost,
 };
 
 use corridor::sensors::From;
@@ -25,9 +25,9 @@ fn plan_of(sealing: Option<Sealing>) -> Plan {
     Plan {
         batch: recipe.batch as u32,
         epochs: recipe.epochs as u32,
-        recipe: training::learner::shared_numbers(&recipe),
+        optimiser: training::learner::optimiser_settings(&recipe),
         segment: 4,
-        measured: [Kind::Queues, Kind::Speeds].into(),
+        measured: [MeasurementKind::Queues, MeasurementKind::Speeds].into(),
         sealing,
         ..plan(LocalUpdates::default())
     }
@@ -61,7 +61,7 @@ fn apart(one: &Outcome, two: &Outcome) -> f32 {
 /// How far training moves weights.
 fn moved(outcome: &Outcome) -> f32 {
     let one = Plan { epochs: 1, ..plan_of(None) };
-    let still = Plan { recipe: Numbers { rate: 0.0, ..one.recipe }, ..one };
+    let still = Plan { optimiser: OptimiserSettings { rate: 0.0, ..one.optimiser }, ..one };
     apart(outcome, &run(outcome.0.len() - 1, &still))
 }
 
@@ -145,8 +145,8 @@ fn malformed_answers_of_a_guest_are_refused() {
     };
     let spoil = |kind: &'static str| {
         move |message: ToHost| match message {
-            ToHost::Opening { exchange, opening } if kind == "key" => {
-                ToHost::Opening { exchange, opening: damage(&opening) }
+            ToHost::PublicKey { exchange, key } if kind == "key" => {
+                ToHost::PublicKey { exchange, key: damage(&key) }
             }
             ToHost::Upload { exchange, place, weights, upload } if kind == "upload" => {
                 ToHost::Upload { exchange, place, weights, upload: damage(&upload) }
@@ -157,18 +157,28 @@ fn malformed_answers_of_a_guest_are_refused() {
             ToHost::Products { exchange, size, answer } if kind == "products" => {
                 ToHost::Products { exchange, size, answer: damage(&answer) }
             }
-            ToHost::Relay { exchange, to, key, size, relay } if kind == "relay" => {
-                ToHost::Relay { exchange, to, key, size, relay: damage(&relay) }
+            ToHost::MaskedProducts { exchange, recipient, key, size, products }
+                if kind == "masked products" =>
+            {
+                ToHost::MaskedProducts {
+                    exchange,
+                    recipient,
+                    key,
+                    size,
+                    products: damage(&products),
+                }
             }
-            ToHost::Relay { exchange, to, size, relay, .. } if kind == "key of" => {
-                let key = Fingerprint::of(&relay);
-                ToHost::Relay { exchange, to, key, size, relay }
+            ToHost::MaskedProducts { exchange, recipient, size, products, .. }
+                if kind == "key of" =>
+            {
+                let key = Fingerprint::of(&products);
+                ToHost::MaskedProducts { exchange, recipient, key, size, products }
             }
             other => other,
         }
     };
-    for kind in ["key", "upload", "place 99", "products", "relay", "key of"] {
-        let several = ["relay", "key of"].contains(&kind);
+    for kind in ["key", "upload", "place 99", "products", "masked products", "key of"] {
+        let several = ["masked products", "key of"].contains(&kind);
         let (mut host, mut guests) =
             if several { three_parties(LATTICE) } else { two_parties(LATTICE) };
         talk(&mut host, &mut guests, spoil(kind), |message| message);
@@ -183,74 +193,87 @@ fn malformed_answers_of_a_guest_are_refused() {
 fn malformed_questions_of_a_host_are_refused() {
     type Spoil = fn(ToGuest) -> ToGuest;
     let cases: [(&str, Spoil); 9] = [
-        ("its loan: the peer sent no valid loan", |message| match message {
-            ToGuest::Loan { exchange, to, key, entries, loan } => {
-                let loan = Sealed::new(loan.as_slice()[..1000].to_vec()).expect("bytes");
-                ToGuest::Loan { exchange, to, key, entries, loan }
+        ("its coefficients: the peer sent no valid coefficients", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
+                let coefficients =
+                    Sealed::new(coefficients.as_slice()[..1000].to_vec()).expect("bytes");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
             other => other,
         }),
         ("no valid public key", |message| match message {
-            ToGuest::Loan { exchange, to, key: Some(key), entries, loan } => {
+            ToGuest::EncryptedCoefficients {
+                exchange,
+                recipient,
+                key: Some(key),
+                entries,
+                coefficients,
+            } => {
                 let key = Some(Sealed::new(key.as_slice()[..1000].to_vec()).expect("bytes"));
-                ToGuest::Loan { exchange, to, key, entries, loan }
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
             other => other,
         }),
-        ("a loan to `city`, which is no other guest", |message| match message {
-            ToGuest::Loan { exchange, key, entries, loan, .. } => {
-                let to = PartyId::new("city").expect("a name");
-                ToGuest::Loan { exchange, to, key, entries, loan }
+        ("coefficients for `city`, which is no other guest", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, key, entries, coefficients, .. } => {
+                let recipient = PartyId::new("city").expect("a name");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
             other => other,
         }),
-        // A guest's own loan with the key of somebody.
-        ("a loan to `speeds`, which is no other guest", |message| match message {
-            ToGuest::Loan { exchange, to, key: None, entries, loan } => {
+        // Coefficients of a guest's own gradient with the key of somebody.
+        ("coefficients for `speeds`, which is no other guest", |message| match message {
+            ToGuest::EncryptedCoefficients {
+                exchange,
+                recipient,
+                key: None,
+                entries,
+                coefficients,
+            } => {
                 let key = Some(Sealed::new(vec![1; 100]).expect("bytes"));
-                ToGuest::Loan { exchange, to, key, entries, loan }
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
             other => other,
         }),
-        ("its loan: found entry 34, expected less than 34", |message| match message {
-            ToGuest::Loan { exchange, to, key, entries, loan } => {
+        ("its coefficients: found entry 34, expected less than 34", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
                 let beyond = entries.as_slice().iter().map(|_| 34).collect();
-                let entries = LoanEntries::new(beyond).expect("as many");
-                ToGuest::Loan { exchange, to, key, entries, loan }
+                let entries = CoefficientEntries::new(beyond).expect("as many");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
             other => other,
         }),
-        ("its loan: found", |message| match message {
-            ToGuest::Loan { exchange, to, key, loan, .. } => {
-                let entries = LoanEntries::new(vec![0; 34]).expect("some");
-                ToGuest::Loan { exchange, to, key, entries, loan }
+        ("its coefficients: found", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, coefficients, .. } => {
+                let entries = CoefficientEntries::new(vec![0; 34]).expect("some");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
             other => other,
         }),
-        ("question", |message| match message {
-            ToGuest::Question { exchange, question } => {
-                let bytes = question.as_slice()[..1000].to_vec();
-                ToGuest::Question { exchange, question: Sealed::new(bytes).expect("bytes") }
+        ("query", |message| match message {
+            ToGuest::ProductQuery { exchange, query } => {
+                let bytes = query.as_slice()[..1000].to_vec();
+                ToGuest::ProductQuery { exchange, query: Sealed::new(bytes).expect("bytes") }
             }
             other => other,
         }),
-        ("grant", |message| match message {
-            ToGuest::Grant { exchange, grant } => {
-                let bytes = grant.as_slice()[..100].to_vec();
-                ToGuest::Grant { exchange, grant: Sealed::new(bytes).expect("bytes") }
+        ("masked gradient", |message| match message {
+            ToGuest::MaskedGradient { exchange, gradient } => {
+                let bytes = gradient.as_slice()[..100].to_vec();
+                ToGuest::MaskedGradient { exchange, gradient: Sealed::new(bytes).expect("bytes") }
             }
             other => other,
         }),
         ("beyond the batch", |message| match message {
-            ToGuest::Ask { exchange, purpose, batch, lacking: Some(mut lacking) } => {
-                lacking.blocks = vec![6];
-                ToGuest::Ask { exchange, purpose, batch, lacking: Some(lacking) }
+            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(mut missing) } => {
+                missing.blocks = vec![6];
+                ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(missing) }
             }
             other => other,
         }),
     ];
     for (words, spoil) in cases {
-        let several = words.contains("loan") || words.contains("public key");
+        let several = words.contains("coefficients") || words.contains("public key");
         let (mut host, mut guests) =
             if several { three_parties(LATTICE) } else { two_parties(LATTICE) };
         talk(&mut host, &mut guests, |message| message, spoil);
@@ -261,7 +284,7 @@ fn malformed_questions_of_a_host_are_refused() {
 }
 
 /// A host that asks for more rows than agreed: its own side refuses to make the model, and a guest that has agreed on
-/// fewer refuses the question.
+/// fewer refuses the query.
 #[test]
 fn more_rows_than_agreed_are_refused_at_both_sides() {
     let few = Sealing { most_rows: 5, ..LATTICE };
@@ -282,14 +305,14 @@ fn more_rows_than_agreed_are_refused_at_both_sides() {
     talk(&mut host, &mut guests, |message| message, told_otherwise);
     let guest = guests.values().next().expect("a guest");
     let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
-    assert!(error.to_string().contains("rows of the question"), "{error}");
+    assert!(error.to_string().contains("rows of the query"), "{error}");
 }
 
 /// What a guest lends counts as what it answers: with one product less in its budget than a run needs, it stops.
 #[test]
 fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
     let talked = |most_products| {
-        let sharing = Sharing { most_products, ..Sharing::default() };
+        let sharing = DisclosurePolicy { most_products, ..DisclosurePolicy::default() };
         let plan = plan_of(Some(PLAIN));
         let (mut host, mut guests) = corridor::parties_that_share(
             &shape(2),
@@ -304,13 +327,13 @@ fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
     let free = talked(None);
     let [(_, speeds), (_, totals)] =
         free.iter().collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("two guests"));
-    let lent = |guest: &GuestOf| guest.ledger().numbers("relay");
+    let lent = |guest: &GuestOf| guest.ledger().numbers("masked-products");
     // Two epochs of 23 segments of 4 samples, which cover 90 steps; a sample has 34 values, and embeddings have 3·17 and
     // 2·17 numbers, each of which depends on all values. What a guest lends to itself does not count.
     assert_eq!(lent(speeds), 2 * 92 * 51 * 34);
     assert_eq!(lent(totals), 2 * 92 * 34 * 34);
     // Both have 34 numbers of a step. The one with the most products of one of them is the first to stop.
-    let all = |guest: &GuestOf| guest.ledger().asked().most().expect("products").1;
+    let all = |guest: &GuestOf| guest.ledger().queries().most().expect("products").1;
     let most = all(speeds).max(all(totals));
     // All steps that were trained with were asked about, and those of two segments twice as often as others.
     let answered = |guest: &GuestOf| lent(guest) + guest.ledger().numbers("products");
@@ -329,14 +352,14 @@ fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
     assert!(ended(most - 1.0 / 34.0).contains("the budget is spent"));
 }
 
-/// With Q updates of their own products, each question takes the place of the one before. One that comes once more after
+/// With Q updates of their own products, each query takes the place of the one before. One that comes once more after
 /// that is neither answered nor charged again.
 #[test]
 fn questions_that_come_late_are_not_answered_again() {
     let local = LocalUpdates { count: 3, variant: LocalVariant::Recompute, proximal: 0.0 };
     let plan = Plan { epochs: 1, local, ..plan_of(Some(LATTICE)) };
     let parties = || {
-        let sharing = Sharing::default();
+        let sharing = DisclosurePolicy::default();
         corridor::parties_that_share(&shape(1), &plan, Compression::None, From::Physics, sharing)
     };
     let (mut host, mut guests) = parties();
@@ -345,20 +368,20 @@ fn questions_that_come_late_are_not_answered_again() {
 
     let (mut host, mut guests) = parties();
     let (party, guest) = guests.iter_mut().next().expect("a guest");
-    let (now, mut up, mut questions) = (Now::default(), guest.tick(Now::default()), Vec::new());
+    let (now, mut up, mut queries) = (Now::default(), guest.tick(Now::default()), Vec::new());
     let mut late = 0;
     while !up.is_empty() {
         for message in host.handle(now, party, up.remove(0).into_message()) {
             let message = message.into_message();
             up.extend(guest.handle(now, message.clone()));
-            if let ToGuest::Question { .. } = &message {
+            if let ToGuest::ProductQuery { .. } = &message {
                 // All but the one that counts.
-                for old in &questions {
+                for old in &queries {
                     let said = guest.handle(now, ToGuest::clone(old));
                     late += 1;
                     assert!(said.is_empty(), "{said:?}");
                 }
-                questions.push(message);
+                queries.push(message);
             }
         }
     }
@@ -370,7 +393,8 @@ fn questions_that_come_late_are_not_answered_again() {
 #[test]
 fn a_guest_gives_no_more_products_than_its_budget() {
     let talked = |scheme, most_products| {
-        let sharing = Sharing { sealed_only: true, most_products, ..Sharing::default() };
+        let sharing =
+            DisclosurePolicy { sealed_only: true, most_products, ..DisclosurePolicy::default() };
         let plan = plan_of(Some(scheme));
         let (mut host, mut guests) = corridor::parties_that_share(
             &shape(1),
@@ -389,7 +413,7 @@ fn a_guest_gives_no_more_products_than_its_budget() {
     assert!(error.to_string().contains("in the clear"), "{error}");
 
     let (_, guests) = talked(LATTICE, None);
-    let most = |guest: &GuestOf| guest.ledger().asked().most().expect("products").1;
+    let most = |guest: &GuestOf| guest.ledger().queries().most().expect("products").1;
     // Enough for the first of two epochs.
     let limit = 0.6 * guests.values().map(most).fold(0.0, f64::max);
     let (host, guests) = talked(LATTICE, Some(limit));

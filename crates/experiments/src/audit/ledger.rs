@@ -67,13 +67,13 @@ impl Sealed {
             })
         };
         // A sum that was opened is a product, too.
-        let products = all("products").1.saturating_add(all("response").1);
-        let (relayed, uploaded) = (all("relay").1, all("upload").1);
+        let products = all("products").1.saturating_add(all("commitment-openings").1);
+        let (relayed, uploaded) = (all("masked-products").1, all("upload").1);
         let given = products.saturating_add(relayed);
         let products_per_number = given as f64 / uploaded.max(1) as f64;
-        let most = audit.asked.most();
+        let most = audit.queries.most();
         let most_asked = most.map(|(step, each)| MostAsked { step, products_per_number: each });
-        let refusals = all("refusal").0;
+        let refusals = all("budget-spent").0;
         let sealed =
             Self { products, relayed, uploaded, products_per_number, most_asked, refusals };
         (uploaded > 0).then_some(sealed)

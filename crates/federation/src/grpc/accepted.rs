@@ -22,7 +22,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{error, info};
 
-use super::identity::{Card, Fingerprint, Role};
+use super::identity::{CertificateInfo, Fingerprint, Role};
 
 /// More than a list of a thousand guests needs.
 const MOST_BYTES: u64 = 1 << 20;
@@ -101,8 +101,8 @@ impl Accepted {
     }
 
     /// Whether a party with this certificate may connect; if not, why.
-    pub fn check(&self, card: &Card) -> Result<(), String> {
-        let Card { role, name, fingerprint, .. } = card;
+    pub fn check(&self, card: &CertificateInfo) -> Result<(), String> {
+        let CertificateInfo { role, name, fingerprint, .. } = card;
         if *role != Role::Guest {
             return Err(format!("certificate {fingerprint} is not one of a guest"));
         }

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
 use tonic::Code;
 use tracing::{debug, info, warn};
 
-use super::identity::{Card, Role};
+use super::identity::{CertificateInfo, Role};
 use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
 use super::queue::{Entrance, queue};
@@ -249,7 +249,7 @@ impl Dialler {
     fn check_host(&self, certificates: Option<&[CertificateDer<'_>]>) -> Result<(), Ended> {
         let Some(expected) = &self.host.party else { return Ok(()) };
         let first = certificates.and_then(|certificates| certificates.first());
-        let card = first.map(Card::of).transpose().map_err(|error| refused(&error))?;
+        let card = first.map(CertificateInfo::of).transpose().map_err(|error| refused(&error))?;
         match card {
             Some(card) if card.role == Role::Host && card.name == *expected => Ok(()),
             card => {

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::debug;
 
 use super::dial::{Dialled, Line};
-use super::listen::{Arrival, Door};
+use super::listen::{Arrival, GrpcListener};
 use crate::guest::Guest;
 use crate::host::{Event, Host};
 use crate::model::{GuestModel, HostModel};
@@ -26,7 +26,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The network says that this guest cannot take part.
 #[derive(Debug, Error)]
 #[error("the host does not let us in: {0}")]
-pub struct NotLetIn(pub String);
+pub struct NotAdmitted(pub String);
 
 /// What the people who run a host see of it.
 pub trait HostWatch<M, S> {
@@ -84,7 +84,7 @@ pub fn run_host<M: HostModel, S: Store>(
     runtime: &Handle,
     clock: &Clock,
     host: &mut Host<M, S>,
-    door: &Door,
+    door: &GrpcListener,
     arrivals: &mut mpsc::Receiver<Arrival>,
     stop: &watch::Receiver<Option<Text>>,
     watch: &mut impl HostWatch<M, S>,
@@ -132,7 +132,7 @@ pub fn run_guest<M: GuestModel, S: Store>(
     arrivals: &mut mpsc::Receiver<Dialled>,
     stop: &watch::Receiver<Option<Text>>,
     mut watch: impl FnMut(&Guest<M, S>, bool),
-) -> Result<(), NotLetIn> {
+) -> Result<(), NotAdmitted> {
     let mut ticks = Ticks::default();
     let mut connected = false;
     loop {
@@ -149,7 +149,7 @@ pub fn run_guest<M: GuestModel, S: Store>(
                 debug!("disconnected: {reason}");
                 connected = false;
             }
-            Next::Arrived(Dialled::Refused(reason)) => return Err(NotLetIn(reason)),
+            Next::Arrived(Dialled::Refused(reason)) => return Err(NotAdmitted(reason)),
             Next::Nothing | Next::Closed => {}
         }
         // A guest that is not connected has nobody to talk to, but it does lose patience.

@@ -113,7 +113,7 @@ impl FromStr for Fingerprint {
 
 /// What a certificate says of a party. Says nothing of whether the certificate is to be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub struct CertificateInfo {
     /// Host or guest.
     pub role: Role,
     /// The name of the party.
@@ -126,7 +126,7 @@ pub struct Card {
     pub valid_until: i64,
 }
 
-impl Card {
+impl CertificateInfo {
     /// Reads a certificate as DER.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, NotAParty> {
         let unusable = |error: &dyn fmt::Display| NotAParty(error.to_string());
@@ -145,7 +145,7 @@ impl Card {
         };
         let (valid_from, valid_until) =
             validity(certificate).map_err(|error| unusable(&format!("validity: {error}")))?;
-        Ok(Card {
+        Ok(CertificateInfo {
             role,
             name: PartyId::new(name).map_err(|error| unusable(&error))?,
             fingerprint: Fingerprint::of(certificate),
@@ -193,7 +193,7 @@ fn validity(certificate: &[u8]) -> Result<(i64, i64), yasna::ASN1Error> {
 pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    card: Card,
+    card: CertificateInfo,
 }
 
 /// Redacted: the key is secret.
@@ -214,12 +214,12 @@ impl Identity {
             problem: error.to_string(),
             expected: "a private key",
         })?;
-        let card = Card::of(&chain[0])?;
+        let card = CertificateInfo::of(&chain[0])?;
         Ok(Identity { chain, key, card })
     }
 
     /// What the certificate says.
-    pub fn card(&self) -> &Card {
+    pub fn card(&self) -> &CertificateInfo {
         &self.card
     }
 }

@@ -27,7 +27,7 @@ use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::accepted::Accepted;
-use super::identity::Card;
+use super::identity::CertificateInfo;
 use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
 use super::places::{Place, Places};
@@ -53,7 +53,7 @@ pub enum Arrival {
 }
 
 /// The open door of a host. Dropping it closes all connections.
-pub struct Door {
+pub struct GrpcListener {
     hub: Arc<Hub>,
     address: SocketAddr,
     task: tokio::task::JoinHandle<()>,
@@ -88,7 +88,7 @@ pub async fn listen(
     accepted: watch::Receiver<Accepted>,
     limits: Limits,
     arrivals: mpsc::Sender<Arrival>,
-) -> std::io::Result<Door> {
+) -> std::io::Result<GrpcListener> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let places = Places::new(limits.connections);
@@ -104,10 +104,10 @@ pub async fn listen(
         closing: watch::Sender::new(false),
     });
     let task = tokio::spawn(accept(listener, TlsAcceptor::from(tls), hub.clone()));
-    Ok(Door { hub, address, task })
+    Ok(GrpcListener { hub, address, task })
 }
 
-impl Door {
+impl GrpcListener {
     /// Where it is.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -150,7 +150,7 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for GrpcListener {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -220,8 +220,8 @@ async fn serve(
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let certificate = certificates.and_then(|certificates| certificates.first());
-    let card =
-        Card::of(certificate.ok_or("found no certificate")?).map_err(|error| error.to_string())?;
+    let card = CertificateInfo::of(certificate.ok_or("found no certificate")?)
+        .map_err(|error| error.to_string())?;
     match hub.accepted.borrow().check(&card) {
         Ok(()) => place.admit(&card.name),
         // It is told so when it asks, and keeps a stranger's place until then.
@@ -267,7 +267,7 @@ async fn serve(
 }
 
 /// Waits until a certificate is not in the list, or not valid any longer; says which.
-async fn cut_off(mut accepted: watch::Receiver<Accepted>, card: &Card) -> String {
+async fn cut_off(mut accepted: watch::Receiver<Accepted>, card: &CertificateInfo) -> String {
     loop {
         if let Err(why) = accepted.borrow_and_update().check(card) {
             return why;
@@ -293,7 +293,7 @@ async fn cut_off(mut accepted: watch::Receiver<Accepted>, card: &Card) -> String
 #[derive(Clone)]
 struct Stream {
     hub: Arc<Hub>,
-    card: Card,
+    card: CertificateInfo,
     peer: SocketAddr,
 }
 
@@ -330,7 +330,7 @@ impl Stream {
 /// Carries what a guest says to the host.
 struct Pump<'a> {
     hub: &'a Hub,
-    card: &'a Card,
+    card: &'a CertificateInfo,
     incoming: Streaming<Received<ToHost>>,
 }
 

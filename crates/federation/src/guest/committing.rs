@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use protocol::message::committed::{
-    Bounds, CheckWeights, Committing, Digest, Group, Hold, Openings, Pledge, Proven,
-    samples_at_a_time,
+    Bounds, CheckWeights, CommitmentGroup, CommitmentOpenings, CommitmentReply, CommitmentRequest,
+    CommitmentTerms, Digest, ProvenCommitments, samples_at_a_time,
 };
 use protocol::message::parts::{Batch, PartError};
 use protocol::message::{Exchange, ToHost};
@@ -31,7 +31,7 @@ use crate::timing::lasted;
 
 /// Whether a guest commits to its data if a host asks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Commits {
+pub enum CommitmentPolicy {
     /// It does: commitments tell nothing.
     #[default]
     Freely,
@@ -44,27 +44,27 @@ pub enum Commits {
 /// What blindings follow from, as it is kept.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub(super) struct KeptSeed([u8; 32]);
+pub(super) struct StoredSeed([u8; 32]);
 
-impl KeptSeed {
+impl StoredSeed {
     fn seed(&self) -> BlindingSeed {
         BlindingSeed::from_bytes(self.0)
     }
 }
 
-impl fmt::Debug for KeptSeed {
+impl fmt::Debug for StoredSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeptSeed(…)")
+        f.write_str("StoredSeed(…)")
     }
 }
 
-impl From<KeptSeed> for String {
-    fn from(seed: KeptSeed) -> Self {
+impl From<StoredSeed> for String {
+    fn from(seed: StoredSeed) -> Self {
         HEXLOWER.encode(&seed.0)
     }
 }
 
-impl TryFrom<String> for KeptSeed {
+impl TryFrom<String> for StoredSeed {
     type Error = PartError;
     fn try_from(text: String) -> Result<Self, PartError> {
         let wrong = || PartError::new("seed of blindings", "other text", "64 hexadecimal digits");
@@ -86,7 +86,7 @@ struct Last {
     after: Digest,
     batch: Batch,
     digest: Digest,
-    proven: Proven,
+    proven: ProvenCommitments,
     said: Duration,
 }
 
@@ -105,7 +105,7 @@ fn name(run: RunId, sample: Window) -> [u8; 18] {
 }
 
 impl<M: GuestModel> Running<M> {
-    fn committing(&self) -> Option<Committing> {
+    fn committing(&self) -> Option<CommitmentTerms> {
         self.plan.sealing.and_then(|sealing| sealing.commitments)
     }
 
@@ -126,19 +126,19 @@ impl<M: GuestModel> Running<M> {
     fn prove(
         &mut self,
         seed: &BlindingSeed,
-        committing: Committing,
+        committing: CommitmentTerms,
         samples: &[Window],
         context: &[u8],
-    ) -> Result<Proven, PartyError> {
-        let range = levels(&committing, &self.sealer()?.agreement.grid);
+    ) -> Result<ProvenCommitments, PartyError> {
+        let range = levels(&committing, &self.encryption()?.agreement.grid);
         let groups = self.named(samples, |parts| seed.commit(parts))?;
         let proven = groups.par_iter().map(|group| {
             let mut random = Randomness::from_os().map_err(sealed::SealedError::from)?;
             let proof = group.prove(range, context, &mut random)?;
-            Ok(Group { commitments: group.commitments(), proof })
+            Ok(CommitmentGroup { commitments: group.commitments(), proof })
         });
         let proven = proven.collect::<Result<Vec<_>, PartyError>>()?;
-        Proven::new(proven).map_err(PartyError::misuse)
+        ProvenCommitments::new(proven).map_err(PartyError::misuse)
     }
 }
 
@@ -149,8 +149,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             return Ok(());
         };
         let what = match (self.settings.sharing.commits, committing.bounds) {
-            (Commits::Never, _) => "it asks for commitments, which this guest's policy refuses",
-            (Commits::WithNoise, Bounds::Physical) => {
+            (CommitmentPolicy::Never, _) => {
+                "it asks for commitments, which this guest's policy refuses"
+            }
+            (CommitmentPolicy::WithNoise, Bounds::Physical) => {
                 "it asks for values within physical limits, and this guest's have noise"
             }
             _ => return Ok(()),
@@ -159,21 +161,21 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     }
 
     /// Draws what blindings follow from, once, and keeps it before anything is committed to.
-    pub(super) fn keep_seed(&mut self) -> Result<(), PartyError> {
+    pub(super) fn store_seed(&mut self) -> Result<(), PartyError> {
         let Some(card) = &mut self.card else { return Ok(()) };
         let commits = card.plan.sealing.is_some_and(|sealing| sealing.commitments.is_some());
         if commits && card.blinding.is_none() {
             let seed = BlindingSeed::from_os().map_err(sealed::SealedError::from)?;
-            card.blinding = Some(KeptSeed(*seed.as_bytes()));
+            card.blinding = Some(StoredSeed(*seed.as_bytes()));
             write_card(&mut self.store, card)?;
         }
         Ok(())
     }
 
-    pub(super) fn hold(
+    pub(super) fn commitment_request(
         &mut self,
         now: Now,
-        message: Hold,
+        message: CommitmentRequest,
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let (exchange, host) = (message.exchange(), self.settings.host.clone());
@@ -183,11 +185,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             return Err(PartyError::misbehaved(&host, what));
         };
         match message {
-            Hold::Commit { after, batch, .. } => {
+            CommitmentRequest::Samples { after, batch, .. } => {
                 self.commit(now, exchange, committing, (after, batch), out)
             }
             // What this guest has said before it started anew it does not know.
-            Hold::Accepted { digest, .. } => {
+            CommitmentRequest::Accepted { digest, .. } => {
                 let said = &running.committed.said;
                 if said.is_empty() || said.contains(&digest) {
                     return Ok(());
@@ -195,18 +197,18 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                 let what = format!("it accepted commitments {digest}, which were never made");
                 Err(PartyError::misbehaved(&host, what))
             }
-            Hold::Challenge { question, weights, .. } => {
-                self.challenge(now, exchange, committing, (question, weights), out)
+            CommitmentRequest::Challenge { query, weights, .. } => {
+                self.challenge(now, exchange, committing, (query, weights), out)
             }
         }
     }
 
-    /// Commits to some samples. The answer follows from what is asked: so it makes no difference what was asked before.
+    /// CommitmentPolicy to some samples. The answer follows from what is asked: so it makes no difference what was asked before.
     fn commit(
         &mut self,
         now: Now,
         exchange: Exchange,
-        committing: Committing,
+        committing: CommitmentTerms,
         (after, batch): (Digest, Batch),
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
@@ -226,7 +228,13 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
         let values = (entries * batch.samples().len()) as u32;
         let message = |digest, proven| {
-            ToHost::Pledge(Pledge::Commitments { exchange, after, digest, values, proven })
+            ToHost::Commitment(CommitmentReply::Commitments {
+                exchange,
+                after,
+                digest,
+                values,
+                proven,
+            })
         };
         let known = running.committed.last.as_mut();
         if let Some(last) = known.filter(|last| last.after == after && last.batch == batch) {
@@ -246,13 +254,13 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.say(now, message(digest, proven), out)
     }
 
-    /// Opens the sums of a challenge to the question that it has answered.
+    /// Opens the sums of a challenge to the query that it has answered.
     fn challenge(
         &mut self,
         now: Now,
         exchange: Exchange,
-        committing: Committing,
-        (question, weights): (Digest, CheckWeights),
+        committing: CommitmentTerms,
+        (query, weights): (Digest, CheckWeights),
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let (host, budget) = (self.settings.host.clone(), self.budget());
@@ -261,15 +269,15 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
             return Ok(());
         };
-        // About something asked before another guest came back.
-        if open.question.as_ref().map(Digest::of_question) != Some(question) {
+        // QueriedSteps something asked before another guest came back.
+        if open.query.as_ref().map(Digest::of_query) != Some(query) {
             return Ok(());
         }
         let challenge = weights.digest();
         match open.challenge {
             Some(known) if known == challenge => return self.answer_again(now, out),
             Some(_) => {
-                let what = "it challenged twice for one question, with different weights";
+                let what = "it challenged twice for one query, with different weights";
                 return Err(PartyError::misbehaved(&host, what));
             }
             None => {}
@@ -297,9 +305,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             }
             other => other,
         })?;
-        let openings = Openings::new(openings).map_err(PartyError::misuse)?;
+        let openings = CommitmentOpenings::new(openings).map_err(PartyError::misuse)?;
         let size = [rows as u32, values as u32];
-        let message = ToHost::Pledge(Pledge::Response { exchange, challenge, size, openings });
+        let message =
+            ToHost::Commitment(CommitmentReply::Response { exchange, challenge, size, openings });
         if let Some(open) = &mut running.open {
             open.challenge = Some(challenge);
             open.answered = now.monotonic;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::message::measurements::{Layout, Measurements};
+use protocol::message::measurements::{MeasurementLayout, Measurements};
 use protocol::message::parts::{Batch, Embedding, EmbeddingGradient};
 use protocol::message::{Exchange, Purpose, ToHost};
 use protocol::party::Now;
@@ -48,7 +48,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
     }
 
-    /// Says the last answer again, but not to everyone who asks again at once: a small question must not
+    /// Says the last answer again, but not to everyone who asks again at once: a small query must not
     /// cost a large answer each time.
     pub(super) fn answer_again(
         &mut self,
@@ -81,14 +81,14 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     }
 
     fn answer(&mut self, now: Now, asked: Asked, out: &mut ToHostOutbox) -> Result<(), PartyError> {
-        let Asked { exchange, purpose, batch, lacking } = asked;
+        let Asked { exchange, purpose, batch, missing } = asked;
         self.check_batch(&batch)?;
         let (host, samples) = (&self.settings.host, batch.samples());
         let Some(running) = &mut self.running else { return Ok(()) };
         let model = &mut running.model;
         let numbers = match purpose {
             Purpose::Train => model.embed(samples),
-            Purpose::Validate => model.judge(samples),
+            Purpose::Validate => model.validate(samples),
             Purpose::Estimate => model.estimate(samples),
         }?;
         let (width, compression) = (model.width(), self.settings.terms.compression);
@@ -100,7 +100,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let mut answers =
             vec![ToHost::Embedding { exchange, purpose, embedding: Embedding(values) }];
         if running.plan.seals(purpose).is_some() {
-            let sealed = running.seal(exchange, samples, lacking.as_ref(), host)?;
+            let sealed = running.seal(exchange, samples, missing.as_ref(), host)?;
             answers.extend(sealed);
         } else if running.plan.measures(purpose) {
             let measurements = running.model.measure(samples)?;
@@ -108,7 +108,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             answers.push(ToHost::Measurements { exchange, purpose, measurements });
         }
         let answered = now.monotonic;
-        let (question, loans, challenge) = (None, BTreeMap::new(), None);
+        let (query, coefficient_requests, challenge) = (None, BTreeMap::new(), None);
         let superseded = BTreeSet::new();
         let said = answers.clone();
         running.open = Some(Open {
@@ -117,9 +117,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             batch,
             answers: said,
             answered,
-            question,
+            query,
             superseded,
-            loans,
+            coefficient_requests,
             challenge,
         });
         answers.into_iter().try_for_each(|answer| self.say(now, answer, out))
@@ -162,7 +162,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.close(now, exchange, false, out)
     }
 
-    pub(super) fn settled(
+    pub(super) fn exchange_closed(
         &mut self,
         now: Now,
         exchange: Exchange,
@@ -175,14 +175,14 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
             // It may ask again because our word that the state is kept got lost.
             if exchange.round == running.done && self.store.rounds()?.contains(&exchange.round) {
-                return self.say(now, ToHost::Kept { exchange }, out);
+                return self.say(now, ToHost::Checkpointed { exchange }, out);
             }
             return Ok(());
         };
         if open.purpose == Purpose::Train {
             // Without what another guest measures there may be nothing to learn from.
             if !running.plan.measured.is_empty() {
-                running.model.pass();
+                running.model.skip_update();
                 return self.close(now, exchange, false, out);
             }
             let what = format!("it ended round {} without a gradient", exchange.round);
@@ -207,10 +207,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let purpose = running.open.take().map(|open| open.purpose);
         running.done = exchange.round;
         let estimates = purpose == Some(Purpose::Estimate);
-        if last || running.plan.keeps(exchange.round) && !estimates {
+        if last || running.plan.checkpoint_due(exchange.round) && !estimates {
             self.store.put(exchange.round, &running.save()?)?;
             self.ledger.sync()?;
-            self.say(now, ToHost::Kept { exchange }, out)?;
+            self.say(now, ToHost::Checkpointed { exchange }, out)?;
         }
         let early = self.running.as_mut().and_then(|running| running.early.take());
         match early {
@@ -226,7 +226,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 pub(super) fn check_own(
     measurements: &Measurements,
     samples: usize,
-    asked: &Layout,
+    asked: &MeasurementLayout,
 ) -> Result<(), PartyError> {
     let found = [measurements.samples(), measurements.entries()];
     let expected = [samples, asked.len()];

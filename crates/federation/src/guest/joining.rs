@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use protocol::message::measurements::{Kind, names};
-use protocol::message::parts::Text;
+use protocol::message::measurements::{MeasurementKind, names};
 use protocol::message::sealed::Scheme;
-use protocol::message::{Departure, Hello, Missed, PROTOCOL, Resume, Standing, ToHost, Welcome};
+use protocol::message::{
+    Departure, Hello, MissedRounds, PROTOCOL, Resume, ResumeState, StopReason, ToHost, Welcome,
+};
 use protocol::party::{Attempt, Now, Round, RunId};
 use protocol::plan::{Plan, Summary};
 
-use super::{Card, Guest, Running, Stage, ToHostOutbox, write_card};
+use super::{Guest, RunRecord, Running, Stage, ToHostOutbox, write_card};
 use crate::error::{PartyError, agree};
 use crate::model::GuestModel;
 use crate::store::Store;
@@ -34,11 +35,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             terms: settings.terms.clone(),
             held: settings.held.clone(),
             width: settings.width,
-            measures: settings.measures.clone(),
-            standing: Standing {
+            offer: settings.measures.clone(),
+            resume_state: ResumeState {
                 run: self.card.as_ref().map(|card| card.run),
-                kept: self.store.rounds()?,
-                live,
+                checkpoints: self.store.rounds()?,
+                in_memory: live,
             },
         };
         self.say(now, ToHost::Hello(Box::new(hello)), out)
@@ -73,9 +74,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     /// A guest gives only what it has announced.
     fn can_measure(&self, plan: &Plan) -> Result<(), PartyError> {
-        let announced: BTreeSet<Kind> = self.settings.measures.layout.kinds().collect();
+        let announced: BTreeSet<MeasurementKind> = self.settings.measures.layout.kinds().collect();
         let missing = plan.measured.difference(&announced).copied();
-        let without_shares = plan.measured.contains(&Kind::HeldOut) && plan.shares.is_none();
+        let without_shares =
+            plan.measured.contains(&MeasurementKind::HeldOut) && plan.shares.is_none();
         let in_the_clear = self.settings.sharing.sealed_only
             && !plan.measured.is_empty()
             && plan.sealing.is_none_or(|sealing| sealing.scheme == Scheme::Plain);
@@ -118,7 +120,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     /// The same attempt goes on; under the policy `skip` perhaps some rounds later.
     fn skip_to(&mut self, resume: Resume) -> Result<(), PartyError> {
         match (resume, &self.running) {
-            (Resume::AsYouAre(missed), Some(running)) if missed.round > running.done => {
+            (Resume::NewestWeights(missed), Some(running)) if missed.round > running.done => {
                 self.catch_up(missed)
             }
             _ => Ok(()),
@@ -126,7 +128,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     }
 
     /// Goes on with its weights after rounds that were done without it.
-    fn catch_up(&mut self, missed: Missed) -> Result<(), PartyError> {
+    fn catch_up(&mut self, missed: MissedRounds) -> Result<(), PartyError> {
         let Some(running) = &mut self.running else { return Ok(()) };
         running.model.skip_to(missed.exchanges);
         (running.done, running.open, running.early) = (missed.round, None, None);
@@ -147,11 +149,12 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let Welcome { run, attempt, plan, resume, .. } = welcome;
         if self.card.is_none() {
             let subject = self.settings.subject.clone();
-            let card = Card { run, plan: plan.clone(), subject, blinding: None, finished: None };
+            let card =
+                RunRecord { run, plan: plan.clone(), subject, blinding: None, finished: None };
             write_card(&mut self.store, &card)?;
             self.card = Some(card);
         }
-        self.keep_seed()?;
+        self.store_seed()?;
         let kept = self.store.rounds()?;
         let fresh = self.running.is_none();
         let running = match &mut self.running {
@@ -169,24 +172,24 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             }
         };
         let done = match resume {
-            Resume::Exactly(Round::START) => {
+            Resume::AtRound(Round::START) => {
                 running.begin_anew()?;
                 Round::START
             }
-            Resume::Exactly(round) if kept.contains(&round) => {
+            Resume::AtRound(round) if kept.contains(&round) => {
                 running.restore(&self.store.get(round)?)?;
                 round
             }
             // It was taken for someone with another past: say again where this one stands.
-            Resume::Exactly(_) => return self.greet(now, out),
-            Resume::AsYouAre(missed) => {
+            Resume::AtRound(_) => return self.greet(now, out),
+            Resume::NewestWeights(missed) => {
                 if let Some(&newest) = kept.last().filter(|_| fresh) {
                     running.restore(&self.store.get(newest)?)?;
                 }
                 missed.round
             }
         };
-        if let Resume::Exactly(round) = resume {
+        if let Resume::AtRound(round) = resume {
             self.store.forget_after(round)?;
         }
         running.attempt = attempt;
@@ -195,8 +198,8 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         running.early = None;
         self.stage = Stage::Training;
         match resume {
-            Resume::AsYouAre(missed) => self.catch_up(missed),
-            Resume::Exactly(_) => Ok(()),
+            Resume::NewestWeights(missed) => self.catch_up(missed),
+            Resume::AtRound(_) => Ok(()),
         }
     }
 
@@ -229,7 +232,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.goodbye(now, Departure::Finished, out)
     }
 
-    pub(super) fn refused(&mut self, session: u64, reason: Text) -> Result<(), PartyError> {
+    pub(super) fn refused(&mut self, session: u64, reason: StopReason) -> Result<(), PartyError> {
         let meant = session == 0 || session == self.settings.session;
         if meant && !matches!(self.stage, Stage::Finished(_)) {
             return Err(PartyError::HostStopped { reason });

@@ -1,25 +1,27 @@
 //! What a guest lends to the gradient of an embedding, another guest's or its own: products of its values with
-//! coefficients that it cannot read, masked for the taker.
+//! coefficients that it cannot read, masked for the recipient.
 
-use protocol::message::sealed::{Fingerprint, LoanEntries, MOST_LOANS, Sealed};
+use protocol::message::sealed::{
+    CoefficientEntries, Fingerprint, MAX_COEFFICIENT_REQUESTS, Sealed,
+};
 use protocol::message::{Exchange, Purpose, ToHost};
 use protocol::party::{Now, PartyId};
 
-use super::sealing::Sealer;
+use super::sealing::EncryptionState;
 use super::{Guest, Open, ToHostOutbox};
 use crate::error::PartyError;
 use crate::model::GuestModel;
 use crate::store::Store;
 
-/// What a question or a loan is known again by: they are large, and need not be kept. They begin with random bytes.
+/// What a query or coefficients is known again by: they are large, and need not be kept. They begin with random bytes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SealedHead([u8; HEAD]);
+pub(super) struct MessageHead([u8; HEAD]);
 
 const HEAD: usize = 64;
-/// The most questions and loans of one exchange that others have taken the place of.
+/// The most queries and coefficient_requests of one exchange that others have taken the place of.
 const MOST_SUPERSEDED: usize = 4096;
 
-impl SealedHead {
+impl MessageHead {
     pub fn of(message: &Sealed) -> Self {
         let mut head = [0; HEAD];
         head.iter_mut().zip(message.as_slice()).for_each(|(to, from)| *to = *from);
@@ -29,35 +31,35 @@ impl SealedHead {
 
 impl Open {
     /// Whether something else was asked since.
-    pub(super) fn is_superseded(&self, head: &SealedHead) -> bool {
+    pub(super) fn is_superseded(&self, head: &MessageHead) -> bool {
         self.superseded.contains(head)
     }
 
     /// Remembers what something else has taken the place of.
-    pub(super) fn supersede(&mut self, head: SealedHead) {
+    pub(super) fn supersede(&mut self, head: MessageHead) {
         if self.superseded.len() < MOST_SUPERSEDED {
             self.superseded.insert(head);
         }
     }
 }
 
-/// What a host asks a guest to lend.
-pub(super) struct Asked<'a> {
-    /// Who gets it.
-    pub to: PartyId,
+/// Asks for products with the encrypted coefficients of a gradient.
+pub(super) struct ShareRequest<'a> {
+    /// Whose gradient it is.
+    pub recipient: PartyId,
     /// Its key, if it is another guest.
     pub key: Option<&'a Sealed>,
-    pub entries: &'a LoanEntries,
-    pub loan: &'a Sealed,
+    pub entries: &'a CoefficientEntries,
+    pub coefficients: &'a Sealed,
 }
 
 impl<M: GuestModel, S: Store> Guest<M, S> {
-    /// Answers a loan; the same one with the same bytes.
-    pub(super) fn loan(
+    /// Answers with masked products; the same request with the same bytes.
+    pub(super) fn encrypted_coefficients(
         &mut self,
         now: Now,
         exchange: Exchange,
-        Asked { to, key, entries, loan }: Asked<'_>,
+        ShareRequest { recipient, key, entries, coefficients }: ShareRequest<'_>,
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let (host, own) = (self.settings.host.clone(), self.settings.party.clone());
@@ -69,58 +71,74 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let wrong = |what: String| PartyError::misbehaved(&host, what);
         if open.purpose != Purpose::Train || running.plan.seals(open.purpose).is_none() {
             let round = exchange.round;
-            return Err(wrong(format!("it asked for a loan in round {round}, which has none")));
+            return Err(wrong(format!("it sent coefficients in round {round}, which has none")));
         }
-        if to == host || (to == own) != key.is_none() {
-            return Err(wrong(format!("it asked for a loan to `{to}`, which is no other guest")));
+        if recipient == host || (recipient == own) != key.is_none() {
+            return Err(wrong(format!(
+                "it sent coefficients for `{recipient}`, which is no other guest"
+            )));
         }
-        let head = SealedHead::of(loan);
-        if open.loans.get(&to) == Some(&head) {
+        let head = MessageHead::of(coefficients);
+        if open.coefficient_requests.get(&recipient) == Some(&head) {
             return self.answer_again(now, out);
         }
         if open.is_superseded(&head) {
             return Ok(());
         }
-        if open.loans.len() >= MOST_LOANS && !open.loans.contains_key(&to) {
-            return Err(wrong(format!("it asked for more than {MOST_LOANS} loans")));
+        if open.coefficient_requests.len() >= MAX_COEFFICIENT_REQUESTS
+            && !open.coefficient_requests.contains_key(&recipient)
+        {
+            return Err(wrong(format!("it asked for more than {MAX_COEFFICIENT_REQUESTS} guests")));
         }
         let samples = open.batch.samples().to_vec();
         let data = running.asked.len();
-        let refused = |error| wrong(format!("its loan: {error}"));
-        let size = running.sealer()?.products.loan_size(loan.as_slice()).map_err(refused)?;
+        let refused = |error| wrong(format!("its coefficients: {error}"));
+        let size = running
+            .encryption()?
+            .products
+            .coefficients_size(coefficients.as_slice())
+            .map_err(refused)?;
         let numbers = entries.as_slice().len() / size.terms;
         if numbers * size.terms != entries.as_slice().len()
             || size.products != samples.len() * numbers
         {
             let found = format!("{} products of {} values", size.products, size.terms);
             let expected = format!("{} for each of {} samples", numbers, samples.len());
-            return Err(wrong(format!("its loan: found {found}, expected {expected}")));
+            return Err(wrong(format!("its coefficients: found {found}, expected {expected}")));
         }
         if let Some(found) = entries.as_slice().iter().find(|entry| **entry as usize >= data) {
-            return Err(wrong(format!("its loan: found entry {found}, expected less than {data}")));
+            return Err(wrong(format!(
+                "its coefficients: found entry {found}, expected less than {data}"
+            )));
         }
         // What it lends to itself nobody else learns of.
-        let values = if to == own { 0 } else { size.terms };
+        let values = if recipient == own { 0 } else { size.terms };
         budget.check(size.products, values, data)?;
         let (_, levels) = running.levels(&samples)?;
         let levels = levels
             .chunks_exact(data)
             .flat_map(|sample| entries.as_slice().iter().map(|entry| sample[*entry as usize]));
         let levels: Vec<i32> = levels.collect();
-        let Sealer { products, key: own_key, .. } = running.sealer()?;
-        let relay = products.relay(loan.as_slice(), &levels, key.map(Sealed::as_slice));
-        let relay = Sealed::new(relay.map_err(refused)?).map_err(PartyError::misuse)?;
+        let EncryptionState { products, key: own_key, .. } = running.encryption()?;
+        let masked =
+            products.multiply_masked(coefficients.as_slice(), &levels, key.map(Sealed::as_slice));
+        let masked = Sealed::new(masked.map_err(refused)?).map_err(PartyError::misuse)?;
         let key = key.map_or(*own_key, Fingerprint::of);
         let size = [size.products as u32, values as u32];
-        let message = ToHost::Relay { exchange, to: to.clone(), key, size, relay };
+        let message = ToHost::MaskedProducts {
+            exchange,
+            recipient: recipient.clone(),
+            key,
+            size,
+            products: masked,
+        };
         if let Some(open) = &mut running.open {
             open.answered = now.monotonic;
-            let before =
-                |answer: &ToHost| matches!(answer, ToHost::Relay { to: its, .. } if *its == to);
+            let before = |answer: &ToHost| matches!(answer, ToHost::MaskedProducts { recipient: its, .. } if *its == recipient);
             // If the host asks anew because another guest came back, only the new answer counts.
             open.answers.retain(|answer| !before(answer));
             open.answers.push(message.clone());
-            let before = open.loans.insert(to, head);
+            let before = open.coefficient_requests.insert(recipient, head);
             before.into_iter().for_each(|head| open.supersede(head));
         }
         self.say_products(now, message, out)

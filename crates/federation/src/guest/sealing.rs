@@ -1,10 +1,10 @@
 //! A guest's measurements, sealed: uploads, products with the host's rows, and its own gradient.
 
-use protocol::ledger::{About, AskedAbout, Recorded as _};
+use protocol::ledger::{QueriedSteps, QueryBudget, Recorded as _};
 use protocol::message::measurements::Measurements;
 use protocol::message::parts::{EmbeddingGradient, Values};
 use protocol::message::sealed::{
-    BlockWeights, Fingerprint, Lacking, Scheme, Sealed, Sealing, block_length, range,
+    BlockWeights, Fingerprint, MissingCiphertexts, Scheme, Sealed, Sealing, block_length, range,
 };
 use protocol::message::{Exchange, Purpose, ToHost};
 use protocol::party::{Now, PartyId};
@@ -13,9 +13,9 @@ use sealed::rlwe::{KeySeed, RlweGuest};
 use sealed::{Agreement, SealedError};
 use traffic::Window;
 
-use super::committing::Commits;
+use super::committing::CommitmentPolicy;
 use super::exchange::check_own;
-use super::lending::SealedHead;
+use super::lending::MessageHead;
 use super::{Guest, Running, ToHostOutbox};
 use crate::agreement::{agreement, block_of, levels as level_range};
 use crate::error::PartyError;
@@ -24,14 +24,14 @@ use crate::store::Store;
 
 /// What a guest gives of sealed measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sharing {
+pub struct DisclosurePolicy {
     /// Measurements leave it sealed or not at all.
     pub sealed_only: bool,
     /// How many products it answers per number of any step, in the mean over the numbers of that step and over all
     /// its life; without limit if none.
     pub most_products: Option<f64>,
     /// Whether it commits to them.
-    pub commits: Commits,
+    pub commits: CommitmentPolicy,
 }
 
 /// Both things that a guest does in a secure product.
@@ -39,7 +39,7 @@ pub(super) trait Products: sealed::Guest + sealed::Answerer + Send {}
 impl<G: sealed::Guest + sealed::Answerer + Send> Products for G {}
 
 /// A guest's side of the products, with its key: for as long as it runs.
-pub(super) struct Sealer {
+pub(super) struct EncryptionState {
     pub products: Box<dyn Products>,
     pub agreement: Agreement,
     /// What its key is known by.
@@ -50,7 +50,7 @@ pub(super) struct Sealer {
 pub(super) struct Budget {
     /// Per number of a step, if there is a limit.
     most: Option<f64>,
-    asked: AskedAbout,
+    asked: QueryBudget,
     samples: Vec<Window>,
     /// Steps that it holds.
     steps: u64,
@@ -61,7 +61,7 @@ impl Budget {
     pub fn check(&self, rows: usize, values: usize, numbers: usize) -> Result<(), PartyError> {
         let Some(most) = self.most else { return Ok(()) };
         let products = (rows as u64).saturating_mul(values as u64);
-        let more = About::of(&self.samples, numbers, products);
+        let more = QueriedSteps::of(&self.samples, numbers, products);
         // What is not known is shared by all.
         let before = self.asked.unplaced() as f64 / (self.steps as f64 * numbers as f64).max(1.0);
         let found = before + self.asked.most_with(&self.samples, more.as_ref());
@@ -69,30 +69,30 @@ impl Budget {
     }
 }
 
-impl Sealer {
+impl EncryptionState {
     fn new(sealing: Sealing, agreement: Agreement) -> Result<Self, SealedError> {
         let products: Box<dyn Products> = match sealing.scheme {
             Scheme::Lattice => Box::new(RlweGuest::new(agreement, &KeySeed::from_os()?)?),
             Scheme::Plain => Box::new(PlainGuest::new(agreement)?),
         };
-        let key = Fingerprint::of_bytes(&products.opening());
+        let key = Fingerprint::of_bytes(&products.public_key());
         Ok(Self { products, agreement, key })
     }
 }
 
 impl<M: GuestModel> Running<M> {
-    pub(super) fn sealer(&mut self) -> Result<&mut Sealer, PartyError> {
-        let sealer = match self.sealer.take() {
-            Some(sealer) => sealer,
+    pub(super) fn encryption(&mut self) -> Result<&mut EncryptionState, PartyError> {
+        let encryption = match self.encryption.take() {
+            Some(encryption) => encryption,
             None => {
                 let sealing = self.plan.sealing.unwrap_or(Sealing::lattice());
                 // A guest keeps no blocks of others.
                 let agreement = agreement(&sealing, &self.asked, self.plan.segment, usize::MAX)
                     .map_err(PartyError::misuse)?;
-                Sealer::new(sealing, agreement)?
+                EncryptionState::new(sealing, agreement)?
             }
         };
-        Ok(self.sealer.insert(sealer))
+        Ok(self.encryption.insert(encryption))
     }
 
     /// What the host lacks of the measurements of a batch.
@@ -100,32 +100,32 @@ impl<M: GuestModel> Running<M> {
         &mut self,
         exchange: Exchange,
         samples: &[Window],
-        lacking: Option<&Lacking>,
+        missing: Option<&MissingCiphertexts>,
         host: &PartyId,
     ) -> Result<Vec<ToHost>, PartyError> {
         let segment = self.plan.segment as usize;
         let whole = samples.len().is_multiple_of(segment)
             && samples.chunks(segment).all(|s| s.windows(2).all(|pair| pair[0].leads_to(pair[1])));
-        let Some(lacking) = lacking.filter(|_| whole) else {
+        let Some(missing) = missing.filter(|_| whole) else {
             let what =
                 format!("it asked for sealed measurements of no whole segments of {segment}");
             return Err(PartyError::misbehaved(host, what));
         };
         let length = block_length(self.plan.segment, self.asked.len());
-        if lacking.blocks.last().is_some_and(|&last| last as usize >= samples.len() / length) {
+        if missing.blocks.last().is_some_and(|&last| last as usize >= samples.len() / length) {
             return Err(PartyError::misbehaved(host, "it lacks a block beyond the batch"));
         }
         let mut answers = Vec::new();
-        if lacking.opening {
-            let opening = Sealed::new(self.sealer()?.products.opening());
-            let opening = opening.map_err(PartyError::misuse)?;
-            answers.push(ToHost::Opening { exchange, opening });
+        if missing.public_key {
+            let key = Sealed::new(self.encryption()?.products.public_key());
+            let key = key.map_err(PartyError::misuse)?;
+            answers.push(ToHost::PublicKey { exchange, key });
         }
-        for &place in &lacking.blocks {
+        for &place in &missing.blocks {
             let samples = &samples[place as usize * length..][..length];
             let (measurements, levels) = self.levels(samples)?;
-            let sealer = self.sealer()?;
-            let upload = sealer.products.upload(block_of(samples[0]), &levels)?;
+            let encryption = self.encryption()?;
+            let upload = encryption.products.upload(block_of(samples[0]), &levels)?;
             let upload = Sealed::new(upload).map_err(PartyError::misuse)?;
             let weights = BlockWeights::new(measurements.weights().to_vec());
             let weights = weights.map_err(PartyError::misuse)?;
@@ -142,7 +142,7 @@ impl<M: GuestModel> Running<M> {
         let measurements = self.model.measure(samples)?;
         check_own(&measurements, samples.len(), &self.asked)?;
         let (ranges, sealing) = (self.ranges(), self.plan.sealing);
-        let grid = self.sealer()?.agreement.grid;
+        let grid = self.encryption()?.agreement.grid;
         // Whoever commits to lie within limits uploads nothing beyond them.
         let committing = sealing.and_then(|sealing| sealing.commitments);
         let limits = committing.map(|committing| level_range(&committing, &grid));
@@ -169,7 +169,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let open = self.running.as_ref().and_then(|running| running.open.as_ref());
         let samples = open.map_or(Vec::new(), |open| open.batch.samples().to_vec());
         // Without a limit nothing is counted.
-        let asked = most.map_or(AskedAbout::default(), |_| self.ledger.asked().clone());
+        let asked = most.map_or(QueryBudget::default(), |_| self.ledger.queries().clone());
         Budget { most, asked, samples, steps }
     }
 
@@ -183,19 +183,19 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let about = self.running.as_ref().and_then(|running| {
             let products = message.shape().iter().map(|&side| side as u64).product();
             let samples = running.open.as_ref()?.batch.samples();
-            About::of(samples, running.asked.len(), products)
+            QueriedSteps::of(samples, running.asked.len(), products)
         });
-        out.push(self.ledger.release_about(now, &self.settings.host, message, about)?);
+        out.push(self.ledger.release_products(now, &self.settings.host, message, about)?);
         self.said = Some(now.monotonic);
         Ok(())
     }
 
-    /// Answers a question about sealed measurements; the same one with the same bytes.
-    pub(super) fn question(
+    /// Answers a query about sealed measurements; the same one with the same bytes.
+    pub(super) fn query(
         &mut self,
         now: Now,
         exchange: Exchange,
-        question: Sealed,
+        query: Sealed,
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let host = self.settings.host.clone();
@@ -208,30 +208,31 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             let what = format!("it asked for products in round {}, which has none", exchange.round);
             return Err(PartyError::misbehaved(&host, what));
         }
-        if open.question.as_ref() == Some(&question) {
+        if open.query.as_ref() == Some(&query) {
             return self.answer_again(now, out);
         }
-        if open.is_superseded(&SealedHead::of(&question)) {
+        if open.is_superseded(&MessageHead::of(&query)) {
             return Ok(());
         }
         let misbehaved =
-            |error: SealedError| PartyError::misbehaved(&host, format!("its question: {error}"));
+            |error: SealedError| PartyError::misbehaved(&host, format!("its query: {error}"));
         let values = open.batch.samples().len() * running.asked.len();
         let data = running.asked.len();
-        let sealer = running.sealer()?;
-        let rows = sealer.products.rows(question.as_slice()).map_err(misbehaved)?;
+        let encryption = running.encryption()?;
+        let rows = encryption.products.rows(query.as_slice()).map_err(misbehaved)?;
         budget.check(rows, values, data)?;
-        let answer = sealer.products.answer(question.as_slice()).map_err(misbehaved)?;
+        let answer = encryption.products.answer(query.as_slice()).map_err(misbehaved)?;
         let answer = Sealed::new(answer).map_err(PartyError::misuse)?;
         let size = [rows as u32, values as u32];
         let message = ToHost::Products { exchange, size, answer };
         if let Some(open) = &mut running.open {
-            let before = open.question.replace(question);
-            before.iter().for_each(|question| open.supersede(SealedHead::of(question)));
+            let before = open.query.replace(query);
+            before.iter().for_each(|query| open.supersede(MessageHead::of(query)));
             open.answered = now.monotonic;
             // If the host asks anew because another guest came back, only the new answer counts.
-            open.answers
-                .retain(|answer| !matches!(answer, ToHost::Products { .. } | ToHost::Pledge(_)));
+            open.answers.retain(|answer| {
+                !matches!(answer, ToHost::Products { .. } | ToHost::Commitment(_))
+            });
             open.challenge = None;
             open.answers.push(message.clone());
         }
@@ -239,11 +240,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     }
 
     /// Learns from a gradient that only this guest can read.
-    pub(super) fn grant(
+    pub(super) fn masked_gradient(
         &mut self,
         now: Now,
         exchange: Exchange,
-        grant: &Sealed,
+        masked: &Sealed,
         out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
         let host = self.settings.host.clone();
@@ -252,22 +253,27 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             return Ok(());
         };
         let sealed = running.plan.seals(open.purpose).is_some();
-        if open.purpose != Purpose::Train || !sealed || open.question.is_none() {
-            let what = format!("it granted a gradient in round {} out of turn", exchange.round);
+        if open.purpose != Purpose::Train || !sealed || open.query.is_none() {
+            let what = format!("it sent a masked gradient in round {} out of turn", exchange.round);
             return Err(PartyError::misbehaved(&host, what));
         }
         let expected = open.batch.samples().len() * running.model.width();
         let width = running.model.width();
-        let gradient = running.sealer()?.products.take(grant.as_slice());
-        let gradient = gradient
-            .map_err(|error| PartyError::misbehaved(&host, format!("its grant: {error}")))?;
+        let gradient = running.encryption()?.products.unmask(masked.as_slice());
+        let gradient = gradient.map_err(|error| {
+            PartyError::misbehaved(&host, format!("its masked gradient: {error}"))
+        })?;
         if gradient.len() != expected {
-            let what = format!("its grant: found {} numbers, expected {expected}", gradient.len());
+            let what = format!(
+                "its masked gradient: found {} numbers, expected {expected}",
+                gradient.len()
+            );
             return Err(PartyError::misbehaved(&host, what));
         }
         let numbers = gradient.iter().map(|&number| number as f32).collect();
-        let values = Values::new(width, numbers)
-            .map_err(|error| PartyError::misbehaved(&host, format!("its grant: {error}")))?;
+        let values = Values::new(width, numbers).map_err(|error| {
+            PartyError::misbehaved(&host, format!("its masked gradient: {error}"))
+        })?;
         running.model.learn(&EmbeddingGradient(values))?;
         self.close(now, exchange, false, out)
     }

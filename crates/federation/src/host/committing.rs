@@ -1,13 +1,14 @@
 //! Guests that are held to their data, as the host sees them: what they have committed to, and whether they train with it.
 //!
-//! Before a guest's first exchange with sealed measurements it commits to all samples of the course, some at a time. Then
-//! each question has rows of random weights at places that nobody else knows; once the products are here, the guest is
+//! Before a guest's first exchange with sealed measurements it commits to all samples of the schedule, some at a time. Then
+//! each query has rows of random weights at places that nobody else knows; once the products are here, the guest is
 //! told the weights and opens the sums of its commitments with them. A sum that is not the product ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::message::committed::{
-    CheckWeights, Committing, Digest, Hold, Openings, Pledge, Proven, samples_at_a_time,
+    CheckWeights, CommitmentOpenings, CommitmentReply, CommitmentRequest, CommitmentTerms, Digest,
+    ProvenCommitments, samples_at_a_time,
 };
 use protocol::message::parts::Batch;
 use protocol::message::sealed::Sealed;
@@ -20,30 +21,30 @@ use sealed::rlwe::RlweHost;
 use sealed::{Randomness, SealedError};
 use traffic::Window;
 
-use super::sealed_seat::SealedSeat;
+use super::ciphertexts::GuestCiphertexts;
 use super::{Event, Host, ToGuestOutbox, write_card};
 use crate::agreement::{agreement, levels};
-use crate::course::Samples;
 use crate::error::PartyError;
 use crate::guest::context;
 use crate::model::HostModel;
+use crate::schedule::Samples;
 use crate::store::Store;
 
 /// What guests have committed to.
-pub(super) struct Committers {
-    committing: Committing,
+pub(super) struct CommitmentRegistry {
+    committing: CommitmentTerms,
     /// The samples that are trained and validated with, each once.
     needed: Vec<Window>,
-    guests: BTreeMap<PartyId, Held>,
+    guests: BTreeMap<PartyId, GuestCommitments>,
 }
 
 /// What one guest has committed to: the first samples that are needed, in order.
-struct Held {
+struct GuestCommitments {
     digest: Digest,
     samples: BTreeMap<Window, Commitments>,
 }
 
-impl Committers {
+impl CommitmentRegistry {
     /// None if the plan wants no commitments.
     pub fn of(plan: &Plan, samples: &Samples) -> Option<Self> {
         let committing = plan.sealing?.commitments?;
@@ -70,14 +71,14 @@ impl Committers {
         Some(Commitments::joined(parts?))
     }
 
-    /// Hides rows of random weights among the rows of a question.
+    /// Hides rows of random weights among the rows of a query.
     pub fn hide(
         &self,
-        seat: &SealedSeat,
+        ciphertexts: &GuestCiphertexts,
         batch: &Batch,
         rows: &mut Vec<f64>,
-    ) -> Result<Check, PartyError> {
-        let columns = (batch.samples().len() * seat.ranges.len()).max(1);
+    ) -> Result<ProductCheck, PartyError> {
+        let columns = (batch.samples().len() * ciphertexts.ranges.len()).max(1);
         let checks = self.committing.checks as usize;
         let count = rows.len() / columns + checks;
         let mut random = Randomness::from_os().map_err(SealedError::from)?;
@@ -94,14 +95,14 @@ impl Committers {
                 continue;
             }
             // Rows are of values, and become rows of shares of their ranges.
-            let ranges = seat.ranges.iter().cycle().take(columns);
+            let ranges = ciphertexts.ranges.iter().cycle().take(columns);
             let row: Vec<f64> = ranges.clone().map(|range| share(&mut random) / range).collect();
             let shares: Vec<f64> = row.iter().zip(ranges).map(|(a, range)| a * range).collect();
             all.extend_from_slice(&row);
-            hidden.push(HiddenRow::of(seat, &shares)?);
+            hidden.push(CheckRow::of(ciphertexts, &shares)?);
         }
         *rows = all;
-        Ok(Check { places, hidden, wholes: None, passed: false })
+        Ok(ProductCheck { places, hidden, wholes: None, passed: false })
     }
 }
 
@@ -112,17 +113,17 @@ fn share(random: &mut Randomness) -> f64 {
 }
 
 /// A row of random weights, as it is really taken.
-struct HiddenRow {
+struct CheckRow {
     weights: Vec<i64>,
     /// What a product counts that is 1 in levels, and what is added to it.
     unit: f64,
     offset: f64,
 }
 
-impl HiddenRow {
-    fn of(seat: &SealedSeat, shares: &[f64]) -> Result<Self, PartyError> {
-        let grid = seat.agreement.grid;
-        let applied = RlweHost::applied(&seat.agreement, shares)?;
+impl CheckRow {
+    fn of(ciphertexts: &GuestCiphertexts, shares: &[f64]) -> Result<Self, PartyError> {
+        let grid = ciphertexts.agreement.grid;
+        let applied = RlweHost::applied(&ciphertexts.agreement, shares)?;
         let offset = grid.centre() * shares.iter().sum::<f64>();
         Ok(Self { weights: applied.weights, unit: applied.unit * grid.step(), offset })
     }
@@ -133,16 +134,16 @@ impl HiddenRow {
     }
 }
 
-/// The rows of random weights in a question.
-pub(super) struct Check {
+/// The rows of random weights in a query.
+pub(super) struct ProductCheck {
     places: BTreeSet<usize>,
-    hidden: Vec<HiddenRow>,
+    hidden: Vec<CheckRow>,
     /// Their products, in levels.
     wholes: Option<Vec<i64>>,
     passed: bool,
 }
 
-impl Check {
+impl ProductCheck {
     pub fn passed(&self) -> bool {
         self.passed
     }
@@ -170,17 +171,21 @@ impl Check {
     pub fn challenge(
         &self,
         exchange: Exchange,
-        question: &Sealed,
+        query: &Sealed,
     ) -> Result<Option<ToGuest>, PartyError> {
         if self.passed || self.wholes.is_none() {
             return Ok(None);
         }
-        let (question, weights) = (Digest::of_question(question), self.weights()?);
-        Ok(Some(ToGuest::Hold(Hold::Challenge { exchange, question, weights })))
+        let (query, weights) = (Digest::of_query(query), self.weights()?);
+        Ok(Some(ToGuest::Commitment(CommitmentRequest::Challenge { exchange, query, weights })))
     }
 
     /// Whether all sums are those of the committed values.
-    fn judge(&self, committed: &Commitments, openings: &Openings) -> Result<(), CommittedError> {
+    fn judge(
+        &self,
+        committed: &Commitments,
+        openings: &CommitmentOpenings,
+    ) -> Result<(), CommittedError> {
         let wholes = self.wholes.iter().flatten();
         let mut rows = self.hidden.iter().zip(wholes).zip(openings.rows());
         rows.try_for_each(|((row, &whole), opening)| {
@@ -193,9 +198,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
     /// A guest that greets without its folder has lost what its commitments were hidden by: it commits anew, and is
     /// refused if it had committed to everything before.
     pub(super) fn recommit(&mut self, party: &PartyId, hello: &Hello) {
-        let running = self.running.as_mut().filter(|_| hello.standing.run.is_none());
-        if let Some(committers) = running.and_then(|running| running.committers.as_mut()) {
-            committers.guests.remove(party);
+        let running = self.running.as_mut().filter(|_| hello.resume_state.run.is_none());
+        if let Some(registry) = running.and_then(|running| running.registry.as_mut()) {
+            registry.guests.remove(party);
         }
     }
 
@@ -209,34 +214,34 @@ impl<M: HostModel, S: Store> Host<M, S> {
     pub(super) fn commit_request(&self, party: &PartyId) -> Result<Option<ToGuest>, PartyError> {
         let Some((exchange, after, samples)) = self.owed(party) else { return Ok(None) };
         let batch = Batch::new(samples.to_vec()).map_err(PartyError::misuse)?;
-        Ok(Some(ToGuest::Hold(Hold::Commit { exchange, after, batch })))
+        Ok(Some(ToGuest::Commitment(CommitmentRequest::Samples { exchange, after, batch })))
     }
 
     /// The open exchange, what the guest has committed to so far, and the samples that come next.
     fn owed(&self, party: &PartyId) -> Option<(Exchange, Digest, &[Window])> {
         let (card, running) = (self.card.as_ref()?, self.running.as_ref()?);
-        let (open, committers) = (running.open.as_ref()?, running.committers.as_ref()?);
+        let (open, registry) = (running.open.as_ref()?, running.registry.as_ref()?);
         card.plan.seals(open.purpose)?;
         let layout = card.agreed.layouts.get(party)?;
-        let (after, samples) = committers.next(party, layout.len());
+        let (after, samples) = registry.next(party, layout.len());
         (!samples.is_empty()).then_some((open.exchange, after, samples))
     }
 
-    pub(super) fn pledge(
+    pub(super) fn commitment_reply(
         &mut self,
         now: Now,
         from: &PartyId,
-        message: Pledge,
+        message: CommitmentReply,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         if !self.sealed_round(now, from, message.exchange(), out)? {
             return Ok(());
         }
         match message {
-            Pledge::Commitments { exchange, after, digest, proven, .. } => {
+            CommitmentReply::Commitments { exchange, after, digest, proven, .. } => {
                 self.commitments(now, from, exchange, (after, digest, &proven), out)
             }
-            Pledge::Response { challenge, openings, .. } => {
+            CommitmentReply::Response { challenge, openings, .. } => {
                 self.response(now, from, (challenge, &openings), out)
             }
         }
@@ -247,17 +252,17 @@ impl<M: HostModel, S: Store> Host<M, S> {
         now: Now,
         from: &PartyId,
         exchange: Exchange,
-        (after, digest, proven): (Digest, Digest, &Proven),
+        (after, digest, proven): (Digest, Digest, &ProvenCommitments),
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let (Some(card), Some(running)) = (&mut self.card, &mut self.running) else {
             return Ok(());
         };
         let layout = card.agreed.layouts.get(from);
-        let (Some(committers), Some(layout)) = (&mut running.committers, layout) else {
+        let (Some(registry), Some(layout)) = (&mut running.registry, layout) else {
             return Err(PartyError::misbehaved(from, "it sent commitments, and the plan has none"));
         };
-        let (expected, samples) = committers.next(from, layout.len());
+        let (expected, samples) = registry.next(from, layout.len());
         if samples.is_empty() || after != expected {
             // Said twice.
             return Ok(());
@@ -271,7 +276,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             Some(sealing) => {
                 let segment = card.plan.segment;
                 let agreed = agreement(&sealing, layout, segment, 1).map_err(PartyError::misuse)?;
-                levels(&committers.committing, &agreed.grid)
+                levels(&registry.committing, &agreed.grid)
             }
             None => return Ok(()),
         };
@@ -288,14 +293,14 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if found != values {
             return Err(wrong(format!("found {found} values, expected {values}")));
         }
-        let start = || Held { digest: Digest::START, samples: BTreeMap::new() };
-        let held = committers.guests.entry(from.clone()).or_insert_with(start);
+        let start = || GuestCommitments { digest: Digest::START, samples: BTreeMap::new() };
+        let held = registry.guests.entry(from.clone()).or_insert_with(start);
         for (i, sample) in samples.into_iter().enumerate() {
             let own = all.part(i * layout.len()..(i + 1) * layout.len());
             held.samples.extend(own.map(|own| (sample, own)));
         }
         held.digest = digest;
-        let (done, all) = (held.samples.len(), committers.needed.len());
+        let (done, all) = (held.samples.len(), registry.needed.len());
         self.events.push(Event::Committed(from.clone(), done, all));
         if let Some(open) = &mut running.open {
             // However long it takes, it comes to its end.
@@ -304,7 +309,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if done == all {
             let known = *card.commitments.entry(from.clone()).or_insert(digest);
             if known != digest {
-                committers.guests.remove(from);
+                registry.guests.remove(from);
                 return Err(PartyError::PeerIncompatible {
                     party: from.clone(),
                     what: "commitments",
@@ -315,7 +320,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 });
             }
             write_card(&mut self.store, card)?;
-            let accepted = ToGuest::Hold(Hold::Accepted { exchange, digest });
+            let accepted = ToGuest::Commitment(CommitmentRequest::Accepted { exchange, digest });
             self.say(now, from, accepted, out)?;
         }
         self.ask(now, from, out)
@@ -325,20 +330,20 @@ impl<M: HostModel, S: Store> Host<M, S> {
         &mut self,
         now: Now,
         from: &PartyId,
-        (challenge, openings): (Digest, &Openings),
+        (challenge, openings): (Digest, &CommitmentOpenings),
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let Some(running) = &mut self.running else { return Ok(()) };
-        let (Some(committers), Some(open)) = (&running.committers, &mut running.open) else {
+        let (Some(registry), Some(open)) = (&running.registry, &mut running.open) else {
             return Ok(());
         };
         let (batch, round) = (&open.batch, open.exchange.round);
-        let pending = open.posed.as_mut().and_then(|posed| posed.guests.get_mut(from));
+        let pending = open.queries.as_mut().and_then(|queries| queries.guests.get_mut(from));
         let check = pending.and_then(|pending| pending.check.as_mut());
         let Some(check) = check.filter(|check| !check.passed && check.wholes.is_some()) else {
             return Ok(());
         };
-        // To a question from before another guest came back.
+        // To a query from before another guest came back.
         if check.weights()?.digest() != challenge {
             return Ok(());
         }
@@ -348,16 +353,21 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Err(PartyError::misbehaved(from, what));
         }
         // One that has started anew commits again first, and to the same.
-        let Some(committed) = committers.of_batch(from, batch) else { return Ok(()) };
+        let Some(committed) = registry.of_batch(from, batch) else { return Ok(()) };
         match check.judge(&committed, openings) {
             Ok(()) => check.passed = true,
             Err(CommittedError::Opening) => {
                 let steps = || batch.samples().iter().map(|sample| sample.last.0);
                 let (first, last) = (steps().min().unwrap_or(0), steps().max().unwrap_or(0));
-                return Err(PartyError::Forged { party: from.clone(), round, first, last });
+                return Err(PartyError::CommitmentMismatch {
+                    party: from.clone(),
+                    round,
+                    first,
+                    last,
+                });
             }
             Err(error) => return Err(PartyError::misbehaved(from, error.to_string())),
         }
-        self.settle_if_answered(now, out)
+        self.close_if_answered(now, out)
     }
 }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use protocol::message::SPENT;
-use protocol::message::parts::Text;
-use protocol::message::{Departure, Exchange, Resume, Standing, ToGuest};
+use protocol::message::{Departure, Exchange, Resume, ResumeState, StopCode, StopReason, ToGuest};
 use protocol::party::{Now, PartyId, Round};
 use protocol::plan::Summary;
 
-use super::{Absent, Event, Host, Stage, ToGuestOutbox, write_card};
+use super::{AbsencePolicy, Event, Host, Stage, ToGuestOutbox, write_card};
 use crate::error::PartyError;
 use crate::model::HostModel;
 use crate::store::Store;
@@ -18,17 +16,17 @@ impl<M: HostModel, S: Store> Host<M, S> {
     /// All rounds are done.
     pub(super) fn close(&mut self, now: Now, out: &mut ToGuestOutbox) -> Result<(), PartyError> {
         self.stage = Stage::Closing(now.monotonic);
-        self.finish_if_kept(now, out)
+        self.finish_if_checkpointed(now, out)
     }
 
-    pub(super) fn kept(
+    pub(super) fn checkpointed(
         &mut self,
         now: Now,
         from: &PartyId,
         exchange: Exchange,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        if !self.seated(now, from, exchange, out)? {
+        if !self.takes_part(now, from, exchange, out)? {
             return Ok(());
         }
         let done = self.round();
@@ -36,21 +34,21 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let what = format!("it kept round {}, but only {done} are done", exchange.round);
             return Err(PartyError::misbehaved(from, what));
         }
-        if let Some(seat) = self.seats.get_mut(from) {
-            seat.kept = seat.kept.max(Some(exchange.round));
+        if let Some(guest) = self.sessions.get_mut(from) {
+            guest.kept = guest.kept.max(Some(exchange.round));
         }
-        self.finish_if_kept(now, out)
+        self.finish_if_checkpointed(now, out)
     }
 
     /// Guests that may not have kept the last trained state yet.
-    fn unkept(&self) -> Vec<PartyId> {
+    fn without_checkpoint(&self) -> Vec<PartyId> {
         let (done, trained) = (self.round(), self.trained());
         // Whoever answered a later round had kept it before.
-        let skip = self.settings.absent == Absent::Skip;
-        self.seats
+        let skip = self.settings.absent == AbsencePolicy::Skip;
+        self.sessions
             .iter()
-            .filter(|(_, seat)| seat.present || !skip)
-            .filter(|(_, seat)| done == trained && seat.kept < Some(trained))
+            .filter(|(_, guest)| guest.present || !skip)
+            .filter(|(_, guest)| done == trained && guest.kept < Some(trained))
             .map(|(party, _)| party.clone())
             .collect()
     }
@@ -60,15 +58,19 @@ impl<M: HostModel, S: Store> Host<M, S> {
         running.and_then(|running| running.trained).unwrap_or(Round::START)
     }
 
-    fn finish_if_kept(&mut self, now: Now, out: &mut ToGuestOutbox) -> Result<(), PartyError> {
-        if !matches!(self.stage, Stage::Closing(_)) || !self.unkept().is_empty() {
+    fn finish_if_checkpointed(
+        &mut self,
+        now: Now,
+        out: &mut ToGuestOutbox,
+    ) -> Result<(), PartyError> {
+        if !matches!(self.stage, Stage::Closing(_)) || !self.without_checkpoint().is_empty() {
             return Ok(());
         }
         let Some(running) = &self.running else { return Ok(()) };
-        let best = running.course.best();
+        let best = running.schedule.best();
         let summary = Summary {
             rounds: running.done,
-            epochs: running.course.history().len() as u32,
+            epochs: running.schedule.history().len() as u32,
             best_epoch: best.map_or(0, |best| best.number),
             validation: best.map_or(0.0, |best| best.validation),
         };
@@ -77,7 +79,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             write_card(&mut self.store, card)?;
         }
         self.stage = Stage::Finishing(now.monotonic);
-        let everyone: Vec<PartyId> = self.seats.keys().cloned().collect();
+        let everyone: Vec<PartyId> = self.sessions.keys().cloned().collect();
         everyone.iter().try_for_each(|party| self.tell_finish(now, party, out))
     }
 
@@ -90,12 +92,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let Some(card) = &self.card else { return Ok(()) };
         let (run, attempt) = (card.run, card.attempt);
         let Some(summary) = card.finished.clone() else { return Ok(()) };
-        let skip = self.settings.absent == Absent::Skip;
-        if let Some(seat) = self.seats.get_mut(party) {
-            seat.asked = now.monotonic;
-            // Whoever was away must hear what it has missed first.
-            if skip && !seat.present {
-                return self.say(now, party, ToGuest::Call, out);
+        let skip = self.settings.absent == AbsencePolicy::Skip;
+        if let Some(guest) = self.sessions.get_mut(party) {
+            guest.asked = now.monotonic;
+            // Whoever was absent_too_long must hear what it has missed first.
+            if skip && !guest.present {
+                return self.say(now, party, ToGuest::HelloRequest, out);
             }
         }
         self.say(now, party, ToGuest::Finish { run, attempt, summary }, out)
@@ -108,21 +110,21 @@ impl<M: HostModel, S: Store> Host<M, S> {
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let timing = self.settings.timing;
-        for party in self.unkept() {
+        for party in self.without_checkpoint() {
             if lasted(since, now.monotonic, timing.limit) {
-                return Err(self.away(now, &party, since));
+                return Err(self.absent_too_long(now, &party, since));
             }
-            let Some(seat) = self.seats.get_mut(&party) else { continue };
-            if seat.present && lasted(seat.heard, now.monotonic, timing.silence) {
-                seat.present = false;
+            let Some(guest) = self.sessions.get_mut(&party) else { continue };
+            if guest.present && lasted(guest.heard, now.monotonic, timing.silence) {
+                guest.present = false;
                 self.events.push(Event::Missed(party.clone()));
-                self.without(now, &party, out)?;
-                self.finish_if_kept(now, out)?;
-            } else if lasted(seat.asked, now.monotonic, timing.resend) {
-                seat.asked = now.monotonic;
-                let settled = self.running.as_ref().and_then(|running| running.settled.as_ref());
-                let message = settled.and_then(|settled| settled.messages.get(&party)).cloned();
-                self.say(now, &party, message.unwrap_or(ToGuest::Call), out)?;
+                self.proceed_without(now, &party, out)?;
+                self.finish_if_checkpointed(now, out)?;
+            } else if lasted(guest.asked, now.monotonic, timing.resend) {
+                guest.asked = now.monotonic;
+                let closed = self.running.as_ref().and_then(|running| running.closed.as_ref());
+                let message = closed.and_then(|closed| closed.messages.get(&party)).cloned();
+                self.say(now, &party, message.unwrap_or(ToGuest::HelloRequest), out)?;
             }
         }
         Ok(())
@@ -136,9 +138,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
     ) -> Result<(), PartyError> {
         let timing = self.settings.timing;
         let due: Vec<PartyId> = self
-            .seats
+            .sessions
             .iter()
-            .filter(|(_, seat)| !seat.finished && lasted(seat.asked, now.monotonic, timing.resend))
+            .filter(|(_, guest)| {
+                !guest.finished && lasted(guest.asked, now.monotonic, timing.resend)
+            })
             .map(|(party, _)| party.clone())
             .collect();
         for party in &due {
@@ -156,24 +160,25 @@ impl<M: HostModel, S: Store> Host<M, S> {
         &mut self,
         now: Now,
         party: &PartyId,
-        standing: &Standing,
+        resume_state: &ResumeState,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let (trained, done) = (self.trained(), self.round());
         let attempt = self.card.as_ref().map(|card| card.attempt);
-        let skip = self.settings.absent == Absent::Skip;
-        let has_it = standing.kept.contains(&trained);
-        let live = standing.live.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
+        let skip = self.settings.absent == AbsencePolicy::Skip;
+        let has_it = resume_state.checkpoints.contains(&trained);
+        let live =
+            resume_state.in_memory.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
         let resume = match live {
-            Some(round) if has_it && round >= trained => Resume::Exactly(round),
-            _ if has_it => Resume::Exactly(trained),
-            _ if skip => self.missed_by(standing),
+            Some(round) if has_it && round >= trained => Resume::AtRound(round),
+            _ if has_it => Resume::AtRound(trained),
+            _ if skip => self.missed_by(resume_state),
             // All had kept it before anyone was told to finish: this greeting is an old one.
             _ if matches!(self.stage, Stage::Finishing(_)) => return Ok(()),
             Some(round) if round.precedes(done) && done == trained => {
-                self.welcome(now, party, Resume::Exactly(round), out)?;
-                let settled = self.running.as_ref().and_then(|running| running.settled.as_ref());
-                return match settled.and_then(|settled| settled.messages.get(party)).cloned() {
+                self.welcome(now, party, Resume::AtRound(round), out)?;
+                let closed = self.running.as_ref().and_then(|running| running.closed.as_ref());
+                return match closed.and_then(|closed| closed.messages.get(party)).cloned() {
                     Some(message) => self.say(now, party, message, out),
                     None => self.gather_again(now, party, out),
                 };
@@ -181,13 +186,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
             _ => return self.gather_again(now, party, out),
         };
         self.welcome(now, party, resume, out)?;
-        if let Some(seat) = self.seats.get_mut(party) {
-            seat.kept = Some(trained);
+        if let Some(guest) = self.sessions.get_mut(party) {
+            guest.kept = Some(trained);
         }
         if matches!(self.stage, Stage::Finishing(_)) {
             return self.tell_finish(now, party, out);
         }
-        self.finish_if_kept(now, out)
+        self.finish_if_checkpointed(now, out)
     }
 
     pub(super) fn leave(
@@ -199,36 +204,37 @@ impl<M: HostModel, S: Store> Host<M, S> {
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let finishing = matches!(self.stage, Stage::Finishing(_));
-        let Some(seat) = self.seats.get_mut(from) else { return Ok(()) };
+        let Some(guest) = self.sessions.get_mut(from) else { return Ok(()) };
         if departure == Departure::Finished {
             if !finishing {
                 let what = "it has finished a run that has not ended";
                 return Err(PartyError::misbehaved(from, what));
             }
-            if !seat.finished {
-                seat.finished = true;
+            if !guest.finished {
+                guest.finished = true;
                 self.events.push(Event::Left(from.clone(), departure));
             }
-            if self.seats.values().all(|seat| seat.finished) {
+            if self.sessions.values().all(|guest| guest.finished) {
                 self.stage = Stage::Finished;
             }
             return Ok(());
         }
-        if session != seat.session {
+        if session != guest.session {
             return Ok(());
         }
-        seat.present = false;
-        seat.hello = None;
-        seat.reason = Some(match &departure {
+        guest.present = false;
+        guest.hello = None;
+        guest.reason = Some(match &departure {
             Departure::Failed(reason) => reason.clone(),
-            _ => Text::of("it was told to stop"),
+            _ => StopReason::other("it was told to stop"),
         });
         // Who gives no more products never will: there is nobody to wait for.
-        let spent = departure == Departure::Failed(Text::of(SPENT));
+        let spent =
+            matches!(&departure, Departure::Failed(reason) if reason.code == StopCode::BudgetSpent);
         self.events.push(Event::Left(from.clone(), departure));
-        if spent && self.settings.absent != Absent::Skip {
-            return Err(PartyError::Spent { party: from.clone() });
+        if spent && self.settings.absent != AbsencePolicy::Skip {
+            return Err(PartyError::BudgetSpent { party: from.clone() });
         }
-        self.without(now, from, out)
+        self.proceed_without(now, from, out)
     }
 }

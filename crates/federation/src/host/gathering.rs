@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use protocol::message::parts::{HeldSteps, MAX_KEPT, PartError, Text};
-use protocol::message::{Hello, Missed, PROTOCOL, Resume, Standing, ToGuest, Welcome};
+use protocol::message::parts::{HeldSteps, MAX_CHECKPOINTS, PartError};
+use protocol::message::{
+    Hello, MissedRounds, PROTOCOL, Resume, ResumeState, StopReason, ToGuest, Welcome,
+};
 use protocol::party::{Attempt, Now, PartyId, Round};
 use protocol::plan::Plan;
 
-use super::committing::Committers;
-use super::{Absent, Card, Event, Furthest, Host, Kept, Running, Stage, ToGuestOutbox, write_card};
-use crate::course::{Course, Samples};
+use super::committing::CommitmentRegistry;
+use super::{
+    AbsencePolicy, Event, Furthest, Host, HostCheckpoint, RunRecord, Running, Stage, ToGuestOutbox,
+    write_card,
+};
 use crate::error::{PartyError, agree, same_subject};
 use crate::model::HostModel;
+use crate::schedule::{SampleSchedule, Samples};
 use crate::store::Store;
 use crate::timing::lasted;
 
@@ -43,29 +48,31 @@ impl<M: HostModel, S: Store> Host<M, S> {
         hello: Hello,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        if self.seats.get(from).is_none_or(|seat| seat.is_stale(&hello)) {
+        if self.sessions.get(from).is_none_or(|guest| guest.is_stale(&hello)) {
             return Ok(());
         }
         self.check_hello(from, &hello)?;
         if self.has_lost_checkpoints(now, from, &hello, out)? {
             return Ok(());
         }
-        let standing = hello.standing.clone();
+        let resume_state = hello.resume_state.clone();
         self.recommit(from, &hello);
         self.forget_parts(from, hello.session);
-        if let Some(seat) = self.seats.get_mut(from) {
-            seat.greet(hello);
+        if let Some(guest) = self.sessions.get_mut(from) {
+            guest.greet(hello);
         }
         self.events.push(Event::Joined(from.clone()));
         match self.stage {
             Stage::Gathering(_) => {
-                if self.seats.values().all(|seat| seat.hello.is_some()) {
+                if self.sessions.values().all(|guest| guest.hello.is_some()) {
                     return self.begin(now, out);
                 }
                 Ok(())
             }
-            Stage::Training => self.rejoin(now, from, &standing, out),
-            Stage::Closing(_) | Stage::Finishing(_) => self.rejoin_late(now, from, &standing, out),
+            Stage::Training => self.rejoin(now, from, &resume_state, out),
+            Stage::Closing(_) | Stage::Finishing(_) => {
+                self.rejoin_late(now, from, &resume_state, out)
+            }
             Stage::Finished | Stage::Stopped(_) => Ok(()),
         }
     }
@@ -75,7 +82,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let what = format!("it calls itself `{}`", hello.party);
             return Err(PartyError::misbehaved(from, what));
         }
-        if hello.session == 0 || hello.standing.kept.len() > MAX_KEPT {
+        if hello.session == 0 || hello.resume_state.checkpoints.len() > MAX_CHECKPOINTS {
             return Err(PartyError::misbehaved(from, "its greeting is out of bounds"));
         }
         agree(from, (hello.protocol, PROTOCOL), &hello.terms, &self.settings.terms)?;
@@ -87,9 +94,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let what = "numbers of an embedding";
             return incompatible(what, hello.width.to_string(), width.to_string());
         }
-        self.check_measures(from, &hello.measures, &hello.held)?;
+        self.check_measures(from, &hello.offer, &hello.held)?;
         let Some(card) = &self.card else {
-            return match hello.standing.run {
+            return match hello.resume_state.run {
                 Some(run) => {
                     let found = format!("checkpoints of run {run}");
                     incompatible("run", found, "a new folder for a new run".to_owned())
@@ -97,7 +104,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 None => Ok(()),
             };
         };
-        if let Some(run) = hello.standing.run.filter(|run| *run != card.run) {
+        if let Some(run) = hello.resume_state.run.filter(|run| *run != card.run) {
             return incompatible("run", run.to_string(), card.run.to_string());
         }
         let samples = self.settings.samples.filter(|step| card.aligned.contains(step));
@@ -118,37 +125,39 @@ impl<M: HostModel, S: Store> Host<M, S> {
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         let timing = self.settings.timing;
-        let missing = |seat: &super::Seat| seat.hello.is_none();
+        let missing = |guest: &super::GuestSession| guest.hello.is_none();
         if lasted(since, now.monotonic, timing.limit) {
-            let anyone = self.seats.values().any(|seat| seat.hello.is_some());
-            if self.settings.absent == Absent::Skip && anyone {
+            let anyone = self.sessions.values().any(|guest| guest.hello.is_some());
+            if self.settings.absent == AbsencePolicy::Skip && anyone {
                 return self.begin(now, out);
             }
-            if let Some((party, seat)) = self.seats.iter().find(|(_, seat)| missing(seat)) {
+            if let Some((party, guest)) = self.sessions.iter().find(|(_, guest)| missing(guest)) {
                 let seconds = now.monotonic.saturating_sub(since).as_secs_f64();
-                let (party, reason) = (party.clone(), seat.reason.clone());
+                let (party, reason) = (party.clone(), guest.reason.clone());
                 return Err(PartyError::Absent { party, seconds, reason });
             }
         }
         let due: Vec<PartyId> = self
-            .seats
+            .sessions
             .iter()
-            .filter(|(_, seat)| missing(seat) && lasted(seat.asked, now.monotonic, timing.resend))
+            .filter(|(_, guest)| {
+                missing(guest) && lasted(guest.asked, now.monotonic, timing.resend)
+            })
             .map(|(party, _)| party.clone())
             .collect();
-        due.iter().try_for_each(|party| self.call(now, party, out))
+        due.iter().try_for_each(|party| self.request_hello(now, party, out))
     }
 
-    pub(super) fn call(
+    pub(super) fn request_hello(
         &mut self,
         now: Now,
         party: &PartyId,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        if let Some(seat) = self.seats.get_mut(party) {
-            seat.asked = now.monotonic;
+        if let Some(guest) = self.sessions.get_mut(party) {
+            guest.asked = now.monotonic;
         }
-        self.say(now, party, ToGuest::Call, out)
+        self.say(now, party, ToGuest::HelloRequest, out)
     }
 
     /// Someone has lost its memory: all must say where they stand, to find a common round.
@@ -163,26 +172,26 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if returns > 0 && lasted(reached, now.monotonic, self.settings.timing.limit) {
             let seconds = now.monotonic.saturating_sub(reached).as_secs_f64();
             let reason = format!("it came back without its memory {returns} times");
-            let (party, reason) = (newcomer.clone(), Some(Text::of(reason)));
+            let (party, reason) = (newcomer.clone(), Some(StopReason::other(reason)));
             return Err(PartyError::Absent { party, seconds, reason });
         }
         self.furthest.returns += 1;
         self.stage = Stage::Gathering(now.monotonic);
         if let Some(running) = &mut self.running {
             running.open = None;
-            running.settled = None;
+            running.closed = None;
         }
         let mut others = Vec::new();
-        for (party, seat) in &mut self.seats {
+        for (party, guest) in &mut self.sessions {
             if party != newcomer {
-                seat.hello = None;
+                guest.hello = None;
                 others.push(party.clone());
             }
         }
         if others.is_empty() {
             return self.begin(now, out);
         }
-        others.iter().try_for_each(|party| self.call(now, party, out))
+        others.iter().try_for_each(|party| self.request_hello(now, party, out))
     }
 
     /// All that will come are here: a new attempt, from the last round that all have kept.
@@ -199,7 +208,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             self.running = Some(self.build(&card)?);
         }
         self.card = Some(card);
-        let resume = if self.settings.absent == Absent::Skip {
+        let resume = if self.settings.absent == AbsencePolicy::Skip {
             if let Some(&newest) = self.store.rounds()?.last().filter(|_| !live) {
                 self.load(newest)?;
             }
@@ -212,43 +221,45 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
             self.load(round)?;
             self.store.forget_after(round)?;
-            Some(Resume::Exactly(round))
+            Some(Resume::AtRound(round))
         };
         self.stage = Stage::Training;
         self.events.push(Event::Begun(attempt, self.round()));
         let here: Vec<PartyId> = self
-            .seats
+            .sessions
             .iter()
-            .filter(|(_, seat)| seat.hello.is_some())
+            .filter(|(_, guest)| guest.hello.is_some())
             .map(|(p, _)| p.clone())
             .collect();
         for party in here {
-            let standing = self.seats.get(&party).and_then(|seat| seat.hello.as_ref());
-            let standing = standing.map(|hello| hello.standing.clone()).unwrap_or_default();
-            let resume = resume.unwrap_or_else(|| self.missed_by(&standing));
+            let resume_state = self.sessions.get(&party).and_then(|guest| guest.hello.as_ref());
+            let resume_state =
+                resume_state.map(|hello| hello.resume_state.clone()).unwrap_or_default();
+            let resume = resume.unwrap_or_else(|| self.missed_by(&resume_state));
             self.welcome(now, &party, resume, out)?;
         }
         self.open_next(now, out)
     }
 
     /// What a guest has missed, under the policy `skip`.
-    pub(super) fn missed_by(&self, standing: &Standing) -> Resume {
+    pub(super) fn missed_by(&self, resume_state: &ResumeState) -> Resume {
         let attempt = self.card.as_ref().map(|card| card.attempt);
-        let live = standing.live.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
-        let knows = live.or(standing.kept.last().copied()).unwrap_or_default();
-        let course = self.running.as_ref().map(|running| &running.course);
-        Resume::AsYouAre(Missed {
+        let live =
+            resume_state.in_memory.filter(|(its, _)| Some(*its) == attempt).map(|(_, round)| round);
+        let knows = live.or(resume_state.checkpoints.last().copied()).unwrap_or_default();
+        let schedule = self.running.as_ref().map(|running| &running.schedule);
+        Resume::NewestWeights(MissedRounds {
             round: self.round(),
-            exchanges: course.map_or(0, Course::exchanges),
-            best: course.and_then(Course::best_round).is_some_and(|best| best > knows),
+            exchanges: schedule.map_or(0, SampleSchedule::exchanges),
+            best: schedule.and_then(SampleSchedule::best_round).is_some_and(|best| best > knows),
         })
     }
 
     /// The last round that the host and all guests have kept; round 0 nobody can lose.
     fn common_round(&self) -> Result<Round, PartyError> {
         let mut common = self.store.rounds()?;
-        for seat in self.seats.values() {
-            let kept = seat.hello.as_ref().map(|hello| hello.standing.kept.as_slice());
+        for guest in self.sessions.values() {
+            let kept = guest.hello.as_ref().map(|hello| hello.resume_state.checkpoints.as_slice());
             let kept = kept.unwrap_or_default();
             common.retain(|round| kept.contains(round));
         }
@@ -256,8 +267,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 
     /// A new run: the samples that all hold.
-    fn align(&self) -> Result<Card, PartyError> {
-        let held: Vec<_> = self.seats.values().filter_map(|seat| seat.hello.as_ref()).collect();
+    fn align(&self) -> Result<RunRecord, PartyError> {
+        let held: Vec<_> =
+            self.sessions.values().filter_map(|guest| guest.hello.as_ref()).collect();
         let samples =
             self.settings.samples.filter(|step| held.iter().all(|hello| hello.held.contains(step)));
         let segment = self.settings.plan.segment as usize;
@@ -277,7 +289,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         all.dedup();
         let aligned = HeldSteps::of(all).map_err(PartyError::misuse)?;
         let exchanges = taken.train.len().div_ceil(self.settings.plan.batch as usize);
-        Ok(Card {
+        Ok(RunRecord {
             run: self.settings.run,
             attempt: Attempt::default(),
             plan: Plan { exchanges: exchanges as u32, ..self.settings.plan.clone() },
@@ -290,7 +302,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         })
     }
 
-    fn build(&mut self, card: &Card) -> Result<Running<M>, PartyError> {
+    fn build(&mut self, card: &RunRecord) -> Result<Running<M>, PartyError> {
         let model = (self.make)(&card.plan, &card.agreed)?;
         let widths = model.widths();
         for (party, &width) in &self.settings.guests {
@@ -302,20 +314,20 @@ impl<M: HostModel, S: Store> Host<M, S> {
             }
         }
         let samples: Samples = self.settings.samples.filter(|step| card.aligned.contains(step));
-        let committers = Committers::of(&card.plan, &samples);
-        let course = Course::new(samples, self.settings.order(&card.agreed.layouts));
+        let registry = CommitmentRegistry::of(&card.plan, &samples);
+        let schedule = SampleSchedule::new(samples, self.settings.order(&card.agreed.layouts));
         Ok(Running {
             initial: model.save()?,
             feedback: BTreeMap::new(),
-            beginning: course.progress().clone(),
+            beginning: schedule.progress().clone(),
             model,
-            course,
+            schedule,
             done: Round::START,
             trained: None,
             open: None,
-            settled: None,
+            closed: None,
             sealed: BTreeMap::new(),
-            committers,
+            registry,
         })
     }
 
@@ -325,19 +337,19 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if round == Round::START {
             running.model.restore(&running.initial)?;
             running.feedback.clear();
-            running.course.restore(running.beginning.clone());
+            running.schedule.restore(running.beginning.clone());
             running.trained = None;
         } else {
             let bytes = self.store.get(round)?;
-            let (kept, feedback, model) = Kept::parse(&bytes)?;
+            let (kept, feedback, model) = HostCheckpoint::parse(&bytes)?;
             running.model.restore(model)?;
             running.feedback = feedback;
-            running.course.restore(kept.progress);
+            running.schedule.restore(kept.progress);
             running.trained = kept.trained;
         }
         running.done = round;
         running.open = None;
-        running.settled = None;
+        running.closed = None;
         Ok(())
     }
 
@@ -348,13 +360,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
         resume: Resume,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        let (Some(card), Some(seat)) = (&self.card, self.seats.get_mut(party)) else {
+        let (Some(card), Some(guest)) = (&self.card, self.sessions.get_mut(party)) else {
             return Ok(());
         };
-        let session = seat.session;
-        seat.welcome = Some((session, card.attempt, resume));
-        seat.spoke = false;
-        seat.kept = None;
+        let session = guest.session;
+        guest.welcome = Some((session, card.attempt, resume));
+        guest.spoke = false;
+        guest.kept = None;
         let welcome = Welcome {
             protocol: PROTOCOL,
             software: self.settings.software.clone(),

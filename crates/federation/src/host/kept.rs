@@ -8,26 +8,26 @@ use protocol::party::{PartyId, Round};
 use serde::{Deserialize, Serialize};
 
 use super::Running;
-use crate::course::Progress;
 use crate::error::PartyError;
+use crate::schedule::Progress;
 use crate::store::StoreError;
 
 /// What compression has lost of each guest's gradients.
-pub(super) type Left = BTreeMap<PartyId, Feedback>;
+pub(super) type Residuals = BTreeMap<PartyId, Feedback>;
 
 /// What a checkpoint says of the run, besides numbers.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(super) struct HostCheckpoint {
     pub progress: Progress,
     pub trained: Option<Round>,
     /// The guests with something left to be sent, in the order of what follows the text.
     pub left: Vec<PartyId>,
 }
 
-impl Kept {
+impl HostCheckpoint {
     /// Length of the text, the text, what is left for each guest, the model.
-    pub fn write(&self, feedback: &Left, model: &[u8]) -> Result<Vec<u8>, StoreError> {
+    pub fn write(&self, feedback: &Residuals, model: &[u8]) -> Result<Vec<u8>, StoreError> {
         let text = serde_json::to_vec(self).map_err(|error| content(error.to_string()))?;
         let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
         bytes.extend_from_slice(&text);
@@ -36,7 +36,7 @@ impl Kept {
         Ok(bytes)
     }
 
-    pub fn parse(bytes: &[u8]) -> Result<(Self, Left, &[u8]), StoreError> {
+    pub fn parse(bytes: &[u8]) -> Result<(Self, Residuals, &[u8]), StoreError> {
         let cut = || content("found less than a whole checkpoint".to_owned());
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(cut)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| cut())?;

@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::message::measurements::{Kind, Layout, Measurements, Measures, Shares, names};
+use protocol::message::measurements::{
+    MeasurementKind, MeasurementLayout, MeasurementOffer, Measurements, TrafficShares, names,
+};
 use protocol::message::parts::{HeldSteps, PartError, StepRange};
 use protocol::message::{Exchange, Purpose};
 use protocol::party::{Now, PartyId};
 use traffic::Step;
 
-use super::{Card, Host, ToGuestOutbox};
+use super::{Host, RunRecord, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::model::{Agreed, HostModel};
 use crate::store::Store;
@@ -33,9 +35,9 @@ pub struct Measuring {
 
 impl Measuring {
     /// Refuses to begin without what shares of the traffic are made of.
-    pub(super) fn check(&self, asked: &BTreeSet<Kind>) -> Result<(), PartError> {
+    pub(super) fn check(&self, asked: &BTreeSet<MeasurementKind>) -> Result<(), PartError> {
         let counted = self.counted.filter(|counted| counted.is_finite() && *counted > 0.0);
-        if asked.contains(&Kind::HeldOut) && counted.is_none() {
+        if asked.contains(&MeasurementKind::HeldOut) && counted.is_none() {
             let found = self.counted.map_or("none".to_owned(), |counted| counted.to_string());
             let what = "vehicles that loops count in the training part";
             return Err(PartError::new(what, found, "some from every loop, to tell shares by"));
@@ -54,11 +56,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
         measurements: Measurements,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        if !self.seated(now, from, exchange, out)? {
+        if !self.takes_part(now, from, exchange, out)? {
             return Ok(());
         }
         let layout = self.card.as_ref().and_then(|card| card.agreed.layouts.get(from));
-        let entries = layout.map_or(0, Layout::len);
+        let entries = layout.map_or(0, MeasurementLayout::len);
         let open = self.running.as_mut().and_then(|running| running.open.as_mut());
         // Of a round that is over, the embedding brings the end again.
         let Some(open) = open.filter(|open| open.exchange.round <= exchange.round) else {
@@ -77,14 +79,14 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Err(PartyError::misbehaved(from, error.to_string()));
         }
         open.measured.entry(from.clone()).or_insert(measurements);
-        self.settle_if_answered(now, out)
+        self.close_if_answered(now, out)
     }
 
     /// Whether a guest measures what the plan asks for, and the same as when the run began.
     pub(super) fn check_measures(
         &self,
         from: &PartyId,
-        measures: &Measures,
+        measures: &MeasurementOffer,
         held: &HeldSteps,
     ) -> Result<(), PartyError> {
         let incompatible = |what, found: String, expected: String| {
@@ -97,7 +99,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return incompatible("folds", measures.folds.to_string(), format!("{folds} or more"));
         }
         let asked = &self.settings.plan.measured;
-        let announced: BTreeSet<Kind> = measures.layout.kinds().collect();
+        let announced: BTreeSet<MeasurementKind> = measures.layout.kinds().collect();
         if !asked.is_subset(&announced) {
             let (found, expected) = (names(announced), names(asked.iter().copied()));
             return incompatible("measurements", found, expected);
@@ -109,7 +111,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             let what = format!("it measures link {} of {links}", entry.link.0);
             return Err(PartyError::misbehaved(from, what));
         }
-        if asked.contains(&Kind::HeldOut) {
+        if asked.contains(&MeasurementKind::HeldOut) {
             self.share(from, measures.passages)?;
             self.check_counted_steps(from, held)?;
         }
@@ -153,11 +155,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
     pub(super) fn agree_on(&self) -> Result<Agreed, PartyError> {
         let asked = &self.settings.plan.measured;
         let mut agreed = Agreed { shares: self.shares()?, ..Agreed::default() };
-        for (party, seat) in &self.seats {
-            let Some(hello) = &seat.hello else { continue };
+        for (party, guest) in &self.sessions {
+            let Some(hello) = &guest.hello else { continue };
             if !asked.is_empty() {
-                agreed.layouts.insert(party.clone(), hello.measures.layout.of(asked));
-                agreed.movements.add(&hello.measures.movements);
+                agreed.layouts.insert(party.clone(), hello.offer.layout.of(asked));
+                agreed.movements.add(&hello.offer.movements);
             }
         }
         Ok(agreed)
@@ -166,12 +168,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
     /// The shares of the traffic that the guests have, if they hold out parts of their fleets.
     fn shares(&self) -> Result<BTreeMap<PartyId, f64>, PartyError> {
         let mut shares = BTreeMap::new();
-        if !self.settings.plan.measured.contains(&Kind::HeldOut) {
+        if !self.settings.plan.measured.contains(&MeasurementKind::HeldOut) {
             return Ok(shares);
         }
-        for (party, seat) in &self.seats {
-            if let Some(hello) = &seat.hello {
-                shares.insert(party.clone(), self.share(party, hello.measures.passages)?);
+        for (party, guest) in &self.sessions {
+            if let Some(hello) = &guest.hello {
+                shares.insert(party.clone(), self.share(party, hello.offer.passages)?);
             }
         }
         let all: f64 = shares.values().sum();
@@ -202,11 +204,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 }
 
-impl Card {
+impl RunRecord {
     /// What a guest is told of shares.
-    pub(super) fn shares_of(&self, party: &PartyId) -> Option<Shares> {
+    pub(super) fn shares_of(&self, party: &PartyId) -> Option<TrafficShares> {
         let own = self.agreed.shares.get(party).copied()?;
         // A sum of shares may round to more than everyone.
-        Some(Shares { own, all: self.agreed.shares.values().sum::<f64>().min(1.0).max(own) })
+        Some(TrafficShares { own, all: self.agreed.shares.values().sum::<f64>().min(1.0).max(own) })
     }
 }

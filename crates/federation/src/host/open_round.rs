@@ -8,7 +8,7 @@ use protocol::message::parts::{Batch, Embedding};
 use protocol::message::{Exchange, Purpose};
 use protocol::party::PartyId;
 
-use super::sealing::{FirstUpdate, Posed};
+use super::sealing::{FirstUpdate, PendingQueries};
 use crate::model::Answers;
 
 /// An exchange that waits for answers.
@@ -23,7 +23,7 @@ pub(super) struct OpenRound {
     /// Those whose sealed measurements of this batch are all here.
     pub uploaded: BTreeSet<PartyId>,
     /// What they were asked about these.
-    pub posed: Option<Posed>,
+    pub queries: Option<PendingQueries>,
     /// What came of their first products, in training.
     pub first: Option<FirstUpdate>,
     pub since: Duration,
@@ -32,8 +32,8 @@ pub(super) struct OpenRound {
 impl OpenRound {
     /// Whether a guest has said all that it was asked for.
     pub fn has_answered(&self, party: &PartyId) -> bool {
-        let posed = self.posed.as_ref().is_none_or(|posed| posed.has_answered(party));
-        posed && self.has_given(party)
+        let queries = self.queries.as_ref().is_none_or(|queries| queries.has_answered(party));
+        queries && self.has_given(party)
     }
 
     /// Whether a guest has embedded and measured.
@@ -44,11 +44,11 @@ impl OpenRound {
     }
 
     /// Takes an embedding, the first one if there are several. Whoever gives it after the others were asked is
-    /// part of a new question.
+    /// part of a new query.
     pub fn note(&mut self, party: &PartyId, embedding: Embedding) {
         if !self.answers.contains_key(party) {
             self.answers.insert(party.clone(), embedding);
-            self.posed = None;
+            self.queries = None;
         }
     }
 
@@ -70,6 +70,6 @@ impl OpenRound {
         self.answers.remove(party);
         self.measured.remove(party);
         self.uploaded.remove(party);
-        self.posed = None;
+        self.queries = None;
     }
 }

@@ -1,24 +1,24 @@
 //! Guests' measurements as the host has them where they are sealed: encrypted, and as products with its rows.
 //!
 //! ```text
-//! all have embedded and uploaded ─► rows of the model ─► a question to each ─► their products ─► settled
-//!                                                     └► loans from each ───► their relays ──┘
+//! all have embedded and uploaded ─► rows of the model ─► a query to each ─► their products ─► closed
+//!                                                     └► shares from each ───► their relays ──┘
 //! ```
 //!
-//! If a guest comes or goes in the middle, the rows are computed and asked anew. A question that is said again
+//! If a guest comes or goes in the middle, the rows are computed and asked anew. A query that is said again
 //! has the same bytes.
 
 use std::collections::BTreeMap;
 
-use protocol::message::sealed::{BlockWeights, Lacking, Sealed, block_length};
+use protocol::message::sealed::{BlockWeights, MissingCiphertexts, Sealed, block_length};
 use protocol::message::{Exchange, Purpose, ToGuest};
 use protocol::party::{Now, PartyId};
 use sealed::SealedError;
 use sealed::wire::DecodeError;
 
-use super::committing::{Check, Committers};
-use super::lending::{Due, Loaned, Shared, lend};
-use super::sealed_seat::SealedSeat;
+use super::ciphertexts::GuestCiphertexts;
+use super::committing::{CommitmentRegistry, ProductCheck};
+use super::lending::{GradientTerms, PendingGradient, PendingShare, request_shares};
 use super::{Host, ToGuestOutbox};
 use crate::agreement::block_of;
 use crate::error::PartyError;
@@ -28,7 +28,7 @@ use crate::store::Store;
 /// The first of an exchange's updates with products: its loss is the exchange's, and guests learn from its rows.
 pub(super) struct FirstUpdate {
     pub loss: f64,
-    pub dues: BTreeMap<PartyId, Due>,
+    pub gradients_due: BTreeMap<PartyId, PendingGradient>,
 }
 
 /// How far the products of an exchange are.
@@ -43,45 +43,45 @@ enum Progress {
 
 /// What guests were asked of a batch.
 #[derive(Default)]
-pub(super) struct Posed {
-    pub(super) guests: BTreeMap<PartyId, Pending>,
+pub(super) struct PendingQueries {
+    pub(super) guests: BTreeMap<PartyId, PendingQuery>,
     /// In validation, the total without what guests measured.
     known: f64,
     /// There is nothing to learn from.
     void: bool,
 }
 
-pub(super) struct Pending {
-    question: Sealed,
+pub(super) struct PendingQuery {
+    query: Sealed,
     products: Option<Vec<f64>>,
     /// Rows whose products are held against what it has committed to.
-    pub(super) check: Option<Check>,
+    pub(super) check: Option<ProductCheck>,
     /// The gradient of its embedding without what was measured.
     pub(super) known: Vec<f64>,
-    /// What it is to lend, by the guest that it is for.
-    pub(super) loans: BTreeMap<PartyId, Loaned>,
+    /// What it is to request_shares, by the guest that it is for.
+    pub(super) shares: BTreeMap<PartyId, PendingShare>,
     /// What the parts of that gradient have in common.
-    pub(super) shared: Option<Shared>,
+    pub(super) shared: Option<GradientTerms>,
 }
 
-impl Pending {
+impl PendingQuery {
     fn is_answered(&self) -> bool {
-        let checked = self.check.as_ref().is_none_or(Check::passed);
-        self.products.is_some() && checked && self.loans.values().all(Loaned::is_answered)
+        let checked = self.check.as_ref().is_none_or(ProductCheck::passed);
+        self.products.is_some() && checked && self.shares.values().all(PendingShare::is_answered)
     }
 }
 
-impl Pending {
+impl PendingQuery {
     /// What is asked about its products, once they are here.
     fn challenge(&self, exchange: Exchange) -> Result<Option<ToGuest>, PartyError> {
         let check = self.check.as_ref();
-        check.map_or(Ok(None), |check| check.challenge(exchange, &self.question))
+        check.map_or(Ok(None), |check| check.challenge(exchange, &self.query))
     }
 }
 
-impl Posed {
+impl PendingQueries {
     pub fn has_answered(&self, party: &PartyId) -> bool {
-        self.guests.get(party).is_some_and(Pending::is_answered) || self.guests.is_empty()
+        self.guests.get(party).is_some_and(PendingQuery::is_answered) || self.guests.is_empty()
     }
 
     /// What a guest was asked and has not answered.
@@ -92,11 +92,11 @@ impl Posed {
     ) -> Result<Vec<ToGuest>, PartyError> {
         let Some(pending) = self.guests.get(party) else { return Ok(Vec::new()) };
         let challenge = pending.challenge(exchange)?;
-        let question = Some(pending.question.clone()).filter(|_| pending.products.is_none());
-        let question = question.map(|question| ToGuest::Question { exchange, question });
-        let loans = pending.loans.iter().filter(|(_, loaned)| !loaned.is_answered());
-        let loans = loans.map(|(to, loaned)| loaned.message(exchange, to));
-        Ok(question.into_iter().chain(challenge).chain(loans).collect())
+        let query = Some(pending.query.clone()).filter(|_| pending.products.is_none());
+        let query = query.map(|query| ToGuest::ProductQuery { exchange, query });
+        let shares = pending.shares.iter().filter(|(_, share)| !share.is_answered());
+        let shares = shares.map(|(to, share)| share.message(exchange, to));
+        Ok(query.into_iter().chain(challenge).chain(shares).collect())
     }
 
     /// All products.
@@ -123,17 +123,20 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 
     /// What the host lacks of a guest's sealed measurements of the open round.
-    pub(super) fn lacking(&self, party: &PartyId) -> Option<Lacking> {
+    pub(super) fn missing(&self, party: &PartyId) -> Option<MissingCiphertexts> {
         let (card, running) = (self.card.as_ref()?, self.running.as_ref()?);
         let open = running.open.as_ref()?;
         card.plan.seals(open.purpose)?;
         let entries = card.agreed.layouts.get(party)?.len();
         let blocks = open.batch.samples().chunks(block_length(card.plan.segment, entries));
-        let seat = running.sealed.get(party);
-        let has = |first| seat.is_some_and(|seat| seat.weights.contains_key(&block_of(first)));
+        let ciphertexts = running.sealed.get(party);
+        let has = |first| {
+            ciphertexts
+                .is_some_and(|ciphertexts| ciphertexts.weights.contains_key(&block_of(first)))
+        };
         let places = blocks.enumerate().filter(|(_, samples)| !has(samples[0]));
         let blocks = places.map(|(place, _)| place as u32).collect();
-        Some(Lacking { opening: seat.is_none(), blocks })
+        Some(MissingCiphertexts { public_key: ciphertexts.is_none(), blocks })
     }
 
     /// Takes note of those whose measurements of the open round are here from before.
@@ -142,9 +145,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return;
         }
         let complete = |party: &PartyId| {
-            self.lacking(party).is_some_and(|lacking| lacking == Lacking::default())
+            self.missing(party).is_some_and(|missing| missing == MissingCiphertexts::default())
         };
-        let there = self.seats.keys().filter(|party| complete(party)).cloned().collect();
+        let there = self.sessions.keys().filter(|party| complete(party)).cloned().collect();
         if let Some(open) = self.running.as_mut().and_then(|running| running.open.as_mut()) {
             open.uploaded = there;
         }
@@ -158,7 +161,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         exchange: Exchange,
         out: &mut ToGuestOutbox,
     ) -> Result<bool, PartyError> {
-        if !self.seated(now, from, exchange, out)? {
+        if !self.takes_part(now, from, exchange, out)? {
             return Ok(false);
         }
         let open = self.running.as_ref().and_then(|running| running.open.as_ref());
@@ -175,12 +178,12 @@ impl<M: HostModel, S: Store> Host<M, S> {
         Ok(true)
     }
 
-    pub(super) fn opening(
+    pub(super) fn public_key(
         &mut self,
         now: Now,
         from: &PartyId,
         exchange: Exchange,
-        opening: &Sealed,
+        key: &Sealed,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
         if !self.sealed_round(now, from, exchange, out)? || self.owes_commitments(from) {
@@ -193,8 +196,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         };
         if !running.sealed.contains_key(from) {
             let blocks = self.settings.samples.all().count();
-            let seat = SealedSeat::new(sealing, layout, card.plan.segment, blocks, opening);
-            running.sealed.insert(from.clone(), seat.map_err(|error| blamed(from, error))?);
+            let ciphertexts =
+                GuestCiphertexts::new(sealing, layout, card.plan.segment, blocks, key);
+            running.sealed.insert(from.clone(), ciphertexts.map_err(|error| blamed(from, error))?);
         }
         Ok(())
     }
@@ -211,43 +215,43 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         }
         let Some(running) = &mut self.running else { return Ok(()) };
-        let (Some(seat), Some(open)) = (running.sealed.get_mut(from), &running.open) else {
+        let (Some(ciphertexts), Some(open)) = (running.sealed.get_mut(from), &running.open) else {
             // Its key got lost on the way: it is asked for again.
             return Ok(());
         };
         let wrong = |what: String| Err(PartyError::misbehaved(from, what));
-        let mut blocks = open.batch.samples().chunks(seat.length);
+        let mut blocks = open.batch.samples().chunks(ciphertexts.length);
         let count = blocks.len();
         let Some(samples) = blocks.nth(place as usize) else {
             return wrong(format!("upload: found place {place}, expected less than {count}"));
         };
         let block = block_of(samples[0]);
-        if seat.weights.contains_key(&block) {
+        if ciphertexts.weights.contains_key(&block) {
             return Ok(());
         }
-        let expected = seat.length * seat.ranges.len();
+        let expected = ciphertexts.length * ciphertexts.ranges.len();
         if weights.as_slice().len() != expected {
             let found = weights.as_slice().len();
             return wrong(format!("upload: found {found} weights, expected {expected}"));
         }
-        match seat.products.store(upload.as_slice()) {
+        match ciphertexts.products.store(upload.as_slice()) {
             Ok(stored) if stored == block => {}
             Ok(stored) => {
                 // It may have taken the place of an earlier one, which is then asked for again.
-                seat.products.forget(stored);
-                seat.weights.remove(&stored);
+                ciphertexts.products.forget(stored);
+                ciphertexts.weights.remove(&stored);
                 return wrong(format!("upload: found {stored}, expected {block}"));
             }
             Err(error) => return wrong(format!("upload: {error}")),
         }
-        seat.weights.insert(block, weights);
-        if self.lacking(from).is_some_and(|lacking| lacking == Lacking::default())
+        ciphertexts.weights.insert(block, weights);
+        if self.missing(from).is_some_and(|missing| missing == MissingCiphertexts::default())
             && let Some(open) = self.running.as_mut().and_then(|running| running.open.as_mut())
         {
             open.uploaded.insert(from.clone());
-            open.posed = None;
+            open.queries = None;
         }
-        self.settle_if_answered(now, out)
+        self.close_if_answered(now, out)
     }
 
     pub(super) fn products(
@@ -262,13 +266,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Ok(());
         }
         let Some(running) = &mut self.running else { return Ok(()) };
-        let posed = running.open.as_mut().and_then(|open| open.posed.as_mut());
-        let pending = posed.and_then(|posed| posed.guests.get_mut(from));
+        let queries = running.open.as_mut().and_then(|open| open.queries.as_mut());
+        let pending = queries.and_then(|queries| queries.guests.get_mut(from));
         let Some(pending) = pending.filter(|pending| pending.products.is_none()) else {
             return Ok(());
         };
-        let Some(seat) = running.sealed.get_mut(from) else { return Ok(()) };
-        let opened = seat.products.open(answer.as_slice());
+        let Some(ciphertexts) = running.sealed.get_mut(from) else { return Ok(()) };
+        let opened = ciphertexts.products.open(answer.as_slice());
         let Some(products) = of_this_exchange(opened, from, "products")? else { return Ok(()) };
         let products = match &mut pending.check {
             Some(check) => check.take(products),
@@ -278,7 +282,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if let Some(challenge) = pending.challenge(exchange)? {
             return self.say(now, from, challenge, out);
         }
-        self.settle_if_answered(now, out)
+        self.close_if_answered(now, out)
     }
 
     /// Whether all products are here, of all updates; if nobody was asked for them yet, asks.
@@ -293,7 +297,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 Progress::Nobody => return Ok(false),
                 Progress::Ask => {}
             }
-            let asked = self.pose()?;
+            let asked = self.make_queries()?;
             for party in &asked {
                 self.ask(now, party, out)?;
             }
@@ -307,33 +311,35 @@ impl<M: HostModel, S: Store> Host<M, S> {
     fn take_products(&mut self) -> Result<Progress, PartyError> {
         let Some(running) = &mut self.running else { return Ok(Progress::Nobody) };
         let Some(open) = &mut running.open else { return Ok(Progress::Nobody) };
-        let Some(posed) = &open.posed else { return Ok(Progress::Ask) };
-        let silent = posed.guests.iter().filter(|(_, pending)| !pending.is_answered());
+        let Some(queries) = &open.queries else { return Ok(Progress::Ask) };
+        let silent = queries.guests.iter().filter(|(_, pending)| !pending.is_answered());
         let silent: Vec<PartyId> = silent.map(|(party, _)| party.clone()).collect();
         if !silent.is_empty() {
             // They have gone, and are not waited for: without them the rows are others.
             silent.iter().for_each(|party| open.forget(party));
-            let anyone = self.seats.keys().any(|party| open.has_given(party));
+            let anyone = self.sessions.keys().any(|party| open.has_given(party));
             return Ok(if anyone { Progress::Ask } else { Progress::Nobody });
         }
-        if open.purpose != Purpose::Train || posed.void {
+        if open.purpose != Purpose::Train || queries.void {
             return Ok(Progress::Done);
         }
-        let updated = running.model.finish_secure_update(&posed.products())?;
-        let posed = open.posed.take().unwrap_or_default();
-        open.first
-            .get_or_insert_with(|| FirstUpdate { loss: updated.loss, dues: posed.into_dues() });
+        let updated = running.model.finish_secure_update(&queries.products())?;
+        let queries = open.queries.take().unwrap_or_default();
+        open.first.get_or_insert_with(|| FirstUpdate {
+            loss: updated.loss,
+            gradients_due: queries.into_pending_gradients(),
+        });
         Ok(if updated.more { Progress::Ask } else { Progress::Done })
     }
 
     /// Computes rows, and who is to be asked about them.
-    fn pose(&mut self) -> Result<Vec<PartyId>, PartyError> {
+    fn make_queries(&mut self) -> Result<Vec<PartyId>, PartyError> {
         let Some(running) = &mut self.running else { return Ok(Vec::new()) };
         let Some(open) = &mut running.open else { return Ok(Vec::new()) };
-        let mut given = open.given(self.seats.keys().cloned());
-        for (party, seat) in &running.sealed {
+        let mut given = open.given(self.sessions.keys().cloned());
+        for (party, ciphertexts) in &running.sealed {
             if open.has_given(party)
-                && let Some(weights) = seat.weights_of(&open.batch)
+                && let Some(weights) = ciphertexts.weights_of(&open.batch)
             {
                 given.weights.insert(party.clone(), weights);
             }
@@ -342,33 +348,35 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let (known, rows): (f64, Option<ProductRows>) = match open.purpose {
             Purpose::Train => (0.0, running.model.begin_secure_update(samples, &given)?),
             _ => {
-                let (known, rows) = running.model.judge_without_values(samples, &given, 0.0)?;
+                let (known, rows) = running.model.validate_without_values(samples, &given, 0.0)?;
                 (known, Some(rows))
             }
         };
-        let mut posed = Posed { guests: BTreeMap::new(), known, void: rows.is_none() };
+        let mut queries = PendingQueries { guests: BTreeMap::new(), known, void: rows.is_none() };
         let mut rows = rows.unwrap_or_default();
         // Guests learn from the first update of an exchange alone.
         let trains = open.purpose == Purpose::Train && open.first.is_none();
-        let (mut loans, mut shared) = match trains {
-            true => lend(&mut running.sealed, &open.batch, &mut rows)?,
+        let (mut shares, mut shared) = match trains {
+            true => request_shares(&mut running.sealed, &open.batch, &mut rows)?,
             false => Default::default(),
         };
         for (party, mut rows) in rows {
-            let Some(seat) = running.sealed.get_mut(&party) else { continue };
-            let committers = running.committers.as_ref();
-            let hide = |one: &Committers| one.hide(seat, &open.batch, &mut rows.rows);
-            let check = committers.map(hide).transpose()?;
-            let question = Sealed::new(seat.ask(&open.batch, &mut rows.rows)?);
-            let question = question.map_err(PartyError::misuse)?;
-            running.model.take_back(std::mem::take(&mut rows.rows));
-            let (loans, shared) = (loans.remove(&party).unwrap_or_default(), shared.remove(&party));
+            let Some(ciphertexts) = running.sealed.get_mut(&party) else { continue };
+            let registry = running.registry.as_ref();
+            let hide =
+                |one: &CommitmentRegistry| one.hide(ciphertexts, &open.batch, &mut rows.rows);
+            let check = registry.map(hide).transpose()?;
+            let query = Sealed::new(ciphertexts.ask(&open.batch, &mut rows.rows)?);
+            let query = query.map_err(PartyError::misuse)?;
+            running.model.recycle(std::mem::take(&mut rows.rows));
+            let (shares, shared) =
+                (shares.remove(&party).unwrap_or_default(), shared.remove(&party));
             let (products, known) = (None, rows.known);
-            let pending = Pending { question, products, check, known, loans, shared };
-            posed.guests.insert(party, pending);
+            let pending = PendingQuery { query, products, check, known, shares, shared };
+            queries.guests.insert(party, pending);
         }
-        let asked: Vec<PartyId> = posed.guests.keys().cloned().collect();
-        open.posed = Some(posed);
+        let asked: Vec<PartyId> = queries.guests.keys().cloned().collect();
+        open.queries = Some(queries);
         Ok(asked)
     }
 }
@@ -381,14 +389,9 @@ pub(super) fn of_this_exchange<T>(
 ) -> Result<Option<T>, PartyError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(SealedError::Peer { reason, .. }) if is_of_another_exchange(&reason) => Ok(None),
+        Err(SealedError::Peer { reason: DecodeError::OtherExchange { .. }, .. }) => Ok(None),
         Err(error) => Err(PartyError::misbehaved(from, format!("its {what}: {error}"))),
     }
-}
-
-fn is_of_another_exchange(reason: &DecodeError) -> bool {
-    let DecodeError::Range { what, .. } = reason else { return false };
-    ["exchange of the answer", "exchange of the relay"].contains(what)
 }
 
 /// A guest's bytes are its own fault, all else is ours.

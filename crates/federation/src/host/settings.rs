@@ -9,9 +9,9 @@ use protocol::plan::Plan;
 use serde::{Deserialize, Serialize};
 
 use super::Measuring;
-use crate::course::{Order, Samples};
 use crate::error::PartyError;
 use crate::model::Layouts;
+use crate::schedule::{Order, Samples};
 use crate::timing::Timing;
 
 /// Samples that are validated or estimated together.
@@ -43,7 +43,7 @@ pub struct HostSettings {
     /// Epochs without a better validation loss after which training stops.
     pub patience: u32,
     /// What to do without a guest.
-    pub absent: Absent,
+    pub absent: AbsencePolicy,
     /// How long it waits.
     pub timing: Timing,
 }
@@ -51,7 +51,7 @@ pub struct HostSettings {
 /// What to do without a guest that should be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Absent {
+pub enum AbsencePolicy {
     /// Wait for it, up to the limit; then stop. The weights are those of an undisturbed run.
     Wait,
     /// Go on with the learned absent embedding in its place until it is back.

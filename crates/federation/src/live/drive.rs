@@ -13,8 +13,8 @@ use traffic::Step;
 
 use super::{LiveGuest, LiveHost, LiveModel};
 use crate::grpc::dial::{Dialled, Line};
-use crate::grpc::drive::{Clock, NotLetIn};
-use crate::grpc::listen::{Arrival, Door};
+use crate::grpc::drive::{Clock, NotAdmitted};
+use crate::grpc::listen::{Arrival, GrpcListener};
 
 /// How often a state machine hears that time has passed: deadlines are kept to within this.
 const TICK: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ pub fn run_live_host<M: LiveModel>(
     runtime: &Handle,
     clock: &Clock,
     host: &mut LiveHost<M>,
-    door: &Door,
+    door: &GrpcListener,
     inputs: &mut Inputs<Arrival, (Step, M::Own)>,
     watch: &mut impl LiveWatch<M>,
 ) {
@@ -93,7 +93,7 @@ pub fn run_live_guest(
     line: &Line,
     inputs: &mut Inputs<Dialled, (Step, Vec<f32>)>,
     mut watch: impl FnMut(&LiveGuest, bool),
-) -> Result<(), NotLetIn> {
+) -> Result<(), NotAdmitted> {
     let (mut over, mut connected, mut in_a_row) = (false, false, 0);
     loop {
         let mut out = Vec::new();
@@ -112,7 +112,7 @@ pub fn run_live_guest(
                     out.extend(guest.connected(clock.now()));
                 }
                 Next::Arrived(Dialled::Disconnected(_)) => connected = false,
-                Next::Arrived(Dialled::Refused(reason)) => return Err(NotLetIn(reason)),
+                Next::Arrived(Dialled::Refused(reason)) => return Err(NotAdmitted(reason)),
                 Next::Own((step, numbers)) => {
                     out.extend(guest.embedding(clock.now(), step, numbers));
                 }

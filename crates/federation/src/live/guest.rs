@@ -10,7 +10,7 @@ use protocol::party::{Now, PartyId};
 use serde::Serialize;
 use traffic::Step;
 
-use super::syncing::Syncing;
+use super::ledger_sync::LedgerSync;
 use crate::error::{PartyError, agree_live};
 use crate::timing::{Timing, lasted};
 
@@ -27,7 +27,7 @@ pub struct LiveGuestSettings {
     pub session: u64,
     /// What all parties must agree on.
     pub terms: LiveTerms,
-    /// Numbers of its embeddings.
+    /// OptimiserSettings of its embeddings.
     pub width: u32,
     /// How long it waits.
     pub timing: Timing,
@@ -56,7 +56,7 @@ pub struct LiveGuest {
     settled: Option<Step>,
     /// The last step whose embedding has left.
     sent: Option<Step>,
-    syncing: Syncing,
+    ledger_sync: LedgerSync,
     heard: Duration,
     said: Option<Duration>,
 }
@@ -78,7 +78,7 @@ impl LiveGuest {
             counts: GuestCounts::default(),
             settled: None,
             sent: None,
-            syncing: Syncing::from(now),
+            ledger_sync: LedgerSync::from(now),
             heard: now.monotonic,
             said: None,
         }
@@ -119,9 +119,9 @@ impl LiveGuest {
         }
         self.heard = now.monotonic;
         let handled = match message {
-            ToGuest::Call => self.greet(now, &mut out),
+            ToGuest::HelloRequest => self.greet(now, &mut out),
             ToGuest::Live(FromLiveHost::Welcome(welcome)) => self.welcome(&welcome),
-            ToGuest::Live(FromLiveHost::Settled { step, taken }) => {
+            ToGuest::Live(FromLiveHost::StepEstimated { step, taken }) => {
                 self.settled(step, taken);
                 Ok(())
             }
@@ -190,7 +190,7 @@ impl LiveGuest {
     }
 
     fn wait(&mut self, now: Now, out: &mut Vec<Released<ToHost>>) -> Result<(), PartyError> {
-        self.syncing.tick(&mut self.ledger, now)?;
+        self.ledger_sync.tick(&mut self.ledger, now)?;
         let timing = self.settings.timing;
         if lasted(self.heard, now.monotonic, timing.limit) {
             let seconds = now.monotonic.saturating_sub(self.heard).as_secs_f64();
@@ -290,6 +290,6 @@ impl LiveGuest {
     }
 
     fn end(&mut self, error: PartyError) {
-        self.stage = Stage::Stopped(self.syncing.at_the_end(&mut self.ledger, error));
+        self.stage = Stage::Stopped(self.ledger_sync.at_the_end(&mut self.ledger, error));
     }
 }

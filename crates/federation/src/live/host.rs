@@ -1,6 +1,6 @@
 //! The host of trained parties: collects embeddings of each step until its deadline, then estimates.
 
-mod seat;
+mod session;
 mod speech;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,14 +14,14 @@ use protocol::party::{Now, PartyId};
 use traffic::Step;
 
 use super::estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
-use super::syncing::Syncing;
+use super::ledger_sync::LedgerSync;
 use super::{LARGEST, MAX_OPEN};
 use crate::error::{PartyError, agree_live};
 use crate::model::Embeddings;
 use crate::timing::lasted;
 
-pub use seat::SeatCounts;
-use seat::{Placed, Seat};
+pub use session::LiveGuestCounts;
+use session::{LiveGuestSession, Placed};
 use speech::again;
 
 /// Messages to guests.
@@ -32,7 +32,7 @@ pub struct LiveHost<M: LiveModel> {
     settings: LiveHostSettings,
     model: M,
     ledger: Ledger,
-    seats: BTreeMap<PartyId, Seat>,
+    sessions: BTreeMap<PartyId, LiveGuestSession>,
     open: VecDeque<Open<M::Own>>,
     /// The last settled step.
     settled: Option<Step>,
@@ -40,9 +40,9 @@ pub struct LiveHost<M: LiveModel> {
     opened: VecDeque<(Step, Duration)>,
     /// Whether its own data are before what is settled.
     back: bool,
-    /// When someone without a seat was last told so.
+    /// When someone without a guest was last told so.
     turned_away: Option<Duration>,
-    syncing: Syncing,
+    ledger_sync: LedgerSync,
     events: Vec<LiveEvent<M::Estimate>>,
     stopped: Option<PartyError>,
 }
@@ -56,19 +56,20 @@ struct Open<O> {
 impl<M: LiveModel> LiveHost<M> {
     /// A host without guests yet.
     pub fn new(settings: LiveHostSettings, model: M, ledger: Ledger, now: Now) -> Self {
-        let seats = settings.guests.keys();
-        let seats = seats.map(|party| (party.clone(), Seat::new(now.monotonic))).collect();
+        let sessions = settings.guests.keys();
+        let sessions =
+            sessions.map(|party| (party.clone(), LiveGuestSession::new(now.monotonic))).collect();
         Self {
             settings,
             model,
             ledger,
-            seats,
+            sessions,
             open: VecDeque::new(),
             settled: None,
             opened: VecDeque::new(),
             back: false,
             turned_away: None,
-            syncing: Syncing::from(now),
+            ledger_sync: LedgerSync::from(now),
             events: Vec::new(),
             stopped: None,
         }
@@ -101,9 +102,9 @@ impl<M: LiveModel> LiveHost<M> {
         if self.stopped.is_some() {
             return out;
         }
-        let done = match self.seats.get_mut(from) {
-            Some(seat) => {
-                seat.heard = now.monotonic;
+        let done = match self.sessions.get_mut(from) {
+            Some(guest) => {
+                guest.heard = now.monotonic;
                 self.take(now, from, message, &mut out)
             }
             None => self.turn_away(now, from, &mut out),
@@ -115,12 +116,12 @@ impl<M: LiveModel> LiveHost<M> {
     /// A guest's connection has come or gone.
     pub fn connection(&mut self, now: Now, guest: &PartyId, connected: bool) -> Outbox {
         let mut out = Vec::new();
-        if let Some(seat) = self.seats.get_mut(guest) {
-            seat.connected = connected;
-            seat.heard = now.monotonic;
+        if let Some(guest) = self.sessions.get_mut(guest) {
+            guest.connected = connected;
+            guest.heard = now.monotonic;
             // Whoever connects says who he is; whoever has gone is not waited for.
-            seat.session = None;
-            (seat.greeted, seat.refused) = (None, None);
+            guest.session = None;
+            (guest.greeted, guest.refused) = (None, None);
         }
         let done = self.settle(now, &mut out);
         self.stop_on_error(now, done, &mut out);
@@ -136,7 +137,7 @@ impl<M: LiveModel> LiveHost<M> {
         let done = self
             .settle(now, &mut out)
             .and_then(|()| self.heartbeats(now, &mut out))
-            .and_then(|()| self.syncing.tick(&mut self.ledger, now));
+            .and_then(|()| self.ledger_sync.tick(&mut self.ledger, now));
         self.stop_on_error(now, done, &mut out);
         out
     }
@@ -166,13 +167,13 @@ impl<M: LiveModel> LiveHost<M> {
     }
 
     /// Each guest: whether steps wait for it, and what became of its embeddings.
-    pub fn seats(&self, now: Now) -> impl Iterator<Item = (&PartyId, bool, SeatCounts)> {
+    pub fn sessions(&self, now: Now) -> impl Iterator<Item = (&PartyId, bool, LiveGuestCounts)> {
         let silence = self.settings.timing.silence;
-        let seat = move |(party, seat)| {
-            let seat: &Seat = seat;
-            (party, seat.is_waited_for(now.monotonic, silence), seat.counts)
+        let guest = move |(party, guest)| {
+            let guest: &LiveGuestSession = guest;
+            (party, guest.is_waited_for(now.monotonic, silence), guest.counts)
         };
-        self.seats.iter().map(seat)
+        self.sessions.iter().map(guest)
     }
 
     /// Messages that have left it.
@@ -192,12 +193,12 @@ impl<M: LiveModel> LiveHost<M> {
             ToHost::Live(FromLiveGuest::Embedding { session, step, embedding }) => {
                 self.embedding(now, from, session, step, embedding, out)
             }
-            ToHost::Heartbeat => self.call_stranger(now, from, out),
+            ToHost::Heartbeat => self.request_hello_of_stranger(now, from, out),
             ToHost::Leave { session, departure } => {
-                if let Some(seat) = self.seats.get_mut(from)
-                    && seat.session == Some(session)
+                if let Some(guest) = self.sessions.get_mut(from)
+                    && guest.session == Some(session)
                 {
-                    seat.session = None;
+                    guest.session = None;
                     self.events.push(LiveEvent::Left(from.clone(), departure));
                 }
                 self.settle(now, out)
@@ -221,7 +222,8 @@ impl<M: LiveModel> LiveHost<M> {
     ) -> Result<(), PartyError> {
         let resend = self.settings.timing.resend;
         // A greeting that is lost so is repeated.
-        if !self.seats.get_mut(from).is_some_and(|seat| again(&mut seat.greeted, now, resend)) {
+        if !self.sessions.get_mut(from).is_some_and(|guest| again(&mut guest.greeted, now, resend))
+        {
             return Ok(());
         }
         if hello.party != *from {
@@ -245,13 +247,13 @@ impl<M: LiveModel> LiveHost<M> {
             session: hello.session,
             terms: settings.terms.clone(),
         };
-        if let Some(seat) = self.seats.get_mut(from) {
-            if seat.session != Some(hello.session) {
-                seat.join(hello.session, self.settled.is_some());
+        if let Some(guest) = self.sessions.get_mut(from) {
+            if guest.session != Some(hello.session) {
+                guest.join(hello.session, self.settled.is_some());
                 self.events.push(LiveEvent::Joined(from.clone()));
             }
             // A transport without connections has nobody else to say so.
-            seat.connected = true;
+            guest.connected = true;
         }
         self.say(now, from, ToGuest::Live(FromLiveHost::Welcome(Box::new(welcome))), out)
     }
@@ -266,10 +268,10 @@ impl<M: LiveModel> LiveHost<M> {
         out: &mut Outbox,
     ) -> Result<(), PartyError> {
         let width = self.settings.guests.get(from).copied().unwrap_or_default() as usize;
-        let Some(seat) = self.seats.get_mut(from) else { return Ok(()) };
-        if seat.session != Some(session) {
-            seat.counts.strange += 1;
-            return self.call_stranger(now, from, out);
+        let Some(guest) = self.sessions.get_mut(from) else { return Ok(()) };
+        if guest.session != Some(session) {
+            guest.counts.strange += 1;
+            return self.request_hello_of_stranger(now, from, out);
         }
         let found = [embedding.0.samples(), embedding.0.width()];
         if found != [1, width] {
@@ -287,7 +289,7 @@ impl<M: LiveModel> LiveHost<M> {
         let opened = self.opened.iter().find(|(opened, _)| *opened == step);
         let prompt =
             opened.is_some_and(|(_, since)| !lasted(*since, now.monotonic, self.settings.deadline));
-        match seat.place(step, embedding, self.settled, prompt) {
+        match guest.place(step, embedding, self.settled, prompt) {
             Placed::Waits => self.settle(now, out),
             Placed::Late | Placed::Duplicate => Ok(()),
         }
@@ -298,7 +300,7 @@ impl<M: LiveModel> LiveHost<M> {
         while let Some(first) = self.open.front() {
             let over = lasted(first.since, now.monotonic, self.settings.deadline);
             let step = first.step;
-            let all_in = self.waited_for(now).all(|seat| seat.has(step) || seat.is_past(step));
+            let all_in = self.waited_for(now).all(|guest| guest.has(step) || guest.is_past(step));
             if !(over || all_in || self.open.len() > MAX_OPEN) {
                 return Ok(());
             }
@@ -308,9 +310,9 @@ impl<M: LiveModel> LiveHost<M> {
         Ok(())
     }
 
-    fn waited_for(&self, now: Now) -> impl Iterator<Item = &Seat> {
+    fn waited_for(&self, now: Now) -> impl Iterator<Item = &LiveGuestSession> {
         let silence = self.settings.timing.silence;
-        self.seats.values().filter(move |seat| seat.is_waited_for(now.monotonic, silence))
+        self.sessions.values().filter(move |guest| guest.is_waited_for(now.monotonic, silence))
     }
 
     fn estimate(
@@ -322,9 +324,9 @@ impl<M: LiveModel> LiveHost<M> {
         let Open { step, own, since } = open;
         let silence = self.settings.timing.silence;
         let (mut embeddings, mut guests) = (Embeddings::new(), BTreeMap::new());
-        for (party, seat) in &mut self.seats {
-            let present = seat.is_present(now.monotonic, silence);
-            let embedding = seat.take(step);
+        for (party, guest) in &mut self.sessions {
+            let present = guest.is_present(now.monotonic, silence);
+            let embedding = guest.take(step);
             let participation = match (&embedding, present) {
                 (Some(_), _) => Participation::In,
                 (None, true) => Participation::Late,
@@ -346,8 +348,8 @@ impl<M: LiveModel> LiveHost<M> {
             within.for_each(|guest| *guest = Participation::Unusable);
             estimate = self.model.estimate(&own, &embeddings)?;
         }
-        for (party, seat) in &mut self.seats {
-            guests.get(party).into_iter().for_each(|guest| seat.settled(*guest));
+        for (party, session) in &mut self.sessions {
+            guests.get(party).into_iter().for_each(|one| session.settled(*one));
         }
         let waited = now.monotonic.saturating_sub(since);
         let told: Vec<(PartyId, bool)> = guests
@@ -360,7 +362,7 @@ impl<M: LiveModel> LiveHost<M> {
             None => LiveEvent::Unestimated(step),
         });
         for (party, taken) in told {
-            let settled = ToGuest::Live(FromLiveHost::Settled { step, taken });
+            let settled = ToGuest::Live(FromLiveHost::StepEstimated { step, taken });
             self.say(now, &party, settled, out)?;
         }
         Ok(())

@@ -177,7 +177,7 @@ fn the_deadline_settles_without_those_who_are_late_and_says_so() {
     // It comes after all: too late, and once more.
     send(&mut host, &mut b, "b", 700, 1);
     let counts: BTreeMap<_, _> =
-        host.seats(at(700)).map(|(party, _, counts)| (party.to_string(), counts)).collect();
+        host.sessions(at(700)).map(|(party, _, counts)| (party.to_string(), counts)).collect();
     assert_eq!((counts["b"].late, counts["b"].missed, counts["a"].taken), (1, 1, 1));
     assert!(estimates(&mut host).is_empty());
 }
@@ -199,7 +199,7 @@ fn doubled_and_reordered_messages_change_nothing() {
     let steps: Vec<_> = made.iter().map(|made| (made.step.0, made.estimate["a"])).collect();
     assert_eq!(steps, [(1, 1.0), (2, 2.0)]);
     host.handle(at(30), &party("a"), first);
-    let (_, _, counts) = host.seats(at(30)).next().expect("a seat");
+    let (_, _, counts) = host.sessions(at(30)).next().expect("a guest");
     assert_eq!((counts.taken, counts.duplicate, counts.late), (2, 2, 1));
     // The same step does not open twice.
     assert!(host.open(at(40), Step(2), 0).is_empty() && estimates(&mut host).is_empty());
@@ -295,7 +295,7 @@ fn who_does_not_fit_is_told_why_and_estimates_go_on() {
         let ToGuest::Refuse { reason: told, .. } = answer.message() else {
             unreachable!("refused: {answer:?}")
         };
-        assert!(told.as_str().contains(reason), "{told}");
+        assert!(told.text.as_str().contains(reason), "{told}");
         let mut a = guest("a", 1);
         a.handle(at(0), answer.message().clone());
         assert!(a.ended().is_some());
@@ -403,7 +403,7 @@ proptest! {
             let overdue = (last + 1..opened).find(|step| now - open_since[step] >= DEADLINE);
             prop_assert_eq!(overdue, None);
         }
-        let held = host.seats(at(now)).map(|(_, _, counts)| counts.taken + counts.missed);
+        let held = host.sessions(at(now)).map(|(_, _, counts)| counts.taken + counts.missed);
         prop_assert!(held.into_iter().all(|settled| settled as i64 == last + 1));
     }
 }

@@ -14,7 +14,7 @@ fn keeps_two_generations(mut store: impl Store) {
     assert_eq!(store.get(Round(30)).unwrap(), b"again");
     store.forget_after(Round(20)).unwrap();
     assert_eq!(store.rounds().unwrap(), [Round(20)]);
-    store.put_card(b"card").unwrap();
+    store.put_run_record(b"card").unwrap();
     assert_eq!(store.card().unwrap().unwrap(), b"card");
 }
 

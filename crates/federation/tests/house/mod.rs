@@ -8,13 +8,13 @@ use std::time::Duration;
 use federation::certificates::{Authority, Issued, NewAuthority, Validity};
 use federation::grpc::dial::{HostAddress, Line, dial};
 use federation::grpc::identity::read_certificates;
-use federation::grpc::listen::{Door, listen};
+use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::tls::{guest_side, host_side};
-use federation::grpc::{Accepted, Arrival, Card, Dialled, Identity, Limits};
+use federation::grpc::{Accepted, Arrival, CertificateInfo, Dialled, Identity, Limits};
 use protocol::ledger::{Ledger, MemorySink, Recorded, Released};
 use protocol::message::parts::{Embedding, HeldSteps, Text, Values};
-use protocol::message::{Exchange, Hello, PROTOCOL, Purpose, Standing, Terms, ToHost};
-use protocol::{Attempt, Compression, Measures, Now, PartyId, Round, RunId};
+use protocol::message::{Exchange, Hello, PROTOCOL, Purpose, ResumeState, Terms, ToHost};
+use protocol::{Attempt, Compression, MeasurementOffer, Now, PartyId, Round, RunId};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::rustls::ClientConfig;
@@ -59,7 +59,7 @@ impl House {
         &self,
         accepted: watch::Receiver<Accepted>,
         limits: Limits,
-    ) -> (Door, mpsc::Receiver<Arrival>) {
+    ) -> (GrpcListener, mpsc::Receiver<Arrival>) {
         let addresses = ["localhost".to_owned(), "127.0.0.1".to_owned()];
         let issued = self.authority.host("city", &addresses, Validity::days(1)).expect("a host");
         let identity = self.keep("city", &issued);
@@ -84,13 +84,13 @@ pub fn party(name: &str) -> PartyId {
     PartyId::new(name).expect("a name")
 }
 
-pub fn lists(cards: &[&Card]) -> Accepted {
+pub fn lists(cards: &[&CertificateInfo]) -> Accepted {
     cards.iter().fold(Accepted::default(), |accepted, card| {
         accepted.with(card.name.clone(), card.fingerprint)
     })
 }
 
-pub fn call(door: &Door, tls: Arc<ClientConfig>) -> (Line, mpsc::Receiver<Dialled>) {
+pub fn call(door: &GrpcListener, tls: Arc<ClientConfig>) -> (Line, mpsc::Receiver<Dialled>) {
     let (sender, arrivals) = mpsc::channel(16);
     let address = HostAddress::new(&format!("localhost:{}", door.address().port()), None);
     (dial(address.expect("an address"), tls, Limits::default(), sender), arrivals)
@@ -161,15 +161,15 @@ pub fn hello(name: &str) -> ToHost {
         },
         held: HeldSteps::default(),
         width: 1,
-        measures: Measures::default(),
-        standing: Standing::default(),
+        offer: MeasurementOffer::default(),
+        resume_state: ResumeState::default(),
     }))
 }
 
 /// Checks that a guest can still connect and be heard.
 pub async fn still_open(
     house: &House,
-    door: &Door,
+    door: &GrpcListener,
     arrivals: &mut mpsc::Receiver<Arrival>,
     a: &TcpGuest,
 ) {
@@ -190,7 +190,7 @@ pub async fn still_open(
 /// A guest whose identity can be read again.
 pub struct TcpGuest {
     pub name: String,
-    pub card: Card,
+    pub card: CertificateInfo,
 }
 
 impl TcpGuest {

@@ -84,7 +84,7 @@ impl Store for DiskStore {
         }
         Ok(())
     }
-    fn put_card(&mut self, card: &[u8]) -> Result<(), StoreError> {
+    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
         let mut content = self.content();
         if !content.dead {
             content.card = Some(card.to_vec());

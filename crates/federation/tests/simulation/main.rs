@@ -20,7 +20,7 @@ mod world;
 
 use std::sync::OnceLock;
 
-use federation::Absent;
+use federation::AbsencePolicy;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use protocol::Compression;
@@ -42,7 +42,7 @@ fn undisturbed(guests: usize, (compression, measured): Form) -> &'static Outcome
     type Three = [OnceLock<Outcome>; 3];
     static ALL: [Three; 10] = [const { [const { OnceLock::new() }; 3] }; 10];
     let form = 5 * usize::from(compression == Compression::Q8) + measured as usize;
-    let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
+    let setting = Setting { compression, measured, ..Setting::new(AbsencePolicy::Wait, guests) };
     ALL[form][guests - 1].get_or_init(|| outcome(setting, &[]))
 }
 
@@ -63,13 +63,14 @@ fn ends_alike(guests: usize, list: &[Op]) {
 
 fn ends_alike_in(forms: &[Form], guests: usize, list: &[Op]) {
     for &form @ (compression, measured) in forms {
-        let setting = Setting { compression, measured, ..Setting::new(Absent::Wait, guests) };
+        let setting =
+            Setting { compression, measured, ..Setting::new(AbsencePolicy::Wait, guests) };
         assert_eq!(&outcome(setting, list), undisturbed(guests, form));
     }
 }
 
 /// Pauses of any length: the same weights everywhere, or an error everywhere.
-fn ends_alike_or_stops(absent: Absent, guests: usize, list: &[Op]) {
+fn ends_alike_or_stops(absent: AbsencePolicy, guests: usize, list: &[Op]) {
     let found = outcome(Setting::new(absent, guests), list);
     if !matches!(found, Outcome::Stopped(_)) {
         assert_eq!(&found, undisturbed(guests, PLAIN));
@@ -104,12 +105,12 @@ proptest! {
 
     #[test]
     fn with_long_pauses_all_end_alike_or_stop(list in lists(40, true)) {
-        ends_alike_or_stops(Absent::Wait, 2, &list);
+        ends_alike_or_stops(AbsencePolicy::Wait, 2, &list);
     }
 
     #[test]
     fn under_stop_all_end_alike_or_stop(list in lists(40, false)) {
-        ends_alike_or_stops(Absent::Stop, 2, &list);
+        ends_alike_or_stops(AbsencePolicy::Stop, 2, &list);
     }
 
     /// Nobody hangs; all agree on how it went and how far it came, and end with weights that the
@@ -152,7 +153,7 @@ fn under_skip(list: &[Op]) {
 
 fn under_skip_in(forms: &[Form], list: &[Op]) {
     for &form @ (compression, measured) in forms {
-        let setting = Setting { compression, measured, ..Setting::new(Absent::Skip, 3) };
+        let setting = Setting { compression, measured, ..Setting::new(AbsencePolicy::Skip, 3) };
         let mut world = World::new(setting);
         for op in list {
             world.apply(*op);
@@ -169,7 +170,7 @@ fn under_skip_in(forms: &[Form], list: &[Op]) {
 /// A run without faults needs no second word.
 #[test]
 fn without_faults_every_message_is_said_once() {
-    let mut world = World::new(Setting::new(Absent::Wait, 2));
+    let mut world = World::new(Setting::new(AbsencePolicy::Wait, 2));
     let found = world.recover();
     assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
     // Rounds × guests × (ask, embedding, end), and for each guest: hello, welcome, what is kept,

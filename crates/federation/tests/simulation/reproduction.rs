@@ -7,7 +7,7 @@ use crate::operations::Op::{
 };
 use crate::world::{Setting, World};
 use crate::{Outcome, PLAIN, ends_alike, outcome, undisturbed};
-use federation::Absent;
+use federation::AbsencePolicy;
 
 /// A crash of everyone at every moment of a run.
 #[test]
@@ -40,15 +40,17 @@ fn a_guest_that_misses_the_end_is_told_later() {
 #[test]
 fn a_guest_that_stays_away_stops_everyone() {
     for messages in [0, 5, 20] {
-        let mut world = World::new(Setting::new(Absent::Wait, 2));
+        let mut world = World::new(Setting::new(AbsencePolicy::Wait, 2));
         for op in [Deliver(messages), Crash(1), Pause(11_000)] {
             world.apply(op);
         }
         let found = world.recover();
         assert!(matches!(found, Outcome::Stopped(_)), "after {messages} messages: {found:?}");
     }
-    let found =
-        outcome(Setting::new(Absent::Stop, 2), &[Deliver(20), Crash(1), Pause(90), Restart(1)]);
+    let found = outcome(
+        Setting::new(AbsencePolicy::Stop, 2),
+        &[Deliver(20), Crash(1), Pause(90), Restart(1)],
+    );
     assert!(matches!(found, Outcome::Stopped(_)), "{found:?}");
 }
 
@@ -86,7 +88,7 @@ fn greetings_in_the_wrong_order_do_not_shut_the_guest_out() {
         Pause(1),
         Reverse,
     ];
-    let found = outcome(Setting::new(Absent::Skip, 3), &list);
+    let found = outcome(Setting::new(AbsencePolicy::Skip, 3), &list);
     assert!(matches!(found, Outcome::Finished(_)), "{found:?}");
 }
 
@@ -107,7 +109,7 @@ fn a_greeting_from_the_beginning_comes_again_at_the_end() {
 fn a_guest_that_lost_its_disk_does_not_erase_those_of_the_others() {
     let mut refused = 0;
     for messages in 1..50 {
-        let mut world = World::new(Setting::new(Absent::Wait, 2));
+        let mut world = World::new(Setting::new(AbsencePolicy::Wait, 2));
         for op in [Deliver(messages), LoseDisk(1)] {
             world.apply(op);
         }
@@ -145,7 +147,7 @@ fn one_dies_in_its_checkpoint() {
 fn real_folders_end_alike() {
     for messages in (1..60).step_by(9) {
         for party in 0..3 {
-            let setting = Setting { folders: true, ..Setting::new(Absent::Wait, 2) };
+            let setting = Setting { folders: true, ..Setting::new(AbsencePolicy::Wait, 2) };
             let list = [Deliver(messages), Crash(party), Pause(25), Restart(party)];
             assert_eq!(&outcome(setting, &list), undisturbed(2, PLAIN));
         }
@@ -155,7 +157,7 @@ fn real_folders_end_alike() {
 /// A guest that loses its memory again and again, whenever the others have just gone back for it.
 #[test]
 fn a_guest_that_keeps_coming_back_does_not_hold_the_run_for_ever() {
-    let mut world = World::new(Setting::new(Absent::Wait, 2));
+    let mut world = World::new(Setting::new(AbsencePolicy::Wait, 2));
     world.apply(Deliver(30));
     // The limit is 10 000 seconds, each return takes 20.
     let mut returns = 0;

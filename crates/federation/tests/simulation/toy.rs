@@ -17,12 +17,12 @@ use federation::{GuestRows, ProductRows, Products, Samples};
 use neural::{hash, unit};
 use protocol::message::parts::{Embedding, EmbeddingGradient, Values};
 use protocol::{
-    Committing, Kind, Layout, LocalUpdates, Measurements, Measures, Movements, Numbers, PartyId,
-    Plan, Scheme, Sealing,
+    CommitmentTerms, LocalUpdates, MeasurementKind, MeasurementLayout, MeasurementOffer,
+    Measurements, Movements, OptimiserSettings, PartyId, Plan, Scheme, Sealing,
 };
 use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
-/// Numbers of an embedding.
+/// OptimiserSettings of an embedding.
 pub const WIDTH: usize = 2;
 pub const KEEP_EVERY: u32 = 3;
 /// Two epochs of three batches and one validation block, and one block of estimates.
@@ -34,9 +34,15 @@ pub fn plan() -> Plan {
         batch: 2,
         epochs: 2,
         exchanges: 0,
-        recipe: Numbers { rate: 0.1, one_cycle: false, decay: 0.0, clip: None, average: None },
+        optimiser: OptimiserSettings {
+            rate: 0.1,
+            one_cycle: false,
+            decay: 0.0,
+            clip: None,
+            average: None,
+        },
         local: LocalUpdates::default(),
-        keep_every: KEEP_EVERY,
+        checkpoint_every: KEEP_EVERY,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
@@ -46,30 +52,35 @@ pub fn plan() -> Plan {
 
 /// The same with measurements, for which samples come in pairs.
 pub fn measured_plan() -> Plan {
-    Plan { segment: 2, measured: [Kind::Speeds, Kind::HeldOut].into(), ..plan() }
+    Plan {
+        segment: 2,
+        measured: [MeasurementKind::Speeds, MeasurementKind::HeldOut].into(),
+        ..plan()
+    }
 }
 
 /// The same with speeds alone, which cross in products; with what hides nothing, since thousands of lists are run.
 pub fn sealed_plan() -> Plan {
     let sealing = Sealing { scheme: Scheme::Plain, most_rows: 100, commitments: None };
-    Plan { measured: [Kind::Speeds].into(), sealing: Some(sealing), ..measured_plan() }
+    Plan { measured: [MeasurementKind::Speeds].into(), sealing: Some(sealing), ..measured_plan() }
 }
 
 /// The same by ciphertexts, with or without commitments.
-pub fn lattice_plan(commitments: Option<Committing>) -> Plan {
+pub fn lattice_plan(commitments: Option<CommitmentTerms>) -> Plan {
     let sealing = Sealing { scheme: Scheme::Lattice, most_rows: 100, commitments };
     Plan { sealing: Some(sealing), ..sealed_plan() }
 }
 
 /// What a guest announces: two speeds, and one number of what it holds out.
-pub fn measures() -> Measures {
+pub fn measures() -> MeasurementOffer {
     let entry = |link, quantity| MeasurementEntry { link: LinkId(link), quantity };
     let speeds = vec![entry(0, Quantity::Speed), entry(2, Quantity::Speed)];
     let held_out = vec![entry(1, Quantity::Flow)];
-    let kinds = BTreeMap::from([(Kind::Speeds, speeds), (Kind::HeldOut, held_out)]);
-    let layout = Layout::new(kinds).expect("a layout");
+    let kinds =
+        BTreeMap::from([(MeasurementKind::Speeds, speeds), (MeasurementKind::HeldOut, held_out)]);
+    let layout = MeasurementLayout::new(kinds).expect("a layout");
     let movements = Movements { turned: vec![3, 1], left: vec![4] };
-    Measures { layout, folds: 2, passages: Some(2.0), movements }
+    MeasurementOffer { layout, folds: 2, passages: Some(2.0), movements }
 }
 
 /// As many samples as [`samples`], in two views of the fleets.
@@ -144,7 +155,7 @@ pub struct ToyGuest {
     embedded: Vec<Window>,
     /// Training exchanges, with or without it.
     exchanges: u64,
-    /// Numbers that it measures of a sample.
+    /// OptimiserSettings that it measures of a sample.
     entries: usize,
 }
 
@@ -200,13 +211,13 @@ impl GuestModel for ToyGuest {
         self.exchanges += 1;
         Ok(())
     }
-    fn pass(&mut self) {
+    fn skip_update(&mut self) {
         self.exchanges += 1;
     }
     fn skip_to(&mut self, exchanges: u64) {
         self.exchanges = exchanges;
     }
-    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
+    fn validate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         Ok(self.values(samples, &self.line.weights))
     }
     fn keep_best(&mut self) {
@@ -397,7 +408,7 @@ impl HostModel for ToyHost {
         Ok(Updated { loss, more: false })
     }
 
-    fn judge_without_values(
+    fn validate_without_values(
         &mut self,
         samples: &[Window],
         answers: &Answers,
@@ -413,7 +424,7 @@ impl HostModel for ToyHost {
         Ok((y.iter().fold(total, |total, y| total + f64::from(y * y)), rows.collect()))
     }
 
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         answers: &Answers,

@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use federation::guest::GuestSettings;
 use federation::{
-    Absent, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, Store,
-    Timing,
+    AbsencePolicy, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring,
+    Store, Timing,
 };
 use protocol::ledger::{MemorySink, audit};
 use protocol::message::Terms;
 use protocol::message::parts::{HeldSteps, Text};
 use protocol::{
-    Bounds, Committing, Compression, Ledger, Measures, Now, PartyId, Round, RunId, ToGuest, ToHost,
+    Bounds, CommitmentTerms, Compression, Ledger, MeasurementOffer, Now, PartyId, Round, RunId,
+    ToGuest, ToHost,
 };
 use tempfile::TempDir;
 use traffic::Step;
@@ -79,12 +80,12 @@ pub enum Measured {
     Committed,
 }
 
-const COMMITTING: Committing = Committing { bounds: Bounds::Noised, checks: 1 };
+const COMMITTING: CommitmentTerms = CommitmentTerms { bounds: Bounds::Noised, checks: 1 };
 
 /// What the parties are told.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    pub absent: Absent,
+    pub absent: AbsencePolicy,
     pub guests: usize,
     pub compression: Compression,
     /// What guests measure.
@@ -94,7 +95,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub fn new(absent: Absent, guests: usize) -> Self {
+    pub fn new(absent: AbsencePolicy, guests: usize) -> Self {
         Self {
             absent,
             guests,
@@ -416,7 +417,7 @@ impl World {
             held: HeldSteps::of((0..10).map(Step)).expect("steps"),
             width: WIDTH as u32,
             measures: match self.setting.measured {
-                Measured::Nothing => Measures::default(),
+                Measured::Nothing => MeasurementOffer::default(),
                 _ => measures(),
             },
             sharing: Default::default(),

@@ -59,7 +59,7 @@ fn released(method: &MethodRun) -> String {
                 ("upload", numbers) => format!("{numbers} sealed "),
                 // The ledger counts what a budget does: numbers that went into a product.
                 ("products", numbers) => format!("of {numbers} numbers"),
-                ("relay", numbers) => format!("of {numbers} sealed "),
+                ("masked-products", numbers) => format!("of {numbers} sealed "),
                 // What is large and says nothing of itself is a ciphertext; small is what keeps rounds together.
                 (_, 0) if sent.bytes >= LEAST_SEALED => "sealed ".to_owned(),
                 (_, 0) => continue,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use federation::grpc::{Card, tls};
+use federation::grpc::{CertificateInfo, tls};
 use protocol::PartyId;
 use sealed::ipfe::Authority;
 use sealed::{Agreement, Answerer, Grid};
@@ -186,7 +186,7 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, office: &Office) -> Result<(
     let mut stream = timeout(HANDSHAKE, tls.accept(stream)).await.context("TLS handshake")??;
     let certificates = stream.get_ref().1.peer_certificates();
     let certificate = certificates.and_then(|all| all.first()).context("no certificate")?;
-    let name = Card::of(certificate)?.name;
+    let name = CertificateInfo::of(certificate)?.name;
     while let Some(request) = timeout(SILENCE, read_request(&mut stream, office.longest)).await?? {
         let reply = office.reply(&name, &request);
         if let Err(problem) = &reply {

@@ -9,7 +9,7 @@ use estimator::{Architecture, GuestFeatures, GuestPlan, SubModelKind};
 use federation::GuestSettings;
 use federation::grpc::dial::HostAddress;
 use federation::grpc::tls;
-use protocol::{Compression, Kind, PartyId};
+use protocol::{Compression, MeasurementKind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -60,7 +60,7 @@ pub struct DataSection {
     #[serde(default = "totals")]
     features: GuestFeatures,
     #[serde(default)]
-    measures: BTreeSet<Kind>,
+    measures: BTreeSet<MeasurementKind>,
     policy: Option<PathBuf>,
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::{IntervalsError, Score};
 use federation::grpc::drive::{Clock, HostWatch, run_host};
-use federation::grpc::listen::{Door, listen};
+use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, Traffic, accepted};
 use federation::host::HostEnd;
 use federation::{Event, FolderStore, Host, PartyError};
@@ -195,7 +195,7 @@ pub fn print_score(score: &Score) {
 /// Shows what happens.
 struct Board<'a> {
     gauges: &'a Gauges,
-    door: &'a Door,
+    door: &'a GrpcListener,
     begun: Option<Instant>,
     stop: &'a Asked,
     /// For a front end that watches.
@@ -217,7 +217,7 @@ impl HostWatch<HostParty, FolderStore> for Board<'_> {
                 warn!(lost = lost.0, "no checkpoint is kept by all: the run begins anew");
             }
             Event::Committed(guest, samples, all) => info!(%guest, samples, all, "committed"),
-            Event::Kept(round) => info!(round = round.0, "checkpoint"),
+            Event::Checkpointed(round) => info!(round = round.0, "checkpoint"),
             Event::Round(round) => {
                 self.gauges.shown().round = round.0;
                 if let Some(rounds) = &self.rounds {

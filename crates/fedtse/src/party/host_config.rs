@@ -10,13 +10,13 @@ use estimator::{
     Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, TrainingSignal, whole_batch,
 };
 use federation::grpc::tls;
-use federation::{Absent, HostSettings};
+use federation::{AbsencePolicy, HostSettings};
 use protocol::{
-    Bounds, Committing, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
+    Bounds, CommitmentTerms, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
-use training::learner::shared_numbers;
+use training::learner::optimiser_settings;
 use training::signal::{LossOptions, SEGMENT, federated_signal, measured_kinds};
 
 use super::CustomSubModelSpec;
@@ -92,7 +92,7 @@ pub struct TrainingSection {
     check_rows: u32,
     compression: Compression,
     keep_every: u32,
-    absent: Absent,
+    absent: AbsencePolicy,
 }
 
 impl Default for TrainingSection {
@@ -115,7 +115,7 @@ impl Default for TrainingSection {
             check_rows: 1,
             compression: Compression::None,
             keep_every: 100,
-            absent: Absent::Wait,
+            absent: AbsencePolicy::Wait,
         }
     }
 }
@@ -130,7 +130,7 @@ impl TrainingSection {
         let mode = if self.is_sealed() { Mode::Sealed } else { Mode::Clear };
         let sealing = mode.sealing(&self.method).context("training.sealed")?;
         let Some(bounds) = self.commitments else { return Ok(sealing) };
-        let committing = Committing { bounds, checks: self.check_rows };
+        let committing = CommitmentTerms { bounds, checks: self.check_rows };
         committed(sealing, committing).context("training.commitments")
     }
 
@@ -235,13 +235,13 @@ impl Config {
                 batch: whole_batch(batch as usize, self.segment() as usize) as u32,
                 epochs: training.epochs.unwrap_or(recipe.epochs as u32),
                 exchanges: 0,
-                recipe: shared_numbers(&recipe),
+                optimiser: optimiser_settings(&recipe),
                 local: LocalUpdates {
                     count: training.local_updates,
                     variant: training.variant,
                     proximal: training.proximal,
                 },
-                keep_every: training.keep_every,
+                checkpoint_every: training.keep_every,
                 segment: self.segment(),
                 measured: measured_kinds(&training.method),
                 shares: None,
@@ -295,7 +295,7 @@ mod tests {
             toml::from_str::<Config>(&text).unwrap().training.sealing()
         };
         let sealed = sealing("sealed = true #").unwrap().unwrap();
-        assert_eq!(sealed.commitments, Some(Committing { bounds: Bounds::Noised, checks: 1 }));
+        assert_eq!(sealed.commitments, Some(CommitmentTerms { bounds: Bounds::Noised, checks: 1 }));
         let error = format!("{:#}", sealing("sealed = false #").unwrap_err());
         assert!(error.starts_with("training.commitments: found measurements in the"), "{error}");
     }

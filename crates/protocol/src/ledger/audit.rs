@@ -9,8 +9,8 @@ use data_encoding::HEXLOWER;
 use serde::Serialize;
 
 use super::LedgerError;
-use super::about::AskedAbout;
 use super::line::{self, Line, MAX_LINE, UsedKey};
+use super::queried_steps::QueryBudget;
 use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
 
@@ -27,7 +27,7 @@ pub struct Audit {
     pub tallies: BTreeMap<(PartyId, String), Tally>,
     /// Products of what it holds, by step.
     #[serde(skip)]
-    pub asked: AskedAbout,
+    pub queries: QueryBudget,
     /// Keys for sealed products: its own, and those of others that it has encrypted with.
     pub keys: BTreeSet<UsedKey>,
     /// What has been committed to, by whom it was told: by a guest to its host, or of a guest by the host. The last
@@ -50,7 +50,7 @@ pub struct Tally {
     pub messages: u64,
     /// Their content.
     pub bytes: u64,
-    /// Numbers of embeddings or gradients among it.
+    /// OptimiserSettings of embeddings or gradients among it.
     pub numbers: u64,
 }
 
@@ -63,13 +63,13 @@ pub fn audit_file(path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
 
 /// The same from any reader; `path` is for messages.
 pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
-    let head = line::beginning(party);
+    let head = line::beginning(party, line::FORMAT);
     let mut audit = Audit {
         messages: 0,
         bytes: 0,
         rounds: None,
         tallies: BTreeMap::new(),
-        asked: AskedAbout::default(),
+        queries: QueryBudget::default(),
         keys: BTreeSet::new(),
         committed: BTreeMap::new(),
         head: String::new(),
@@ -104,6 +104,14 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
             return Err(broken(format!("found more than {MAX_LINE} bytes, expected fewer")));
         }
         text.pop();
+        if audit.messages == 0
+            && let Some(format) = (1..line::FORMAT).find(|format| begins(&text, party, *format))
+        {
+            let expected = line::FORMAT;
+            return Err(broken(format!(
+                "format: found {format}, expected {expected}; this ledger was written by an earlier version"
+            )));
+        }
         let line: Line =
             serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
         // The hash covers the text, the sums use its meaning: they must not differ.
@@ -117,8 +125,8 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
                 audit.messages + 1
             )));
         }
-        if line.about.as_ref().is_some_and(|about| !about.is_valid()) {
-            return Err(broken("about: found steps that are none, expected ranges".to_owned()));
+        if line.steps.as_ref().is_some_and(|about| !about.is_valid()) {
+            return Err(broken("steps: found none, expected ranges of steps".to_owned()));
         }
         let expected = HEXLOWER.encode(&audit.head_bytes);
         if line.previous != expected {
@@ -137,7 +145,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
 }
 
 impl Audit {
-    /// Numbers by kind, to whomever they went.
+    /// OptimiserSettings by kind, to whomever they went.
     pub(super) fn numbers(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for ((_, kind), tally) in &self.tallies {
@@ -150,7 +158,7 @@ impl Audit {
     fn add(&mut self, line: &Line) {
         self.messages += 1;
         self.bytes = self.bytes.saturating_add(line.bytes);
-        self.asked.count(line);
+        self.queries.count(line);
         self.keys.extend(line.key.clone());
         self.committed.extend(line.committed.map(|digest| (line.to.clone(), digest)));
         if let Some(round) = line.round {
@@ -162,6 +170,13 @@ impl Audit {
         tally.bytes = tally.bytes.saturating_add(line.bytes);
         tally.numbers = tally.numbers.saturating_add(line.numbers());
     }
+}
+
+/// Whether this is the first line of a ledger in some format.
+fn begins(line: &[u8], party: &PartyId, format: u32) -> bool {
+    let beginning = HEXLOWER.encode(&line::beginning(party, format));
+    let line: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+    line.is_some_and(|line| line["previous"] == beginning.as_str())
 }
 
 /// One line with its end, or a bit more than the longest that is allowed.

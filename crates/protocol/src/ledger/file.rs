@@ -44,7 +44,7 @@ impl Ledger {
             head: audit.head_bytes,
             released: 0,
             numbers: audit.numbers(),
-            asked: audit.asked,
+            queries: audit.queries,
         })
     }
 
@@ -61,7 +61,7 @@ impl Ledger {
             head: found.head_bytes,
             released: 0,
             numbers: found.numbers(),
-            asked: found.asked,
+            queries: found.queries,
         })
     }
 }

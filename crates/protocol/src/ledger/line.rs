@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::about::About;
+use super::queried_steps::QueriedSteps;
 use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
 
@@ -32,7 +32,7 @@ pub struct Line {
     pub again: bool,
     /// The steps that its products are of.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub about: Option<About>,
+    pub steps: Option<QueriedSteps>,
     /// The key that it is or was encrypted with, where keys pass through the hands of others.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub key: Option<UsedKey>,
@@ -73,7 +73,7 @@ impl Line {
 
     /// Whether its numbers are of products with what the party holds.
     pub(super) fn is_of_products(&self) -> bool {
-        matches!(self.kind.as_str(), "products" | "relay" | "response")
+        matches!(self.kind.as_str(), "products" | "masked-products" | "commitment-openings")
     }
 
     /// As it stands in the file, with its end.
@@ -90,7 +90,10 @@ pub(super) fn hash(line: &[u8]) -> [u8; 32] {
     Sha256::digest(line).into()
 }
 
-/// What the first line holds as the hash of the one before.
-pub(super) fn beginning(party: &PartyId) -> [u8; 32] {
-    hash(format!("fedtse-ledger/1 {party}").as_bytes())
+/// Version of the format of ledgers.
+pub(super) const FORMAT: u32 = 2;
+
+/// What the first line holds as the hash of the one before, in a format of ledgers.
+pub(super) fn beginning(party: &PartyId, format: u32) -> [u8; 32] {
+    hash(format!("fedtse-ledger/{format} {party}").as_bytes())
 }

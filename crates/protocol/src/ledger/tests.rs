@@ -64,24 +64,24 @@ fn products_are_charged_to_the_steps_that_they_are_of() {
     let samples = |steps: std::ops::Range<i64>| -> Vec<Window> {
         steps.map(|step| Window { last: Step(step), view: FleetView(0) }).collect()
     };
-    let about = |steps, products| About::of(&samples(steps), 10, products);
+    let about = |steps, products| QueriedSteps::of(&samples(steps), 10, products);
     let mut release = |rows, about| {
-        ledger.release_about(Now::default(), &host(), products(rows), about).unwrap();
+        ledger.release_products(Now::default(), &host(), products(rows), about).unwrap();
     };
     release(3, about(5..7, 60));
     release(4, about(6..8, 80));
     release(2, None);
     let bytes = sink.bytes();
     let again = Ledger::in_memory(&sink, &guest()).unwrap();
-    for asked in [ledger.asked(), again.asked(), &check(&bytes).unwrap().asked] {
-        assert_eq!((asked.most(), asked.unplaced()), (Some((6, 7.0)), 40));
-        let of = |steps| asked.most_with(&samples(steps), about(0..2, 20).as_ref());
+    for queries in [ledger.queries(), again.queries(), &check(&bytes).unwrap().queries] {
+        assert_eq!((queries.most(), queries.unplaced()), (Some((6, 7.0)), 40));
+        let of = |steps| queries.most_with(&samples(steps), about(0..2, 20).as_ref());
         assert_eq!((of(5..6), of(7..9), of(0..9), of(0..3)), (4.0, 5.0, 8.0, 1.0));
     }
     // Steps beyond all time are not taken for ranges.
     let forged = String::from_utf8(bytes).unwrap().replacen("[[5,6]]", "[[6,5]]", 1);
     let error = check(forged.as_bytes()).unwrap_err().to_string();
-    assert!(error.contains("line 1: about: found steps that are none"), "{error}");
+    assert!(error.contains("line 1: steps: found none"), "{error}");
 }
 
 /// What is said again leaves again, but tells nothing new: budgets count it once, after a restart too.
@@ -108,15 +108,20 @@ fn keys_are_written_down() {
     let (to, key) = (PartyId::new("fleet-b").unwrap(), Fingerprint::of(&opening));
     // SHA-256 of the bytes 1, 2, 3.
     let fingerprint = "039058c6f2c0cb492c533b0a4d14ef77cc0f78abccced5287d84a1a2011cfb81".to_owned();
-    let relay =
-        ToHost::Relay { exchange, to: to.clone(), key, size: [4, 5], relay: opening.clone() };
-    for message in [ToHost::Opening { exchange, opening }, relay] {
+    let relay = ToHost::MaskedProducts {
+        exchange,
+        recipient: to.clone(),
+        key,
+        size: [4, 5],
+        products: opening.clone(),
+    };
+    for message in [ToHost::PublicKey { exchange, key: opening }, relay] {
         ledger.release(Now::default(), &host(), message).unwrap();
     }
     let audit = check(&sink.bytes()).unwrap();
     let keys = [None, Some(to)].map(|of| UsedKey { of, fingerprint: fingerprint.clone() });
     assert_eq!(audit.keys, keys.into());
-    assert_eq!(audit.tallies[&(host(), "relay".to_owned())].numbers, 20);
+    assert_eq!(audit.tallies[&(host(), "masked-products".to_owned())].numbers, 20);
 }
 
 /// Measurements are a kind of their own: values and weights.
@@ -141,6 +146,15 @@ fn measurements_are_counted_apart() {
 fn the_ledger_of_another_party_is_refused() {
     let error = audit(written(1).as_slice(), std::path::Path::new("x"), &host()).unwrap_err();
     assert!(matches!(error, LedgerError::Broken { line: 1, .. }), "{error}");
+}
+
+#[test]
+fn a_ledger_of_an_earlier_format_is_refused_by_name() {
+    let beginning = |format| data_encoding::HEXLOWER.encode(&line::beginning(&guest(), format));
+    let old = String::from_utf8(written(1)).unwrap();
+    let old = old.replace(&beginning(line::FORMAT), &beginning(1));
+    let error = check(old.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("line 1: format: found 1, expected 2"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!    │ Commitments ───────────────────────────►      to each level, and proofs that all are possible; until the
 //!    │ ◄─────────────────────────── Accepted         host has them of all samples
 //!    │ …
-//!    │ ◄─────────────────────────── Question         with rows of random weights hidden among the others
+//!    │ ◄─────────────────────────── Query         with rows of random weights hidden among the others
 //!    │ Products ──────────────────────────────►
 //!    │ ◄────────────────────────── Challenge         these weights
 //!    │ Response ──────────────────────────────►      what hides the sums of the committed levels with them
@@ -31,7 +31,7 @@ const VALUES_AT_A_TIME: usize = 2048;
 pub const MOST_COMMITTED: usize = 512;
 /// Most groups of values with a proof of their own in a message: a sample of the most values that a block can have.
 pub const MOST_GROUPS: usize = 16;
-/// Most rows of random weights in a question.
+/// Most rows of random weights in a query.
 pub const MOST_CHECKS: u32 = 16;
 /// Most bytes of what opens a row.
 const MOST_OPENING: usize = 64;
@@ -40,7 +40,7 @@ const MOST_PROOF: usize = 2048;
 
 /// From a guest that is held to its data.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Pledge {
+pub enum CommitmentReply {
     /// What I hold of these samples, committed to.
     Commitments {
         /// Which exchange asked for it.
@@ -52,7 +52,7 @@ pub enum Pledge {
         /// To how many values: for the ledger.
         values: u32,
         /// The commitments, and proofs that the values are possible.
-        proven: Proven,
+        proven: ProvenCommitments,
     },
     /// What hides the sums that I was challenged with.
     Response {
@@ -63,15 +63,15 @@ pub enum Pledge {
         /// How many sums, and of how many values each: for the ledger.
         size: [u32; 2],
         /// For each of its rows.
-        openings: Openings,
+        openings: CommitmentOpenings,
     },
 }
 
 /// To a guest that is held to its data.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Hold {
-    /// Commit to what you hold of these samples.
-    Commit {
+pub enum CommitmentRequest {
+    /// Commit to the measurements of these samples.
+    Samples {
         /// Which exchange waits for it.
         exchange: Exchange,
         /// What you have committed to before.
@@ -86,18 +86,18 @@ pub enum Hold {
         /// What they are known by.
         digest: Digest,
     },
-    /// Open the sums of your commitments with these weights: they were among the rows of my question.
+    /// Open the sums of your commitments with these weights: they were among the rows of my query.
     Challenge {
         /// Which exchange.
         exchange: Exchange,
-        /// The question.
-        question: Digest,
+        /// The query.
+        query: Digest,
         /// The weights.
         weights: CheckWeights,
     },
 }
 
-impl Pledge {
+impl CommitmentReply {
     /// The exchange it belongs to.
     pub fn exchange(&self) -> Exchange {
         match self {
@@ -109,7 +109,7 @@ impl Pledge {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Commitments { .. } => "commitments",
-            Self::Response { .. } => "response",
+            Self::Response { .. } => "commitment-openings",
         }
     }
 
@@ -122,11 +122,11 @@ impl Pledge {
     }
 }
 
-impl Hold {
+impl CommitmentRequest {
     /// The exchange it belongs to.
     pub fn exchange(&self) -> Exchange {
         match self {
-            Self::Commit { exchange, .. }
+            Self::Samples { exchange, .. }
             | Self::Accepted { exchange, .. }
             | Self::Challenge { exchange, .. } => *exchange,
         }
@@ -135,8 +135,8 @@ impl Hold {
     /// The kind, as ledgers and logs name it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Commit { .. } => "commit",
-            Self::Accepted { .. } => "accepted",
+            Self::Samples { .. } => "commitment-request",
+            Self::Accepted { .. } => "commitments-accepted",
             Self::Challenge { .. } => "challenge",
         }
     }
@@ -145,10 +145,10 @@ impl Hold {
 /// That guests commit to what they measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Committing {
+pub struct CommitmentTerms {
     /// Where all values must lie.
     pub bounds: Bounds,
-    /// Rows of random weights in each question.
+    /// Rows of random weights in each query.
     pub checks: u32,
 }
 
@@ -162,8 +162,8 @@ pub enum Bounds {
     Noised,
 }
 
-impl Committing {
-    /// With one row in each question.
+impl CommitmentTerms {
+    /// With one row in each query.
     pub fn within(bounds: Bounds) -> Self {
         Self { bounds, checks: 1 }
     }
@@ -203,7 +203,7 @@ impl Digest {
     }
 
     /// Of these commitments after those.
-    pub fn and(&self, samples: &[Window], proven: &Proven) -> Self {
+    pub fn and(&self, samples: &[Window], proven: &ProvenCommitments) -> Self {
         let mut hash = Sha256::new_with_prefix(self.0);
         hash.update((samples.len() as u64).to_le_bytes());
         for sample in samples {
@@ -217,14 +217,14 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
-    /// Of any bytes: what a challenge or a question is known by.
+    /// Of any bytes: what a challenge or a query is known by.
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// That of a question.
-    pub fn of_question(question: &Sealed) -> Self {
-        Self::of(question.as_slice())
+    /// That of a query.
+    pub fn of_query(query: &Sealed) -> Self {
+        Self::of(query.as_slice())
     }
 }
 
@@ -257,14 +257,14 @@ impl TryFrom<String> for Digest {
 
 /// Commitments to some values, and the proof that they are possible.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct CommitmentGroup {
     /// To up to [`MOST_COMMITTED`] values.
     pub commitments: Vec<u8>,
     /// Of their range.
     pub proof: Vec<u8>,
 }
 
-impl fmt::Debug for Group {
+impl fmt::Debug for CommitmentGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} bytes, {} of proof]", self.commitments.len(), self.proof.len())
     }
@@ -272,18 +272,18 @@ impl fmt::Debug for Group {
 
 /// Commitments to the values of some samples, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proven(Vec<Group>);
+pub struct ProvenCommitments(Vec<CommitmentGroup>);
 
-impl Proven {
+impl ProvenCommitments {
     /// Checks their number and sizes.
-    pub fn new(groups: Vec<Group>) -> Result<Self, PartError> {
+    pub fn new(groups: Vec<CommitmentGroup>) -> Result<Self, PartError> {
         if !(1..=MOST_GROUPS).contains(&groups.len()) {
             let expected = format!("1 to {MOST_GROUPS}");
             return Err(PartError::new("groups of commitments", groups.len(), expected));
         }
         // Points of 32 bytes after a count and what every message of secure products begins with.
         let most = 32 * MOST_COMMITTED + 16;
-        for Group { commitments, proof } in &groups {
+        for CommitmentGroup { commitments, proof } in &groups {
             for (what, bytes, most) in
                 [("commitments", commitments, most), ("range proof", proof, MOST_PROOF)]
             {
@@ -296,7 +296,7 @@ impl Proven {
     }
 
     /// The groups.
-    pub fn groups(&self) -> &[Group] {
+    pub fn groups(&self) -> &[CommitmentGroup] {
         &self.0
     }
 }
@@ -348,9 +348,9 @@ impl fmt::Debug for CheckWeights {
 
 /// What opens each row of a challenge.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Openings(Vec<Vec<u8>>);
+pub struct CommitmentOpenings(Vec<Vec<u8>>);
 
-impl Openings {
+impl CommitmentOpenings {
     /// Checks their number and sizes.
     pub fn new(openings: Vec<Vec<u8>>) -> Result<Self, PartError> {
         if !(1..=MOST_CHECKS as usize).contains(&openings.len()) {
@@ -372,7 +372,7 @@ impl Openings {
     }
 }
 
-impl fmt::Debug for Openings {
+impl fmt::Debug for CommitmentOpenings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} opened rows]", self.0.len())
     }

@@ -1,8 +1,8 @@
 //! Messages as the ledger records them.
 
-use super::committed::{Digest, Hold, Pledge};
+use super::committed::{CommitmentReply, CommitmentRequest, Digest};
 use super::live::FromLiveGuest;
-use super::measurements::Measures;
+use super::measurements::MeasurementOffer;
 use super::parts::Values;
 use super::sealed::Fingerprint;
 use super::{Exchange, ToGuest, ToHost};
@@ -19,12 +19,12 @@ impl Recorded for ToHost {
         match self {
             ToHost::Embedding { exchange, .. }
             | ToHost::Measurements { exchange, .. }
-            | ToHost::Opening { exchange, .. }
+            | ToHost::PublicKey { exchange, .. }
             | ToHost::Upload { exchange, .. }
             | ToHost::Products { exchange, .. }
-            | ToHost::Relay { exchange, .. }
-            | ToHost::Kept { exchange } => Some(exchange.round),
-            ToHost::Pledge(message) => Some(message.exchange().round),
+            | ToHost::MaskedProducts { exchange, .. }
+            | ToHost::Checkpointed { exchange } => Some(exchange.round),
+            ToHost::Commitment(message) => Some(message.exchange().round),
             ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
     }
@@ -38,13 +38,13 @@ impl Recorded for ToHost {
                 vec![2, measurements.samples(), measurements.entries()]
             }
             ToHost::Upload { weights, .. } => vec![weights.as_slice().len()],
-            ToHost::Pledge(message) => message.shape(),
-            ToHost::Products { size, .. } | ToHost::Relay { size, .. } => {
+            ToHost::Commitment(message) => message.shape(),
+            ToHost::Products { size, .. } | ToHost::MaskedProducts { size, .. } => {
                 size.iter().map(|&side| side as usize).collect()
             }
             // What it says of its fleet.
             ToHost::Hello(hello) => {
-                let Measures { passages, movements, .. } = &hello.measures;
+                let MeasurementOffer { passages, movements, .. } = &hello.offer;
                 let movements = movements.turned.len() + movements.left.len();
                 let count = usize::from(passages.is_some()) + movements;
                 if count > 0 { vec![count] } else { Vec::new() }
@@ -59,11 +59,11 @@ impl Recorded for ToHost {
 
     fn key(&self) -> Option<UsedKey> {
         match self {
-            ToHost::Opening { opening, .. } => {
-                Some(UsedKey { of: None, fingerprint: Fingerprint::of(opening).to_string() })
+            ToHost::PublicKey { key, .. } => {
+                Some(UsedKey { of: None, fingerprint: Fingerprint::of(key).to_string() })
             }
-            ToHost::Relay { to, key, .. } => {
-                Some(UsedKey { of: Some(to.clone()), fingerprint: key.to_string() })
+            ToHost::MaskedProducts { recipient, key, .. } => {
+                Some(UsedKey { of: Some(recipient.clone()), fingerprint: key.to_string() })
             }
             _ => None,
         }
@@ -71,7 +71,7 @@ impl Recorded for ToHost {
 
     fn committed(&self) -> Option<Digest> {
         match self {
-            ToHost::Pledge(Pledge::Commitments { digest, .. }) => Some(*digest),
+            ToHost::Commitment(CommitmentReply::Commitments { digest, .. }) => Some(*digest),
             _ => None,
         }
     }
@@ -99,7 +99,7 @@ impl Recorded for ToGuest {
 
     fn committed(&self) -> Option<Digest> {
         match self {
-            ToGuest::Hold(Hold::Accepted { digest, .. }) => Some(*digest),
+            ToGuest::Commitment(CommitmentRequest::Accepted { digest, .. }) => Some(*digest),
             _ => None,
         }
     }
@@ -109,13 +109,13 @@ impl ToGuest {
     /// The exchange it belongs to, if any.
     pub fn exchange(&self) -> Option<Exchange> {
         match self {
-            ToGuest::Ask { exchange, .. }
+            ToGuest::EmbeddingRequest { exchange, .. }
             | ToGuest::Gradient { exchange, .. }
-            | ToGuest::Question { exchange, .. }
-            | ToGuest::Grant { exchange, .. }
-            | ToGuest::Loan { exchange, .. }
-            | ToGuest::Settled { exchange, .. } => Some(*exchange),
-            ToGuest::Hold(message) => Some(message.exchange()),
+            | ToGuest::ProductQuery { exchange, .. }
+            | ToGuest::MaskedGradient { exchange, .. }
+            | ToGuest::EncryptedCoefficients { exchange, .. }
+            | ToGuest::ExchangeClosed { exchange, .. } => Some(*exchange),
+            ToGuest::Commitment(message) => Some(message.exchange()),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ pub enum FromLiveHost {
     /// You take part.
     Welcome(Box<LiveWelcome>),
     /// A step has been estimated.
-    Settled {
+    StepEstimated {
         /// The step.
         step: Step,
         /// Whether your embedding was there in time.
@@ -48,7 +48,7 @@ pub struct LiveHello {
     pub session: u64,
     /// What all parties must agree on.
     pub terms: LiveTerms,
-    /// Numbers of an embedding.
+    /// OptimiserSettings of an embedding.
     pub width: u32,
 }
 
@@ -93,7 +93,7 @@ impl FromLiveHost {
     pub fn kind(&self) -> &'static str {
         match self {
             FromLiveHost::Welcome(_) => "live-welcome",
-            FromLiveHost::Settled { .. } => "live-settled",
+            FromLiveHost::StepEstimated { .. } => "live-step-estimated",
         }
     }
 }

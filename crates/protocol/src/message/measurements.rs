@@ -1,7 +1,7 @@
 //! What guests measure of the traffic, besides what they embed: what a loss without ground truth
 //! works with.
 //!
-//! Which numbers there are is agreed upon when a guest joins ([`Layout`]); each exchange then brings
+//! Which numbers there are is agreed upon when a guest joins ([`MeasurementLayout`]); each exchange then brings
 //! their values and weights ([`Measurements`]). Here they cross in the clear.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ pub const MAX_FOLDS: u16 = 64;
 /// takes no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum MeasurementKind {
     /// Densities of the queues that the fleet's trajectories tell.
     Queues,
     /// Mean speeds of the fleet.
@@ -34,34 +34,34 @@ pub enum Kind {
     HeldOut,
 }
 
-impl Kind {
+impl MeasurementKind {
     /// The name, as configurations and errors say it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Speeds => "speeds",
-            Kind::Queues => "queues",
-            Kind::HeldOut => "held-out",
+            MeasurementKind::Speeds => "speeds",
+            MeasurementKind::Queues => "queues",
+            MeasurementKind::HeldOut => "held-out",
         }
     }
 }
 
 /// The names of some kinds, for people.
-pub fn names(kinds: impl IntoIterator<Item = Kind>) -> String {
-    let names: Vec<&str> = kinds.into_iter().map(Kind::name).collect();
+pub fn names(kinds: impl IntoIterator<Item = MeasurementKind>) -> String {
+    let names: Vec<&str> = kinds.into_iter().map(MeasurementKind::name).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// What a guest measures of each sample: for each kind the entries, in the order of their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
-    try_from = "BTreeMap<Kind, Vec<MeasurementEntry>>",
-    into = "BTreeMap<Kind, Vec<MeasurementEntry>>"
+    try_from = "BTreeMap<MeasurementKind, Vec<MeasurementEntry>>",
+    into = "BTreeMap<MeasurementKind, Vec<MeasurementEntry>>"
 )]
-pub struct Layout(BTreeMap<Kind, Vec<MeasurementEntry>>);
+pub struct MeasurementLayout(BTreeMap<MeasurementKind, Vec<MeasurementEntry>>);
 
-impl Layout {
+impl MeasurementLayout {
     /// Checks their number; of each kind there is something, and nothing twice.
-    pub fn new(kinds: BTreeMap<Kind, Vec<MeasurementEntry>>) -> Result<Self, PartError> {
+    pub fn new(kinds: BTreeMap<MeasurementKind, Vec<MeasurementEntry>>) -> Result<Self, PartError> {
         let wrong = |found: String, expected: String| {
             Err(PartError::new("entries of measurements", found, expected))
         };
@@ -80,19 +80,19 @@ impl Layout {
     }
 
     /// The kinds.
-    pub fn kinds(&self) -> impl Iterator<Item = Kind> + '_ {
+    pub fn kinds(&self) -> impl Iterator<Item = MeasurementKind> + '_ {
         self.0.keys().copied()
     }
 
     /// Each kind with its entries.
-    pub fn groups(&self) -> impl Iterator<Item = (Kind, &[MeasurementEntry])> {
+    pub fn groups(&self) -> impl Iterator<Item = (MeasurementKind, &[MeasurementEntry])> {
         self.0.iter().map(|(kind, entries)| (*kind, entries.as_slice()))
     }
 
     /// The part of it that is asked for.
-    pub fn of(&self, kinds: &BTreeSet<Kind>) -> Layout {
+    pub fn of(&self, kinds: &BTreeSet<MeasurementKind>) -> MeasurementLayout {
         let asked = self.0.iter().filter(|(kind, _)| kinds.contains(kind));
-        Layout(asked.map(|(kind, entries)| (*kind, entries.clone())).collect())
+        MeasurementLayout(asked.map(|(kind, entries)| (*kind, entries.clone())).collect())
     }
 
     /// The most entries that any link has.
@@ -115,15 +115,17 @@ impl Layout {
     }
 }
 
-impl TryFrom<BTreeMap<Kind, Vec<MeasurementEntry>>> for Layout {
+impl TryFrom<BTreeMap<MeasurementKind, Vec<MeasurementEntry>>> for MeasurementLayout {
     type Error = PartError;
-    fn try_from(kinds: BTreeMap<Kind, Vec<MeasurementEntry>>) -> Result<Self, PartError> {
+    fn try_from(
+        kinds: BTreeMap<MeasurementKind, Vec<MeasurementEntry>>,
+    ) -> Result<Self, PartError> {
         Self::new(kinds)
     }
 }
 
-impl From<Layout> for BTreeMap<Kind, Vec<MeasurementEntry>> {
-    fn from(layout: Layout) -> Self {
+impl From<MeasurementLayout> for BTreeMap<MeasurementKind, Vec<MeasurementEntry>> {
+    fn from(layout: MeasurementLayout) -> Self {
         layout.0
     }
 }
@@ -131,9 +133,9 @@ impl From<Layout> for BTreeMap<Kind, Vec<MeasurementEntry>> {
 /// All that a guest can say of the traffic besides its embeddings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Measures {
+pub struct MeasurementOffer {
     /// What it measures.
-    pub layout: Layout,
+    pub layout: MeasurementLayout,
     /// Folds that its fleet is dealt into, each of which can be left out; 0 if it is not dealt.
     pub folds: u16,
     /// How many of its vehicles pass the loops in a step of the training part, in the mean: the one
@@ -173,7 +175,7 @@ impl Movements {
     }
 }
 
-impl Measures {
+impl MeasurementOffer {
     /// Refuses numbers that cannot be.
     pub fn check(&self) -> Result<(), PartError> {
         if self.folds > MAX_FOLDS {
@@ -189,17 +191,17 @@ impl Measures {
     }
 }
 
-/// Shares of the traffic, by the loops: more than 0 and at most 1.
+/// TrafficShares of the traffic, by the loops: more than 0 and at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Shares {
+pub struct TrafficShares {
     /// Of the guest that is told.
     pub own: f64,
     /// Of all guests together.
     pub all: f64,
 }
 
-impl Shares {
+impl TrafficShares {
     /// Refuses shares that are none.
     pub fn check(&self) -> Result<(), PartError> {
         if self.own > 0.0 && self.own <= self.all && self.all <= 1.0 {
@@ -246,7 +248,7 @@ impl Measurements {
     }
 
     /// Refuses numbers that no traffic has, of which one could drown all else or end a run.
-    pub fn check(&self, layout: &Layout) -> Result<(), PartError> {
+    pub fn check(&self, layout: &MeasurementLayout) -> Result<(), PartError> {
         let entries: Vec<MeasurementEntry> =
             layout.groups().flat_map(|(_, all)| all).copied().collect();
         let pairs = self.values.iter().zip(&self.weights);
@@ -264,7 +266,7 @@ impl Measurements {
         Ok(())
     }
 
-    /// Numbers of a sample.
+    /// OptimiserSettings of a sample.
     pub fn entries(&self) -> usize {
         self.entries
     }

@@ -21,7 +21,7 @@ pub const MAX_RANGES: usize = 4096;
 /// Steps are numbered within ± this.
 pub const MAX_STEP: i64 = 1 << 40;
 /// Most checkpoints that a guest announces.
-pub const MAX_KEPT: usize = 8;
+pub const MAX_CHECKPOINTS: usize = 8;
 /// The most training exchanges of a run: more than could ever be done, few enough to count with.
 pub const MAX_EXCHANGES: u64 = 1 << 40;
 
@@ -245,7 +245,7 @@ impl Values {
         &self.packing
     }
 
-    /// Numbers of a sample.
+    /// OptimiserSettings of a sample.
     pub fn width(&self) -> usize {
         self.width
     }

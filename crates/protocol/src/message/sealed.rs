@@ -4,7 +4,7 @@
 //!  guest                                          host
 //!    │ ◄──────────────────────────────── Ask         which blocks it has no upload of, and whether no key
 //!    │ Embedding, Opening, Uploads ───────────►      a block is uploaded once, with its weights
-//!    │ ◄──────────────────────────── Question        rows times measurements, encrypted and masked
+//!    │ ◄──────────────────────────── Query        rows times measurements, encrypted and masked
 //!    │ Products ──────────────────────────────►      masked numbers
 //!    │ ◄──────────────────────────────── Loans       training: coefficients of its own and others' gradients, encrypted
 //!    │ Relays ────────────────────────────────►      their products, masked; the masks' seeds, for those others
@@ -21,20 +21,20 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use traffic::Quantity;
 
-use super::committed::Committing;
-use super::measurements::{Kind, names};
+use super::committed::CommitmentTerms;
+use super::measurements::{MeasurementKind, names};
 use super::parts::PartError;
 use crate::plan::Plan;
 
 /// Most bytes of a sealed part: what fits a message.
 pub const MAX_SEALED: usize = 16 << 20;
-/// Most products per exchange, if nothing else is agreed: question and answer then stay within a message.
+/// Most products per exchange, if nothing else is agreed: query and answer then stay within a message.
 pub const USUAL_ROWS: u32 = 1 << 14;
 
 /// Most guests that one guest is asked to lend to in an exchange.
-pub const MOST_LOANS: usize = 256;
+pub const MAX_COEFFICIENT_REQUESTS: usize = 256;
 
-/// Most rows of a question.
+/// Most rows of a query.
 pub const MOST_ROWS: usize = 1 << 20;
 /// Most values of a block.
 pub const MOST_WIDTH: usize = 8192;
@@ -60,7 +60,7 @@ pub struct Sealing {
     pub most_rows: u32,
     /// Whether guests commit to their measurements before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commitments: Option<Committing>,
+    pub commitments: Option<CommitmentTerms>,
 }
 
 /// Kinds of products.
@@ -85,7 +85,7 @@ impl Sealing {
             let expected = format!("1 to {MOST_ROWS}");
             return Err(PartError::new("products of an exchange", self.most_rows, expected));
         }
-        if plan.measured.is_empty() || plan.measured.contains(&Kind::HeldOut) {
+        if plan.measured.is_empty() || plan.measured.contains(&MeasurementKind::HeldOut) {
             let found = names(plan.measured.iter().copied());
             return Err(PartError::new(
                 "measurements to be sealed",
@@ -100,7 +100,7 @@ impl Sealing {
         Ok(())
     }
 
-    /// Rows of random weights in each question.
+    /// Rows of random weights in each query.
     pub fn checks(&self) -> usize {
         self.commitments.map_or(0, |committing| committing.checks as usize)
     }
@@ -116,16 +116,16 @@ pub fn range(quantity: Quantity) -> f64 {
     }
 }
 
-/// What an [`Ask`](super::ToGuest::Ask) needs of a guest whose measurements are sealed.
+/// What an [`Ask`](super::ToGuest::EmbeddingRequest) needs of a guest whose measurements are sealed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lacking {
+pub struct MissingCiphertexts {
     /// The host does not have this guest's key.
-    pub opening: bool,
+    pub public_key: bool,
     /// Blocks of the batch, by their place, of which the host has no upload: in order, none twice.
     pub blocks: Vec<u32>,
 }
 
-impl Lacking {
+impl MissingCiphertexts {
     /// Refuses places that are out of order, or more of them than a batch can have.
     pub(crate) fn check(&self, samples: usize) -> Result<(), PartError> {
         let ordered = self.blocks.windows(2).all(|pair| pair[0] < pair[1]);
@@ -139,19 +139,19 @@ impl Lacking {
 
 /// Which of a lender's entries each number of the taker's embedding depends on: `[number, term]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoanEntries(Vec<u32>);
+pub struct CoefficientEntries(Vec<u32>);
 
 /// Most of them: embeddings of some thousand numbers, each of which depends on some hundred entries.
-pub const MOST_LOAN_ENTRIES: usize = 1 << 20;
+pub const MAX_COEFFICIENT_ENTRIES: usize = 1 << 20;
 
-impl LoanEntries {
+impl CoefficientEntries {
     /// Checks their number.
     pub fn new(entries: Vec<u32>) -> Result<Self, PartError> {
-        if (1..=MOST_LOAN_ENTRIES).contains(&entries.len()) {
+        if (1..=MAX_COEFFICIENT_ENTRIES).contains(&entries.len()) {
             return Ok(Self(entries));
         }
-        let expected = format!("1 to {MOST_LOAN_ENTRIES}");
-        Err(PartError::new("entries of a loan", entries.len(), expected))
+        let expected = format!("1 to {MAX_COEFFICIENT_ENTRIES}");
+        Err(PartError::new("entries of coefficients", entries.len(), expected))
     }
 
     /// The entries.
@@ -160,7 +160,7 @@ impl LoanEntries {
     }
 }
 
-/// Bytes of a secure product: a key, an upload, a question, an answer, a loan, a relay or a grant. Never shown.
+/// Bytes of a secure product: a key, an upload, a query, an answer, a loan, a relay or a grant. Never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 

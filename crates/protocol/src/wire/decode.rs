@@ -6,16 +6,17 @@ use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
 use super::{WireError, committed, live, measured, numbers, sealed};
 use crate::compression::Compression;
-use crate::message::measurements::{Movements, Shares};
+use crate::message::measurements::{Movements, TrafficShares};
 use crate::message::parts::{
-    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
-    MAX_STEPS, PartError, StepRange, Text,
+    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_CHECKPOINTS, MAX_EXCHANGES, MAX_RANGES,
+    MAX_STEP, MAX_STEPS, PartError, StepRange, Text,
 };
 use crate::message::{
-    Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
+    Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, StopCode, StopReason,
+    Terms, ToGuest, ToHost, Welcome,
 };
 use crate::party::{Attempt, PartyId, Round, RunId};
-use crate::plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
+use crate::plan::{LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
 
 pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
     use to_host::Message;
@@ -35,23 +36,25 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
                 &message.weights,
             )?,
         },
-        Message::Opening(message) => sealed::opening(message)?,
+        Message::PublicKey(message) => sealed::public_key(message)?,
         Message::Upload(message) => sealed::upload(message)?,
         Message::Products(message) => sealed::products(message)?,
-        Message::Relay(message) => sealed::relay(message)?,
-        Message::Commitments(message) => ToHost::Pledge(committed::commitments(message)?),
-        Message::Response(message) => ToHost::Pledge(committed::response(message)?),
+        Message::MaskedProducts(message) => sealed::masked_products(message)?,
+        Message::Commitments(message) => ToHost::Commitment(committed::commitments(message)?),
+        Message::CommitmentOpenings(message) => ToHost::Commitment(committed::response(message)?),
         Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
         Message::LiveHello(message) => ToHost::Live(live::hello(message)?),
         Message::LiveEmbedding(message) => ToHost::Live(live::embedding(message)?),
-        Message::Kept(wire::Kept { exchange }) => ToHost::Kept { exchange: of_exchange(exchange)? },
+        Message::Checkpointed(wire::Checkpointed { exchange }) => {
+            ToHost::Checkpointed { exchange: of_exchange(exchange)? }
+        }
         Message::Leave(wire::Leave { session, departure }) => ToHost::Leave {
             session,
             departure: match required("leave", departure)? {
                 leave::Departure::Finished(leave::Finished {}) => Departure::Finished,
                 leave::Departure::Stopped(leave::Stopped {}) => Departure::Stopped,
-                leave::Departure::Failed(leave::Failed { reason }) => {
-                    Departure::Failed(Text::parse(reason)?)
+                leave::Departure::Failed(leave::Failed { reason, code }) => {
+                    Departure::Failed(stop_reason(reason, code)?)
                 }
             },
         },
@@ -61,21 +64,21 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
 pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
     use to_guest::Message;
     Ok(match required("message", message.message)? {
-        Message::Call(wire::Call {}) => ToGuest::Call,
+        Message::HelloRequest(wire::HelloRequest {}) => ToGuest::HelloRequest,
         Message::Welcome(message) => ToGuest::Welcome(Box::new(welcome(message)?)),
-        Message::Ask(message) => ask(message)?,
+        Message::EmbeddingRequest(message) => embedding_request(message)?,
         Message::Gradient(wire::Gradient { exchange, numbers }) => ToGuest::Gradient {
             exchange: of_exchange(exchange)?,
             gradient: EmbeddingGradient(numbers::decode(numbers)?),
         },
-        Message::Question(message) => sealed::question(message)?,
-        Message::Grant(message) => sealed::grant(message)?,
-        Message::Loan(message) => sealed::loan(message)?,
-        Message::Commit(message) => ToGuest::Hold(committed::commit(message)?),
-        Message::Accepted(message) => ToGuest::Hold(committed::accepted(message)?),
-        Message::Challenge(message) => ToGuest::Hold(committed::challenge(message)?),
-        Message::Settled(wire::Settled { exchange, best, trained }) => {
-            ToGuest::Settled { exchange: of_exchange(exchange)?, best, trained }
+        Message::ProductQuery(message) => sealed::query(message)?,
+        Message::MaskedGradient(message) => sealed::masked_gradient(message)?,
+        Message::EncryptedCoefficients(message) => sealed::encrypted_coefficients(message)?,
+        Message::CommitmentRequest(message) => ToGuest::Commitment(committed::commit(message)?),
+        Message::CommitmentsAccepted(message) => ToGuest::Commitment(committed::accepted(message)?),
+        Message::Challenge(message) => ToGuest::Commitment(committed::challenge(message)?),
+        Message::ExchangeClosed(wire::ExchangeClosed { exchange, best, trained }) => {
+            ToGuest::ExchangeClosed { exchange: of_exchange(exchange)?, best, trained }
         }
         Message::Finish(message) => ToGuest::Finish {
             run: RunId(message.run),
@@ -88,9 +91,9 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
             },
         },
         Message::LiveWelcome(message) => ToGuest::Live(live::welcome(message)?),
-        Message::LiveSettled(message) => ToGuest::Live(live::settled(message)?),
-        Message::Refuse(wire::Refuse { reason, session }) => {
-            ToGuest::Refuse { session, reason: Text::parse(reason)? }
+        Message::LiveStepEstimated(message) => ToGuest::Live(live::settled(message)?),
+        Message::Refuse(wire::Refuse { reason, session, code }) => {
+            ToGuest::Refuse { session, reason: stop_reason(reason, code)? }
         }
         Message::Heartbeat(wire::Heartbeat {}) => ToGuest::Heartbeat,
     })
@@ -111,8 +114,8 @@ fn hello(hello: wire::Hello) -> Result<Hello, WireError> {
             ranges.map(|range| StepRange { first: range.first, last: range.last }).collect(),
         )?,
         width: hello.width,
-        measures: measured::measures(hello.measures, hello.folds, hello.passages, movements)?,
-        standing: standing(required("standing", hello.standing)?)?,
+        offer: measured::measures(hello.measurements, hello.folds, hello.passages, movements)?,
+        resume_state: resume_state(required("resume_state", hello.resume_state)?)?,
     })
 }
 
@@ -126,26 +129,26 @@ fn welcome(welcome: wire::Welcome) -> Result<Welcome, WireError> {
         terms: terms(welcome.terms)?,
         plan: plan(required("plan", welcome.plan)?)?,
         resume: match required("resume", welcome.resume)? {
-            welcome::Resume::Exactly(round) => Resume::Exactly(Round(round)),
-            welcome::Resume::AsYouAre(wire::AsYouAre { round, exchanges, best }) => {
+            welcome::Resume::AtRound(round) => Resume::AtRound(Round(round)),
+            welcome::Resume::NewestWeights(wire::MissedRounds { round, exchanges, best }) => {
                 if exchanges > MAX_EXCHANGES {
                     let expected = format!("at most {MAX_EXCHANGES}");
                     return Err(PartError::new("exchanges", exchanges, expected).into());
                 }
-                Resume::AsYouAre(Missed { round: Round(round), exchanges, best })
+                Resume::NewestWeights(MissedRounds { round: Round(round), exchanges, best })
             }
         },
     })
 }
 
-fn ask(ask: wire::Ask) -> Result<ToGuest, WireError> {
+fn embedding_request(ask: wire::EmbeddingRequest) -> Result<ToGuest, WireError> {
     let batch = samples(ask.first, &ask.offset, &ask.view)?;
-    let lacking = ask.lacking.map(|lacking| sealed::read_lacking(lacking, batch.samples().len()));
-    Ok(ToGuest::Ask {
+    let missing = ask.missing.map(|missing| sealed::read_missing(missing, batch.samples().len()));
+    Ok(ToGuest::EmbeddingRequest {
         exchange: of_exchange(ask.exchange)?,
         purpose: of_purpose(ask.purpose)?,
         batch,
-        lacking: lacking.transpose()?,
+        missing: missing.transpose()?,
     })
 }
 
@@ -189,12 +192,12 @@ fn terms(terms: Option<wire::Terms>) -> Result<Terms, WireError> {
     })
 }
 
-fn standing(standing: wire::Standing) -> Result<Standing, WireError> {
-    at_most("checkpoints", standing.kept.len(), MAX_KEPT, "rounds")?;
-    Ok(Standing {
-        run: standing.run.map(RunId),
-        kept: standing.kept.into_iter().map(Round).collect(),
-        live: standing.live.map(|live| (Attempt(live.attempt), Round(live.round))),
+fn resume_state(resume_state: wire::ResumeState) -> Result<ResumeState, WireError> {
+    at_most("checkpoints", resume_state.checkpoints.len(), MAX_CHECKPOINTS, "rounds")?;
+    Ok(ResumeState {
+        run: resume_state.run.map(RunId),
+        checkpoints: resume_state.checkpoints.into_iter().map(Round).collect(),
+        in_memory: resume_state.in_memory.map(|live| (Attempt(live.attempt), Round(live.round))),
     })
 }
 
@@ -209,7 +212,7 @@ fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
         batch: plan.batch,
         epochs: plan.epochs,
         exchanges: plan.exchanges,
-        recipe: Numbers {
+        optimiser: OptimiserSettings {
             rate: plan.rate,
             one_cycle: plan.one_cycle,
             decay: plan.decay,
@@ -217,10 +220,10 @@ fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
             average: plan.average,
         },
         local: LocalUpdates { count: plan.local_updates, variant, proximal: plan.proximal },
-        keep_every: plan.keep_every,
+        checkpoint_every: plan.checkpoint_every,
         segment: plan.segment,
         measured: measured::kinds(&plan.measured)?,
-        shares: plan.shares.map(|wire::Shares { own, all }| Shares { own, all }),
+        shares: plan.shares.map(|wire::TrafficShares { own, all }| TrafficShares { own, all }),
         sealing: plan.sealing.map(sealed::read_sealing).transpose()?,
     };
     plan.check()?;
@@ -272,4 +275,14 @@ pub(super) fn at_most(
     } else {
         Err(PartError::new(field, found, format!("at most {most} {of_what}")).into())
     }
+}
+
+fn stop_reason(text: String, code: i32) -> Result<StopReason, WireError> {
+    let code = match wire::StopCode::try_from(code) {
+        Ok(wire::StopCode::Other) => StopCode::Other,
+        Ok(wire::StopCode::BudgetSpent) => StopCode::BudgetSpent,
+        Ok(wire::StopCode::CommitmentMismatch) => StopCode::CommitmentMismatch,
+        _ => return Err(unknown("code of a reason", code)),
+    };
+    Ok(StopReason { code, text: Text::parse(text)? })
 }

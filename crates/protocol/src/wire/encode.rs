@@ -6,7 +6,8 @@ use super::{committed, live, measured, numbers, sealed};
 use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
-    Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, ToGuest, ToHost, Welcome,
+    Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, StopCode, Terms,
+    ToGuest, ToHost, Welcome,
 };
 use crate::party::Round;
 use crate::plan::{LocalVariant, Plan};
@@ -29,26 +30,27 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
                 weights: numbers::words(measurements.weights()),
             })
         }
-        ToHost::Opening { .. }
+        ToHost::PublicKey { .. }
         | ToHost::Upload { .. }
         | ToHost::Products { .. }
-        | ToHost::Relay { .. } => {
+        | ToHost::MaskedProducts { .. } => {
             return sealed::to_host(message);
         }
-        ToHost::Pledge(message) => committed::from_guest(message),
+        ToHost::Commitment(message) => committed::from_guest(message),
         ToHost::Live(message) => live::from_guest(message),
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
-        ToHost::Kept { exchange } => {
-            Message::Kept(wire::Kept { exchange: Some(of_exchange(exchange)) })
+        ToHost::Checkpointed { exchange } => {
+            Message::Checkpointed(wire::Checkpointed { exchange: Some(of_exchange(exchange)) })
         }
         ToHost::Leave { session, departure } => Message::Leave(wire::Leave {
             session: *session,
             departure: Some(match departure {
                 Departure::Finished => leave::Departure::Finished(leave::Finished {}),
                 Departure::Stopped => leave::Departure::Stopped(leave::Stopped {}),
-                Departure::Failed(reason) => {
-                    leave::Departure::Failed(leave::Failed { reason: reason.as_str().into() })
-                }
+                Departure::Failed(reason) => leave::Departure::Failed(leave::Failed {
+                    reason: reason.text.as_str().into(),
+                    code: of_code(reason.code) as i32,
+                }),
             }),
         }),
     };
@@ -58,36 +60,44 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
 pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
     use to_guest::Message;
     let message = match message {
-        ToGuest::Call => Message::Call(wire::Call {}),
+        ToGuest::HelloRequest => Message::HelloRequest(wire::HelloRequest {}),
         ToGuest::Welcome(message) => Message::Welcome(welcome(message)),
-        ToGuest::Ask { exchange, purpose, batch, lacking } => Message::Ask(wire::Ask {
-            lacking: lacking.as_ref().map(sealed::lacking),
-            ..ask(exchange, *purpose, batch)
-        }),
-        ToGuest::Question { exchange, question } => Message::Question(wire::Question {
+        ToGuest::EmbeddingRequest { exchange, purpose, batch, missing } => {
+            Message::EmbeddingRequest(wire::EmbeddingRequest {
+                missing: missing.as_ref().map(sealed::missing),
+                ..embedding_request(exchange, *purpose, batch)
+            })
+        }
+        ToGuest::ProductQuery { exchange, query } => Message::ProductQuery(wire::ProductQuery {
             exchange: Some(of_exchange(exchange)),
-            question: question.as_slice().to_vec().into(),
+            query: query.as_slice().to_vec().into(),
         }),
-        ToGuest::Loan { exchange, to, key, entries, loan } => Message::Loan(wire::Loan {
-            exchange: Some(of_exchange(exchange)),
-            to: to.as_str().into(),
-            key: key.as_ref().map(|key| key.as_slice().to_vec().into()),
-            entries: entries.as_slice().to_vec(),
-            loan: loan.as_slice().to_vec().into(),
-        }),
-        ToGuest::Grant { exchange, grant } => Message::Grant(wire::Grant {
-            exchange: Some(of_exchange(exchange)),
-            grant: grant.as_slice().to_vec().into(),
-        }),
+        ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
+            Message::EncryptedCoefficients(wire::EncryptedCoefficients {
+                exchange: Some(of_exchange(exchange)),
+                recipient: recipient.as_str().into(),
+                key: key.as_ref().map(|key| key.as_slice().to_vec().into()),
+                entries: entries.as_slice().to_vec(),
+                coefficients: coefficients.as_slice().to_vec().into(),
+            })
+        }
+        ToGuest::MaskedGradient { exchange, gradient } => {
+            Message::MaskedGradient(wire::MaskedGradient {
+                exchange: Some(of_exchange(exchange)),
+                gradient: gradient.as_slice().to_vec().into(),
+            })
+        }
         ToGuest::Gradient { exchange, gradient } => Message::Gradient(wire::Gradient {
             exchange: Some(of_exchange(exchange)),
             numbers: Some(numbers::encode(&gradient.0)),
         }),
-        ToGuest::Settled { exchange, best, trained } => Message::Settled(wire::Settled {
-            exchange: Some(of_exchange(exchange)),
-            best: *best,
-            trained: *trained,
-        }),
+        ToGuest::ExchangeClosed { exchange, best, trained } => {
+            Message::ExchangeClosed(wire::ExchangeClosed {
+                exchange: Some(of_exchange(exchange)),
+                best: *best,
+                trained: *trained,
+            })
+        }
         ToGuest::Finish { run, attempt, summary } => Message::Finish(wire::Finish {
             run: run.0,
             attempt: attempt.0,
@@ -96,10 +106,12 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
             best_epoch: summary.best_epoch,
             validation: summary.validation,
         }),
-        ToGuest::Refuse { session, reason } => {
-            Message::Refuse(wire::Refuse { reason: reason.as_str().into(), session: *session })
-        }
-        ToGuest::Hold(message) => committed::from_host(message),
+        ToGuest::Refuse { session, reason } => Message::Refuse(wire::Refuse {
+            reason: reason.text.as_str().into(),
+            session: *session,
+            code: of_code(reason.code) as i32,
+        }),
+        ToGuest::Commitment(message) => committed::from_host(message),
         ToGuest::Live(message) => live::from_host(message),
         ToGuest::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
     };
@@ -117,12 +129,12 @@ fn hello(hello: &Hello) -> wire::Hello {
         terms: Some(terms(&hello.terms)),
         held: held.map(|range| wire::StepRange { first: range.first, last: range.last }).collect(),
         width: hello.width,
-        measures: measured::layouts(&hello.measures.layout),
-        folds: hello.measures.folds.into(),
-        passages: hello.measures.passages,
-        turned: hello.measures.movements.turned.clone(),
-        left: hello.measures.movements.left.clone(),
-        standing: Some(standing(&hello.standing)),
+        measurements: measured::layouts(&hello.offer.layout),
+        folds: hello.offer.folds.into(),
+        passages: hello.offer.passages,
+        turned: hello.offer.movements.turned.clone(),
+        left: hello.offer.movements.left.clone(),
+        resume_state: Some(resume_state(&hello.resume_state)),
     }
 }
 
@@ -136,23 +148,27 @@ fn welcome(welcome: &Welcome) -> wire::Welcome {
         terms: Some(terms(&welcome.terms)),
         plan: Some(plan(&welcome.plan)),
         resume: Some(match welcome.resume {
-            Resume::Exactly(round) => welcome::Resume::Exactly(round.0),
-            Resume::AsYouAre(Missed { round: Round(round), exchanges, best }) => {
-                welcome::Resume::AsYouAre(wire::AsYouAre { round, exchanges, best })
+            Resume::AtRound(round) => welcome::Resume::AtRound(round.0),
+            Resume::NewestWeights(MissedRounds { round: Round(round), exchanges, best }) => {
+                welcome::Resume::NewestWeights(wire::MissedRounds { round, exchanges, best })
             }
         }),
     }
 }
 
-fn ask(exchange: &Exchange, purpose: Purpose, batch: &Batch) -> wire::Ask {
+fn embedding_request(
+    exchange: &Exchange,
+    purpose: Purpose,
+    batch: &Batch,
+) -> wire::EmbeddingRequest {
     let (first, offset, view) = samples(batch);
-    wire::Ask {
+    wire::EmbeddingRequest {
         exchange: Some(of_exchange(exchange)),
         purpose: of_purpose(purpose) as i32,
         first,
         offset,
         view,
-        lacking: None,
+        missing: None,
     }
 }
 
@@ -181,13 +197,13 @@ fn terms(terms: &Terms) -> wire::Terms {
     }
 }
 
-fn standing(standing: &Standing) -> wire::Standing {
-    wire::Standing {
-        run: standing.run.map(|run| run.0),
-        kept: standing.kept.iter().map(|round| round.0).collect(),
-        live: standing
-            .live
-            .map(|(attempt, round)| wire::Live { attempt: attempt.0, round: round.0 }),
+fn resume_state(resume_state: &ResumeState) -> wire::ResumeState {
+    wire::ResumeState {
+        run: resume_state.run.map(|run| run.0),
+        checkpoints: resume_state.checkpoints.iter().map(|round| round.0).collect(),
+        in_memory: resume_state
+            .in_memory
+            .map(|(attempt, round)| wire::AttemptRound { attempt: attempt.0, round: round.0 }),
     }
 }
 
@@ -197,12 +213,12 @@ fn plan(plan: &Plan) -> wire::Plan {
         batch: plan.batch,
         epochs: plan.epochs,
         exchanges: plan.exchanges,
-        keep_every: plan.keep_every,
-        rate: plan.recipe.rate,
-        one_cycle: plan.recipe.one_cycle,
-        decay: plan.recipe.decay,
-        clip: plan.recipe.clip,
-        average: plan.recipe.average,
+        checkpoint_every: plan.checkpoint_every,
+        rate: plan.optimiser.rate,
+        one_cycle: plan.optimiser.one_cycle,
+        decay: plan.optimiser.decay,
+        clip: plan.optimiser.clip,
+        average: plan.optimiser.average,
         local_updates: plan.local.count,
         local_variant: match plan.local.variant {
             LocalVariant::Recompute => wire::LocalVariant::Recompute,
@@ -211,7 +227,7 @@ fn plan(plan: &Plan) -> wire::Plan {
         proximal: plan.local.proximal,
         segment: plan.segment,
         measured: plan.measured.iter().map(|kind| measured::of_kind(*kind) as i32).collect(),
-        shares: plan.shares.map(|shares| wire::Shares { own: shares.own, all: shares.all }),
+        shares: plan.shares.map(|shares| wire::TrafficShares { own: shares.own, all: shares.all }),
         sealing: plan.sealing.as_ref().map(sealed::sealing),
     }
 }
@@ -225,5 +241,13 @@ fn of_purpose(purpose: Purpose) -> wire::Purpose {
         Purpose::Train => wire::Purpose::Train,
         Purpose::Validate => wire::Purpose::Validate,
         Purpose::Estimate => wire::Purpose::Estimate,
+    }
+}
+
+fn of_code(code: StopCode) -> wire::StopCode {
+    match code {
+        StopCode::Other => wire::StopCode::Other,
+        StopCode::BudgetSpent => wire::StopCode::BudgetSpent,
+        StopCode::CommitmentMismatch => wire::StopCode::CommitmentMismatch,
     }
 }

@@ -25,7 +25,7 @@ pub mod to_host {
         #[prost(message, tag = "4")]
         Leave(super::Leave),
         #[prost(message, tag = "5")]
-        Kept(super::Kept),
+        Checkpointed(super::Checkpointed),
         #[prost(message, tag = "6")]
         LiveHello(super::LiveHello),
         #[prost(message, tag = "7")]
@@ -33,17 +33,17 @@ pub mod to_host {
         #[prost(message, tag = "8")]
         Measurements(super::Measurements),
         #[prost(message, tag = "9")]
-        Opening(super::Opening),
+        PublicKey(super::PublicKey),
         #[prost(message, tag = "10")]
         Upload(super::Upload),
         #[prost(message, tag = "11")]
         Products(super::Products),
         #[prost(message, tag = "12")]
-        Relay(super::Relay),
+        MaskedProducts(super::MaskedProducts),
         #[prost(message, tag = "40")]
         Commitments(super::Commitments),
         #[prost(message, tag = "41")]
-        Response(super::Response),
+        CommitmentOpenings(super::CommitmentOpenings),
     }
 }
 /// From the host to a guest.
@@ -64,15 +64,15 @@ pub mod to_guest {
     #[prost(skip_debug)]
     pub enum Message {
         #[prost(message, tag = "1")]
-        Call(super::Call),
+        HelloRequest(super::HelloRequest),
         #[prost(message, tag = "2")]
         Welcome(super::Welcome),
         #[prost(message, tag = "3")]
-        Ask(super::Ask),
+        EmbeddingRequest(super::EmbeddingRequest),
         #[prost(message, tag = "4")]
         Gradient(super::Gradient),
         #[prost(message, tag = "5")]
-        Settled(super::Settled),
+        ExchangeClosed(super::ExchangeClosed),
         #[prost(message, tag = "6")]
         Finish(super::Finish),
         #[prost(message, tag = "7")]
@@ -82,29 +82,29 @@ pub mod to_guest {
         #[prost(message, tag = "9")]
         LiveWelcome(super::LiveWelcome),
         #[prost(message, tag = "10")]
-        LiveSettled(super::LiveSettled),
+        LiveStepEstimated(super::LiveStepEstimated),
         #[prost(message, tag = "11")]
-        Question(super::Question),
+        ProductQuery(super::ProductQuery),
         #[prost(message, tag = "12")]
-        Grant(super::Grant),
+        MaskedGradient(super::MaskedGradient),
         #[prost(message, tag = "13")]
-        Loan(super::Loan),
+        EncryptedCoefficients(super::EncryptedCoefficients),
         #[prost(message, tag = "40")]
-        Commit(super::Commit),
+        CommitmentRequest(super::CommitmentRequest),
         #[prost(message, tag = "41")]
-        Accepted(super::Accepted),
+        CommitmentsAccepted(super::CommitmentsAccepted),
         #[prost(message, tag = "42")]
         Challenge(super::Challenge),
     }
 }
-/// I am still here.
+/// The sender is alive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Heartbeat {}
-/// Say who you are and where you stand.
+/// Asks a guest for its Hello.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Call {}
+pub struct HelloRequest {}
 /// How a guest introduces itself.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
@@ -135,10 +135,10 @@ pub struct Hello {
     pub width: u32,
     /// required
     #[prost(message, optional, tag = "9")]
-    pub standing: ::core::option::Option<Standing>,
-    /// what it measures besides; each kind at most once
+    pub resume_state: ::core::option::Option<ResumeState>,
+    /// what it offers to measure; each kind at most once
     #[prost(message, repeated, tag = "10")]
-    pub measures: ::prost::alloc::vec::Vec<Layout>,
+    pub measurements: ::prost::alloc::vec::Vec<MeasurementLayout>,
     /// parts of its fleet, each of which can be left out; 0 if there are none
     #[prost(uint32, tag = "11")]
     pub folds: u32,
@@ -155,8 +155,8 @@ pub struct Hello {
 /// What a guest measures of each sample, of one kind; at least one entry, none twice.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Layout {
-    #[prost(enumeration = "Kind", tag = "1")]
+pub struct MeasurementLayout {
+    #[prost(enumeration = "MeasurementKind", tag = "1")]
     pub kind: i32,
     #[prost(message, repeated, tag = "2")]
     pub entries: ::prost::alloc::vec::Vec<Entry>,
@@ -199,24 +199,24 @@ pub struct StepRange {
     #[prost(sint64, tag = "2")]
     pub last: i64,
 }
-/// Where a guest stands.
+/// From which states a guest can resume.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Standing {
-    /// that it has checkpoints of
+pub struct ResumeState {
+    /// the run of its checkpoints
     #[prost(fixed64, optional, tag = "1")]
     pub run: ::core::option::Option<u64>,
     /// rounds after which it has a checkpoint
     #[prost(uint64, repeated, tag = "2")]
-    pub kept: ::prost::alloc::vec::Vec<u64>,
-    /// what it has in memory, if anything
+    pub checkpoints: ::prost::alloc::vec::Vec<u64>,
+    /// the state in memory, if any
     #[prost(message, optional, tag = "3")]
-    pub live: ::core::option::Option<Live>,
+    pub in_memory: ::core::option::Option<AttemptRound>,
 }
 /// An attempt and its last finished round.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Live {
+pub struct AttemptRound {
     #[prost(uint32, tag = "1")]
     pub attempt: u32,
     #[prost(uint64, tag = "2")]
@@ -256,16 +256,16 @@ pub mod welcome {
     pub enum Resume {
         /// with the weights that it had after this round
         #[prost(uint64, tag = "7")]
-        Exactly(u64),
+        AtRound(u64),
         /// with its newest weights, although rounds were done without it
         #[prost(message, tag = "8")]
-        AsYouAre(super::AsYouAre),
+        NewestWeights(super::MissedRounds),
     }
 }
-/// What a guest has missed that goes on with its newest weights.
+/// What a guest has missed that resumes with its newest weights.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct AsYouAre {
+pub struct MissedRounds {
     /// it goes on as if this one had just finished
     #[prost(uint64, tag = "1")]
     pub round: u64,
@@ -293,7 +293,7 @@ pub struct Plan {
     pub exchanges: u32,
     /// rounds between checkpoints
     #[prost(uint32, tag = "5")]
-    pub keep_every: u32,
+    pub checkpoint_every: u32,
     /// highest learning rate
     #[prost(float, tag = "6")]
     pub rate: f32,
@@ -321,11 +321,11 @@ pub struct Plan {
     #[prost(uint32, tag = "14")]
     pub segment: u32,
     /// what guests measure for training and validation; each at most once
-    #[prost(enumeration = "Kind", repeated, tag = "15")]
+    #[prost(enumeration = "MeasurementKind", repeated, tag = "15")]
     pub measured: ::prost::alloc::vec::Vec<i32>,
     /// for a guest that holds out part of its fleet
     #[prost(message, optional, tag = "16")]
-    pub shares: ::core::option::Option<Shares>,
+    pub shares: ::core::option::Option<TrafficShares>,
     /// how measurements are sealed; none if they cross in the clear
     #[prost(message, optional, tag = "17")]
     pub sealing: ::core::option::Option<Sealing>,
@@ -341,22 +341,22 @@ pub struct Sealing {
     pub most_rows: u32,
     /// whether guests commit to their measurements before
     #[prost(message, optional, tag = "40")]
-    pub commitments: ::core::option::Option<Committing>,
+    pub commitments: ::core::option::Option<CommitmentTerms>,
 }
 /// That guests commit to what they measure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Committing {
+pub struct CommitmentTerms {
     #[prost(enumeration = "Bounds", tag = "1")]
     pub bounds: i32,
-    /// rows of random weights in each question, 1 to 16
+    /// rows of random weights in each query, 1 to 16
     #[prost(uint32, tag = "2")]
     pub checks: u32,
 }
 /// Shares of the traffic, by the loops: more than 0 and at most 1.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Shares {
+pub struct TrafficShares {
     /// of the guest that is told
     #[prost(double, tag = "1")]
     pub own: f64,
@@ -378,7 +378,7 @@ pub struct Exchange {
 /// Embed these samples, and measure them where the plan says so.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Ask {
+pub struct EmbeddingRequest {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
@@ -393,30 +393,30 @@ pub struct Ask {
     /// of each sample: 0 for whole fleets, j to leave out fold j; none if all are 0
     #[prost(uint32, repeated, tag = "5")]
     pub view: ::prost::alloc::vec::Vec<u32>,
-    /// where measurements are sealed
+    /// where measurements are encrypted
     #[prost(message, optional, tag = "6")]
-    pub lacking: ::core::option::Option<Lacking>,
+    pub missing: ::core::option::Option<MissingCiphertexts>,
 }
-/// What the host does not have of a guest's sealed measurements yet.
+/// The ciphertexts of a guest that the host does not have yet.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Lacking {
+pub struct MissingCiphertexts {
     /// the guest's key
     #[prost(bool, tag = "1")]
-    pub opening: bool,
+    pub public_key: bool,
     /// places in the batch, in order
     #[prost(uint32, repeated, tag = "2")]
     pub blocks: ::prost::alloc::vec::Vec<u32>,
 }
-/// A guest's key for sealed products.
+/// A guest's public key for secure products.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Opening {
+pub struct PublicKey {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
     #[prost(bytes = "bytes", tag = "2")]
-    pub opening: ::prost::bytes::Bytes,
+    pub key: ::prost::bytes::Bytes,
 }
 /// A block of measurements, sealed, with their weights, \[sample, entry\], little-endian binary32.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -433,15 +433,15 @@ pub struct Upload {
     #[prost(bytes = "bytes", tag = "4")]
     pub upload: ::prost::bytes::Bytes,
 }
-/// The host's rows, hidden.
+/// Multiply the measurements by the host's rows, which are encrypted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Question {
+pub struct ProductQuery {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
     #[prost(bytes = "bytes", tag = "2")]
-    pub question: ::prost::bytes::Bytes,
+    pub query: ::prost::bytes::Bytes,
 }
 /// Products with these rows, masked.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -459,36 +459,36 @@ pub struct Products {
     #[prost(bytes = "bytes", tag = "4")]
     pub answer: ::prost::bytes::Bytes,
 }
-/// Coefficients of products that a guest is to get, hidden.
+/// Coefficients of a gradient that one guest will get, encrypted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Loan {
+pub struct EncryptedCoefficients {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
     /// that guest: another one, or the one that is asked
     #[prost(string, tag = "2")]
-    pub to: ::prost::alloc::string::String,
-    /// its opening, if it is another one
+    pub recipient: ::prost::alloc::string::String,
+    /// its public key, if it is another one
     #[prost(bytes = "bytes", optional, tag = "3")]
     pub key: ::core::option::Option<::prost::bytes::Bytes>,
     #[prost(bytes = "bytes", tag = "4")]
-    pub loan: ::prost::bytes::Bytes,
+    pub coefficients: ::prost::bytes::Bytes,
     /// which entries of a sample each number depends on, \[number, term\]
     #[prost(uint32, repeated, tag = "5")]
     pub entries: ::prost::alloc::vec::Vec<u32>,
 }
-/// These products, masked, and the mask for the guest that is to get them.
+/// Products with these coefficients, masked, and the seed of the mask encrypted for the recipient.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Relay {
+pub struct MaskedProducts {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
-    /// that guest
+    /// the guest that can remove the mask
     #[prost(string, tag = "2")]
-    pub to: ::prost::alloc::string::String,
-    /// SHA-256 of its opening, as it was used
+    pub recipient: ::prost::alloc::string::String,
+    /// SHA-256 of its public key, as it was used
     #[prost(bytes = "bytes", tag = "3")]
     pub key: ::prost::bytes::Bytes,
     /// how many products
@@ -498,22 +498,22 @@ pub struct Relay {
     #[prost(uint32, tag = "5")]
     pub values: u32,
     #[prost(bytes = "bytes", tag = "6")]
-    pub relay: ::prost::bytes::Bytes,
+    pub products: ::prost::bytes::Bytes,
 }
 /// The gradient of a guest's embedding, for that guest alone.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Grant {
+pub struct MaskedGradient {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
     #[prost(bytes = "bytes", tag = "2")]
-    pub grant: ::prost::bytes::Bytes,
+    pub gradient: ::prost::bytes::Bytes,
 }
-/// Commit to what you hold of these samples; as in Ask.
+/// Commit to the measurements of these samples; as in EmbeddingRequest.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Commit {
+pub struct CommitmentRequest {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
@@ -545,12 +545,12 @@ pub struct Commitments {
     pub values: u32,
     /// 1 to 16
     #[prost(message, repeated, tag = "5")]
-    pub groups: ::prost::alloc::vec::Vec<Group>,
+    pub groups: ::prost::alloc::vec::Vec<CommitmentGroup>,
 }
 /// Up to 512 commitments, and a proof that the levels lie where they must.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Group {
+pub struct CommitmentGroup {
     #[prost(bytes = "bytes", tag = "1")]
     pub commitments: ::prost::bytes::Bytes,
     #[prost(bytes = "bytes", tag = "2")]
@@ -559,7 +559,7 @@ pub struct Group {
 /// The host has the commitments to all samples.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Accepted {
+pub struct CommitmentsAccepted {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
@@ -567,16 +567,16 @@ pub struct Accepted {
     #[prost(bytes = "bytes", tag = "2")]
     pub digest: ::prost::bytes::Bytes,
 }
-/// Rows of weights that were hidden in a question.
+/// Rows of weights that were hidden in a query.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Challenge {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
-    /// SHA-256
+    /// SHA-256 of the query
     #[prost(bytes = "bytes", tag = "2")]
-    pub question: ::prost::bytes::Bytes,
+    pub query: ::prost::bytes::Bytes,
     /// row after row, little-endian, 4 bytes each
     #[prost(bytes = "bytes", tag = "3")]
     pub weights: ::prost::bytes::Bytes,
@@ -584,7 +584,7 @@ pub struct Challenge {
 /// What hides the sums of commitments with these weights.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Response {
+pub struct CommitmentOpenings {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
@@ -647,7 +647,7 @@ pub struct Gradient {
 /// The guest has a checkpoint of its state after this exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Kept {
+pub struct Checkpointed {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
@@ -702,7 +702,7 @@ pub struct Codes {
 /// Closes an exchange that was not for training.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct Settled {
+pub struct ExchangeClosed {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
@@ -731,17 +731,21 @@ pub struct Finish {
     #[prost(double, tag = "6")]
     pub validation: f64,
 }
-/// You do not take part, or nobody does any longer.
+/// The guest is refused, or the host has stopped.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Refuse {
+    /// for people
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
     /// that is meant; 0 means any
     #[prost(fixed64, tag = "2")]
     pub session: u64,
+    /// for programs
+    #[prost(enumeration = "StopCode", tag = "3")]
+    pub code: i32,
 }
-/// A guest takes part no longer.
+/// A guest leaves.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct Leave {
@@ -766,8 +770,12 @@ pub mod leave {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     #[prost(skip_debug)]
     pub struct Failed {
+        /// for people
         #[prost(string, tag = "1")]
         pub reason: ::prost::alloc::string::String,
+        /// for programs
+        #[prost(enumeration = "super::StopCode", tag = "2")]
+        pub code: i32,
     }
     /// required
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
@@ -851,7 +859,7 @@ pub struct LiveEmbedding {
 /// A step has been estimated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 #[prost(skip_debug)]
-pub struct LiveSettled {
+pub struct LiveStepEstimated {
     #[prost(sint64, tag = "1")]
     pub step: i64,
     /// the guest's embedding was there in time
@@ -861,36 +869,36 @@ pub struct LiveSettled {
 /// Kinds of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum Kind {
+pub enum MeasurementKind {
     /// refused
     Unspecified = 0,
-    /// densities of the queues that trajectories tell
+    /// queue densities from trajectories
     Queues = 1,
     /// mean speeds of the fleet
     Speeds = 2,
-    /// what a held-out part of the fleet tells of all traffic
+    /// estimates of all traffic from a held-out part of the fleet
     HeldOut = 3,
 }
-impl Kind {
+impl MeasurementKind {
     /// String value of the enum field names used in the ProtoBuf definition.
     ///
     /// The values are not transformed in any way and thus are considered stable
     /// (if the ProtoBuf definition does not change) and safe for programmatic use.
     pub fn as_str_name(&self) -> &'static str {
         match self {
-            Self::Unspecified => "KIND_UNSPECIFIED",
-            Self::Queues => "KIND_QUEUES",
-            Self::Speeds => "KIND_SPEEDS",
-            Self::HeldOut => "KIND_HELD_OUT",
+            Self::Unspecified => "MEASUREMENT_KIND_UNSPECIFIED",
+            Self::Queues => "MEASUREMENT_KIND_QUEUES",
+            Self::Speeds => "MEASUREMENT_KIND_SPEEDS",
+            Self::HeldOut => "MEASUREMENT_KIND_HELD_OUT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
     pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
         match value {
-            "KIND_UNSPECIFIED" => Some(Self::Unspecified),
-            "KIND_QUEUES" => Some(Self::Queues),
-            "KIND_SPEEDS" => Some(Self::Speeds),
-            "KIND_HELD_OUT" => Some(Self::HeldOut),
+            "MEASUREMENT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "MEASUREMENT_KIND_QUEUES" => Some(Self::Queues),
+            "MEASUREMENT_KIND_SPEEDS" => Some(Self::Speeds),
+            "MEASUREMENT_KIND_HELD_OUT" => Some(Self::HeldOut),
             _ => None,
         }
     }
@@ -1097,6 +1105,43 @@ impl Purpose {
             "PURPOSE_TRAIN" => Some(Self::Train),
             "PURPOSE_VALIDATE" => Some(Self::Validate),
             "PURPOSE_ESTIMATE" => Some(Self::Estimate),
+            _ => None,
+        }
+    }
+}
+/// Why a party stops or is refused, as far as programs must know.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum StopCode {
+    /// refused
+    Unspecified = 0,
+    /// see the text
+    Other = 1,
+    /// the guest gives no more products
+    BudgetSpent = 2,
+    /// a guest trained with other data than it had committed to
+    CommitmentMismatch = 3,
+}
+impl StopCode {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "STOP_CODE_UNSPECIFIED",
+            Self::Other => "STOP_CODE_OTHER",
+            Self::BudgetSpent => "STOP_CODE_BUDGET_SPENT",
+            Self::CommitmentMismatch => "STOP_CODE_COMMITMENT_MISMATCH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "STOP_CODE_UNSPECIFIED" => Some(Self::Unspecified),
+            "STOP_CODE_OTHER" => Some(Self::Other),
+            "STOP_CODE_BUDGET_SPENT" => Some(Self::BudgetSpent),
+            "STOP_CODE_COMMITMENT_MISMATCH" => Some(Self::CommitmentMismatch),
             _ => None,
         }
     }

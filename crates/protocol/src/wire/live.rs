@@ -38,8 +38,11 @@ pub(super) fn from_host(message: &FromLiveHost) -> to_guest::Message {
             session: welcome.session,
             terms: Some(of_terms(&welcome.terms)),
         }),
-        FromLiveHost::Settled { step, taken } => {
-            to_guest::Message::LiveSettled(wire::LiveSettled { step: step.0, taken: *taken })
+        FromLiveHost::StepEstimated { step, taken } => {
+            to_guest::Message::LiveStepEstimated(wire::LiveStepEstimated {
+                step: step.0,
+                taken: *taken,
+            })
         }
     }
 }
@@ -72,8 +75,8 @@ pub(super) fn welcome(welcome: wire::LiveWelcome) -> Result<FromLiveHost, WireEr
     })))
 }
 
-pub(super) fn settled(message: wire::LiveSettled) -> Result<FromLiveHost, WireError> {
-    Ok(FromLiveHost::Settled { step: of_step(message.step)?, taken: message.taken })
+pub(super) fn settled(message: wire::LiveStepEstimated) -> Result<FromLiveHost, WireError> {
+    Ok(FromLiveHost::StepEstimated { step: of_step(message.step)?, taken: message.taken })
 }
 
 fn of_terms(terms: &LiveTerms) -> wire::LiveTerms {

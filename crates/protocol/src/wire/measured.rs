@@ -8,10 +8,12 @@ use super::WireError;
 use super::decode::{at_most, unknown};
 use super::generated as wire;
 use super::numbers::read_words;
-use crate::message::measurements::{Kind, Layout, MAX_ENTRIES, Measurements, Measures, Movements};
+use crate::message::measurements::{
+    MAX_ENTRIES, MeasurementKind, MeasurementLayout, MeasurementOffer, Measurements, Movements,
+};
 use crate::message::parts::PartError;
 
-pub(super) fn layouts(layout: &Layout) -> Vec<wire::Layout> {
+pub(super) fn layouts(layout: &MeasurementLayout) -> Vec<wire::MeasurementLayout> {
     let entry = |entry: &MeasurementEntry| wire::Entry {
         link: entry.link.0,
         quantity: match entry.quantity {
@@ -20,22 +22,22 @@ pub(super) fn layouts(layout: &Layout) -> Vec<wire::Layout> {
             Quantity::Speed => wire::Quantity::Speed,
         } as i32,
     };
-    let groups = layout.groups().map(|(kind, entries)| wire::Layout {
+    let groups = layout.groups().map(|(kind, entries)| wire::MeasurementLayout {
         kind: of_kind(kind) as i32,
         entries: entries.iter().map(entry).collect(),
     });
     groups.collect()
 }
 
-pub(super) fn of_kind(kind: Kind) -> wire::Kind {
+pub(super) fn of_kind(kind: MeasurementKind) -> wire::MeasurementKind {
     match kind {
-        Kind::Speeds => wire::Kind::Speeds,
-        Kind::Queues => wire::Kind::Queues,
-        Kind::HeldOut => wire::Kind::HeldOut,
+        MeasurementKind::Speeds => wire::MeasurementKind::Speeds,
+        MeasurementKind::Queues => wire::MeasurementKind::Queues,
+        MeasurementKind::HeldOut => wire::MeasurementKind::HeldOut,
     }
 }
 
-pub(super) fn kinds(kinds: &[i32]) -> Result<BTreeSet<Kind>, WireError> {
+pub(super) fn kinds(kinds: &[i32]) -> Result<BTreeSet<MeasurementKind>, WireError> {
     let mut all = BTreeSet::new();
     for &found in kinds {
         if !all.insert(kind(found)?) {
@@ -46,11 +48,11 @@ pub(super) fn kinds(kinds: &[i32]) -> Result<BTreeSet<Kind>, WireError> {
 }
 
 pub(super) fn measures(
-    layouts: Vec<wire::Layout>,
+    layouts: Vec<wire::MeasurementLayout>,
     folds: u32,
     passages: Option<f64>,
     movements: Movements,
-) -> Result<Measures, WireError> {
+) -> Result<MeasurementOffer, WireError> {
     let count = layouts.iter().map(|layout| layout.entries.len()).sum();
     at_most("entries of measurements", count, MAX_ENTRIES, "entries")?;
     let mut groups = BTreeMap::new();
@@ -62,7 +64,8 @@ pub(super) fn measures(
     }
     let folds =
         u16::try_from(folds).map_err(|_| PartError::new("folds", folds, "a small number"))?;
-    let measures = Measures { layout: Layout::new(groups)?, folds, passages, movements };
+    let measures =
+        MeasurementOffer { layout: MeasurementLayout::new(groups)?, folds, passages, movements };
     measures.check()?;
     Ok(measures)
 }
@@ -76,11 +79,11 @@ pub(super) fn measurements(
     Ok(Measurements::new(entries as usize, values, weights)?)
 }
 
-fn kind(kind: i32) -> Result<Kind, WireError> {
-    match wire::Kind::try_from(kind) {
-        Ok(wire::Kind::Speeds) => Ok(Kind::Speeds),
-        Ok(wire::Kind::Queues) => Ok(Kind::Queues),
-        Ok(wire::Kind::HeldOut) => Ok(Kind::HeldOut),
+fn kind(kind: i32) -> Result<MeasurementKind, WireError> {
+    match wire::MeasurementKind::try_from(kind) {
+        Ok(wire::MeasurementKind::Speeds) => Ok(MeasurementKind::Speeds),
+        Ok(wire::MeasurementKind::Queues) => Ok(MeasurementKind::Queues),
+        Ok(wire::MeasurementKind::HeldOut) => Ok(MeasurementKind::HeldOut),
         _ => Err(unknown("kind of measurements", kind)),
     }
 }

@@ -8,7 +8,8 @@ use super::numbers::{read_words, words};
 use super::{WireError, committed};
 use crate::message::parts::MAX_STEPS;
 use crate::message::sealed::{
-    BlockWeights, Fingerprint, Lacking, LoanEntries, MOST_LOAN_ENTRIES, Scheme, Sealed, Sealing,
+    BlockWeights, CoefficientEntries, Fingerprint, MAX_COEFFICIENT_ENTRIES, MissingCiphertexts,
+    Scheme, Sealed, Sealing,
 };
 use crate::message::{ToGuest, ToHost};
 use crate::party::PartyId;
@@ -16,9 +17,9 @@ use crate::party::PartyId;
 /// One of the messages that bring sealed measurements; nothing for any other.
 pub(super) fn to_host(message: &ToHost) -> wire::ToHost {
     let message = match message {
-        ToHost::Opening { exchange, opening } => Some(Message::Opening(wire::Opening {
+        ToHost::PublicKey { exchange, key } => Some(Message::PublicKey(wire::PublicKey {
             exchange: Some(of_exchange(exchange)),
-            opening: opening.as_slice().to_vec().into(),
+            key: key.as_slice().to_vec().into(),
         })),
         ToHost::Upload { exchange, place, weights, upload } => {
             Some(Message::Upload(wire::Upload {
@@ -36,14 +37,14 @@ pub(super) fn to_host(message: &ToHost) -> wire::ToHost {
                 answer: answer.as_slice().to_vec().into(),
             }))
         }
-        ToHost::Relay { exchange, to, key, size: [rows, values], relay } => {
-            Some(Message::Relay(wire::Relay {
+        ToHost::MaskedProducts { exchange, recipient, key, size: [rows, values], products } => {
+            Some(Message::MaskedProducts(wire::MaskedProducts {
                 exchange: Some(of_exchange(exchange)),
-                to: to.as_str().into(),
+                recipient: recipient.as_str().into(),
                 key: key.as_slice().to_vec().into(),
                 rows: *rows,
                 values: *values,
-                relay: relay.as_slice().to_vec().into(),
+                products: products.as_slice().to_vec().into(),
             }))
         }
         _ => None,
@@ -51,9 +52,9 @@ pub(super) fn to_host(message: &ToHost) -> wire::ToHost {
     wire::ToHost { message }
 }
 
-pub(super) fn opening(message: wire::Opening) -> Result<ToHost, WireError> {
+pub(super) fn public_key(message: wire::PublicKey) -> Result<ToHost, WireError> {
     let exchange = read_exchange(message.exchange)?;
-    Ok(ToHost::Opening { exchange, opening: Sealed::new(message.opening.into())? })
+    Ok(ToHost::PublicKey { exchange, key: Sealed::new(message.key.into())? })
 }
 
 pub(super) fn upload(message: wire::Upload) -> Result<ToHost, WireError> {
@@ -73,46 +74,51 @@ pub(super) fn products(message: wire::Products) -> Result<ToHost, WireError> {
     })
 }
 
-pub(super) fn relay(message: wire::Relay) -> Result<ToHost, WireError> {
-    Ok(ToHost::Relay {
+pub(super) fn masked_products(message: wire::MaskedProducts) -> Result<ToHost, WireError> {
+    Ok(ToHost::MaskedProducts {
         exchange: read_exchange(message.exchange)?,
-        to: PartyId::new(&message.to)?,
+        recipient: PartyId::new(&message.recipient)?,
         key: Fingerprint::new(&message.key)?,
         size: [message.rows, message.values],
-        relay: Sealed::new(message.relay.into())?,
+        products: Sealed::new(message.products.into())?,
     })
 }
 
-pub(super) fn loan(message: wire::Loan) -> Result<ToGuest, WireError> {
-    at_most("entries of a loan", message.entries.len(), MOST_LOAN_ENTRIES, "entries")?;
-    Ok(ToGuest::Loan {
+pub(super) fn encrypted_coefficients(
+    message: wire::EncryptedCoefficients,
+) -> Result<ToGuest, WireError> {
+    at_most("entries of coefficients", message.entries.len(), MAX_COEFFICIENT_ENTRIES, "entries")?;
+    Ok(ToGuest::EncryptedCoefficients {
         exchange: read_exchange(message.exchange)?,
-        to: PartyId::new(&message.to)?,
+        recipient: PartyId::new(&message.recipient)?,
         key: message.key.map(|key| Sealed::new(key.into())).transpose()?,
-        entries: LoanEntries::new(message.entries)?,
-        loan: Sealed::new(message.loan.into())?,
+        entries: CoefficientEntries::new(message.entries)?,
+        coefficients: Sealed::new(message.coefficients.into())?,
     })
 }
 
-pub(super) fn question(message: wire::Question) -> Result<ToGuest, WireError> {
+pub(super) fn query(message: wire::ProductQuery) -> Result<ToGuest, WireError> {
     let exchange = read_exchange(message.exchange)?;
-    Ok(ToGuest::Question { exchange, question: Sealed::new(message.question.into())? })
+    Ok(ToGuest::ProductQuery { exchange, query: Sealed::new(message.query.into())? })
 }
 
-pub(super) fn grant(message: wire::Grant) -> Result<ToGuest, WireError> {
+pub(super) fn masked_gradient(message: wire::MaskedGradient) -> Result<ToGuest, WireError> {
     let exchange = read_exchange(message.exchange)?;
-    Ok(ToGuest::Grant { exchange, grant: Sealed::new(message.grant.into())? })
+    Ok(ToGuest::MaskedGradient { exchange, gradient: Sealed::new(message.gradient.into())? })
 }
 
-pub(super) fn lacking(lacking: &Lacking) -> wire::Lacking {
-    wire::Lacking { opening: lacking.opening, blocks: lacking.blocks.clone() }
+pub(super) fn missing(missing: &MissingCiphertexts) -> wire::MissingCiphertexts {
+    wire::MissingCiphertexts { public_key: missing.public_key, blocks: missing.blocks.clone() }
 }
 
-pub(super) fn read_lacking(lacking: wire::Lacking, samples: usize) -> Result<Lacking, WireError> {
-    at_most("blocks to be uploaded", lacking.blocks.len(), MAX_STEPS, "blocks")?;
-    let lacking = Lacking { opening: lacking.opening, blocks: lacking.blocks };
-    lacking.check(samples)?;
-    Ok(lacking)
+pub(super) fn read_missing(
+    missing: wire::MissingCiphertexts,
+    samples: usize,
+) -> Result<MissingCiphertexts, WireError> {
+    at_most("blocks to be uploaded", missing.blocks.len(), MAX_STEPS, "blocks")?;
+    let missing = MissingCiphertexts { public_key: missing.public_key, blocks: missing.blocks };
+    missing.check(samples)?;
+    Ok(missing)
 }
 
 pub(super) fn sealing(sealing: &Sealing) -> wire::Sealing {
@@ -120,7 +126,7 @@ pub(super) fn sealing(sealing: &Sealing) -> wire::Sealing {
         Scheme::Lattice => wire::Scheme::Lattice,
         Scheme::Plain => wire::Scheme::Plain,
     };
-    let commitments = sealing.commitments.as_ref().map(committed::committing);
+    let commitments = sealing.commitments.as_ref().map(committed::terms);
     wire::Sealing { scheme: scheme as i32, most_rows: sealing.most_rows, commitments }
 }
 
@@ -130,6 +136,6 @@ pub(super) fn read_sealing(sealing: wire::Sealing) -> Result<Sealing, WireError>
         Ok(wire::Scheme::Plain) => Scheme::Plain,
         _ => return Err(unknown("scheme of products", sealing.scheme)),
     };
-    let commitments = sealing.commitments.map(committed::read_committing).transpose()?;
+    let commitments = sealing.commitments.map(committed::read_terms).transpose()?;
     Ok(Sealing { scheme, most_rows: sealing.most_rows, commitments })
 }

@@ -6,21 +6,34 @@ use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 use super::*;
 use crate::compression::Compression;
 use crate::message::measurements::{
-    Kind, Layout, MAX_ENTRIES, MAX_FOLDS, MAX_MOVEMENTS, Measurements, Measures, Movements, Shares,
+    MAX_ENTRIES, MAX_FOLDS, MAX_MOVEMENTS, MeasurementKind, MeasurementLayout, MeasurementOffer,
+    Measurements, Movements, TrafficShares,
 };
 use crate::message::parts::{
-    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_EXCHANGES, MAX_KEPT, MAX_RANGES, MAX_STEP,
-    MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
+    Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_CHECKPOINTS, MAX_EXCHANGES, MAX_RANGES,
+    MAX_STEP, MAX_STEPS, MAX_TEXT, StepRange, Text, Values,
 };
-use crate::message::sealed::{BlockWeights, Fingerprint, Lacking, LoanEntries, Sealed};
+use crate::message::sealed::{
+    BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed,
+};
 use crate::message::{
-    Departure, Exchange, Hello, Missed, Purpose, Resume, Standing, Terms, Welcome,
+    Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, StopCode, StopReason,
+    Terms, Welcome,
 };
 use crate::party::{Attempt, PartyId, Round, RunId};
-use crate::plan::{LocalUpdates, LocalVariant, Numbers, Plan, Summary};
+use crate::plan::{LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
 
 fn text() -> impl Strategy<Value = Text> {
     "[ -~äßé→]{0,40}".prop_map(Text::of)
+}
+
+fn stop_reason() -> impl Strategy<Value = StopReason> {
+    let code = prop_oneof![
+        Just(StopCode::Other),
+        Just(StopCode::BudgetSpent),
+        Just(StopCode::CommitmentMismatch)
+    ];
+    (code, text()).prop_map(|(code, text)| StopReason { code, text })
 }
 
 fn exchange() -> impl Strategy<Value = Exchange> {
@@ -74,17 +87,21 @@ fn held() -> impl Strategy<Value = HeldSteps> {
     })
 }
 
-fn standing() -> impl Strategy<Value = Standing> {
+fn resume_state() -> impl Strategy<Value = ResumeState> {
     (
         option::of(any::<u64>().prop_map(RunId)),
-        vec(any::<u64>().prop_map(Round), 0..MAX_KEPT),
+        vec(any::<u64>().prop_map(Round), 0..MAX_CHECKPOINTS),
         option::of((any::<u32>().prop_map(Attempt), any::<u64>().prop_map(Round))),
     )
-        .prop_map(|(run, kept, live)| Standing { run, kept, live })
+        .prop_map(|(run, checkpoints, in_memory)| ResumeState { run, checkpoints, in_memory })
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![Just(Kind::Speeds), Just(Kind::Queues), Just(Kind::HeldOut)]
+fn kind() -> impl Strategy<Value = MeasurementKind> {
+    prop_oneof![
+        Just(MeasurementKind::Speeds),
+        Just(MeasurementKind::Queues),
+        Just(MeasurementKind::HeldOut)
+    ]
 }
 
 fn entry() -> impl Strategy<Value = MeasurementEntry> {
@@ -94,15 +111,15 @@ fn entry() -> impl Strategy<Value = MeasurementEntry> {
         .prop_map(|(link, quantity)| MeasurementEntry { link: LinkId(link), quantity })
 }
 
-fn measures() -> impl Strategy<Value = Measures> {
+fn measures() -> impl Strategy<Value = MeasurementOffer> {
     let entries = prop::collection::btree_set(entry(), 1..6)
         .prop_map(|entries| entries.into_iter().rev().collect());
     let layout = prop::collection::btree_map(kind(), entries, 0..3);
     let movements = (vec(any::<u64>(), 0..4), vec(any::<u64>(), 0..4))
         .prop_map(|(turned, left)| Movements { turned, left });
     (layout, 0..=MAX_FOLDS, option::of(0.0..1e9), movements).prop_map(
-        |(layout, folds, passages, movements)| Measures {
-            layout: Layout::new(layout).expect("no entry twice"),
+        |(layout, folds, passages, movements)| MeasurementOffer {
+            layout: MeasurementLayout::new(layout).expect("no entry twice"),
             folds,
             passages,
             movements,
@@ -131,12 +148,12 @@ fn measurements() -> impl Strategy<Value = Measurements> {
 fn to_host() -> impl Strategy<Value = ToHost> {
     let hello = (
         (any::<u32>(), text(), any::<u64>(), any::<u64>(), any::<u32>()),
-        (terms(), held(), measures(), standing()),
+        (terms(), held(), measures(), resume_state()),
     )
         .prop_map(
             |(
                 (protocol, software, session, greeting, width),
-                (terms, held, measures, standing),
+                (terms, held, measures, resume_state),
             )| {
                 let party = PartyId::new("fleet-a").expect("a name");
                 ToHost::Hello(Box::new(Hello {
@@ -148,15 +165,15 @@ fn to_host() -> impl Strategy<Value = ToHost> {
                     terms,
                     held,
                     width,
-                    measures,
-                    standing,
+                    offer: measures,
+                    resume_state,
                 }))
             },
         );
     let departure = prop_oneof![
         Just(Departure::Finished),
         Just(Departure::Stopped),
-        text().prop_map(Departure::Failed)
+        stop_reason().prop_map(Departure::Failed)
     ];
     prop_oneof![
         hello,
@@ -166,8 +183,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         (exchange(), purpose(), measurements()).prop_map(|(exchange, purpose, measurements)| {
             ToHost::Measurements { exchange, purpose, measurements }
         }),
-        (exchange(), sealed())
-            .prop_map(|(exchange, opening)| ToHost::Opening { exchange, opening }),
+        (exchange(), sealed()).prop_map(|(exchange, key)| ToHost::PublicKey { exchange, key }),
         (exchange(), any::<u32>(), vec(0.0f32..1e6, 1..9), sealed()).prop_map(
             |(exchange, place, weights, upload)| {
                 let weights = BlockWeights::new(weights).expect("weights");
@@ -177,12 +193,18 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         (exchange(), any::<[u32; 2]>(), sealed())
             .prop_map(|(exchange, size, answer)| ToHost::Products { exchange, size, answer }),
         (exchange(), any::<[u8; 32]>(), any::<[u32; 2]>(), sealed()).prop_map(
-            |(exchange, key, size, relay)| {
-                let (to, key) = (PartyId::new("b").expect("a name"), Fingerprint::new(&key));
-                ToHost::Relay { exchange, to, key: key.expect("32 bytes"), size, relay }
+            |(exchange, key, size, products)| {
+                let (recipient, key) = (PartyId::new("b").expect("a name"), Fingerprint::new(&key));
+                ToHost::MaskedProducts {
+                    exchange,
+                    recipient,
+                    key: key.expect("32 bytes"),
+                    size,
+                    products,
+                }
             }
         ),
-        exchange().prop_map(|exchange| ToHost::Kept { exchange }),
+        exchange().prop_map(|exchange| ToHost::Checkpointed { exchange }),
         Just(ToHost::Heartbeat),
         (any::<u64>(), departure)
             .prop_map(|(session, departure)| ToHost::Leave { session, departure }),
@@ -192,7 +214,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
 fn plan() -> impl Strategy<Value = Plan> {
     let recipe =
         (0f32..1.0, any::<bool>(), 0f32..1.0, option::of(0f32..9.0), option::of(0f32..0.9))
-            .prop_map(|(rate, one_cycle, decay, clip, average)| Numbers {
+            .prop_map(|(rate, one_cycle, decay, clip, average)| OptimiserSettings {
                 rate,
                 one_cycle,
                 decay,
@@ -204,16 +226,16 @@ fn plan() -> impl Strategy<Value = Plan> {
         .prop_map(|(count, variant, proximal)| LocalUpdates { count, variant, proximal });
     let counts = (any::<u64>(), 1u32..256, 1u32..1000, 1u32..u32::MAX, 1u32..u32::MAX);
     let measured = prop::collection::btree_set(kind(), 0..3);
-    let shares = option::of((0.01..0.5).prop_map(|own: f64| Shares { own, all: 1.9 * own }));
+    let shares = option::of((0.01..0.5).prop_map(|own: f64| TrafficShares { own, all: 1.9 * own }));
     (counts, recipe, local, (1u32..16, measured, shares)).prop_map(
-        |((seed, batch, epochs, exchanges, keep_every), recipe, local, measuring)| Plan {
+        |((seed, batch, epochs, exchanges, checkpoint_every), recipe, local, measuring)| Plan {
             seed,
             batch: batch * measuring.0,
             epochs,
             exchanges,
-            recipe,
+            optimiser: recipe,
             local,
-            keep_every,
+            checkpoint_every,
             segment: measuring.0,
             measured: measuring.1,
             shares: measuring.2,
@@ -226,15 +248,16 @@ fn sealed() -> impl Strategy<Value = Sealed> {
     vec(any::<u8>(), 0..50).prop_map(|bytes| Sealed::new(bytes).expect("few bytes"))
 }
 
-fn loan_entries() -> impl Strategy<Value = LoanEntries> {
-    vec(any::<u32>(), 1..50).prop_map(|entries| LoanEntries::new(entries).expect("few entries"))
+fn coefficient_entries() -> impl Strategy<Value = CoefficientEntries> {
+    vec(any::<u32>(), 1..50)
+        .prop_map(|entries| CoefficientEntries::new(entries).expect("few entries"))
 }
 
 fn to_guest() -> impl Strategy<Value = ToGuest> {
     let resume = prop_oneof![
-        any::<u64>().prop_map(|round| Resume::Exactly(Round(round))),
+        any::<u64>().prop_map(|round| Resume::AtRound(Round(round))),
         (any::<u64>(), 0..=MAX_EXCHANGES, any::<bool>()).prop_map(|(round, exchanges, best)| {
-            Resume::AsYouAre(Missed { round: Round(round), exchanges, best })
+            Resume::NewestWeights(MissedRounds { round: Round(round), exchanges, best })
         })
     ];
     let welcome = (
@@ -267,38 +290,41 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         },
     );
     prop_oneof![
-        Just(ToGuest::Call),
+        Just(ToGuest::HelloRequest),
         welcome,
         (exchange(), purpose(), samples, proptest::option::of(any::<bool>())).prop_map(
-            |(exchange, purpose, samples, lacking)| ToGuest::Ask {
+            |(exchange, purpose, samples, missing)| ToGuest::EmbeddingRequest {
                 exchange,
                 purpose,
-                lacking: lacking.map(|opening| Lacking {
-                    opening,
+                missing: missing.map(|public_key| MissingCiphertexts {
+                    public_key,
                     blocks: (0..samples.len() as u32).collect()
                 }),
                 batch: Batch::new(samples).expect("some samples"),
             }
         ),
         (exchange(), sealed())
-            .prop_map(|(exchange, question)| ToGuest::Question { exchange, question }),
-        (exchange(), sealed()).prop_map(|(exchange, grant)| ToGuest::Grant { exchange, grant }),
-        (exchange(), proptest::option::of(sealed()), loan_entries(), sealed()).prop_map(
-            |(exchange, key, entries, loan)| {
-                let to = PartyId::new("b").expect("a name");
-                ToGuest::Loan { exchange, to, key, entries, loan }
+            .prop_map(|(exchange, query)| ToGuest::ProductQuery { exchange, query }),
+        (exchange(), sealed())
+            .prop_map(|(exchange, gradient)| ToGuest::MaskedGradient { exchange, gradient }),
+        (exchange(), proptest::option::of(sealed()), coefficient_entries(), sealed()).prop_map(
+            |(exchange, key, entries, coefficients)| {
+                let recipient = PartyId::new("b").expect("a name");
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
             }
         ),
         (exchange(), values()).prop_map(|(exchange, values)| ToGuest::Gradient {
             exchange,
             gradient: EmbeddingGradient(values)
         }),
-        (exchange(), any::<bool>(), any::<bool>())
-            .prop_map(|(exchange, best, trained)| ToGuest::Settled { exchange, best, trained }),
+        (exchange(), any::<bool>(), any::<bool>()).prop_map(|(exchange, best, trained)| {
+            ToGuest::ExchangeClosed { exchange, best, trained }
+        }),
         (any::<u64>(), any::<u32>(), summary).prop_map(|(run, attempt, summary)| {
             ToGuest::Finish { run: RunId(run), attempt: Attempt(attempt), summary }
         }),
-        (any::<u64>(), text()).prop_map(|(session, reason)| ToGuest::Refuse { session, reason }),
+        (any::<u64>(), stop_reason())
+            .prop_map(|(session, reason)| ToGuest::Refuse { session, reason }),
         Just(ToGuest::Heartbeat),
     ]
 }
@@ -378,9 +404,9 @@ fn what_is_missing_is_not_zero() {
     );
     let leave = generated::Leave { departure: None, session: 1 };
     assert!(refused_by_host(to_host::Message::Leave(leave)).starts_with("leave: found nothing"));
-    let settled = generated::Settled { exchange: None, best: true, trained: true };
+    let settled = generated::ExchangeClosed { exchange: None, best: true, trained: true };
     assert!(
-        refused_by_guest(to_guest::Message::Settled(settled))
+        refused_by_guest(to_guest::Message::ExchangeClosed(settled))
             .starts_with("exchange: found nothing")
     );
 }
@@ -445,8 +471,15 @@ fn what_is_beyond_bounds_is_refused() {
 
     let ask_views = |first, offset, view| {
         let exchange = an_exchange();
-        let ask = generated::Ask { exchange, purpose: 1, first, offset, view, lacking: None };
-        refused_by_guest(to_guest::Message::Ask(ask))
+        let ask = generated::EmbeddingRequest {
+            exchange,
+            purpose: 1,
+            first,
+            offset,
+            view,
+            missing: None,
+        };
+        refused_by_guest(to_guest::Message::EmbeddingRequest(ask))
     };
     assert!(
         ask_views(0, vec![1, 2], vec![1]).contains("views asked for: found 1, expected none, or 2")
@@ -462,7 +495,11 @@ fn what_is_beyond_bounds_is_refused() {
     assert!(ask(MAX_STEP, vec![1]).contains("steps within"));
 
     let refuse = |reason: String| {
-        refused_by_guest(to_guest::Message::Refuse(generated::Refuse { reason, session: 0 }))
+        refused_by_guest(to_guest::Message::Refuse(generated::Refuse {
+            reason,
+            session: 0,
+            code: 1,
+        }))
     };
     assert!(refuse("x".repeat(MAX_TEXT + 1)).contains("at most 512 bytes"));
     assert!(refuse("\u{1b}[2J".into()).contains("control character"));
@@ -473,27 +510,31 @@ fn what_is_beyond_bounds_is_refused() {
             party: party.into(),
             terms: Some(generated::Terms { compression: 1, ..generated::Terms::default() }),
             held: vec![generated::StepRange { first: 0, last: 0 }; held],
-            standing: Some(generated::Standing { run: None, kept: vec![0; kept], live: None }),
+            resume_state: Some(generated::ResumeState {
+                run: None,
+                checkpoints: vec![0; kept],
+                in_memory: None,
+            }),
             ..generated::Hello::default()
         }))
     };
     assert!(hello(MAX_RANGES + 1, 0, "a").contains("at most 4096 ranges"));
     assert!(hello(2, 0, "a").contains("in order and apart"));
-    assert!(hello(0, MAX_KEPT + 1, "a").contains("at most 8 rounds"));
+    assert!(hello(0, MAX_CHECKPOINTS + 1, "a").contains("at most 8 rounds"));
     assert!(hello(0, 0, "../a").contains("name of a party"));
 
-    let hello = |measures: Vec<generated::Layout>, folds, passages| {
+    let hello = |measures: Vec<generated::MeasurementLayout>, folds, passages| {
         refused_by_host(to_host::Message::Hello(generated::Hello {
             party: "a".into(),
             terms: Some(generated::Terms { compression: 1, ..generated::Terms::default() }),
-            standing: Some(generated::Standing::default()),
-            measures,
+            resume_state: Some(generated::ResumeState::default()),
+            measurements: measures,
             folds,
             passages,
             ..generated::Hello::default()
         }))
     };
-    let layout = |kind, links: std::ops::Range<u32>, quantity| generated::Layout {
+    let layout = |kind, links: std::ops::Range<u32>, quantity| generated::MeasurementLayout {
         kind,
         entries: links.map(|link| generated::Entry { link, quantity }).collect(),
     };
@@ -502,11 +543,14 @@ fn what_is_beyond_bounds_is_refused() {
     assert!(hello(vec![layout(9, 0..1, 1)], 0, None).contains("kind of measurements: found 9"));
     assert!(hello(vec![layout(1, 0..1, 7)], 0, None).contains("quantity of a measurement"));
     assert!(hello(vec![layout(1, 0..0, 1)], 0, None).contains("at least one"));
-    let twice = generated::Layout { entries: vec![generated::Entry::default(); 2], kind: 1 };
+    let twice =
+        generated::MeasurementLayout { entries: vec![generated::Entry::default(); 2], kind: 1 };
     let twice = hello(vec![twice], 0, None);
     assert!(twice.contains("quantity of a measurement: found 0"), "{twice}");
-    let two =
-        generated::Layout { entries: vec![generated::Entry { link: 3, quantity: 1 }; 2], kind: 1 };
+    let two = generated::MeasurementLayout {
+        entries: vec![generated::Entry { link: 3, quantity: 1 }; 2],
+        kind: 1,
+    };
     assert!(hello(vec![two], 0, None).contains("none twice"));
     let same = hello(vec![layout(1, 0..1, 1), layout(1, 1..2, 1)], 0, None);
     assert!(same.contains("1 twice"), "{same}");
@@ -515,7 +559,7 @@ fn what_is_beyond_bounds_is_refused() {
     let counted = to_host::Message::Hello(generated::Hello {
         party: "a".into(),
         terms: Some(generated::Terms { compression: 1, ..generated::Terms::default() }),
-        standing: Some(generated::Standing::default()),
+        resume_state: Some(generated::ResumeState::default()),
         left: vec![1; MAX_MOVEMENTS + 1],
         ..generated::Hello::default()
     });
@@ -562,11 +606,11 @@ fn an_exchange_is_its_numbers() {
     // Steps of a day anywhere in this century, in any order.
     let step = |sample: i64| Step(170_000_000 + sample * 6007 % 8640);
     let steps = (0..samples as i64).map(|sample| Window::whole(step(sample))).collect();
-    let bytes = encode_to_guest(&ToGuest::Ask {
+    let bytes = encode_to_guest(&ToGuest::EmbeddingRequest {
         exchange,
         purpose: Purpose::Train,
         batch: Batch::new(steps).unwrap(),
-        lacking: None,
+        missing: None,
     })
     .len()
         + encode_to_host(&ToHost::Embedding {

@@ -282,7 +282,7 @@ fn what_is_uploaded_is_held_against_what_was_committed() {
         let committed = Committed::to(&levels, &mut random).unwrap();
         let commitments = Commitments::decode(&committed.commitments()).unwrap();
         let mut guest = RlweGuest::new(agreement, &KeySeed::from_os().unwrap()).unwrap();
-        let mut host = RlweHost::new(agreement, &guest.opening()).unwrap();
+        let mut host = RlweHost::new(agreement, &guest.public_key()).unwrap();
         let block = BlockId(1);
         host.store(&guest.upload(block, &uploaded).unwrap()).unwrap();
         // A row of random weights, that looks like any other to the guest.

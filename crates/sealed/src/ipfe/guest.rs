@@ -7,7 +7,7 @@ use zeroize::Zeroize;
 
 use super::message::{PublicKey, Upload};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, BlockId, Guest, LoanSize, SealedError, misuse, peer};
+use crate::product::{Agreement, BlockId, CoefficientsSize, Guest, SealedError, misuse, peer};
 use crate::random::Randomness;
 
 /// A guest of functional encryption.
@@ -38,7 +38,7 @@ impl IpfeGuest {
 
 impl Guest for IpfeGuest {
     /// Nothing: the key is the authority's.
-    fn opening(&self) -> Vec<u8> {
+    fn public_key(&self) -> Vec<u8> {
         Vec::new()
     }
 
@@ -59,11 +59,11 @@ impl Guest for IpfeGuest {
         Ok(upload.encode())
     }
 
-    fn take(&mut self, _grant: &[u8]) -> Result<Vec<f64>, SealedError> {
+    fn unmask(&mut self, _gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 
-    fn relay(
+    fn multiply_masked(
         &mut self,
         _loan: &[u8],
         _levels: &[i32],
@@ -72,7 +72,7 @@ impl Guest for IpfeGuest {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 
-    fn loan_size(&self, _loan: &[u8]) -> Result<LoanSize, SealedError> {
+    fn coefficients_size(&self, _loan: &[u8]) -> Result<CoefficientsSize, SealedError> {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 }

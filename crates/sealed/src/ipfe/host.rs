@@ -10,12 +10,12 @@ use super::logarithm::LogarithmTable;
 use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
 use super::multiply::weighted_sum;
 use crate::fixed_point::{RowScale, room};
-use crate::lending::{Lent, Loan, Scale};
+use crate::masked_gradient::{MaskedShare, PendingProducts, Scale};
 use crate::product::{
     Agreement, AnsweredBy, BlockId, Coefficients, Host, Matrix, SealedError, misuse, peer,
 };
 use crate::random::Randomness;
-use crate::wire::out_of_range;
+use crate::wire::{other_exchange, out_of_range};
 
 pub(super) const NO_MIRROR: &str =
     "functional encryption has no products for the guest alone: it would have to see the rows";
@@ -118,7 +118,11 @@ impl Host for IpfeHost {
         let wrong =
             |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
         if exchange != pending.exchange {
-            return Err(wrong("exchange of the answer", exchange, pending.exchange));
+            return Err(peer("answer")(other_exchange(
+                "exchange of the answer",
+                exchange,
+                pending.exchange,
+            )));
         }
         if keys.len() != pending.scales.len() {
             let (found, expected) = (keys.len() as u64, pending.scales.len() as u64);
@@ -140,24 +144,28 @@ impl Host for IpfeHost {
         Ok(products)
     }
 
-    fn lend(
+    fn encrypt_coefficients(
         &mut self,
         _part: &Coefficients<'_>,
         _scale: Scale,
         _own: bool,
-    ) -> Result<(Vec<u8>, Loan), SealedError> {
+    ) -> Result<(Vec<u8>, PendingProducts), SealedError> {
         Err(SealedError::Unsupported(NO_MIRROR))
     }
 
-    fn accept(&self, _loan: &Loan, _relay: &[u8]) -> Result<Lent, SealedError> {
+    fn accept_masked(
+        &self,
+        _loan: &PendingProducts,
+        _relay: &[u8],
+    ) -> Result<MaskedShare, SealedError> {
         Err(SealedError::Unsupported(NO_MIRROR))
     }
 
-    fn grant(
+    fn mask_gradient(
         &mut self,
         _offsets: &[f64],
         _scale: Scale,
-        _lent: &[Lent],
+        _lent: &[MaskedShare],
     ) -> Result<Vec<u8>, SealedError> {
         Err(SealedError::Unsupported(NO_MIRROR))
     }

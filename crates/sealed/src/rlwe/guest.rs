@@ -6,13 +6,16 @@ use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::encrypt::{encrypt, multiply_into, transformed};
-use super::message::{Answer, Loan, PublicKey, Question, Sealed, SealedProducts, Upload};
+use super::message::{
+    Answer, EncryptedCoefficients, PublicKey, Question, Sealed, SealedProducts, Upload,
+};
 use super::ring::{PLAIN_BITS, PRIME, PRIMES, Poly, ring};
-use super::room::Room;
 use super::row_places;
+use super::scratch::ScratchPool;
 use crate::kernel::ROUND;
 use crate::product::{
-    Agreement, Answerer, BlockId, Guest, LoanSize, SealedError, misuse, peer, rows_of, size_of_loan,
+    Agreement, Answerer, BlockId, CoefficientsSize, Guest, SealedError, misuse, peer, rows_of,
+    size_of_coefficients,
 };
 use crate::random::Randomness;
 use crate::wire::Kind;
@@ -24,12 +27,12 @@ pub struct RlweGuest {
     pub(super) key: [Poly; PRIMES],
     public: PublicKey,
     pub(super) random: Randomness,
-    pub(super) room: Room,
-    /// The mask of what it has lent to itself last.
+    pub(super) scratch: ScratchPool,
+    /// The mask of what it has shares to itself last.
     pub(super) own: Option<OwnMask>,
 }
 
-/// What a guest keeps of a loan to itself until the grant.
+/// What a guest keeps of encrypted coefficients to itself until the gradient.
 pub(super) struct OwnMask {
     pub(super) exchange: u64,
     pub(super) seed: Zeroizing<[u8; 32]>,
@@ -90,7 +93,7 @@ impl RlweGuest {
         let agreement = agreement.checked()?;
         let half = encrypt(&key, public_seed, &noise, |_, _| {});
         let public = PublicKey { terms: agreement.terms(), half };
-        Ok(Self { agreement, key, public, random, room: Room::default(), own: None })
+        Ok(Self { agreement, key, public, random, scratch: ScratchPool::default(), own: None })
     }
 
     /// Numbers modulo 2^40, in the order of the rows, which stand as for blocks of this width.
@@ -125,7 +128,7 @@ impl RlweGuest {
 }
 
 impl Guest for RlweGuest {
-    fn opening(&self) -> Vec<u8> {
+    fn public_key(&self) -> Vec<u8> {
         self.public.encode()
     }
 
@@ -144,21 +147,26 @@ impl Guest for RlweGuest {
         Ok(Upload { block, terms: self.agreement.terms(), half }.encode())
     }
 
-    fn relay(
+    fn multiply_masked(
         &mut self,
-        loan: &[u8],
+        request: &[u8],
         levels: &[i32],
-        taker: Option<&[u8]>,
+        recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
-        self.relayed(loan, levels, taker)
+        self.relayed(request, levels, recipient)
     }
 
-    fn loan_size(&self, loan: &[u8]) -> Result<LoanSize, SealedError> {
-        size_of_loan(Kind::RlweLoan, loan, self.agreement.most_rows, Loan::size)
+    fn coefficients_size(&self, request: &[u8]) -> Result<CoefficientsSize, SealedError> {
+        size_of_coefficients(
+            Kind::RlweCoefficients,
+            request,
+            self.agreement.most_rows,
+            EncryptedCoefficients::size,
+        )
     }
 
-    fn take(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
-        self.taken(grant)
+    fn unmask(&mut self, gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
+        self.taken(gradient)
     }
 }
 

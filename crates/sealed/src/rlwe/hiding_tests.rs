@@ -29,7 +29,7 @@ impl Parties {
         let key = KeySeed::drawn(&mut random(1));
         let mut guest = RlweGuest::with_randomness(agreement, &key, random(2)).expect("a guest");
         let mut host =
-            RlweHost::with_randomness(agreement, &guest.opening(), random(3)).expect("a host");
+            RlweHost::with_randomness(agreement, &guest.public_key(), random(3)).expect("a host");
         let blocks: Vec<BlockId> = (0..levels.len() as u64).map(BlockId).collect();
         let mut upload = |(&block, levels): (&BlockId, &Vec<i32>)| {
             let upload = guest.upload(block, levels).expect("an upload");
@@ -227,7 +227,7 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
     let mut random = Randomness::insecure_from_seed(50);
     let blind = super::ring::Poly::ternary(&mut random);
     let mut public = Expanded::new();
-    let key = super::message::PublicKey::decode(&parties.guest.opening()).unwrap();
+    let key = super::message::PublicKey::decode(&parties.guest.public_key()).unwrap();
     public.fill(&key.half);
     hidden.blind(&blind, &mut super::ring::Poly::zero(), &public);
     transform.forward(&mut hidden.halves[0][1].0);

@@ -10,15 +10,15 @@ use super::accumulate::Expanded;
 use super::guest::centred;
 use super::message::{Answer, PublicKey, Question, Sealed, SealedProducts, SeededHalf, Upload};
 use super::ring::{PLAIN_BITS, PLAIN_LIMIT, WEIGHT_LIMIT};
-use super::room::{Room, Work};
 use super::rows_per_poly;
+use super::scratch::{ScratchPool, Work};
 use crate::fixed_point::{FixedPointError, RowScale};
-use crate::lending::{Lent, Loan, Scale};
+use crate::masked_gradient::{MaskedShare, PendingProducts, Scale};
 use crate::product::{
     Agreement, AnsweredBy, BlockId, Coefficients, Host, Matrix, SealedError, peer,
 };
 use crate::random::Randomness;
-use crate::wire::out_of_range;
+use crate::wire::{other_exchange, out_of_range};
 
 /// A host of the lattice protocol, for one guest.
 pub struct RlweHost {
@@ -28,7 +28,7 @@ pub struct RlweHost {
     /// Those of the last questions with both halves, as they are multiplied.
     expanded: FxHashMap<BlockId, Expanded>,
     pub(super) random: Randomness,
-    room: Room,
+    scratch: ScratchPool,
     pending: Option<Pending>,
 }
 
@@ -76,7 +76,7 @@ impl RlweHost {
             blocks: FxHashMap::default(),
             expanded: FxHashMap::default(),
             random,
-            room: Room::default(),
+            scratch: ScratchPool::default(),
             pending: None,
         })
     }
@@ -116,7 +116,7 @@ impl RlweHost {
         let width = self.agreement.width;
         let size = blocks.len().div_ceil(parts).max(1);
         let parts = blocks.par_chunks(size).enumerate().map(|(part, blocks)| {
-            let mut work = self.room.take();
+            let mut work = self.scratch.take();
             for (i, &block) in blocks.iter().enumerate() {
                 let from = (part * size + i) * width;
                 work.weights.0[rows.len() * width..].fill(0.0);
@@ -134,10 +134,10 @@ impl RlweHost {
         let merged = parts.reduce_with(|a, b| {
             let (mut a, b) = (a?, b?);
             a.sums.merge(&b.sums);
-            self.room.give_back(b);
+            self.scratch.give_back(b);
             Ok(a)
         });
-        merged.unwrap_or_else(|| Ok(self.room.take()))
+        merged.unwrap_or_else(|| Ok(self.scratch.take()))
     }
 
     /// Makes both halves of these blocks; others make room where there is none.
@@ -185,7 +185,7 @@ impl RlweHost {
         let Work { sums, scratch, hiding, .. } = &mut work;
         hiding.draw(&mut Randomness::from_secret(seed), plaintexts.len());
         let sealed = hiding.finish(sums, scratch, &self.public, self.agreement.width, plaintexts);
-        self.room.give_back(work);
+        self.scratch.give_back(work);
         sealed
     }
 
@@ -254,7 +254,11 @@ impl Host for RlweHost {
         let wrong =
             |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
         if exchange != pending.exchange {
-            return Err(wrong("exchange of the answer", exchange, pending.exchange));
+            return Err(peer("answer")(other_exchange(
+                "exchange of the answer",
+                exchange,
+                pending.exchange,
+            )));
         }
         let rows = pending.masks.len();
         if masked.len() != rows {
@@ -269,26 +273,30 @@ impl Host for RlweHost {
         Ok(products)
     }
 
-    fn lend(
+    fn encrypt_coefficients(
         &mut self,
         part: &Coefficients<'_>,
         scale: Scale,
         own: bool,
-    ) -> Result<(Vec<u8>, Loan), SealedError> {
+    ) -> Result<(Vec<u8>, PendingProducts), SealedError> {
         self.lent_out(part, scale, own)
     }
 
-    fn accept(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError> {
-        self.accepted(loan, relay)
+    fn accept_masked(
+        &self,
+        request: &PendingProducts,
+        reply: &[u8],
+    ) -> Result<MaskedShare, SealedError> {
+        self.accepted(request, reply)
     }
 
-    fn grant(
+    fn mask_gradient(
         &mut self,
         offsets: &[f64],
         scale: Scale,
-        lent: &[Lent],
+        shares: &[MaskedShare],
     ) -> Result<Vec<u8>, SealedError> {
-        self.granted(offsets, scale, lent)
+        self.granted(offsets, scale, shares)
     }
 }
 

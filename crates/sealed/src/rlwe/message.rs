@@ -1,4 +1,4 @@
-//! The messages of the lattice protocol about products for the host; [`lent`] has those about products for a guest.
+//! The messages of the lattice protocol about products for the host; [`shares`] has those about products for a guest.
 //!
 //! ```text
 //! PublicKey   terms:24  seed:32  b: 3 × 8192 residues                      153 660 bytes
@@ -11,7 +11,7 @@
 //! Residues modulo the three primes of keys and uploads are values of the transform, in its order; those of
 //! questions are coefficients modulo the first prime.
 
-pub mod lent;
+pub mod masked;
 
 use rayon::prelude::*;
 
@@ -21,7 +21,7 @@ use super::transform::DEGREE;
 use crate::product::{BlockId, Terms};
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 
-pub use lent::{Grant, Loan, Relay};
+pub use masked::{EncryptedCoefficients, MaskedGradient, MaskedProducts};
 
 const PLAIN_BYTES: usize = PLAIN_BITS as usize / 8;
 
@@ -248,7 +248,7 @@ fn read_scale(reader: &mut Reader<'_>) -> Result<i32, DecodeError> {
         return Ok(scale);
     }
     let expected = format!("{LEAST_SCALE} to {MOST_SCALE}");
-    Err(out_of_range("scale of the grant", scale, expected))
+    Err(out_of_range("scale of the masked gradient", scale, expected))
 }
 
 /// Masked products, decrypted: numbers modulo 2^40.

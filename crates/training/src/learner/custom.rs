@@ -31,7 +31,7 @@ pub trait CustomSubModel: Send {
 pub struct CustomGuestLearner<D> {
     model: Box<dyn CustomSubModel>,
     data: D,
-    /// Numbers that it gives for a sample.
+    /// OptimiserSettings that it gives for a sample.
     width: usize,
     pace: Pace,
     measured: Vec<Arc<dyn MeasurementSource>>,
@@ -155,11 +155,11 @@ impl<D: WindowSource> GuestModel for CustomGuestLearner<D> {
         Ok(())
     }
 
-    fn pass(&mut self) {
+    fn skip_update(&mut self) {
         self.pace.exchanges += 1;
     }
 
-    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
+    fn validate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.wake()?;
         self.inferred(samples)
     }

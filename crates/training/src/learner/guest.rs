@@ -39,7 +39,7 @@ impl<M: SubModel, D: WindowSource> GuestLearner<M, D> {
     }
 
     /// The same with what it measures: one for each kind that the plan asks for, in the order of
-    /// [`Kind`](protocol::Kind)s.
+    /// [`MeasurementKind`](protocol::MeasurementKind)s.
     pub fn measuring(mut self, measured: Vec<Arc<dyn MeasurementSource>>) -> Self {
         self.measured = measured;
         self
@@ -101,11 +101,11 @@ impl<M: SubModel, D: WindowSource> GuestModel for GuestLearner<M, D> {
         self.learn_from(gradient.0.as_slice())
     }
 
-    fn pass(&mut self) {
+    fn skip_update(&mut self) {
         self.pace.exchanges += 1;
     }
 
-    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
+    fn validate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         self.infer(samples, M::infer)
     }
 

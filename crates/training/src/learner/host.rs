@@ -9,9 +9,9 @@ use federation::most_bytes;
 use federation::{HostModel, ModelFailure, ProductRows, Products};
 use neural::Checkpoint;
 use protocol::message::parts::{EmbeddingGradient, Values};
-use protocol::message::sealed::{MAX_SEALED, MOST_LOANS, block_length};
+use protocol::message::sealed::{MAX_COEFFICIENT_REQUESTS, MAX_SEALED, block_length};
 use protocol::{LocalVariant, Measurements, NameError, PartyId, Plan};
-use sealed::rlwe::message::{Grant, Loan};
+use sealed::rlwe::message::{EncryptedCoefficients, MaskedGradient};
 use serde_json::Value;
 use traffic::{FleetView, Step, Window};
 
@@ -190,7 +190,7 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
         Ok(Learned { loss: Some(update.loss), gradients })
     }
 
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         answers: &Answers,
@@ -207,15 +207,15 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
         self.rows_of_training(samples, answers)
     }
 
-    fn take_back(&mut self, rows: Vec<f64>) {
-        self.model.take_back(rows);
+    fn recycle(&mut self, rows: Vec<f64>) {
+        self.model.recycle(rows);
     }
 
     fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
         self.update_by(products)
     }
 
-    fn judge_without_values(
+    fn validate_without_values(
         &mut self,
         samples: &[Window],
         answers: &Answers,
@@ -289,9 +289,10 @@ fn check_products(
         return Err(ModelFailure(problem));
     }
     let guests = model.guests().count();
-    if guests > MOST_LOANS {
-        let problem =
-            format!("guests of sealed rounds: found {guests}, expected at most {MOST_LOANS}");
+    if guests > MAX_COEFFICIENT_REQUESTS {
+        let problem = format!(
+            "guests of sealed rounds: found {guests}, expected at most {MAX_COEFFICIENT_REQUESTS}"
+        );
         return Err(ModelFailure(problem));
     }
     for (guest, width) in model.guests() {
@@ -311,8 +312,8 @@ fn check_products(
             true => layout.most_of_a_link(),
             false => layout.len(),
         });
-        let loan = Loan::size(granted, terms.max().unwrap_or(0));
-        let bytes = question.max(loan).max(Grant::size(granted, guests));
+        let coefficients = EncryptedCoefficients::size(granted, terms.max().unwrap_or(0));
+        let bytes = question.max(coefficients).max(MaskedGradient::size(granted, guests));
         if bytes > MAX_SEALED {
             let problem = format!(
                 "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"

@@ -12,7 +12,7 @@ use estimator::{
     WindowSource,
 };
 use federation::{Layouts, ModelFailure};
-use protocol::{Kind, Layout, Measurements, PartyId};
+use protocol::{MeasurementKind, MeasurementLayout, Measurements, PartyId};
 use traffic::{MeasurementEntry, Window};
 
 /// The name under which an objective finds what all guests hold out. No party has such a name.
@@ -66,11 +66,15 @@ pub fn entries(layouts: &Layouts) -> BTreeMap<String, Vec<MeasurementEntry>> {
 }
 
 /// Kinds that count for themselves, each with the place of its first number.
-fn alone(layout: &Layout) -> impl Iterator<Item = (usize, &[MeasurementEntry])> {
-    groups(layout).filter(|(_, kind, _)| *kind != Kind::HeldOut).map(|(at, _, all)| (at, all))
+fn alone(layout: &MeasurementLayout) -> impl Iterator<Item = (usize, &[MeasurementEntry])> {
+    groups(layout)
+        .filter(|(_, kind, _)| *kind != MeasurementKind::HeldOut)
+        .map(|(at, _, all)| (at, all))
 }
 
-fn groups(layout: &Layout) -> impl Iterator<Item = (usize, Kind, &[MeasurementEntry])> {
+fn groups(
+    layout: &MeasurementLayout,
+) -> impl Iterator<Item = (usize, MeasurementKind, &[MeasurementEntry])> {
     let mut next = 0;
     layout.groups().map(move |(kind, entries)| {
         let first = next;
@@ -79,8 +83,10 @@ fn groups(layout: &Layout) -> impl Iterator<Item = (usize, Kind, &[MeasurementEn
     })
 }
 
-fn held_out(layout: &Layout) -> Option<(usize, &[MeasurementEntry])> {
-    groups(layout).find(|(_, kind, _)| *kind == Kind::HeldOut).map(|(at, _, all)| (at, all))
+fn held_out(layout: &MeasurementLayout) -> Option<(usize, &[MeasurementEntry])> {
+    groups(layout)
+        .find(|(_, kind, _)| *kind == MeasurementKind::HeldOut)
+        .map(|(at, _, all)| (at, all))
 }
 
 /// What all guests that hold anything out tell together.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use estimator::{FleetData, GuestFeatures, MeasurementTable, QueueKnowledge, QueueStates};
-use protocol::Kind;
+use protocol::MeasurementKind;
 
 use super::noise::noised;
 use super::policy::PrivacyContext;
@@ -13,7 +13,7 @@ use crate::error::{Result, bail, ensure};
 pub struct Contribution {
     pub fleets: Vec<FleetData>,
     /// All kinds but what is held out, which is made of the fleets.
-    pub tables: BTreeMap<Kind, MeasurementTable>,
+    pub tables: BTreeMap<MeasurementKind, MeasurementTable>,
 }
 
 impl Contribution {
@@ -21,13 +21,13 @@ impl Contribution {
         folder: &Path,
         mut fleets: Vec<FleetData>,
         features: GuestFeatures,
-        kinds: &BTreeSet<Kind>,
+        kinds: &BTreeSet<MeasurementKind>,
         privacy: &PrivacyContext,
     ) -> Result<Self> {
         let policy = &privacy.policy;
         // Its own vehicles and no others: whatever its folds are called, those of all of them.
         let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
-        let queues = match kinds.contains(&Kind::Queues) {
+        let queues = match kinds.contains(&MeasurementKind::Queues) {
             true => Some(QueueStates::read_union(folder, &names, QueueKnowledge::Fleet)?),
             false => None,
         };
@@ -48,20 +48,20 @@ impl Contribution {
                 fleet = fleet.name(), sigma = noised.sigma, epsilon = terms.epsilon, delta = terms.delta,
                 unit = ?terms.unit, "noise in vehicles, drawn once"
             );
-            tables.extend(noised.queues.map(|table| (Kind::Queues, table)));
-            if kinds.contains(&Kind::Speeds) {
-                tables.insert(Kind::Speeds, noised.speeds);
+            tables.extend(noised.queues.map(|table| (MeasurementKind::Queues, table)));
+            if kinds.contains(&MeasurementKind::Speeds) {
+                tables.insert(MeasurementKind::Speeds, noised.speeds);
             }
             fleets = vec![noised.fleet];
         } else {
             if let Some(queues) = &queues {
-                tables.insert(Kind::Queues, MeasurementTable::queue_densities(queues));
+                tables.insert(MeasurementKind::Queues, MeasurementTable::queue_densities(queues));
             }
-            if kinds.contains(&Kind::Speeds) {
+            if kinds.contains(&MeasurementKind::Speeds) {
                 let [fleet] = &fleets[..] else {
                     bail!("speeds: found a fleet in {} folds, expected one fleet", fleets.len());
                 };
-                tables.insert(Kind::Speeds, MeasurementTable::fleet_speeds(fleet));
+                tables.insert(MeasurementKind::Speeds, MeasurementTable::fleet_speeds(fleet));
             }
         }
         if policy.restricts() {

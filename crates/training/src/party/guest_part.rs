@@ -15,7 +15,9 @@ use federation::ModelFailure;
 use federation::guest::MakeGuestModel;
 use protocol::message::Terms;
 use protocol::message::parts::{HeldSteps, Text};
-use protocol::{Compression, Kind, Layout, Measures, Movements, PartyId, Plan};
+use protocol::{
+    Compression, MeasurementKind, MeasurementLayout, MeasurementOffer, Movements, PartyId, Plan,
+};
 use traffic::{Step, Window};
 
 use super::contribution::Contribution;
@@ -32,8 +34,8 @@ pub struct GuestPart {
     windows: GuestWindows,
     record: GuestRecord,
     shape: GuestShape,
-    measures: Measures,
-    measured: BTreeMap<Kind, Source>,
+    measures: MeasurementOffer,
+    measured: BTreeMap<MeasurementKind, Source>,
     /// A custom sub-model.
     custom: Option<CustomSubModelSpec>,
 }
@@ -77,7 +79,7 @@ impl GuestPart {
         folder: &Path,
         fleets: &[String],
         plan: &GuestPlan,
-        kinds: &BTreeSet<Kind>,
+        kinds: &BTreeSet<MeasurementKind>,
         privacy: &PrivacyContext,
     ) -> Result<Self> {
         let fleets = fleets.iter().map(|fleet| FleetData::open(folder, fleet));
@@ -93,7 +95,7 @@ impl GuestPart {
         fleets: Vec<FleetData>,
         training: &[Step],
         (plan, sizes): (&GuestPlan, Sizes),
-        kinds: &BTreeSet<Kind>,
+        kinds: &BTreeSet<MeasurementKind>,
         privacy: &PrivacyContext,
     ) -> Result<Self> {
         let Contribution { fleets, tables } =
@@ -141,7 +143,7 @@ impl GuestPart {
     }
 
     /// What it measures.
-    pub fn measures(&self) -> Measures {
+    pub fn measures(&self) -> MeasurementOffer {
         self.measures.clone()
     }
 
@@ -193,12 +195,16 @@ impl GuestPart {
 }
 
 impl Source {
-    fn table(&self, kind: Kind, plan: &Plan) -> Result<Arc<dyn MeasurementSource>, ModelFailure> {
+    fn table(
+        &self,
+        kind: MeasurementKind,
+        plan: &Plan,
+    ) -> Result<Arc<dyn MeasurementSource>, ModelFailure> {
         let failed = |error: &dyn std::fmt::Display| ModelFailure(error.to_string());
-        let beside_folds = plan.measured.contains(&Kind::HeldOut);
+        let beside_folds = plan.measured.contains(&MeasurementKind::HeldOut);
         match self {
             // Beside a held-out fold, what errs alike each time counts less.
-            Source::Table(table) if kind == Kind::Queues && beside_folds => {
+            Source::Table(table) if kind == MeasurementKind::Queues && beside_folds => {
                 Ok(Arc::new(MeasurementTable::clone(table).trusted(SYSTEMATIC)))
             }
             Source::Table(table) => Ok(Arc::clone(table) as Arc<dyn MeasurementSource>),
@@ -217,18 +223,18 @@ impl Source {
 /// What a guest announces, and where it has it from.
 fn measuring(
     fleets: Vec<FleetData>,
-    tables: BTreeMap<Kind, MeasurementTable>,
+    tables: BTreeMap<MeasurementKind, MeasurementTable>,
     training: &[Step],
     span: &RangeInclusive<Step>,
-    kinds: &BTreeSet<Kind>,
-) -> Result<(Measures, BTreeMap<Kind, Source>)> {
+    kinds: &BTreeSet<MeasurementKind>,
+) -> Result<(MeasurementOffer, BTreeMap<MeasurementKind, Source>)> {
     let (mut measures, mut measured, mut layout) =
-        (Measures::default(), BTreeMap::new(), BTreeMap::new());
+        (MeasurementOffer::default(), BTreeMap::new(), BTreeMap::new());
     if kinds.is_empty() {
         return Ok((measures, measured));
     }
     // For the turning ratios of a traffic model, beside which there are other kinds.
-    if kinds.iter().any(|kind| *kind != Kind::HeldOut) {
+    if kinds.iter().any(|kind| *kind != MeasurementKind::HeldOut) {
         let network = fleets[0].timeline().network();
         let (turned, left) = movement_counts(network, &fleets, span);
         measures.movements = Movements { turned, left };
@@ -237,17 +243,17 @@ fn measuring(
         layout.insert(kind, table.entries().to_vec());
         measured.insert(kind, Source::Table(Arc::new(table)));
     }
-    if kinds.contains(&Kind::HeldOut) {
+    if kinds.contains(&MeasurementKind::HeldOut) {
         let found = fleets.len();
         ensure!(found > 1, "folds of the fleet: found {found}, expected 2 or more to hold one out");
-        layout.insert(Kind::HeldOut, held_out_entries(&fleets[0]));
+        layout.insert(MeasurementKind::HeldOut, held_out_entries(&fleets[0]));
         measures.folds =
             u16::try_from(found).map_err(|error| TrainingError::Invalid(error.to_string()))?;
         measures.passages = Some(passages_per_step(&fleets, span));
         let source = Source::HeldOut(Arc::new(fleets), training.to_vec());
-        measured.insert(Kind::HeldOut, source);
+        measured.insert(MeasurementKind::HeldOut, source);
     }
-    measures.layout = Layout::new(layout)?;
+    measures.layout = MeasurementLayout::new(layout)?;
     Ok((measures, measured))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimator::{EmbeddingShape, LayerSubModel, PartyWeights, SubModel, SubModelKind, no_weights};
-use federation::{Absent, GuestModel, ModelFailure};
+use federation::{AbsencePolicy, GuestModel, ModelFailure};
 use protocol::Measurements;
 use protocol::message::parts::EmbeddingGradient;
 use traffic::Window;
@@ -43,12 +43,12 @@ pub struct CustomSubModels {
     /// Sub-models by the names of their guests.
     pub guests: BTreeMap<String, CustomSubModelSpec>,
     /// What the host does without a guest whose sub-model fails.
-    pub absent: Absent,
+    pub absent: AbsencePolicy,
 }
 
 impl Default for CustomSubModels {
     fn default() -> Self {
-        Self { host: None, guests: BTreeMap::new(), absent: Absent::Wait }
+        Self { host: None, guests: BTreeMap::new(), absent: AbsencePolicy::Wait }
     }
 }
 
@@ -116,11 +116,11 @@ impl GuestModel for GuestParty {
     fn learn(&mut self, gradient: &EmbeddingGradient) -> Result<(), ModelFailure> {
         either!(self, guest => guest.learn(gradient))
     }
-    fn pass(&mut self) {
-        either!(self, guest => guest.pass());
+    fn skip_update(&mut self) {
+        either!(self, guest => guest.skip_update());
     }
-    fn judge(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
-        either!(self, guest => guest.judge(samples))
+    fn validate(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
+        either!(self, guest => guest.validate(samples))
     }
     fn keep_best(&mut self) {
         either!(self, guest => guest.keep_best());

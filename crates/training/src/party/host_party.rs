@@ -112,11 +112,12 @@ impl HostParty {
         total: f64,
     ) -> Result<f64, ModelFailure> {
         let Some(custom) = &mut self.custom else {
-            return self.model.judge(samples, answers, total);
+            return HostModel::validate(&mut self.model, samples, answers, total);
         };
-        let z = custom.guest.judge(samples)?;
+        let z = custom.guest.validate(samples)?;
         let embeddings = custom.beside(&answers.embeddings, z)?;
-        self.model.judge(samples, &Answers { embeddings, ..answers.clone() }, total)
+        let answers = Answers { embeddings, ..answers.clone() };
+        HostModel::validate(&mut self.model, samples, &answers, total)
     }
 
     fn check_built_in(&self) -> Result<(), ModelFailure> {
@@ -158,12 +159,12 @@ impl HostModel for HostParty {
         let mut learned = self.model.learn(samples, &answers)?;
         match learned.gradients.remove(&custom.party) {
             Some(gradient) => custom.guest.learn(&gradient)?,
-            None => custom.guest.pass(),
+            None => custom.guest.skip_update(),
         }
         Ok(learned)
     }
 
-    fn judge(
+    fn validate(
         &mut self,
         samples: &[Window],
         answers: &Answers,
@@ -195,14 +196,14 @@ impl HostModel for HostParty {
         self.model.finish_secure_update(products)
     }
 
-    fn judge_without_values(
+    fn validate_without_values(
         &mut self,
         samples: &[Window],
         answers: &Answers,
         total: f64,
     ) -> Result<(f64, ProductRows), ModelFailure> {
         self.check_built_in()?;
-        self.model.judge_without_values(samples, answers, total)
+        self.model.validate_without_values(samples, answers, total)
     }
 
     fn keep_best(&mut self) {

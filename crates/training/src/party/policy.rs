@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use estimator::FleetData;
-use federation::guest::{Commits, Sharing};
-use protocol::{Kind, Measures};
+use federation::guest::{CommitmentPolicy, DisclosurePolicy};
+use protocol::{MeasurementKind, MeasurementOffer};
 use serde::Deserialize;
 use traffic::{LinkId, Step, Totals};
 
@@ -29,7 +29,7 @@ pub struct Policy {
     /// Hours of the day, from and to, by the clock of the data; all if none.
     pub hours: Option<Vec<[f64; 2]>>,
     /// Kinds of measurements that may be given; all if none.
-    pub kinds: Option<BTreeSet<Kind>>,
+    pub kinds: Option<BTreeSet<MeasurementKind>>,
     /// Most numbers of an embedding, per sample.
     pub most_numbers: Option<u32>,
     /// Measurements are given sealed or not at all.
@@ -54,7 +54,7 @@ pub struct PrivacyContext {
 impl Policy {
     /// Of a guest that says nothing: measurements are sealed, and everything gets the usual noise; as it is
     /// where there are none, or of held-out folds, which cannot be sealed.
-    pub fn usual(measured: &BTreeSet<Kind>) -> Self {
+    pub fn usual(measured: &BTreeSet<MeasurementKind>) -> Self {
         let protected = protects(measured);
         let noise = protected.then(NoiseTerms::default);
         Self { sealed_only: protected, noise, ..Self::default() }
@@ -85,23 +85,27 @@ impl Policy {
     }
 
     /// What the rounds must keep to.
-    pub fn sharing(&self) -> Sharing {
+    pub fn sharing(&self) -> DisclosurePolicy {
         let commits = match (self.commitments, &self.noise) {
-            (Some(false), _) => Commits::Never,
-            (_, Some(_)) => Commits::WithNoise,
-            _ => Commits::Freely,
+            (Some(false), _) => CommitmentPolicy::Never,
+            (_, Some(_)) => CommitmentPolicy::WithNoise,
+            _ => CommitmentPolicy::Freely,
         };
-        Sharing { sealed_only: self.sealed_only, most_products: self.most_products, commits }
+        DisclosurePolicy {
+            sealed_only: self.sealed_only,
+            most_products: self.most_products,
+            commits,
+        }
     }
 
     /// Refuses to announce what may not be given.
-    pub fn check_announced(&self, measures: &Measures, width: u32) -> Result<()> {
+    pub fn check_announced(&self, measures: &MeasurementOffer, width: u32) -> Result<()> {
         if let Some(allowed) = &self.kinds {
             let other = measures.layout.kinds().find(|kind| !allowed.contains(kind));
             ensure!(
                 other.is_none(),
                 "measures: found {}, which the policy does not allow",
-                other.map_or("", Kind::name)
+                other.map_or("", MeasurementKind::name)
             );
         }
         if let Some(most) = self.most_numbers {
@@ -172,18 +176,18 @@ mod tests {
         assert!(wrong.check().unwrap_err().to_string().contains("hours: found 9 to 7"));
         assert_eq!(toml::from_str::<Policy>("").unwrap(), Policy::default());
         let commits = |text: &str| toml::from_str::<Policy>(text).unwrap().sharing().commits;
-        assert_eq!(commits(""), Commits::Freely);
-        assert_eq!(commits("[noise]"), Commits::WithNoise);
-        assert_eq!(commits("commitments = false\n[noise]"), Commits::Never);
+        assert_eq!(commits(""), CommitmentPolicy::Freely);
+        assert_eq!(commits("[noise]"), CommitmentPolicy::WithNoise);
+        assert_eq!(commits("commitments = false\n[noise]"), CommitmentPolicy::Never);
     }
 
     #[test]
     fn a_guest_that_says_nothing_is_protected_as_far_as_that_goes() {
-        let usual = |kinds: &[Kind]| Policy::usual(&kinds.iter().copied().collect());
-        let measured = usual(&[Kind::Queues, Kind::Speeds]);
+        let usual = |kinds: &[MeasurementKind]| Policy::usual(&kinds.iter().copied().collect());
+        let measured = usual(&[MeasurementKind::Queues, MeasurementKind::Speeds]);
         assert!(measured.sealed_only && measured.noise == Some(NoiseTerms::default()));
         assert_eq!(usual(&[]), Policy::default());
-        assert_eq!(usual(&[Kind::Queues, Kind::HeldOut]), Policy::default());
+        assert_eq!(usual(&[MeasurementKind::Queues, MeasurementKind::HeldOut]), Policy::default());
     }
 
     #[test]
@@ -191,14 +195,16 @@ mod tests {
         let policy: Policy = toml::from_str("kinds = [\"speeds\"]\nmost-numbers = 10").unwrap();
         let entry =
             traffic::MeasurementEntry { link: LinkId(0), quantity: traffic::Quantity::Density };
-        let measures = |kind| Measures {
-            layout: protocol::Layout::new([(kind, vec![entry])].into()).unwrap(),
-            ..Measures::default()
+        let measures = |kind| MeasurementOffer {
+            layout: protocol::MeasurementLayout::new([(kind, vec![entry])].into()).unwrap(),
+            ..MeasurementOffer::default()
         };
-        assert!(policy.check_announced(&measures(Kind::Speeds), 10).is_ok());
-        let error = policy.check_announced(&measures(Kind::Queues), 10).unwrap_err().to_string();
+        assert!(policy.check_announced(&measures(MeasurementKind::Speeds), 10).is_ok());
+        let error =
+            policy.check_announced(&measures(MeasurementKind::Queues), 10).unwrap_err().to_string();
         assert!(error.contains("found queues, which the policy does not allow"), "{error}");
-        let error = policy.check_announced(&measures(Kind::Speeds), 11).unwrap_err().to_string();
+        let error =
+            policy.check_announced(&measures(MeasurementKind::Speeds), 11).unwrap_err().to_string();
         assert!(error.contains("found 11, the policy allows at most 10"), "{error}");
     }
 }

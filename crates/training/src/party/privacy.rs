@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use estimator::TrainingSignal;
-use protocol::{Bounds, Committing, Kind, Sealing};
+use protocol::{Bounds, CommitmentTerms, MeasurementKind, Sealing};
 use serde::{Deserialize, Serialize};
 
 use super::noise::{NoiseTerms, Unit};
@@ -73,12 +73,12 @@ impl Mode {
 }
 
 /// Whether measurements of these kinds can be protected: some, and none of held-out folds.
-pub fn protects(kinds: &BTreeSet<Kind>) -> bool {
-    !kinds.is_empty() && !kinds.contains(&Kind::HeldOut)
+pub fn protects(kinds: &BTreeSet<MeasurementKind>) -> bool {
+    !kinds.is_empty() && !kinds.contains(&MeasurementKind::HeldOut)
 }
 
 /// Products of measurements that guests are held to; refuses that for measurements in the clear.
-pub fn committed(sealing: Option<Sealing>, committing: Committing) -> Result<Option<Sealing>> {
+pub fn committed(sealing: Option<Sealing>, committing: CommitmentTerms) -> Result<Option<Sealing>> {
     let Some(sealing) = sealing else {
         bail!("found measurements in the clear, or none, expected sealed ones to commit to");
     };
@@ -161,7 +161,7 @@ impl PrivacyOptions {
             return Ok(sealing);
         }
         let bounds = if mode.is_noisy() { Bounds::Noised } else { Bounds::Physical };
-        committed(sealing, Committing::within(bounds)).context("--commitments")
+        committed(sealing, CommitmentTerms::within(bounds)).context("--commitments")
     }
 
     /// What each guest of a dataset keeps to.
@@ -238,9 +238,9 @@ mod tests {
         let (pi, labels) = (&TrainingSignal::PI, &TrainingSignal::Labels);
         assert_eq!(committing(&[], pi).unwrap(), None);
         let noised = committing(&["--commitments"], pi).unwrap();
-        assert_eq!(noised, Some(Committing { bounds: Bounds::Noised, checks: 1 }));
+        assert_eq!(noised, Some(CommitmentTerms { bounds: Bounds::Noised, checks: 1 }));
         let exact = committing(&["--commitments", "--privacy", "sealed"], pi).unwrap();
-        assert_eq!(exact, Some(Committing { bounds: Bounds::Physical, checks: 1 }));
+        assert_eq!(exact, Some(CommitmentTerms { bounds: Bounds::Physical, checks: 1 }));
         for (words, signal) in [
             (&["--commitments", "--privacy", "clear"][..], pi),
             (&["--commitments", "--privacy", "noisy-clear"], pi),

@@ -12,9 +12,9 @@ use estimator::{
     Architecture, EmbeddingShape, GuestShape, GuestSlot, HostShape, LayerSubModel, LossWeights,
     MeasurementSource, ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW, WindowSource,
 };
-use federation::guest::{GuestSettings, Sharing};
+use federation::guest::{DisclosurePolicy, GuestSettings};
 use federation::{
-    Absent, Agreed, Guest, Host, HostSettings, Measuring, MemoryStore, Samples, Timing,
+    AbsencePolicy, Agreed, Guest, Host, HostSettings, Measuring, MemoryStore, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
 use protocol::ledger::MemorySink;
@@ -24,7 +24,7 @@ use protocol::{
     Compression, Ledger, LocalUpdates, Now, PartyId, Plan, Released, RunId, ToGuest, ToHost,
 };
 use traffic::{Step, Window, corridor};
-use training::learner::{GuestLearner, HostLearner, shared_numbers, update_rule};
+use training::learner::{GuestLearner, HostLearner, optimiser_settings, update_rule};
 
 use sensors::From;
 
@@ -141,9 +141,9 @@ pub fn plan(local: LocalUpdates) -> Plan {
         batch: recipe().batch as u32,
         epochs: recipe().epochs as u32,
         exchanges: 0,
-        recipe: shared_numbers(&recipe()),
+        optimiser: optimiser_settings(&recipe()),
         local,
-        keep_every: 4,
+        checkpoint_every: 4,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
@@ -193,7 +193,7 @@ pub fn parties_that_learn(
     compression: Compression,
     learned: From,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
-    parties_that_share(shape, plan, compression, learned, Sharing::default())
+    parties_that_share(shape, plan, compression, learned, DisclosurePolicy::default())
 }
 
 /// The same with what guests give of sealed measurements.
@@ -202,7 +202,7 @@ pub fn parties_that_share(
     plan: &Plan,
     compression: Compression,
     learned: From,
-    sharing: Sharing,
+    sharing: DisclosurePolicy,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
     let sensors = move |guest: &str| learned.sensors(guest);
     let given = (sharing, Life::default());
@@ -222,7 +222,7 @@ pub fn parties_of(
     plan: &Plan,
     compression: Compression,
     learned: From,
-    (sharing, life): (Sharing, Life),
+    (sharing, life): (DisclosurePolicy, Life),
     samples: Samples,
     sensors: impl Fn(&str) -> Vec<Arc<dyn MeasurementSource>> + Clone + Send + 'static,
 ) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
@@ -284,7 +284,7 @@ pub fn parties_of(
         samples,
         shuffle: recipe().shuffle,
         patience: recipe().patience as u32,
-        absent: Absent::Wait,
+        absent: AbsencePolicy::Wait,
         timing: Timing::default(),
     };
     let shape = shape.clone();

@@ -7,7 +7,7 @@ use estimator::{CTM_DEVIATIONS, MeasurementSource, Physics, PhysicsInformed, Sca
 use federation::{Agreed, Samples};
 use neural::{hash, unit};
 use physics::{Ctm, Discretisation, Parameters};
-use protocol::{Kind, Layout, Measures, Movements};
+use protocol::{MeasurementKind, MeasurementLayout, MeasurementOffer, Movements};
 use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Seconds, Step, Window, corridor};
 use training::learner::{HostLoss, Sources, entries};
 
@@ -29,11 +29,11 @@ pub enum From {
 }
 
 impl From {
-    pub fn kinds(self) -> BTreeSet<Kind> {
+    pub fn kinds(self) -> BTreeSet<MeasurementKind> {
         match self {
             From::Labels => BTreeSet::new(),
-            From::Physics => [Kind::Queues, Kind::Speeds].into(),
-            From::HeldOut => [Kind::HeldOut].into(),
+            From::Physics => [MeasurementKind::Queues, MeasurementKind::Speeds].into(),
+            From::HeldOut => [MeasurementKind::HeldOut].into(),
         }
     }
 
@@ -60,16 +60,16 @@ impl From {
         self.kinds().into_iter().map(sensor).collect()
     }
 
-    pub fn measures(self, guest: &str) -> Measures {
-        let layout: BTreeMap<Kind, Vec<MeasurementEntry>> = self
+    pub fn measures(self, guest: &str) -> MeasurementOffer {
+        let layout: BTreeMap<MeasurementKind, Vec<MeasurementEntry>> = self
             .kinds()
             .into_iter()
             .zip(self.sensors(guest))
             .map(|(kind, sensor)| (kind, sensor.entries().to_vec()))
             .collect();
         let held_out = self == From::HeldOut;
-        Measures {
-            layout: Layout::new(layout).expect("a layout"),
+        MeasurementOffer {
+            layout: MeasurementLayout::new(layout).expect("a layout"),
             folds: if held_out { FOLDS } else { 0 },
             passages: held_out.then_some(1.5),
             movements: Movements::default(),
@@ -106,7 +106,7 @@ impl From {
     }
 }
 
-/// Numbers that depend on the sample, a quarter of them missing.
+/// OptimiserSettings that depend on the sample, a quarter of them missing.
 pub struct Sensor {
     entries: Vec<MeasurementEntry>,
     key: u64,
@@ -120,11 +120,11 @@ impl Sensor {
         Self { entries: links.map(|link| MeasurementEntry { link, quantity }).collect(), key: 77 }
     }
 
-    fn of(kind: Kind, key: u64) -> Self {
+    fn of(kind: MeasurementKind, key: u64) -> Self {
         let quantities: &[Quantity] = match kind {
-            Kind::Queues => &[Quantity::Density],
-            Kind::Speeds => &[Quantity::Speed],
-            Kind::HeldOut => &[Quantity::Density, Quantity::Flow],
+            MeasurementKind::Queues => &[Quantity::Density],
+            MeasurementKind::Speeds => &[Quantity::Speed],
+            MeasurementKind::HeldOut => &[Quantity::Density, Quantity::Flow],
         };
         let of_link =
             |link| quantities.iter().map(move |&quantity| MeasurementEntry { link, quantity });

@@ -140,7 +140,7 @@ impl HostModel {
     }
 
     /// Takes rows back whose products are asked for: the next ones need as much memory.
-    pub fn take_back(&mut self, rows: Vec<f64>) {
+    pub fn recycle(&mut self, rows: Vec<f64>) {
         if self.spare.len() < self.slots.len() {
             self.spare.push(rows);
         }

@@ -92,7 +92,7 @@ impl<'a> Parties<'a> {
     /// What the guest gives for some windows now, without dropout.
     pub fn embeddings(&mut self, samples: &[Window]) -> Result<Vec<f32>> {
         let (_, guest) = self.learners.guests.first_mut().context("the guest")?;
-        Ok(guest.judge(samples)?)
+        Ok(guest.validate(samples)?)
     }
 
     /// Estimates of some windows, in the model's own scale.

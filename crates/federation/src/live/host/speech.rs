@@ -3,32 +3,31 @@
 
 use std::time::Duration;
 
-use protocol::message::ToGuest;
-use protocol::message::parts::Text;
+use protocol::message::{StopReason, ToGuest};
 use protocol::party::{Now, PartyId};
 
 use super::super::estimate::{LiveEvent, LiveModel};
-use super::{LiveHost, Outbox, Seat};
+use super::{LiveGuestSession, LiveHost, Outbox};
 use crate::error::PartyError;
 use crate::timing::lasted;
 
 impl<M: LiveModel> LiveHost<M> {
     /// A guest that speaks but has not greeted is asked who it is.
-    pub(super) fn call_stranger(
+    pub(super) fn request_hello_of_stranger(
         &mut self,
         now: Now,
         party: &PartyId,
         out: &mut Outbox,
     ) -> Result<(), PartyError> {
         let resend = self.settings.timing.resend;
-        let Some(seat) = self.seats.get_mut(party) else { return Ok(()) };
-        if seat.session.is_some() || !again(&mut seat.asked, now, resend) {
+        let Some(guest) = self.sessions.get_mut(party) else { return Ok(()) };
+        if guest.session.is_some() || !again(&mut guest.asked, now, resend) {
             return Ok(());
         }
-        self.say(now, party, ToGuest::Call, out)
+        self.say(now, party, ToGuest::HelloRequest, out)
     }
 
-    /// Whoever has no seat is told so.
+    /// Whoever has no guest is told so.
     pub(super) fn turn_away(
         &mut self,
         now: Now,
@@ -38,21 +37,21 @@ impl<M: LiveModel> LiveHost<M> {
         if !again(&mut self.turned_away, now, self.settings.timing.resend) {
             return Ok(());
         }
-        let reason = Text::of(format!("`{party}` is not among the guests"));
+        let reason = StopReason::other(format!("`{party}` is not among the guests"));
         self.say(now, party, ToGuest::Refuse { session: 0, reason }, out)
     }
 
     /// Guests to whom nothing was said for a while hear that the host is still there.
     pub(super) fn heartbeats(&mut self, now: Now, out: &mut Outbox) -> Result<(), PartyError> {
         let timing = self.settings.timing;
-        let quiet = |seat: &Seat| {
-            seat.is_present(now.monotonic, timing.silence)
-                && lasted(seat.told, now.monotonic, timing.heartbeat)
+        let quiet = |guest: &LiveGuestSession| {
+            guest.is_present(now.monotonic, timing.silence)
+                && lasted(guest.told, now.monotonic, timing.heartbeat)
         };
         let quiet: Vec<PartyId> = self
-            .seats
+            .sessions
             .iter()
-            .filter(|(_, seat)| quiet(seat))
+            .filter(|(_, guest)| quiet(guest))
             .map(|(party, _)| party.clone())
             .collect();
         quiet.iter().try_for_each(|party| self.say(now, party, ToGuest::Heartbeat, out))
@@ -66,8 +65,8 @@ impl<M: LiveModel> LiveHost<M> {
         out: &mut Outbox,
     ) -> Result<(), PartyError> {
         out.push(self.ledger.release(now, to, message)?);
-        if let Some(seat) = self.seats.get_mut(to) {
-            seat.told = now.monotonic;
+        if let Some(guest) = self.sessions.get_mut(to) {
+            guest.told = now.monotonic;
         }
         Ok(())
     }
@@ -85,32 +84,32 @@ impl<M: LiveModel> LiveHost<M> {
             | PartyError::PeerIncompatible { party, .. }),
         ) = &result
         {
-            let (party, reason) = (party.clone(), Text::of(error));
+            let (party, reason) = (party.clone(), StopReason::other(error));
             result = self.refuse(now, &party, reason, out);
         }
         let Err(error) = result else { return };
         let reason = error.for_peers();
-        let parties: Vec<PartyId> = self.seats.keys().cloned().collect();
+        let parties: Vec<PartyId> = self.sessions.keys().cloned().collect();
         for party in parties {
             // A ledger that cannot be written lets nothing out, not even this.
             let refuse = ToGuest::Refuse { session: 0, reason: reason.clone() };
             let _ = self.say(now, &party, refuse, out);
         }
-        self.stopped = Some(self.syncing.at_the_end(&mut self.ledger, error));
+        self.stopped = Some(self.ledger_sync.at_the_end(&mut self.ledger, error));
     }
 
     fn refuse(
         &mut self,
         now: Now,
         party: &PartyId,
-        reason: Text,
+        reason: StopReason,
         out: &mut Outbox,
     ) -> Result<(), PartyError> {
         let resend = self.settings.timing.resend;
-        let Some(seat) = self.seats.get_mut(party) else { return Ok(()) };
-        seat.session = None;
-        if again(&mut seat.refused, now, resend) {
-            self.events.push(LiveEvent::Refused(party.clone(), reason.clone()));
+        let Some(guest) = self.sessions.get_mut(party) else { return Ok(()) };
+        guest.session = None;
+        if again(&mut guest.refused, now, resend) {
+            self.events.push(LiveEvent::Refused(party.clone(), reason.text.clone()));
             self.say(now, party, ToGuest::Refuse { session: 0, reason }, out)?;
         }
         // It is not waited for any longer.

@@ -49,7 +49,7 @@ fn embeddings_that_no_numbers_come_out_of_are_left_out_and_named() {
     ];
     assert_eq!(made[0].guests, BTreeMap::from(expected));
     assert_eq!(b.counts(), GuestCounts { sent: 1, missed: 1, ..GuestCounts::default() });
-    assert!(host.seats(at(0)).all(|(_, _, counts)| (counts.taken, counts.missed) == (0, 1)));
+    assert!(host.sessions(at(0)).all(|(_, _, counts)| (counts.taken, counts.missed) == (0, 1)));
     // The host's own numbers may be at fault as well: no estimate, and the next one is made.
     for (step, own) in [(1, NOTHING), (2, 0)] {
         send(&mut host, &mut a, "a", 0, step);

@@ -42,7 +42,7 @@ fn a_guest_whose_records_went_astray_is_in_again() {
     let made = estimates(&mut host);
     assert_eq!(made.len(), 2, "the third one waits for the guest");
     assert!(made.iter().all(|made| made.guests[&party("a")] == Participation::In));
-    assert_eq!(host.seats(at(0)).next().expect("a seat").2.dropped, 1);
+    assert_eq!(host.sessions(at(0)).next().expect("a guest").2.dropped, 1);
     // Another host begins anew, at an earlier time.
     let mut host = super::host(&["a"]);
     join(&mut host, &mut a, "a", at(0));

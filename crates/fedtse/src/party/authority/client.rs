@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use federation::grpc::dial::HostAddress;
-use federation::grpc::{Card, Identity, tls};
+use federation::grpc::{CertificateInfo, Identity, tls};
 use protocol::PartyId;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
@@ -47,7 +47,7 @@ impl KeyAuthority {
         })?;
         let certificates = stream.get_ref().1.peer_certificates();
         let certificate = certificates.and_then(|all| all.first()).context("no certificate")?;
-        let found = Card::of(certificate)?.name;
+        let found = CertificateInfo::of(certificate)?.name;
         ensure!(found == *name, "key authority: found `{found}`, expected `{name}`");
         Ok(Self { runtime, stream })
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use federation::live::{Participation, SeatCounts};
+use federation::live::{LiveGuestCounts, Participation};
 use protocol::PartyId;
 use server::monitoring::Monitored;
 use traffic::Step;
@@ -33,7 +33,7 @@ pub struct Shown {
     pub missed: u64,
     pub latencies: Latencies,
     pub connected: BTreeMap<String, bool>,
-    pub seats: BTreeMap<PartyId, SeatCounts>,
+    pub seats: BTreeMap<PartyId, LiveGuestCounts>,
     pub waited_for: BTreeMap<PartyId, bool>,
     pub bad_lines: u64,
     /// Estimates on disk; published before they were; never stored.

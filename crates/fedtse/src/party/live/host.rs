@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::{HostModel, HostRecord, LinkInterval, PartyFile, TargetKind, TrainedHost};
 use federation::grpc::drive::Clock;
-use federation::grpc::listen::{Door, listen};
+use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, accepted, tls};
 use federation::live::drive::{Inputs, LiveWatch, run_live_host};
 use federation::live::{LiveEvent, LiveHost, LiveHostSettings, LiveModel, Participation};
@@ -281,7 +281,7 @@ fn unix_s() -> f64 {
 /// Publishes estimates and shows what happens.
 struct Watch<'a> {
     board: &'a Board,
-    door: &'a Door,
+    door: &'a GrpcListener,
     feed: &'a Feed,
     clock: &'a Clock,
     publisher: &'a Publisher,
@@ -348,7 +348,7 @@ impl LiveWatch<Estimator> for Watch<'_> {
         }
         let traffic = self.door.traffic();
         let mut shown = self.board.shown();
-        for (party, waited_for, counts) in host.seats(self.clock.now()) {
+        for (party, waited_for, counts) in host.sessions(self.clock.now()) {
             shown.seats.insert(party.clone(), counts);
             shown.waited_for.insert(party.clone(), waited_for);
         }

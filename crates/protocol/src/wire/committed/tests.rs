@@ -17,26 +17,27 @@ fn digest() -> impl Strategy<Value = Digest> {
     any::<[u8; 32]>().prop_map(|bytes| Digest::new(&bytes).expect("32 bytes"))
 }
 
-fn pledge() -> impl Strategy<Value = Pledge> {
+fn pledge() -> impl Strategy<Value = CommitmentReply> {
     let group = (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40))
-        .prop_map(|(commitments, proof)| Group { commitments, proof });
-    let proven = vec(group, 1..=MOST_GROUPS).prop_map(|groups| Proven::new(groups).expect("few"));
+        .prop_map(|(commitments, proof)| CommitmentGroup { commitments, proof });
+    let proven =
+        vec(group, 1..=MOST_GROUPS).prop_map(|groups| ProvenCommitments::new(groups).expect("few"));
     let openings = vec(vec(any::<u8>(), 0..64), 1..=MOST_CHECKS as usize)
-        .prop_map(|openings| Openings::new(openings).expect("few"));
+        .prop_map(|openings| CommitmentOpenings::new(openings).expect("few"));
     let exchange = exchange();
     prop_oneof![
         (digest(), digest(), any::<u32>(), proven).prop_map(
             move |(after, digest, values, proven)| {
-                Pledge::Commitments { exchange, after, digest, values, proven }
+                CommitmentReply::Commitments { exchange, after, digest, values, proven }
             }
         ),
         (digest(), any::<[u32; 2]>(), openings).prop_map(move |(challenge, size, openings)| {
-            Pledge::Response { exchange, challenge, size, openings }
+            CommitmentReply::Response { exchange, challenge, size, openings }
         }),
     ]
 }
 
-fn hold() -> impl Strategy<Value = Hold> {
+fn hold() -> impl Strategy<Value = CommitmentRequest> {
     let samples = vec((-1000i64..1000, 0u16..4), 1..9).prop_map(|samples| {
         let sample = |(step, view)| Window { last: Step(step), view: FleetView(view) };
         Batch::new(samples.into_iter().map(sample).collect()).expect("a batch")
@@ -45,10 +46,14 @@ fn hold() -> impl Strategy<Value = Hold> {
         vec(any::<i32>(), 1..50).prop_map(|weights| CheckWeights::new(weights).expect("few"));
     let exchange = exchange();
     prop_oneof![
-        (digest(), samples).prop_map(move |(after, batch)| Hold::Commit { exchange, after, batch }),
-        digest().prop_map(move |digest| Hold::Accepted { exchange, digest }),
-        (digest(), weights).prop_map(move |(question, weights)| {
-            Hold::Challenge { exchange, question, weights }
+        (digest(), samples).prop_map(move |(after, batch)| CommitmentRequest::Samples {
+            exchange,
+            after,
+            batch
+        }),
+        digest().prop_map(move |digest| CommitmentRequest::Accepted { exchange, digest }),
+        (digest(), weights).prop_map(move |(query, weights)| {
+            CommitmentRequest::Challenge { exchange, query, weights }
         }),
     ]
 }
@@ -56,7 +61,7 @@ fn hold() -> impl Strategy<Value = Hold> {
 proptest! {
     #[test]
     fn messages_come_back_from_the_wire(pledge in pledge(), hold in hold()) {
-        let (pledge, hold) = (ToHost::Pledge(pledge), ToGuest::Hold(hold));
+        let (pledge, hold) = (ToHost::Commitment(pledge), ToGuest::Commitment(hold));
         prop_assert_eq!(decode_to_host(&encode_to_host(&pledge)).unwrap(), pledge);
         prop_assert_eq!(decode_to_guest(&encode_to_guest(&hold)).unwrap(), hold);
     }
@@ -65,10 +70,10 @@ proptest! {
     #[test]
     fn cut_messages_are_refused_or_read(pledge in pledge(), hold in hold(), keep in 0.0..1.0) {
         let cut = |bytes: Vec<u8>| bytes[..(bytes.len() as f64 * keep) as usize].to_vec();
-        let pledge = ToHost::Pledge(pledge);
+        let pledge = ToHost::Commitment(pledge);
         prop_assert!(decode_to_host(&cut(encode_to_host(&pledge))).is_ok_and(|m| m != pledge)
             || decode_to_host(&cut(encode_to_host(&pledge))).is_err());
-        let hold = ToGuest::Hold(hold);
+        let hold = ToGuest::Commitment(hold);
         prop_assert!(decode_to_guest(&cut(encode_to_guest(&hold))).is_ok_and(|m| m != hold)
             || decode_to_guest(&cut(encode_to_guest(&hold))).is_err());
     }
@@ -76,7 +81,8 @@ proptest! {
 
 #[test]
 fn too_much_or_of_the_wrong_length_is_refused_by_name() {
-    let part = || wire::Group { commitments: vec![0; 8].into(), proof: vec![0; 8].into() };
+    let part =
+        || wire::CommitmentGroup { commitments: vec![0; 8].into(), proof: vec![0; 8].into() };
     let commitments = wire::Commitments {
         exchange: Some(of_exchange(&exchange())),
         after: vec![0; 32].into(),
@@ -109,18 +115,24 @@ fn too_much_or_of_the_wrong_length_is_refused_by_name() {
     let response = |openings: Vec<Vec<u8>>| {
         let challenge = vec![0; 32].into();
         let openings = openings.into_iter().map(Into::into).collect();
-        response(wire::Response { exchange: exchange(), challenge, rows: 1, values: 1, openings })
+        response(wire::CommitmentOpenings {
+            exchange: exchange(),
+            challenge,
+            rows: 1,
+            values: 1,
+            openings,
+        })
     };
     for openings in [vec![], vec![vec![0; 65]], vec![vec![]; 17]] {
         assert!(response(openings).is_err());
     }
     let challenge = |bytes: usize| {
-        let (question, weights) = (vec![0; 32].into(), vec![0; bytes].into());
-        challenge(wire::Challenge { exchange: exchange(), question, weights })
+        let (query, weights) = (vec![0; 32].into(), vec![0; bytes].into());
+        challenge(wire::Challenge { exchange: exchange(), query, weights })
     };
     assert!(challenge(0).is_err() && challenge(7).is_err() && challenge(8).is_ok());
     assert!(challenge((16 << 20) + 4).is_err());
-    let bounds = |bounds, checks| read_committing(wire::Committing { bounds, checks });
+    let bounds = |bounds, checks| read_terms(wire::CommitmentTerms { bounds, checks });
     assert!(bounds(0, 1).is_err() && bounds(3, 1).is_err());
     assert!(bounds(1, 0).unwrap().check().is_err() && bounds(2, 17).unwrap().check().is_err());
     assert!(bounds(1, 16).unwrap().check().is_ok());

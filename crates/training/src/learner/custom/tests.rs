@@ -4,7 +4,7 @@ use std::path::Path;
 use estimator::{EmbeddingShape, GuestShape, LayerSubModel, Sizes, SubModel, SubModelKind, WINDOW};
 use neural::{Checkpoint, DropoutRng};
 use protocol::message::parts::Values;
-use protocol::plan::{LocalUpdates, Numbers};
+use protocol::plan::{LocalUpdates, OptimiserSettings};
 use traffic::{Step, corridor};
 
 use super::*;
@@ -68,9 +68,15 @@ fn plan(updates: u32) -> Plan {
         batch: 4,
         epochs: 2,
         exchanges: 10,
-        recipe: Numbers { rate: 1e-2, one_cycle: true, decay: 1e-2, clip: None, average: None },
+        optimiser: OptimiserSettings {
+            rate: 1e-2,
+            one_cycle: true,
+            decay: 1e-2,
+            clip: None,
+            average: None,
+        },
         local: LocalUpdates { count: updates, ..LocalUpdates::default() },
-        keep_every: 4,
+        checkpoint_every: 4,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
@@ -114,7 +120,7 @@ fn run(guest: &mut impl GuestModel, rounds: std::ops::Range<i64>) -> Vec<Vec<f32
     for round in rounds {
         said.push(guest.embed(&samples(4 * round)).unwrap());
         guest.learn(&gradient(guest.width(), round)).unwrap();
-        said.push(guest.judge(&samples(100)).unwrap());
+        said.push(guest.validate(&samples(100)).unwrap());
         if round % 3 == 1 {
             guest.keep_best();
         }

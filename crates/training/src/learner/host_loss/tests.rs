@@ -10,16 +10,16 @@ fn entry(link: u32, quantity: Quantity) -> MeasurementEntry {
     MeasurementEntry { link: LinkId(link), quantity }
 }
 
-fn layout(speeds: &[u32], held_out: &[u32]) -> Layout {
+fn layout(speeds: &[u32], held_out: &[u32]) -> MeasurementLayout {
     let of = |links: &[u32], quantity| links.iter().map(|&link| entry(link, quantity)).collect();
     let kinds = [
-        (Kind::Speeds, of(speeds, Quantity::Speed)),
-        (Kind::HeldOut, of(held_out, Quantity::Density)),
+        (MeasurementKind::Speeds, of(speeds, Quantity::Speed)),
+        (MeasurementKind::HeldOut, of(held_out, Quantity::Density)),
     ];
     let kinds = kinds
         .into_iter()
-        .filter(|(_, entries): &(Kind, Vec<MeasurementEntry>)| !entries.is_empty());
-    Layout::new(kinds.collect()).expect("a layout")
+        .filter(|(_, entries): &(MeasurementKind, Vec<MeasurementEntry>)| !entries.is_empty());
+    MeasurementLayout::new(kinds.collect()).expect("a layout")
 }
 
 fn samples(count: i64) -> Vec<Window> {

@@ -1,5 +1,5 @@
 use estimator::GuestFeatures;
-use protocol::{LocalUpdates, Numbers};
+use protocol::{LocalUpdates, OptimiserSettings};
 use sensing::{
     Dataset, DatasetWriter, FeaturePlan, Features, Fleets, Provenance, VehicleTable, make_features,
     part_name, read_passages,
@@ -44,13 +44,13 @@ fn passages(folder: &Path, fleets: &[&str]) -> Fallible<usize> {
     Ok(passages.iter().map(Vec::len).sum())
 }
 
-/// Numbers of what a guest with these folds measures by queues, in every step.
+/// OptimiserSettings of what a guest with these folds measures by queues, in every step.
 fn queues(folder: &Path, folds: &[&str]) -> Fallible<Vec<f32>> {
     let folds = folds.iter().map(|fold| FleetData::open(folder, fold));
     let folds = folds.collect::<Result<Vec<_>, _>>()?;
     let windows = folds[0].timeline().windows().to_vec();
-    let (_, measured) = unprotected(folder, folds, &windows, &[Kind::Queues].into())?;
-    numbers(&measured[&Kind::Queues], &[Kind::Queues], &windows)
+    let (_, measured) = unprotected(folder, folds, &windows, &[MeasurementKind::Queues].into())?;
+    numbers(&measured[&MeasurementKind::Queues], &[MeasurementKind::Queues], &windows)
 }
 
 /// What a guest without a policy measures.
@@ -58,8 +58,8 @@ fn unprotected(
     folder: &Path,
     folds: Vec<FleetData>,
     windows: &[Step],
-    kinds: &BTreeSet<Kind>,
-) -> Fallible<(Measures, BTreeMap<Kind, Source>)> {
+    kinds: &BTreeSet<MeasurementKind>,
+) -> Fallible<(MeasurementOffer, BTreeMap<MeasurementKind, Source>)> {
     let totals = GuestFeatures::Totals;
     let own = Contribution::of(folder, folds, totals, kinds, &PrivacyContext::default())?;
     Ok(measuring(own.fleets, own.tables, windows, &train_span(windows), kinds)?)
@@ -78,7 +78,8 @@ fn noise_is_in_everything_and_so_is_the_policy() -> Fallible<()> {
     let noise_folder = folder.join("noise");
     let policy = Policy { noise: Some(noise), ..Policy::default() };
     let privacy = PrivacyContext { policy, noise_folder };
-    let kinds: BTreeSet<Kind> = [Kind::Queues, Kind::Speeds].into();
+    let kinds: BTreeSet<MeasurementKind> =
+        [MeasurementKind::Queues, MeasurementKind::Speeds].into();
     let contributed = |privacy: &PrivacyContext| {
         Contribution::of(folder, vec![fleet()?], GuestFeatures::Totals, &kinds, privacy)
     };
@@ -86,17 +87,17 @@ fn noise_is_in_everything_and_so_is_the_policy() -> Fallible<()> {
     let raw = fleet()?;
     assert!(once.fleets[0].all_totals() == again.fleets[0].all_totals());
     assert!(once.fleets[0].all_totals() != raw.all_totals());
-    let tables = |own: &Contribution, kind: Kind| {
+    let tables = |own: &Contribution, kind: MeasurementKind| {
         let source = Source::Table(Arc::new(own.tables[&kind].clone()));
-        numbers(&source, &[Kind::Queues], &windows)
+        numbers(&source, &[MeasurementKind::Queues], &windows)
     };
-    for kind in [Kind::Queues, Kind::Speeds] {
+    for kind in [MeasurementKind::Queues, MeasurementKind::Speeds] {
         assert!(tables(&once, kind)? == tables(&again, kind)?, "{kind:?}");
     }
     // (ε, δ) = (2, 10⁻⁶) takes 2.38 times √3 vehicles; 64 is what queue profiles err by themselves.
     let timeline = raw.timeline();
     let links = timeline.network().links();
-    let queues = tables(&once, Kind::Queues)?;
+    let queues = tables(&once, MeasurementKind::Queues)?;
     for (link, weight) in links.iter().zip(&queues[links.len()..2 * links.len()]) {
         let lane_km = link.lane_length().get() / 1000.0;
         let expected = 1.0 / (64.0 + (2.38 * f64::sqrt(3.0) / lane_km).powi(2));
@@ -124,16 +125,16 @@ fn noise_is_in_everything_and_so_is_the_policy() -> Fallible<()> {
     let left_out = |place: usize| !place.is_multiple_of(links.len());
     let mut totals = own.fleets[0].all_totals().iter().enumerate();
     assert!(totals.all(|(at, own)| !left_out(at) || own.time.get() == 0.0));
-    let queues = tables(&own, Kind::Queues)?;
+    let queues = tables(&own, MeasurementKind::Queues)?;
     assert!(queues.iter().enumerate().all(|(at, number)| !left_out(at) || *number == 0.0));
     assert!(queues.iter().any(|number| *number != 0.0));
     Ok(())
 }
 
 /// Values and weights of queues under a plan that asks for some kinds, step by step.
-fn numbers(queues: &Source, asked: &[Kind], windows: &[Step]) -> Fallible<Vec<f32>> {
+fn numbers(queues: &Source, asked: &[MeasurementKind], windows: &[Step]) -> Fallible<Vec<f32>> {
     let plan = Plan { measured: asked.iter().copied().collect(), ..plan() };
-    let table = queues.table(Kind::Queues, &plan)?;
+    let table = queues.table(MeasurementKind::Queues, &plan)?;
     let entries = table.entries().len();
     let mut all = Vec::new();
     for &step in windows {
@@ -177,9 +178,15 @@ fn plan() -> Plan {
         batch: 1,
         epochs: 1,
         exchanges: 1,
-        recipe: Numbers { rate: 0.1, one_cycle: false, decay: 0.0, clip: None, average: None },
+        optimiser: OptimiserSettings {
+            rate: 0.1,
+            one_cycle: false,
+            decay: 0.0,
+            clip: None,
+            average: None,
+        },
         local: LocalUpdates::default(),
-        keep_every: 1,
+        checkpoint_every: 1,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
@@ -194,27 +201,34 @@ fn the_plan_says_how_much_queues_count() -> Fallible<()> {
     let folder = tempfile::tempdir()?;
     let folder = folder.path();
     simulate(folder)?;
-    let announced = |kinds: &[Kind]| {
+    let announced = |kinds: &[MeasurementKind]| {
         let folds = [1, 2].map(|part| FleetData::open(folder, &part_name("fleet-40", part, 4)));
         let folds = folds.into_iter().collect::<Result<Vec<_>, _>>()?;
         let windows = folds[0].timeline().windows().to_vec();
         let found = unprotected(folder, folds, &windows, &kinds.iter().copied().collect())?;
         Ok::<_, Box<dyn std::error::Error>>((found, windows))
     };
-    let ((measures, measured), windows) = announced(&[Kind::HeldOut, Kind::Queues])?;
+    let ((measures, measured), windows) =
+        announced(&[MeasurementKind::HeldOut, MeasurementKind::Queues])?;
     assert!(!measures.movements.turned.is_empty());
-    let alone = numbers(&measured[&Kind::Queues], &[Kind::Queues], &windows)?;
-    let beside = numbers(&measured[&Kind::Queues], &[Kind::HeldOut, Kind::Queues], &windows)?;
-    let ((_, only), _) = announced(&[Kind::Queues])?;
-    assert!(alone == numbers(&only[&Kind::Queues], &[Kind::Queues], &windows)?);
-    let entries = measures.layout.of(&[Kind::Queues].into()).len();
+    let alone = numbers(&measured[&MeasurementKind::Queues], &[MeasurementKind::Queues], &windows)?;
+    let beside = numbers(
+        &measured[&MeasurementKind::Queues],
+        &[MeasurementKind::HeldOut, MeasurementKind::Queues],
+        &windows,
+    )?;
+    let ((_, only), _) = announced(&[MeasurementKind::Queues])?;
+    assert!(
+        alone == numbers(&only[&MeasurementKind::Queues], &[MeasurementKind::Queues], &windows)?
+    );
+    let entries = measures.layout.of(&[MeasurementKind::Queues].into()).len();
     for (alone, beside) in alone.chunks(2 * entries).zip(beside.chunks(2 * entries)) {
         assert_eq!(alone[..entries], beside[..entries]);
         for (alone, beside) in alone[entries..].iter().zip(&beside[entries..]) {
             assert_eq!((f64::from(*alone) * SYSTEMATIC) as f32, *beside);
         }
     }
-    let ((measures, _), _) = announced(&[Kind::HeldOut])?;
+    let ((measures, _), _) = announced(&[MeasurementKind::HeldOut])?;
     assert_eq!(measures.movements, Movements::default());
     Ok(())
 }

@@ -1,13 +1,12 @@
-//! A guest's seat: what the host knows of it.
+//! A guest's guest: what the host knows of it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use protocol::message::parts::Text;
-use protocol::message::{Hello, Resume, ToGuest};
+use protocol::message::{Hello, Resume, StopReason, ToGuest};
 use protocol::party::{Attempt, Now, PartyId, Round};
 
-use super::{Absent, Event, Host, ToGuestOutbox};
+use super::{AbsencePolicy, Event, Host, ToGuestOutbox};
 use crate::error::PartyError;
 use crate::model::HostModel;
 use crate::store::Store;
@@ -17,7 +16,7 @@ use crate::timing::lasted;
 const SESSIONS: usize = 16;
 
 /// What the host knows of a guest.
-pub(super) struct Seat {
+pub(super) struct GuestSession {
     /// Whether it is expected to answer.
     pub present: bool,
     /// Its last greeting, if that still says where it stands.
@@ -45,10 +44,10 @@ pub(super) struct Seat {
     /// Since when its greetings say that it has lost its checkpoints.
     pub doubted: Option<Duration>,
     /// Why it is not here.
-    pub reason: Option<Text>,
+    pub reason: Option<StopReason>,
 }
 
-impl Seat {
+impl GuestSession {
     pub fn new(now: Duration) -> Self {
         Self {
             present: false,
@@ -71,13 +70,13 @@ impl Seat {
 
     /// Whether a greeting is not newer than the last one of its session, or from before it took part.
     pub fn is_stale(&self, hello: &Hello) -> bool {
-        if self.active == Some(hello.session) && hello.standing.live.is_none() {
+        if self.active == Some(hello.session) && hello.resume_state.in_memory.is_none() {
             return true;
         }
         // Whoever has answered a round had finished the one before: a greeting from before that was
         // overtaken on its way.
         if let (Some((session, attempt, round)), Some((its, done))) =
-            (self.answered, hello.standing.live)
+            (self.answered, hello.resume_state.in_memory)
             && (session, attempt) == (hello.session, its)
             && done.next() < round
         {
@@ -121,17 +120,17 @@ impl<M: HostModel, S: Store> Host<M, S> {
         else {
             return Ok(());
         };
-        let reason = Text::of(error);
+        let reason = StopReason::other(error);
         let mut session = 0;
-        if let Some(seat) = self.seats.get_mut(party) {
-            session = seat.session;
-            seat.present = false;
-            seat.hello = None;
-            seat.reason = Some(reason.clone());
+        if let Some(guest) = self.sessions.get_mut(party) {
+            session = guest.session;
+            guest.present = false;
+            guest.hello = None;
+            guest.reason = Some(reason.clone());
         }
-        self.events.push(Event::Refused(party.clone(), reason.clone()));
+        self.events.push(Event::Refused(party.clone(), reason.text.clone()));
         self.say(now, party, ToGuest::Refuse { session, reason }, out)?;
-        self.without(now, party, out)
+        self.proceed_without(now, party, out)
     }
 
     /// Whether a greeting tells of lost checkpoints. To go back to the beginning for that would erase
@@ -146,51 +145,51 @@ impl<M: HostModel, S: Store> Host<M, S> {
     ) -> Result<bool, PartyError> {
         let kept = self.store.rounds()?;
         let newest = self.round().max(kept.last().copied().unwrap_or_default());
-        let standing = &hello.standing;
+        let resume_state = &hello.resume_state;
         // Nobody answers before it has a card, or a round before it has kept those that were due
         // until then; the newest one it may not have heard of.
-        let without_card = standing.run.is_none() && !kept.is_empty();
+        let without_card = resume_state.run.is_none() && !kept.is_empty();
         let without_rounds = kept.iter().any(|round| *round < newest)
-            && !kept.iter().any(|round| standing.kept.contains(round));
-        if self.settings.absent == Absent::Skip || !(without_card || without_rounds) {
+            && !kept.iter().any(|round| resume_state.checkpoints.contains(round));
+        if self.settings.absent == AbsencePolicy::Skip || !(without_card || without_rounds) {
             return Ok(false);
         }
         let resend = self.settings.timing.resend;
-        let Some(seat) = self.seats.get_mut(party) else { return Ok(true) };
-        match seat.doubted {
+        let Some(guest) = self.sessions.get_mut(party) else { return Ok(true) };
+        match guest.doubted {
             None => {
-                seat.doubted = Some(now.monotonic);
-                self.call(now, party, out)?;
+                guest.doubted = Some(now.monotonic);
+                self.request_hello(now, party, out)?;
                 Ok(true)
             }
             Some(since) if !lasted(since, now.monotonic, resend) => Ok(true),
             Some(_) => {
-                seat.doubted = None;
-                seat.session = hello.session;
+                guest.doubted = None;
+                guest.session = hello.session;
                 Err(PartyError::PeerIncompatible {
                     party: party.clone(),
                     what: "checkpoints",
-                    found: list(&standing.kept),
+                    found: list(&resume_state.checkpoints),
                     expected: format!("{}; restore its folder", list(&kept)),
                 })
             }
         }
     }
 
-    /// A guest that speaks but is not seated is asked who it is.
-    pub(super) fn call_stranger(
+    /// A guest that speaks but is not takes_part is asked who it is.
+    pub(super) fn request_hello_of_stranger(
         &mut self,
         now: Now,
         party: &PartyId,
         out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        let Some(seat) = self.seats.get_mut(party) else { return Ok(()) };
-        let lately = !lasted(seat.asked, now.monotonic, self.settings.timing.resend);
-        if seat.present || lately {
+        let Some(guest) = self.sessions.get_mut(party) else { return Ok(()) };
+        let lately = !lasted(guest.asked, now.monotonic, self.settings.timing.resend);
+        if guest.present || lately {
             return Ok(());
         }
-        seat.asked = now.monotonic;
-        self.say(now, party, ToGuest::Call, out)
+        guest.asked = now.monotonic;
+        self.say(now, party, ToGuest::HelloRequest, out)
     }
 
     /// Guests to whom nothing was said for a while hear that the host is still there.
@@ -204,9 +203,9 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         let due = self.settings.timing.heartbeat;
         let quiet: Vec<PartyId> = self
-            .seats
+            .sessions
             .iter()
-            .filter(|(_, seat)| !seat.finished && lasted(seat.told, now.monotonic, due))
+            .filter(|(_, guest)| !guest.finished && lasted(guest.told, now.monotonic, due))
             .map(|(party, _)| party.clone())
             .collect();
         quiet.iter().try_for_each(|party| self.say(now, party, ToGuest::Heartbeat, out))

@@ -1,13 +1,13 @@
-//! What host and lender see of a loan, with their keys in hand.
+//! What host and owner see of encrypted coefficients, with their keys in hand.
 
 use super::guest::times_key;
-use super::message::{Loan as LoanMessage, Relay, Sealed};
+use super::message::{EncryptedCoefficients as CoefficientsMessage, MaskedProducts, Sealed};
 use super::ring::{PRIME, Poly, ring};
 use super::slots::{Flood, Q_MOD_T, SLOT_FLOOD_BITS, SLOT_PRIME, slots};
 use super::transform::DEGREE;
 use super::{KeySeed, RlweGuest, RlweHost};
 use crate::fixed_point::{Grid, MOST_LEVELS};
-use crate::lending::{Kept, Loan, Reach, Scale};
+use crate::masked_gradient::{MagnitudeBound, PendingProducts, ProductSecrets, Scale};
 use crate::product::{Agreement, Coefficients, Guest, Host};
 use crate::random::Randomness;
 
@@ -19,7 +19,7 @@ fn agreement() -> Agreement {
     Agreement { width: 1, grid, most_rows: PRODUCTS, most_blocks: 1 }
 }
 
-/// A lender and the host's side of it.
+/// A owner and the host's side of it.
 struct Lender {
     guest: RlweGuest,
     host: RlweHost,
@@ -30,26 +30,34 @@ impl Lender {
         let random = |n| Randomness::insecure_from_seed(10 * seed + n);
         let key = KeySeed::drawn(&mut random(1));
         let guest = RlweGuest::with_randomness(agreement(), &key, random(2)).expect("a guest");
-        let host = RlweHost::with_randomness(agreement(), &guest.opening(), random(3));
+        let host = RlweHost::with_randomness(agreement(), &guest.public_key(), random(3));
         Self { guest, host: host.expect("a host") }
     }
 
-    fn lend(&mut self, coefficient: f64, own: bool) -> (Vec<u8>, Loan) {
+    fn encrypt_coefficients(&mut self, coefficient: f64, own: bool) -> (Vec<u8>, PendingProducts) {
         let values = vec![coefficient; 2 * PRODUCTS];
         let part = Coefficients { terms: 2, values: &values };
-        self.host.lend(&part, scale(), own).expect("a loan")
+        self.host.encrypt_coefficients(&part, scale(), own).expect("a request")
     }
 
-    fn relay(&mut self, loan: &[u8], level: i32, taker: Option<&[u8]>) -> Relay {
-        let relay = self.guest.relay(loan, &vec![level; 2 * PRODUCTS], taker).expect("a relay");
-        Relay::decode(&relay, PRODUCTS).expect("our own bytes")
+    fn multiply_masked(
+        &mut self,
+        request: &[u8],
+        level: i32,
+        recipient: Option<&[u8]>,
+    ) -> MaskedProducts {
+        let reply = self
+            .guest
+            .multiply_masked(request, &vec![level; 2 * PRODUCTS], recipient)
+            .expect("a reply");
+        MaskedProducts::decode(&reply, PRODUCTS).expect("our own bytes")
     }
 }
 
-/// Room for coefficients of 1.
+/// ScratchPool for coefficients of 1.
 fn scale() -> Scale {
     let part = Coefficients { terms: 2, values: &[1.0; 2] };
-    Reach::of(&agreement(), &part).and_then(|reach| reach.scale()).expect("a scale")
+    MagnitudeBound::of(&agreement(), &part).and_then(|reach| reach.scale()).expect("a scale")
 }
 
 /// c0 + c1·s, in units of a number.
@@ -61,12 +69,14 @@ fn phases(sealed: &Sealed, key: &Poly) -> Vec<f64> {
     phases.0.iter().zip(&sealed.c0).map(|(x, &c0)| p.reduce(x + c0 as f64) / unit).collect()
 }
 
-/// What the host sees with the key of the loan: numbers at their places and c1 by 64 equal parts, the noise in steps
+/// What the host sees with the key of the coefficients: numbers at their places and c1 by 64 equal parts, the noise in steps
 /// of 1/64.
-fn view(relay: &Relay, loan: &Loan) -> [Vec<f64>; 3] {
-    let Kept::Lattice { key, .. } = &loan.kept else { panic!("a loan of the lattice protocol") };
+fn view(reply: &MaskedProducts, request: &PendingProducts) -> [Vec<f64>; 3] {
+    let ProductSecrets::Lattice { key, .. } = &request.kept else {
+        panic!("a request of the lattice protocol")
+    };
     let mut view = [vec![0.0; 64], vec![0.0; 64], vec![0.0; 64]];
-    for poly in &relay.polys {
+    for poly in &reply.polys {
         let mut numbers = Poly::zero();
         for (number, phase) in numbers.0.iter_mut().zip(phases(poly, key)) {
             *number = slots().modulus().reduce(phase.round());
@@ -137,11 +147,11 @@ fn products_of_polynomials_are_products_at_places() {
 
 #[test]
 fn the_host_sees_uniform_numbers_whatever_is_lent() {
-    let mut lender = Lender::new(1);
+    let mut owner = Lender::new(1);
     // As different as can be: nothing, and the largest coefficients on the largest values.
     let views = [0, MOST_LEVELS].map(|level| {
-        let (loan, kept) = lender.lend(1.0, true);
-        view(&lender.relay(&loan, level, None), &kept)
+        let (request, kept) = owner.encrypt_coefficients(1.0, true);
+        view(&owner.multiply_masked(&request, level, None), &kept)
     });
     let [zeros, ones] = &views;
     for (what, (a, b)) in ["masked", "noise", "c1"].into_iter().zip(zeros.iter().zip(ones)) {
@@ -155,34 +165,36 @@ fn the_host_sees_uniform_numbers_whatever_is_lent() {
     }
 }
 
-/// The same loan twice shares nothing: mask, encryption of zero and seed are drawn anew.
+/// The same request twice shares nothing: mask, encryption of zero and seed are drawn anew.
 #[test]
-fn relays_are_drawn_anew() {
-    let mut lender = Lender::new(2);
-    let opening = Lender::new(3).guest.opening();
-    let (loan, kept) = lender.lend(1.0, false);
-    let Kept::Lattice { key, .. } = &kept.kept else { panic!("a loan of the lattice protocol") };
-    let relays = [0, 1].map(|_| lender.relay(&loan, 5, Some(&opening)));
-    let [a, b] = &relays;
+fn masks_are_drawn_anew() {
+    let mut owner = Lender::new(2);
+    let opening = Lender::new(3).guest.public_key();
+    let (request, kept) = owner.encrypt_coefficients(1.0, false);
+    let ProductSecrets::Lattice { key, .. } = &kept.kept else {
+        panic!("a request of the lattice protocol")
+    };
+    let replies = [0, 1].map(|_| owner.multiply_masked(&request, 5, Some(&opening)));
+    let [a, b] = &replies;
     // 8192 residues of 50 bits, numbers of 40 bits: some are the same by chance with probability 7e-9 for the latter.
     assert!(a.polys[0].c1.iter().zip(&b.polys[0].c1).all(|(a, b)| a != b));
-    let [masked, others] = [a, b].map(|relay| phases(&relay.polys[0], key));
+    let [masked, others] = [a, b].map(|reply| phases(&reply.polys[0], key));
     assert!(masked.iter().zip(&others).all(|(a, b)| a.round() != b.round()));
-    let [a, b] = relays.map(|relay| relay.seed.expect("a seed"));
+    let [a, b] = replies.map(|reply| reply.seed.expect("a seed"));
     assert!(
         a.c1.iter().zip(&b.c1).all(|(a, b)| a != b) && a.c0.iter().zip(&b.c0).all(|(a, b)| a != b)
     );
 }
 
-/// Coefficients are encrypted with a key of this loan alone: what the lender gets looks uniform, whatever they are.
+/// Coefficients are encrypted with a key of this request alone: what the owner gets looks uniform, whatever they are.
 #[test]
 fn the_lender_sees_uniform_residues_whatever_the_coefficients() {
-    let mut lender = Lender::new(4);
+    let mut owner = Lender::new(4);
     let mut keys = Vec::new();
     for coefficient in [0.0, 1.0] {
-        let (loan, _) = lender.lend(coefficient, true);
-        let loan = LoanMessage::decode(&loan, PRODUCTS).expect("our own bytes");
-        for half in loan.planes.iter().chain([&loan.key]) {
+        let (request, _) = owner.encrypt_coefficients(coefficient, true);
+        let request = CoefficientsMessage::decode(&request, PRODUCTS).expect("our own bytes");
+        for half in request.planes.iter().chain([&request.key]) {
             for prime in 0..3 {
                 let mut residues = Poly::zero();
                 half.residues(prime, &mut residues.0);
@@ -191,7 +203,7 @@ fn the_lender_sees_uniform_residues_whatever_the_coefficients() {
                 assert!(is_uniform(&counts));
             }
         }
-        keys.push(loan.key);
+        keys.push(request.key);
     }
     assert_ne!(keys[0], keys[1]);
 }

@@ -12,11 +12,11 @@ use crate::timing::lasted;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// See the [module](self).
-pub(super) struct Syncing {
+pub(super) struct LedgerSync {
     last: Duration,
 }
 
-impl Syncing {
+impl LedgerSync {
     pub fn from(now: Now) -> Self {
         Self { last: now.monotonic }
     }

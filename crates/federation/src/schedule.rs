@@ -115,7 +115,7 @@ pub struct Progress {
 
 /// The course of a run: which samples each exchange takes.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct SampleSchedule {
     samples: Samples,
     order: Order,
     /// The training part in the order of the current epoch.
@@ -125,7 +125,7 @@ pub struct Course {
 
 /// What an exchange has led to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ScheduleUpdate {
     /// An epoch ended, with weights that are the best so far.
     pub best: bool,
     /// Training has ended.
@@ -134,7 +134,7 @@ pub struct Verdict {
     pub epoch: bool,
 }
 
-impl Course {
+impl SampleSchedule {
     /// Before the first exchange.
     pub fn new(samples: Samples, order: Order) -> Self {
         let progress = Progress {
@@ -226,12 +226,12 @@ impl Course {
 
     /// A validation exchange is done, with this sum of losses in the epoch so far; partial if something that
     /// was to be measured is not in it.
-    pub fn judged(&mut self, total: f64, partial: bool) -> Verdict {
+    pub fn judged(&mut self, total: f64, partial: bool) -> ScheduleUpdate {
         self.progress.validation_total = total;
         self.progress.partial |= partial;
         self.advance();
         if self.next().is_some() {
-            return Verdict::default();
+            return ScheduleUpdate::default();
         }
         let epoch = EpochLosses {
             number: self.progress.history.len() as u32 + 1,
@@ -252,7 +252,7 @@ impl Course {
         let trained =
             epoch.number >= self.order.epochs || worse >= self.order.patience.max(1) as usize;
         self.enter(if trained { Purpose::Estimate } else { Purpose::Train });
-        Verdict { best, trained, epoch: true }
+        ScheduleUpdate { best, trained, epoch: true }
     }
 
     /// An exchange with estimates is done.

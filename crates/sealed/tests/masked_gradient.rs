@@ -1,5 +1,5 @@
 //! Products of guests' values that one of them gets: the right ones, by all implementations that have them, and nothing
-//! that does not belong to the loan.
+//! that does not belong to the request.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
 use sealed::plain::{PlainGuest, PlainHost};
-use sealed::rlwe::message::{Grant, Loan, Relay};
+use sealed::rlwe::message::{MaskedGradient, MaskedProducts, PendingProducts};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
-    Agreement, Coefficients, Grid, Guest, Host, Lent, LoanSize, Randomness, Reach, Scale,
-    SealedError,
+    Agreement, Coefficients, CoefficientsSize, Grid, Guest, Host, MagnitudeBound, MaskedShare,
+    Randomness, Scale, SealedError,
 };
 
-/// Numbers of a grant are below half the largest prime under 2^40 that is 1 modulo 16384.
+/// Numbers of a masked gradient are below half the largest prime under 2^40 that is 1 modulo 16384.
 const LIMIT: f64 = 549_755_740_160.0;
 
 fn agreement() -> Agreement {
@@ -43,7 +43,7 @@ impl Party {
         let (guest, host): (Box<dyn Guest>, Box<dyn Host>) = if lattice {
             let guest = RlweGuest::new(agreement, &KeySeed::from_os().expect("a seed"));
             let guest = guest.expect("a guest");
-            let host = RlweHost::new(agreement, &guest.opening()).expect("a host");
+            let host = RlweHost::new(agreement, &guest.public_key()).expect("a host");
             (Box::new(guest), Box::new(host))
         } else {
             let guest = PlainGuest::new(agreement).expect("a guest");
@@ -75,13 +75,17 @@ impl Party {
         norms.map(|row| 2.0 * row.iter().map(|d| d.abs()).sum::<f64>()).fold(0.0, f64::max)
     }
 
-    fn lend(&mut self, scale: Scale, taker: Option<&[u8]>) -> Result<Lent, SealedError> {
+    fn encrypt_coefficients(
+        &mut self,
+        scale: Scale,
+        recipient: Option<&[u8]>,
+    ) -> Result<MaskedShare, SealedError> {
         let part = Coefficients { terms: self.terms, values: &self.coefficients };
-        let (loan, kept) = self.host.lend(&part, scale, taker.is_none())?;
+        let (request, kept) = self.host.encrypt_coefficients(&part, scale, recipient.is_none())?;
         let (terms, products) = (self.terms, self.levels.len() / self.terms);
-        assert_eq!(self.guest.loan_size(&loan)?, LoanSize { products, terms });
-        let relay = self.guest.relay(&loan, &self.levels, taker)?;
-        self.host.accept(&kept, &relay)
+        assert_eq!(self.guest.coefficients_size(&request)?, CoefficientsSize { products, terms });
+        let reply = self.guest.multiply_masked(&request, &self.levels, recipient)?;
+        self.host.accept_masked(&kept, &reply)
     }
 }
 
@@ -90,20 +94,22 @@ fn uniform(random: &mut Randomness) -> f64 {
 }
 
 fn scale_of(parties: &[Party], offsets: &[f64]) -> Result<Scale, SealedError> {
-    let parts = parties.iter().map(|party| Reach::of(&agreement(), &party.part()));
-    let parts = parts.chain([Reach::of_offsets(offsets)]).collect::<Result<Vec<_>, _>>()?;
-    parts.into_iter().reduce(Reach::and).expect("offsets").scale()
+    let parts = parties.iter().map(|party| MagnitudeBound::of(&agreement(), &party.part()));
+    let parts =
+        parts.chain([MagnitudeBound::of_offsets(offsets)]).collect::<Result<Vec<_>, _>>()?;
+    parts.into_iter().reduce(MagnitudeBound::and).expect("offsets").scale()
 }
 
 /// The first one takes, all lend.
 fn granted(parties: &mut [Party], offsets: &[f64]) -> Result<Vec<f64>, SealedError> {
     let scale = scale_of(parties, offsets)?;
-    let opening = parties[0].guest.opening();
-    let lent = parties.iter_mut().enumerate();
-    let lent = lent.map(|(i, party)| party.lend(scale, (i > 0).then_some(&opening[..])));
-    let lent = lent.collect::<Result<Vec<_>, _>>()?;
-    let grant = parties[0].host.grant(offsets, scale, &lent)?;
-    parties[0].guest.take(&grant)
+    let opening = parties[0].guest.public_key();
+    let shares = parties.iter_mut().enumerate();
+    let shares =
+        shares.map(|(i, party)| party.encrypt_coefficients(scale, (i > 0).then_some(&opening[..])));
+    let shares = shares.collect::<Result<Vec<_>, _>>()?;
+    let gradient = parties[0].host.mask_gradient(offsets, scale, &shares)?;
+    parties[0].guest.take(&gradient)
 }
 
 /// All of one exchange, and how far its products are from exact ones, as a share of what rounding may cost.
@@ -200,55 +206,68 @@ fn what_does_not_belong_to_a_loan_is_refused() {
     for lattice in [true, false] {
         let mut parties = two(lattice, &mut random);
         let scale = scale_of(&parties, &[0.0; 2]).unwrap();
-        let [lender, taker] = &mut parties;
+        let [owner, recipient] = &mut parties;
         let part = Coefficients { terms: 5, values: &[1.0; 10] };
-        let (loan, kept) = lender.host.lend(&part, scale, false).unwrap();
-        let (other, _) = lender.host.lend(&part, scale, false).unwrap();
-        let opening = taker.guest.opening();
-        let relay = lender.guest.relay(&loan, &lender.levels, Some(&opening)).unwrap();
-        let late = lender.guest.relay(&other, &lender.levels, Some(&opening)).unwrap();
-        let error = said(lender.host.accept(&kept, &late));
-        assert!(error.contains("exchange of the relay: found"), "{error}");
-        for length in [0, 3, 15, relay.len() - 1] {
-            let error = said(lender.host.accept(&kept, &relay[..length]));
-            assert!(error.starts_with("the peer sent no valid relay"), "{error}");
+        let (request, kept) = owner.host.encrypt_coefficients(&part, scale, false).unwrap();
+        let (other, _) = owner.host.encrypt_coefficients(&part, scale, false).unwrap();
+        let opening = recipient.guest.public_key();
+        let reply = owner.guest.multiply_masked(&request, &owner.levels, Some(&opening)).unwrap();
+        let late = owner.guest.multiply_masked(&other, &owner.levels, Some(&opening)).unwrap();
+        let error = said(owner.host.accept_masked(&kept, &late));
+        assert!(error.contains("exchange of the masked products: found"), "{error}");
+        for length in [0, 3, 15, reply.len() - 1] {
+            let error = said(owner.host.accept_masked(&kept, &reply[..length]));
+            assert!(error.starts_with("the peer sent no valid reply"), "{error}");
         }
-        let mut fewer = relay.clone();
+        let mut fewer = reply.clone();
         fewer[12] = 1;
-        let error = said(lender.host.accept(&kept, &fewer));
-        assert!(error.starts_with("the peer sent no valid relay"), "{error}");
-        // A loan is no relay, a relay no loan.
-        let error = said(lender.guest.relay(&relay, &lender.levels, None));
-        assert!(error.contains("no valid loan"), "{error}");
-        let mut many = loan.clone();
+        let error = said(owner.host.accept_masked(&kept, &fewer));
+        assert!(error.starts_with("the peer sent no valid reply"), "{error}");
+        // A request is no reply, a reply no request.
+        let error = said(owner.guest.multiply_masked(&reply, &owner.levels, None));
+        assert!(error.contains("no valid request"), "{error}");
+        let mut many = request.clone();
         many[12..16].copy_from_slice(&10_001u32.to_le_bytes());
-        assert!(said(lender.guest.loan_size(&many)).contains("no valid loan"));
-        let error = said(lender.guest.relay(&many, &lender.levels, None));
-        assert!(error.starts_with("the peer sent no valid loan"), "{error}");
+        assert!(said(owner.guest.coefficients_size(&many)).contains("no valid request"));
+        let error = said(owner.guest.multiply_masked(&many, &owner.levels, None));
+        assert!(error.starts_with("the peer sent no valid request"), "{error}");
         // More products than it has bytes for: nobody makes room for their values.
-        let mut claims = loan.clone();
+        let mut claims = request.clone();
         claims[12..16].copy_from_slice(&9000u32.to_le_bytes());
-        let error = said(lender.guest.loan_size(&claims));
-        assert!(error.contains(&format!("bytes of the loan: found {}", loan.len())), "{error}");
-        let error = said(lender.guest.relay(&loan, &lender.levels[..9], None));
-        assert_eq!(error, "values of a loan: found 9, expected 10");
-        let error = said(lender.guest.relay(&loan, &[16_385; 10], None));
+        let error = said(owner.guest.coefficients_size(&claims));
+        assert!(
+            error.contains(&format!("bytes of the coefficients: found {}", request.len())),
+            "{error}"
+        );
+        let error = said(owner.guest.multiply_masked(&request, &owner.levels[..9], None));
+        assert_eq!(error, "values of encrypted coefficients: found 9, expected 10");
+        let error = said(owner.guest.multiply_masked(&request, &[16_385; 10], None));
         assert!(error.starts_with("found level 16385, expected −"), "{error}");
         if lattice {
-            let error = said(lender.guest.relay(&loan, &lender.levels, Some(&opening[..1000])));
+            let error =
+                said(owner.guest.multiply_masked(&request, &owner.levels, Some(&opening[..1000])));
             assert!(error.contains("no valid public key"), "{error}");
-            // A lender that keeps the seed of its mask to itself.
-            let selfish = lender.guest.relay(&loan, &lender.levels, None).unwrap();
-            let error = said(lender.host.accept(&kept, &selfish));
-            assert!(error.ends_with("seeds of the relay: found 0, expected 1"), "{error}");
+            // A owner that keeps the seed of its mask to itself.
+            let selfish = owner.guest.multiply_masked(&request, &owner.levels, None).unwrap();
+            let error = said(owner.host.accept_masked(&kept, &selfish));
+            assert!(
+                error.ends_with("seeds of the masked products: found 0, expected 1"),
+                "{error}"
+            );
         }
-        let lent = [lender.host.accept(&kept, &relay).unwrap()];
+        let shares = [owner.host.accept_masked(&kept, &reply).unwrap()];
         // A scale by which the sum could overflow, and parts of another size.
         let too_large = Coefficients { terms: 5, values: &[1e3; 10] };
-        assert!(said(lender.host.lend(&too_large, scale, false)).starts_with("scale of a grant"));
-        let error = said(taker.host.grant(&[0.0], scale, &lent));
-        assert_eq!(error, "products that were lent: found 2, expected 1");
-        assert!(said(taker.host.grant(&[1e12; 2], scale, &lent)).starts_with("scale of a grant"));
+        assert!(
+            said(owner.host.encrypt_coefficients(&too_large, scale, false))
+                .starts_with("scale of a masked gradient")
+        );
+        let error = said(recipient.host.mask_gradient(&[0.0], scale, &shares));
+        assert_eq!(error, "products that were shares: found 2, expected 1");
+        assert!(
+            said(recipient.host.mask_gradient(&[1e12; 2], scale, &shares))
+                .starts_with("scale of a masked gradient")
+        );
     }
 }
 
@@ -259,8 +278,9 @@ fn what_cannot_be_lent_is_refused() {
         let mut parties = two(lattice, &mut random);
         let scale = scale_of(&parties, &[0.0; 2]).unwrap();
         let host = &mut parties[0].host;
-        let mut lend =
-            |terms, values: &[f64]| said(host.lend(&Coefficients { terms, values }, scale, true));
+        let mut lend = |terms, values: &[f64]| {
+            said(host.encrypt_coefficients(&Coefficients { terms, values }, scale, true))
+        };
         assert_eq!(
             lend(5, &[1.0; 9]),
             "coefficients: found 9, expected as many for each product, 5"
@@ -269,10 +289,12 @@ fn what_cannot_be_lent_is_refused() {
         assert_eq!(lend(1, &[]), "products: found 0, expected 1 to 10000");
         assert_eq!(lend(1, &[1.0; 10_001]), "products: found 10001, expected 1 to 10000");
         let error = lend(1, &[f64::NAN]);
-        assert_eq!(error, "coefficient of a grant: found NaN, expected a finite number");
-        assert!(lend(2, &[1e308; 2]).starts_with("products of a grant: found a row of size"));
-        let error = said(host.grant(&[f64::INFINITY], scale, &[]));
-        assert_eq!(error, "offset of a grant: found inf, expected a finite number");
+        assert_eq!(error, "coefficient of a masked gradient: found NaN, expected a finite number");
+        assert!(
+            lend(2, &[1e308; 2]).starts_with("products of a masked gradient: found a row of size")
+        );
+        let error = said(host.mask_gradient(&[f64::INFINITY], scale, &[]));
+        assert_eq!(error, "offset of a masked gradient: found inf, expected a finite number");
     }
 }
 
@@ -282,33 +304,37 @@ fn a_grant_is_read_by_whoever_has_the_masks() {
     let mut parties = two(true, &mut random);
     let offsets = [0.5, -0.5];
     let scale = scale_of(&parties, &offsets).unwrap();
-    let opening = parties[0].guest.opening();
-    let own = parties[0].lend(scale, None).unwrap();
-    let lent = parties[1].lend(scale, Some(&opening)).unwrap();
-    let [taker, lender] = &mut parties;
-    let grant = taker.host.grant(&offsets, scale, &[own, lent]).unwrap();
-    let error = said(lender.guest.take(&grant));
-    assert!(error.contains("no valid grant: exchange of the grant: found"), "{error}");
-    taker.guest.take(&grant).unwrap();
-    // Its mask is that of its last loan.
-    let other = taker.lend(scale, None).unwrap();
-    assert!(said(taker.guest.take(&grant)).contains("exchange of the grant: found"));
-    let again = taker.lend(scale, None).unwrap();
-    let error = said(taker.host.grant(&offsets, scale, &[other, again]));
-    assert_eq!(error, "what the taker has lent to itself: found two parts, expected one");
+    let opening = parties[0].guest.public_key();
+    let own = parties[0].encrypt_coefficients(scale, None).unwrap();
+    let shares = parties[1].encrypt_coefficients(scale, Some(&opening)).unwrap();
+    let [recipient, owner] = &mut parties;
+    let gradient = recipient.host.mask_gradient(&offsets, scale, &[own, shares]).unwrap();
+    let error = said(owner.guest.take(&gradient));
+    assert!(error.contains("no valid gradient: exchange of the masked gradient: found"), "{error}");
+    recipient.guest.take(&gradient).unwrap();
+    // Its mask is that of its last request.
+    let other = recipient.encrypt_coefficients(scale, None).unwrap();
+    assert!(
+        said(recipient.guest.take(&gradient)).contains("exchange of the masked gradient: found")
+    );
+    let again = recipient.encrypt_coefficients(scale, None).unwrap();
+    let error = said(recipient.host.mask_gradient(&offsets, scale, &[other, again]));
+    assert_eq!(error, "what the recipient has shares to itself: found two parts, expected one");
 }
 
 #[test]
 fn grants_of_any_readable_scale_are_finite_numbers() {
     let mut random = Randomness::insecure_from_seed(7);
-    let [mut taker, _] = two(true, &mut random);
-    let scale_of = |offsets: &[f64]| Reach::of_offsets(offsets).and_then(|reach| reach.scale());
+    let [mut recipient, _] = two(true, &mut random);
+    let scale_of =
+        |offsets: &[f64]| MagnitudeBound::of_offsets(offsets).and_then(|reach| reach.scale());
     let offsets = [-1.0, 1.0];
-    let grant = taker.host.grant(&offsets, scale_of(&offsets).unwrap(), &[]).unwrap();
+    let gradient =
+        recipient.host.mask_gradient(&offsets, scale_of(&offsets).unwrap(), &[]).unwrap();
     let mut with_scale = |scale: i32| {
-        let mut grant = grant.clone();
+        let mut gradient = gradient.clone();
         grant[16..20].copy_from_slice(&scale.to_le_bytes());
-        taker.guest.take(&grant)
+        recipient.guest.take(&gradient)
     };
     for scale in [-984, 1000] {
         let found = with_scale(scale).unwrap();
@@ -316,17 +342,19 @@ fn grants_of_any_readable_scale_are_finite_numbers() {
     }
     for scale in [-985, -1000, 1001, i32::MIN] {
         let error = said(with_scale(scale));
-        assert!(error.contains(&format!("scale of the grant: found {scale}, expected -984")));
+        assert!(
+            error.contains(&format!("scale of the masked gradient: found {scale}, expected -984"))
+        );
     }
     // And a host does not make what a guest refuses.
     for size in [1e290, 1e300, 1e308] {
         match scale_of(&[size]) {
             Ok(scale) => {
-                let grant = taker.host.grant(&[size], scale, &[]).unwrap();
-                assert!(taker.guest.take(&grant).unwrap()[0].is_finite());
+                let gradient = recipient.host.mask_gradient(&[size], scale, &[]).unwrap();
+                assert!(recipient.guest.take(&gradient).unwrap()[0].is_finite());
             }
             Err(error) => {
-                assert!(error.to_string().starts_with("products of a grant: found a row"))
+                assert!(error.to_string().starts_with("products of a masked gradient: found a row"))
             }
         }
     }
@@ -337,19 +365,19 @@ fn every_cut_and_every_addition_is_noticed() {
     let mut random = Randomness::insecure_from_seed(4);
     let parties = two(true, &mut random);
     let scale = scale_of(&parties, &[0.0; 2]).unwrap();
-    let [mut lender, mut taker] = parties;
+    let [mut owner, mut recipient] = parties;
     let part = Coefficients { terms: 5, values: &[1.0; 10] };
-    let (loan, kept) = lender.host.lend(&part, scale, false).unwrap();
-    let opening = taker.guest.opening();
-    let relay = lender.guest.relay(&loan, &lender.levels, Some(&opening)).unwrap();
-    let lent = [lender.host.accept(&kept, &relay).unwrap()];
-    let grant = taker.host.grant(&[0.0; 2], scale, &lent).unwrap();
-    assert_eq!(Loan::size(2, 5), loan.len());
+    let (request, kept) = owner.host.encrypt_coefficients(&part, scale, false).unwrap();
+    let opening = recipient.guest.public_key();
+    let reply = owner.guest.multiply_masked(&request, &owner.levels, Some(&opening)).unwrap();
+    let shares = [owner.host.accept_masked(&kept, &reply).unwrap()];
+    let gradient = recipient.host.mask_gradient(&[0.0; 2], scale, &shares).unwrap();
+    assert_eq!(PendingProducts::size(2, 5), request.len());
     type Decode = fn(&[u8]) -> bool;
     let all: [(&[u8], Decode); 3] = [
-        (&loan, |bytes| Loan::decode(bytes, 10).is_ok()),
-        (&relay, |bytes| Relay::decode(bytes, 10).is_ok()),
-        (&grant, |bytes| Grant::decode(bytes, 10).is_ok()),
+        (&request, |bytes| PendingProducts::decode(bytes, 10).is_ok()),
+        (&reply, |bytes| MaskedProducts::decode(bytes, 10).is_ok()),
+        (&gradient, |bytes| MaskedGradient::decode(bytes, 10).is_ok()),
     ];
     for (bytes, decodes) in all {
         assert!(decodes(bytes));
@@ -371,14 +399,17 @@ fn every_cut_and_every_addition_is_noticed() {
         changed[at..].fill(0xFF);
         assert!(!decodes(&changed));
     }
-    let mut changed = grant.clone();
+    let mut changed = gradient.clone();
     changed[24..29].fill(0xFF);
-    let error = Grant::decode(&changed, 10).unwrap_err().to_string();
+    let error = MaskedGradient::decode(&changed, 10).unwrap_err().to_string();
     assert_eq!(
         error,
-        "product of the grant: found 1099511627775, expected numbers below 1099511480321"
+        "product of the masked gradient: found 1099511627775, expected numbers below 1099511480321"
     );
-    assert_eq!(format!("{kept:?} {:?}", lent[0]), "Loan(2 products, …) Lent(2 products, …)");
+    assert_eq!(
+        format!("{kept:?} {:?}", shares[0]),
+        "PendingProducts(2 products, …) MaskedShare(2 products, …)"
+    );
 }
 
 #[test]
@@ -389,12 +420,12 @@ fn functional_encryption_lends_nothing() {
     let mut guest = IpfeGuest::new(agreement, &key).unwrap();
     let mut host = IpfeHost::new(agreement, &key, table).unwrap();
     let part = Coefficients { terms: 1, values: &[1.0] };
-    let scale = Reach::of(&agreement, &part).unwrap().scale().unwrap();
+    let scale = MagnitudeBound::of(&agreement, &part).unwrap().scale().unwrap();
     for error in [
-        said(host.lend(&part, scale, true)),
-        said(host.grant(&[0.0], scale, &[])),
-        said(guest.relay(&[], &[], None)),
-        said(guest.loan_size(&[])),
+        said(host.encrypt_coefficients(&part, scale, true)),
+        said(host.mask_gradient(&[0.0], scale, &[])),
+        said(guest.multiply_masked(&[], &[], None)),
+        said(guest.coefficients_size(&[])),
         said(guest.take(&[])),
     ] {
         assert!(

@@ -1,15 +1,15 @@
 //! The messages by which products of guests' values reach one guest.
 //!
 //! ```text
-//! Loan    exchange:u64  products:u32  terms:u32  key: seed:32, b: 3 × 8192 residues
+//! EncryptedCoefficients    exchange:u64  products:u32  terms:u32  key: seed:32, b: 3 × 8192 residues
 //!         per polynomial of 8192 products and term: seed:32, c0: 3 × 8192 residues
-//! Relay   exchange:u64  products:u32  seeds:u32 (0 or 1)
+//! MaskedProducts   exchange:u64  products:u32  seeds:u32 (0 or 1)
 //!         per polynomial: c1 and c0: 8192 residues each;  per seed: c1: 8192 residues, c0: 8 residues
-//! Grant   exchange:u64 (of the taker's own loan, or 0)  products:u32  scale: i32 (a power of two)  seeds:u32
-//!         5 bytes per product;  seeds as in Relay
+//! MaskedGradient   exchange:u64 (of the recipient's own request, or 0)  products:u32  scale: i32 (a power of two)  seeds:u32
+//!         5 bytes per product;  seeds as in MaskedProducts
 //! ```
 //!
-//! Residues of loans are those of uploads, residues of relays and seeds those of questions.
+//! Residues of requests are those of uploads, residues of replies and seeds those of questions.
 
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ use super::{
     DecodeError, Kind, POLY_BYTES, PRIMES, Reader, Sealed, SeededHalf, Writer, out_of_range,
     packed_len, read_scale,
 };
-use crate::lending::Scale;
+use crate::masked_gradient::Scale;
 use crate::rlwe::slots::SLOT_PRIME;
 use crate::rlwe::transform::DEGREE;
 
@@ -25,9 +25,9 @@ use crate::rlwe::transform::DEGREE;
 const NUMBER_BYTES: usize = 5;
 /// Numbers that a seed of 32 bytes is encrypted as.
 pub(crate) const SEED_NUMBERS: usize = 8;
-/// The most guests that lend to one, and so seeds of a grant.
+/// The most guests that lend to one, and so seeds of a masked gradient.
 pub const MOST_LENDERS: usize = 256;
-/// The most values that a product of a loan is of: what their noise adds up to stays small beside the flood.
+/// The most values that a product of encrypted coefficients is of: what their noise adds up to stays small beside the flood.
 pub const MOST_TERMS: usize = 128;
 const HALF_BYTES: usize = 32 + PRIMES * POLY_BYTES;
 
@@ -38,7 +38,7 @@ pub(crate) fn polys_of(products: usize) -> usize {
 
 /// Coefficients of a host, encrypted by a key of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loan {
+pub struct EncryptedCoefficients {
     pub(crate) exchange: u64,
     pub(crate) products: usize,
     pub(crate) terms: usize,
@@ -48,8 +48,8 @@ pub struct Loan {
     pub(crate) planes: Vec<SeededHalf>,
 }
 
-impl Loan {
-    /// Bytes of a loan of so many products of so many values.
+impl EncryptedCoefficients {
+    /// Bytes of encrypted coefficients of so many products of so many values.
     pub const fn size(products: usize, terms: usize) -> usize {
         let halves = products.div_ceil(DEGREE).saturating_mul(terms).saturating_add(1);
         20usize.saturating_add(halves.saturating_mul(HALF_BYTES))
@@ -57,7 +57,8 @@ impl Loan {
 
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlweLoan, 16 + (1 + self.planes.len()) * HALF_BYTES);
+        let mut writer =
+            Writer::new(Kind::RlweCoefficients, 16 + (1 + self.planes.len()) * HALF_BYTES);
         writer.u64(self.exchange);
         writer.u32(self.products as u32);
         writer.u32(self.terms as u32);
@@ -68,9 +69,9 @@ impl Loan {
 
     /// From bytes, with at most so many products.
     pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("loan", Kind::RlweLoan, bytes)?;
+        let mut reader = Reader::new("coefficients", Kind::RlweCoefficients, bytes)?;
         let exchange = reader.u64()?;
-        let products = reader.count("products of the loan", most_products)?;
+        let products = reader.count("products of the coefficients", most_products)?;
         let terms = reader.count("values of a product", MOST_TERMS)?;
         // The bytes are there before the room is made.
         let count = polys_of(products) * terms + 1;
@@ -78,31 +79,31 @@ impl Loan {
         let halves = halves.collect::<Result<Vec<([u8; 32], &[u8])>, DecodeError>>()?;
         reader.finish()?;
         let halves = halves.into_par_iter();
-        let halves = halves.map(|(seed, packed)| SeededHalf::checked("loan", seed, packed));
+        let halves = halves.map(|(seed, packed)| SeededHalf::checked("coefficients", seed, packed));
         let mut halves = halves.collect::<Result<Vec<_>, DecodeError>>()?;
         let planes = halves.split_off(1);
         let Some(key) = halves.pop() else {
-            return Err(out_of_range("keys of the loan", 0, 1));
+            return Err(out_of_range("keys of the coefficients", 0, 1));
         };
         Ok(Self { exchange, products, terms, key, planes })
     }
 }
 
-/// Products of a lender's values, masked, under the key of the loan; and the seed of the mask, for the taker.
+/// Products of a owner's values, masked, under the key of the coefficients; and the seed of the mask, for the recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relay {
+pub struct MaskedProducts {
     pub(crate) exchange: u64,
     pub(crate) products: usize,
     pub(crate) polys: Vec<Sealed>,
     pub(crate) seed: Option<Sealed>,
 }
 
-impl Relay {
+impl MaskedProducts {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let seeds = usize::from(self.seed.is_some());
         let length = 16 + self.polys.len() * 2 * POLY_BYTES + seeds * SEED_BYTES;
-        let mut writer = Writer::new(Kind::RlweRelay, length);
+        let mut writer = Writer::new(Kind::RlweMaskedProducts, length);
         writer.u64(self.exchange);
         writer.u32(self.products as u32);
         writer.u32(seeds as u32);
@@ -112,15 +113,15 @@ impl Relay {
 
     /// From bytes, with at most so many products.
     pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("relay", Kind::RlweRelay, bytes)?;
+        let mut reader = Reader::new("masked products", Kind::RlweMaskedProducts, bytes)?;
         let exchange = reader.u64()?;
-        let products = reader.count("products of the relay", most_products)?;
+        let products = reader.count("products of the masked products", most_products)?;
         let seeds = reader.u32()?;
         if seeds > 1 {
-            return Err(out_of_range("seeds of the relay", seeds, "0 or 1"));
+            return Err(out_of_range("seeds of the masked products", seeds, "0 or 1"));
         }
         let mut polys = (0..polys_of(products))
-            .map(|_| Sealed::read("relay", &mut reader, DEGREE))
+            .map(|_| Sealed::read("masked products", &mut reader, DEGREE))
             .collect::<Result<Vec<_>, DecodeError>>()?;
         let seed = match seeds {
             0 => None,
@@ -136,18 +137,18 @@ const SEED_BYTES: usize = POLY_BYTES + packed_len(SEED_NUMBERS);
 
 /// Masked products for one guest, which alone has or gets the seeds of all masks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The taker's own loan, whose mask it has; 0 for none.
+pub struct MaskedGradient {
+    /// The recipient's own request, whose mask it has; 0 for none.
     pub(crate) own: u64,
     pub(crate) scale: Scale,
     /// In 0..t.
     pub(crate) masked: Vec<u64>,
-    /// Those of other lenders.
+    /// Those of other owners.
     pub(crate) seeds: Vec<Sealed>,
 }
 
-impl Grant {
-    /// Bytes of a grant of so many products, to which so many others have lent.
+impl MaskedGradient {
+    /// Bytes of a masked gradient of so many products, to which so many others have shares.
     pub const fn size(products: usize, others: usize) -> usize {
         let seeds = others.saturating_mul(SEED_BYTES);
         24usize.saturating_add(products.saturating_mul(NUMBER_BYTES)).saturating_add(seeds)
@@ -156,7 +157,7 @@ impl Grant {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let length = Self::size(self.masked.len(), self.seeds.len());
-        let mut writer = Writer::new(Kind::RlweGrant, length);
+        let mut writer = Writer::new(Kind::RlweMaskedGradient, length);
         writer.u64(self.own);
         writer.u32(self.masked.len() as u32);
         writer.u32(self.scale.0 as u32);
@@ -170,14 +171,14 @@ impl Grant {
 
     /// From bytes, with at most so many products.
     pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("grant", Kind::RlweGrant, bytes)?;
+        let mut reader = Reader::new("masked gradient", Kind::RlweMaskedGradient, bytes)?;
         let own = reader.u64()?;
-        let products = reader.count("products of the grant", most_products)?;
+        let products = reader.count("products of the masked gradient", most_products)?;
         let scale = Scale(read_scale(&mut reader)?);
         let seeds = reader.u32()? as usize;
         if seeds > MOST_LENDERS {
             let expected = format!("at most {MOST_LENDERS}");
-            return Err(out_of_range("seeds of the grant", seeds, expected));
+            return Err(out_of_range("seeds of the masked gradient", seeds, expected));
         }
         let numbers = reader.bytes(NUMBER_BYTES * products)?.as_chunks::<NUMBER_BYTES>().0;
         let masked: Vec<u64> = numbers
@@ -190,7 +191,7 @@ impl Grant {
             .collect();
         if let Some(found) = masked.iter().find(|number| **number >= SLOT_PRIME) {
             let expected = format!("numbers below {SLOT_PRIME}");
-            return Err(out_of_range("product of the grant", found, expected));
+            return Err(out_of_range("product of the masked gradient", found, expected));
         }
         let seeds = (0..seeds).map(|_| Sealed::read("seed", &mut reader, SEED_NUMBERS));
         let seeds = seeds.collect::<Result<Vec<_>, DecodeError>>()?;

@@ -1,17 +1,17 @@
 //! Products of guests' values that one guest is to get, and nobody else.
 //!
 //! ```text
-//!  lender (values u_j)                    host (coefficients D_j, new each exchange)        taker
-//!    │ ◄───────── lend: D_j, encrypted         by a key of the host's, for this loan alone
-//!    │ relay: D_j·u_j + r_j under that key,
-//!    │        and r_j's seed for the taker ─►  accept: reads D_j·u_j + r_j, which is uniform
-//!    │                                         grant: Σ_j (D_j·u_j + r_j) + c, seeds ─────────►  take: Σ_j D_j·u_j + c
+//!  owner (values u_j)                    host (coefficients D_j, new each exchange)        recipient
+//!    │ ◄───────── lend: D_j, encrypted         by a key of the host's, for this request alone
+//!    │ reply: D_j·u_j + r_j under that key,
+//!    │        and r_j's seed for the recipient ─►  accept: reads D_j·u_j + r_j, which is uniform
+//!    │                                         gradient: Σ_j (D_j·u_j + r_j) + c, seeds ─────────►  take: Σ_j D_j·u_j + c
 //! ```
 //!
 //! A guest lends to itself, too: of its own mask it needs no seed.
 //!
-//! All parts of a grant are whole numbers in units of one power of two, the [`Scale`], modulo a prime below 2^40. What
-//! keeps their sum from overflowing is the [`Reach`] of all parts together.
+//! All parts of a masked gradient are whole numbers in units of one power of two, the [`Scale`], modulo a prime below 2^40. What
+//! keeps their sum from overflowing is the [`MagnitudeBound`] of all parts together.
 
 use std::fmt;
 
@@ -23,27 +23,27 @@ use crate::rlwe::message::{LEAST_SCALE, MOST_SCALE, Sealed};
 use crate::rlwe::ring::Poly;
 use crate::rlwe::slots::SLOT_LIMIT;
 
-/// What the products of a grant are in units of: 2^−scale.
+/// What the products of a masked gradient are in units of: 2^−scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scale(pub(crate) i32);
 
-/// How large the products of a grant, or of a part of it, can become.
+/// How large the products of a masked gradient, or of a part of it, can become.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reach {
+pub struct MagnitudeBound {
     /// The largest product.
     largest: f64,
     /// What rounding can add to it, in units.
     rounding: f64,
 }
 
-impl Reach {
+impl MagnitudeBound {
     /// That of one guest's part.
     pub fn of(agreement: &Agreement, part: &Coefficients<'_>) -> Result<Self, SealedError> {
         let grid = agreement.grid;
         let reach = grid.step() * f64::from(grid.levels()) + grid.centre().abs();
         let rows = part.values.chunks_exact(part.terms.max(1));
         let norms = rows.map(|row| row.iter().map(|d| d.abs()).sum::<f64>());
-        let largest = finite("coefficient of a grant", part.values, norms)? * reach;
+        let largest = finite("coefficient of a masked gradient", part.values, norms)? * reach;
         // Rounding costs levels/2 per weight, and 1/2 for what the middle of the grid adds.
         let rounding = (part.terms as i64 * i64::from(grid.levels())) / 2 + 1;
         Ok(Self { largest, rounding: rounding as f64 })
@@ -52,7 +52,7 @@ impl Reach {
     /// That of what the host adds.
     pub fn of_offsets(offsets: &[f64]) -> Result<Self, SealedError> {
         let sizes = offsets.iter().map(|offset| offset.abs());
-        Ok(Self { largest: finite("offset of a grant", offsets, sizes)?, rounding: 1.0 })
+        Ok(Self { largest: finite("offset of a masked gradient", offsets, sizes)?, rounding: 1.0 })
     }
 
     /// That of both together.
@@ -61,11 +61,16 @@ impl Reach {
         Self { largest, rounding }
     }
 
-    /// The largest scale by which no product overflows. The taker must know it, so it is a power of two, and says no
+    /// The largest scale by which no product overflows. The recipient must know it, so it is a power of two, and says no
     /// more of the coefficients than the order of their largest row.
     pub fn scale(&self) -> Result<Scale, SealedError> {
-        let too_large =
-            || misuse("products of a grant", format!("a row of size {}", self.largest), "less");
+        let too_large = || {
+            misuse(
+                "products of a masked gradient",
+                format!("a row of size {}", self.largest),
+                "less",
+            )
+        };
         let room = SLOT_LIMIT as f64 - self.rounding;
         if room < 1.0 {
             return Err(too_large());
@@ -82,7 +87,7 @@ impl Reach {
         let most = self.scale()?;
         if scale > most || scale < Scale(LEAST_SCALE) {
             let expected = format!("{LEAST_SCALE} to {}", most.0);
-            return Err(misuse("scale of a grant", scale.0, expected));
+            return Err(misuse("scale of a masked gradient", scale.0, expected));
         }
         Ok(())
     }
@@ -100,28 +105,28 @@ fn finite(
     Ok(sizes.fold(f64::MIN_POSITIVE, f64::max))
 }
 
-/// What the host keeps of a loan until it is relayed. Erased when dropped.
-pub struct Loan {
-    /// Random: a relay of another loan has another.
+/// What the host keeps of encrypted coefficients until it is relayed. Erased when dropped.
+pub struct PendingProducts {
+    /// Random: a reply of another request has another.
     pub(crate) exchange: u64,
     pub(crate) products: usize,
-    /// Whether the lender is the taker: then nobody else needs to know its mask.
+    /// Whether the owner is the recipient: then nobody else needs to know its mask.
     pub(crate) own: bool,
-    pub(crate) kept: Kept,
+    pub(crate) kept: ProductSecrets,
 }
 
-pub(crate) enum Kept {
+pub(crate) enum ProductSecrets {
     Plain,
     Lattice {
-        /// The key of this loan, modulo the first prime.
+        /// The key of this request, modulo the first prime.
         key: Poly,
         /// What is to be added to each product: the middle of the grid times the coefficients.
         corrections: Vec<f64>,
     },
 }
 
-/// What a lender has made of a loan, as the host has it: masked by numbers that only lender and taker know.
-pub struct Lent {
+/// What a owner has made of encrypted coefficients, as the host has it: masked by numbers that only owner and recipient know.
+pub struct MaskedShare {
     pub(crate) exchange: u64,
     pub(crate) own: bool,
     pub(crate) numbers: Numbers,
@@ -131,12 +136,12 @@ pub(crate) enum Numbers {
     Plain(Vec<f64>),
     Lattice {
         masked: Vec<f64>,
-        /// The seed of the mask, encrypted for the taker; none if that is the lender itself.
+        /// The seed of the mask, encrypted for the recipient; none if that is the owner itself.
         seed: Option<Sealed>,
     },
 }
 
-impl Lent {
+impl MaskedShare {
     /// How many products.
     pub(crate) fn products(&self) -> usize {
         match &self.numbers {
@@ -146,15 +151,15 @@ impl Lent {
     }
 }
 
-impl Drop for Loan {
+impl Drop for PendingProducts {
     fn drop(&mut self) {
-        if let Kept::Lattice { corrections, .. } = &mut self.kept {
+        if let ProductSecrets::Lattice { corrections, .. } = &mut self.kept {
             corrections.zeroize();
         }
     }
 }
 
-impl Drop for Lent {
+impl Drop for MaskedShare {
     fn drop(&mut self) {
         match &mut self.numbers {
             Numbers::Plain(products) => products.zeroize(),
@@ -163,14 +168,14 @@ impl Drop for Lent {
     }
 }
 
-impl fmt::Debug for Loan {
+impl fmt::Debug for PendingProducts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Loan({} products, …)", self.products)
+        write!(f, "PendingProducts({} products, …)", self.products)
     }
 }
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for MaskedShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lent({} products, …)", self.products())
+        write!(f, "MaskedShare({} products, …)", self.products())
     }
 }

@@ -1,8 +1,8 @@
-//! Products for a guest alone, see [`lending`](crate::lending): the host encrypts coefficients, the lender multiplies
+//! Products for a guest alone, see [`lending`](crate::masked_gradient): the host encrypts coefficients, the owner multiplies
 //! them by its values, place by place ([`slots`](super::slots)).
 //!
 //! What the host decrypts is masked by numbers that are uniform modulo t, so it is uniform itself; and c1 and the noise
-//! are hidden from it as those of a question are from a guest, by an encryption of zero with the key of the loan and by
+//! are hidden from it as those of a question are from a guest, by an encryption of zero with the key of the coefficients and by
 //! flooding noise at every coefficient.
 
 use rayon::prelude::*;
@@ -12,17 +12,22 @@ use super::accumulate::{Expanded, Sums};
 use super::encrypt::{encrypt, transformed};
 use super::guest::{OwnMask, times_key};
 use super::hiding::Hiding;
-use super::message::lent::{SEED_NUMBERS, polys_of};
-use super::message::{Grant, Loan as LoanMessage, PublicKey, Relay, Sealed, SealedProducts};
+use super::message::masked::{SEED_NUMBERS, polys_of};
+use super::message::{
+    EncryptedCoefficients as CoefficientsMessage, MaskedGradient, MaskedProducts, PublicKey,
+    Sealed, SealedProducts,
+};
 use super::ring::{PRIMES, Poly, ring};
 use super::slots::slots;
 use super::transform::DEGREE;
 use super::{RlweGuest, RlweHost};
 use crate::kernel::ROUND;
-use crate::lending::{Kept, Lent, Loan, Numbers, Reach, Scale};
+use crate::masked_gradient::{
+    MagnitudeBound, MaskedShare, Numbers, PendingProducts, ProductSecrets, Scale,
+};
 use crate::product::{Coefficients, SealedError, misuse, peer};
 use crate::random::Randomness;
-use crate::wire::out_of_range;
+use crate::wire::{other_exchange, out_of_range};
 
 impl RlweHost {
     pub(super) fn lent_out(
@@ -30,9 +35,9 @@ impl RlweHost {
         part: &Coefficients<'_>,
         scale: Scale,
         own: bool,
-    ) -> Result<(Vec<u8>, Loan), SealedError> {
+    ) -> Result<(Vec<u8>, PendingProducts), SealedError> {
         let products = part.products(&self.agreement)?;
-        Reach::of(&self.agreement, part)?.check(scale)?;
+        MagnitudeBound::of(&self.agreement, part)?.check(scale)?;
         let (per_unit, grid) = (libm::ldexp(1.0, scale.0), self.agreement.grid);
         let mut key = transformed(&Poly::ternary(&mut self.random));
         let noise = Poly::error(&mut self.random);
@@ -58,27 +63,50 @@ impl RlweHost {
         // 0 stands for none.
         let exchange = self.random.bits().max(1);
         let (key, terms) = (std::mem::replace(&mut key[0], Poly::zero()), part.terms);
-        let message = LoanMessage { exchange, products, terms, key: public, planes }.encode();
-        Ok((message, Loan { exchange, products, own, kept: Kept::Lattice { key, corrections } }))
+        let message =
+            CoefficientsMessage { exchange, products, terms, key: public, planes }.encode();
+        Ok((
+            message,
+            PendingProducts {
+                exchange,
+                products,
+                own,
+                kept: ProductSecrets::Lattice { key, corrections },
+            },
+        ))
     }
 
-    pub(super) fn accepted(&self, loan: &Loan, relay: &[u8]) -> Result<Lent, SealedError> {
-        let Kept::Lattice { key, corrections } = &loan.kept else {
-            return Err(misuse("loan", "one in the clear", "an encrypted one"));
+    pub(super) fn accepted(
+        &self,
+        request: &PendingProducts,
+        reply: &[u8],
+    ) -> Result<MaskedShare, SealedError> {
+        let ProductSecrets::Lattice { key, corrections } = &request.kept else {
+            return Err(misuse("coefficients", "one in the clear", "an encrypted one"));
         };
-        let Relay { exchange, products, polys, seed } =
-            Relay::decode(relay, self.agreement.most_rows).map_err(peer("relay"))?;
-        let wrong =
-            |what, found: u64, expected: u64| peer("relay")(out_of_range(what, found, expected));
-        if exchange != loan.exchange {
-            return Err(wrong("exchange of the relay", exchange, loan.exchange));
+        let MaskedProducts { exchange, products, polys, seed } =
+            MaskedProducts::decode(reply, self.agreement.most_rows)
+                .map_err(peer("masked products"))?;
+        let wrong = |what, found: u64, expected: u64| {
+            peer("masked products")(out_of_range(what, found, expected))
+        };
+        if exchange != request.exchange {
+            return Err(peer("masked products")(other_exchange(
+                "exchange of the masked products",
+                exchange,
+                request.exchange,
+            )));
         }
-        if products != loan.products {
-            return Err(wrong("products of the relay", products as u64, loan.products as u64));
+        if products != request.products {
+            return Err(wrong(
+                "products of the masked products",
+                products as u64,
+                request.products as u64,
+            ));
         }
-        let seeds = u64::from(!loan.own);
+        let seeds = u64::from(!request.own);
         if u64::from(seed.is_some()) != seeds {
-            return Err(wrong("seeds of the relay", u64::from(seed.is_some()), seeds));
+            return Err(wrong("seeds of the masked products", u64::from(seed.is_some()), seeds));
         }
         let numbers = polys.par_iter().map(|sealed| numbers_of(sealed, key));
         let numbers: Vec<Poly> = numbers.collect();
@@ -86,16 +114,16 @@ impl RlweHost {
         let t = slots().modulus();
         let masked = numbers.zip(corrections).map(|(number, more)| t.reduce(number + more));
         let numbers = Numbers::Lattice { masked: masked.collect(), seed };
-        Ok(Lent { exchange, own: loan.own, numbers })
+        Ok(MaskedShare { exchange, own: request.own, numbers })
     }
 
     pub(super) fn granted(
         &mut self,
         offsets: &[f64],
         scale: Scale,
-        lent: &[Lent],
+        shares: &[MaskedShare],
     ) -> Result<Vec<u8>, SealedError> {
-        Reach::of_offsets(offsets)?.check(scale)?;
+        MagnitudeBound::of_offsets(offsets)?.check(scale)?;
         if !(1..=self.agreement.most_rows).contains(&offsets.len()) {
             let expected = format!("1 to {}", self.agreement.most_rows);
             return Err(misuse("products", offsets.len(), expected));
@@ -105,22 +133,26 @@ impl RlweHost {
         let whole = offsets.iter().map(|offset| (offset * per_unit + ROUND) - ROUND);
         let mut sums: Vec<f64> = whole.collect();
         let (mut seeds, mut own) = (Vec::new(), 0);
-        for part in lent {
+        for part in shares {
             let Numbers::Lattice { masked, seed } = &part.numbers else {
-                return Err(misuse("what was lent", "numbers in the clear", "masked ones"));
+                return Err(misuse(
+                    "shares of a masked gradient",
+                    "numbers in the clear",
+                    "masked ones",
+                ));
             };
             if masked.len() != sums.len() {
-                return Err(misuse("products that were lent", masked.len(), sums.len()));
+                return Err(misuse("products that were shares", masked.len(), sums.len()));
             }
             sums.iter_mut().zip(masked).for_each(|(sum, masked)| *sum = t.reduce(*sum + masked));
             if part.own && std::mem::replace(&mut own, part.exchange) != 0 {
-                return Err(misuse("what the taker has lent to itself", "two parts", "one"));
+                return Err(misuse("what the recipient has shares to itself", "two parts", "one"));
             }
             seeds.extend(seed.clone());
         }
         let masked = sums.iter().map(|&sum| t.canonical(sum)).collect();
         sums.zeroize();
-        Ok(Grant { own, scale, masked, seeds }.encode())
+        Ok(MaskedGradient { own, scale, masked, seeds }.encode())
     }
 }
 
@@ -154,25 +186,26 @@ fn numbers_of(sealed: &Sealed, key: &Poly) -> Poly {
 impl RlweGuest {
     pub(super) fn relayed(
         &mut self,
-        loan: &[u8],
+        request: &[u8],
         levels: &[i32],
-        taker: Option<&[u8]>,
+        recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
-        let loan = LoanMessage::decode(loan, self.agreement.most_rows).map_err(peer("loan"))?;
-        let LoanMessage { exchange, products, terms, key, planes } = loan;
+        let request = CoefficientsMessage::decode(request, self.agreement.most_rows)
+            .map_err(peer("coefficients"))?;
+        let CoefficientsMessage { exchange, products, terms, key, planes } = request;
         if levels.len() != products * terms {
-            return Err(misuse("values of a loan", levels.len(), products * terms));
+            return Err(misuse("values of encrypted coefficients", levels.len(), products * terms));
         }
         self.agreement.grid.check(levels)?;
         let seed = Zeroizing::new(self.random.seed());
-        let for_taker = taker.map(|opening| self.seed_for(&seed, opening)).transpose()?;
+        let for_taker = recipient.map(|opening| self.seed_for(&seed, opening)).transpose()?;
         let mut public = Expanded::new();
         public.fill(&key);
         let seeds = (0..polys_of(products)).map(|_| Zeroizing::new(self.random.seed()));
         let seeds: Vec<Zeroizing<[u8; 32]>> = seeds.collect();
         let polys = seeds.par_iter().zip(planes.par_chunks(terms)).enumerate();
         let polys = polys.map(|(poly, (own_seed, planes))| {
-            let mut work = self.room.take();
+            let mut work = self.scratch.take();
             for (term, plane) in planes.iter().enumerate() {
                 let levels = levels.chunks_exact(terms).skip(poly * DEGREE);
                 work.weights.0.fill(0.0);
@@ -189,14 +222,14 @@ impl RlweGuest {
             work.hiding.draw_whole(&mut Randomness::from_secret(own_seed));
             let sealed =
                 work.hiding.finish_whole(&mut work.sums, &mut work.scratch, &public, &work.weights);
-            self.room.give_back(work);
+            self.scratch.give_back(work);
             sealed
         });
         let polys = polys.collect();
         if for_taker.is_none() {
             self.own = Some(OwnMask { exchange, seed });
         }
-        Ok(Relay { exchange, products, polys, seed: for_taker }.encode())
+        Ok(MaskedProducts { exchange, products, polys, seed: for_taker }.encode())
     }
 
     /// A seed, encrypted for the guest with this opening.
@@ -210,15 +243,17 @@ impl RlweGuest {
         Ok(hiding.finish(&mut Sums::new(), &mut Poly::zero(), &public, 1, &numbers[..]))
     }
 
-    pub(super) fn taken(&mut self, grant: &[u8]) -> Result<Vec<f64>, SealedError> {
-        let Grant { own, scale, masked, seeds } =
-            Grant::decode(grant, self.agreement.most_rows).map_err(peer("grant"))?;
+    pub(super) fn taken(&mut self, gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
+        let MaskedGradient { own, scale, masked, seeds } =
+            MaskedGradient::decode(gradient, self.agreement.most_rows)
+                .map_err(peer("masked gradient"))?;
         let mut known: Vec<Zeroizing<[u8; 32]>> = Vec::new();
         if own != 0 {
             let mask = self.own.as_ref().filter(|mask| mask.exchange == own);
             let found = self.own.as_ref().map_or(0, |mask| mask.exchange);
-            let mask = mask
-                .ok_or_else(|| peer("grant")(out_of_range("exchange of the grant", own, found)))?;
+            let mask = mask.ok_or_else(|| {
+                peer("masked gradient")(out_of_range("exchange of the masked gradient", own, found))
+            })?;
             known.push(mask.seed.clone());
         }
         for seed in seeds {
@@ -250,7 +285,8 @@ impl RlweGuest {
         for (bytes, &number) in seed.as_chunks_mut::<4>().0.iter_mut().zip(numbers.iter()) {
             let word = u32::try_from(number);
             // Not shown: it may be half a secret.
-            let wrong = |_| peer("grant")(out_of_range("number of a seed", "more", "32 bits"));
+            let wrong =
+                |_| peer("masked gradient")(out_of_range("number of a seed", "more", "32 bits"));
             *bytes = word.map_err(wrong)?.to_le_bytes();
         }
         Ok(seed)

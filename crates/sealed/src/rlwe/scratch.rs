@@ -1,4 +1,4 @@
-//! Room to multiply in, used again and again: memory that is new to a process costs as much time as a product.
+//! ScratchPool to multiply in, used again and again: memory that is new to a process costs as much time as a product.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -18,9 +18,9 @@ pub(super) struct Work {
 
 /// Work that nobody does at the moment: at most as much as threads have done at once.
 #[derive(Default)]
-pub(super) struct Room(Mutex<Vec<Work>>);
+pub(super) struct ScratchPool(Mutex<Vec<Work>>);
 
-impl Room {
+impl ScratchPool {
     /// Work without sums.
     pub(super) fn take(&self) -> Work {
         let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();

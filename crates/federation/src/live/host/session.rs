@@ -1,4 +1,4 @@
-//! A guest's seat at the live host.
+//! A guest's guest at the live host.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::timing::lasted;
 
 /// What became of a guest's embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SeatCounts {
+pub struct LiveGuestCounts {
     /// Estimated with.
     pub taken: u64,
     /// Steps that were estimated without one.
@@ -28,7 +28,7 @@ pub struct SeatCounts {
 }
 
 /// See the [module](self).
-pub(super) struct Seat {
+pub(super) struct LiveGuestSession {
     pub connected: bool,
     /// The session that was welcomed on this connection.
     pub session: Option<u64>,
@@ -42,7 +42,7 @@ pub(super) struct Seat {
     pub greeted: Option<Duration>,
     /// When it was last told that it is refused, on this connection.
     pub refused: Option<Duration>,
-    pub counts: SeatCounts,
+    pub counts: LiveGuestCounts,
     /// Embeddings whose steps are not settled.
     ahead: BTreeMap<Step, Embedding>,
     /// Steps missed in a row, since an embedding was last in time.
@@ -56,7 +56,7 @@ pub(super) enum Placed {
     Duplicate,
 }
 
-impl Seat {
+impl LiveGuestSession {
     pub fn new(now: Duration) -> Self {
         Self {
             connected: false,
@@ -67,7 +67,7 @@ impl Seat {
             asked: None,
             greeted: None,
             refused: None,
-            counts: SeatCounts::default(),
+            counts: LiveGuestCounts::default(),
             ahead: BTreeMap::new(),
             missed: 0,
         }

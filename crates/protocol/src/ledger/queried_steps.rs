@@ -1,4 +1,4 @@
-//! What a party was asked about: how many products it has given of the numbers of each step.
+//! What a party was queries about: how many products it has given of the numbers of each step.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ const ONE: i128 = 1 << 20;
 /// The steps that the products of a message are of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct About {
-    /// Numbers that the party holds of each step.
+pub struct QueriedSteps {
+    /// OptimiserSettings that the party holds of each step.
     entries: u32,
     /// Products with single numbers of each step, all of its numbers together.
     each: u64,
@@ -27,7 +27,7 @@ pub struct About {
     steps: Vec<[i64; 2]>,
 }
 
-impl About {
+impl QueriedSteps {
     /// So many products with single numbers, of all samples alike; none if there are none.
     pub fn of(samples: &[Window], entries: usize, products: u64) -> Option<Self> {
         let mut steps: Vec<i64> = samples.iter().map(|sample| sample.last.0).collect();
@@ -72,17 +72,17 @@ fn joined(steps: &[i64], gap: i64) -> Vec<[i64; 2]> {
 
 /// All products that have left, by step.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct AskedAbout {
+pub struct QueryBudget {
     /// By how much the count of a step is more than that of the step before; 0 before the first.
     changes: BTreeMap<i64, i128>,
     /// Products with single numbers of steps that are not known: ledgers once did not say.
     unplaced: u64,
 }
 
-impl AskedAbout {
+impl QueryBudget {
     /// Counts a line.
     pub(super) fn count(&mut self, line: &Line) {
-        match &line.about {
+        match &line.steps {
             Some(about) => self.add(about),
             None if line.is_of_products() => {
                 self.unplaced = self.unplaced.saturating_add(line.numbers());
@@ -91,7 +91,7 @@ impl AskedAbout {
         }
     }
 
-    fn add(&mut self, about: &About) {
+    fn add(&mut self, about: &QueriedSteps) {
         for [first, last] in &about.steps {
             *self.changes.entry(*first).or_default() += about.charge();
             *self.changes.entry(last + 1).or_default() -= about.charge();
@@ -112,7 +112,7 @@ impl AskedAbout {
     }
 
     /// The products of each number of that of these steps which has the most, with those of one more message.
-    pub fn most_with(&self, samples: &[Window], more: Option<&About>) -> f64 {
+    pub fn most_with(&self, samples: &[Window], more: Option<&QueriedSteps>) -> f64 {
         let mut steps: Vec<i64> = samples.iter().map(|sample| sample.last.0).collect();
         steps.sort_unstable();
         let mut pieces = self.pieces().peekable();
@@ -123,10 +123,10 @@ impl AskedAbout {
             }
             most = most.max(now);
         }
-        in_products(most + more.map_or(0, About::charge))
+        in_products(most + more.map_or(0, QueriedSteps::charge))
     }
 
-    /// The step that was asked about the most, and the products that were given of each of its numbers, in the mean
+    /// The step that was queries about the most, and the products that were given of each of its numbers, in the mean
     /// over them.
     pub fn most(&self) -> Option<(i64, f64)> {
         let (step, count) = self.pieces().max_by_key(|(step, count)| (*count, Reverse(*step)))?;
@@ -151,17 +151,17 @@ mod tests {
 
     #[test]
     fn scattered_steps_are_charged_with_those_between() {
-        let together = About::of(&samples(&[5, 3, 4, 9, 9]), 34, 400).unwrap();
+        let together = QueriedSteps::of(&samples(&[5, 3, 4, 9, 9]), 34, 400).unwrap();
         assert_eq!((together.each, &together.steps[..]), (100, &[[3, 5], [9, 9]][..]));
-        assert_eq!(About::of(&samples(&[5]), 34, 0), None);
+        assert_eq!(QueriedSteps::of(&samples(&[5]), 34, 0), None);
         let far: Vec<i64> = (0..2000).map(|i| i * 3).collect();
-        let about = About::of(&samples(&far[..1024]), 34, 1024).unwrap();
+        let about = QueriedSteps::of(&samples(&far[..1024]), 34, 1024).unwrap();
         assert_eq!((about.each, about.steps.len(), about.steps[1]), (1, 1024, [3, 3]));
-        let about = About::of(&samples(&far), 34, 2000).unwrap();
+        let about = QueriedSteps::of(&samples(&far), 34, 2000).unwrap();
         assert_eq!((about.each, &about.steps[..]), (1, &[[0, 5997]][..]));
         // The longest that there can be fits a line.
         let far: Vec<i64> = (0..1024).map(|i| MAX_STEP - 2048 + 2 * i).collect();
-        let about = About::of(&samples(&far), 34, u64::MAX).unwrap();
+        let about = QueriedSteps::of(&samples(&far), 34, u64::MAX).unwrap();
         assert!(about.is_valid());
         assert!(
             serde_json::to_string(&about).unwrap().len() < super::super::line::MAX_LINE / 2 + 4096
@@ -175,23 +175,23 @@ mod tests {
             batches in prop::collection::vec((prop::collection::vec(-20i64..20, 1..6), 1u64..50), 0..8),
             about in prop::collection::vec(-25i64..25, 1..6),
         ) {
-            let (mut asked, mut counted) = (AskedAbout::default(), BTreeMap::<i64, u64>::new());
+            let (mut queries, mut counted) = (QueryBudget::default(), BTreeMap::<i64, u64>::new());
             for (steps, products) in &batches {
-                let one = About::of(&samples(steps), 2, *products).unwrap();
+                let one = QueriedSteps::of(&samples(steps), 2, *products).unwrap();
                 let each = steps.iter().collect::<std::collections::BTreeSet<_>>();
                 for step in &each {
                     *counted.entry(**step).or_default() += products.div_ceil(each.len() as u64);
                 }
-                asked.add(&one);
+                queries.add(&one);
             }
             let of = |step: &i64| counted.get(step).copied().unwrap_or(0);
             // Halves are no fractions that are rounded.
             let expected = about.iter().map(of).max().unwrap() as f64 / 2.0;
-            let more = About::of(&samples(&about[..1]), 2, 7);
-            prop_assert_eq!(asked.most_with(&samples(&about), None), expected);
-            prop_assert_eq!(asked.most_with(&samples(&about), more.as_ref()), expected + 3.5);
+            let more = QueriedSteps::of(&samples(&about[..1]), 2, 7);
+            prop_assert_eq!(queries.most_with(&samples(&about), None), expected);
+            prop_assert_eq!(queries.most_with(&samples(&about), more.as_ref()), expected + 3.5);
             let most = counted.values().max().copied().unwrap_or(0);
-            let found = asked.most();
+            let found = queries.most();
             prop_assert_eq!(found.map_or(0.0, |(_, each)| each), most as f64 / 2.0);
             prop_assert!(found.is_none_or(|(step, _)| of(&step) == most));
         }

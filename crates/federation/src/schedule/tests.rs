@@ -5,14 +5,14 @@ fn samples() -> Samples {
     Samples::whole(&steps(0..10), &steps(10..15), &steps(15..18))
 }
 
-fn course(epochs: u32, patience: u32) -> Course {
+fn course(epochs: u32, patience: u32) -> SampleSchedule {
     let (segment, batch, block) = (1, 4, 3);
     let order = Order { seed: 3, shuffle: true, segment, batch, block, epochs, patience };
-    Course::new(samples(), order)
+    SampleSchedule::new(samples(), order)
 }
 
 /// Runs to the end; validation losses by epoch. Returns what each exchange took.
-fn run(course: &mut Course, losses: &[f64]) -> Vec<(Purpose, Vec<i64>)> {
+fn run(course: &mut SampleSchedule, losses: &[f64]) -> Vec<(Purpose, Vec<i64>)> {
     let mut taken = Vec::new();
     while let Some((purpose, samples)) = course.next() {
         taken.push((purpose, samples.iter().map(|sample| sample.last.0).collect()));
@@ -80,7 +80,7 @@ fn a_course_goes_on_from_its_progress() {
 fn segments_stay_whole() {
     let order =
         Order { seed: 3, shuffle: true, segment: 3, batch: 6, block: 4, epochs: 2, patience: 9 };
-    let mut course = Course::new(samples(), order);
+    let mut course = SampleSchedule::new(samples(), order);
     let taken = run(&mut course, &[3.0, 2.0]);
     let sizes: Vec<_> = taken.iter().map(|(purpose, steps)| (*purpose, steps.len())).collect();
     use Purpose::{Estimate, Train, Validate};
@@ -103,7 +103,7 @@ fn segments_stay_whole() {
 }
 
 /// One epoch of a validation in two blocks, with something missing in some of them.
-fn epoch(course: &mut Course, loss: f64, missing: [bool; 2]) -> Verdict {
+fn epoch(course: &mut SampleSchedule, loss: f64, missing: [bool; 2]) -> ScheduleUpdate {
     while course.next().is_some_and(|(purpose, _)| purpose == Purpose::Train) {
         course.learned(Some(1.0));
     }

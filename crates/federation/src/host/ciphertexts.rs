@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use estimator::EmbeddingCoefficients;
-use protocol::message::measurements::Layout;
+use protocol::message::measurements::MeasurementLayout;
 use protocol::message::parts::Batch;
 use protocol::message::sealed::{
     BlockWeights, Fingerprint, Scheme, Sealed, Sealing, block_length, range,
@@ -17,7 +17,7 @@ use crate::agreement::{agreement, block_of};
 use crate::error::PartyError;
 
 /// What the host has of a guest's sealed measurements.
-pub(super) struct SealedSeat {
+pub(super) struct GuestCiphertexts {
     pub products: Box<dyn sealed::Host + Send>,
     pub weights: BTreeMap<BlockId, BlockWeights>,
     /// The largest value of each entry of a sample.
@@ -26,28 +26,28 @@ pub(super) struct SealedSeat {
     pub length: usize,
     pub agreement: Agreement,
     /// The guest's key, for those who encrypt for it.
-    pub opening: Sealed,
+    pub public_key: Sealed,
     key: Fingerprint,
 }
 
-impl SealedSeat {
+impl GuestCiphertexts {
     pub fn new(
         sealing: Sealing,
-        layout: &Layout,
+        layout: &MeasurementLayout,
         segment: u32,
         blocks: usize,
-        opening: &Sealed,
+        public_key: &Sealed,
     ) -> Result<Self, PartyError> {
         let agreement = agreement(&sealing, layout, segment, blocks).map_err(PartyError::misuse)?;
         let products: Box<dyn sealed::Host + Send> = match sealing.scheme {
-            Scheme::Lattice => Box::new(RlweHost::new(agreement, opening.as_slice())?),
+            Scheme::Lattice => Box::new(RlweHost::new(agreement, public_key.as_slice())?),
             Scheme::Plain => Box::new(PlainHost::new(agreement)?),
         };
         let entries = layout.groups().flat_map(|(_, entries)| entries);
         let ranges = entries.map(|entry| range(entry.quantity)).collect();
         let (weights, length) = (BTreeMap::new(), block_length(segment, layout.len()));
-        let (opening, key) = (opening.clone(), Fingerprint::of(opening));
-        Ok(Self { products, weights, ranges, length, agreement, opening, key })
+        let (public_key, key) = (public_key.clone(), Fingerprint::of(public_key));
+        Ok(Self { products, weights, ranges, length, agreement, public_key, key })
     }
 
     /// What the guest's key is known by.
