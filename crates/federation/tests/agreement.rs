@@ -17,7 +17,7 @@ use protocol::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, StepRange, Text, Values,
 };
 use protocol::message::{
-    Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, ResumeState, Terms,
+    Departure, Exchange, Hello, PROTOCOL, Purpose, Resume, ResumeState, StopReason, Terms,
 };
 use protocol::{
     Attempt, Compression, Ledger, MeasurementOffer, Now, PartyId, Released, Round, RunId, ToGuest,
@@ -138,21 +138,10 @@ fn parties_that_do_not_agree_part_with_a_clear_word() {
 }
 
 fn hello() -> Hello {
-    let GuestSettings { party, software, session, terms, held, width, measures, .. } =
+    let GuestSettings { party, software, session, terms, held, width, measures: offer, .. } =
         guest_settings();
     let (protocol, greeting, resume_state) = (PROTOCOL, 1, ResumeState::default());
-    Hello {
-        protocol,
-        software,
-        party,
-        session,
-        greeting,
-        terms,
-        held,
-        width,
-        measures,
-        resume_state,
-    }
+    Hello { protocol, software, party, session, greeting, terms, held, width, offer, resume_state }
 }
 
 #[test]
@@ -239,7 +228,7 @@ fn numbers_that_are_packed_otherwise_are_refused() {
     assert_eq!(kinds(&out), ["refuse"]);
     let ToGuest::Refuse { reason, .. } = out[0].message() else { unreachable!("a refusal") };
     let words = "compression of its numbers: found f16, expected none";
-    assert!(reason.as_str().contains(words), "{reason}");
+    assert!(reason.text.as_str().contains(words), "{reason}");
 
     let (mut guest, mut host) = (new_guest(guest_settings()), new_host(host_settings()).unwrap());
     let hello = guest.tick(at(1)).remove(0).into_message();
@@ -299,7 +288,7 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
         guest.handle(at(1), ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: None });
     let [leave] = &out[..] else { unreachable!("{out:?}") };
     // The host learns what kind of trouble it was, and no more.
-    let departure = Departure::Failed(Text::of("a peer broke the rules"));
+    let departure = Departure::Failed(StopReason::other("a peer broke the rules"));
     assert_eq!(*leave.message(), ToHost::Leave { session: 1, departure });
     let Some(GuestEnd::Stopped(PartyError::PeerMisbehaved { what, .. })) = guest.ended() else {
         unreachable!("it must stop")
@@ -345,14 +334,14 @@ fn guests_hear_nothing_of_each_other() {
         let hello = Hello { party: id(party), ..hello() };
         host.handle(at(1), &id(party), ToHost::Hello(Box::new(hello)));
     }
-    let departure = Departure::Failed(Text::of("/home/b/run: no space"));
+    let departure = Departure::Failed(StopReason::other("/home/b/run: no space"));
     let out = host.handle(at(2), &id("fleet-b"), ToHost::Leave { session: 1, departure });
     // Those who run the host read all of it.
     let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
     assert!(error.to_string().contains("fleet-b") && error.to_string().contains("no space"));
     let told: Vec<_> = out.iter().filter(|message| *message.recipient() == id("a")).collect();
     let [message] = told[..] else { unreachable!("{out:?}") };
-    let reason = Text::of("a guest has been away for too long");
+    let reason = StopReason::other("a guest has been away for too long");
     assert_eq!(*message.message(), ToGuest::Refuse { session: 0, reason });
 }
 
@@ -407,7 +396,8 @@ fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
     let kept = kept.expect("a checkpoint");
     let mut host = open();
     let mut greet = |greeting, rounds| {
-        let resume_state = ResumeState { run: Some(RunId(1)), kept: rounds, live: None };
+        let resume_state =
+            ResumeState { run: Some(RunId(1)), checkpoints: rounds, in_memory: None };
         let hello = Hello { session: 2, greeting, resume_state, ..hello() };
         let out = host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
         out.into_iter().find_map(|message| match message.into_message() {
@@ -496,7 +486,7 @@ fn a_run_that_begins_anew_says_so() {
     });
     let kept = kept.expect("a checkpoint");
     let mut host = open();
-    let resume_state = ResumeState { run: Some(RunId(1)), kept: vec![], live: None };
+    let resume_state = ResumeState { run: Some(RunId(1)), checkpoints: vec![], in_memory: None };
     let hello = Hello { session: 2, resume_state, ..hello() };
     host.handle(at(1), &id("a"), ToHost::Hello(Box::new(hello)));
     let events = host.take_events();

@@ -89,7 +89,7 @@ fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serd
         let shares = [host.accept_masked(&kept, &reply)?];
         let gradient = host.mask_gradient(&[0.0; 8192], scale, &shares)?;
         granted = request.len() + reply.len() + gradient.len();
-        guest.take(&gradient)?;
+        guest.unmask(&gradient)?;
     }
     let grant_ms = (processor_ms()? - begin) / rounds as f64;
     Ok(json!({

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::ipfe::{Authority, IpfeGuest, IpfeHost, LogarithmTable};
 use sealed::plain::{PlainGuest, PlainHost};
-use sealed::rlwe::message::{MaskedGradient, MaskedProducts, PendingProducts};
+use sealed::rlwe::message::{EncryptedCoefficients, MaskedGradient, MaskedProducts};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
     Agreement, Coefficients, CoefficientsSize, Grid, Guest, Host, MagnitudeBound, MaskedShare,
@@ -109,7 +109,7 @@ fn granted(parties: &mut [Party], offsets: &[f64]) -> Result<Vec<f64>, SealedErr
         shares.map(|(i, party)| party.encrypt_coefficients(scale, (i > 0).then_some(&opening[..])));
     let shares = shares.collect::<Result<Vec<_>, _>>()?;
     let gradient = parties[0].host.mask_gradient(offsets, scale, &shares)?;
-    parties[0].guest.take(&gradient)
+    parties[0].guest.unmask(&gradient)
 }
 
 /// All of one exchange, and how far its products are from exact ones, as a share of what rounding may cost.
@@ -309,13 +309,13 @@ fn a_grant_is_read_by_whoever_has_the_masks() {
     let shares = parties[1].encrypt_coefficients(scale, Some(&opening)).unwrap();
     let [recipient, owner] = &mut parties;
     let gradient = recipient.host.mask_gradient(&offsets, scale, &[own, shares]).unwrap();
-    let error = said(owner.guest.take(&gradient));
+    let error = said(owner.guest.unmask(&gradient));
     assert!(error.contains("no valid gradient: exchange of the masked gradient: found"), "{error}");
-    recipient.guest.take(&gradient).unwrap();
+    recipient.guest.unmask(&gradient).unwrap();
     // Its mask is that of its last request.
     let other = recipient.encrypt_coefficients(scale, None).unwrap();
     assert!(
-        said(recipient.guest.take(&gradient)).contains("exchange of the masked gradient: found")
+        said(recipient.guest.unmask(&gradient)).contains("exchange of the masked gradient: found")
     );
     let again = recipient.encrypt_coefficients(scale, None).unwrap();
     let error = said(recipient.host.mask_gradient(&offsets, scale, &[other, again]));
@@ -333,8 +333,8 @@ fn grants_of_any_readable_scale_are_finite_numbers() {
         recipient.host.mask_gradient(&offsets, scale_of(&offsets).unwrap(), &[]).unwrap();
     let mut with_scale = |scale: i32| {
         let mut gradient = gradient.clone();
-        grant[16..20].copy_from_slice(&scale.to_le_bytes());
-        recipient.guest.take(&gradient)
+        gradient[16..20].copy_from_slice(&scale.to_le_bytes());
+        recipient.guest.unmask(&gradient)
     };
     for scale in [-984, 1000] {
         let found = with_scale(scale).unwrap();
@@ -351,7 +351,7 @@ fn grants_of_any_readable_scale_are_finite_numbers() {
         match scale_of(&[size]) {
             Ok(scale) => {
                 let gradient = recipient.host.mask_gradient(&[size], scale, &[]).unwrap();
-                assert!(recipient.guest.take(&gradient).unwrap()[0].is_finite());
+                assert!(recipient.guest.unmask(&gradient).unwrap()[0].is_finite());
             }
             Err(error) => {
                 assert!(error.to_string().starts_with("products of a masked gradient: found a row"))
@@ -372,10 +372,10 @@ fn every_cut_and_every_addition_is_noticed() {
     let reply = owner.guest.multiply_masked(&request, &owner.levels, Some(&opening)).unwrap();
     let shares = [owner.host.accept_masked(&kept, &reply).unwrap()];
     let gradient = recipient.host.mask_gradient(&[0.0; 2], scale, &shares).unwrap();
-    assert_eq!(PendingProducts::size(2, 5), request.len());
+    assert_eq!(EncryptedCoefficients::size(2, 5), request.len());
     type Decode = fn(&[u8]) -> bool;
     let all: [(&[u8], Decode); 3] = [
-        (&request, |bytes| PendingProducts::decode(bytes, 10).is_ok()),
+        (&request, |bytes| EncryptedCoefficients::decode(bytes, 10).is_ok()),
         (&reply, |bytes| MaskedProducts::decode(bytes, 10).is_ok()),
         (&gradient, |bytes| MaskedGradient::decode(bytes, 10).is_ok()),
     ];
@@ -408,7 +408,7 @@ fn every_cut_and_every_addition_is_noticed() {
     );
     assert_eq!(
         format!("{kept:?} {:?}", shares[0]),
-        "PendingProducts(2 products, …) MaskedShare(2 products, …)"
+        "EncryptedCoefficients(2 products, …) MaskedShare(2 products, …)"
     );
 }
 
@@ -426,7 +426,7 @@ fn functional_encryption_lends_nothing() {
         said(host.mask_gradient(&[0.0], scale, &[])),
         said(guest.multiply_masked(&[], &[], None)),
         said(guest.coefficients_size(&[])),
-        said(guest.take(&[])),
+        said(guest.unmask(&[])),
     ] {
         assert!(
             error.starts_with("functional encryption has no products for the guest"),

@@ -233,7 +233,7 @@ fn interleaved(
             let shares = host
                 .accept_masked(&kept, &guest.multiply_masked(&request, &[1, -2, 3, 100], None)?)?;
             let gradient = host.mask_gradient(&[0.0], scale, &[shares])?;
-            assert_eq!(guest.take(&gradient)?.len(), 1);
+            assert_eq!(guest.unmask(&gradient)?.len(), 1);
         }
         Err(error) => assert!(matches!(error, SealedError::Unsupported(_)), "{error}"),
     }

@@ -53,7 +53,7 @@ fn more_rows_than_agreed_are_refused_by_both_sides() {
     let shares = [host.accept_masked(&kept, &reply).unwrap()];
     let gradient = host.mask_gradient(&[0.0; 501], scale, &shares).unwrap();
     assert_eq!(
-        said(guest.take(&gradient)),
+        said(guest.unmask(&gradient)),
         "the peer sent no valid gradient: products of the masked gradient: found 501, expected 1 to 500"
     );
 }

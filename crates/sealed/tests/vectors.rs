@@ -6,7 +6,7 @@ use std::path::Path;
 
 use data_encoding::HEXLOWER;
 use sealed::rlwe::message::{
-    Answer, MaskedGradient, MaskedProducts, PendingProducts, PublicKey, Question, Upload,
+    Answer, EncryptedCoefficients, MaskedGradient, MaskedProducts, PublicKey, Question, Upload,
 };
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
@@ -89,7 +89,7 @@ fn version_2_has_these_bytes() {
     let uploads: Vec<String> = messages.uploads.iter().map(|bytes| hash(bytes)).collect();
     assert_eq!(uploads, vector.upload_sha256);
     assert_eq!(hash(&messages.question), vector.question_sha256);
-    assert_eq!(hash(&messages.grant), vector.grant_sha256);
+    assert_eq!(hash(&messages.gradient), vector.grant_sha256);
     assert_eq!(hash(&messages.request), vector.loan_sha256);
     assert_eq!(hash(&messages.reply), vector.relay_sha256);
     assert_eq!(HEXLOWER.encode(&messages.answer), vector.answer);
@@ -148,7 +148,7 @@ fn run(vector: &Vector) -> Messages {
         recipient.multiply_masked(&own_loan, &vector.taker_levels, None).expect("a reply");
     let own = its_host.accept_masked(&kept, &own_relay).expect("what was asked for");
     let gradient = its_host.mask_gradient(&vector.offsets, scale, &[shares, own]).expect("a grant");
-    let granted = recipient.take(&gradient).expect("products");
+    let granted = recipient.unmask(&gradient).expect("products");
     Messages { public_key, uploads, question, answer, request, reply, gradient, products, granted }
 }
 
@@ -160,7 +160,7 @@ fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Op
         "answer" => &messages.answer,
         "coefficients" => &messages.request,
         "masked products" => &messages.reply,
-        _ => &messages.grant,
+        _ => &messages.gradient,
     };
     let mut bytes = bytes.clone();
     bytes.truncate(refused.cut.unwrap_or(usize::MAX));
@@ -172,7 +172,7 @@ fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Op
         "upload" => Upload::decode(&bytes).err(),
         "question" => Question::decode(&bytes, vector.width, 100).err(),
         "answer" => Answer::decode(&bytes, 100).err(),
-        "coefficients" => PendingProducts::decode(&bytes, 100).err(),
+        "coefficients" => EncryptedCoefficients::decode(&bytes, 100).err(),
         "masked products" => MaskedProducts::decode(&bytes, 100).err(),
         _ => MaskedGradient::decode(&bytes, 100).err(),
     };
@@ -268,7 +268,7 @@ fn filled(mut vector: Vector) -> Vector {
     vector.public_key_sha256 = hash(&messages.public_key);
     vector.upload_sha256 = messages.uploads.iter().map(|bytes| hash(bytes)).collect();
     vector.question_sha256 = hash(&messages.question);
-    vector.grant_sha256 = hash(&messages.grant);
+    vector.grant_sha256 = hash(&messages.gradient);
     vector.loan_sha256 = hash(&messages.request);
     vector.relay_sha256 = hash(&messages.reply);
     vector.answer = HEXLOWER.encode(&messages.answer);

@@ -134,7 +134,7 @@ fn misuse_and_bad_peers_are_refused() {
     assert!(error.starts_with("blocks of the matrix: found 2, expected 1"), "{error}");
     assert!(matches!(ask(&mut host, &[BlockId(9)]), Err(SealedError::Unknown(BlockId(9)))));
     assert!(matches!(host.open(&[]), Err(SealedError::NoExchange)));
-    assert!(matches!(guest.take(&[]), Err(SealedError::Unsupported(_))));
+    assert!(matches!(guest.unmask(&[]), Err(SealedError::Unsupported(_))));
 
     let question = ask(&mut host, &[block]).unwrap();
     let mut wide = question.clone();
