@@ -24,9 +24,9 @@ use traffic::{LinkId, MeasurementEntry, Quantity, Step};
 use settings::{at, id, terms};
 use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
 
-type HostOf = Host<ToyHost, MemoryStore>;
+type HostParty = Host<ToyHost, MemoryStore>;
 
-fn new_host(store: MemoryStore, measuring: Measuring) -> HostOf {
+fn new_host(store: MemoryStore, measuring: Measuring) -> HostParty {
     try_host(store, measuring, &["a"], AbsencePolicy::Wait).expect("a host")
 }
 
@@ -35,7 +35,7 @@ fn try_host(
     measuring: Measuring,
     guests: &[&str],
     absent: AbsencePolicy,
-) -> Result<HostOf, PartyError> {
+) -> Result<HostParty, PartyError> {
     let guests: Vec<PartyId> = guests.iter().map(|guest| id(guest)).collect();
     let settings = HostSettings {
         party: id("host"),
@@ -204,7 +204,7 @@ fn a_view_of_more_folds_than_there_are_is_refused() {
     assert!(what.contains("view 2 of a fleet of 1 folds"), "{what}");
 }
 
-fn asked() -> (HostOf, Exchange, usize) {
+fn asked() -> (HostParty, Exchange, usize) {
     let mut host = new_host(MemoryStore::default(), usual());
     let out = host.handle(at(1), &id("a"), hello(measures()));
     let asked = out.iter().find_map(|message| match message.message() {

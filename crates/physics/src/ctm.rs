@@ -138,7 +138,7 @@ impl Ctm {
             offers.leaving[n] = link.lanes * link.diagram.leaving(state[link.last()]);
             offers.capacity[n] = link.lanes * capacity;
             offers.room[n] = link.lanes * link.diagram.receiving(state[link.cells.start]);
-            offers.knocking[n] = inputs.demand[n] + waiting[n] / self.cells.sub_step;
+            offers.entry_demand[n] = inputs.demand[n] + waiting[n] / self.cells.sub_step;
         }
     }
 }
@@ -171,7 +171,7 @@ impl SubStepped for Ctm {
         left
     }
 
-    fn retreat(
+    fn step_vjp(
         &self,
         (state, d_next, d_state): (&[f64], &[f64], &mut [f64]),
         inputs: &Inputs,
@@ -193,7 +193,7 @@ impl SubStepped for Ctm {
             };
             let mut d_diagram = DiagramCotangent::default();
             let (d_inflow, d_outflow) =
-                link.retreat(state, d_next, d_mean, d_state, &mut d_diagram);
+                link.step_vjp(state, d_next, d_mean, d_state, &mut d_diagram);
             memory.d_inflow[n] = d_inflow;
             memory.d_outflow[n] = d_outflow + d_exit;
             memory.d_entry[n] = -delta * d_next[cells + n];
@@ -219,9 +219,9 @@ impl SubStepped for Ctm {
                 diagram.leaving_vjp(state[last], link.lanes * d.leaving[n], &mut d_diagram);
             d_state[first] +=
                 diagram.receiving_vjp(state[first], link.lanes * d.room[n], &mut d_diagram);
-            d_state[cells + n] = d_next[cells + n] + d.knocking[n] / delta;
+            d_state[cells + n] = d_next[cells + n] + d.entry_demand[n] / delta;
             if let Some(demand) = &mut gradient.demand {
-                demand[n] += delta * d_next[cells + n] + d.knocking[n];
+                demand[n] += delta * d_next[cells + n] + d.entry_demand[n];
             }
             if let Some(parameters) = &mut gradient.parameters {
                 d_diagram.add_to(layout, n, parameters);

@@ -5,7 +5,7 @@
 //! ```text
 //!  wish_mn  = min( γ_mn · capacity_m , leaving_m )       the paper's min{q_c, v_f·k}, cut by red
 //!  S_mn     = p_mn · wish_mn
-//!  asked_n  = Σ_m S_mn + knocking_n                       knocking: a source, as one more branch
+//!  asked_n  = Σ_m S_mn + entry_demand_n                       entry_demand: a source, as one more branch
 //!  share_n  = min( 1 , R_n / asked_n )                    so that Q_n = min{ΣS, R} (paper)
 //!  non-FIFO: q_mn = S_mn · share_n                        proportional merge (paper)
 //!  FIFO:     q_mn = p_mn · min over branches of wish_mn'·share_n'      (Daganzo's diverge)
@@ -37,17 +37,18 @@ pub(crate) struct Offers {
     /// The most that can come in.
     pub room: Vec<f64>,
     /// What a source wants to bring in.
-    pub knocking: Vec<f64>,
+    pub entry_demand: Vec<f64>,
 }
 
 impl Offers {
     pub fn new(places: usize) -> Self {
         let zeros = || vec![0.0; places];
-        Self { leaving: zeros(), capacity: zeros(), room: zeros(), knocking: zeros() }
+        Self { leaving: zeros(), capacity: zeros(), room: zeros(), entry_demand: zeros() }
     }
 
     pub fn clear(&mut self) {
-        for list in [&mut self.leaving, &mut self.capacity, &mut self.room, &mut self.knocking] {
+        for list in [&mut self.leaving, &mut self.capacity, &mut self.room, &mut self.entry_demand]
+        {
             list.fill(0.0);
         }
     }
@@ -133,7 +134,7 @@ impl Transfers {
     pub fn fill(&mut self, rules: Rules<'_>, offers: &Offers) {
         let Rules { graph, ratios, green, diverge } = rules;
         let turns = graph.turns();
-        self.asked.copy_from_slice(&offers.knocking);
+        self.asked.copy_from_slice(&offers.entry_demand);
         for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
             let m = m as usize;
             let wish = (green[e] * offers.capacity[m]).min(offers.leaving[m]);
@@ -146,7 +147,7 @@ impl Transfers {
             let (asked, room) = (self.asked[place], offers.room[place]);
             let share = if asked > room { room / asked } else { 1.0 };
             self.share[place] = share;
-            self.entry[place] = offers.knocking[place] * share;
+            self.entry[place] = offers.entry_demand[place] * share;
             self.inflow[place] = self.entry[place];
             self.outflow[place] = 0.0;
         }
@@ -204,10 +205,10 @@ impl Transfers {
         let Rules { graph, ratios, green, diverge } = rules;
         let turns = graph.turns();
         for place in 0..graph.places() {
-            // entry = knocking · share
+            // entry = entry_demand · share
             let d_entry = given.entry[place] + given.inflow[place];
-            d_offers.knocking[place] += self.share[place] * d_entry;
-            self.d_share[place] = offers.knocking[place] * d_entry;
+            d_offers.entry_demand[place] += self.share[place] * d_entry;
+            self.d_share[place] = offers.entry_demand[place] * d_entry;
             self.d_passing[place] = ratios[turns + place] * given.outflow[place];
         }
         for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
@@ -268,7 +269,7 @@ impl Transfers {
                 d_offers.room[place] += d_share / asked;
                 self.d_share[place] = -d_share * room / (asked * asked);
             }
-            d_offers.knocking[place] += self.d_share[place];
+            d_offers.entry_demand[place] += self.d_share[place];
         }
         for (e, &n) in graph.destinations().iter().enumerate() {
             let d_asked = self.d_share[n as usize];

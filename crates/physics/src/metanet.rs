@@ -124,7 +124,7 @@ impl Metanet {
             offers.capacity[link] = lanes * diagram.capacity;
             let space = self.space(link, &diagram, state[first]);
             offers.room[link] = space.min(lanes * diagram.capacity);
-            offers.knocking[link] =
+            offers.entry_demand[link] =
                 inputs.demand[link] + state[2 * count + link] / self.cells.sub_step;
         }
     }
@@ -259,7 +259,7 @@ impl SubStepped for Metanet {
         left
     }
 
-    fn retreat(
+    fn step_vjp(
         &self,
         (state, d_next, d_state): (&[f64], &[f64], &mut [f64]),
         inputs: &Inputs,
@@ -348,9 +348,9 @@ impl SubStepped for Metanet {
                 d_state[first] -= per_density * d.room[link];
                 d_diagram.jam += per_density * d.room[link];
             }
-            d_state[2 * count + link] = d_next[2 * count + link] + d.knocking[link] / delta;
+            d_state[2 * count + link] = d_next[2 * count + link] + d.entry_demand[link] / delta;
             if let Some(demand) = &mut gradient.demand {
-                demand[link] += delta * d_next[2 * count + link] + d.knocking[link];
+                demand[link] += delta * d_next[2 * count + link] + d.entry_demand[link];
             }
             if let Some(parameters) = &mut gradient.parameters {
                 d_diagram.add_to(layout, link, parameters);

@@ -106,10 +106,10 @@ impl<L: Law> StoreModel<L> {
             offers.leaving[p] = leaving;
             offers.capacity[p] = capacity;
             offers.room[p] = room;
-            offers.knocking[p] = waiting[p] / self.sub_step();
+            offers.entry_demand[p] = waiting[p] / self.sub_step();
         }
         for (&(place, _), demand) in self.links.iter().zip(&inputs.demand) {
-            offers.knocking[place] += demand;
+            offers.entry_demand[place] += demand;
         }
     }
 }
@@ -131,8 +131,8 @@ impl<L: Law> SubStepped for StoreModel<L> {
             let change = delta * (transfers.inflow[p] - transfers.outflow[p]);
             let most = store.size * store.diagram.jam;
             next[p] = snap(state[p], state[p] + change, most);
-            // knocking = waiting/δt + demand, so that what does not enter waits.
-            let waiting = delta * (memory.offers.knocking[p] - transfers.entry[p]);
+            // entry_demand = waiting/δt + demand, so that what does not enter waits.
+            let waiting = delta * (memory.offers.entry_demand[p] - transfers.entry[p]);
             next[places + p] = snap(state[places + p], waiting, f64::INFINITY);
             left += delta * transfers.exit[p];
         }
@@ -143,7 +143,7 @@ impl<L: Law> SubStepped for StoreModel<L> {
         left
     }
 
-    fn retreat(
+    fn step_vjp(
         &self,
         (state, d_next, d_state): (&[f64], &[f64], &mut [f64]),
         inputs: &Inputs,
@@ -161,7 +161,7 @@ impl<L: Law> SubStepped for StoreModel<L> {
             memory.d_inflow[p] = delta * d_next[p];
             memory.d_outflow[p] = -delta * d_next[p];
             memory.d_entry[p] = -delta * d_next[places + p];
-            memory.d_offers.knocking[p] = delta * d_next[places + p];
+            memory.d_offers.entry_demand[p] = delta * d_next[places + p];
         }
         for (&(place, _), d_flow) in self.links.iter().zip(d_flows) {
             let share = self.stores[place].flow_share / self.sub_steps as f64;
@@ -181,14 +181,14 @@ impl<L: Law> SubStepped for StoreModel<L> {
             let mut own = Cotangent(DiagramCotangent::default());
             let d_density = self.law.offers_vjp(store, state[p] / store.size, given, &mut own);
             d_state[p] = d_next[p] + d_density / store.size;
-            d_state[places + p] = d.knocking[p] / delta;
+            d_state[places + p] = d.entry_demand[p] / delta;
             if let Some(parameters) = &mut gradient.parameters {
                 own.0.add_to(self.parameters.layout(), p, parameters);
             }
         }
         if let Some(demand) = &mut gradient.demand {
             for (&(place, _), demand) in self.links.iter().zip(demand.iter_mut()) {
-                *demand += d.knocking[place];
+                *demand += d.entry_demand[place];
             }
         }
     }

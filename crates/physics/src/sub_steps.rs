@@ -19,7 +19,7 @@ pub(crate) trait SubStepped: TrafficModel {
 
     /// The transpose of [`Self::advance`]: given a state and the cotangent of the next, replaces the
     /// cotangent of the state and adds the others to the gradient.
-    fn retreat(
+    fn step_vjp(
         &self,
         cotangents: (&[f64], &[f64], &mut [f64]),
         inputs: &Inputs,
@@ -87,7 +87,7 @@ pub(crate) fn vjp(
     for sub_step in (0..model.sub_steps()).rev() {
         let state = &tape[sub_step * len..][..len];
         let cotangents = (state, &d_then[..], &mut d_now[..]);
-        model.retreat(cotangents, inputs, sub_step, memory, d_flows, &mut gradient);
+        model.step_vjp(cotangents, inputs, sub_step, memory, d_flows, &mut gradient);
         std::mem::swap(&mut d_now, &mut d_then);
     }
     gradient.state.iter_mut().zip(&d_then).for_each(|(sum, d)| *sum += d);

@@ -262,7 +262,7 @@ impl<'n> FeatureExtractor<'n> {
                 && let Some(metres) = vehicle.goes_on(stretch, position)
             {
                 let piece = Totals { time: seconds, distance: Metres::new(metres) };
-                boxes[vehicle.room.row + stretch.sub_step + vehicle.room.cell] += piece;
+                boxes[vehicle.span.row + stretch.sub_step + vehicle.span.cell] += piece;
                 vehicle.own += piece;
                 vehicle.seen.time = stretch.end;
                 vehicle.seen.metres = position.metres;
@@ -360,7 +360,7 @@ impl<'n> FeatureExtractor<'n> {
             }
         }
         vehicle.seen.time = next.time;
-        vehicle.room = sums.room(vehicle);
+        vehicle.span = sums.span(vehicle);
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use protocol::{
 use traffic::{MeasurementEntry, Step, Window};
 
 use corridor::sensors::From;
-use corridor::{Guests, HostOf, Life, parties_of, plan, recipe, shape, steps, talk};
+use corridor::{Guests, HostParty, Life, parties_of, plan, recipe, shape, steps, talk};
 
 const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
 const PHYSICAL: CommitmentTerms = CommitmentTerms { bounds: Bounds::Physical, checks: 1 };
@@ -51,18 +51,18 @@ fn speeds(guest: &str) -> Vec<Arc<dyn MeasurementSource>> {
     From::Physics.sensors(guest).split_off(1)
 }
 
-fn parties(guests: usize, plan: &Plan, sharing: DisclosurePolicy) -> (HostOf, Guests) {
+fn parties(guests: usize, plan: &Plan, sharing: DisclosurePolicy) -> (HostParty, Guests) {
     start(guests, plan, sharing, Life::default())
 }
 
-fn start(guests: usize, plan: &Plan, sharing: DisclosurePolicy, life: Life) -> (HostOf, Guests) {
+fn start(guests: usize, plan: &Plan, sharing: DisclosurePolicy, life: Life) -> (HostParty, Guests) {
     let sensors = |guest: &str| speeds(guest);
     let (shape, given) = (shape(guests), (sharing, life));
     parties_of(&shape, plan, Compression::None, From::Physics, given, samples(), sensors)
 }
 
 /// The same until a query of this round is on its way, which gets lost with all else.
-fn talk_up_to(host: &mut HostOf, guests: &mut Guests, round: u64) {
+fn talk_up_to(host: &mut HostParty, guests: &mut Guests, round: u64) {
     let now = Now::default();
     let (party, guest) = guests.iter_mut().next().expect("a guest");
     let mut up = guest.tick(now);
@@ -80,7 +80,7 @@ fn talk_up_to(host: &mut HostOf, guests: &mut Guests, round: u64) {
 }
 
 /// A guest that starts anew in the middle of a run, with its folder or without.
-fn restarted(with_folder: bool) -> (HostOf, Guests, u64) {
+fn restarted(with_folder: bool) -> (HostParty, Guests, u64) {
     let plan = plan_of(Some(PHYSICAL));
     let stores = || BTreeMap::from([("totals".to_owned(), MemoryStore::default())]);
     let life = Life { number: 0, stores: stores() };
@@ -166,7 +166,7 @@ fn nothing_is_taken_of_a_guest_before_it_has_committed() {
     assert!(guests.values().all(|guest| guest.ledger().numbers("embedding") > 0));
 }
 
-fn weights(host: HostOf, guests: Guests) -> Vec<Vec<f32>> {
+fn weights(host: HostParty, guests: Guests) -> Vec<Vec<f32>> {
     let host = host.into_model().expect("a model").host_model().parameters().to_vec();
     let guests = guests.into_values().map(|guest| guest.into_model().expect("a model"));
     [host].into_iter().chain(guests.map(|guest| guest.sub_model().best().to_vec())).collect()

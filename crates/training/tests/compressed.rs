@@ -16,13 +16,13 @@ use protocol::{Compression, LocalUpdates, PartyId};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
-use corridor::{GuestOf, HostOf, packed_parties, plan, shape};
+use corridor::{GuestParty, HostParty, packed_parties, plan, shape};
 use house::{House, TcpGuest, lists};
 
 /// All weights, and the validation losses.
 type Outcome = (BTreeMap<String, Vec<u32>>, Vec<f64>);
 
-fn outcome(host: HostOf, guests: BTreeMap<PartyId, GuestOf>) -> Outcome {
+fn outcome(host: HostParty, guests: BTreeMap<PartyId, GuestParty>) -> Outcome {
     let bits = |weights: &[f32]| weights.iter().map(|weight| weight.to_bits()).collect();
     let losses = host.history().iter().map(|epoch| epoch.validation).collect();
     let host = host.into_model().expect("a model");
@@ -34,7 +34,7 @@ fn outcome(host: HostOf, guests: BTreeMap<PartyId, GuestOf>) -> Outcome {
     (weights, losses)
 }
 
-fn new_parties(compression: Compression) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+fn new_parties(compression: Compression) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
     packed_parties(&shape(2), &plan(LocalUpdates::default()), compression)
 }
 

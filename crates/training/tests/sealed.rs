@@ -15,7 +15,7 @@ use protocol::{
 };
 
 use corridor::sensors::From;
-use corridor::{GuestOf, Guests, HostOf, parties_that_learn, plan, recipe, shape, talk};
+use corridor::{GuestParty, Guests, HostParty, parties_that_learn, plan, recipe, shape, talk};
 
 const LATTICE: Sealing = Sealing { scheme: Scheme::Lattice, most_rows: 4000, commitments: None };
 const PLAIN: Sealing = Sealing { scheme: Scheme::Plain, ..LATTICE };
@@ -124,15 +124,15 @@ fn local_updates_work_with_sealed_measurements() {
     assert!(apart(&frozen, &recomputed) > 0.02 * moved(&frozen));
 }
 
-fn two_parties(sealing: Sealing) -> (HostOf, Guests) {
+fn two_parties(sealing: Sealing) -> (HostParty, Guests) {
     parties_that_learn(&shape(1), &plan_of(Some(sealing)), Compression::None, From::Physics)
 }
 
-fn three_parties(sealing: Sealing) -> (HostOf, Guests) {
+fn three_parties(sealing: Sealing) -> (HostParty, Guests) {
     parties_that_learn(&shape(2), &plan_of(Some(sealing)), Compression::None, From::Physics)
 }
 
-fn host_says(host: &mut HostOf) -> String {
+fn host_says(host: &mut HostParty) -> String {
     host.take_events().iter().map(|event| format!("{event:?} ")).collect()
 }
 
@@ -327,17 +327,17 @@ fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
     let free = talked(None);
     let [(_, speeds), (_, totals)] =
         free.iter().collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("two guests"));
-    let lent = |guest: &GuestOf| guest.ledger().numbers("masked-products");
+    let lent = |guest: &GuestParty| guest.ledger().numbers("masked-products");
     // Two epochs of 23 segments of 4 samples, which cover 90 steps; a sample has 34 values, and embeddings have 3·17 and
     // 2·17 numbers, each of which depends on all values. What a guest lends to itself does not count.
     assert_eq!(lent(speeds), 2 * 92 * 51 * 34);
     assert_eq!(lent(totals), 2 * 92 * 34 * 34);
     // Both have 34 numbers of a step. The one with the most products of one of them is the first to stop.
-    let all = |guest: &GuestOf| guest.ledger().queries().most().expect("products").1;
+    let all = |guest: &GuestParty| guest.ledger().queries().most().expect("products").1;
     let most = all(speeds).max(all(totals));
     // All steps that were trained with were asked about, and those of two segments twice as often as others.
-    let answered = |guest: &GuestOf| lent(guest) + guest.ledger().numbers("products");
-    let mean = |guest: &GuestOf| answered(guest) as f64 / (34.0 * 120.0);
+    let answered = |guest: &GuestParty| lent(guest) + guest.ledger().numbers("products");
+    let mean = |guest: &GuestParty| answered(guest) as f64 / (34.0 * 120.0);
     assert!(all(speeds) > mean(speeds) && all(totals) > mean(totals));
     let ended = |budget: f64| {
         let guests = talked(Some(budget));
@@ -413,7 +413,7 @@ fn a_guest_gives_no_more_products_than_its_budget() {
     assert!(error.to_string().contains("in the clear"), "{error}");
 
     let (_, guests) = talked(LATTICE, None);
-    let most = |guest: &GuestOf| guest.ledger().queries().most().expect("products").1;
+    let most = |guest: &GuestParty| guest.ledger().queries().most().expect("products").1;
     // Enough for the first of two epochs.
     let limit = 0.6 * guests.values().map(most).fold(0.0, f64::max);
     let (host, guests) = talked(LATTICE, Some(limit));

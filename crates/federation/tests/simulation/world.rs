@@ -120,15 +120,15 @@ impl Disk {
     }
 }
 
-type HostOf = Host<ToyHost, Box<dyn Store>>;
-type GuestOf = Guest<ToyGuest, Box<dyn Store>>;
+type HostParty = Host<ToyHost, Box<dyn Store>>;
+type GuestParty = Guest<ToyGuest, Box<dyn Store>>;
 
 pub struct World {
     setting: Setting,
     now: Duration,
-    host: Option<HostOf>,
+    host: Option<HostParty>,
     host_disk: Disk,
-    guests: BTreeMap<PartyId, Option<GuestOf>>,
+    guests: BTreeMap<PartyId, Option<GuestParty>>,
     disks: BTreeMap<PartyId, Disk>,
     sessions: u64,
     queue: VecDeque<Sent>,

@@ -69,7 +69,7 @@ impl LinkCells {
 
     /// The transpose of [`Self::advance`]: sets the cells' `d_state`, returns the cotangents of
     /// inflow and outflow.
-    pub fn retreat(
+    pub fn step_vjp(
         &self,
         state: &[f64],
         d_next: &[f64],

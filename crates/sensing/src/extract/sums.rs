@@ -7,7 +7,7 @@ use traffic::{
     cut_cells,
 };
 
-use super::under_way::{Room, Stretch, UnderWay};
+use super::under_way::{CellSpan, Stretch, UnderWay};
 use super::{ExtractReport, FeaturePlan};
 use crate::journey::furthest;
 
@@ -97,7 +97,7 @@ impl<'n> Sums<'n> {
         self.open.pop_front()
     }
 
-    /// Takes the room of a closed step for a later one.
+    /// Takes the span of a closed step for a later one.
     pub fn reuse(&mut self, mut closed: OpenStep) {
         closed.clear();
         self.spare.push(closed);
@@ -113,25 +113,25 @@ impl<'n> Sums<'n> {
         (begin < end && end <= until).then_some(stretch)
     }
 
-    /// The room that a vehicle has where it was last seen.
-    pub fn room(&self, vehicle: &UnderWay) -> Room {
+    /// The span that a vehicle has where it was last seen.
+    pub fn span(&self, vehicle: &UnderWay) -> CellSpan {
         let (link, x) = (vehicle.seen.link, f64::from(vehicle.seen.metres));
         if vehicle.in_box.1 != link {
-            return Room::NONE;
+            return CellSpan::NONE;
         }
         let (cell, _) = self.cuts[link.index()].cell_at(x);
-        self.room_from(x, link, Room { row: self.row(vehicle.band, link), cell, end: x })
+        self.span_from(x, link, CellSpan { row: self.row(vehicle.band, link), cell, end: x })
     }
 
-    /// The room in a cell, from a position on.
+    /// The span in a cell, from a position on.
     #[inline]
-    fn room_from(&self, x: f64, link: LinkId, room: Room) -> Room {
+    fn span_from(&self, x: f64, link: LinkId, span: CellSpan) -> CellSpan {
         let Boxes { cell, cells, .. } = self.cuts[link.index()];
-        let last = room.cell + 1 == cells;
-        let end = if last { self.length(link) } else { (room.cell as i64 + 1) as f64 * cell };
+        let last = span.cell + 1 == cells;
+        let end = if last { self.length(link) } else { (span.cell as i64 + 1) as f64 * cell };
         let loops = self.loops_on[link.index()].iter();
         let ahead = loops.map(|&(_, position)| position).filter(|&position| position > x);
-        Room { end: ahead.fold(end, f64::min), ..room }
+        CellSpan { end: ahead.fold(end, f64::min), ..span }
     }
 
     /// The length of a link.
@@ -181,14 +181,14 @@ impl<'n> Sums<'n> {
         self.report.trajectory_time += whole.time;
         self.report.trajectory_distance += whole.distance;
         vehicle.own += whole;
-        let (link, room) = (vehicle.seen.link, vehicle.room);
+        let (link, span) = (vehicle.seen.link, vehicle.span);
         let cuts = self.cuts[link.index()];
-        let boxes = &mut self.step(stretch.step).boxes[room.row + stretch.sub_step..][..cuts.cells];
-        let cell = cut_cells(motion, cuts, room.cell, |cell, seconds, metres| {
+        let boxes = &mut self.step(stretch.step).boxes[span.row + stretch.sub_step..][..cuts.cells];
+        let cell = cut_cells(motion, cuts, span.cell, |cell, seconds, metres| {
             boxes[cell] += Totals { time: Seconds::new(seconds), distance: Metres::new(metres) };
         });
         self.cross_loops(link, motion);
-        vehicle.room = self.room_from(motion.x1, link, Room { cell, ..room });
+        vehicle.span = self.span_from(motion.x1, link, CellSpan { cell, ..span });
     }
 
     /// Counts a vehicle at the loops that it crosses.

@@ -14,13 +14,13 @@ pub(super) struct UnderWay {
     /// The box of link × step that it is in, with its own totals there.
     pub in_box: (i64, LinkId),
     pub own: Totals,
-    pub room: Room,
+    pub span: CellSpan,
 }
 
 /// How far a vehicle can go on with nothing to note but time and distance: the rest of its cell, or
 /// up to the next loop. Nearly all that vehicles do from moment to moment is within it.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct CellSpan {
     /// Where the boxes of the vehicle's band and link begin in the sums of a step.
     pub row: usize,
     pub cell: usize,
@@ -28,7 +28,7 @@ pub(super) struct Room {
     pub end: f64,
 }
 
-impl Room {
+impl CellSpan {
     /// None at all.
     pub const NONE: Self = Self { row: 0, cell: 0, end: f64::NEG_INFINITY };
 }
@@ -37,19 +37,19 @@ impl UnderWay {
     /// A vehicle where it is first seen.
     pub fn new(vehicle: VehicleId, seen: Sighting, band: u8) -> Self {
         let (origin, in_box) = (seen.link, (i64::MAX, seen.link));
-        Self { vehicle, band, origin, seen, in_box, own: Totals::default(), room: Room::NONE }
+        Self { vehicle, band, origin, seen, in_box, own: Totals::default(), span: CellSpan::NONE }
     }
 
-    /// The metres that it went, if all it did in a stretch was to go on within its room.
+    /// The metres that it went, if all it did in a stretch was to go on within its span.
     #[inline]
     pub fn goes_on(&self, stretch: &Stretch, now: Position) -> Option<f64> {
-        self.goes(stretch, now).filter(|_| f64::from(now.metres) < self.room.end)
+        self.goes(stretch, now).filter(|_| f64::from(now.metres) < self.span.end)
     }
 
     /// The metres that it went, if all it did in a stretch was to go along its link.
     #[inline]
     pub fn goes_along(&self, stretch: &Stretch, now: Position, length: f64) -> Option<f64> {
-        let in_room = self.room.end > f64::NEG_INFINITY;
+        let in_room = self.span.end > f64::NEG_INFINITY;
         self.goes(stretch, now).filter(|_| in_room && f64::from(now.metres) < length)
     }
 

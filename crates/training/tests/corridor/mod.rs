@@ -33,9 +33,9 @@ pub const TRAIN: Range<i64> = 0..90;
 pub const VALIDATION: Range<i64> = 90..110;
 pub const ESTIMATE: Range<i64> = 110..120;
 
-pub type GuestOf = Guest<GuestLearner<LayerSubModel, Columns>, MemoryStore>;
-pub type HostOf = Host<HostLearner<Columns>, MemoryStore>;
-pub type Guests = BTreeMap<PartyId, GuestOf>;
+pub type GuestParty = Guest<GuestLearner<LayerSubModel, Columns>, MemoryStore>;
+pub type HostParty = Host<HostLearner<Columns>, MemoryStore>;
+pub type Guests = BTreeMap<PartyId, GuestParty>;
 
 /// Some columns of the table.
 #[derive(Clone)]
@@ -173,7 +173,7 @@ pub fn table(shape: &ModelShape) -> Columns {
 }
 
 /// Host and guests of a shape, each with its columns.
-pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
     packed_parties(shape, plan, Compression::None)
 }
 
@@ -182,7 +182,7 @@ pub fn packed_parties(
     shape: &ModelShape,
     plan: &Plan,
     compression: Compression,
-) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
     parties_that_learn(shape, plan, compression, From::Labels)
 }
 
@@ -192,7 +192,7 @@ pub fn parties_that_learn(
     plan: &Plan,
     compression: Compression,
     learned: From,
-) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
     parties_that_share(shape, plan, compression, learned, DisclosurePolicy::default())
 }
 
@@ -203,7 +203,7 @@ pub fn parties_that_share(
     compression: Compression,
     learned: From,
     sharing: DisclosurePolicy,
-) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
     let sensors = move |guest: &str| learned.sensors(guest);
     let given = (sharing, Life::default());
     parties_of(shape, plan, compression, learned, given, learned.samples(), sensors)
@@ -225,7 +225,7 @@ pub fn parties_of(
     (sharing, life): (DisclosurePolicy, Life),
     samples: Samples,
     sensors: impl Fn(&str) -> Vec<Arc<dyn MeasurementSource>> + Clone + Send + 'static,
-) -> (HostOf, BTreeMap<PartyId, GuestOf>) {
+) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
     let network = corridor().expect("the corridor");
     let whole = table(shape);
     let host_model = move |plan: &Plan, shape: &ModelShape| {
@@ -301,7 +301,7 @@ pub fn parties_of(
 
 /// Hands messages over, changed on their way, until nobody says anything; gives up after many.
 pub fn talk(
-    host: &mut HostOf,
+    host: &mut HostParty,
     guests: &mut Guests,
     mut to_host: impl FnMut(ToHost) -> ToHost,
     mut to_guest: impl FnMut(ToGuest) -> ToGuest,
