@@ -11,6 +11,7 @@
 //! the binary.
 
 #![allow(missing_docs, reason = "application code: its callers are in this workspace")]
+#![allow(rustdoc::private_intra_doc_links, reason = "module texts name their files")]
 
 pub mod audit;
 pub mod data;

@@ -116,7 +116,7 @@ async fn guests_dial_again_when_the_host_comes_back() {
     });
     let (sender, mut words) = mpsc::channel(16);
     let address = HostAddress::new(&address, None).expect("an address");
-    let line = dial(address, house.tls(a.identity(&house)), Limits::default(), sender);
+    let line = dial(address, house.tls(c.identity(&house)), Limits::default(), sender);
     assert!(matches!(next(&mut words).await, Dialled::Disconnected(_)));
     for _ in 0..2 {
         let (door, mut arrivals) = house.open(accepted.clone(), Limits::default()).await;
@@ -134,8 +134,8 @@ async fn guests_dial_again_when_the_host_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_reaches_only_the_party_that_it_was_released_for() {
     let house = House::new();
-    let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
-    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card]));
+    let [a, b, c] = ["fleet-a", "fleet-b", "fleet-c"].map(|name| TcpGuest::new(&house, name));
+    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card, &c.card]));
     let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
     let (_line_a, mut words_a) = call(&door, house.tls(a.identity(&house)));
     let (_line_b, mut words_b) = call(&door, house.tls(b.identity(&house)));

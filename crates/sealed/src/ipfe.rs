@@ -28,7 +28,7 @@
 //! If it were the guest, the guest would see A; if the host, the host could issue itself keys for unit
 //! vectors. Two parties alone are served by [`rlwe`](crate::rlwe), not by this.
 //!
-//! There is no mirror ([`Host::grant`](crate::product::Host::grant)): to decrypt, the guest would need the rows. And one question is about one
+//! There is no mirror ([`Host::mask_gradient`](crate::product::Host::mask_gradient)): to decrypt, the guest would need the rows. And one question is about one
 //! block: keys for a sum over several ciphertexts would open each part of it.
 
 mod authority;

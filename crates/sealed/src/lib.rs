@@ -9,7 +9,7 @@
 //! 2. [`fixed_point`]: real numbers as whole numbers whose products cannot overflow.
 //! 3. [`rlwe`]: lattice encryption, the default; [`ipfe`]: functional encryption with a key authority;
 //!    [`plain`]: nothing hidden, for tests.
-//! 4. [`lending`]: products of guests' values that one guest gets, and nobody else.
+//! 4. [`masked_gradient`]: products of guests' values that one guest gets, and nobody else.
 //! 5. [`noise`]: the discrete Gaussian, the (ε, δ) of noise drawn once, and vectors that carry theirs.
 //! 6. [`committed`]: what holds a guest to the data that it has committed to. Opt-in.
 //! 7. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.

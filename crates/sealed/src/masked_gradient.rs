@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  owner (values u_j)                    host (coefficients D_j, new each exchange)        recipient
-//!    │ ◄───────── lend: D_j, encrypted         by a key of the host's, for this request alone
+//!    │ ◄─────── coefficients D_j, encrypted       by a key of the host's, for this request alone
 //!    │ reply: D_j·u_j + r_j under that key,
 //!    │        and r_j's seed for the recipient ─►  accept: reads D_j·u_j + r_j, which is uniform
 //!    │                                         gradient: Σ_j (D_j·u_j + r_j) + c, seeds ─────────►  take: Σ_j D_j·u_j + c
 //! ```
 //!
-//! A guest lends to itself, too: of its own mask it needs no seed.
+//! A guest contributes to its own gradient, too: of its own mask it needs no seed.
 //!
 //! All parts of a masked gradient are whole numbers in units of one power of two, the [`Scale`], modulo a prime below 2^40. What
 //! keeps their sum from overflowing is the [`MagnitudeBound`] of all parts together.

@@ -1,4 +1,4 @@
-//! What a guest lends to the gradient of an embedding, another guest's or its own: products of its values with
+//! What a guest contributes to the gradient of an embedding, another guest's or its own: products of its values with
 //! coefficients that it cannot read, masked for the recipient.
 
 use protocol::message::sealed::{
@@ -111,7 +111,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                 "its coefficients: found entry {found}, expected less than {data}"
             )));
         }
-        // What it lends to itself nobody else learns of.
+        // Nobody else learns its contribution to its own gradient.
         let values = if recipient == own { 0 } else { size.terms };
         budget.check(size.products, values, data)?;
         let (_, levels) = running.levels(&samples)?;

@@ -1,8 +1,8 @@
-//! What guests request_shares to the gradients of embeddings, as the host has it: masked.
+//! What guests contribute to the gradients of embeddings, as the host sees it: masked.
 //!
 //! A guest's gradient is Σ D·u + c over the measurements u of *all* guests, itself among them, and only that guest may know
 //! it. With the query about its own rows, each guest gets shares: D of its own gradient and of every other guest's,
-//! encrypted. What comes back is masked for the recipient, and goes into its masked_gradient.
+//! encrypted. What comes back is masked for the recipient, and goes into its masked gradient.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ pub(super) struct PendingQuery {
     pub(super) check: Option<ProductCheck>,
     /// The gradient of its embedding without what was measured.
     pub(super) known: Vec<f64>,
-    /// What it is to request_shares, by the guest that it is for.
+    /// Encrypted coefficients that it is sent, by the guest whose gradient they are for.
     pub(super) shares: BTreeMap<PartyId, PendingShare>,
     /// What the parts of that gradient have in common.
     pub(super) shared: Option<GradientTerms>,

@@ -176,7 +176,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
     }
 
-    /// A guest that speaks but is not takes_part is asked who it is.
+    /// A guest that sends messages without having introduced itself is asked for a hello.
     pub(super) fn request_hello_of_stranger(
         &mut self,
         now: Now,

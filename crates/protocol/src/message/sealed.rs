@@ -31,7 +31,7 @@ pub const MAX_SEALED: usize = 16 << 20;
 /// Most products per exchange, if nothing else is agreed: query and answer then stay within a message.
 pub const USUAL_ROWS: u32 = 1 << 14;
 
-/// Most guests that one guest is asked to lend to in an exchange.
+/// Most guests whose gradients one guest contributes to in an exchange.
 pub const MAX_COEFFICIENT_REQUESTS: usize = 256;
 
 /// Most rows of a query.
@@ -160,7 +160,7 @@ impl CoefficientEntries {
     }
 }
 
-/// Bytes of a secure product: a key, an upload, a query, an answer, a loan, a relay or a grant. Never shown.
+/// Bytes of a secure product: a key, an upload, a query, an answer, encrypted coefficients, masked products or a masked gradient. Never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 

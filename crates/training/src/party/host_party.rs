@@ -40,7 +40,7 @@ impl WindowSource for HostWindows {
     }
 }
 
-/// See the [module](self).
+/// The host of a federation, with its data and the sub-model that it may bring.
 pub struct HostParty {
     model: HostLearner<HostWindows>,
     custom: Option<CustomPart>,

@@ -1,7 +1,7 @@
 //! Noise that a guest adds to its data once, before anything else sees them.
 //!
 //! Every number is counted in vehicles: time on a link over the step's length, distance over the most that a
-//! vehicle drives in a step ([`Reach`]), density by queue profiles times the link's lane-kilometres. All are clipped
+//! vehicle drives in a step (`Reach`), density by queue profiles times the link's lane-kilometres. All are clipped
 //! to what the longest link can hold, put on one grid, and get discrete Gaussian noise of the same σ. The result is kept in a
 //! file, and features, speeds, weights and whatever else leaves the guest is computed from that file alone: all of
 //! it together is one (ε, δ) release of the *unit of privacy*:

@@ -22,7 +22,7 @@ const STATE: &str = "custom-sub-model.bin";
 /// Custom sub-models by the parties' names.
 pub type CustomSubModelSpecs = BTreeMap<String, CustomSubModelSpec>;
 
-/// See the [module](self).
+/// A trained party, as its folder has it.
 pub enum TrainedModel {
     /// Of built-in layers.
     Layers(Box<LayerSubModel>),

@@ -25,7 +25,7 @@ use crate::rlwe::transform::DEGREE;
 const NUMBER_BYTES: usize = 5;
 /// Numbers that a seed of 32 bytes is encrypted as.
 pub(crate) const SEED_NUMBERS: usize = 8;
-/// The most guests that lend to one, and so seeds of a masked gradient.
+/// The most guests that contribute to one gradient, and so seeds of a masked gradient.
 pub const MOST_LENDERS: usize = 256;
 /// The most values that a product of encrypted coefficients is of: what their noise adds up to stays small beside the flood.
 pub const MOST_TERMS: usize = 128;
