@@ -81,8 +81,8 @@ fn measurements_are_sealed_and_have_noise_unless_it_is_said_otherwise() {
         let ledger = std::fs::read_to_string(world.path(guest).join("run/ledger.jsonl")).unwrap();
         let count = |kind: &str| ledger.lines().filter(|line| line.contains(kind)).count();
         assert!(count("\"upload\"") > 3 && count("\"products\"") > 3, "{guest}");
-        // What it lends to the other guest, it encrypts with the key that the other one's ledger has.
-        assert!(count("\"relay\"") > 3, "{guest}");
+        // What it contributes to the other guest's gradient it encrypts with the key that the other one's ledger has.
+        assert!(count("\"masked-products\"") > 3, "{guest}");
         let other = if guest == "fleet-a" { "fleet-b" } else { "fleet-a" };
         let keys = |party: &str, of: Option<&str>| {
             let file = world.path(party).join("run/ledger.jsonl");

@@ -68,7 +68,7 @@ fn released(method: &MethodRun) -> String {
             let bytes = sized(sent.bytes);
             let _ = writeln!(
                 text,
-                "  {:<8} from {:<8} {:<14} {count:>19} {bytes:>11}",
+                "  {:<8} from {:<8} {:<22} {count:>19} {bytes:>11}",
                 sent.to, party.party, sent.kind
             );
         }
