@@ -11,7 +11,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     host.store(&guest.upload(BlockId(1), &[5, -5]).expect("an upload")).expect("room");
     let _ = host.store(bytes);
     let _ = guest.answer(bytes);
-    let _ = guest.take(bytes);
+    let _ = guest.unmask(bytes);
     if let Ok(size) = guest.coefficients_size(bytes) {
         let _ = guest.multiply_masked(bytes, &vec![7; size.products * size.terms.min(100)], None);
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use sealed::rlwe::message::{Answer, MaskedGradient, PendingProducts, PublicKey, Question, MaskedProducts, Upload};
+use sealed::rlwe::message::{Answer, MaskedGradient, EncryptedCoefficients, PublicKey, Question, MaskedProducts, Upload};
 use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
 use sealed::{
     Agreement, Answerer, BlockId, Coefficients, Grid, Guest, Host, CoefficientsSize, Matrix, MagnitudeBound, Scale,
@@ -43,7 +43,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         153_660,
         153_668,
         size_of_question(bytes),
-        PendingProducts::size(products, small(bytes, 16).min(4)),
+        EncryptedCoefficients::size(products, small(bytes, 16).min(4)),
         20 + 2 * 51_200,
         20 + 3 * 51_200 + 50,
         24 + 5 * products,
@@ -63,7 +63,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 assert_eq!(question.encode(), bytes);
                 guest.answer(&bytes).expect("what can be read is answered");
             }
-            if let Ok(request) = PendingProducts::decode(&bytes, ROWS) {
+            if let Ok(request) = EncryptedCoefficients::decode(&bytes, ROWS) {
                 assert_eq!(request.encode(), bytes);
                 let CoefficientsSize { products, terms } = guest.coefficients_size(&bytes).expect("its size");
                 let (levels, opening) = (vec![5; products * terms], guest.public_key());
@@ -82,12 +82,12 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 if let Ok(shares) = host.accept_masked(&kept, &bytes) {
                     let gradient = host.mask_gradient(&[0.0; 3], scale, &[shares]).expect("a grant");
                     // What encrypts no seed is refused, and so is the mask of encrypted coefficients that was never relayed.
-                    let _ = guest.take(&gradient);
+                    let _ = guest.unmask(&gradient);
                 }
             }
             if let Ok(gradient) = MaskedGradient::decode(&bytes, ROWS) {
                 assert_eq!(gradient.encode(), bytes);
-                if let Ok(products) = guest.take(&bytes) {
+                if let Ok(products) = guest.unmask(&bytes) {
                     assert!(products.iter().all(|product| product.is_finite()));
                 }
             }
