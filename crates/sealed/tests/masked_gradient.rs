@@ -217,12 +217,12 @@ fn what_does_not_belong_to_a_loan_is_refused() {
         assert!(error.contains("exchange of the masked products: found"), "{error}");
         for length in [0, 3, 15, reply.len() - 1] {
             let error = said(owner.host.accept_masked(&kept, &reply[..length]));
-            assert!(error.starts_with("the peer sent no valid reply"), "{error}");
+            assert!(error.starts_with("the peer sent no valid masked products"), "{error}");
         }
         let mut fewer = reply.clone();
         fewer[12] = 1;
         let error = said(owner.host.accept_masked(&kept, &fewer));
-        assert!(error.starts_with("the peer sent no valid reply"), "{error}");
+        assert!(error.starts_with("the peer sent no valid masked products"), "{error}");
         // A request is no reply, a reply no request.
         let error = said(owner.guest.multiply_masked(&reply, &owner.levels, None));
         assert!(error.contains("no valid request"), "{error}");
@@ -310,7 +310,7 @@ fn a_grant_is_read_by_whoever_has_the_masks() {
     let [recipient, owner] = &mut parties;
     let gradient = recipient.host.mask_gradient(&offsets, scale, &[own, shares]).unwrap();
     let error = said(owner.guest.unmask(&gradient));
-    assert!(error.contains("no valid gradient: exchange of the masked gradient: found"), "{error}");
+    assert!(error.contains("no valid masked gradient: exchange of the masked gradient: found"), "{error}");
     recipient.guest.unmask(&gradient).unwrap();
     // Its mask is that of its last request.
     let other = recipient.encrypt_coefficients(scale, None).unwrap();
@@ -408,7 +408,7 @@ fn every_cut_and_every_addition_is_noticed() {
     );
     assert_eq!(
         format!("{kept:?} {:?}", shares[0]),
-        "EncryptedCoefficients(2 products, …) MaskedShare(2 products, …)"
+        "PendingProducts(2 products, …) MaskedShare(2 products, …)"
     );
 }
 

@@ -46,7 +46,7 @@ fn more_rows_than_agreed_are_refused_by_both_sides() {
     let (request, kept) = host.encrypt_coefficients(&part, scale, true).unwrap();
     assert_eq!(
         said(guest.multiply_masked(&request, &[1; 501], None)),
-        "the peer sent no valid request: products of the coefficients: found 501, expected 1 to 500"
+        "the peer sent no valid coefficients: products of the coefficients: found 501, expected 1 to 500"
     );
     let mut other = RlweGuest::new(generous, &key).unwrap();
     let reply = other.multiply_masked(&request, &[1; 501], None).unwrap();
