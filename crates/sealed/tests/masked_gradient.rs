@@ -225,12 +225,12 @@ fn what_does_not_belong_to_a_loan_is_refused() {
         assert!(error.starts_with("the peer sent no valid masked products"), "{error}");
         // A request is no reply, a reply no request.
         let error = said(owner.guest.multiply_masked(&reply, &owner.levels, None));
-        assert!(error.contains("no valid request"), "{error}");
+        assert!(error.contains("no valid coefficients"), "{error}");
         let mut many = request.clone();
         many[12..16].copy_from_slice(&10_001u32.to_le_bytes());
-        assert!(said(owner.guest.coefficients_size(&many)).contains("no valid request"));
+        assert!(said(owner.guest.coefficients_size(&many)).contains("no valid coefficients"));
         let error = said(owner.guest.multiply_masked(&many, &owner.levels, None));
-        assert!(error.starts_with("the peer sent no valid request"), "{error}");
+        assert!(error.starts_with("the peer sent no valid coefficients"), "{error}");
         // More products than it has bytes for: nobody makes room for their values.
         let mut claims = request.clone();
         claims[12..16].copy_from_slice(&9000u32.to_le_bytes());

@@ -305,7 +305,7 @@ fn more_rows_than_agreed_are_refused_at_both_sides() {
     talk(&mut host, &mut guests, |message| message, told_otherwise);
     let guest = guests.values().next().expect("a guest");
     let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
-    assert!(error.to_string().contains("rows of the query"), "{error}");
+    assert!(error.to_string().contains("rows of the question"), "{error}");
 }
 
 /// What a guest lends counts as what it answers: with one product less in its budget than a run needs, it stops.
