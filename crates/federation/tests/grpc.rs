@@ -116,7 +116,7 @@ async fn guests_dial_again_when_the_host_comes_back() {
     });
     let (sender, mut words) = mpsc::channel(16);
     let address = HostAddress::new(&address, None).expect("an address");
-    let line = dial(address, house.tls(c.identity(&house)), Limits::default(), sender);
+    let line = dial(address, house.tls(a.identity(&house)), Limits::default(), sender);
     assert!(matches!(next(&mut words).await, Dialled::Disconnected(_)));
     for _ in 0..2 {
         let (door, mut arrivals) = house.open(accepted.clone(), Limits::default()).await;
@@ -152,7 +152,7 @@ async fn a_message_reaches_only_the_party_that_it_was_released_for() {
     let (sender, mut words) = mpsc::channel(16);
     let address = format!("localhost:{}", door.address().port());
     let address = HostAddress::new(&address, Some("city")).expect("an address");
-    let line = dial(address, house.tls(a.identity(&house)), Limits::default(), sender);
+    let line = dial(address, house.tls(c.identity(&house)), Limits::default(), sender);
     connected(&mut words).await;
     line.send(&released_for(&party("town"), embedding(1)));
     line.send(&released_for(&party("city"), embedding(2)));

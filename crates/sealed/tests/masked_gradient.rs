@@ -310,7 +310,10 @@ fn a_grant_is_read_by_whoever_has_the_masks() {
     let [recipient, owner] = &mut parties;
     let gradient = recipient.host.mask_gradient(&offsets, scale, &[own, shares]).unwrap();
     let error = said(owner.guest.unmask(&gradient));
-    assert!(error.contains("no valid masked gradient: exchange of the masked gradient: found"), "{error}");
+    assert!(
+        error.contains("no valid masked gradient: exchange of the masked gradient: found"),
+        "{error}"
+    );
     recipient.guest.unmask(&gradient).unwrap();
     // Its mask is that of its last request.
     let other = recipient.encrypt_coefficients(scale, None).unwrap();
