@@ -143,7 +143,7 @@ def test_what_was_brought_along_estimates_as_the_built_in_model_does(corridor, t
         fedtse.estimate(corridor, **parties)
     with pytest.raises(ValueError, match="sub-models: found one of `fleet`"):
         fedtse.estimate(corridor, sub_models={"guest": again, "fleet": again}, **parties)
-    with pytest.raises(ValueError, match="sub-model of `host`: found one of its own, expected none"):
+    with pytest.raises(ValueError, match="sub-model of `host`: found a custom one, expected none"):
         fedtse.estimate(corridor, sub_models={"guest": again, "host": Loops()}, **parties)
 
 
