@@ -130,40 +130,6 @@ async fn guests_dial_again_when_the_host_comes_back() {
     }
 }
 
-/// A message goes to the party that its ledger line names, and to no other.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_reaches_only_the_party_that_it_was_released_for() {
-    let house = House::new();
-    let [a, b, c] = ["fleet-a", "fleet-b", "fleet-c"].map(|name| TcpGuest::new(&house, name));
-    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card, &c.card]));
-    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
-    let (_line_a, mut words_a) = call(&door, house.tls(a.identity(&house)));
-    let (_line_b, mut words_b) = call(&door, house.tls(b.identity(&house)));
-    connected(&mut words_a).await;
-    connected(&mut words_b).await;
-    let to_b = ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false };
-    door.send(&released_for(&b.card.name, to_b.clone()));
-    door.send(&released_for(&a.card.name, ToGuest::Heartbeat));
-    assert!(matches!(next(&mut words_b).await, Dialled::Message(found) if found == to_b));
-    // The first that `a` hears is its own.
-    assert!(matches!(next(&mut words_a).await, Dialled::Message(ToGuest::Heartbeat)));
-
-    // A guest that knows its host's name sends it nothing that was released for another.
-    let (sender, mut words) = mpsc::channel(16);
-    let address = format!("localhost:{}", door.address().port());
-    let address = HostAddress::new(&address, Some("city")).expect("an address");
-    let line = dial(address, house.tls(c.identity(&house)), Limits::default(), sender);
-    connected(&mut words).await;
-    line.send(&released_for(&party("town"), embedding(1)));
-    line.send(&released_for(&party("city"), embedding(2)));
-    let heard = loop {
-        if let Arrival::Message(_, message) = next(&mut arrivals).await {
-            break message;
-        }
-    };
-    assert_eq!(heard, embedding(2));
-}
-
 /// The bytes on the wire are those whose digest is in the ledger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {

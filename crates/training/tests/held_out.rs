@@ -1,6 +1,7 @@
 //! Learning from a held-out part of the fleet, on simulated traffic: labels without bias, no truth
 //! read, and estimates better than what the fleet alone tells.
 
+#[path = "../../estimator/tests/simulated/mod.rs"]
 mod simulated;
 
 use std::path::{Path, PathBuf};

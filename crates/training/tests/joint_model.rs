@@ -1,6 +1,7 @@
 //! The neural estimator on simulated traffic: it learns, is kept, and refuses what
 //! does not fit.
 
+#[path = "../../estimator/tests/simulated/mod.rs"]
 mod simulated;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! Training by measurements and a traffic model on simulated traffic.
 
+#[path = "../../estimator/tests/simulated/mod.rs"]
 mod simulated;
 
 use std::path::{Path, PathBuf};
