@@ -54,7 +54,7 @@ fn more_rows_than_agreed_are_refused_by_both_sides() {
     let gradient = host.mask_gradient(&[0.0; 501], scale, &shares).unwrap();
     assert_eq!(
         said(guest.unmask(&gradient)),
-        "the peer sent no valid gradient: products of the masked gradient: found 501, expected 1 to 500"
+        "the peer sent no valid masked gradient: products of the masked gradient: found 501, expected 1 to 500"
     );
 }
 
