@@ -41,12 +41,12 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    pub fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
         let zeros = || vec![0.0; places];
         Self { leaving: zeros(), capacity: zeros(), room: zeros(), entry_demand: zeros() }
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         for list in [&mut self.leaving, &mut self.capacity, &mut self.room, &mut self.entry_demand]
         {
             list.fill(0.0);
@@ -89,7 +89,7 @@ pub(crate) struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     /// Those of a sub-step, given the greens of all.
-    pub fn of(
+    pub(crate) fn of(
         graph: &'a RoadGraph,
         ratios: &'a [f64],
         greens: &'a [f64],
@@ -112,7 +112,7 @@ pub(crate) struct TransferCotangents<'a> {
 const NONE: u32 = u32::MAX;
 
 impl Transfers {
-    pub fn new(graph: &RoadGraph) -> Self {
+    pub(crate) fn new(graph: &RoadGraph) -> Self {
         let per_place = || vec![0.0; graph.places()];
         Self {
             inflow: per_place(),
@@ -131,7 +131,7 @@ impl Transfers {
     }
 
     /// Fills in what passes.
-    pub fn fill(&mut self, rules: Rules<'_>, offers: &Offers) {
+    pub(crate) fn fill(&mut self, rules: Rules<'_>, offers: &Offers) {
         let Rules { graph, ratios, green, diverge } = rules;
         let turns = graph.turns();
         self.asked.copy_from_slice(&offers.entry_demand);
@@ -194,7 +194,7 @@ impl Transfers {
 
     /// Adds the cotangents of the offers to `d_offers`, and of the ratios to `d_ratios`. Must follow
     /// [`Self::fill`] with the same offers.
-    pub fn vjp(
+    pub(crate) fn vjp(
         &mut self,
         rules: Rules<'_>,
         offers: &Offers,

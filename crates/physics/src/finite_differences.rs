@@ -10,14 +10,14 @@ use crate::model::{Gradient, Inputs, TrafficModel};
 use crate::test_networks::Draw;
 
 /// A model at a place.
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     pub model: &'a dyn TrafficModel,
     pub state: Vec<f64>,
     pub inputs: Inputs,
 }
 
 /// Compares every derivative of a random weighting of next state and flows.
-pub fn check_vjp(subject: Subject<'_>, draw: &mut Draw) -> Result<(), TestCaseError> {
+pub(crate) fn check_vjp(subject: Subject<'_>, draw: &mut Draw) -> Result<(), TestCaseError> {
     let Subject { model, state, inputs } = subject;
     let weights: Vec<f64> = (0..model.state_len()).map(|_| draw.between(-1.0, 1.0)).collect();
     let flow_weights: Vec<f64> = (0..model.links()).map(|_| draw.between(-1.0, 1.0)).collect();
@@ -59,7 +59,7 @@ pub fn check_vjp(subject: Subject<'_>, draw: &mut Draw) -> Result<(), TestCaseEr
 }
 
 /// As [`check_vjp`], of the parameters. `remake` gives the value for other parameters.
-pub fn check_parameters(
+pub(crate) fn check_parameters(
     gradient: &[f64],
     parameters: &[f64],
     mut value: impl FnMut(&[f64]) -> f64,
@@ -95,7 +95,7 @@ fn agrees(found: f64, value: &mut dyn FnMut(f64) -> f64) -> Result<bool, TestCas
 
 /// Runs a model with random inputs from a random start: vehicles are conserved, densities of links
 /// stay between empty and `most`.
-pub fn run_random(
+pub(crate) fn run_random(
     model: &dyn TrafficModel,
     most: &[f64],
     draw: &mut Draw,

@@ -217,22 +217,22 @@ pub(crate) struct DiagramCotangent {
 
 impl Diagram {
     /// v_f·k: what would leave a cell without a limit. Estimates may be negative: nothing leaves then.
-    pub fn leaving(&self, density: f64) -> f64 {
+    pub(crate) fn leaving(&self, density: f64) -> f64 {
         self.free * density.max(0.0)
     }
 
     /// min{q_c, v_f·k}.
-    pub fn sending(&self, density: f64) -> f64 {
+    pub(crate) fn sending(&self, density: f64) -> f64 {
         self.leaving(density).min(self.capacity)
     }
 
     /// min{w·(k_jam − k), q_c}, and nothing past jam.
-    pub fn receiving(&self, density: f64) -> f64 {
+    pub(crate) fn receiving(&self, density: f64) -> f64 {
         (self.wave * (self.jam - density).max(0.0)).min(self.capacity)
     }
 
     /// The cotangent of density given that of [`Self::leaving`].
-    pub fn leaving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+    pub(crate) fn leaving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
         if density <= 0.0 {
             return 0.0;
         }
@@ -241,7 +241,7 @@ impl Diagram {
     }
 
     /// As [`Self::leaving_vjp`], of [`Self::sending`].
-    pub fn sending_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+    pub(crate) fn sending_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
         if self.leaving(density) <= self.capacity {
             self.leaving_vjp(density, given, d)
         } else {
@@ -251,7 +251,7 @@ impl Diagram {
     }
 
     /// As [`Self::leaving_vjp`], of [`Self::receiving`].
-    pub fn receiving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+    pub(crate) fn receiving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
         let space = self.jam - density;
         if space <= 0.0 {
             return 0.0;
@@ -269,7 +269,7 @@ impl Diagram {
 
 impl DiagramCotangent {
     /// Adds to a flat gradient, in the units of the flat vector.
-    pub fn add_to(self, layout: ParameterLayout, link: usize, gradient: &mut [f64]) {
+    pub(crate) fn add_to(self, layout: ParameterLayout, link: usize, gradient: &mut [f64]) {
         gradient[layout.free_speed().start + link] += self.free * KM_PER_MIN;
         gradient[layout.wave_speed().start + link] += self.wave * KM_PER_MIN;
         gradient[layout.jam_density().start + link] += self.jam;

@@ -27,7 +27,7 @@ pub struct WatchedWindows {
 }
 
 /// The samples of a run that is watched: what is looked at comes with the validation part.
-pub fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
+pub(crate) fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
     let more = windows.iter().map(|&last| Window::whole(last));
     let more: Vec<Window> = more.filter(|sample| !samples.validation.contains(sample)).collect();
     samples.validation.extend(more);

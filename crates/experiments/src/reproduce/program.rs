@@ -48,7 +48,7 @@ fn own_hash() -> Result<String> {
 }
 
 /// `sha256:` and the digest of the parts, one after the other.
-pub fn sha256(parts: &[&[u8]]) -> String {
+pub(super) fn sha256(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     parts.iter().for_each(|part| hasher.update(part));
     format!("sha256:{}", data_encoding::HEXLOWER.encode(&hasher.finalize()))

@@ -363,7 +363,7 @@ impl ReproduceArguments {
 }
 
 /// The fleets that the jobs of a plan need.
-pub fn needed(plan: &TablePlan) -> Needed {
+pub(super) fn needed(plan: &TablePlan) -> Needed {
     let mut needed = Needed::default();
     for column in &plan.columns {
         needed.rates.push(column.rate);

@@ -9,7 +9,7 @@ use traffic::{LinkId, LinkState, Step};
 /// Writes the intervals of the model in a folder beside it, and tells how often they hold the truth of
 /// some windows, given the model's estimates of the scored links. Of windows that the intervals come from nothing is
 /// told: there they hold as much as they are made to.
-pub fn keep(
+pub(super) fn keep(
     folder: &Path,
     study: &Study,
     target: TargetKind,

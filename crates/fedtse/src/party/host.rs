@@ -39,12 +39,12 @@ use super::{config, logs, network_threads, print_stopped, stopping};
 #[command(
     after_help = "Example:\n  fedtse host --example > host.toml\n  fedtse host --config host.toml"
 )]
-pub struct HostArguments {
+pub(crate) struct HostArguments {
     #[command(flatten)]
     file: ConfigArguments,
 }
 
-pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     let Some((config, folder)) = arguments.file.read::<Config>(host_config::EXAMPLE)? else {
         return Ok(());
     };
@@ -183,7 +183,7 @@ fn keep_intervals(part: &HostPart, model: &HostParty, folder: &Path) -> Result<(
     }
 }
 
-pub fn print_score(score: &Score) {
+pub(crate) fn print_score(score: &Score) {
     println!("errors on the test part (last 20 % of the time), target links");
     for (what, errors) in
         [("density veh/km/lane", &score.density), ("flow veh/min/lane", &score.flow)]

@@ -47,7 +47,7 @@ pub(super) struct AroundCotangent {
 }
 
 impl SpeedLaw {
-    pub fn new(constants: MetanetConstants) -> Result<Self, ModelError> {
+    pub(super) fn new(constants: MetanetConstants) -> Result<Self, ModelError> {
         let numbers = [
             ("relaxation time", constants.relaxation.get()),
             ("kappa", constants.kappa),
@@ -73,7 +73,7 @@ impl SpeedLaw {
     }
 
     /// The longest stable sub-step (min) for cells of a length (km).
-    pub fn longest_step(&self, diagram: &Diagram, length: f64) -> f64 {
+    pub(super) fn longest_step(&self, diagram: &Diagram, length: f64) -> f64 {
         let damped =
             length * length * (diagram.jam + self.kappa) / (4.0 * self.anticipation * diagram.jam);
         // Without anticipation only relaxation limits: NaN and infinity both give way to it.
@@ -81,7 +81,7 @@ impl SpeedLaw {
     }
 
     /// Refuses sub-steps in which speeds would overshoot.
-    pub fn check_stable(
+    pub(super) fn check_stable(
         &self,
         cells: &Cells,
         parameters: &Parameters,
@@ -101,7 +101,7 @@ impl SpeedLaw {
     }
 
     /// V(ρ).
-    pub fn equilibrium(&self, diagram: &Diagram, density: f64) -> f64 {
+    pub(super) fn equilibrium(&self, diagram: &Diagram, density: f64) -> f64 {
         diagram.free * (-self.load(diagram, density) / self.exponent).exp()
     }
 
@@ -125,12 +125,12 @@ impl SpeedLaw {
     }
 
     /// The next speed.
-    pub fn next(&self, diagram: &Diagram, cell: CellStep, around: Around) -> f64 {
+    pub(super) fn next(&self, diagram: &Diagram, cell: CellStep, around: Around) -> f64 {
         self.unbounded(diagram, cell, around).clamp(0.0, diagram.free)
     }
 
     /// The transpose of [`Self::next`].
-    pub fn vjp(
+    pub(super) fn vjp(
         &self,
         diagram: &Diagram,
         cell: CellStep,

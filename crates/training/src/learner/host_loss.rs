@@ -106,7 +106,7 @@ pub(super) struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    pub fn of(
+    pub(super) fn of(
         sources: &'a Sources,
         samples: &[Window],
         measured: &'a BTreeMap<PartyId, Measurements>,
@@ -136,7 +136,7 @@ impl<'a> Gathering<'a> {
     }
 
     /// As an objective reads them.
-    pub fn batch(&self) -> MeasuredBatch<'_> {
+    pub(super) fn batch(&self) -> MeasuredBatch<'_> {
         let own = self.own.iter().map(|(name, gathered)| (*name, gathered.readings()));
         let guests = self.guests.iter().map(|(name, (values, weights))| {
             let readings = Readings { values, weights };

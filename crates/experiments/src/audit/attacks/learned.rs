@@ -30,7 +30,7 @@ struct Crossed {
 }
 
 /// Both attacks on one architecture.
-pub fn attacks(
+pub(super) fn attacks(
     scene: &Scene,
     architecture: Architecture,
     noise: &FleetNoise,
