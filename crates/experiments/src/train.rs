@@ -93,7 +93,7 @@ impl From<Target> for TargetKind {
 
 /// Models of the neural estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Arch {
+pub(crate) enum Arch {
     /// One set of weights for all links, with message passing
     Link,
     /// The paper's: STGCN sub-models, embeddings of 9 numbers

@@ -48,12 +48,12 @@ impl RoadGraph {
     }
 
     /// How many places.
-    pub fn places(&self) -> usize {
+    pub(crate) fn places(&self) -> usize {
         self.names.len()
     }
 
     /// How many turns.
-    pub fn turns(&self) -> usize {
+    pub(crate) fn turns(&self) -> usize {
         self.from.len()
     }
 

@@ -49,17 +49,17 @@ impl ParameterLayout {
     }
 
     /// Free-flow speeds, m/s.
-    pub fn free_speed(&self) -> Range<usize> {
+    pub(crate) fn free_speed(&self) -> Range<usize> {
         0..self.links
     }
 
     /// Backward wave speeds, m/s.
-    pub fn wave_speed(&self) -> Range<usize> {
+    pub(crate) fn wave_speed(&self) -> Range<usize> {
         self.links..2 * self.links
     }
 
     /// Jam densities, veh/km/lane.
-    pub fn jam_density(&self) -> Range<usize> {
+    pub(crate) fn jam_density(&self) -> Range<usize> {
         2 * self.links..3 * self.links
     }
 
@@ -112,7 +112,7 @@ impl Parameters {
 
     /// From a flat vector, such as a learner's. Capacity may lie above the triangle: then it does
     /// not bind.
-    pub fn from_values(graph: &RoadGraph, values: Vec<f64>) -> Result<Self, ModelError> {
+    pub(crate) fn from_values(graph: &RoadGraph, values: Vec<f64>) -> Result<Self, ModelError> {
         let layout = ParameterLayout::new(graph.places(), graph.turns());
         check_len("parameters", values.len(), layout.len())?;
         let fields = [

@@ -79,11 +79,6 @@ impl<L: Law> StoreModel<L> {
         Ok(model)
     }
 
-    /// With another rule at diverges.
-    pub fn with_diverge(self, diverge: Diverge) -> Self {
-        Self { diverge, ..self }
-    }
-
     fn check_stable(&self, stores: &[Store]) -> Result<(), ModelError> {
         let check = |(place, store)| self.law.check(store, self.graph.name(place), self.sub_step());
         stores.iter().enumerate().try_for_each(check)

@@ -197,7 +197,7 @@ impl Fleets {
     }
 
     /// How the fleets differ from fair samples.
-    pub fn concentration(&self) -> Option<Concentration> {
+    pub(crate) fn concentration(&self) -> Option<Concentration> {
         self.concentration
     }
 

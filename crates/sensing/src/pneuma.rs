@@ -30,4 +30,4 @@ pub use variant::Variant;
 pub use writer::{PneumaWriteError, PneumaWriter, write_header, write_track};
 
 /// Seconds between two frames of the film.
-pub const FRAME: f64 = 0.04;
+pub(crate) const FRAME: f64 = 0.04;

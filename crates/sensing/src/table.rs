@@ -159,7 +159,7 @@ impl Column {
     }
 
     /// Takes all values out, and keeps their room.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         match self {
             Self::I32(values) => values.clear(),
             Self::I64(values) => values.clear(),
@@ -171,7 +171,7 @@ impl Column {
     }
 
     /// Whether it has no values.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }

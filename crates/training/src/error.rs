@@ -60,7 +60,7 @@ impl TrainingError {
     }
 
     /// The same in a place.
-    pub fn within(self, place: impl Display) -> Self {
+    pub(crate) fn within(self, place: impl Display) -> Self {
         Self::In { place: place.to_string(), source: Box::new(self) }
     }
 }

@@ -182,14 +182,6 @@ impl Demand {
         }
     }
 
-    /// The same demand with every flow multiplied.
-    pub fn scaled(mut self, factor: f64) -> Self {
-        for entry in &mut self.entries {
-            entry.flow = entry.flow * factor;
-        }
-        self
-    }
-
     /// The title.
     pub fn name(&self) -> &str {
         &self.name

@@ -46,7 +46,7 @@ impl Driving {
     ///
     /// Triangular, which is bounded and close to a normal: a triangle of half-width w has variance
     /// w²/6, so here the ratio stays within 1 ± 0.245.
-    pub fn speed_factor(&self, uniform: f64) -> f64 {
+    pub(crate) fn speed_factor(&self, uniform: f64) -> f64 {
         let half_width = self.speed_deviation * 6.0_f64.sqrt();
         let triangular = if uniform < 0.5 {
             (2.0 * uniform).sqrt() - 1.0

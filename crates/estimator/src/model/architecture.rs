@@ -133,7 +133,7 @@ pub(crate) struct LinkModel {
 
 impl HostShape {
     /// Name of the host among the parties that draw their first weights.
-    pub const PART: &str = HOST;
+    pub(crate) const PART: &str = HOST;
 
     /// The host's whole model where guests are elsewhere. A sample of its input: the host's
     /// numbers, then for each guest a flag (1 if it answered) and what it gave.

@@ -107,7 +107,7 @@ pub struct GuestShape {
 
 impl GuestShape {
     /// Whether the first numbers of a link start as its last density and flow.
-    pub fn direct(&self) -> bool {
+    pub(crate) fn direct(&self) -> bool {
         let kind = matches!(self.sub_model, SubModelKind::Link | SubModelKind::Linear);
         kind && self.totals && matches!(self.embedding, EmbeddingShape::PerLink(_))
     }

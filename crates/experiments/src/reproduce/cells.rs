@@ -92,7 +92,7 @@ impl Quantity {
         }
     }
 
-    pub fn unit(self) -> &'static str {
+    pub(crate) fn unit(self) -> &'static str {
         match self {
             Quantity::Density => "veh/km/lane",
             Quantity::Flow => "veh/min/lane",

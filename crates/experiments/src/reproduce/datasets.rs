@@ -27,7 +27,7 @@ pub(super) struct Prepared {
 /// Where datasets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub(crate) enum Source {
     Builtin,
     Sumo,
     /// Drone recordings.

@@ -53,7 +53,7 @@ pub(super) struct Job {
 /// What all jobs of a run have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub world: Source,
     /// Simulated; 0 of recordings.
     pub minutes: f64,

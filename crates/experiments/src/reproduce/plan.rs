@@ -100,7 +100,7 @@ impl PaperRow {
 }
 
 /// What the jobs of a table range over.
-pub struct Range {
+pub(crate) struct Range {
     pub seeds: Vec<u64>,
     pub training_seeds: Vec<u64>,
     pub targets: Vec<TargetKind>,

@@ -89,7 +89,7 @@ impl<D: WindowSource> HostLearner<D> {
     }
 
     /// All updates of an exchange, from what the guests gave and measured; none if there is nothing to learn from.
-    pub fn learn_from(
+    pub(crate) fn learn_from(
         &mut self,
         samples: &[Window],
         embeddings: &estimator::Embeddings<'_>,
@@ -129,7 +129,7 @@ impl<D: WindowSource> HostLearner<D> {
     }
 
     /// Adds the validation losses of some samples to `total`, and gives the sum.
-    pub fn validate(
+    pub(crate) fn validate(
         &mut self,
         samples: &[Window],
         embeddings: &estimator::Embeddings<'_>,

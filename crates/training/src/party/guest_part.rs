@@ -154,7 +154,7 @@ impl GuestPart {
     }
 
     /// Its slot at the host's head.
-    pub fn slot(&self) -> GuestSlot {
+    pub(crate) fn slot(&self) -> GuestSlot {
         GuestSlot::of(&self.shape)
     }
 

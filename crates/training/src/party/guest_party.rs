@@ -61,7 +61,7 @@ impl CustomSubModels {
 
 impl GuestParty {
     /// The sub-model, if it is of built-in layers.
-    pub fn layers(&self) -> Option<&LayerSubModel> {
+    pub(crate) fn layers(&self) -> Option<&LayerSubModel> {
         match self {
             GuestParty::Layers(guest) => Some(guest.sub_model()),
             GuestParty::Custom(_) => None,

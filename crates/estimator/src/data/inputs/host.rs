@@ -66,7 +66,7 @@ impl HostInputs {
     }
 
     /// Numbers for the whole network, in one sample.
-    pub fn shared(&self) -> usize {
+    pub(crate) fn shared(&self) -> usize {
         match self.arrangement {
             Arrangement::ByLink => WINDOW * self.loops.width + self.clock.width,
             Arrangement::ByStep => 0,

@@ -127,11 +127,6 @@ impl HeldOutStudy {
         &self.rates
     }
 
-    /// How the share was found to vary, where that was asked for.
-    pub fn variation(&self) -> Option<ShareVariation> {
-        self.local.as_ref().map(|(_, variation)| *variation)
-    }
-
     /// How noisy the labels of the training part are.
     pub fn noise(&self) -> &LabelNoise {
         &self.noise

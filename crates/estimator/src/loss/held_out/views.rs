@@ -44,11 +44,6 @@ impl FoldedInputs {
         &self.views[0]
     }
 
-    /// Folds that can be left out.
-    pub fn folds(&self) -> usize {
-        self.views.len() - 1
-    }
-
     /// Numbers of one sample.
     pub fn len(&self) -> usize {
         self.whole().len()
