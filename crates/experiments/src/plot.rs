@@ -9,7 +9,7 @@ use sensing::FeatureTable;
 use traffic::{LinkId, Network, Seconds};
 
 mod density_curves;
-pub mod panels;
+pub(crate) mod panels;
 mod time_space;
 
 /// Which minutes the time–space diagram shows.

@@ -13,11 +13,11 @@
 //!    of `federation`, with all parties in this process.
 //! 5. [`party`]: a party's data, policy and model, for [`federated`] and for parties in processes of their own.
 
-pub mod absence;
+mod absence;
 mod central;
 mod engine;
 mod error;
-pub mod federated;
+mod federated;
 mod fingerprint;
 pub mod learner;
 mod method;

@@ -11,7 +11,7 @@
 //! Residues modulo the three primes of keys and uploads are values of the transform, in its order; those of
 //! questions are coefficients modulo the first prime.
 
-pub mod masked;
+pub(crate) mod masked;
 
 use rayon::prelude::*;
 

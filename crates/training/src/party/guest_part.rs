@@ -258,7 +258,7 @@ fn measuring(
 }
 
 /// What all parties must agree on. Step 0 begins at the epoch.
-pub fn terms(timeline: &Timeline, compression: Compression) -> Terms {
+pub(crate) fn terms(timeline: &Timeline, compression: Compression) -> Terms {
     Terms {
         network_hash: Text::of(timeline.network_hash()),
         step_s: timeline.step().get(),
