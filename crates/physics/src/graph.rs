@@ -108,7 +108,7 @@ impl RoadGraph {
 
 /// Shares by lanes: a turn gets traffic in proportion to the lanes that lead into it, and links
 /// without a turn let all traffic out. A first guess where nothing was counted.
-pub fn ratios_by_lanes(network: &Network) -> Vec<f64> {
+pub(crate) fn ratios_by_lanes(network: &Network) -> Vec<f64> {
     let lanes = |turn: &traffic::Turn| turn.lanes.len() as f64;
     let mut sums = vec![0.0; network.links().len()];
     for turn in network.turns() {

@@ -36,7 +36,7 @@ pub use convergence::{Bottleneck, Profile, cell_error};
 pub use ctm::{Ctm, LinkFlow};
 pub use error::ModelError;
 pub use exchange::Diverge;
-pub use graph::{RoadGraph, ratios_by_lanes};
+pub use graph::RoadGraph;
 pub use model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
 pub use parameters::{ParameterLayout, Parameters};
 pub use residual::{PhysicsLoss, ResidualWeights, Segment, SegmentGradient};

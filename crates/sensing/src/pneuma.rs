@@ -22,7 +22,7 @@ mod session;
 mod variant;
 mod writer;
 
-pub use film::{Film, FilmError, Frame, LANE_WIDTH};
+pub use film::{Film, FilmError, Frame};
 pub use noise::PositionNoise;
 pub use reader::{PneumaError, PneumaReader, ReadOptions, open_pneuma};
 pub use session::{Session, SessionError};

@@ -35,7 +35,7 @@ use crate::watched::{Outputs, WatchedWindows, with_watched};
 /// The host's name.
 const HOST: &str = "host";
 /// Rounds between two checkpoints, where they are kept in a folder.
-pub const KEEP_EVERY: u32 = 100;
+pub(crate) const KEEP_EVERY: u32 = 100;
 
 /// What is to be trained, and on what.
 pub(crate) struct FederatedTask<'a> {

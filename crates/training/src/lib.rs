@@ -30,8 +30,7 @@ mod watched;
 
 pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
 pub use error::{Context, Result, TrainingError};
-pub use federated::KEEP_EVERY;
-pub use fingerprint::run_fingerprint;
+pub(crate) use fingerprint::run_fingerprint;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{FederationOptions, GuestOptions, Packing, PhysicsOptions, SubModelChoice};
 pub use releases::{Releases, Sent};

@@ -77,7 +77,7 @@ mod rate;
 use traffic::{LinkId, Metres, Network, Seconds, VehPerHour, VehicleClass};
 
 pub use departures::Departures;
-pub use file::{DemandError, FORMAT};
+pub use file::DemandError;
 
 /// Who enters a network where and when, and where they turn.
 #[derive(Clone, Debug, PartialEq)]

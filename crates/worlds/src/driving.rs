@@ -7,9 +7,9 @@
 use traffic::VehicleClass;
 
 /// Everyone's comfortable, and in the built-in world hardest, deceleration in m/s².
-pub const DECELERATION: f64 = 4.5;
+pub(crate) const DECELERATION: f64 = 4.5;
 /// Everyone's reaction time in seconds. A simulation's step may not be longer.
-pub const REACTION_TIME: f64 = 1.1;
+pub(crate) const REACTION_TIME: f64 = 1.1;
 
 /// The length of the longest vehicle in metres.
 pub(crate) const LONGEST: f64 = Driving::of(VehicleClass::Bus).length;
