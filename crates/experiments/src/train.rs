@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Error, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{Architecture, Coverage, Epoch, Score, Study, TargetKind, score};
+use estimator::artifact::Coverage;
+use estimator::{Architecture, Epoch, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::json;

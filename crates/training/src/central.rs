@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use estimator::data::{JointData, last_share};
+use estimator::loss::{MeasuredTerms, Penetration, SomeLabels, calibrated_ctm};
 use estimator::{
-    Estimates, FleetData, HeldOutStudy, JointData, LabelFreeStudy, MeasuredTerms,
-    MeasurementSource, MeasurementTable, NeuralPlan, NeuralStudy, Penetration, QueueKnowledge,
-    QueueStates, SomeLabels, Study, calibrated_ctm, last_share,
+    Estimates, FleetData, HeldOutStudy, LabelFreeStudy, MeasurementSource, MeasurementTable,
+    NeuralPlan, NeuralStudy, QueueKnowledge, QueueStates, Study,
 };
 use indicatif::ProgressBar;
 use traffic::Step;

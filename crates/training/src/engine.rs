@@ -15,9 +15,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimator::data::JointData;
+use estimator::model::ModelError;
 use estimator::{
-    Embeddings, Epoch, HostModel, JointData, LayerSubModel, ModelError, ModelShape, NeuralPlan,
-    SubModel, WindowSource, whole_batch,
+    Embeddings, Epoch, HostModel, LayerSubModel, ModelShape, NeuralPlan, SubModel, WindowSource,
+    whole_batch,
 };
 use federation::{
     GuestModel, HostModel as _, ModelFailure, Order, Progress, SampleSchedule, Samples,

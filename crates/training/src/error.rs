@@ -76,15 +76,15 @@ macro_rules! from_errors {
 }
 
 from_errors!(Estimator:
-    estimator::FilteredError,
-    estimator::HeldOutError,
-    estimator::LabelFreeError,
-    estimator::ModelFolderError,
-    estimator::NeuralError,
-    estimator::PassError,
-    estimator::QueueStatesError,
-    estimator::RidgeError,
-    estimator::StudyError,
+    estimator::baseline::FilteredError,
+    estimator::loss::HeldOutError,
+    estimator::loss::LabelFreeError,
+    estimator::artifact::ModelFolderError,
+    estimator::artifact::NeuralError,
+    estimator::model::PassError,
+    estimator::baseline::QueueStatesError,
+    estimator::baseline::RidgeError,
+    estimator::data::StudyError,
     sensing::FeaturesError,
 );
 from_errors!(Federation:

@@ -1,6 +1,7 @@
 //! The estimators: a table with a row for each.
 
-use estimator::{Party, Penetration, QueueKnowledge, TargetKind, TrainingSignal};
+use estimator::loss::Penetration;
+use estimator::{Party, QueueKnowledge, TargetKind, TrainingSignal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, ensure};

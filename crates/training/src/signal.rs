@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimator::data::{HostTargets, train_span};
+use estimator::loss::ctm_of_counts;
 use estimator::{
-    HostStudy, HostTargets, LoopData, MeasurementSource, MeasurementTable, PhysicsInformed,
-    TrainingSignal, ctm_of_counts, train_span,
+    HostStudy, LoopData, MeasurementSource, MeasurementTable, PhysicsInformed, TrainingSignal,
 };
 use federation::{Agreed, ModelFailure};
 use protocol::MeasurementKind;

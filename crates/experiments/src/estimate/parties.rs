@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use estimator::artifact::HostRecord;
 use estimator::{
-    FleetData, GuestInputs, HostInputs, HostModel, HostRecord, LoopData, PartyFile, TrainedGuest,
-    TrainedHost,
+    FleetData, GuestInputs, HostInputs, HostModel, LoopData, PartyFile, TrainedGuest, TrainedHost,
 };
 use traffic::{LinkState, Step};
 

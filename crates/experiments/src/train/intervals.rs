@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
-use estimator::{Coverage, Intervals, IntervalsError, NeuralEstimator, Study, TargetKind};
+use estimator::artifact::{Coverage, IntervalsError};
+use estimator::{Intervals, NeuralEstimator, Study, TargetKind};
 use traffic::{LinkId, LinkState, Step};
 
 /// Writes the intervals of the model in a folder beside it, and tells how often they hold the truth of

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use estimator::{Architecture, Intervals, IntervalsError, Study, TargetKind, score};
+use estimator::artifact::IntervalsError;
+use estimator::{Architecture, Intervals, Study, TargetKind, score};
 use sensing::Features;
 use traffic::{LinkState, Step};
 

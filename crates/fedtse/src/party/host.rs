@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use estimator::{IntervalsError, Score};
+use estimator::Score;
+use estimator::artifact::IntervalsError;
 use federation::grpc::drive::{Clock, HostWatch, run_host};
 use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, Traffic, accepted};

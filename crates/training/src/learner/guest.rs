@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use estimator::{
-    MeasurementSource, PARTY_CHECKPOINT, PassError, SubModel, WindowSource, gather_rows,
-};
+use estimator::model::PassError;
+use estimator::{MeasurementSource, PARTY_CHECKPOINT, SubModel, WindowSource, gather_rows};
 use federation::{GuestModel, ModelFailure};
 use neural::Checkpoint;
 use protocol::message::parts::EmbeddingGradient;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use estimator::{HostBatch, PARTY_CHECKPOINT, WindowSource, gather_rows};
+use estimator::model::HostBatch;
+use estimator::{PARTY_CHECKPOINT, WindowSource, gather_rows};
 use federation::model::{Answers, Embeddings, Learned, Updated};
 use federation::most_bytes;
 use federation::{HostModel, ModelFailure, ProductRows, Products};

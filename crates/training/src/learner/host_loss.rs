@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::{
-    Gathered, Labelled, LossWeights, MeasuredBatch, MeasurementSource, Objective, Readings,
-    WindowSource,
-};
+use estimator::data::{Gathered, MeasuredBatch};
+use estimator::loss::{Labelled, LossWeights};
+use estimator::{MeasurementSource, Objective, Readings, WindowSource};
 use federation::{Layouts, ModelFailure};
 use protocol::{MeasurementKind, MeasurementLayout, Measurements, PartyId};
 use traffic::{MeasurementEntry, Window};

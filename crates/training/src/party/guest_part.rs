@@ -5,11 +5,15 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use estimator::artifact::GuestRecord;
+use estimator::data::{Timeline, train_span};
+use estimator::loss::{
+    FoldRates, FoldedInputs, SYSTEMATIC, held_out_entries, held_out_part, movement_counts,
+    passages_per_step,
+};
 use estimator::{
-    Arrangement, FleetData, FoldRates, FoldedInputs, GuestInputs, GuestPlan, GuestRecord,
-    GuestShape, GuestSlot, LayerSubModel, MeasurementSource, MeasurementTable, SYSTEMATIC, Sizes,
-    Timeline, TrainedGuest, WINDOW, WindowSource, held_out_entries, held_out_part, movement_counts,
-    passages_per_step, train_span,
+    Arrangement, FleetData, GuestInputs, GuestPlan, GuestShape, GuestSlot, LayerSubModel,
+    MeasurementSource, MeasurementTable, Sizes, TrainedGuest, WINDOW, WindowSource,
 };
 use federation::ModelFailure;
 use federation::guest::MakeGuestModel;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::{EmbeddingShape, LayerSubModel, PartyWeights, SubModel, SubModelKind, no_weights};
+use estimator::artifact::no_weights;
+use estimator::{EmbeddingShape, LayerSubModel, PartyWeights, SubModel, SubModelKind};
 use federation::{AbsencePolicy, GuestModel, ModelFailure};
 use protocol::Measurements;
 use protocol::message::parts::EmbeddingGradient;

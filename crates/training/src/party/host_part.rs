@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use estimator::artifact::IntervalsError;
+use estimator::data::train_span;
+use estimator::loss::counted_per_step;
 use estimator::{
-    Architecture, Arrangement, Estimates, GuestSlot, HostStudy, Intervals, IntervalsError,
-    LoopData, NeuralPlan, Score, Study, TrainedHost, TrainingSignal, WINDOW, counted_per_step,
-    score, train_span,
+    Architecture, Arrangement, Estimates, GuestSlot, HostStudy, Intervals, LoopData, NeuralPlan,
+    Score, Study, TrainedHost, TrainingSignal, WINDOW, score,
 };
 use federation::host::MakeHostModel;
 use federation::{Agreed, Measuring, ModelFailure, Samples};

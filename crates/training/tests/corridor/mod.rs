@@ -8,9 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use estimator::loss::LossWeights;
+use estimator::model::HostShape;
 use estimator::{
-    Architecture, EmbeddingShape, GuestShape, GuestSlot, HostShape, LayerSubModel, LossWeights,
-    MeasurementSource, ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW, WindowSource,
+    Architecture, EmbeddingShape, GuestShape, GuestSlot, LayerSubModel, MeasurementSource,
+    ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW, WindowSource,
 };
 use federation::guest::{DisclosurePolicy, GuestSettings};
 use federation::{

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use estimator::{CTM_DEVIATIONS, MeasurementSource, Physics, PhysicsInformed, Scale};
+use estimator::data::Scale;
+use estimator::loss::{CTM_DEVIATIONS, Physics};
+use estimator::{MeasurementSource, PhysicsInformed};
 use federation::{Agreed, Samples};
 use neural::{hash, unit};
 use physics::{Ctm, Discretisation, Parameters};

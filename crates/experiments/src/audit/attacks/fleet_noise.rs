@@ -5,7 +5,8 @@
 //! so do its distances, which is at most √2 in the Euclidean norm.
 
 use anyhow::Result;
-use estimator::{Arrangement, FleetData, GuestInputs, GuestScales, WINDOW};
+use estimator::data::GuestScales;
+use estimator::{Arrangement, FleetData, GuestInputs, WINDOW};
 use sealed::noise::NoisedVector;
 use sealed::noise::accounting::{Budget, concentrated_epsilon, least_ratio};
 use sealed::{Grid, Randomness};

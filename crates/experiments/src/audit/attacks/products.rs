@@ -7,9 +7,10 @@ use traffic::Window;
 use anyhow::{Context, Result};
 use attacks::least_squares::{EACH, LastLayer};
 use attacks::{Mode, SealedBatch};
+use estimator::loss::calibrated_ctm;
 use estimator::{
     Architecture, HostStudy, MeasurementSource, NeuralPlan, Party, PhysicsInformed, TargetKind,
-    calibrated_ctm, segments,
+    segments,
 };
 use sealed::Agreement;
 use sealed::noise::accounting::Budget;

@@ -4,8 +4,9 @@ use std::path::Path;
 use traffic::Window;
 
 use anyhow::{Context, Result};
+use estimator::data::Gathered;
 use estimator::{
-    Gathered, MeasurementSource, MeasurementTable, QueueKnowledge, QueueStates, Readings, Study,
+    MeasurementSource, MeasurementTable, QueueKnowledge, QueueStates, Readings, Study,
 };
 
 /// Most of what can be measured, which is public: density in veh/km/lane and speed in m/s.

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use estimator::{Intervals, Level, LinkInterval};
+use estimator::artifact::Level;
+use estimator::{Intervals, LinkInterval};
 use tracing::info;
 use traffic::{LinkState, Network};
 

@@ -1,6 +1,6 @@
 //! A guest's records to embeddings.
 
-use estimator::LiveFleet;
+use estimator::data::LiveFleet;
 use sensing::stream::{FleetColumns, FleetFeed, RecordError};
 use tokio::sync::mpsc;
 use tracing::{debug, error};

@@ -9,7 +9,8 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use estimator::{HostModel, HostRecord, LinkInterval, PartyFile, TargetKind, TrainedHost};
+use estimator::artifact::HostRecord;
+use estimator::{HostModel, LinkInterval, PartyFile, TargetKind, TrainedHost};
 use federation::grpc::drive::Clock;
 use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, accepted, tls};

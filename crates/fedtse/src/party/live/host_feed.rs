@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use estimator::LiveLoops;
+use estimator::data::LiveLoops;
 use sensing::stream::{LoopColumns, LoopFeed, RecordError};
 use tokio::sync::mpsc;
 use tracing::error;
