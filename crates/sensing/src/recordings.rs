@@ -134,7 +134,7 @@ impl HeldSteps {
     }
 
     /// Whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 

@@ -171,7 +171,7 @@ impl Column {
     }
 
     /// Whether it has no values.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }

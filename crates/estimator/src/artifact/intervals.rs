@@ -18,7 +18,7 @@ use thiserror::Error;
 use traffic::LinkState;
 
 /// Levels that are kept, in percent.
-pub const LEVELS: [u8; 4] = [50, 80, 90, 95];
+pub(crate) const LEVELS: [u8; 4] = [50, 80, 90, 95];
 /// Bins by the size of the estimate, where there are errors enough.
 const BINS: usize = 3;
 /// Least errors of a bin: with fewer the widest interval would need one more extreme than all.

@@ -331,10 +331,5 @@ fn drawn(layer: &impl Layer, seed: u64) -> Vec<f32> {
     parameters
 }
 
-/// Number of parameters, all parts together.
-pub fn parameter_count(model: &Fusion) -> usize {
-    model.layout().len()
-}
-
 #[cfg(test)]
 mod tests;
