@@ -53,7 +53,7 @@ impl Compression {
         }
     }
 
-    /// OptimiserSettings `[sample, width]` as the receiver will see them.
+    /// Numbers `[sample, width]` as the receiver will see them.
     pub fn pack(self, width: usize, numbers: Vec<f32>) -> Result<Values, PartError> {
         let values = Values::new(width, numbers)?;
         match self {

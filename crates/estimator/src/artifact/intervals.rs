@@ -246,7 +246,7 @@ fn quantiles(sorted: &[f64], level: u8) -> [f64; 2] {
 pub struct Coverage {
     /// Nominal, in percent.
     pub level: u8,
-    /// EmbeddingCoefficients of truths within, of density and flow.
+    /// Shares of true values within the interval, of density and flow.
     pub within: [f64; 2],
     /// Mean width: veh/km/lane, veh/min/lane.
     pub width: [f64; 2],

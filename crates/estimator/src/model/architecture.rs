@@ -41,7 +41,7 @@ use crate::model::sizes::Sizes;
 const PAPER_EMBEDDING: usize = 9;
 /// Hidden units of the paper's head.
 const PAPER_HIDDEN: usize = 272;
-/// EmbeddingCoefficients of its inputs that a host without guests drops in training.
+/// Share of its inputs that a host without guests drops in training.
 const LONE_DROPOUT: f32 = 0.05;
 /// Names of the host's own parts.
 pub(crate) const HOST: &str = "host";

@@ -21,7 +21,7 @@ pub(crate) use gate::Gate;
 
 const PATIENCE: Duration = Duration::from_secs(600);
 pub(crate) const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];
-/// Bytes from `fleet-b` to the host: a greeting and three rounds, in a run of sixteen rounds or more
+/// Bytes from `fleet-b` to the host: a handshake and three rounds, in a run of sixteen rounds or more
 /// that needs three times as many.
 pub(crate) const A_FEW_ROUNDS: u64 = 20_000;
 /// Bytes from `fleet-b` to the host: part of a round, or some signs of life.

@@ -191,7 +191,7 @@ impl MeasurementOffer {
     }
 }
 
-/// TrafficShares of the traffic, by the loops: more than 0 and at most 1.
+/// A guest's shares of the traffic, measured at the loops: more than 0 and at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficShares {
@@ -266,7 +266,7 @@ impl Measurements {
         Ok(())
     }
 
-    /// OptimiserSettings of a sample.
+    /// How many numbers a sample has.
     pub fn entries(&self) -> usize {
         self.entries
     }

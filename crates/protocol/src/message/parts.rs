@@ -245,7 +245,7 @@ impl Values {
         &self.packing
     }
 
-    /// OptimiserSettings of a sample.
+    /// How many numbers a sample has.
     pub fn width(&self) -> usize {
         self.width
     }

@@ -31,7 +31,7 @@ pub trait CustomSubModel: Send {
 pub struct CustomGuestLearner<D> {
     model: Box<dyn CustomSubModel>,
     data: D,
-    /// OptimiserSettings that it gives for a sample.
+    /// How many numbers it returns for a sample.
     width: usize,
     pace: Pace,
     measured: Vec<Arc<dyn MeasurementSource>>,

@@ -111,7 +111,7 @@ impl From {
     }
 }
 
-/// OptimiserSettings that depend on the sample, a quarter of them missing.
+/// Measurements that depend on the sample, a quarter of them missing.
 pub(crate) struct Sensor {
     entries: Vec<MeasurementEntry>,
     key: u64,

@@ -36,7 +36,7 @@ use crate::party::{
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
 pub(super) const GAP_S: f64 = 10.0;
-/// Bytes of the longest message from a live host: greetings and short texts.
+/// Bytes of the longest message from a live host: handshakes and short texts.
 const MOST_MESSAGE: usize = 1 << 16;
 
 /// Embed each step of a fleet's records and send it to the host, which estimates
