@@ -35,9 +35,9 @@ pub use artifact::{
 };
 pub use baseline::{FilteredStates, QueueKnowledge, QueueStates, Ridge, scale_up};
 pub use data::{
-    Arrangement, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy, LoopData,
-    MeasurementSource, MeasurementTable, Party, Readings, Study, TargetKind, WINDOW, WindowSource,
-    epoch_order, gather_rows, segments, whole_batch,
+    Arrangement, FeatureSet, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy,
+    LoopData, MeasurementSource, MeasurementTable, Readings, Study, TargetKind, WINDOW,
+    WindowSource, epoch_order, gather_rows, segments, whole_batch,
 };
 pub use loss::{
     HeldOutEstimator, HeldOutStudy, LabelFreeStudy, Objective, PhysicsInformed, TrainingSignal,

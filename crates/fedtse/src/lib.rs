@@ -22,7 +22,7 @@ use clap::{Parser, Subcommand};
 pub use experiments::error_chain;
 use experiments::{audit, estimate, report, reproduce, train};
 
-pub use ::progress::{Counting, Progress, Stopped, Watched};
+pub use ::progress::{Counting, Observer, Progress, Stopped};
 pub use experiments::audit::{AuditArguments, make as audit};
 pub use experiments::data::features::{FeatureOptions, Featured, make_stored as features};
 pub use experiments::data::simulate::{SimulateOptions, Simulated, simulate};

@@ -23,7 +23,7 @@ use traffic::{
 
 use crate::journey::is_time;
 use crate::recordings::{self, Recording, RecordingWatch};
-use crate::table::{Column, Kind, TableError, TableReader, TableWriter};
+use crate::table::{Column, ColumnKind, TableError, TableReader, TableWriter};
 use crate::vehicles::VehicleTable;
 
 mod moments;
@@ -140,13 +140,13 @@ pub struct Provenance {
     pub source: BTreeMap<String, String>,
 }
 
-const TRAJECTORY_COLUMNS: [(&str, Kind); 6] = [
-    ("time", Kind::F64),
-    ("vehicle", Kind::I32),
-    ("link", Kind::I32),
-    ("position", Kind::F32),
-    ("lane", Kind::I32),
-    ("speed", Kind::F32),
+const TRAJECTORY_COLUMNS: [(&str, ColumnKind); 6] = [
+    ("time", ColumnKind::F64),
+    ("vehicle", ColumnKind::I32),
+    ("link", ColumnKind::I32),
+    ("position", ColumnKind::F32),
+    ("lane", ColumnKind::I32),
+    ("speed", ColumnKind::F32),
 ];
 
 /// Writes a dataset, moment by moment. Dropped before it is finished, it takes away what it wrote:
@@ -368,7 +368,7 @@ pub fn read_network(path: &Path) -> Result<Network, DatasetError> {
     parse_network(&text).map_err(|source| DatasetError::Network { path: path.to_owned(), source })
 }
 
-fn open_table(path: &Path, columns: &[(&str, Kind)]) -> Result<TableReader, TableError> {
+fn open_table(path: &Path, columns: &[(&str, ColumnKind)]) -> Result<TableReader, TableError> {
     let mut table = TableReader::open(path)?;
     for &(name, kind) in columns {
         table.want(name, kind)?;

@@ -212,7 +212,7 @@ impl<'n> FeatureExtractor<'n> {
         let mut others = std::mem::take(&mut self.others);
         others.clear();
         match &stretch {
-            Some(stretch) => self.go_on(stretch, positions, &mut others),
+            Some(stretch) => self.advance_within_spans(stretch, positions, &mut others),
             None => others.extend(0..positions.len()),
         }
         for &at in &others {
@@ -248,7 +248,12 @@ impl<'n> FeatureExtractor<'n> {
     }
 
     /// Adds up the motion of all vehicles that go on within their room; notes the `others`.
-    fn go_on(&mut self, stretch: &Stretch, positions: &[Position], others: &mut Vec<usize>) {
+    fn advance_within_spans(
+        &mut self,
+        stretch: &Stretch,
+        positions: &[Position],
+        others: &mut Vec<usize>,
+    ) {
         if self.current != stretch.step {
             self.current = stretch.step;
             self.enter_step(stretch, positions);
@@ -259,7 +264,7 @@ impl<'n> FeatureExtractor<'n> {
         for (at, &position) in positions.iter().enumerate() {
             let vehicle = self.traffic.find(position.vehicle);
             if let Some(vehicle) = vehicle
-                && let Some(metres) = vehicle.goes_on(stretch, position)
+                && let Some(metres) = vehicle.continues_within_span(stretch, position)
             {
                 let piece = Totals { time: seconds, distance: Metres::new(metres) };
                 boxes[vehicle.span.row + stretch.sub_step + vehicle.span.cell] += piece;

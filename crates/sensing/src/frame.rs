@@ -88,7 +88,7 @@ pub fn extract_frame<V: Verdict>(
             extractor.positions(Seconds::new(time), &positions, frame.vehicles, &mut on_step);
         taken.map_err(|wrong| bad(moment[wrong.at].1, wrong.error))?;
         let told = begin >> 12 != at >> 12;
-        if told && !progress(at as u64, times.len() as u64).goes_on() {
+        if told && !progress(at as u64, times.len() as u64).should_continue() {
             return Err(FrameError::Stopped);
         }
     }

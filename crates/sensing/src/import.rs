@@ -67,7 +67,7 @@ pub enum ImportError {
     },
     /// A row that cannot be true.
     #[error("{}: {}: {problem}", path.display(), place(path, *line))]
-    Row {
+    TrajectoryRow {
         /// The file.
         path: PathBuf,
         /// The line of a CSV file (the header is line 1), or the row of a Parquet file (from 1).
@@ -93,17 +93,17 @@ fn place(path: &Path, line: u64) -> String {
 }
 
 /// One row of a trajectory file.
-pub(crate) struct Row<'r> {
+pub(crate) struct TrajectoryRow<'r> {
     pub vehicle: &'r str,
     pub time: f64,
-    pub place: Place<'r>,
+    pub place: RowPosition<'r>,
     pub lane: u8,
     pub speed: Option<f64>,
     pub class: Option<&'r str>,
 }
 
 /// Where a row says that the vehicle is.
-pub(crate) enum Place<'r> {
+pub(crate) enum RowPosition<'r> {
     OnLink { link: &'r str, position: f64 },
     OnEarth(LatLon),
 }
@@ -154,7 +154,7 @@ impl<'n> TrajectoryImport<'n> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64, ImportError> {
         let mut rows = 0;
-        let on_row = &mut |row: Row<'_>| {
+        let on_row = &mut |row: TrajectoryRow<'_>| {
             rows += 1;
             if rows % 65_536 == 0 {
                 progress(rows);
@@ -171,7 +171,7 @@ impl<'n> TrajectoryImport<'n> {
         Ok(rows)
     }
 
-    fn take(&mut self, row: &Row<'_>) -> Result<(), String> {
+    fn take(&mut self, row: &TrajectoryRow<'_>) -> Result<(), String> {
         if row.vehicle.is_empty() {
             return Err("vehicle: found nothing, expected a name".into());
         }
@@ -200,7 +200,7 @@ impl<'n> TrajectoryImport<'n> {
             .note(vehicle, row.time)
             .map_err(|error| format!("vehicle \"{}\": {error}", row.vehicle))?;
         match row.place {
-            Place::OnLink { link, position } => {
+            RowPosition::OnLink { link, position } => {
                 let link = self.network.link_named(link).ok_or_else(|| {
                     format!(
                         "link: found \"{link}\", expected a link of network \"{}\"",
@@ -209,7 +209,7 @@ impl<'n> TrajectoryImport<'n> {
                 })?;
                 self.take_on_link(row, vehicle, link, position)
             }
-            Place::OnEarth(place) => {
+            RowPosition::OnEarth(place) => {
                 let sound = place.lat.abs() <= 90.0 && place.lon.abs() <= 180.0;
                 if !sound {
                     return Err(format!(
@@ -232,7 +232,7 @@ impl<'n> TrajectoryImport<'n> {
 
     fn take_on_link(
         &mut self,
-        row: &Row<'_>,
+        row: &TrajectoryRow<'_>,
         vehicle: VehicleId,
         link: LinkId,
         position: f64,

@@ -52,6 +52,6 @@ pub use recordings::{
 };
 pub use scale_up::{ScaleUpErrors, scale_up_errors};
 pub use sort::{Sortable, Sorted, Sorter};
-pub use table::{Column, Kind, Packing, TableError, TableReader, TableWriter};
+pub use table::{Column, ColumnKind, Packing, TableError, TableReader, TableWriter};
 
 pub use vehicles::{Vehicle, VehicleTable};

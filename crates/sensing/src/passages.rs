@@ -167,7 +167,7 @@ impl<'n> PassageCollector<'n> {
             return;
         }
         match progress(self.network, &vehicle.seen, &next, self.patience) {
-            Progress::Along(_) => vehicle.go_on(next, sample, length),
+            Progress::Along(_) => vehicle.advance(next, sample, length),
             Progress::Over { path, metres } => {
                 let first = vehicle.seen.link;
                 let mut entered = next.time;
@@ -226,11 +226,11 @@ impl UnderWay {
     fn new(seen: Sighting, sample: &VehicleSample, length: f64, entered: f64) -> Self {
         let mut vehicle =
             Self { seen, speed: sample.speed, entered, joined: None, stood: None, released: None };
-        vehicle.go_on(seen, sample, length);
+        vehicle.advance(seen, sample, length);
         vehicle
     }
 
-    fn go_on(&mut self, seen: Sighting, sample: &VehicleSample, length: f64) {
+    fn advance(&mut self, seen: Sighting, sample: &VehicleSample, length: f64) {
         self.seen = Sighting { metres: seen.metres.max(self.seen.metres), ..seen };
         self.speed = sample.speed;
         let here = Mark { time: seen.time, distance: length - f64::from(self.seen.metres) };

@@ -79,11 +79,11 @@ impl<T: Sortable> Sorter<T> {
 pub struct Sorted<T: Sortable> {
     memory: std::vec::IntoIter<T>,
     runs: Vec<BufReader<File>>,
-    heads: BinaryHeap<Reverse<Head<T>>>,
+    heads: BinaryHeap<Reverse<NextRecord<T>>>,
 }
 
 /// The next record of a source: a run, or after the runs the part still in memory.
-struct Head<T> {
+struct NextRecord<T> {
     record: T,
     source: usize,
 }
@@ -95,7 +95,7 @@ impl<T: Sortable> Sorted<T> {
             None => self.memory.next(),
         };
         if let Some(record) = next {
-            self.heads.push(Reverse(Head { record, source }));
+            self.heads.push(Reverse(NextRecord { record, source }));
         }
         Ok(())
     }
@@ -119,25 +119,25 @@ fn read_record<T: Sortable>(run: &mut BufReader<File>) -> io::Result<Option<T>> 
     }
 }
 
-impl<T: Sortable> Ord for Head<T> {
+impl<T: Sortable> Ord for NextRecord<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.record.order(&other.record).then(self.source.cmp(&other.source))
     }
 }
 
-impl<T: Sortable> PartialOrd for Head<T> {
+impl<T: Sortable> PartialOrd for NextRecord<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T: Sortable> PartialEq for Head<T> {
+impl<T: Sortable> PartialEq for NextRecord<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<T: Sortable> Eq for Head<T> {}
+impl<T: Sortable> Eq for NextRecord<T> {}
 
 /// By time, then by vehicle: the order of a dataset.
 impl Sortable for VehicleSample {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Dataset, DatasetError, open_table};
 use crate::journey::{SampleError, is_time};
-use crate::table::{Column, Kind, TableReader};
+use crate::table::{Column, ColumnKind, TableReader};
 
 /// Rows decoded at a time: enough to be fast, few enough that those that wait stay in the cache.
 pub(super) const BATCH_ROWS: usize = 1 << 14;
@@ -27,7 +27,10 @@ pub(super) struct Moments {
 pub(super) type BadRow = (usize, String);
 
 impl Moments {
-    pub(super) fn open(dataset: &Dataset, columns: &[(&str, Kind)]) -> Result<Self, DatasetError> {
+    pub(super) fn open(
+        dataset: &Dataset,
+        columns: &[(&str, ColumnKind)],
+    ) -> Result<Self, DatasetError> {
         let path = dataset.folder.join("trajectories.parquet");
         Ok(Self {
             table: open_table(&path, columns)?,

@@ -211,7 +211,7 @@ fn a_step_longer_than_the_smoothing_is_its_own_mean() {
     let mut targets =
         crate::TableReader::open(&folder.path().join("features/targets.parquet")).unwrap();
     for column in ["density", "density_smooth"] {
-        targets.want(column, crate::Kind::F64).unwrap();
+        targets.want(column, crate::ColumnKind::F64).unwrap();
     }
     let mut columns = Vec::new();
     targets.next_batch(1 << 16, &mut columns).unwrap();

@@ -8,7 +8,7 @@ use traffic::VehicleSample;
 
 use super::super::source::Source;
 use super::super::{Fault, SumoFileError, quoted};
-use super::rows::{Placing, Row};
+use super::rows::{FcdRow, Placing};
 
 pub(super) struct CsvRows {
     source: Source,
@@ -88,7 +88,7 @@ fn read_row(
         placing.skipped.not_vehicles += u64::from(elsewhere);
         return Ok(());
     }
-    let row = Row {
+    let row = FcdRow {
         id: Some(fields[columns.id]),
         lane: Some(fields[columns.lane]),
         pos: Some(fields[columns.pos]),

@@ -5,7 +5,7 @@ use traffic::VehicleSample;
 use super::super::source::Source;
 use super::super::xml::{Element, Tag, XmlFile};
 use super::super::{Fault, SumoFileError};
-use super::rows::{Placing, Row};
+use super::rows::{FcdRow, Placing};
 
 pub(super) struct XmlRows {
     file: XmlFile,
@@ -70,7 +70,7 @@ fn vehicle(
     if !in_step {
         return Err(Fault::new("vehicle", "one outside a timestep", "all within timesteps"));
     }
-    let mut row = Row::default();
+    let mut row = FcdRow::default();
     for (name, value) in element.attributes() {
         // Byte by byte: comparing such short names by a call costs more than reading them.
         match name {
