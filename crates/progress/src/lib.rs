@@ -12,14 +12,14 @@ thread_local! {
     static OBSERVER: RefCell<Option<Arc<Observer>>> = const { RefCell::new(None) };
 }
 
-/// Work on one thread that another one watches and may stop, instead of a terminal.
+/// A front end that follows work on another thread and may stop it.
 #[derive(Default)]
 pub struct Observer {
     bar: Mutex<Option<ProgressBar>>,
     stop: AtomicBool,
 }
 
-/// How far watched work has come.
+/// How far observed work has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What is being done.
@@ -30,13 +30,13 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// Watched work was told to stop.
+/// Observed work was told to stop.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("stopped before the end")]
 pub struct Stopped;
 
 impl Observer {
-    /// Does something on this thread, watched.
+    /// Does work on this thread and reports its progress to this observer.
     pub fn work<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
         let before = OBSERVER.replace(Some(Arc::clone(self)));
         let done = work();
@@ -50,7 +50,7 @@ impl Observer {
         Some(Progress { what: bar.message(), done: bar.position(), total: bar.length() })
     }
 
-    /// The work stops where it next looks.
+    /// Tells the work to stop at its next check.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -61,18 +61,18 @@ impl Observer {
     }
 }
 
-/// Who watches the work on this thread.
+/// The observer of the work on this thread, if there is one.
 pub fn observer() -> Option<Arc<Observer>> {
     OBSERVER.with_borrow(Option::clone)
 }
 
-/// Whether the work on this thread is to go on.
+/// An error if the observer has told the work on this thread to stop.
 pub fn check_stop() -> Result<(), Stopped> {
     let stopped = observer().is_some_and(|observer| observer.stop.load(Ordering::Relaxed));
     if stopped { Err(Stopped) } else { Ok(()) }
 }
 
-/// Does something on this thread for work that is watched on another.
+/// Does work on this thread that belongs to observed work on another.
 pub fn observed_by<T>(observer: Option<&Arc<Observer>>, work: impl FnOnce() -> T) -> T {
     match observer {
         Some(observer) => observer.work(work),
@@ -89,7 +89,7 @@ impl Counting {
         Self(bar(what, length))
     }
 
-    /// So much is done; whether to go on.
+    /// Records how much is done; false if the work is to stop.
     pub fn at(&self, done: u64) -> bool {
         self.0.set_position(done);
         check_stop().is_ok()

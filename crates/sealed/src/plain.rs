@@ -35,7 +35,7 @@ impl PlainGuest {
 }
 
 /// Its head, and each coefficient.
-fn bytes_of_loan(products: usize, terms: usize) -> usize {
+fn request_bytes(products: usize, terms: usize) -> usize {
     20usize.saturating_add(products.saturating_mul(terms).saturating_mul(8))
 }
 
@@ -61,7 +61,7 @@ impl Guest for PlainGuest {
         &mut self,
         request: &[u8],
         levels: &[i32],
-        _taker: Option<&[u8]>,
+        _recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
         let CoefficientsSize { products, terms } = self.coefficients_size(request)?;
         if levels.len() != products * terms {
@@ -93,7 +93,7 @@ impl Guest for PlainGuest {
             MessageKind::PlainCoefficients,
             request,
             self.agreement.most_rows,
-            bytes_of_loan,
+            request_bytes,
         )
     }
 
@@ -334,7 +334,7 @@ fn read(
     Ok(Numbers { exchange, rows, blocks, numbers })
 }
 
-/// What answers, replies and grants are.
+/// The layout of answers, replies and masked gradients.
 fn write_products(kind: MessageKind, exchange: u64, products: &[f64]) -> Vec<u8> {
     let mut writer = Writer::new(kind, 12 + 8 * products.len());
     writer.u64(exchange);

@@ -9,7 +9,7 @@
 //!    │ answer: masked numbers ────────────────────────►   open: A·u, and nothing else
 //! ```
 //!
-//! Its mirror, products for a guest alone, is in [`lending`](crate::masked_gradient).
+//! Its mirror, products for a guest alone, is in [`masked_gradient`](crate::masked_gradient).
 //!
 //! A *block* is what a guest encrypts at a time: `width` values on the agreed grid, for instance the
 //! measurements of one step. A question is about any of the uploaded blocks, in any order.

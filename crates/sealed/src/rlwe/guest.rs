@@ -153,7 +153,7 @@ impl Guest for RlweGuest {
         levels: &[i32],
         recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
-        self.relayed(request, levels, recipient)
+        self.masked_products(request, levels, recipient)
     }
 
     fn coefficients_size(&self, request: &[u8]) -> Result<CoefficientsSize, SealedError> {
