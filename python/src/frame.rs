@@ -15,9 +15,9 @@ use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 use sensing::{
     DatasetWriter, FleetFeatures, Frame, Position, Provenance, Sorter, StepFeatures, VehicleTable,
-    check_sample, extract_frame, write_sorted,
+    check_position, extract_frame, write_sorted,
 };
-use traffic::{LinkId, Seconds, VehicleClass, VehicleId, VehicleSample};
+use traffic::{LinkId, Seconds, VehicleClass, VehicleId, VehiclePosition};
 
 use crate::commands::parsed;
 use crate::errors::raised;
@@ -303,10 +303,10 @@ pub fn store_frame<'py>(
         for (row, &time) in rows.times.iter().enumerate() {
             let sample = rows.position(row).and_then(|Position { vehicle, link, metres }| {
                 let (lane, position) = (0, metres);
-                let sample = VehicleSample { time, vehicle, link, position, lane, speed: 0.0 };
-                check_sample(&network, &sample).map_err(|error| error.to_string())?;
+                let sample = VehiclePosition { time, vehicle, link, position, lane, speed: 0.0 };
+                check_position(&network, &sample).map_err(|error| error.to_string())?;
                 // Speeds follow from the positions.
-                Ok(VehicleSample { speed: f32::NAN, ..sample })
+                Ok(VehiclePosition { speed: f32::NAN, ..sample })
             });
             let sample = sample.map_err(|problem| anyhow::anyhow!("row {row}: {problem}"))?;
             sorter.push(sample).context("sorting in the temporary folder")?;

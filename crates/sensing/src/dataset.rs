@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{
-    LoopCount, Network, NetworkFileError, Seconds, VehicleSample, network_file_hash, network_hash,
-    parse_network, write_network,
+    LoopCount, Network, NetworkFileError, Seconds, VehiclePosition, network_file_hash,
+    network_hash, parse_network, write_network,
 };
 
 use crate::journey::is_time;
@@ -28,12 +28,12 @@ use crate::vehicles::VehicleTable;
 
 mod moments;
 mod moments_ahead;
-mod samples;
+mod positions;
 mod tables;
 mod text;
 
-pub(crate) use samples::DatasetPositions;
-pub use samples::DatasetSamples;
+pub(crate) use positions::DatasetPositions;
+pub use positions::DatasetReader;
 pub(crate) use tables::{class_name, class_named};
 use tables::{read_loops, read_vehicles, write_loops, write_vehicles};
 pub(crate) use text::{read_json, read_text, software, write_json, write_text};
@@ -157,7 +157,7 @@ pub struct DatasetWriter {
     file_hash: String,
     provenance: Provenance,
     trajectories: Option<TableWriter>,
-    rows: Vec<VehicleSample>,
+    rows: Vec<VehiclePosition>,
     watch: RecordingWatch,
     samples: u64,
     finished: bool,
@@ -194,13 +194,17 @@ impl DatasetWriter {
         })
     }
 
-    /// Appends all samples of a moment, later than all before.
-    pub fn moment(&mut self, time: Seconds, samples: &[VehicleSample]) -> Result<(), DatasetError> {
+    /// Appends all positions of a moment, later than all before.
+    pub fn moment(
+        &mut self,
+        time: Seconds,
+        samples: &[VehiclePosition],
+    ) -> Result<(), DatasetError> {
         if !is_time(time.get()) {
             return Err(DatasetError::Row {
                 path: self.folder.join("trajectories.parquet"),
                 row: self.samples + 1,
-                problem: crate::SampleError::Time(time.get()).to_string(),
+                problem: crate::PositionError::Time(time.get()).to_string(),
             });
         }
         self.watch.note(time);
@@ -343,8 +347,8 @@ impl Dataset {
     }
 
     /// Its trajectories, in order of time.
-    pub fn samples(&self) -> Result<DatasetSamples<'_>, DatasetError> {
-        DatasetSamples::open(self)
+    pub fn samples(&self) -> Result<DatasetReader<'_>, DatasetError> {
+        DatasetReader::open(self)
     }
 
     /// Its trajectories without lanes and speeds, which features do not need.

@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 use traffic::{
-    LatLon, LinkId, LoopCount, Network, Seconds, VehicleClass, VehicleId, VehicleSample,
+    LatLon, LinkId, LoopCount, Network, Seconds, VehicleClass, VehicleId, VehiclePosition,
 };
 
 use crate::dataset::{DatasetError, DatasetWriter, class_named};
-use crate::journey::{LastSeen, SampleError, check_sample, is_time};
+use crate::journey::{LastSeen, PositionError, check_position, is_time};
 use crate::matching::{
     MatchParameters, MatchReport, MatchScratch, Matcher, MatcherError, Track, TrackPoint,
 };
@@ -128,7 +128,7 @@ pub struct TrajectoryImport<'n> {
     network: &'n Network,
     vehicles: VehicleTable,
     last_seen: LastSeen,
-    on_links: Sorter<VehicleSample>,
+    on_links: Sorter<VehiclePosition>,
     on_earth: Sorter<PlacedPoint>,
     any_on_earth: bool,
 }
@@ -184,7 +184,7 @@ impl<'n> TrajectoryImport<'n> {
             })?,
         };
         if !is_time(row.time) {
-            return Err(SampleError::Time(row.time).to_string());
+            return Err(PositionError::Time(row.time).to_string());
         }
         if let Some(speed) = row.speed {
             if !(speed >= 0.0 && speed.is_finite()) {
@@ -237,7 +237,7 @@ impl<'n> TrajectoryImport<'n> {
         link: LinkId,
         position: f64,
     ) -> Result<(), String> {
-        let sample = VehicleSample {
+        let sample = VehiclePosition {
             time: row.time,
             vehicle,
             link,
@@ -245,13 +245,13 @@ impl<'n> TrajectoryImport<'n> {
             lane: row.lane,
             speed: row.speed.unwrap_or(0.0) as f32,
         };
-        check_sample(self.network, &sample).map_err(|error| error.to_string())?;
+        check_position(self.network, &sample).map_err(|error| error.to_string())?;
         let lanes = self.network.link(link).lanes;
         if row.lane >= lanes {
             return Err(format!("lane: found {}, expected less than {lanes}", row.lane));
         }
         let speed = if row.speed.is_some() { sample.speed } else { f32::NAN };
-        let sample = VehicleSample { speed, ..sample };
+        let sample = VehiclePosition { speed, ..sample };
         self.on_links.push(sample).map_err(|error| format!("sorting: {error}"))
     }
 
@@ -304,11 +304,11 @@ fn track_point(point: &PlacedPoint) -> TrackPoint {
 /// Writes sorted samples moment by moment; a speed that is missing (NaN) is taken from the
 /// vehicle's progress since it was last seen.
 pub fn write_sorted(
-    samples: Sorter<VehicleSample>,
+    samples: Sorter<VehiclePosition>,
     writer: &mut DatasetWriter,
 ) -> Result<(), ImportError> {
-    let mut last: FxHashMap<VehicleId, VehicleSample> = FxHashMap::default();
-    let mut moment: Vec<VehicleSample> = Vec::new();
+    let mut last: FxHashMap<VehicleId, VehiclePosition> = FxHashMap::default();
+    let mut moment: Vec<VehiclePosition> = Vec::new();
     for sample in samples.sorted().map_err(ImportError::Sorting)? {
         let mut sample = sample.map_err(ImportError::Sorting)?;
         if sample.speed.is_nan() {

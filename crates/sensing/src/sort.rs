@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 
-use traffic::{LinkId, VehicleId, VehicleSample};
+use traffic::{LinkId, VehicleId, VehiclePosition};
 
 /// Records held in memory before a run goes to disk.
 const RUN_RECORDS: usize = 1 << 21;
@@ -140,7 +140,7 @@ impl<T: Sortable> PartialEq for NextRecord<T> {
 impl<T: Sortable> Eq for NextRecord<T> {}
 
 /// By time, then by vehicle: the order of a dataset.
-impl Sortable for VehicleSample {
+impl Sortable for VehiclePosition {
     type Bytes = [u8; 25];
     const BLANK: Self::Bytes = [0; 25];
 
@@ -229,7 +229,7 @@ mod tests {
             rows in prop::collection::vec((0.0..100.0f64, 0u32..50), 0..200),
             run in 1usize..64,
         ) {
-            let mut expected: Vec<VehicleSample> = rows.iter().map(|&(time, vehicle)| VehicleSample {
+            let mut expected: Vec<VehiclePosition> = rows.iter().map(|&(time, vehicle)| VehiclePosition {
                 time,
                 vehicle: VehicleId(vehicle),
                 link: LinkId(vehicle / 7),
@@ -241,8 +241,8 @@ mod tests {
             for &sample in &expected {
                 sorter.push(sample).unwrap();
             }
-            let sorted: Vec<VehicleSample> = sorter.sorted().unwrap().map(Result::unwrap).collect();
-            expected.sort_by(VehicleSample::order);
+            let sorted: Vec<VehiclePosition> = sorter.sorted().unwrap().map(Result::unwrap).collect();
+            expected.sort_by(VehiclePosition::order);
             prop_assert_eq!(sorted, expected);
         }
     }

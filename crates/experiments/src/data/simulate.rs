@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use sensing::{DatasetManifest, DatasetWriter, Provenance, VehicleTable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use traffic::{LoopCount, Network, Samples, Seconds, VehPerHour};
+use traffic::{LoopCount, Network, PositionSource, Seconds, VehPerHour};
 use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo};
 
 use super::load_network;
@@ -266,7 +266,7 @@ fn store<S>(
     writer: &mut DatasetWriter,
 ) -> Result<()>
 where
-    S: Samples,
+    S: PositionSource,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
     let bar = progress::bar(what, (options.minutes * 60.0) as u64);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::{Dataset, DatasetError, open_table};
-use crate::journey::{SampleError, is_time};
+use crate::journey::{PositionError, is_time};
 use crate::table::{Column, ColumnKind, TableReader};
 
 /// Rows decoded at a time: enough to be fast, few enough that those that wait stay in the cache.
@@ -110,7 +110,7 @@ impl Moments {
 
     fn check_time(&self, time: f64) -> Result<(), DatasetError> {
         let problem = if !is_time(time) {
-            SampleError::Time(time).to_string()
+            PositionError::Time(time).to_string()
         } else if time <= self.now {
             format!("time: found {time}, expected later than {}", self.now)
         } else {

@@ -1,12 +1,12 @@
 use proptest::prelude::*;
-use traffic::Samples;
+use traffic::PositionSource;
 
 use super::*;
 use crate::dataset::{Dataset, Provenance};
 use crate::table::{Column, ColumnKind, TableWriter};
 use crate::test_roads::corridor;
 
-fn import(path: &Path, kind: FileKind) -> Result<Vec<VehicleSample>, ImportError> {
+fn import(path: &Path, kind: FileKind) -> Result<Vec<VehiclePosition>, ImportError> {
     let network = corridor().unwrap();
     let mut import = TrajectoryImport::new(&network);
     import.read(path, kind, &mut |_| {})?;
@@ -23,7 +23,7 @@ fn import(path: &Path, kind: FileKind) -> Result<Vec<VehicleSample>, ImportError
     Ok(all)
 }
 
-fn import_csv(text: &str) -> Result<Vec<VehicleSample>, String> {
+fn import_csv(text: &str) -> Result<Vec<VehiclePosition>, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.csv");
     std::fs::write(&path, text).unwrap();

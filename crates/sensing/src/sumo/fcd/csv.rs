@@ -4,7 +4,7 @@
 
 use std::io::BufRead;
 
-use traffic::VehicleSample;
+use traffic::VehiclePosition;
 
 use super::super::source::Source;
 use super::super::{Fault, SumoFileError, quoted};
@@ -45,7 +45,7 @@ impl CsvRows {
     pub(super) fn next_moment(
         &mut self,
         placing: &mut Placing,
-        out: &mut Vec<VehicleSample>,
+        out: &mut Vec<VehiclePosition>,
     ) -> Result<Option<f64>, SumoFileError> {
         let mut time = None;
         loop {
@@ -77,7 +77,7 @@ fn read_row(
     columns: &Columns,
     placing: &mut Placing,
     time: &mut Option<f64>,
-    out: &mut Vec<VehicleSample>,
+    out: &mut Vec<VehiclePosition>,
 ) -> Result<(), Fault> {
     if time.is_none() {
         *time = Some(placing.begin(Some(fields[columns.time]))?);

@@ -1,6 +1,6 @@
 //! FCD as XML: `<timestep time="…"><vehicle id="…" lane="…" pos="…" speed="…"/>…</timestep>`.
 
-use traffic::VehicleSample;
+use traffic::VehiclePosition;
 
 use super::super::source::Source;
 use super::super::xml::{Element, Tag, XmlFile};
@@ -19,7 +19,7 @@ impl XmlRows {
     pub(super) fn next_moment(
         &mut self,
         placing: &mut Placing,
-        out: &mut Vec<VehicleSample>,
+        out: &mut Vec<VehiclePosition>,
     ) -> Result<Option<f64>, SumoFileError> {
         let mut time = None;
         loop {
@@ -66,7 +66,7 @@ fn vehicle(
     placing: &mut Placing,
     element: Element<'_>,
     in_step: bool,
-) -> Result<Option<VehicleSample>, Fault> {
+) -> Result<Option<VehiclePosition>, Fault> {
     if !in_step {
         return Err(Fault::new("vehicle", "one outside a timestep", "all within timesteps"));
     }
