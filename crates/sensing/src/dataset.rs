@@ -47,7 +47,7 @@ const GROUP_ROWS: usize = 1 << 18;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetManifest {
-    /// [`DATASET_FORMAT`].
+    /// `DATASET_FORMAT`.
     pub format: String,
     /// The version of fedtse that wrote it.
     pub software: String,

@@ -210,7 +210,7 @@ impl HostModel {
         self.block.load(checkpoint)
     }
 
-    /// The best weights alone, for [`load_best`](Self::load_best).
+    /// The best weights alone, for `load_best`.
     pub fn save_best(&self) -> Checkpoint {
         self.block.save_best()
     }

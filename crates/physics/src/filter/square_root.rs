@@ -237,7 +237,7 @@ impl SquareRootFilter {
         Ok((&self.innovation, &self.variance))
     }
 
-    /// Takes in what [`Self::compare`] was given, with noise of these standard deviations. Returns
+    /// Takes in what `compare` was given, with noise of these standard deviations. Returns
     /// the squared innovation in units of its covariance.
     pub fn take(&mut self, noise: &[f64]) -> Result<f64, FilterError> {
         let (n, m) = (self.mean.len(), self.innovation.len());

@@ -70,7 +70,7 @@ impl BlindingSeed {
     }
 
     /// What hides Σ w_j·k_j over all levels of some parts, as [`Committed::open`] shows it. Refuses weights with which
-    /// a sum would tell more than a product: see [`MOST_WEIGHTS`].
+    /// a sum would tell more than a product: see `MOST_WEIGHTS`.
     pub fn open(&self, parts: &[Named<'_>], weights: &[i64]) -> Result<Vec<u8>, CommittedError> {
         let expected: usize = parts.iter().map(|part| part.levels.len()).sum();
         if weights.len() != expected {

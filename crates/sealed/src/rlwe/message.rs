@@ -1,4 +1,4 @@
-//! The messages of the lattice protocol about products for the host; [`masked`] has those about products for a guest.
+//! The messages of the lattice protocol about products for the host; `masked` has those about products for a guest.
 //!
 //! ```text
 //! PublicKey   terms:24  seed:32  b: 3 × 8192 residues                      153 660 bytes
