@@ -101,10 +101,10 @@ def configure(program, folder, data, epochs):
             f'[data]\nfolder = "{data}"\nfleet = "{fleet}"\n[run]\nfolder = "run/{guest}"\n'
         )
     (folder / "guests.toml").write_text(accepted)
-    seats = "".join(f"[guests.{guest}]\n" for guest in GUESTS)
+    guests = "".join(f"[guests.{guest}]\n" for guest in GUESTS)
     (folder / "city.toml").write_text(
         f'{identity("city")}[network]\nlisten = "127.0.0.1:{port}"\naccepted = "guests.toml"\n'
-        f'[data]\nfolder = "{data}"\ntarget = "smooth"\n{seats}'
+        f'[data]\nfolder = "{data}"\ntarget = "smooth"\n{guests}'
         f'[training]\nepochs = {epochs}\n[run]\nfolder = "run/city"\n'
     )
 

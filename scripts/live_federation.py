@@ -102,7 +102,7 @@ class World:
         path.write_text("\n".join([identity, run, *parts]))
         return path
 
-    def door(self):
+    def listen_section(self):
         return f'[network]\nlisten = "127.0.0.1:{self.ports[0]}"\naccepted = "guests.toml"\n'
 
     def host(self):
@@ -112,10 +112,10 @@ class World:
         """Trains all parties, each in a process of its own."""
         print("training …", file=sys.stderr)
         data = f'folder = "{self.data}"\n'
-        seats = "".join(f"[guests.{name}]\n" for name in self.names)
+        guests = "".join(f"[guests.{name}]\n" for name in self.names)
         training = f"[training]\nepochs = {self.arguments.epochs}\nparty-dropout = 0.1\n"
         configs = {
-            "city": self.write("city", self.door(), f'[data]\n{data}target = "smooth"\n', seats, training)
+            "city": self.write("city", self.listen_section(), f'[data]\n{data}target = "smooth"\n', guests, training)
         }
         for number, name in enumerate(self.names, 1):
             configs[name] = self.write(name, self.host(), f'[data]\n{data}fleet = "guest-{number}"\n')
@@ -146,7 +146,7 @@ class World:
         before = os.times()
         at = time.time() + 3
         self.replay = ["--from", start, "--at", at, "--speed-up", arguments.speed_up]
-        config = self.write("city", self.door(), model("city"), records, publish, live, patience)
+        config = self.write("city", self.listen_section(), model("city"), records, publish, live, patience)
         self.parties = {"city": self.start("city", "host", config, ["--loops"])}
         self.configs = {}
         for name in self.names:
@@ -232,7 +232,7 @@ class World:
             "equal to fedtse estimate": f"{compared - differing} of {compared}",
             "processor of parties, s": f"{processor:.1f} in {wall:.0f} s",
             "load of the machine": round(os.getloadavg()[0], 1),
-            "guests' embeddings": {name: seat["taken"] for name, seat in host["guests"].items()},
+            "guests' embeddings": {name: guest["taken"] for name, guest in host["guests"].items()},
             "faults": faults,
             "problems": problems,
         }

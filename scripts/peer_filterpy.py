@@ -106,12 +106,12 @@ class Model:
         for green in self.green:
             leaving = self.lanes * self.free * density
             room = self.lanes * np.minimum(self.wave * (self.jam - density), self.capacity)
-            knocking = demand + waiting / self.delta
+            entry_demand = demand + waiting / self.delta
             sending = self.ratios[:turns] * np.minimum(green[:turns] * capacity[self.origin], leaving[self.origin])
-            asked = knocking + self.into @ sending
+            asked = entry_demand + self.into @ sending
             share = np.where(asked > room, room / np.where(asked > 0.0, asked, 1.0), 1.0)
             passing = sending * share[self.destination]
-            entry = knocking * share
+            entry = entry_demand * share
             inflow = entry + self.into @ passing
             outflow = self.out_of @ passing + self.ratios[turns:] * np.minimum(green[turns:] * capacity, leaving)
             flow += 0.5 * (inflow + outflow) / (self.lanes * self.sub_steps)

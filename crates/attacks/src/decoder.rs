@@ -1,7 +1,7 @@
 //! From what was seen to what it came from, learned from examples: embeddings to features, gradients to labels.
 //!
 //! The adversary has examples of both (a host may know some of a guest's data from elsewhere, a guest some of
-//! the truth) and learns to tell one from the other; it is judged on others. Two decoders are tried, a linear map by
+//! the truth) and learns to predict one from the other; it is scored on other samples. Two decoders are tried, a linear map by
 //! least squares and a network of two hidden layers, and whichever is better on an eighth of the examples is
 //! used.
 

@@ -1,5 +1,5 @@
 //! Host and guests as processes on one machine: the same weights as in one process, whatever
-//! happens to the processes and whoever knocks at the port.
+//! happens to the processes and whoever connects to the port.
 
 mod common;
 mod parties;
@@ -134,8 +134,8 @@ fn strangers_and_noise_do_not_disturb_a_run() {
         let _ = stream.read(&mut [0; 100]);
     }
 
-    // A guest of another federation, one without a seat, and one with another's name in its list.
-    let knock = |name: &str, certificate: &std::path::Path, key: &std::path::Path| {
+    // A guest of another federation, one that is not in the list, and one with another's name in its list.
+    let dial = |name: &str, certificate: &std::path::Path, key: &std::path::Path| {
         let folder = world.path(&format!("stranger-{name}"));
         std::fs::create_dir_all(folder.join("certs")).unwrap();
         let config = std::fs::read_to_string(world.config("fleet-a")).unwrap();
@@ -154,15 +154,15 @@ fn strangers_and_noise_do_not_disturb_a_run() {
     let other = world.path("other-authority");
     ok(&["certs", "init", "--out", text(&other)]);
     ok(&["certs", "guest", "--authority", text(&other), "--name", "fleet-a"]);
-    let log = knock("other", &other.join("fleet-a.pem"), &other.join("fleet-a.key"));
+    let log = dial("other", &other.join("fleet-a.pem"), &other.join("fleet-a.key"));
     assert!(log.contains("the host refuses our certificate"), "{log}");
     let certs = world.path("certs");
     ok(&["certs", "guest", "--authority", text(&certs), "--name", "fleet-c"]);
-    let log = knock("unlisted", &certs.join("fleet-c.pem"), &certs.join("fleet-c.key"));
+    let log = dial("unlisted", &certs.join("fleet-c.pem"), &certs.join("fleet-c.key"));
     assert!(log.contains("`fleet-c` is not in the host's list of guests"), "{log}");
     let twin = world.path("twin");
     ok(&["certs", "guest", "--authority", text(&certs), "--name", "fleet-a", "--out", text(&twin)]);
-    let log = knock("twin", &twin.join("fleet-a.pem"), &twin.join("fleet-a.key"));
+    let log = dial("twin", &twin.join("fleet-a.pem"), &twin.join("fleet-a.key"));
     assert!(log.contains("is not in the host's list of guests"), "{log}");
 
     world.gate.open();

@@ -30,7 +30,7 @@ pub struct Readings<'a> {
 pub type MeasuredBatch<'a> = BTreeMap<&'a str, Readings<'a>>;
 
 impl Readings<'_> {
-    /// Refuses wrong lengths, values that are no numbers and weights that are no inverse variances.
+    /// Refuses wrong lengths, values that are not finite and weights that are no inverse variances.
     pub fn check(&self, samples: usize, entries: usize) -> Result<(), PassError> {
         check_len("measurements", self.values.len(), samples * entries)?;
         check_len("weights of measurements", self.weights.len(), samples * entries)?;

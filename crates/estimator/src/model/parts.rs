@@ -6,7 +6,7 @@
 //! | `stgcn` | the paper's spatio-temporal graph convolution |
 //! | `mlp` | two hidden layers: the same for all links, or over the whole network |
 //! | `linear` | a linear map: of each link's own, or over the whole network |
-//! | `own`, `own-by-step` | what the guest brings along, with its features by link or by step |
+//! | `own`, `own-by-step` | a guest's custom sub-model, with its features by link or by step |
 //!
 //! A guest gives some numbers for each link, or some for the whole network ([`EmbeddingShape`]).
 

@@ -1,4 +1,4 @@
-//! Estimates of parties that were trained apart, with all their data in one place: what they would
+//! Estimates of parties trained by federation, with all their data in one place: what they would
 //! estimate live.
 
 use std::path::{Path, PathBuf};

@@ -115,7 +115,7 @@ fn lead_run(
     own: Option<&CustomSubModelSpec>,
 ) -> Result<RunEnd> {
     let clock = Clock::start();
-    let Prepared { name, tls, part, seats, settings } = config.prepare(folder, own)?;
+    let Prepared { name, tls, part, slots, settings } = config.prepare(folder, own)?;
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
     if !settings.plan.measured.is_empty() {
         // Values and weights of four quantities a link, at most.
@@ -125,33 +125,42 @@ fn lead_run(
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
-    let trained = part.trained(&name, &seats, own);
-    let mut host = Host::new(settings, part.maker(seats, own), store, ledger, clock.now())?;
+    let trained = part.trained(&name, &slots, own);
+    let mut host = Host::new(settings, part.maker(slots, own), store, ledger, clock.now())?;
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
     let (sender, mut arrivals) = mpsc::channel(64);
-    let (door, stop) = runtime.block_on(async {
+    let (listener, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         let accepted = accepted::follow(folder.join(&config.network.accepted))?;
         let address = config.network.listen;
-        let door = listen(address, tls, accepted, limits, sender)
+        let listener = listen(address, tls, accepted, limits, sender)
             .await
             .with_context(|| format!("network.listen: {address}"))?;
         if let Some(address) = config.observe.http {
             monitoring::serve(address, gauges.clone()).await?;
         }
-        Ok::<_, anyhow::Error>((door, stop))
+        Ok::<_, anyhow::Error>((listener, stop))
     })?;
-    info!(host = %name, address = %door.address(), "waiting for guests");
+    info!(host = %name, address = %listener.address(), "waiting for guests");
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
-    let mut board = Board { gauges: &gauges, door: &door, begun: None, stop: &stop, rounds };
-    run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop.reason, &mut board);
+    let mut board =
+        Board { gauges: &gauges, listener: &listener, begun: None, stop: &stop, rounds };
+    run_host(
+        runtime.handle(),
+        &clock,
+        &mut host,
+        &listener,
+        &mut arrivals,
+        &stop.reason,
+        &mut board,
+    );
     let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-    let (traffic, refused) = (door.traffic(), door.refused());
-    runtime.block_on(door.close());
+    let (traffic, refused) = (listener.traffic(), listener.refused());
+    runtime.block_on(listener.close());
     runtime.shutdown_background();
     let (round, id) = (host.round(), host.run());
     let end = match host.ended() {
@@ -200,7 +209,7 @@ pub(crate) fn print_score(score: &Score) {
 /// Shows what happens.
 struct Board<'a> {
     gauges: &'a Gauges,
-    door: &'a GrpcListener,
+    listener: &'a GrpcListener,
     begun: Option<Instant>,
     stop: &'a StopRequest,
     /// For a front end that watches.
@@ -241,9 +250,9 @@ impl HostWatch<HostParty, FolderStore> for Board<'_> {
                 (shown.train_loss, shown.validation_loss) = (Some(train), Some(validation));
             }
         }
-        self.gauges.traffic(&self.door.traffic());
+        self.gauges.traffic(&self.listener.traffic());
         let mut shown = self.gauges.shown();
-        (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
+        (shown.released, shown.refused) = (host.ledger().len(), self.listener.refused());
     }
 
     fn connection(&mut self, guest: &PartyId, connected: bool) {

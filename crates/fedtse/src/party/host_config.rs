@@ -152,7 +152,7 @@ pub(super) struct Prepared {
     pub name: PartyId,
     pub tls: Arc<ServerConfig>,
     pub part: HostPart,
-    pub seats: Vec<GuestSlot>,
+    pub slots: Vec<GuestSlot>,
     pub settings: HostSettings,
 }
 
@@ -173,9 +173,9 @@ impl HostConfig {
         let tls = tls::host_side(identity, &authority)?;
         let loss = self.loss();
         let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan(), loss)?;
-        let seats = self.seats();
-        let settings = self.settings(&name, &part, (&seats, own))?;
-        Ok(Prepared { name, tls, part, seats, settings })
+        let slots = self.slots();
+        let settings = self.settings(&name, &part, (&slots, own))?;
+        Ok(Prepared { name, tls, part, slots, settings })
     }
 
     /// What guests measure is of single steps, and so is what is learned from it.
@@ -207,34 +207,34 @@ impl HostConfig {
         if self.training.method.has_physics() { self.training.segment.into() } else { 1 }
     }
 
-    fn seats(&self) -> Vec<GuestSlot> {
-        let seat = |(name, guest): (&String, &GuestSection)| GuestSlot {
+    fn slots(&self) -> Vec<GuestSlot> {
+        let slot = |(name, guest): (&String, &GuestSection)| GuestSlot {
             name: name.clone(),
             embedding: config::Numbers::embedding(guest.numbers, self.training.arch),
             direct: guest.starts_as_state && self.training.arch == Architecture::Link,
         };
-        self.guests.iter().map(seat).collect()
+        self.guests.iter().map(slot).collect()
     }
 
     fn settings(
         &self,
         name: &PartyId,
         part: &HostPart,
-        (seats, own): (&[GuestSlot], Option<&CustomSubModelSpec>),
+        (slots, own): (&[GuestSlot], Option<&CustomSubModelSpec>),
     ) -> Result<HostSettings> {
         let training = &self.training;
         let recipe = self.neural_plan().recipe;
         let batch = training.batch.unwrap_or(recipe.batch as u32);
-        let width = |seat: &GuestSlot| {
-            Ok((PartyId::new(&seat.name)?, seat.embedding.len(part.links()) as u32))
+        let width = |slot: &GuestSlot| {
+            Ok((PartyId::new(&slot.name)?, slot.embedding.len(part.links()) as u32))
         };
         Ok(HostSettings {
             party: name.clone(),
-            guests: seats.iter().map(width).collect::<Result<_>>()?,
+            guests: slots.iter().map(width).collect::<Result<_>>()?,
             software: software(),
             run: RunId(random_session_id()),
             terms: part.terms(training.compression),
-            subject: part.fingerprint(seats, own)?,
+            subject: part.fingerprint(slots, own)?,
             plan: Plan {
                 seed: training.seed,
                 batch: whole_batch(batch as usize, self.segment() as usize) as u32,
@@ -281,7 +281,7 @@ mod tests {
         .unwrap();
         let plan = |config: &HostConfig| (config.neural_plan().recipe, config.neural_plan().seed);
         assert_eq!(plan(&config), plan(&short));
-        assert_eq!(config.seats()[0], short.seats()[0]);
+        assert_eq!(config.slots()[0], short.slots()[0]);
         assert_eq!(config.patience.timing().unwrap(), short.patience.timing().unwrap());
         let (long, short) = (&config.training, &short.training);
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));

@@ -32,11 +32,11 @@ pub(crate) struct RehearseArguments {
 
 pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let (config, folder) = config::read::<host_config::HostConfig>(&arguments.host)?;
-    let host_config::Prepared { name, part, seats, settings, .. } =
+    let host_config::Prepared { name, part, slots, settings, .. } =
         config.prepare(&folder, None)?;
     let bar = progress::bar("epochs", settings.plan.epochs.into());
     let (store, ledger) = (MemoryStore::default(), ledger(&name)?);
-    let mut host = Host::new(settings, part.maker(seats, None), store, ledger, Now::default())?;
+    let mut host = Host::new(settings, part.maker(slots, None), store, ledger, Now::default())?;
     let mut guests = BTreeMap::new();
     for path in &arguments.guest {
         let (config, folder) = config::read::<guest_config::GuestConfig>(path)?;

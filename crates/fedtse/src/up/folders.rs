@@ -121,13 +121,13 @@ impl Folders {
     }
 
     pub(super) fn configure_training(&self, port: u16, epochs: u32, seed: u64) -> Result<()> {
-        let seats: String =
+        let guests: String =
             self.guests.iter().map(|(guest, _)| format!("[guests.{guest}]\n")).collect();
         let host = format!(
-            "{}{}{PATIENCE}[data]\nfolder = \"data\"\ntarget = \"smooth\"\n{seats}\
+            "{}{}{PATIENCE}[data]\nfolder = \"data\"\ntarget = \"smooth\"\n{guests}\
              [training]\nepochs = {epochs}\nseed = {seed}\nparty-dropout = 0.2\n",
             identity(HOST),
-            door(port)
+            listen_section(port)
         );
         write(&self.of(HOST).join("train.toml"), &host)?;
         for (guest, fleet) in &self.guests {
@@ -146,7 +146,7 @@ impl Folders {
             format!(
                 "{}[publish]\nhttp = \"{}\"\n[live]\ndeadline_s = {:?}\n\
                  [history]\nstore = \"{}\"\n[readers]\nrequests_per_s = {:?}\nper_address = {}\nconnections = {}\n",
-                door(live.port),
+                listen_section(live.port),
                 live.http,
                 live.deadline_s,
                 live.history,
@@ -173,7 +173,7 @@ fn identity(name: &str) -> String {
     )
 }
 
-fn door(port: u16) -> String {
+fn listen_section(port: u16) -> String {
     format!("[network]\nlisten = \"127.0.0.1:{port}\"\naccepted = \"guests.toml\"\n")
 }
 

@@ -135,9 +135,7 @@ fn before(times: &[f64], time: f64) -> i64 {
 fn check(passage: &Passage) -> Result<(), &'static str> {
     let left = passage.left.unwrap_or(f64::MAX);
     if !(passage.entered.is_finite() && left.is_finite() && left >= passage.entered) {
-        return Err(
-            "found times that are no numbers or run backwards, expected entering, then leaving",
-        );
+        return Err("found times that are not finite or decrease, expected entering, then leaving");
     }
     if let Some(queued) = passage.queued {
         let (joined, released) = (queued.joined, queued.released);
@@ -221,8 +219,7 @@ mod tests {
                 released: Mark { time: released.0, distance: released.1 },
             }),
         };
-        let times =
-            "found times that are no numbers or run backwards, expected entering, then leaving";
+        let times = "found times that are not finite or decrease, expected entering, then leaving";
         let distance = "found a distance that is no number";
         let backwards = "found a stand that begins before entering or ends before it begins";
         for (bad, problem) in [

@@ -84,7 +84,7 @@ fn products_are_charged_to_the_steps_that_they_are_of() {
     assert!(error.contains("line 1: steps: found none"), "{error}");
 }
 
-/// What is said again leaves again, but tells nothing new: budgets count it once, after a restart too.
+/// A retransmitted message reveals nothing new: budgets count it once, after a restart too.
 #[test]
 fn what_is_said_again_counts_once() {
     let sink = MemorySink::default();

@@ -76,7 +76,7 @@ impl Transform {
         self.forward_after_two::<L, _>(x, &mut Stored);
     }
 
-    /// The values of `from`, block by block, to a sink; `x` is room to work in.
+    /// The values of `from`, block by block, to a sink; `x` is scratch memory.
     #[inline(always)]
     pub(crate) fn forward_from<L: Lanes, S: Sink<L>>(
         &self,

@@ -185,7 +185,7 @@ fn with_own(
     slots
 }
 
-/// Makes the host's model, with slots for its guests and for what it brings along, when the plan is known.
+/// Makes the host's model, with slots for its guests and its custom sub-model, when the plan is known.
 pub(crate) fn maker(
     windows: &Arc<HostStudy>,
     loops: &Arc<LoopData>,

@@ -46,9 +46,9 @@ impl TrainedModel {
         (network, weights): (&Network, &PartyWeights),
         own: Option<&CustomSubModelSpec>,
     ) -> Result<Self> {
-        let brought =
+        let is_custom =
             matches!(part.shape.sub_model, SubModelKind::Custom | SubModelKind::CustomByStep);
-        match (brought, own) {
+        match (is_custom, own) {
             (false, None) => Ok(TrainedModel::Layers(Box::new(part.model(network, weights)?))),
             (true, Some(own)) => {
                 ensure!(

@@ -1,4 +1,4 @@
-//! Gradients of a host's model whose links do not hear of each other, link by link.
+//! Gradients of a host's model without message passing between links, link by link.
 //!
 //! A head without message passing computes density and flow of a link from what it is given of that link and from
 //! what is the same for all of them. So the gradient of a link's estimate is that of a model of this link alone,
@@ -89,7 +89,7 @@ impl Piece {
 }
 
 impl ByLink {
-    /// For a model of this shape with these parameters; none if its links hear of each other.
+    /// For a model of this shape with these parameters; none if it passes messages between links.
     pub(super) fn of(
         shape: &HostShape,
         links: usize,

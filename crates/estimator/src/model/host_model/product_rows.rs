@@ -129,7 +129,7 @@ impl HostModel {
         Ok(())
     }
 
-    /// Whether links do not hear of each other: then what was measured of a link tells of its own numbers alone.
+    /// Whether the model passes no messages between links: then measurements of a link affect only its own numbers.
     pub fn is_by_link(&self) -> bool {
         self.by_link.is_some()
     }

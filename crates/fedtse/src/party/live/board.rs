@@ -33,7 +33,7 @@ pub(super) struct Shown {
     pub missed: u64,
     pub latencies: Latencies,
     pub connected: BTreeMap<String, bool>,
-    pub seats: BTreeMap<PartyId, LiveGuestCounts>,
+    pub guests: BTreeMap<PartyId, LiveGuestCounts>,
     pub waited_for: BTreeMap<PartyId, bool>,
     pub bad_lines: u64,
     /// Estimates on disk; published before they were; never stored.
@@ -145,7 +145,7 @@ impl Shown {
         let waited_for = self.waited_for.iter().map(|(party, is)| gauge(party.as_str(), *is));
         let waited_for: Vec<_> = waited_for.collect();
         put("live_waited_for", "gauge", "Whether steps wait for a guest", &waited_for);
-        let outcomes = self.seats.iter().flat_map(|(party, counts)| {
+        let outcomes = self.guests.iter().flat_map(|(party, counts)| {
             [
                 ("taken", counts.taken),
                 ("missed", counts.missed),

@@ -95,7 +95,7 @@ impl RunEnd {
         json!({
             "stopped": self.reason.as_str(), "estimates": shown.estimates,
             "complete": shown.complete, "missed": shown.missed,
-            "latency_s": shown.latencies.quantiles(), "guests": shown.seats,
+            "latency_s": shown.latencies.quantiles(), "guests": shown.guests,
             "bad_lines": shown.bad_lines,
         })
     }
@@ -159,8 +159,8 @@ fn estimate_steps(
     let lag = Seconds::new(config.live.lag_s(file.steps.patience_s)?);
     let steps = StepClock { length: Seconds::new(file.steps.step_s) };
     let window = file.part.live(&network, &file.steps);
-    let LiveHostConfig { records, network: door, publish, observe, .. } = config;
-    let accepted_file = folder.join(&door.accepted);
+    let LiveHostConfig { records, network: listener, publish, observe, .. } = config;
+    let accepted_file = folder.join(&listener.accepted);
     let feed = Feed::start(records, folder, move |fill| {
         let feed = LoopFeed::new(&network, steps, lag, gap);
         let (columns, ends, ready) = (None, Ends::new(steps), Vec::new());
@@ -171,23 +171,23 @@ fn estimate_steps(
     let widest = guests.values().copied().max().unwrap_or(1);
     let limits = Limits { message: message_limit(widest), ..Limits::default() };
     let (sender, arrivals) = mpsc::channel(64);
-    let (door, stop) = runtime.block_on(async {
+    let (listener, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         let accepted = accepted::follow(accepted_file)?;
-        let address = door.listen;
-        let door = listen(address, tls, accepted, limits, sender)
+        let address = listener.listen;
+        let listener = listen(address, tls, accepted, limits, sender)
             .await
             .with_context(|| format!("network.listen: {address}"))?;
         if let Some(address) = observe.http {
             monitoring::serve(address, Arc::clone(&board)).await?;
         }
-        Ok::<_, anyhow::Error>((door, stop))
+        Ok::<_, anyhow::Error>((listener, stop))
     })?;
     let http_server = HttpServer::start(publish.http, limit, site)?;
-    info!(host = %name, address = %door.address(), "waiting for guests and records");
+    info!(host = %name, address = %listener.address(), "waiting for guests and records");
     let mut watch = Watch {
         board: &board,
-        door: &door,
+        listener: &listener,
         feed: &feed,
         clock: &clock,
         publisher: &publisher,
@@ -196,11 +196,11 @@ fn estimate_steps(
         steps: progress::observer().map(|_| progress::spinner("steps")),
     };
     let mut inputs = Inputs { arrivals, own, stop: stop.reason.clone() };
-    run_live_host(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut watch);
+    run_live_host(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut watch);
     // What was estimated is stored, and published to whoever is still connected.
     publisher.finish();
     drop(http_server);
-    runtime.block_on(door.close());
+    runtime.block_on(listener.close());
     runtime.shutdown_background();
     drop(store);
     drop(inputs);
@@ -283,7 +283,7 @@ fn unix_s() -> f64 {
 /// Publishes estimates and shows what happens.
 struct Watch<'a> {
     board: &'a Board,
-    door: &'a GrpcListener,
+    listener: &'a GrpcListener,
     feed: &'a Feed,
     clock: &'a Clock,
     publisher: &'a Publisher,
@@ -309,7 +309,7 @@ impl LiveWatch<Estimator> for Watch<'_> {
                     if estimated.guests.values().any(|guest| *guest == Participation::Unusable) {
                         warn!(
                             step = step.0,
-                            "estimated without guests: with them no numbers come out of the model"
+                            "estimated without guests: with them the model output is not finite"
                         );
                     }
                     let (ms, without) = (latency.as_millis() as u64, without.join(" "));
@@ -333,7 +333,7 @@ impl LiveWatch<Estimator> for Watch<'_> {
                     self.publisher.publish(estimate, ended);
                 }
                 LiveEvent::Unestimated(step) => {
-                    warn!(step = step.0, "no estimate: what comes out of the model are no numbers");
+                    warn!(step = step.0, "no estimate: model output is not finite");
                 }
                 LiveEvent::WentBack { step, newest } => {
                     let (step, newest) = (step.0, newest.0);
@@ -348,10 +348,10 @@ impl LiveWatch<Estimator> for Watch<'_> {
                 LiveEvent::Left(guest, why) => info!(%guest, "left: {why:?}"),
             }
         }
-        let traffic = self.door.traffic();
+        let traffic = self.listener.traffic();
         let mut shown = self.board.shown();
         for (party, waited_for, counts) in host.sessions(self.clock.now()) {
-            shown.seats.insert(party.clone(), counts);
+            shown.guests.insert(party.clone(), counts);
             shown.waited_for.insert(party.clone(), waited_for);
         }
         shown.bad_lines = self.feed.counts.bad.load(Ordering::Relaxed);
@@ -359,7 +359,7 @@ impl LiveWatch<Estimator> for Watch<'_> {
         let [stored, unstored, lost] = [&counts.stored, &counts.published_unstored, &counts.lost]
             .map(|count| count.load(Ordering::Relaxed));
         (shown.stored, shown.unstored, shown.lost) = (stored, unstored, lost);
-        (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
+        (shown.released, shown.refused) = (host.ledger().len(), self.listener.refused());
         (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
         if let Some(steps) = &self.steps {
             steps.set_position(shown.estimates);

@@ -17,7 +17,7 @@ fn digest() -> impl Strategy<Value = Digest> {
     any::<[u8; 32]>().prop_map(|bytes| Digest::new(&bytes).expect("32 bytes"))
 }
 
-fn pledge() -> impl Strategy<Value = CommitmentReply> {
+fn reply() -> impl Strategy<Value = CommitmentReply> {
     let group = (vec(any::<u8>(), 0..40), vec(any::<u8>(), 0..40))
         .prop_map(|(commitments, proof)| CommitmentGroup { commitments, proof });
     let proven =
@@ -37,7 +37,7 @@ fn pledge() -> impl Strategy<Value = CommitmentReply> {
     ]
 }
 
-fn hold() -> impl Strategy<Value = CommitmentRequest> {
+fn request() -> impl Strategy<Value = CommitmentRequest> {
     let samples = vec((-1000i64..1000, 0u16..4), 1..9).prop_map(|samples| {
         let sample = |(step, view)| Window { last: Step(step), view: FleetView(view) };
         Batch::new(samples.into_iter().map(sample).collect()).expect("a batch")
@@ -60,22 +60,22 @@ fn hold() -> impl Strategy<Value = CommitmentRequest> {
 
 proptest! {
     #[test]
-    fn messages_come_back_from_the_wire(pledge in pledge(), hold in hold()) {
-        let (pledge, hold) = (ToHost::Commitment(pledge), ToGuest::Commitment(hold));
-        prop_assert_eq!(decode_to_host(&encode_to_host(&pledge)).unwrap(), pledge);
-        prop_assert_eq!(decode_to_guest(&encode_to_guest(&hold)).unwrap(), hold);
+    fn messages_come_back_from_the_wire(reply in reply(), request in request()) {
+        let (reply, request) = (ToHost::Commitment(reply), ToGuest::Commitment(request));
+        prop_assert_eq!(decode_to_host(&encode_to_host(&reply)).unwrap(), reply);
+        prop_assert_eq!(decode_to_guest(&encode_to_guest(&request)).unwrap(), request);
     }
 
     /// A message that is cut is none, or another one: never a panic.
     #[test]
-    fn cut_messages_are_refused_or_read(pledge in pledge(), hold in hold(), keep in 0.0..1.0) {
+    fn cut_messages_are_refused_or_read(reply in reply(), request in request(), keep in 0.0..1.0) {
         let cut = |bytes: Vec<u8>| bytes[..(bytes.len() as f64 * keep) as usize].to_vec();
-        let pledge = ToHost::Commitment(pledge);
-        prop_assert!(decode_to_host(&cut(encode_to_host(&pledge))).is_ok_and(|m| m != pledge)
-            || decode_to_host(&cut(encode_to_host(&pledge))).is_err());
-        let hold = ToGuest::Commitment(hold);
-        prop_assert!(decode_to_guest(&cut(encode_to_guest(&hold))).is_ok_and(|m| m != hold)
-            || decode_to_guest(&cut(encode_to_guest(&hold))).is_err());
+        let reply = ToHost::Commitment(reply);
+        prop_assert!(decode_to_host(&cut(encode_to_host(&reply))).is_ok_and(|m| m != reply)
+            || decode_to_host(&cut(encode_to_host(&reply))).is_err());
+        let request = ToGuest::Commitment(request);
+        prop_assert!(decode_to_guest(&cut(encode_to_guest(&request))).is_ok_and(|m| m != request)
+            || decode_to_guest(&cut(encode_to_guest(&request))).is_err());
     }
 }
 

@@ -23,7 +23,7 @@ impl WindowSource for Sines {
     }
 }
 
-/// Our layers, brought along as if they were someone else's.
+/// Built-in layers as a custom sub-model.
 struct OurLayers {
     layers: LayerSubModel,
     x: Vec<f32>,
