@@ -20,7 +20,7 @@ pub struct ImportTarget {
     /// Where to put the dataset: a new or empty folder
     #[arg(long)]
     pub out: PathBuf,
-    /// What time zero is, for people: a date and time
+    /// Date and time of time zero, for display
     #[arg(long)]
     pub epoch: Option<String>,
     /// A silence longer than this many seconds is a blind gap, not an empty road: it ends a recording

@@ -32,7 +32,7 @@ pub(super) struct SumoArguments {
     /// SUMO's step length in seconds: it labels a step's positions with the time before the step
     #[arg(long, default_value_t = 1.0)]
     step: f64,
-    /// What time zero is, for people: a date and time
+    /// Date and time of time zero, for display
     #[arg(long, default_value = "simulation start")]
     epoch: String,
     /// A silence longer than this many seconds is a blind gap, not an empty road
@@ -41,7 +41,7 @@ pub(super) struct SumoArguments {
     /// Counts of the induction loops
     #[arg(long, requires = "fcd")]
     detectors: Option<PathBuf>,
-    /// Keep the largest part of a net that does not hang together
+    /// Keep the largest connected part of a net
     #[arg(long)]
     largest_part: bool,
     /// Where to put the result: a network file (.toml), or with --fcd a new or empty folder

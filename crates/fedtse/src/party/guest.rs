@@ -28,7 +28,8 @@ use super::{config, logs, network_threads, print_stopped, stopping};
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
 /// Runs until the training has come to its end, and continues a run that was interrupted. On
-/// SIGTERM or Ctrl-C it says goodbye and ends; a later start goes on from the last checkpoint.
+/// SIGTERM or Ctrl-C it tells the other parties and
+/// exits; a later start resumes from the last checkpoint.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  fedtse guest --example > guest.toml\n  fedtse guest --config guest.toml"

@@ -35,7 +35,8 @@ use super::{config, logs, network_threads, print_stopped, stopping};
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
 /// Runs until the training has come to its end, and continues a run that was interrupted. On
-/// SIGTERM or Ctrl-C it says goodbye and ends; a later start goes on from the last checkpoint.
+/// SIGTERM or Ctrl-C it tells the other parties and
+/// exits; a later start resumes from the last checkpoint.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  fedtse host --example > host.toml\n  fedtse host --config host.toml"

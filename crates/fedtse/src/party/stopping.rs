@@ -1,4 +1,4 @@
-//! Ending on a signal: the party says goodbye and can go on later from its last checkpoint.
+//! Ending on a signal: the party tells the others and can resume from its last checkpoint.
 
 use anyhow::{Context, Result};
 use protocol::message::parts::Text;

@@ -41,7 +41,7 @@ const MOST_MESSAGE: usize = 1 << 16;
 
 /// Embed each step of a fleet's records and send it to the host, which estimates
 ///
-/// Runs until the records end or the host stops. On SIGTERM or Ctrl-C it says goodbye and ends.
+/// Runs until the records end or the host stops. On SIGTERM or Ctrl-C it tells the other parties and exits.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  fedtse live guest --example > live.toml\n  fedtse replay --data data/corridor --fleet fleet-20 | fedtse live guest --config live.toml"

@@ -47,7 +47,7 @@ pub(super) const GAP_S: f64 = 300.0;
 
 /// Estimate each step from loop counts and the guests' embeddings, and publish it over HTTP
 ///
-/// Runs until its records end. On SIGTERM or Ctrl-C it says goodbye and ends.
+/// Runs until its records end. On SIGTERM or Ctrl-C it tells the other parties and exits.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  fedtse live host --example > live.toml\n  fedtse replay --data data/corridor --loops | fedtse live host --config live.toml\n  curl http://127.0.0.1:8080/v1/estimates"
