@@ -5,7 +5,7 @@
 //!    │ LiveHello ─────────────────────────►     name, network, run, width
 //!    │ ◄────────────────────── LiveWelcome
 //!    │ LiveEmbedding: step, z^k ──────────►  ┐  one step: every guest by itself, as soon as it can
-//!    │ ◄───────── LiveSettled: step, taken  ┘  all are in or the deadline has passed: an estimate
+//!    │ ◄───────── StepEstimated: step, taken ┘  all are in or the deadline has passed: an estimate
 //! ```
 //!
 //! [`LiveHost`] and [`LiveGuest`] take messages, own data and the time, and return messages; the host
@@ -32,7 +32,7 @@ mod ledger_sync;
 
 pub use estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
 pub use guest::{GuestCounts, LiveGuest, LiveGuestSettings};
-pub use host::{LiveGuestCounts, LiveHost, Outbox};
+pub use host::{LiveGuestCounts, LiveHost};
 
 /// The largest number of an embedding. Those of a trained model are a few; numbers as large as a `f32`
 /// can be would run over in the head.

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use federation::guest::GuestSettings;
 use federation::{
-    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
-    PartyError, Store, StoreError, Timing,
+    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, MeasurementBounds,
+    MemoryStore, PartyError, Store, StoreError, Timing,
 };
 use protocol::ledger::MemorySink;
 use protocol::message::parts::{
@@ -53,7 +53,7 @@ fn host_settings() -> HostSettings {
         terms: terms(),
         subject: Text::of("test"),
         plan: plan(),
-        measuring: Measuring::default(),
+        measurement_bounds: MeasurementBounds::default(),
         samples: samples(),
         shuffle: false,
         patience: 5,
@@ -430,8 +430,8 @@ impl Store for FullStore {
     fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
         self.0.put_run_record(card)
     }
-    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.card()
+    fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.run_record()
     }
 }
 

@@ -139,7 +139,7 @@ pub fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
             shares: None,
             sealing: options.privacy.sealing(&signal)?,
         },
-        measuring: host_part::measuring(&loops, study.split()),
+        measurement_bounds: host_part::measurement_bounds(&loops, study.split()),
         samples: with_watched(host_part::samples(&signal, study.split(), windows), looked_at),
         shuffle: plan.recipe.shuffle,
         patience: plan.recipe.patience as u32,

@@ -6,7 +6,7 @@ use protocol::ledger::Ledger;
 use protocol::party::Now;
 
 use crate::error::PartyError;
-use crate::timing::lasted;
+use crate::session::timing::lasted;
 
 /// No line waits longer than this to be brought to the disk.
 const EVERY: Duration = Duration::from_secs(10);

@@ -11,7 +11,7 @@ mod upkeep;
 
 use super::*;
 use crate::model::{Embeddings, ModelFailure};
-use crate::timing::Timing;
+use crate::session::timing::Timing;
 use protocol::ledger::{Ledger, MemorySink, Released};
 use protocol::message::live::{FromLiveGuest, LiveHello, LiveTerms};
 use protocol::message::parts::{Embedding, Text, Values};

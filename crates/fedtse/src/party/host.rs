@@ -114,7 +114,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) ->
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
     if !settings.plan.measured.is_empty() {
         // Values and weights of four quantities a link, at most.
-        widest = widest.max(8 * settings.measuring.links);
+        widest = widest.max(8 * settings.measurement_bounds.links);
     }
     let limits = Limits { message: message_limit(widest), ..Limits::default() };
     let run = folder.join(&config.run.folder);
