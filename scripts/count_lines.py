@@ -7,8 +7,9 @@
 Test code is what only `cargo test` compiles: files under a crate's `tests/` folder, files named `tests.rs`,
 `test_*.rs` or `*_tests.rs`, modules declared under `#[cfg(test)]` (inline or in a file of their own, with the
 modules below them), and other items under `#[cfg(test)]`. Examples and benches count as neither.
-Generated files (`generated.rs`) are left out. Public items are `pub fn|struct|enum|trait|const|static|type|mod|use|macro`
-in production code; `pub(crate)` and narrower are not public. A `pub use` of several names counts once.
+Generated files (`generated.rs`) are left out. Public items are `pub fn|struct|enum|trait|const|static|type` in production
+code; `pub(crate)` and narrower are not public. `pub mod` and `pub use` lead to items and define none: they have a column of
+their own (exports), where a `pub use` of several names counts once.
 """
 
 import argparse
@@ -21,8 +22,9 @@ from pathlib import Path
 
 PUBLIC = re.compile(
     r"^\s*pub\s+(?:(?:const|async|unsafe|extern(?:\s+\"[^\"]*\")?)\s+)*"
-    r"(?:fn|struct|enum|trait|const|static|type|mod|use|union|macro)\b"
+    r"(?:fn|struct|enum|trait|const|static|type|union|macro)\b"
 )
+EXPORT = re.compile(r"^\s*pub\s+(?:mod|use)\b")
 CFG_TEST = re.compile(r"^\s*#\[cfg\((?:test|all\(test,.*\))\)\]\s*(?P<rest>.*)$")
 FILE_MODULE = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(?P<name>\w+)\s*;")
 TEST_FILE = re.compile(r"^(?:tests|test_\w+|\w+_tests)\.rs$")
@@ -35,6 +37,7 @@ class Count:
     production: int = 0
     test: int = 0
     public: int = 0
+    exports: int = 0
     files: int = 0
     test_files: int = 0
 
@@ -114,6 +117,7 @@ def count_crate(root: Path, files: list[Path], code_only: bool) -> Count:
             else:
                 total.production += counted(line, code_only)
                 total.public += bool(PUBLIC.match(line))
+                total.exports += bool(EXPORT.match(line))
     return total
 
 
@@ -156,10 +160,10 @@ def main() -> int:
     if given.json:
         print(json.dumps({name: asdict(count) for name, count in counts.items()}, indent=1))
         return 0
-    print(f"{'crate':<12} {'production':>10} {'test':>8} {'ratio':>6} {'public':>7} {'files':>6}")
+    print(f"{'crate':<12} {'production':>10} {'test':>8} {'ratio':>6} {'public':>7} {'exports':>7} {'files':>6}")
     for name, count in counts.items():
         ratio = count.test / count.production if count.production else 0.0
-        print(f"{name:<12} {count.production:>10,} {count.test:>8,} {ratio:>6.2f} {count.public:>7,} {count.files:>6,}")
+        print(f"{name:<12} {count.production:>10,} {count.test:>8,} {ratio:>6.2f} {count.public:>7,} {count.exports:>7,} {count.files:>6,}")
     return 0
 
 

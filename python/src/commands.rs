@@ -22,12 +22,12 @@ use crate::sub_model::Raised;
 use crate::watched::watched;
 
 /// Options as on the command line.
-pub fn parsed<A: clap::Args>(py: Python<'_>, options: &[OsString]) -> PyResult<A> {
+pub(crate) fn parsed<A: clap::Args>(py: Python<'_>, options: &[OsString]) -> PyResult<A> {
     fedtse::options(options).map_err(|error| refused(py, &error))
 }
 
 /// A value as Python's own dictionaries, lists and numbers.
-pub fn python<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn python<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (json,))
 }
 
@@ -36,7 +36,7 @@ type Progress<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 /// Simulates traffic and stores it as a dataset.
 #[pyfunction]
 #[pyo3(signature = (options, network, progress))]
-pub fn simulate<'py>(
+pub(crate) fn simulate<'py>(
     py: Python<'py>,
     options: Vec<OsString>,
     network: Option<&Bound<'py, Network>>,
@@ -53,7 +53,7 @@ pub fn simulate<'py>(
 
 /// Makes and stores the features of a dataset.
 #[pyfunction]
-pub fn features<'py>(
+pub(crate) fn features<'py>(
     py: Python<'py>,
     folder: PathBuf,
     options: Vec<OsString>,
@@ -68,7 +68,7 @@ pub fn features<'py>(
 
 /// Estimates all links: columns of equal length, window after window. Parties may have sub-models of their own.
 #[pyfunction]
-pub fn estimate<'py>(
+pub(crate) fn estimate<'py>(
     py: Python<'py>,
     options: Vec<OsString>,
     sub_models: BTreeMap<String, Bound<'py, PyAny>>,
@@ -106,7 +106,7 @@ pub fn estimate<'py>(
 
 /// A table or figure of the paper: its text and its numbers.
 #[pyfunction]
-pub fn reproduce<'py>(
+pub(crate) fn reproduce<'py>(
     py: Python<'py>,
     options: Vec<OsString>,
     progress: Progress<'_, 'py>,
@@ -119,7 +119,7 @@ pub fn reproduce<'py>(
 
 /// Verifies a party's records and sums them up.
 #[pyfunction]
-pub fn audit<'py>(py: Python<'py>, options: Vec<OsString>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn audit<'py>(py: Python<'py>, options: Vec<OsString>) -> PyResult<Bound<'py, PyAny>> {
     let arguments: AuditArguments = parsed(py, &options)?;
     let report = watched(py, None, || fedtse::audit(&arguments))?;
     python(py, &report.to_string())
@@ -127,6 +127,6 @@ pub fn audit<'py>(py: Python<'py>, options: Vec<OsString>) -> PyResult<Bound<'py
 
 /// Runs the command line, beginning with the program's name, and says whether all went well.
 #[pyfunction]
-pub fn main(py: Python<'_>, words: Vec<OsString>) -> bool {
+pub(crate) fn main(py: Python<'_>, words: Vec<OsString>) -> bool {
     py.detach(|| fedtse::run_with(words)) == ExitCode::SUCCESS
 }

@@ -10,12 +10,12 @@ fn class(error: &anyhow::Error) -> &'static str {
 }
 
 /// An error of the library.
-pub fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
+pub(crate) fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
     exception(py, class(error), fedtse::error_chain(error))
 }
 
 /// Options that the command line would refuse, without its advice on how to get help there.
-pub fn refused(py: Python<'_>, error: &clap::Error) -> PyErr {
+pub(crate) fn refused(py: Python<'_>, error: &clap::Error) -> PyErr {
     let text = error.to_string();
     let text = text.split("\n\nUsage:").next().unwrap_or_default();
     let text = text.split("\n\nFor more information").next().unwrap_or_default();
@@ -24,12 +24,12 @@ pub fn refused(py: Python<'_>, error: &clap::Error) -> PyErr {
 }
 
 /// A mistake of the caller's.
-pub fn wrong(py: Python<'_>, text: impl Into<String>) -> PyErr {
+pub(crate) fn wrong(py: Python<'_>, text: impl Into<String>) -> PyErr {
     exception(py, "FedtseValueError", text.into())
 }
 
 /// A panic: a mistake of ours.
-pub fn internal(py: Python<'_>, panic: &(dyn std::any::Any + Send)) -> PyErr {
+pub(crate) fn internal(py: Python<'_>, panic: &(dyn std::any::Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");
     exception(py, "FedtseInternalError", format!("this is a mistake in fedtse: {text}"))

@@ -27,7 +27,7 @@ use crate::watched::watched;
 /// The columns of a table, of equal length.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Columns<'py> {
+pub(crate) struct Columns<'py> {
     time: PyReadonlyArray1<'py, f64>,
     /// Whole numbers that are names themselves, or places in `vehicle_names`.
     vehicle: PyReadonlyArray1<'py, i64>,
@@ -227,7 +227,7 @@ where
 
 /// The features of a table, in memory.
 #[pyfunction]
-pub fn frame_features<'py>(
+pub(crate) fn frame_features<'py>(
     py: Python<'py>,
     network: &Bound<'py, Network>,
     columns: Columns<'py>,
@@ -286,7 +286,7 @@ pub fn frame_features<'py>(
 
 /// Makes a dataset of a table.
 #[pyfunction]
-pub fn store_frame<'py>(
+pub(crate) fn store_frame<'py>(
     py: Python<'py>,
     network: &Bound<'py, Network>,
     columns: Columns<'py>,

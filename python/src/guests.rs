@@ -19,7 +19,7 @@ use crate::watched::watched;
 
 /// A Python object as a guest's sub-model; its attributes say how it wants its features and how many numbers
 /// it gives.
-pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubModelSpec> {
+pub(crate) fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubModelSpec> {
     let py = object.py();
     for method in ["forward", "backward", "state_dict", "load_state_dict"] {
         if !object.hasattr(method)? {
@@ -55,7 +55,7 @@ pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubMode
 }
 
 /// What was raised in a sub-model is the cause of what is raised here.
-pub fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
+pub(crate) fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
     result.inspect_err(|error| {
         if let Some(cause) = raised.take() {
             error.set_cause(py, Some(cause));
@@ -65,7 +65,7 @@ pub fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyRes
 
 /// Fits an estimator and scores it; the host's and guests' sub-models are these, if any are given.
 #[pyfunction]
-pub fn train<'py>(
+pub(crate) fn train<'py>(
     py: Python<'py>,
     options: Vec<OsString>,
     host: Option<&Bound<'py, PyAny>>,
@@ -102,7 +102,7 @@ pub fn train<'py>(
 
 /// Estimates live as the host of trained parties.
 #[pyfunction]
-pub fn live_host<'py>(
+pub(crate) fn live_host<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -113,7 +113,7 @@ pub fn live_host<'py>(
 
 /// Embeds each step live as a trained guest.
 #[pyfunction]
-pub fn live_guest<'py>(
+pub(crate) fn live_guest<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -124,7 +124,7 @@ pub fn live_guest<'py>(
 
 /// Leads a federation over the network, as its host.
 #[pyfunction]
-pub fn host<'py>(
+pub(crate) fn host<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -135,7 +135,7 @@ pub fn host<'py>(
 
 /// Takes part in a federation over the network.
 #[pyfunction]
-pub fn guest<'py>(
+pub(crate) fn guest<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,

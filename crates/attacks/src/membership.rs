@@ -94,7 +94,7 @@ impl Counted {
 }
 
 /// The smallest probability that so many hits of so many trials leave possible, but for a doubt (Clopper and Pearson).
-pub fn at_least(hits: usize, trials: usize, doubt: f64) -> f64 {
+pub(crate) fn at_least(hits: usize, trials: usize, doubt: f64) -> f64 {
     if hits == 0 {
         return 0.0;
     }
@@ -103,7 +103,7 @@ pub fn at_least(hits: usize, trials: usize, doubt: f64) -> f64 {
 }
 
 /// The largest probability, likewise.
-pub fn at_most(hits: usize, trials: usize, doubt: f64) -> f64 {
+pub(crate) fn at_most(hits: usize, trials: usize, doubt: f64) -> f64 {
     if hits >= trials {
         return 1.0;
     }

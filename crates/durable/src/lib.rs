@@ -87,7 +87,7 @@ impl PendingFile {
     }
 
     /// Starts a file that only its owner may read.
-    pub fn create_private(path: &Path) -> Result<Self, WriteError> {
+    pub(crate) fn create_private(path: &Path) -> Result<Self, WriteError> {
         Self::with_mode(path, 0o600)
     }
 

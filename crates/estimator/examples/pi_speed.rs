@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Instant;
 
+use estimator::data::{MeasuredBatch, Scale};
+use estimator::loss::{CTM_DEVIATIONS, Labelled, LossWeights, Physics};
+use estimator::model::{HostBatch, HostShape};
 use estimator::{
-    Architecture, CTM_DEVIATIONS, EmbeddingShape, Embeddings, GuestShape, GuestSlot, HostBatch,
-    HostModel, HostShape, Labelled, LayerSubModel, LossWeights, MeasuredBatch, Objective, Physics,
-    PhysicsInformed, Readings, Recipe, Scale, Sizes, SubModel, SubModelKind, UpdateRule,
+    Architecture, EmbeddingShape, Embeddings, GuestShape, GuestSlot, HostModel, LayerSubModel,
+    Objective, PhysicsInformed, Readings, Recipe, Sizes, SubModel, SubModelKind, UpdateRule,
     WindowSource,
 };
 use neural::DropoutRng;

@@ -22,17 +22,30 @@
 //!
 //! This crate knows nothing of the network between parties, nor of ciphertexts.
 
-mod artifact;
-mod baseline;
-mod data;
-mod loss;
+pub mod artifact;
+pub mod baseline;
+pub mod data;
+pub mod loss;
 mod metrics;
-mod model;
+pub mod model;
 
-pub use artifact::*;
-pub use baseline::*;
-pub use data::*;
-pub use loss::*;
+pub use artifact::{
+    Epoch, Intervals, LinkInterval, NeuralEstimator, NeuralStudy, PartyFile, TrainedGuest,
+    TrainedHost,
+};
+pub use baseline::{FilteredStates, QueueKnowledge, QueueStates, Ridge, scale_up};
+pub use data::{
+    Arrangement, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy, LoopData,
+    MeasurementSource, MeasurementTable, Party, Readings, Study, TargetKind, WINDOW, WindowSource,
+    epoch_order, gather_rows, segments, whole_batch,
+};
+pub use loss::{
+    HeldOutEstimator, HeldOutStudy, LabelFreeStudy, Objective, PhysicsInformed, TrainingSignal,
+};
 pub use metrics::{Errors, Estimates, Score, score};
-pub use model::*;
+pub use model::{
+    Architecture, EmbeddingCoefficients, EmbeddingShape, Embeddings, GuestPlan, GuestShape,
+    GuestSlot, HostModel, LayerSubModel, ModelShape, NeuralPlan, PARTY_CHECKPOINT, Recipe, Sizes,
+    SubModel, SubModelKind, UpdateRule,
+};
 pub use neural::Checkpoint as PartyWeights;

@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use durable::PendingFile;
-use estimator::{
-    FleetData, GuestRecord, Intervals, LinkInterval, LoopData, ModelFile, NeuralEstimator, WINDOW,
-};
+use estimator::artifact::{GuestRecord, ModelFile};
+use estimator::{FleetData, Intervals, LinkInterval, LoopData, NeuralEstimator, WINDOW};
 use sensing::{Column, Kind, TableWriter};
 use serde_json::json;
 use traffic::{LinkState, Network, Step};

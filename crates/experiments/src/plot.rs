@@ -9,7 +9,7 @@ use sensing::FeatureTable;
 use traffic::{LinkId, Network, Seconds};
 
 mod density_curves;
-pub mod panels;
+pub(crate) mod panels;
 mod time_space;
 
 /// Which minutes the time–space diagram shows.
@@ -44,7 +44,7 @@ pub fn draw(
 }
 
 /// From the busiest entry, always on along the busiest next link.
-pub fn busiest_way(network: &Network, truth: &FeatureTable) -> Vec<LinkId> {
+pub(crate) fn busiest_way(network: &Network, truth: &FeatureTable) -> Vec<LinkId> {
     let mut metres = vec![0.0; network.links().len()];
     for (at, totals) in truth.totals.iter().enumerate() {
         metres[at % truth.links] += totals.distance.get();

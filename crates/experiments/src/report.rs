@@ -89,11 +89,11 @@ pub fn write(path: &Path, runs: &[RunRecord], mut results: Vec<Section>) -> Resu
 }
 
 /// Writes the page of a folder of results.
-pub fn write_results(path: &Path, folder: &Path) -> Result<()> {
+pub(crate) fn write_results(path: &Path, folder: &Path) -> Result<()> {
     write(path, &[], results::read(folder)?)
 }
 
 /// Writes the page of what `fedtse audit attacks --json` prints.
-pub fn write_attacks(path: &Path, found: &str) -> Result<()> {
+pub(crate) fn write_attacks(path: &Path, found: &str) -> Result<()> {
     write(path, &[], vec![attacks::parse(found)?])
 }

@@ -24,7 +24,7 @@ use crate::reproduce::{Program, today};
 use training::{Method, Releases, TrainOptions, Training};
 
 /// The file's name in a run's folder.
-pub const RUN_FILE: &str = "run.json";
+pub(crate) const RUN_FILE: &str = "run.json";
 const RUN_FORMAT: &str = "fedtse-run/1";
 
 /// See the [module](self).

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Error, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::{Architecture, Coverage, Epoch, Score, Study, TargetKind, score};
+use estimator::artifact::Coverage;
+use estimator::{Architecture, Epoch, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use serde_json::json;
@@ -93,7 +94,7 @@ impl From<Target> for TargetKind {
 
 /// Models of the neural estimators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Arch {
+pub(crate) enum Arch {
     /// One set of weights for all links, with message passing
     Link,
     /// The paper's: STGCN sub-models, embeddings of 9 numbers

@@ -1,5 +1,7 @@
 //! Parties that cannot or must not train together part with a clear word on both sides.
 
+#![allow(unreachable_pub)]
+
 mod settings;
 #[path = "simulation/toy.rs"]
 #[allow(dead_code, reason = "the simulation uses more of it")]

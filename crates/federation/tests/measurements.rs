@@ -1,5 +1,7 @@
 //! What host and guests agree on before guests measure, and what is refused.
 
+#![allow(unreachable_pub)]
+
 mod settings;
 #[path = "simulation/toy.rs"]
 #[allow(dead_code, reason = "the simulation uses the rest")]

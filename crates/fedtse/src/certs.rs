@@ -23,7 +23,7 @@ const AUTHORITY: &str = "authority";
 #[command(
     after_help = "Example:\n  fedtse certs init --out certs\n  fedtse certs host --authority certs --name city --address city.example\n  fedtse certs guest --authority certs --name fleet-a\n  fedtse certs show certs/fleet-a.pem"
 )]
-pub struct CertsArguments {
+pub(crate) struct CertsArguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -88,7 +88,7 @@ struct ShowArguments {
     files: Vec<PathBuf>,
 }
 
-pub fn run(arguments: &CertsArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &CertsArguments, json: bool) -> Result<()> {
     match &arguments.command {
         Command::Init(arguments) => {
             let authority = Authority::create(Validity::days(arguments.days))?;

@@ -26,7 +26,7 @@ use experiments::report;
 /// without a network, and run.json with its numbers.
 #[derive(Args)]
 #[command(after_help = "Example:\n  fedtse demo")]
-pub struct DemoArguments {
+pub(crate) struct DemoArguments {
     /// Minutes to simulate, 10 of them warm-up
     #[arg(long, default_value_t = 250.0)]
     minutes: f64,
@@ -56,7 +56,7 @@ pub struct DemoArguments {
     data: Option<PathBuf>,
 }
 
-pub fn run(arguments: &DemoArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &DemoArguments, json: bool) -> Result<()> {
     let begun = Instant::now();
     let temporary = tempfile::tempdir().context("temporary folder")?;
     let folder = arguments.data.clone().unwrap_or_else(|| temporary.path().join("corridor"));

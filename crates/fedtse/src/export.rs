@@ -19,7 +19,7 @@ use traffic::{Metres, Network, Samples, Seconds, VehicleClass, VehicleId, Vehicl
 #[command(
     after_help = "Example:\n  fedtse export data/corridor --minutes 5 --out film.csv --truth truth.csv"
 )]
-pub struct ExportArguments {
+pub(crate) struct ExportArguments {
     /// The dataset
     folder: PathBuf,
     /// Where to write the film
@@ -45,7 +45,7 @@ pub struct ExportArguments {
     milliseconds: bool,
 }
 
-pub fn run(arguments: &ExportArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &ExportArguments, json: bool) -> Result<()> {
     let dataset = Dataset::open(&arguments.folder)?;
     ensure!(
         arguments.minutes > 0.0 && arguments.minutes <= 60.0,

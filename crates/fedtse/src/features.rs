@@ -15,14 +15,14 @@ use serde_json::json;
 /// targets raw and smooth.
 #[derive(Args)]
 #[command(after_help = "Example:\n  fedtse features data/corridor --rates 20,40,60,80 --seed 1")]
-pub struct FeaturesArguments {
+pub(crate) struct FeaturesArguments {
     /// The dataset
     folder: PathBuf,
     #[command(flatten)]
     options: FeatureOptions,
 }
 
-pub fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &FeaturesArguments, json: bool) -> Result<()> {
     let made = make_stored(&arguments.folder, &arguments.options)?;
     if json {
         println!("{}", json!(made));
@@ -56,7 +56,7 @@ fn print_summary(folder: &Path, manifest: &FeaturesManifest) {
 }
 
 /// The table of scale-up errors.
-pub fn print_scale_up(errors: &[ScaleUpErrors]) {
+pub(crate) fn print_scale_up(errors: &[ScaleUpErrors]) {
     if errors.is_empty() {
         return;
     }

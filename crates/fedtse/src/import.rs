@@ -20,7 +20,7 @@ mod sumo;
 #[command(
     after_help = "Examples:\n  fedtse import osm athens.osm --out athens.toml\n  fedtse import pneuma 20181024_d1_0830_0900.csv --network athens.toml --out data/athens\n  fedtse import csv fleet.csv --network athens.toml --out data/fleet\n  fedtse import sumo --net city.net.xml --fcd fcd.xml --out data/city"
 )]
-pub struct ImportArguments {
+pub(crate) struct ImportArguments {
     #[command(subcommand)]
     what: What,
 }
@@ -54,7 +54,7 @@ struct GenericArguments {
     target: ImportTarget,
 }
 
-pub fn run(arguments: &ImportArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &ImportArguments, json: bool) -> Result<()> {
     match &arguments.what {
         What::Pneuma(arguments) => pneuma::run(arguments, json),
         What::Sumo(arguments) => sumo::run(arguments, json),

@@ -18,7 +18,7 @@ use experiments::plot;
 #[command(
     after_help = "Examples:\n  fedtse inspect data/corridor\n  fedtse inspect data/corridor --plot pictures\n  fedtse inspect data/builtin --beside data/sumo"
 )]
-pub struct InspectArguments {
+pub(crate) struct InspectArguments {
     /// The dataset; features are made if it has none
     folder: PathBuf,
     /// Another dataset of the same network, to show side by side
@@ -58,7 +58,7 @@ struct View {
     scale_up: Vec<ScaleUpErrors>,
 }
 
-pub fn run(arguments: &InspectArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &InspectArguments, json: bool) -> Result<()> {
     let view = View::open(&arguments.folder)?;
     if let Some(other) = &arguments.beside {
         return beside(&view, &View::open(other)?, json);

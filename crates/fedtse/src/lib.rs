@@ -33,7 +33,9 @@ pub use party::authority::client as key_authority;
 pub use party::guest::join;
 pub use party::host::lead;
 pub use party::live::{join_live, lead_live};
-pub use party::{CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, MakeCustomSubModel};
+pub use training::party::{
+    CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, MakeCustomSubModel,
+};
 
 /// Cities and fleets estimate the traffic on every street together, without showing each other
 /// their data.

@@ -12,7 +12,7 @@ use traffic::{GridPlan, Metres, Network, corridor, grid, network_hash, write_net
 #[command(
     after_help = "Example:\n  fedtse network grid --rows 10 --columns 10 --out city.toml\n  fedtse network check city.toml"
 )]
-pub struct NetworkArguments {
+pub(crate) struct NetworkArguments {
     #[command(subcommand)]
     what: What,
 }
@@ -53,7 +53,7 @@ enum What {
     },
 }
 
-pub fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
     match &arguments.what {
         What::Corridor { out } => write(&corridor()?, out.as_deref(), json),
         What::Grid { rows, columns, block, lanes, loop_every, out } => {
@@ -74,7 +74,7 @@ pub fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
 }
 
 /// Writes a network file, or prints it.
-pub fn write(network: &Network, out: Option<&Path>, json: bool) -> Result<()> {
+pub(crate) fn write(network: &Network, out: Option<&Path>, json: bool) -> Result<()> {
     match out {
         None => print!("{}", write_network(network)),
         Some(path) => {

@@ -2,17 +2,17 @@
 //! process, with the same configurations: `fedtse rehearse`.
 
 mod arguments;
-pub mod authority;
-pub mod config;
+pub(crate) mod authority;
+pub(crate) mod config;
 mod gauges;
-pub mod guest;
+pub(crate) mod guest;
 mod guest_config;
-pub mod host;
+pub(crate) mod host;
 mod host_config;
-pub mod live;
-pub mod logs;
-pub mod rehearse;
-pub mod stopping;
+pub(crate) mod live;
+pub(crate) mod logs;
+pub(crate) mod rehearse;
+pub(crate) mod stopping;
 
 use std::time::SystemTime;
 
@@ -24,9 +24,9 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
-pub use training::party::{
-    CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, GuestPart, HOST_SUB_MODEL, HostPart,
-    HostParty, MakeCustomSubModel, TrainedCustomSubModel, TrainedModel, policy, privacy,
+pub(crate) use training::party::{
+    CustomSubModelSpec, GuestPart, HOST_SUB_MODEL, HostPart, HostParty, TrainedCustomSubModel,
+    TrainedModel, policy, privacy,
 };
 
 /// The name and version of this program, as other parties see it.

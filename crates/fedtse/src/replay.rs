@@ -27,7 +27,7 @@ const CONNECTING: Duration = Duration::from_secs(30);
 #[command(
     after_help = "Examples:\n  fedtse replay --data data/corridor --fleet fleet-20 --speed-up 10 | fedtse live guest --config live.toml\n  fedtse replay --data data/corridor --loops --out tcp:127.0.0.1:9000"
 )]
-pub struct ReplayArguments {
+pub(crate) struct ReplayArguments {
     /// The dataset, with features
     #[arg(long)]
     data: PathBuf,
@@ -55,7 +55,7 @@ pub struct ReplayArguments {
     out: String,
 }
 
-pub fn run(arguments: &ReplayArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &ReplayArguments, json: bool) -> Result<()> {
     let ReplayArguments { speed_up, from, to, .. } = *arguments;
     ensure!(
         speed_up >= 0.0 && speed_up.is_finite(),

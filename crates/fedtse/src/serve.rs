@@ -24,7 +24,7 @@ const POLL: Duration = Duration::from_secs(1);
 #[command(
     after_help = "Examples:\n  fedtse serve --history city/run/history\n  fedtse serve --history postgres://reader@localhost/city --http 0.0.0.0:8080"
 )]
-pub struct ServeArguments {
+pub(crate) struct ServeArguments {
     /// Folder of an embedded history, or postgres://USER@HOST/DATABASE
     #[arg(long)]
     history: String,
@@ -45,7 +45,7 @@ pub struct ServeArguments {
     attribution: Option<String>,
 }
 
-pub fn run(arguments: &ServeArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &ServeArguments, json: bool) -> Result<()> {
     // Warnings only: the output is one line for people.
     logs::start(&ObserveSection { log: LogLevel::Warn, ..ObserveSection::default() })?;
     let readers = ReadersSection {

@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 #[command(
     after_help = "Examples:\n  fedtse simulate --world builtin --out data/corridor\n  fedtse simulate --world sumo --seed 3 --out data/sumo-3\n  fedtse simulate --network city.toml --flow 300 --minutes 60 --out data/city"
 )]
-pub struct SimulateArguments {
+pub(crate) struct SimulateArguments {
     #[command(flatten)]
     options: SimulateOptions,
 }
 
-pub fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
     let options = &arguments.options;
     let Simulated { dataset: manifest, seconds, world } = &simulate(options, None)?;
     if json {

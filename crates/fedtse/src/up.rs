@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(300);
 #[command(
     after_help = "Examples:\n  fedtse up\n  fedtse up --folder city --speed-up 1\n  fedtse up --data data/corridor --history postgres://fedtse@localhost/city"
 )]
-pub struct UpArguments {
+pub(crate) struct UpArguments {
     /// A dataset with features of guests (`fedtse features DIR --guests 30,20`): its last fifth is replayed; without
     /// one, two days of the corridor are simulated
     #[arg(long)]
@@ -72,7 +72,7 @@ pub struct UpArguments {
     connections: usize,
 }
 
-pub fn run(arguments: &UpArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &UpArguments, json: bool) -> Result<()> {
     let speed_up = arguments.speed_up;
     ensure!(
         speed_up > 0.0 && speed_up.is_finite(),

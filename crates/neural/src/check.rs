@@ -30,7 +30,7 @@ pub fn check_layer(
 ///
 /// # Panics
 /// As [`check_layer`].
-pub fn check_layer_by_sample(
+pub(crate) fn check_layer_by_sample(
     layer: &dyn Layer,
     samples: usize,
     seed: u64,

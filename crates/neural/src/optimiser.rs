@@ -82,7 +82,8 @@ impl Adam {
     }
 
     /// The same with other β.
-    pub fn with_betas(mut self, betas: (f32, f32)) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_betas(mut self, betas: (f32, f32)) -> Self {
         self.betas = betas;
         self
     }

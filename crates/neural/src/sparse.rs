@@ -96,7 +96,7 @@ impl Sparse {
     }
 
     /// All entries (row, column, value), by rows.
-    pub fn entries(&self) -> impl Iterator<Item = (usize, usize, f32)> + '_ {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, usize, f32)> + '_ {
         (0..self.nodes).flat_map(|row| {
             self.forward.row(row).iter().map(move |&(column, v)| (row, column as usize, v))
         })

@@ -124,7 +124,7 @@ impl TemporalConv {
     }
 
     /// Steps of the output.
-    pub fn time_after(&self) -> usize {
+    pub(crate) fn time_after(&self) -> usize {
         self.shape.time - self.shape.kernel + 1
     }
 

@@ -55,7 +55,7 @@ struct Group {
 
 impl Winograd {
     /// Whether this is worth while for such a convolution.
-    pub fn pays(kernel: usize, time: usize, inputs: usize) -> bool {
+    pub(crate) fn pays(kernel: usize, time: usize, inputs: usize) -> bool {
         kernel == TAPS && time > TAPS && inputs >= FEWEST_INPUTS
     }
 
@@ -86,12 +86,17 @@ impl Winograd {
     }
 
     /// Values that [`prepare`](Self::prepare) writes.
-    pub fn prepared_len(&self) -> usize {
+    pub(crate) fn prepared_len(&self) -> usize {
         2 * self.points_len()
     }
 
     /// Brings the taps, `[inputs, width]` each, and their transposes to the points.
-    pub fn prepare(&self, taps: [&[f32]; TAPS], turned: [&[f32]; TAPS], prepared: &mut [f32]) {
+    pub(crate) fn prepare(
+        &self,
+        taps: [&[f32]; TAPS],
+        turned: [&[f32]; TAPS],
+        prepared: &mut [f32],
+    ) {
         let (points, turned_points) = prepared.split_at_mut(self.points_len());
         for (taps, points) in [(taps, points), (turned, turned_points)] {
             let [threes, twos] = carve(points, self.point_lens());
@@ -119,7 +124,7 @@ impl Winograd {
     }
 
     /// Values needed within one call, for this many samples.
-    pub fn scratch_len(&self, samples: usize) -> usize {
+    pub(crate) fn scratch_len(&self, samples: usize) -> usize {
         self.scratch_lens(samples).iter().sum()
     }
 

@@ -19,5 +19,5 @@ pub use diagram::{
     DiagramFit, DiagramOptions, DiagramSample, Fitted, density_of_occupancy, fit_diagram,
 };
 pub use error::CalibrationError;
-pub use noise::{NoiseEstimate, measurement_noise, process_noise, robust_variance};
+pub use noise::{NoiseEstimate, measurement_noise, process_noise};
 pub use ratios::{RatioEstimate, RatioSource, TurnCounts, ratios_from_flows};

@@ -72,7 +72,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    pub fn new(
+    pub(crate) fn new(
         network: &Network,
         parameters: &Parameters,
         plan: Discretisation,
@@ -145,7 +145,7 @@ impl Cells {
     }
 
     /// Refuses parameters with which waves would outrun the cells.
-    pub fn check_stable(
+    pub(crate) fn check_stable(
         &self,
         parameters: &Parameters,
         name: impl Fn(usize) -> String,
@@ -165,7 +165,7 @@ impl Cells {
         Ok(())
     }
 
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.start.last().copied().unwrap_or(0)
     }
 }

@@ -82,7 +82,7 @@ impl Ctm {
         check_len(
             "links of the parameters",
             parameters.layout().free_speed().len(),
-            graph.places(),
+            graph.links(),
         )?;
         check_len("turns of the parameters", parameters.ratios().len(), graph.movements())?;
         let cells = Cells::new(network, &parameters, plan)?;
@@ -101,13 +101,8 @@ impl Ctm {
         Self { flow, ..self }
     }
 
-    /// How many cells a link has.
-    pub fn cells_of(&self, link: usize) -> usize {
-        self.links.get(link).map_or(0, |link| link.cells.len())
-    }
-
     /// All cells.
-    pub fn cell_count(&self) -> usize {
+    pub(crate) fn cell_count(&self) -> usize {
         self.cells.count()
     }
 

@@ -49,17 +49,17 @@ impl ParameterLayout {
     }
 
     /// Free-flow speeds, m/s.
-    pub fn free_speed(&self) -> Range<usize> {
+    pub(crate) fn free_speed(&self) -> Range<usize> {
         0..self.links
     }
 
     /// Backward wave speeds, m/s.
-    pub fn wave_speed(&self) -> Range<usize> {
+    pub(crate) fn wave_speed(&self) -> Range<usize> {
         self.links..2 * self.links
     }
 
     /// Jam densities, veh/km/lane.
-    pub fn jam_density(&self) -> Range<usize> {
+    pub(crate) fn jam_density(&self) -> Range<usize> {
         2 * self.links..3 * self.links
     }
 
@@ -89,9 +89,9 @@ impl Parameters {
         ratios: &[f64],
     ) -> Result<Self, ModelError> {
         let graph = RoadGraph::of(network);
-        check_len("fundamental diagrams", diagrams.len(), graph.places())?;
+        check_len("fundamental diagrams", diagrams.len(), graph.links())?;
         let column = |of: fn(&FundamentalDiagram) -> f64| diagrams.iter().map(of);
-        let mut values = Vec::with_capacity(5 * graph.places() + graph.turns());
+        let mut values = Vec::with_capacity(5 * graph.links() + graph.turns());
         values.extend(column(|d| d.free_speed().get()));
         values.extend(column(|d| d.wave_speed().get()));
         values.extend(column(|d| d.jam_density().get()));
@@ -112,8 +112,8 @@ impl Parameters {
 
     /// From a flat vector, such as a learner's. Capacity may lie above the triangle: then it does
     /// not bind.
-    pub fn from_values(graph: &RoadGraph, values: Vec<f64>) -> Result<Self, ModelError> {
-        let layout = ParameterLayout::new(graph.places(), graph.turns());
+    pub(crate) fn from_values(graph: &RoadGraph, values: Vec<f64>) -> Result<Self, ModelError> {
+        let layout = ParameterLayout::new(graph.links(), graph.turns());
         check_len("parameters", values.len(), layout.len())?;
         let fields = [
             ("free speed", layout.free_speed()),
@@ -217,22 +217,22 @@ pub(crate) struct DiagramCotangent {
 
 impl Diagram {
     /// v_f·k: what would leave a cell without a limit. Estimates may be negative: nothing leaves then.
-    pub fn leaving(&self, density: f64) -> f64 {
+    pub(crate) fn leaving(&self, density: f64) -> f64 {
         self.free * density.max(0.0)
     }
 
     /// min{q_c, v_f·k}.
-    pub fn sending(&self, density: f64) -> f64 {
+    pub(crate) fn sending(&self, density: f64) -> f64 {
         self.leaving(density).min(self.capacity)
     }
 
     /// min{w·(k_jam − k), q_c}, and nothing past jam.
-    pub fn receiving(&self, density: f64) -> f64 {
+    pub(crate) fn receiving(&self, density: f64) -> f64 {
         (self.wave * (self.jam - density).max(0.0)).min(self.capacity)
     }
 
     /// The cotangent of density given that of [`Self::leaving`].
-    pub fn leaving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+    pub(crate) fn leaving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
         if density <= 0.0 {
             return 0.0;
         }
@@ -241,7 +241,7 @@ impl Diagram {
     }
 
     /// As [`Self::leaving_vjp`], of [`Self::sending`].
-    pub fn sending_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+    pub(crate) fn sending_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
         if self.leaving(density) <= self.capacity {
             self.leaving_vjp(density, given, d)
         } else {
@@ -251,7 +251,7 @@ impl Diagram {
     }
 
     /// As [`Self::leaving_vjp`], of [`Self::receiving`].
-    pub fn receiving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
+    pub(crate) fn receiving_vjp(&self, density: f64, given: f64, d: &mut DiagramCotangent) -> f64 {
         let space = self.jam - density;
         if space <= 0.0 {
             return 0.0;
@@ -269,7 +269,7 @@ impl Diagram {
 
 impl DiagramCotangent {
     /// Adds to a flat gradient, in the units of the flat vector.
-    pub fn add_to(self, layout: ParameterLayout, link: usize, gradient: &mut [f64]) {
+    pub(crate) fn add_to(self, layout: ParameterLayout, link: usize, gradient: &mut [f64]) {
         gradient[layout.free_speed().start + link] += self.free * KM_PER_MIN;
         gradient[layout.wave_speed().start + link] += self.wave * KM_PER_MIN;
         gradient[layout.jam_density().start + link] += self.jam;

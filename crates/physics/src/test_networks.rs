@@ -5,33 +5,33 @@ use traffic::{
 };
 
 /// Numbers from 0 to 1, the same for the same seed.
-pub struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x1234_5678_9ABC_DEF1)
     }
 
-    pub fn next(&mut self) -> f64 {
+    pub(crate) fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.next()
     }
 
     /// From a normal distribution of variance 1 (Box and Muller).
-    pub fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.next().max(1e-300).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.next()).cos()
     }
 }
 
 /// Links of (length, lanes, speed), and turns between them.
-pub fn network(links: &[(f64, u8, f64)], turns: &[(u32, u32)]) -> Network {
+pub(crate) fn network(links: &[(f64, u8, f64)], turns: &[(u32, u32)]) -> Network {
     let links = links.iter().enumerate().map(|(n, &(length, lanes, speed))| Link {
         name: format!("L{n}"),
         length: Metres::new(length),
@@ -55,12 +55,12 @@ pub fn network(links: &[(f64, u8, f64)], turns: &[(u32, u32)]) -> Network {
 }
 
 /// One straight road.
-pub fn road(length: f64, speed: f64) -> Network {
+pub(crate) fn road(length: f64, speed: f64) -> Network {
     network(&[(length, 1, speed)], &[])
 }
 
 /// Up to 12 links with merges, diverges and loops; every link has an exit downstream.
-pub fn random_network(draw: &mut Draw) -> Network {
+pub(crate) fn random_network(draw: &mut Draw) -> Network {
     let count = 2 + (draw.next() * 11.0) as usize;
     let links: Vec<_> = (0..count)
         .map(|_| {
@@ -82,7 +82,7 @@ pub fn random_network(draw: &mut Draw) -> Network {
 }
 
 /// Random shares per movement that add up to one at each link; some links have an exit as well.
-pub fn random_ratios(network: &Network, draw: &mut Draw) -> Vec<f64> {
+pub(crate) fn random_ratios(network: &Network, draw: &mut Draw) -> Vec<f64> {
     let (turns, links) = (network.turns().len(), network.links().len());
     let mut ratios: Vec<f64> = (0..turns).map(|_| draw.between(0.1, 1.0)).collect();
     for link in network.link_ids() {

@@ -23,10 +23,10 @@ use crate::message::parts::{PartError, Values};
 pub use feedback::Feedback;
 
 /// The largest code of 8 bits; −128 is not used, so that codes are symmetric.
-pub const MAX_CODE: i8 = 127;
+pub(crate) const MAX_CODE: i8 = 127;
 /// Exponents of the power of two in front of 16-bit numbers: with these every one of them is a number
 /// of 32 bits.
-pub const EXPONENTS: std::ops::RangeInclusive<i32> = -125..=113;
+pub(crate) const EXPONENTS: std::ops::RangeInclusive<i32> = -125..=113;
 /// Where the largest number of a message lies among those of 16 bits, which end below 2^16.
 const TOP: i32 = 14;
 
@@ -53,7 +53,7 @@ impl Compression {
         }
     }
 
-    /// OptimiserSettings `[sample, width]` as the receiver will see them.
+    /// Numbers `[sample, width]` as the receiver will see them.
     pub fn pack(self, width: usize, numbers: Vec<f32>) -> Result<Values, PartError> {
         let values = Values::new(width, numbers)?;
         match self {

@@ -115,7 +115,7 @@ pub struct Ledger {
     head: [u8; 32],
     /// Content of the messages released since it was opened.
     released: u64,
-    /// OptimiserSettings by kind, over all its life.
+    /// How many numbers were released by kind of message, over the life of the ledger.
     numbers: BTreeMap<String, u64>,
     queries: QueryBudget,
 }
@@ -208,7 +208,7 @@ impl Ledger {
         self.released
     }
 
-    /// OptimiserSettings that have left in messages of a kind, over all its life, each once however often it was said again:
+    /// How many numbers were released in messages of a kind over the life of the ledger, without retransmissions:
     /// the product of the sides of their shapes, as `fedtse audit ledger` sums them up.
     pub fn numbers(&self, kind: &str) -> u64 {
         self.numbers.get(kind).copied().unwrap_or(0)

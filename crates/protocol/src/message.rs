@@ -298,7 +298,7 @@ pub struct Hello {
     pub terms: Terms,
     /// What it can embed.
     pub held: HeldSteps,
-    /// OptimiserSettings of an embedding, per sample.
+    /// How many numbers an embedding has, per sample.
     pub width: u32,
     /// What it measures.
     pub offer: MeasurementOffer,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Longest name of a party, in bytes.
-pub const MAX_NAME: usize = 64;
+pub(crate) const MAX_NAME: usize = 64;
 
 /// The name of a party: 1 to [`MAX_NAME`] of `a–z A–Z 0–9 - _ .`, beginning with a letter or digit.
 ///

@@ -11,11 +11,11 @@ use crate::message::sealed::Sealing;
 use crate::party::Round;
 
 /// Most local updates per exchange.
-pub const MAX_LOCAL_UPDATES: u32 = 1000;
+pub(crate) const MAX_LOCAL_UPDATES: u32 = 1000;
 /// Most passes over the training part.
-pub const MAX_EPOCHS: u32 = 1_000_000;
+pub(crate) const MAX_EPOCHS: u32 = 1_000_000;
 /// Most consecutive steps that are taken together.
-pub const MAX_SEGMENT: u32 = 512;
+pub(crate) const MAX_SEGMENT: u32 = 512;
 
 /// Everything about a training run that a guest needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

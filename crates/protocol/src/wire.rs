@@ -16,7 +16,7 @@ mod numbers;
 mod sealed;
 
 /// The types of `proto/fedtse.proto`.
-#[allow(missing_docs, clippy::all, clippy::pedantic, reason = "written by a program")]
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "written by a program")]
 #[rustfmt::skip]
 mod generated;
 

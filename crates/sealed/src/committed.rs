@@ -37,7 +37,7 @@ use crate::random::Randomness;
 use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
 use generators::blinding_generator;
 use range_proof::{BITS, RangeProof};
-pub use seed::{BlindingSeed, MOST_WEIGHTS, Named};
+pub use seed::{BlindingSeed, Named};
 use transcript::Transcript;
 
 /// The most values of one commitment: what one proof is about.

@@ -158,7 +158,10 @@ impl PlainHost {
     }
 
     /// A host whose every byte can be repeated.
-    pub fn with_randomness(agreement: Agreement, random: Randomness) -> Result<Self, SealedError> {
+    pub(crate) fn with_randomness(
+        agreement: Agreement,
+        random: Randomness,
+    ) -> Result<Self, SealedError> {
         let agreement = agreement.checked()?;
         Ok(Self { agreement, blocks: FxHashMap::default(), random, pending: None })
     }

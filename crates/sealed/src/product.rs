@@ -55,7 +55,7 @@ pub const MOST_WIDTH: usize = 8192;
 /// The most products per exchange that any agreement may allow.
 pub const MOST_ROWS: usize = 1 << 20;
 /// The most values of a guest in one product; what rounding the weights must leave room for.
-pub const MOST_COLUMNS: usize = 1 << 21;
+pub(crate) const MOST_COLUMNS: usize = 1 << 21;
 
 impl Agreement {
     /// Checks the sizes.

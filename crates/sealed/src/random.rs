@@ -54,7 +54,7 @@ impl Randomness {
     }
 
     /// Random bytes.
-    pub fn fill(&mut self, bytes: &mut [u8]) {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
     }
 
@@ -64,7 +64,7 @@ impl Randomness {
     }
 
     /// 128 random bits.
-    pub fn bits128(&mut self) -> u128 {
+    pub(crate) fn bits128(&mut self) -> u128 {
         u128::from(self.bits()) << 64 | u128::from(self.bits())
     }
 

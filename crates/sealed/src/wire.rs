@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// The version of all encodings of this crate. A change of any of them makes a new one; a message that is made
 /// otherwise is a new kind.
-pub const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 2;
 const MAGIC: [u8; 2] = [0x5E, 0xA1];
 const HEADER: usize = 4;
 

@@ -34,12 +34,12 @@ mod text;
 
 pub(crate) use samples::DatasetPositions;
 pub use samples::DatasetSamples;
-pub use tables::{class_name, class_named};
+pub(crate) use tables::{class_name, class_named};
 use tables::{read_loops, read_vehicles, write_loops, write_vehicles};
 pub(crate) use text::{read_json, read_text, software, write_json, write_text};
 
 /// The format that this version writes and reads.
-pub const DATASET_FORMAT: &str = "fedtse-dataset/1";
+pub(crate) const DATASET_FORMAT: &str = "fedtse-dataset/1";
 /// Rows to a row group.
 const GROUP_ROWS: usize = 1 << 18;
 

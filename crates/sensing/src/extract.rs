@@ -243,7 +243,7 @@ impl<'n> FeatureExtractor<'n> {
     }
 
     /// Totals so far.
-    pub fn report(&self) -> &ExtractReport {
+    pub(crate) fn report(&self) -> &ExtractReport {
         &self.sums.report
     }
 

@@ -50,7 +50,7 @@ use write::FeatureWriter;
 use write_behind::WriteBehind;
 
 /// The format that this version writes and reads.
-pub const FEATURES_FORMAT: &str = "fedtse-features/1";
+pub(crate) const FEATURES_FORMAT: &str = "fedtse-features/1";
 
 /// Why features could not be made or read.
 #[derive(Debug, thiserror::Error)]

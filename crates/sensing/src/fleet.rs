@@ -59,7 +59,7 @@ pub enum FleetError {
 }
 
 /// The most fleets of one study.
-pub const MAX_FLEETS: usize = 64;
+pub(crate) const MAX_FLEETS: usize = 64;
 
 /// Borders closer than this are one: shares that are added up differ from rates by rounding.
 const SAME_BORDER: f64 = 1e-12;
@@ -197,7 +197,7 @@ impl Fleets {
     }
 
     /// How the fleets differ from fair samples.
-    pub fn concentration(&self) -> Option<Concentration> {
+    pub(crate) fn concentration(&self) -> Option<Concentration> {
         self.concentration
     }
 

@@ -19,7 +19,7 @@ const END_TOLERANCE: f32 = 1.0;
 
 /// Times are at most this far from the epoch, three thousand years: beyond it numbers no longer
 /// tell milliseconds, and steps could not be counted through.
-pub const MAX_TIME: f64 = 1e11;
+pub(crate) const MAX_TIME: f64 = 1e11;
 
 /// A sample that cannot be true.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -234,7 +234,7 @@ impl Path {
         path
     }
 
-    pub fn links(&self) -> &[LinkId] {
+    pub(crate) fn links(&self) -> &[LinkId] {
         &self.links[..self.count]
     }
 }

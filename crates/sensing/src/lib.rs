@@ -32,15 +32,14 @@ mod vehicles;
 
 pub use concentration::{Concentration, Trait};
 pub use dataset::{
-    DATASET_FORMAT, Dataset, DatasetError, DatasetManifest, DatasetSamples, DatasetWriter,
-    Provenance, class_name, class_named, read_network,
+    Dataset, DatasetError, DatasetManifest, DatasetSamples, DatasetWriter, Provenance, read_network,
 };
 pub use extract::{
     ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, FleetFeatures, StepFeatures,
 };
 pub use features::{
-    FEATURES_FORMAT, FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry,
-    LoopTable, MovementTable, ReportEntry, Verdict, extract_dataset, make_features,
+    FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry, LoopTable, MovementTable,
+    ReportEntry, Verdict, extract_dataset, make_features,
 };
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use frame::{Frame, FrameError, extract_frame};

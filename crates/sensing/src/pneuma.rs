@@ -22,7 +22,7 @@ mod session;
 mod variant;
 mod writer;
 
-pub use film::{Film, FilmError, Frame, LANE_WIDTH};
+pub use film::{Film, FilmError, Frame};
 pub use noise::PositionNoise;
 pub use reader::{PneumaError, PneumaReader, ReadOptions, open_pneuma};
 pub use session::{Session, SessionError};
@@ -30,4 +30,4 @@ pub use variant::Variant;
 pub use writer::{PneumaWriteError, PneumaWriter, write_header, write_track};
 
 /// Seconds between two frames of the film.
-pub const FRAME: f64 = 0.04;
+pub(crate) const FRAME: f64 = 0.04;

@@ -61,7 +61,7 @@ impl<T: Sortable> Sorter<T> {
     }
 
     /// Gives all records in order.
-    pub fn sorted(mut self) -> io::Result<Sorted<T>> {
+    pub(crate) fn sorted(mut self) -> io::Result<Sorted<T>> {
         self.records.sort_unstable_by(T::order);
         let mut sorted = Sorted {
             memory: self.records.into_iter(),

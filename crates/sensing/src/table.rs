@@ -159,7 +159,7 @@ impl Column {
     }
 
     /// Takes all values out, and keeps their room.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         match self {
             Self::I32(values) => values.clear(),
             Self::I64(values) => values.clear(),

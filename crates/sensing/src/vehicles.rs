@@ -55,7 +55,7 @@ impl VehicleTable {
 
     /// Forgets a vehicle that has left: a stream has no end, a table must have one. Its number may
     /// be given to another.
-    pub fn forget(&mut self, id: VehicleId) {
+    pub(crate) fn forget(&mut self, id: VehicleId) {
         let Some(vehicle) = self.vehicles.get(id.index()) else { return };
         if self.by_name.get(&vehicle.name) == Some(&id) {
             self.by_name.remove(&vehicle.name);

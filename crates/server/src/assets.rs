@@ -44,7 +44,7 @@ pub(crate) const ASSETS: [Asset; 13] = [
 
 impl Asset {
     /// Its validator; weak, because the same text may be sent compressed.
-    pub fn etag(&self) -> HeaderValue {
+    pub(crate) fn etag(&self) -> HeaderValue {
         let digest: [u8; 32] = Sha256::digest(self.text.as_bytes()).into();
         let [a, b, c, d, e, f, g, h, ..] = digest;
         let number = u64::from_be_bytes([a, b, c, d, e, f, g, h]);

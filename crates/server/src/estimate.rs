@@ -105,7 +105,7 @@ pub struct LinkEstimate {
 
 impl Estimate {
     /// Whether all guests took part.
-    pub fn complete(&self) -> bool {
+    pub(crate) fn complete(&self) -> bool {
         self.participants.values().all(|guest| *guest == Participation::In)
     }
 
@@ -122,7 +122,7 @@ impl Estimate {
 
 impl LinkEstimate {
     /// Kilometres per hour; a link without vehicles has no speed: missing is not zero.
-    pub fn speed_km_h(&self) -> Option<f64> {
+    pub(crate) fn speed_km_h(&self) -> Option<f64> {
         self.state.speed().map(|speed| speed.get() * KM_H_PER_M_S)
     }
 }

@@ -95,7 +95,7 @@ impl Latest {
 
 impl Event {
     /// A stored estimate as an event.
-    pub fn stored(info: &SeriesInfo, estimate: &Estimate) -> Self {
+    pub(crate) fn stored(info: &SeriesInfo, estimate: &Estimate) -> Self {
         event(estimate.step, "null", &tail(info, estimate, true))
     }
 }

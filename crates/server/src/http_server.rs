@@ -121,12 +121,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(peer: SocketAddr) -> Self {
+    pub(crate) fn new(peer: SocketAddr) -> Self {
         Connection { peer, streaming: Arc::default() }
     }
 
     /// Exempts an event stream from the greatest age.
-    pub fn set_streaming(&self) {
+    pub(crate) fn set_streaming(&self) {
         self.streaming.store(true, Ordering::Relaxed);
     }
 }

@@ -31,12 +31,12 @@ pub(crate) struct CountedConnection {
 
 impl RateLimiter {
     /// Requests per second and simultaneous connections of each address.
-    pub fn new(per_second: f64, connections: usize) -> Self {
+    pub(crate) fn new(per_second: f64, connections: usize) -> Self {
         RateLimiter { per_second, connections, addresses: Mutex::default() }
     }
 
     /// Counts a request of an address; beyond its rate, the seconds that it should wait.
-    pub fn request(&self, address: IpAddr, now: Instant) -> Result<(), f64> {
+    pub(crate) fn request(&self, address: IpAddr, now: Instant) -> Result<(), f64> {
         self.with(address, now, |found| {
             if found.tokens >= 1.0 {
                 found.tokens -= 1.0;
@@ -47,7 +47,7 @@ impl RateLimiter {
     }
 
     /// Counts a connection of an address; none if it has too many.
-    pub fn connection(
+    pub(crate) fn connection(
         self: &Arc<Self>,
         address: IpAddr,
         now: Instant,

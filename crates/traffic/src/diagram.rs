@@ -98,12 +98,12 @@ impl FundamentalDiagram {
     }
 
     /// The most that a cell of this density can send on: rises to capacity and stays there.
-    pub fn sending(&self, density: VehPerKmLane) -> VehPerMinLane {
+    pub(crate) fn sending(&self, density: VehPerKmLane) -> VehPerMinLane {
         (density.max(VehPerKmLane::ZERO) * self.free_speed).min(self.capacity)
     }
 
     /// The most that a cell of this density can take in: capacity, then falls to zero at jam.
-    pub fn receiving(&self, density: VehPerKmLane) -> VehPerMinLane {
+    pub(crate) fn receiving(&self, density: VehPerKmLane) -> VehPerMinLane {
         let room = (self.jam_density - density).max(VehPerKmLane::ZERO);
         (room * self.wave_speed).min(self.capacity)
     }

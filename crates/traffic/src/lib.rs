@@ -37,9 +37,7 @@ pub use network::{
     LanePair, Link, LinkId, LoopDetector, MAX_LINKS, Movement, Network, NetworkError, NetworkPart,
     NetworkParts, Turn, TurnId,
 };
-pub use network_file::{
-    FORMAT as NETWORK_FORMAT, NetworkFileError, parse_network, spread_lanes, write_network,
-};
+pub use network_file::{NetworkFileError, parse_network, spread_lanes, write_network};
 pub use network_hash::{network_file_hash, network_hash};
 pub use observation::{LoopCount, Samples, VehicleClass, VehicleId, VehicleSample};
 pub use passage::{Mark, Passage, Queued};

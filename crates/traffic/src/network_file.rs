@@ -68,7 +68,7 @@ use crate::signal::{Phase, Signal};
 use crate::units::{Metres, MetresPerSecond, Seconds};
 
 /// The first line of every network file.
-pub const FORMAT: &str = "fedtse-network/1";
+pub(crate) const FORMAT: &str = "fedtse-network/1";
 
 /// Why a network file was refused.
 #[derive(Debug, Error)]

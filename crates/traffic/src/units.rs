@@ -146,11 +146,6 @@ impl MetresPerSecond {
     pub fn from_kmh(kmh: f64) -> Self {
         Self(kmh / 3.6)
     }
-
-    /// In kilometres an hour.
-    pub fn kmh(self) -> f64 {
-        self.0 * 3.6
-    }
 }
 
 impl Mul<Seconds> for MetresPerSecond {
@@ -195,12 +190,7 @@ impl Div<MetresPerSecond> for VehPerMinLane {
     }
 }
 
-impl VehPerMinLane {
-    /// In vehicles an hour, still for one lane.
-    pub fn per_hour(self) -> f64 {
-        self.0 * 60.0
-    }
-}
+impl VehPerMinLane {}
 
 #[cfg(test)]
 mod tests {
@@ -214,7 +204,6 @@ mod tests {
         assert_eq!(flow, VehPerMinLane::new(15.0));
         assert!((flow / density - speed).get().abs() < 1e-12);
         assert!((flow / speed - density).get().abs() < 1e-12);
-        assert_eq!(flow.per_hour(), 900.0);
     }
 
     #[test]
@@ -255,7 +244,6 @@ mod tests {
     fn speeds_and_times_make_distances_and_back() {
         let (speed, time) = (MetresPerSecond::from_kmh(54.0), Seconds::new(8.0));
         assert_eq!(speed, MetresPerSecond::new(15.0));
-        assert_eq!(speed.kmh(), 54.0);
         assert_eq!(speed * time, Metres::new(120.0));
         assert_eq!(Metres::new(120.0) / time, speed);
         assert_eq!(Metres::new(120.0) / speed, time);

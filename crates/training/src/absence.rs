@@ -17,7 +17,7 @@ use crate::watched::Outputs;
 const BLOCK: usize = 512;
 
 /// Estimates windows by the best weights once for each guest, without that guest.
-pub fn each_absent<S: Store>(
+pub(crate) fn each_absent<S: Store>(
     host: &mut HostParty,
     guests: BTreeMap<PartyId, Guest<GuestParty, S>>,
     windows: &[Step],

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use estimator::data::{JointData, last_share};
+use estimator::loss::{MeasuredTerms, Penetration, SomeLabels, calibrated_ctm};
 use estimator::{
-    Estimates, FleetData, HeldOutStudy, JointData, LabelFreeStudy, MeasuredTerms,
-    MeasurementSource, MeasurementTable, NeuralPlan, NeuralStudy, Penetration, QueueKnowledge,
-    QueueStates, SomeLabels, Study, calibrated_ctm, last_share,
+    Estimates, FleetData, HeldOutStudy, LabelFreeStudy, MeasurementSource, MeasurementTable,
+    NeuralPlan, NeuralStudy, QueueKnowledge, QueueStates, Study,
 };
 use indicatif::ProgressBar;
 use traffic::Step;
@@ -28,7 +29,7 @@ const RUN_FILE: &str = "run.state";
 const OLD_RUN_FILE: &str = "run.safetensors";
 
 /// Learns from labels, keeping each epoch and at the end the model if a folder is given.
-pub fn train_on_labels(
+pub(crate) fn train_on_labels(
     study: &Study,
     plan: NeuralPlan,
     windows: &[Step],
@@ -67,7 +68,7 @@ pub fn train_on_labels(
 
 /// Learns from a held-out part of the fleet. Of the study, loops, fleets and the borders of its parts are used, and no
 /// ground truth.
-pub fn train_on_held_out_fleet(
+pub(crate) fn train_on_held_out_fleet(
     study: &Study,
     plan: NeuralPlan,
     penetration: Penetration,
@@ -84,7 +85,7 @@ pub fn train_on_held_out_fleet(
 
 /// Learns from measurements and a traffic model. Of the study, loops, fleets, the borders of its parts and, for a
 /// share of labels, the ground truth of those steps are used.
-pub fn train_on_measurements(
+pub(crate) fn train_on_measurements(
     study: &Study,
     plan: NeuralPlan,
     terms: MeasuredTerms,

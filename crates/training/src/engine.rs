@@ -15,9 +15,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimator::data::JointData;
+use estimator::model::ModelError;
 use estimator::{
-    Embeddings, Epoch, HostModel, JointData, LayerSubModel, ModelError, ModelShape, NeuralPlan,
-    SubModel, WindowSource, whole_batch,
+    Embeddings, Epoch, HostModel, LayerSubModel, ModelShape, NeuralPlan, SubModel, WindowSource,
+    whole_batch,
 };
 use federation::{
     GuestModel, HostModel as _, ModelFailure, Order, Progress, SampleSchedule, Samples,
@@ -128,27 +130,27 @@ impl<H: WindowSource, G: WindowSource> Learners<H, G> {
     }
 
     /// Adds the validation losses of some samples to `total`, and gives the sum.
-    pub fn validate(&mut self, samples: &[Window], total: f64) -> Result<f64, ModelFailure> {
+    pub(crate) fn validate(&mut self, samples: &[Window], total: f64) -> Result<f64, ModelFailure> {
         let embeddings = self.embed(samples, GuestLearner::validate)?;
         let given = by_name(&self.guests, &embeddings);
         self.host.validate(samples, &given, &BTreeMap::new(), total)
     }
 
     /// Estimates of some samples by the weights that are validated, in the model's own scale.
-    pub fn infer(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
+    pub(crate) fn infer(&mut self, samples: &[Window]) -> Result<Vec<f32>, ModelFailure> {
         let embeddings = self.embed(samples, GuestLearner::validate)?;
         let given = by_name(&self.guests, &embeddings);
         self.host.infer(samples, &given)
     }
 
     /// The weights that are validated are the best so far.
-    pub fn keep_best(&mut self) {
+    pub(crate) fn keep_best(&mut self) {
         self.host.keep_best();
         self.guests.iter_mut().for_each(|(_, guest)| guest.keep_best());
     }
 
     /// The best weights: the host's, then each guest's.
-    pub fn best(&self) -> Vec<&[f32]> {
+    pub(crate) fn best(&self) -> Vec<&[f32]> {
         let guests = self.guests.iter().map(|(_, guest)| guest.sub_model().best());
         [self.host.host_model().best()].into_iter().chain(guests).collect()
     }
@@ -251,7 +253,7 @@ impl CentralRun {
     }
 
     /// Exchanges of an epoch.
-    pub fn exchanges(&self) -> usize {
+    pub(crate) fn exchanges(&self) -> usize {
         self.exchanges
     }
 
@@ -283,7 +285,7 @@ impl CentralRun {
     }
 
     /// Outputs for windows of the whole fleet by the weights that are validated, in the model's own scale.
-    pub fn outputs(&mut self, windows: &[Step]) -> Result<Vec<f32>, EngineError> {
+    pub(crate) fn outputs(&mut self, windows: &[Step]) -> Result<Vec<f32>, EngineError> {
         let windows: Vec<Window> = windows.iter().map(|&last| Window::whole(last)).collect();
         let mut outputs = Vec::new();
         for block in windows.chunks(BLOCK) {

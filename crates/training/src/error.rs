@@ -60,7 +60,7 @@ impl TrainingError {
     }
 
     /// The same in a place.
-    pub fn within(self, place: impl Display) -> Self {
+    pub(crate) fn within(self, place: impl Display) -> Self {
         Self::In { place: place.to_string(), source: Box::new(self) }
     }
 }
@@ -76,15 +76,15 @@ macro_rules! from_errors {
 }
 
 from_errors!(Estimator:
-    estimator::FilteredError,
-    estimator::HeldOutError,
-    estimator::LabelFreeError,
-    estimator::ModelFolderError,
-    estimator::NeuralError,
-    estimator::PassError,
-    estimator::QueueStatesError,
-    estimator::RidgeError,
-    estimator::StudyError,
+    estimator::baseline::FilteredError,
+    estimator::loss::HeldOutError,
+    estimator::loss::LabelFreeError,
+    estimator::artifact::ModelFolderError,
+    estimator::artifact::NeuralError,
+    estimator::model::PassError,
+    estimator::baseline::QueueStatesError,
+    estimator::baseline::RidgeError,
+    estimator::data::StudyError,
     sensing::FeaturesError,
 );
 from_errors!(Federation:

@@ -35,10 +35,10 @@ use crate::watched::{Outputs, WatchedWindows, with_watched};
 /// The host's name.
 const HOST: &str = "host";
 /// Rounds between two checkpoints, where they are kept in a folder.
-pub const KEEP_EVERY: u32 = 100;
+pub(crate) const KEEP_EVERY: u32 = 100;
 
 /// What is to be trained, and on what.
-pub struct FederatedTask<'a> {
+pub(crate) struct FederatedTask<'a> {
     /// The dataset.
     pub study: &'a Study,
     /// The models.
@@ -65,7 +65,7 @@ type Guests = BTreeMap<PartyId, Guest<GuestParty, AnyStore>>;
 /// Trains host and guests and estimates some windows. Checkpoints and ledgers of all parties are
 /// kept in the folder, if one is given, and a run that was interrupted goes on; at the end the
 /// parts are put together there, as a model for `fedtse estimate`.
-pub fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
+pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
     let &FederatedTask { study, plan, custom, signal, physics, options, windows, watch, keep } =
         task;
     let each = signal.folds().unwrap_or(1);

@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// A digest that tells one from another. Scales and steps stand for the data: other recordings, rates
 /// and targets have others.
-pub fn run_fingerprint(of: &impl Serialize) -> Result<Text> {
+pub(crate) fn run_fingerprint(of: &impl Serialize) -> Result<Text> {
     Ok(Text::of(HEXLOWER.encode(&Sha256::digest(serde_json::to_vec(of)?))))
 }
 

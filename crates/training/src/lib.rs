@@ -13,11 +13,11 @@
 //!    of `federation`, with all parties in this process.
 //! 5. [`party`]: a party's data, policy and model, for [`federated`] and for parties in processes of their own.
 
-pub mod absence;
+mod absence;
 mod central;
 mod engine;
 mod error;
-pub mod federated;
+mod federated;
 mod fingerprint;
 pub mod learner;
 mod method;
@@ -30,8 +30,7 @@ mod watched;
 
 pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
 pub use error::{Context, Result, TrainingError};
-pub use federated::KEEP_EVERY;
-pub use fingerprint::run_fingerprint;
+pub(crate) use fingerprint::run_fingerprint;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{FederationOptions, GuestOptions, Packing, PhysicsOptions, SubModelChoice};
 pub use releases::{Releases, Sent};

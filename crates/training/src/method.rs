@@ -1,6 +1,7 @@
 //! The estimators: a table with a row for each.
 
-use estimator::{Party, Penetration, QueueKnowledge, TargetKind, TrainingSignal};
+use estimator::loss::Penetration;
+use estimator::{Party, QueueKnowledge, TargetKind, TrainingSignal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, ensure};
@@ -188,7 +189,7 @@ pub const METHODS: [MethodSpec; 28] = [
 
 impl Method {
     /// Its row.
-    pub const fn spec(self) -> &'static MethodSpec {
+    pub(crate) const fn spec(self) -> &'static MethodSpec {
         const TABLE: &[MethodSpec] = &METHODS;
         &TABLE[self as usize]
     }
@@ -253,7 +254,7 @@ impl Method {
 
     /// Refuses learning curves of what has none: between epochs only models that learn from labels
     /// are looked at.
-    pub fn check_watch(self, watch: Watch) -> Result<()> {
+    pub(crate) fn check_watch(self, watch: Watch) -> Result<()> {
         ensure!(
             !watch.each_epoch || self.is_kept(),
             "learning curves: found {}, expected a neural method that learns from labels",

@@ -56,7 +56,7 @@ impl From<SubModelChoice> for SubModelKind {
 
 impl GuestOptions {
     /// Changes a plan accordingly. What makes no model is refused when the model is built.
-    pub fn apply(&self, plan: &mut NeuralPlan) {
+    pub(crate) fn apply(&self, plan: &mut NeuralPlan) {
         for guest in &mut plan.guests {
             if let Some(choice) = self.sub_model {
                 guest.sub_model = choice.into();

@@ -1,9 +1,9 @@
 //! A party's data, policy, protection and model, as a federation drives them: in one process or over the network.
 
 mod contribution;
-pub mod guest_part;
+pub(crate) mod guest_part;
 mod guest_party;
-pub mod host_part;
+pub(crate) mod host_part;
 mod host_party;
 pub mod noise;
 pub mod policy;

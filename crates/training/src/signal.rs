@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use estimator::data::{HostTargets, train_span};
+use estimator::loss::ctm_of_counts;
 use estimator::{
-    HostStudy, HostTargets, LoopData, MeasurementSource, MeasurementTable, PhysicsInformed,
-    TrainingSignal, ctm_of_counts, train_span,
+    HostStudy, LoopData, MeasurementSource, MeasurementTable, PhysicsInformed, TrainingSignal,
 };
 use federation::{Agreed, ModelFailure};
 use protocol::MeasurementKind;
@@ -21,15 +22,15 @@ const HOST: &str = "the host itself";
 /// within one, and a batch still holds many.
 pub const SEGMENT: u16 = 4;
 /// Folds of a fleet where all data are in one place.
-pub const CENTRAL_FOLDS: usize = 4;
+pub(crate) const CENTRAL_FOLDS: usize = 4;
 /// Folds of each guest's fleet in a federation. More of them show more of the fleet in training, so that less changes
 /// when the whole of it is seen at use.
-pub const FEDERATED_FOLDS: usize = 8;
+pub(crate) const FEDERATED_FOLDS: usize = 8;
 /// How fast a traffic model's diagrams are learned, if they are.
-pub const DIAGRAM_RATE: f32 = 1e-3;
+pub(crate) const DIAGRAM_RATE: f32 = 1e-3;
 
 /// Signals of a federation by name, as a host's configuration has them.
-pub const FEDERATED_SIGNALS: [(&str, TrainingSignal); 6] = [
+pub(crate) const FEDERATED_SIGNALS: [(&str, TrainingSignal); 6] = [
     ("labels", TrainingSignal::Labels),
     ("pi", TrainingSignal::PI),
     ("pi-v", TrainingSignal::PI_V),
@@ -60,7 +61,7 @@ pub fn measured_kinds(signal: &TrainingSignal) -> BTreeSet<MeasurementKind> {
 }
 
 /// The samples of some windows, view by view.
-pub fn windows_of(signal: &TrainingSignal, windows: &[Step]) -> Vec<Window> {
+pub(crate) fn windows_of(signal: &TrainingSignal, windows: &[Step]) -> Vec<Window> {
     let of_view = |view| windows.iter().map(move |&last| Window { last, view });
     signal.views().into_iter().flat_map(of_view).collect()
 }
@@ -115,7 +116,7 @@ impl LossOptions {
 }
 
 /// The parts of a time line, as every party cuts it by itself.
-pub fn split_of(loops: &LoopData) -> Split {
+pub(crate) fn split_of(loops: &LoopData) -> Split {
     sensing::split(loops.timeline().windows())
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use estimator::baseline::LiveQueues;
 use estimator::{
-    Architecture, Epoch, Estimates, FilteredStates, GuestPlan, LiveQueues, NeuralPlan,
-    QueueKnowledge, QueueStates, Ridge, Study, TargetKind, TrainingSignal, scale_up,
+    Architecture, Epoch, Estimates, FilteredStates, GuestPlan, NeuralPlan, QueueKnowledge,
+    QueueStates, Ridge, Study, TargetKind, TrainingSignal, scale_up,
 };
 use indicatif::ProgressBar;
 use sensing::part_name;

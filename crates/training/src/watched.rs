@@ -17,7 +17,7 @@ use traffic::{Step, Window};
 pub type Outputs = BTreeMap<Step, Vec<f32>>;
 
 /// See the [module](self).
-pub struct WatchedWindows {
+pub(crate) struct WatchedWindows {
     data: Arc<HostStudy>,
     /// The windows that are validated by, and those that are looked at.
     validated: Vec<Step>,
@@ -27,7 +27,7 @@ pub struct WatchedWindows {
 }
 
 /// The samples of a run that is watched: what is looked at comes with the validation part.
-pub fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
+pub(crate) fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
     let more = windows.iter().map(|&last| Window::whole(last));
     let more: Vec<Window> = more.filter(|sample| !samples.validation.contains(sample)).collect();
     samples.validation.extend(more);
@@ -36,7 +36,7 @@ pub fn with_watched(mut samples: Samples, windows: &[Step]) -> Samples {
 
 impl WatchedWindows {
     /// Looks at some windows; nothing without any.
-    pub fn new(data: Arc<HostStudy>, windows: &[Step]) -> Option<Self> {
+    pub(crate) fn new(data: Arc<HostStudy>, windows: &[Step]) -> Option<Self> {
         let mut watched = windows.to_vec();
         watched.sort_unstable();
         let validated = data.split().validation.clone();
@@ -45,12 +45,12 @@ impl WatchedWindows {
     }
 
     /// What was given for the windows after each epoch.
-    pub fn epochs(&self) -> &[Outputs] {
+    pub(crate) fn epochs(&self) -> &[Outputs] {
         &self.epochs
     }
 
     /// Looks at the samples that it watches, and leaves those to validate by, if there are any.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         model: &estimator::HostModel,
         samples: &[Window],

@@ -108,7 +108,7 @@ fn compression_costs_little_and_saves_bytes() {
         let (last, expected) = (found.last().copied(), losses.last().copied());
         let (last, expected) = (last.expect("an epoch"), expected.expect("an epoch"));
         assert!((last / expected - 1.0).abs() < 0.01, "{last} beside {expected}");
-        // Questions, greetings and, with 8 bits, a step of 4 bytes for each column of 20 samples.
+        // Requests, handshakes and, with 8 bits, a step of 4 bytes for each column of 20 samples.
         let saved = fewer as f64 / bytes as f64;
         assert!((share..share * 1.35).contains(&saved), "{compression:?}: {saved} of the bytes");
     }

@@ -6,9 +6,11 @@ mod reference;
 use std::sync::Arc;
 
 use corridor::{Columns, SEED, TRAIN, Targets, VALIDATION, recipe, shape, steps, table};
+use estimator::artifact::{DataSpec, HostRecord, ModelRecord};
+use estimator::data::{HostScales, JointData, Scale};
+use estimator::loss::Labelled;
 use estimator::{
-    Architecture, DataSpec, HostRecord, HostScales, JointData, Labelled, ModelRecord, ModelShape,
-    NeuralPlan, Party, Recipe, Scale, TargetKind, WINDOW, WindowSource,
+    Architecture, ModelShape, NeuralPlan, Party, Recipe, TargetKind, WINDOW, WindowSource,
 };
 use traffic::{Window, corridor as corridor_network};
 use training::learner::HostLoss;

@@ -7,9 +7,11 @@ mod simulated;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use estimator::data::train_span;
+use estimator::loss::{FoldRates, Penetration, local_shares, penetration};
 use estimator::{
-    Architecture, Estimates, FleetData, FoldRates, HeldOutStudy, LoopData, NeuralPlan, Party,
-    Penetration, Study, TargetKind, WINDOW, local_shares, penetration, scale_up, score, train_span,
+    Architecture, Estimates, FleetData, HeldOutStudy, LoopData, NeuralPlan, Party, Study,
+    TargetKind, WINDOW, scale_up, score,
 };
 use sensing::{
     Concentration, Dataset, FeaturePlan, Fleets, Trait, make_features, part_name, split,
@@ -47,7 +49,7 @@ fn fold_names() -> Vec<String> {
     (1..=FOLDS).map(|fold| part_name("fleet-40", fold, FOLDS)).collect()
 }
 
-fn study(data: &Path) -> Result<Study, estimator::StudyError> {
+fn study(data: &Path) -> Result<Study, estimator::data::StudyError> {
     let names = fold_names();
     Study::open_fleets(data, &names.iter().map(String::as_str).collect::<Vec<_>>())
 }

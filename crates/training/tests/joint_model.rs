@@ -7,10 +7,11 @@ mod simulated;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use estimator::artifact::{ModelFolderError, NeuralError};
+use estimator::data::InputsError;
 use estimator::{
-    Architecture, FleetData, GuestFeatures, GuestPlan, HostStudy, InputsError, LoopData,
-    ModelFolderError, NeuralError, NeuralEstimator, NeuralPlan, NeuralStudy, Party, Study,
-    TargetKind, WindowSource, score,
+    Architecture, FleetData, GuestFeatures, GuestPlan, HostStudy, LoopData, NeuralEstimator,
+    NeuralPlan, NeuralStudy, Party, Study, TargetKind, WindowSource, score,
 };
 use sensing::{Column, Kind, TableWriter};
 use traffic::{Step, Window};

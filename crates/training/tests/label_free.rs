@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use traffic::Window;
 
+use estimator::data::train_span;
+use estimator::loss::{MeasuredTerms, calibrated_ctm, penetration};
 use estimator::{
-    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData, MeasuredTerms,
-    MeasurementSource, MeasurementTable, NeuralPlan, Party, Study, TargetKind, calibrated_ctm,
-    penetration, score, train_span,
+    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData,
+    MeasurementSource, MeasurementTable, NeuralPlan, Party, Study, TargetKind, score,
 };
 use sensing::split;
 use training::CentralRun;

@@ -6,9 +6,9 @@ mod corridor;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use estimator::data::MeasuredBatch;
 use estimator::{
-    MeasuredBatch, MeasurementSource, Objective, Readings, Recipe, SubModel, WindowSource,
-    epoch_order, segments,
+    MeasurementSource, Objective, Readings, Recipe, SubModel, WindowSource, epoch_order, segments,
 };
 use federation::memory;
 use federation::model::{Answers, GuestModel, HostModel};

@@ -77,7 +77,7 @@ mod rate;
 use traffic::{LinkId, Metres, Network, Seconds, VehPerHour, VehicleClass};
 
 pub use departures::Departures;
-pub use file::{DemandError, FORMAT};
+pub use file::DemandError;
 
 /// Who enters a network where and when, and where they turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -180,14 +180,6 @@ impl Demand {
             classes: vec![(VehicleClass::Car, 1.0)],
             blockages: None,
         }
-    }
-
-    /// The same demand with every flow multiplied.
-    pub fn scaled(mut self, factor: f64) -> Self {
-        for entry in &mut self.entries {
-            entry.flow = entry.flow * factor;
-        }
-        self
     }
 
     /// The title.

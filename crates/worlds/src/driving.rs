@@ -7,9 +7,9 @@
 use traffic::VehicleClass;
 
 /// Everyone's comfortable, and in the built-in world hardest, deceleration in m/s².
-pub const DECELERATION: f64 = 4.5;
+pub(crate) const DECELERATION: f64 = 4.5;
 /// Everyone's reaction time in seconds. A simulation's step may not be longer.
-pub const REACTION_TIME: f64 = 1.1;
+pub(crate) const REACTION_TIME: f64 = 1.1;
 
 /// The length of the longest vehicle in metres.
 pub(crate) const LONGEST: f64 = Driving::of(VehicleClass::Bus).length;
@@ -46,7 +46,7 @@ impl Driving {
     ///
     /// Triangular, which is bounded and close to a normal: a triangle of half-width w has variance
     /// w²/6, so here the ratio stays within 1 ± 0.245.
-    pub fn speed_factor(&self, uniform: f64) -> f64 {
+    pub(crate) fn speed_factor(&self, uniform: f64) -> f64 {
         let half_width = self.speed_deviation * 6.0_f64.sqrt();
         let triangular = if uniform < 0.5 {
             (2.0 * uniform).sqrt() - 1.0

@@ -13,12 +13,9 @@ mod driving;
 mod sumo;
 
 pub use builtin::{Counts, Entered, Incidents, Simulation, SimulationError, SimulationPlan};
-pub use demand::{
-    Demand, DemandError, Departures, Entry, FORMAT as DEMAND_FORMAT, Headways, Routes,
-    corridor_demand,
-};
+pub use demand::{Demand, DemandError, Departures, Entry, Headways, Routes, corridor_demand};
 pub use departure::{Departure, Stop};
-pub use driving::{DECELERATION, Driving, REACTION_TIME};
+pub use driving::Driving;
 pub use sumo::{
     FcdFormat, SumoError, SumoOptions, SumoRun, SumoStatistics, SumoTools, simulate_sumo,
 };

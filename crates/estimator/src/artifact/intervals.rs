@@ -18,7 +18,7 @@ use thiserror::Error;
 use traffic::LinkState;
 
 /// Levels that are kept, in percent.
-pub const LEVELS: [u8; 4] = [50, 80, 90, 95];
+pub(crate) const LEVELS: [u8; 4] = [50, 80, 90, 95];
 /// Bins by the size of the estimate, where there are errors enough.
 const BINS: usize = 3;
 /// Least errors of a bin: with fewer the widest interval would need one more extreme than all.
@@ -246,7 +246,7 @@ fn quantiles(sorted: &[f64], level: u8) -> [f64; 2] {
 pub struct Coverage {
     /// Nominal, in percent.
     pub level: u8,
-    /// EmbeddingCoefficients of truths within, of density and flow.
+    /// Shares of true values within the interval, of density and flow.
     pub within: [f64; 2],
     /// Mean width: veh/km/lane, veh/min/lane.
     pub width: [f64; 2],

@@ -154,7 +154,7 @@ impl NeuralEstimator {
     }
 
     /// Its model and weights.
-    pub fn learner(&self) -> &Learner<Fusion> {
+    pub(crate) fn learner(&self) -> &Learner<Fusion> {
         &self.learner
     }
 

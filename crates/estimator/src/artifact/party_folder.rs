@@ -154,7 +154,7 @@ impl TrainedGuest {
         weights: &Checkpoint,
     ) -> Result<LayerSubModel, ModelFolderError> {
         let model = LayerSubModel::of(&self.shape, network, 0, rule());
-        let mut model = model.map_err(crate::NeuralError::from)?;
+        let mut model = model.map_err(crate::artifact::NeuralError::from)?;
         model.load_best(weights)?;
         Ok(model)
     }
@@ -178,7 +178,7 @@ impl TrainedHost {
         weights: &Checkpoint,
     ) -> Result<HostModel, ModelFolderError> {
         let model = HostModel::new(&self.shape, network, 0, rule());
-        let mut model = model.map_err(crate::NeuralError::from)?;
+        let mut model = model.map_err(crate::artifact::NeuralError::from)?;
         model.load_best(weights)?;
         Ok(model)
     }

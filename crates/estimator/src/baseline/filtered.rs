@@ -1,6 +1,6 @@
 //! Estimates by the unscented filter on the CTM: loop flow and fleet speed, and nothing is trained.
 //!
-//! The model is that of the losses without ground truth ([`calibrated_ctm`](crate::calibrated_ctm)):
+//! The model is that of the losses without ground truth ([`calibrated_ctm`](crate::loss::calibrated_ctm)):
 //! usual diagrams, turning ratios that the fleet counted, the host's signals. The demand at an entry
 //! wanders about the fleet's mean flow there over its rate. Where steps are missing the filter begins
 //! anew. The filter's densities are those of a step's end; Edie's are means over the step, so that the

@@ -142,7 +142,7 @@ impl QueueStates {
     }
 
     /// From a fleet's passages by link, its totals, and the host's loops and plans if it helps.
-    pub fn solve(
+    pub(crate) fn solve(
         fleet: &FleetData,
         passages: &[Vec<Passage>],
         loops: Option<&LoopData>,
@@ -172,7 +172,7 @@ impl QueueStates {
     }
 
     /// The steps held, and the network.
-    pub fn timeline(&self) -> &Arc<Timeline> {
+    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline
     }
 

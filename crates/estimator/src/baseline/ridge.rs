@@ -123,11 +123,6 @@ impl Ridge {
         best.map(|(_, fitted)| fitted).ok_or(RidgeError::Singular(0.0))
     }
 
-    /// The strength chosen, relative to the number of samples.
-    pub fn strength(&self) -> f64 {
-        self.strength
-    }
-
     /// Estimates windows, given by their last steps.
     pub fn estimate(&self, study: &Study, steps: &[Step]) -> Result<Estimates, RidgeError> {
         let mut x = windows(study, self.party, steps)?;

@@ -123,7 +123,7 @@ impl HostStudy {
     ///
     /// # Panics
     /// If the window is in neither, or `to` has not [`outputs`](Self::outputs) numbers.
-    pub fn write_target(&self, last: Step, to: &mut [f32]) {
+    pub(crate) fn write_target(&self, last: Step, to: &mut [f32]) {
         let row = self.rows.partition_point(|row| *row < last);
         assert_eq!(self.rows.get(row), Some(&last), "a window to learn from");
         to.copy_from_slice(&self.targets[row * self.outputs()..][..self.outputs()]);

@@ -39,7 +39,7 @@ pub struct GuestScales {
 
 impl Scale {
     /// Of some values; a constant is only centred.
-    pub fn fit(values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(crate) fn fit(values: impl Iterator<Item = f64> + Clone) -> Self {
         let count = values.clone().count().max(1) as f64;
         let mean = values.clone().sum::<f64>() / count;
         let variance = values.map(|value| (value - mean).powi(2)).sum::<f64>() / count;
@@ -48,19 +48,19 @@ impl Scale {
     }
 
     /// In units of the deviation, from the mean.
-    pub fn apply(&self, value: f64) -> f32 {
+    pub(crate) fn apply(&self, value: f64) -> f32 {
         ((value - self.mean) / self.deviation) as f32
     }
 
     /// The opposite of [`apply`](Self::apply).
-    pub fn undo(&self, value: f32) -> f64 {
+    pub(crate) fn undo(&self, value: f32) -> f64 {
         f64::from(value) * self.deviation + self.mean
     }
 }
 
 impl HostScales {
     /// From some steps: those of the training part.
-    pub fn fit(data: &LoopData, steps: &RangeInclusive<Step>) -> Result<Self, InputsError> {
+    pub(crate) fn fit(data: &LoopData, steps: &RangeInclusive<Step>) -> Result<Self, InputsError> {
         let steps = || data.timeline().steps().filter(|step| steps.contains(step));
         let mut loops = Vec::new();
         for (at, detector) in data.timeline().network().loops().iter().enumerate() {
@@ -77,7 +77,7 @@ impl HostScales {
 impl GuestScales {
     /// From some steps: those of the training part. Pooled over links, so that links stay
     /// comparable.
-    pub fn fit(
+    pub(crate) fn fit(
         fleet: &FleetData,
         features: GuestFeatures,
         steps: &RangeInclusive<Step>,

@@ -192,7 +192,7 @@ impl FleetData {
     }
 
     /// What the fleet did at the ends of links.
-    pub fn movements(&self) -> &MovementTable {
+    pub(crate) fn movements(&self) -> &MovementTable {
         &self.movements
     }
 
@@ -203,7 +203,11 @@ impl FleetData {
 
     /// The fleet's totals in the cells and sub-steps of a link in a step, in scale-up units: all
     /// densities, then all flows.
-    pub fn scaled_up_cells(&self, step: Step, link: LinkId) -> impl Iterator<Item = f64> + '_ {
+    pub(crate) fn scaled_up_cells(
+        &self,
+        step: Step,
+        link: LinkId,
+    ) -> impl Iterator<Item = f64> + '_ {
         let count = self.table.cell_count;
         let at = self.at(step, link) * 2 * count;
         let length = self.timeline.network().link(link).lane_length().get();

@@ -130,7 +130,7 @@ impl Timeline {
     }
 
     /// Cells of a link and sub-steps of a step, as the features were made.
-    pub fn cell_shape(&self) -> [usize; 2] {
+    pub(crate) fn cell_shape(&self) -> [usize; 2] {
         self.cell_shape
     }
 

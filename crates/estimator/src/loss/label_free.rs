@@ -132,7 +132,7 @@ impl LabelFreeStudy {
         for fleet in &views[1..] {
             let arrangement = guest.sub_model.arrangement();
             let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_record.inputs);
-            seen.push(inputs.map_err(crate::NeuralError::from)?);
+            seen.push(inputs.map_err(crate::artifact::NeuralError::from)?);
         }
         let shape = guest.shape(&seen[0], plan.sizes);
         let slots = vec![GuestSlot::of(&shape)];

@@ -135,7 +135,7 @@ impl PhysicsInformed {
     }
 
     /// With labels of some samples besides.
-    pub fn with_labels(mut self, labels: SomeLabels) -> Result<Self, PassError> {
+    pub(crate) fn with_labels(mut self, labels: SomeLabels) -> Result<Self, PassError> {
         check_len("links of the labels", labels.links(), self.scales.len())?;
         self.labels = Some(labels);
         Ok(self)

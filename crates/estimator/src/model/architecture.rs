@@ -41,7 +41,7 @@ use crate::model::sizes::Sizes;
 const PAPER_EMBEDDING: usize = 9;
 /// Hidden units of the paper's head.
 const PAPER_HIDDEN: usize = 272;
-/// EmbeddingCoefficients of its inputs that a host without guests drops in training.
+/// Share of its inputs that a host without guests drops in training.
 const LONE_DROPOUT: f32 = 0.05;
 /// Names of the host's own parts.
 pub(crate) const HOST: &str = "host";
@@ -133,7 +133,7 @@ pub(crate) struct LinkModel {
 
 impl HostShape {
     /// Name of the host among the parties that draw their first weights.
-    pub const PART: &str = HOST;
+    pub(crate) const PART: &str = HOST;
 
     /// The host's whole model where guests are elsewhere. A sample of its input: the host's
     /// numbers, then for each guest a flag (1 if it answered) and what it gave.
@@ -329,11 +329,6 @@ fn drawn(layer: &impl Layer, seed: u64) -> Vec<f32> {
     let mut parameters = vec![0.0; layer.layout().len()];
     layer.initialise(&mut Draw::new(seed), &mut parameters);
     parameters
-}
-
-/// Number of parameters, all parts together.
-pub fn parameter_count(model: &Fusion) -> usize {
-    model.layout().len()
 }
 
 #[cfg(test)]

@@ -2,15 +2,15 @@
 //!
 //! All take and give `[sample, node, channel]`, and know nothing of traffic.
 
-pub mod gated;
-pub mod interleave;
-pub mod per_node;
-pub mod sum;
+pub(crate) mod gated;
+pub(crate) mod interleave;
+pub(crate) mod per_node;
+pub(crate) mod sum;
 
-pub use gated::Gated;
-pub use interleave::{Interleave, Spread};
-pub use per_node::PerNode;
-pub use sum::Sum;
+pub(crate) use gated::Gated;
+pub(crate) use interleave::{Interleave, Spread};
+pub(crate) use per_node::PerNode;
+pub(crate) use sum::Sum;
 
 /// `to += from`, element by element.
 fn add(to: &mut [f32], from: &[f32]) {

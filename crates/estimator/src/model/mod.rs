@@ -13,7 +13,7 @@ pub(crate) mod sub_model;
 #[cfg(test)]
 pub(crate) mod test_models;
 
-pub use architecture::{Architecture, GuestSlot, HostShape, ModelShape, parameter_count};
+pub use architecture::{Architecture, GuestSlot, HostShape, ModelShape};
 pub use host_model::{
     EmbeddingCoefficients, Embeddings, HostBatch, HostModel, PartialGradients, Rows,
 };

@@ -107,7 +107,7 @@ pub struct GuestShape {
 
 impl GuestShape {
     /// Whether the first numbers of a link start as its last density and flow.
-    pub fn direct(&self) -> bool {
+    pub(crate) fn direct(&self) -> bool {
         let kind = matches!(self.sub_model, SubModelKind::Link | SubModelKind::Linear);
         kind && self.totals && matches!(self.embedding, EmbeddingShape::PerLink(_))
     }
@@ -188,7 +188,7 @@ pub(crate) fn name_key(name: &str) -> u64 {
 }
 
 /// The seed from which a party draws its first weights, whoever else there is.
-pub fn party_seed(seed: u64, name: &str) -> u64 {
+pub(crate) fn party_seed(seed: u64, name: &str) -> u64 {
     hash([seed, name_key(name)])
 }
 
@@ -200,7 +200,7 @@ pub(crate) struct Roads {
 }
 
 impl Roads {
-    pub fn new(network: &Network) -> Result<Self, ModelError> {
+    pub(crate) fn new(network: &Network) -> Result<Self, ModelError> {
         let nodes = network.links().len();
         let turns: Vec<_> =
             network.turns().iter().map(|turn| (turn.from.index(), turn.to.index())).collect();
@@ -213,7 +213,7 @@ impl Roads {
     }
 
     /// Links without turns between them.
-    pub fn none(nodes: usize) -> Result<Self, ModelError> {
+    pub(crate) fn none(nodes: usize) -> Result<Self, ModelError> {
         let none = Sparse::mean_over(nodes, &[])?;
         Ok(Self { nodes, upstream: none.clone(), downstream: none })
     }

@@ -66,7 +66,7 @@ pub(crate) struct PartyBlock {
 
 impl PartyBlock {
     /// A model with parameters drawn from a seed.
-    pub fn new(model: impl Layer + 'static, seed: u64, rule: UpdateRule) -> Self {
+    pub(crate) fn new(model: impl Layer + 'static, seed: u64, rule: UpdateRule) -> Self {
         let model: Model = Arc::new(model);
         let learner = Learner::new(model, seed, Plan::default());
         let parameters = learner.parameters();
@@ -83,17 +83,17 @@ impl PartyBlock {
         }
     }
 
-    pub fn model(&self) -> &dyn Layer {
+    pub(crate) fn model(&self) -> &dyn Layer {
         &**self.learner.model()
     }
 
     /// Holds the weights of this moment as those that the proximal term draws to.
-    pub fn begin_round(&mut self) {
+    pub(crate) fn begin_round(&mut self) {
         self.start.copy_from_slice(self.learner.parameters());
     }
 
     /// One step along the gradient.
-    pub fn update(&mut self, rate: f32) {
+    pub(crate) fn update(&mut self, rate: f32) {
         let Self { learner, rule, adam, used, start, .. } = self;
         learner.update(|parameters, gradient| {
             used.clear();
@@ -119,12 +119,12 @@ impl PartyBlock {
     }
 
     /// The model with the weights that are validated.
-    pub fn validated(&self) -> &Learner<Model> {
+    pub(crate) fn validated(&self) -> &Learner<Model> {
         self.validated.get_or_init(|| self.with_weights(self.validated_weights()))
     }
 
     /// The model with the best weights.
-    pub fn kept(&self) -> &Learner<Model> {
+    pub(crate) fn kept(&self) -> &Learner<Model> {
         self.kept.get_or_init(|| self.with_weights(&self.best))
     }
 
@@ -135,17 +135,17 @@ impl PartyBlock {
     }
 
     /// The weights that are validated are the best so far.
-    pub fn keep_best(&mut self) {
+    pub(crate) fn keep_best(&mut self) {
         self.best = self.validated_weights().to_vec();
         self.kept = OnceLock::new();
     }
 
-    pub fn best(&self) -> &[f32] {
+    pub(crate) fn best(&self) -> &[f32] {
         &self.best
     }
 
     /// Everything that changes in training.
-    pub fn save(&self) -> Checkpoint {
+    pub(crate) fn save(&self) -> Checkpoint {
         let mut checkpoint = Checkpoint::new(PARTY_CHECKPOINT);
         let layout = self.learner.layout();
         checkpoint.put_parameters("weights", layout, self.learner.parameters());
@@ -162,14 +162,14 @@ impl PartyBlock {
     }
 
     /// The best weights alone: what a party needs to estimate.
-    pub fn save_best(&self) -> Checkpoint {
+    pub(crate) fn save_best(&self) -> Checkpoint {
         let mut checkpoint = Checkpoint::new(PARTY_WEIGHTS);
         checkpoint.put_parameters("weights", self.learner.layout(), &self.best);
         checkpoint
     }
 
     /// Takes such weights as the best, and to go on from.
-    pub fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    pub(crate) fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         self.best = checkpoint.parameters("weights", self.learner.layout())?;
         self.learner.update(|parameters, _| parameters.copy_from_slice(&self.best));
         (self.validated, self.kept) = (OnceLock::new(), OnceLock::new());
@@ -177,7 +177,7 @@ impl PartyBlock {
     }
 
     /// Goes back to what was saved; on an error nothing changes.
-    pub fn load(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    pub(crate) fn load(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         let layout = self.learner.layout();
         let weights = checkpoint.parameters("weights", layout)?;
         let best = checkpoint.parameters("best", layout)?;

@@ -68,12 +68,6 @@ impl NeuralPlan {
         self
     }
 
-    /// The same with another sub-model at all guests.
-    pub fn with_sub_model(mut self, kind: SubModelKind) -> Self {
-        self.guests.iter_mut().for_each(|guest| guest.sub_model = kind);
-        self
-    }
-
     /// How the host's features are arranged.
     pub fn host_arrangement(&self) -> Arrangement {
         self.architecture.sub_model().arrangement()

@@ -21,7 +21,7 @@ pub struct Sizes {
     pub guest_rounds: usize,
     /// Rounds of message passing in the head.
     pub head_rounds: usize,
-    /// EmbeddingCoefficients of units dropped in training.
+    /// Share of units dropped in training.
     pub dropout: f32,
     /// Whether the head's linear map beside its units is the same for all links.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -144,7 +144,7 @@ impl LayerSubModel {
     }
 
     /// Takes the best weights of a model of the same shape.
-    pub fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+    pub(crate) fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         self.block.load_best(checkpoint)
     }
 

@@ -9,7 +9,7 @@ use traffic::{Samples, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 /// Some time of the corridor in the built-in world, with fleets of 20 % and of everyone.
-pub fn simulated(folder: &Path, minutes: f64) -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn simulated(folder: &Path, minutes: f64) -> Result<(), Box<dyn std::error::Error>> {
     let network = corridor()?;
     let demand = corridor_demand(&network)?;
     let until = Seconds::new(minutes * 60.0);

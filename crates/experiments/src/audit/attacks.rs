@@ -32,7 +32,7 @@ use scene::Scene;
 #[command(
     after_help = "Example:\n  fedtse audit attacks --data data/corridor --rate 20 --epsilon 4"
 )]
-pub struct AttacksArguments {
+pub(super) struct AttacksArguments {
     /// The dataset, with features
     #[arg(long)]
     data: PathBuf,
@@ -65,7 +65,7 @@ pub struct AttacksArguments {
     html: Option<PathBuf>,
 }
 
-pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
     let report = make(arguments)?;
     let found = serde_json::to_string(&report)?;
     if let Some(page) = &arguments.html {
@@ -80,7 +80,7 @@ pub fn run(arguments: &AttacksArguments, json: bool) -> Result<()> {
 }
 
 /// Runs the attacks.
-pub fn make(arguments: &AttacksArguments) -> Result<Report> {
+pub(super) fn make(arguments: &AttacksArguments) -> Result<Report> {
     let budget = Budget::new(arguments.epsilon, arguments.delta)?;
     let scene = Scene::open(&arguments.data, arguments.rate)?;
     let choices = products::Choices {

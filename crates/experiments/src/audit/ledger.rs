@@ -19,7 +19,7 @@ use training::party::noise::{self, NoiseTerms};
 /// found. Lines cut off the end are not; compare the head with one noted earlier.
 #[derive(Args)]
 #[command(after_help = "Example:\n  fedtse audit ledger state/ledger.jsonl --party fleet-a")]
-pub struct LedgerArguments {
+pub(super) struct LedgerArguments {
     /// The ledger
     file: PathBuf,
     /// The party whose ledger it is
@@ -84,7 +84,7 @@ fn party(name: &str) -> Result<PartyId> {
     PartyId::new(name).map_err(|error| anyhow!(error))
 }
 
-pub fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
     let audit = verified(arguments)?;
     let sealed = Sealed::of(&audit);
     let noise = arguments.noise.as_deref().map(noise::terms_of).transpose()?;
@@ -115,7 +115,7 @@ pub fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
 }
 
 /// The same for machines.
-pub fn make(arguments: &LedgerArguments) -> Result<Value> {
+pub(super) fn make(arguments: &LedgerArguments) -> Result<Value> {
     Ok(report(&verified(arguments)?))
 }
 

@@ -148,7 +148,7 @@ fn demand(options: &SimulateOptions, network: &Network) -> Result<Demand> {
 }
 
 /// The names and classes of all vehicles that will set out, numbered by departure.
-pub fn vehicle_table(
+pub(crate) fn vehicle_table(
     demand: &Demand,
     network: &Network,
     seed: u64,
@@ -282,9 +282,9 @@ where
 }
 
 /// Minutes of the paper's simulation, warm-up included.
-pub const MINUTES: f64 = 810.0;
+pub(crate) const MINUTES: f64 = 810.0;
 /// Minutes.
-pub const WARM_UP: f64 = 10.0;
+pub(crate) const WARM_UP: f64 = 10.0;
 /// Seconds between positions.
 pub const STEP: f64 = 1.0;
 

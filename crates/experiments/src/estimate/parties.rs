@@ -4,16 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use estimator::artifact::HostRecord;
 use estimator::{
-    FleetData, GuestInputs, HostInputs, HostModel, HostRecord, LoopData, PartyFile, TrainedGuest,
-    TrainedHost,
+    FleetData, GuestInputs, HostInputs, HostModel, LoopData, PartyFile, TrainedGuest, TrainedHost,
 };
 use traffic::{LinkState, Step};
 
 use training::party::{CustomSubModelSpecs, HOST_SUB_MODEL, TrainedCustomSubModel, TrainedModel};
 
 /// The host and its guests.
-pub struct Parties {
+pub(super) struct Parties {
     model: HostModel,
     record: HostRecord,
     inputs: HostInputs,
@@ -24,7 +24,7 @@ pub struct Parties {
 
 impl Parties {
     /// Reads the folders of all parties, and a dataset with the features of all their fleets.
-    pub fn read(
+    pub(super) fn read(
         folders: &[PathBuf],
         data: &Path,
         loops: &LoopData,
@@ -73,7 +73,7 @@ impl Parties {
     }
 
     /// States of all links, window by window. A guest whose folder was not given is absent.
-    pub fn estimate(&mut self, windows: &[Step]) -> Result<Vec<LinkState>> {
+    pub(super) fn estimate(&mut self, windows: &[Step]) -> Result<Vec<LinkState>> {
         let mut x = gather(windows, self.inputs.len(), |step, to| self.inputs.write(step, to));
         let mut embeddings = Vec::new();
         if let Some(own) = &mut self.own {

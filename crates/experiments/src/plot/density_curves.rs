@@ -13,7 +13,12 @@ use super::drawn;
 const MOST_PANELS: usize = 12;
 const PANEL_HEIGHT: u32 = 110;
 
-pub fn draw(path: &Path, network: &Network, step: Seconds, truth: &FeatureTable) -> Result<()> {
+pub(super) fn draw(
+    path: &Path,
+    network: &Network,
+    step: Seconds,
+    truth: &FeatureTable,
+) -> Result<()> {
     let steps: Vec<i64> = truth.held.iter().map(|step| step.0).collect();
     ensure!(!steps.is_empty(), "nothing to draw: no steps");
     let minute = |at: usize| steps[at] as f64 * step.get() / 60.0;

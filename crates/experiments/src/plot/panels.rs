@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use super::drawn;
 
 /// One panel.
-pub struct Panel {
+pub(crate) struct Panel {
     /// Title above it.
     pub caption: String,
     /// Label of the horizontal axis.
@@ -26,7 +26,7 @@ pub struct Panel {
 
 /// How far the axes of a panel reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
+pub(crate) enum Span {
     /// From the lowest point to a few times as high, over all x from 0.
     Course,
     /// From 0 to the highest point, over the x that there are.
@@ -34,7 +34,7 @@ pub enum Span {
 }
 
 /// A line with its name.
-pub struct Line {
+pub(crate) struct Line {
     /// Its name in the legend.
     pub label: String,
     /// (x, y).
@@ -59,7 +59,7 @@ const COLOURS: [RGBColor; 8] = [
 ];
 
 /// Draws panels, two in a row.
-pub fn draw(path: &Path, panels: &[Panel]) -> Result<()> {
+pub(crate) fn draw(path: &Path, panels: &[Panel]) -> Result<()> {
     let rows = panels.len().div_ceil(COLUMNS).max(1);
     let size = (SIZE.0 * COLUMNS as u32, SIZE.1 * rows as u32);
     let root = SVGBackend::new(path, size).into_drawing_area();

@@ -15,7 +15,7 @@ struct Grid {
     sub_steps: usize,
 }
 
-pub fn draw(
+pub(super) fn draw(
     path: &Path,
     network: &Network,
     step: Seconds,

@@ -63,19 +63,19 @@ struct MembershipOutcome {
 }
 
 /// Of its section.
-pub const ID: &str = "attacks";
+pub(super) const ID: &str = "attacks";
 /// The file's name in a folder of results.
-pub const ATTACKS_FILE: &str = "attacks.json";
+pub(super) const ATTACKS_FILE: &str = "attacks.json";
 
 /// The section of a file.
-pub fn read(path: &Path) -> Result<Section> {
+pub(super) fn read(path: &Path) -> Result<Section> {
     let named = || path.display().to_string();
     let text = std::fs::read_to_string(path).with_context(named)?;
     parse(&text).with_context(named)
 }
 
 /// The section of a file's text.
-pub fn parse(text: &str) -> Result<Section> {
+pub(super) fn parse(text: &str) -> Result<Section> {
     let file: AttacksFile = serde_json::from_str(text)?;
     ensure!(file.format == FORMAT, "format: found \"{}\", expected \"{FORMAT}\"", file.format);
     file.section()

@@ -22,14 +22,14 @@ const SCRIPTS: [&str; 4] = [
 
 /// All that is shown.
 #[derive(Serialize)]
-pub struct Page<'a> {
+pub(super) struct Page<'a> {
     runs: &'a [RunRecord],
     results: Vec<Section>,
 }
 
 impl<'a> Page<'a> {
     /// Refuses two sections of one name: links to them would not tell them apart.
-    pub fn new(runs: &'a [RunRecord], results: Vec<Section>) -> Result<Self> {
+    pub(super) fn new(runs: &'a [RunRecord], results: Vec<Section>) -> Result<Self> {
         for (at, section) in results.iter().enumerate() {
             let twice = results[..at].iter().any(|other| other.id == section.id);
             ensure!(!twice, "found two results named `{}`, expected one", section.id);
@@ -38,7 +38,7 @@ impl<'a> Page<'a> {
     }
 
     /// The whole file.
-    pub fn html(&self) -> Result<String> {
+    pub(super) fn html(&self) -> Result<String> {
         let data = in_script(&serde_json::to_string(self)?);
         let mut page = String::new();
         // Each part once and in order, so that what is filled in is never taken for a place.

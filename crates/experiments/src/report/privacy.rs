@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::section::{Chart, Grid, Line, Row, Section, Value};
 
 /// The curve's name in a folder of results.
-pub const CURVE_FILE: &str = "privacy.json";
+pub(super) const CURVE_FILE: &str = "privacy.json";
 const MODES: [&str; 4] = ["clear", "noisy-clear", "sealed", "sealed+noise"];
 /// Who, of what, and how much of it in each mode.
 const WHO_LEARNS: [(&str, [&str; 4]); 7] = [
@@ -71,7 +71,7 @@ const WHO_LEARNS: [(&str, [&str; 4]); 7] = [
 ];
 
 /// The table of modes.
-pub fn modes() -> Section {
+pub(super) fn modes() -> Section {
     let rows = WHO_LEARNS.iter().map(|(who, learns)| Row {
         label: (*who).to_owned(),
         paper: false,
@@ -136,7 +136,7 @@ const QUANTITIES: [(&str, &str, Pick); 2] =
     [("density", "veh/km/lane", |one| one.density), ("flow", "veh/min/lane", |one| one.flow)];
 
 /// The curve of a folder of results, if there is one.
-pub fn curve(folder: &Path) -> Result<Option<Section>> {
+pub(super) fn curve(folder: &Path) -> Result<Option<Section>> {
     let path = folder.join(CURVE_FILE);
     if !path.exists() {
         return Ok(None);

@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use crate::reproduce::Labelled;
-pub use crate::reproduce::Quantity;
+pub(super) use crate::reproduce::Quantity;
 
-pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
+pub(super) const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
 
 /// See the [module](self).
 #[derive(Deserialize)]
-pub struct ResultFile {
+pub(super) struct ResultFile {
     pub table: String,
     pub title: String,
     pub quick: bool,
@@ -37,49 +37,49 @@ pub struct ResultFile {
 }
 
 #[derive(Deserialize)]
-pub struct Made {
+pub(super) struct Made {
     pub command: String,
     pub programs: Vec<Program>,
     pub date: String,
 }
 
 #[derive(Deserialize)]
-pub struct Program {
+pub(super) struct Program {
     pub commit: String,
 }
 
 #[derive(Deserialize)]
-pub struct TableRow {
+pub(super) struct TableRow {
     pub label: String,
     pub cells: Vec<Vec<Option<Cell>>>,
 }
 
 #[derive(Deserialize)]
-pub struct Cell {
+pub(super) struct Cell {
     pub demand_seeds: Vec<u64>,
     pub density: Spreads,
     pub flow: Spreads,
 }
 
 #[derive(Deserialize)]
-pub struct Spreads {
+pub(super) struct Spreads {
     pub rmse: Spread,
 }
 
 #[derive(Deserialize)]
-pub struct Spread {
+pub(super) struct Spread {
     pub mean: f64,
     pub deviation: Option<f64>,
 }
 
 #[derive(Deserialize)]
-pub struct PaperRow {
+pub(super) struct PaperRow {
     pub label: String,
     pub rmse: [Vec<Option<f64>>; 2],
 }
 
 #[derive(Deserialize)]
-pub struct Curve {
+pub(super) struct Curve {
     pub label: String,
     pub rate: u32,
     pub exchanges: usize,
@@ -87,20 +87,20 @@ pub struct Curve {
 }
 
 #[derive(Deserialize)]
-pub struct Course {
+pub(super) struct Course {
     pub density: Vec<f64>,
     pub flow: Vec<f64>,
 }
 
 #[derive(Deserialize)]
-pub struct Rounds {
+pub(super) struct Rounds {
     pub label: String,
     pub density: Reached,
     pub flow: Reached,
 }
 
 #[derive(Deserialize)]
-pub struct Reached {
+pub(super) struct Reached {
     pub target: Option<f64>,
     pub rounds: Option<f64>,
     pub share: Option<f64>,
@@ -109,7 +109,7 @@ pub struct Reached {
 
 impl ResultFile {
     /// None if the folder has no such file.
-    pub fn read(folder: &Path, name: &str) -> Result<Option<Self>> {
+    pub(super) fn read(folder: &Path, name: &str) -> Result<Option<Self>> {
         let path = folder.join(format!("{name}.json"));
         let named = || path.display().to_string();
         let text = match std::fs::read_to_string(&path) {
@@ -122,21 +122,21 @@ impl ResultFile {
 }
 
 impl PaperRow {
-    pub fn of(&self, quantity: Quantity) -> &[Option<f64>] {
+    pub(super) fn of(&self, quantity: Quantity) -> &[Option<f64>] {
         let [density, flow] = &self.rmse;
         if quantity == Quantity::Density { density } else { flow }
     }
 }
 
 impl Cell {
-    pub fn of(&self, quantity: Quantity) -> &Spread {
+    pub(super) fn of(&self, quantity: Quantity) -> &Spread {
         if quantity == Quantity::Density { &self.density.rmse } else { &self.flow.rmse }
     }
 }
 
 impl Curve {
     /// Over trainings, for as long as all of them lasted.
-    pub fn mean(&self, quantity: Quantity) -> Vec<f64> {
+    pub(super) fn mean(&self, quantity: Quantity) -> Vec<f64> {
         let of = |course: &Course| -> Vec<f64> {
             if quantity == Quantity::Density { course.density.clone() } else { course.flow.clone() }
         };
@@ -148,7 +148,7 @@ impl Curve {
 }
 
 impl Rounds {
-    pub fn of(&self, quantity: Quantity) -> &Reached {
+    pub(super) fn of(&self, quantity: Quantity) -> &Reached {
         if quantity == Quantity::Density { &self.density } else { &self.flow }
     }
 }

@@ -44,7 +44,7 @@ const DRAWN: [&str; 14] = [
 const FEW: usize = 6;
 
 /// All results of a folder.
-pub fn read(folder: &Path) -> Result<Vec<Section>> {
+pub(super) fn read(folder: &Path) -> Result<Vec<Section>> {
     let mut sections = Vec::new();
     for (name, short) in NAMES {
         if let Some(file) = ResultFile::read(folder, name)? {

@@ -76,7 +76,7 @@ impl Value {
     }
 
     /// Words.
-    pub fn words(text: impl Into<String>) -> Self {
+    pub(crate) fn words(text: impl Into<String>) -> Self {
         Self { text: text.into(), best: false, words: true }
     }
 }

@@ -26,7 +26,7 @@ const RESULTS: [What; 12] = [
     What::Table5Sealed,
 ];
 
-pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
     arguments.check_all()?;
     let (mut made, mut failures) = (Vec::new(), Vec::new());
     for what in RESULTS {

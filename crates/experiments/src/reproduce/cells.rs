@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// What the finished jobs behind one place of a table say.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Cell {
+pub(super) struct Cell {
     /// The demand seeds that have been run.
     pub demand_seeds: Vec<u64>,
     /// Jobs, over all demand and training seeds.
@@ -18,14 +18,14 @@ pub struct Cell {
 
 /// Errors over demand seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ErrorSpreads {
+pub(super) struct ErrorSpreads {
     pub rmse: Spread,
     pub mae: Spread,
 }
 
 /// A number over demand seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub(super) struct Spread {
     pub mean: f64,
     /// Standard deviation between demand seeds (n − 1); none for a single one.
     pub deviation: Option<f64>,
@@ -36,7 +36,7 @@ pub struct Spread {
 impl Cell {
     /// From scores with their demand seeds: first the mean over training seeds, then mean and
     /// spread over demand seeds. None if there is no score.
-    pub fn of(scores: &[(u64, Score)]) -> Option<Self> {
+    pub(super) fn of(scores: &[(u64, Score)]) -> Option<Self> {
         let mut seeds: BTreeMap<u64, Vec<Score>> = BTreeMap::new();
         for &(seed, score) in scores {
             seeds.entry(seed).or_default().push(score);
@@ -63,12 +63,12 @@ impl Cell {
     }
 
     /// The RMSE of a quantity, of one demand seed.
-    pub fn rmse_of(&self, quantity: Quantity, seed: u64) -> Option<f64> {
+    pub(super) fn rmse_of(&self, quantity: Quantity, seed: u64) -> Option<f64> {
         let at = self.demand_seeds.iter().position(|&one| one == seed)?;
         self.rmse(quantity).by_seed.get(at).copied()
     }
 
-    pub fn rmse(&self, quantity: Quantity) -> &Spread {
+    pub(super) fn rmse(&self, quantity: Quantity) -> &Spread {
         match quantity {
             Quantity::Density => &self.density.rmse,
             Quantity::Flow => &self.flow.rmse,
@@ -92,7 +92,7 @@ impl Quantity {
         }
     }
 
-    pub fn unit(self) -> &'static str {
+    pub(crate) fn unit(self) -> &'static str {
         match self {
             Quantity::Density => "veh/km/lane",
             Quantity::Flow => "veh/min/lane",
@@ -110,28 +110,28 @@ impl Spread {
 }
 
 /// The mean of some numbers; zero of none.
-pub fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+pub(super) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len().max(1) as f64;
     values.sum::<f64>() / count
 }
 
 /// The paper's errors of one method, one number for each column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PaperErrors {
+pub(super) struct PaperErrors {
     pub density: Vec<Errors>,
     pub flow: Vec<Errors>,
 }
 
 impl PaperErrors {
     /// RMSE and MAE of density, then of flow.
-    pub fn new(rows: [&[f64]; 4]) -> Self {
+    pub(super) fn new(rows: [&[f64]; 4]) -> Self {
         let pairs = |rmse: &[f64], mae: &[f64]| {
             rmse.iter().zip(mae).map(|(&rmse, &mae)| Errors { rmse, mae }).collect()
         };
         Self { density: pairs(rows[0], rows[1]), flow: pairs(rows[2], rows[3]) }
     }
 
-    pub fn rmse(&self, quantity: Quantity, column: usize) -> Option<f64> {
+    pub(super) fn rmse(&self, quantity: Quantity, column: usize) -> Option<f64> {
         let errors = match quantity {
             Quantity::Density => &self.density,
             Quantity::Flow => &self.flow,

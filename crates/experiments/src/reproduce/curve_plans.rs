@@ -9,14 +9,14 @@ use super::variant::Variant;
 use training::Method;
 
 /// Rates of the paper's figure of losses, in percent.
-pub const LOSS_RATES: [u32; 2] = [20, 40];
+pub(super) const LOSS_RATES: [u32; 2] = [20, 40];
 /// The rate at which local updates are compared, in percent. The paper does not say its own.
-pub const Q_RATE: u32 = 20;
+pub(super) const Q_RATE: u32 = 20;
 /// Numbers per link that cross in a model without a narrow crossing.
 const WIDE: u16 = 32;
 
 /// Curves of Oracle-cell and FedTSE-cell.
-pub fn losses(rates: &[u32]) -> TablePlan {
+pub(super) fn losses(rates: &[u32]) -> TablePlan {
     let row = |label, method, architecture, crossing| RowPlan {
         label,
         estimator: Own(method),
@@ -35,13 +35,13 @@ pub fn losses(rates: &[u32]) -> TablePlan {
 }
 
 /// Rounds that one, two and three local updates take to a target.
-pub fn rounds() -> TablePlan {
+pub(super) fn rounds() -> TablePlan {
     let title = "Table 3: communication rounds to reach a target RMSE, on simulated data";
     plan("table3", title, updates(), &[Q_RATE], Q_NOTES)
 }
 
 /// Curves of one, two and three local updates.
-pub fn local_updates() -> TablePlan {
+pub(super) fn local_updates() -> TablePlan {
     let title = "Test RMSE by communication round, with Q local updates";
     plan("fig-q", title, updates(), &[Q_RATE], Q_NOTES)
 }

@@ -12,7 +12,7 @@ use super::variant::Variant;
 
 /// One row of a plan at one rate.
 #[derive(Clone, Debug, Serialize)]
-pub struct Curve {
+pub(super) struct Curve {
     pub label: &'static str,
     pub estimator: String,
     pub architecture: Option<Architecture>,
@@ -27,7 +27,7 @@ pub struct Curve {
 
 /// One training.
 #[derive(Clone, Debug, Serialize)]
-pub struct Course {
+pub(super) struct Course {
     pub demand_seed: u64,
     pub training_seed: Option<u64>,
     /// Of the weights that were kept.
@@ -41,7 +41,7 @@ pub struct Course {
 }
 
 /// The rows of a plan that have at least one finished job.
-pub fn curves(
+pub(super) fn curves(
     plan: &TablePlan,
     range: &Range,
     target: TargetKind,
@@ -83,7 +83,7 @@ impl Course {
         }
     }
 
-    pub fn rmse(&self, quantity: Quantity) -> &[f64] {
+    pub(super) fn rmse(&self, quantity: Quantity) -> &[f64] {
         match quantity {
             Quantity::Density => &self.density,
             Quantity::Flow => &self.flow,
@@ -91,7 +91,7 @@ impl Course {
     }
 
     /// RMSE of the weights that were kept.
-    pub fn end_rmse(&self, quantity: Quantity) -> f64 {
+    pub(super) fn end_rmse(&self, quantity: Quantity) -> f64 {
         match quantity {
             Quantity::Density => self.end.density.rmse,
             Quantity::Flow => self.end.flow.rmse,
@@ -99,14 +99,14 @@ impl Course {
     }
 
     /// The first epoch after which the error is at most this.
-    pub fn epochs_to(&self, quantity: Quantity, target: f64) -> Option<usize> {
+    pub(super) fn epochs_to(&self, quantity: Quantity, target: f64) -> Option<usize> {
         self.rmse(quantity).iter().position(|&rmse| rmse <= target).map(|epoch| epoch + 1)
     }
 }
 
 impl Curve {
     /// Epoch and mean over trainings, for as long as all of them lasted.
-    pub fn mean(&self, quantity: Quantity) -> Vec<(usize, f64)> {
+    pub(super) fn mean(&self, quantity: Quantity) -> Vec<(usize, f64)> {
         let epochs = self.courses.iter().map(|course| course.rmse(quantity).len()).min();
         let mean = |epoch: usize| {
             let all = self.courses.iter().map(|course| course.rmse(quantity)[epoch]);

@@ -19,7 +19,7 @@ use crate::data::simulate::{self, World};
 const USUAL_RATES: [u32; 4] = [20, 40, 60, 80];
 
 /// A dataset with the features of all fleets.
-pub struct Prepared {
+pub(super) struct Prepared {
     pub folder: PathBuf,
     pub facts: Facts,
 }
@@ -27,7 +27,7 @@ pub struct Prepared {
 /// Where datasets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
+pub(crate) enum Source {
     Builtin,
     Sumo,
     /// Drone recordings.
@@ -44,11 +44,11 @@ impl From<World> for Source {
 }
 
 /// Datasets by demand seed and scene.
-pub type Datasets = BTreeMap<(u64, Scene), Prepared>;
+pub(super) type Datasets = BTreeMap<(u64, Scene), Prepared>;
 
 /// The fleets that jobs need besides the usual ones, and the scenes.
 #[derive(Clone, Debug, Default)]
-pub struct Needed {
+pub(super) struct Needed {
     /// At least one.
     pub scenes: Vec<Scene>,
     /// Penetration rates, in percent.
@@ -60,7 +60,7 @@ pub struct Needed {
 /// What results say of their dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Facts {
+pub(super) struct Facts {
     /// Of recordings: the seed that deals vehicles to fleets.
     pub demand_seed: u64,
     pub source: BTreeMap<String, String>,
@@ -105,7 +105,7 @@ fn prepare(
 }
 
 /// A dataset with the features of all fleets.
-pub fn prepared(
+pub(super) fn prepared(
     dataset: &Dataset,
     seed: u64,
     fleet_seed: u64,
@@ -212,7 +212,7 @@ fn fingerprint(dataset: &DatasetManifest, features: &FeaturesManifest) -> Result
 }
 
 /// Finds or makes the datasets of all demand seeds and scenes.
-pub fn prepare_all(
+pub(super) fn prepare_all(
     root: &Path,
     settings: &Settings,
     seeds: &[u64],
@@ -243,7 +243,7 @@ pub fn prepare_all(
 }
 
 /// Copies the files of a dataset, without its features, into a new folder.
-pub fn copy(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     let pending = PendingFolder::create(to)?;
     for entry in std::fs::read_dir(from).with_context(|| from.display().to_string())? {
         let path = entry.with_context(|| from.display().to_string())?.path();

@@ -9,7 +9,7 @@ use super::table::{QUANTITIES, Table};
 use crate::plot::panels::{Line, Panel, Span};
 
 /// A panel for each rate and quantity, over epochs.
-pub fn by_epoch(curves: &[Curve]) -> Vec<Panel> {
+pub(super) fn by_epoch(curves: &[Curve]) -> Vec<Panel> {
     let mut rates: Vec<u32> = curves.iter().map(|curve| curve.rate).collect();
     rates.dedup();
     let panels = rates.into_iter().flat_map(|rate| {
@@ -29,7 +29,7 @@ pub fn by_epoch(curves: &[Curve]) -> Vec<Panel> {
 }
 
 /// A panel for each architecture and quantity, over rounds, with the target.
-pub fn by_round(curves: &[Curve], rounds: &[Rounds]) -> Vec<Panel> {
+pub(super) fn by_round(curves: &[Curve], rounds: &[Rounds]) -> Vec<Panel> {
     let mut architectures: Vec<_> = curves.iter().map(|curve| curve.architecture).collect();
     architectures.dedup();
     let panels = architectures.into_iter().flat_map(|architecture| {
@@ -51,7 +51,7 @@ pub fn by_round(curves: &[Curve], rounds: &[Rounds]) -> Vec<Panel> {
 }
 
 /// A panel for each quantity: the rows of a table over its columns, whose labels are numbers.
-pub fn by_column(table: &Table, x: &'static str) -> Vec<Panel> {
+pub(super) fn by_column(table: &Table, x: &'static str) -> Vec<Panel> {
     let numbers: Vec<Option<f64>> = table
         .columns
         .iter()
@@ -73,7 +73,7 @@ pub fn by_column(table: &Table, x: &'static str) -> Vec<Panel> {
 }
 
 /// A panel for each link and quantity: the truth and all estimates over time.
-pub fn over_time(all: &[Labelled]) -> Vec<Panel> {
+pub(super) fn over_time(all: &[Labelled]) -> Vec<Panel> {
     let Some(first) = all.first() else { return Vec::new() };
     let panels = first.series.iter().enumerate().flat_map(|(place, link)| {
         QUANTITIES.map(|quantity| {

@@ -9,9 +9,9 @@ use super::variant::Variant;
 use training::Method;
 
 /// Numbers of guests.
-pub const GUESTS: [u16; 4] = [1, 2, 4, 8];
+pub(super) const GUESTS: [u16; 4] = [1, 2, 4, 8];
 /// Penetration rate of all guests together, in percent.
-pub const RATE: u32 = 40;
+pub(super) const RATE: u32 = 40;
 /// How often, in training, a guest counts as absent for a sample.
 const DROPOUT: f32 = 0.1;
 
@@ -19,7 +19,7 @@ const ALL: &str = "FedTSE";
 const TRAINED: &str = "FedTSE, trained for absence";
 
 /// Rows and columns.
-pub fn plan(guests: &[u16]) -> TablePlan {
+pub(super) fn plan(guests: &[u16]) -> TablePlan {
     let columns = guests.iter().map(|&guests| Column {
         label: if guests == 1 { "1 guest".to_owned() } else { format!("{guests} guests") },
         rate: RATE,

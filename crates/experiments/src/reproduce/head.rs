@@ -13,7 +13,7 @@ use super::scene::Scene;
 
 /// See the [module](self).
 #[derive(Serialize)]
-pub struct Head {
+pub(super) struct Head {
     pub table: &'static str,
     pub title: &'static str,
     /// A small version, to see that the program works: its numbers mean nothing.
@@ -33,7 +33,7 @@ pub struct Head {
 
 /// By what a result was made.
 #[derive(Serialize)]
-pub struct Made {
+pub(super) struct Made {
     pub command: String,
     pub programs: Vec<Program>,
     pub peers: Vec<String>,
@@ -42,7 +42,7 @@ pub struct Made {
 }
 
 impl Head {
-    pub fn new(
+    pub(super) fn new(
         plan: &TablePlan,
         range: &Range,
         settings: &Settings,
@@ -76,7 +76,7 @@ impl Head {
     }
 
     /// Title, and by what it was made, as Markdown.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let list = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
         let mut text = format!("# {}\n\n", self.title);
         if self.quick {
@@ -105,7 +105,7 @@ impl Head {
     }
 
     /// Whether anything is missing, as Markdown.
-    pub fn missing(&self) -> String {
+    pub(super) fn missing(&self) -> String {
         if self.unfinished.is_empty() {
             return String::new();
         }
@@ -118,7 +118,7 @@ impl Head {
     }
 
     /// The notes, as Markdown.
-    pub fn remarks(&self) -> String {
+    pub(super) fn remarks(&self) -> String {
         self.notes.iter().fold("\n## Notes\n\n".to_owned(), |text, note| text + "- " + note + "\n")
     }
 }

@@ -23,7 +23,7 @@ const JOB_FORMAT: &str = "fedtse-job/1";
 /// Who estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Estimator {
+pub(super) enum Estimator {
     /// An estimator of this program.
     Own(Method),
     /// Gradient boosting, by a peer.
@@ -33,7 +33,7 @@ pub enum Estimator {
 /// One fit and its score.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Job {
+pub(super) struct Job {
     pub demand_seed: u64,
     pub estimator: Estimator,
     /// Of the neural estimators.
@@ -53,7 +53,7 @@ pub struct Job {
 /// What all jobs of a run have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub(crate) struct Settings {
     pub world: Source,
     /// Simulated; 0 of recordings.
     pub minutes: f64,
@@ -66,7 +66,7 @@ pub struct Settings {
 /// A finished job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub(super) struct Record {
     pub format: String,
     pub job: Job,
     pub settings: Settings,
@@ -104,7 +104,7 @@ pub struct Record {
 /// The errors after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Moment {
+pub(super) struct Moment {
     pub validation: Score,
     pub test: Score,
 }
@@ -112,14 +112,14 @@ pub struct Moment {
 /// The errors on the test part without a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Absent {
+pub(super) struct Absent {
     pub guest: String,
     pub score: Score,
 }
 
 impl Estimator {
     /// Finds an estimator by the name it has on the command line.
-    pub fn parse(name: &str) -> Result<Self, String> {
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
         let own = Method::from_str(name, false).map(Estimator::Own);
         own.or_else(|_| Boosting::from_str(name, false).map(Estimator::Peer)).map_err(|_| {
             let own = Method::value_variants().iter().filter_map(ValueEnum::to_possible_value);
@@ -129,28 +129,28 @@ impl Estimator {
         })
     }
 
-    pub fn sees_fleet(self) -> bool {
+    pub(super) fn sees_fleet(self) -> bool {
         use Estimator::{Own, Peer};
         !matches!(self, Own(Method::TseN | Method::RidgeN) | Peer(Boosting::BoostingN))
     }
 
-    pub fn is_federated(self) -> bool {
+    pub(super) fn is_federated(self) -> bool {
         matches!(self, Estimator::Own(method) if method.is_federated())
     }
 
     /// Whether it cannot do without ground truth.
-    pub fn learns_from_truth(self) -> bool {
+    pub(super) fn learns_from_truth(self) -> bool {
         match self {
             Estimator::Own(method) => method.learns_from_truth(),
             Estimator::Peer(_) => true,
         }
     }
 
-    pub fn is_neural(self) -> bool {
+    pub(super) fn is_neural(self) -> bool {
         matches!(self, Estimator::Own(method) if method.is_neural())
     }
 
-    pub fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         let value = match self {
             Estimator::Own(method) => method.to_possible_value(),
             Estimator::Peer(peer) => peer.to_possible_value(),
@@ -161,12 +161,12 @@ impl Estimator {
 
 impl Job {
     /// Its dataset: demand seed and scene.
-    pub fn data(&self) -> (u64, Scene) {
+    pub(super) fn data(&self) -> (u64, Scene) {
         (self.demand_seed, self.variant.scene)
     }
 
     /// The name of its file, without ending.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let mut name = format!("seed-{}.{}", self.demand_seed, self.estimator.name());
         let mut add = |part: String| name += &format!(".{part}");
         match self.architecture {
@@ -188,7 +188,7 @@ impl Job {
     }
 
     /// About how long it takes beside others: seconds of one core, on 4,800 steps.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         let effort = self.variant.effort();
         match (self.estimator, self.architecture) {
             (Estimator::Own(_), Some(Architecture::Link)) => 24 * effort,
@@ -201,12 +201,12 @@ impl Job {
 }
 
 /// The folder of finished jobs.
-pub struct JobFolder {
+pub(super) struct JobFolder {
     folder: PathBuf,
 }
 
 impl JobFolder {
-    pub fn open(out: &Path) -> Result<Self> {
+    pub(super) fn open(out: &Path) -> Result<Self> {
         let folder = out.join("jobs");
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         Ok(Self { folder })
@@ -217,7 +217,7 @@ impl JobFolder {
     }
 
     /// The record of a job, if it is finished.
-    pub fn read(&self, job: &Job) -> Result<Option<Record>> {
+    pub(super) fn read(&self, job: &Job) -> Result<Option<Record>> {
         let path = self.path(job);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -243,13 +243,18 @@ impl JobFolder {
     }
 
     /// Writes a finished job.
-    pub fn write(&self, record: &Record) -> Result<()> {
+    pub(super) fn write(&self, record: &Record) -> Result<()> {
         let text = serde_json::to_string_pretty(record)? + "\n";
         Ok(durable::write(&self.path(&record.job), text)?)
     }
 
     /// Refuses a record of other settings or other data.
-    pub fn check(&self, record: &Record, settings: &Settings, dataset: &Facts) -> Result<()> {
+    pub(super) fn check(
+        &self,
+        record: &Record,
+        settings: &Settings,
+        dataset: &Facts,
+    ) -> Result<()> {
         let text = |value: &Settings| serde_json::to_string(value).unwrap_or_default();
         let pairs = [
             ("settings", text(&record.settings), text(settings)),
@@ -275,7 +280,7 @@ impl Record {
     }
 
     /// A new record in the present format.
-    pub fn new(job: Job, settings: Settings, dataset: Facts, program: Program) -> Self {
+    pub(super) fn new(job: Job, settings: Settings, dataset: Facts, program: Program) -> Self {
         Self {
             format: JOB_FORMAT.into(),
             job,
@@ -302,7 +307,7 @@ impl Record {
 #[cfg(test)]
 impl Record {
     /// A record of some job, for tests.
-    pub fn example() -> Self {
+    pub(super) fn example() -> Self {
         let job = Job {
             demand_seed: 1,
             estimator: Estimator::Own(Method::FedTse),

@@ -15,7 +15,7 @@ use training::party::privacy::Mode;
 const NARROW: u16 = 4;
 
 /// The rate of the paper's figure of estimates, in percent.
-pub const ESTIMATES_RATE: u32 = 20;
+pub(super) const ESTIMATES_RATE: u32 = 20;
 
 const PHYSICS: [&str; 4] = ["QEST", "QEST-f", "UKF", "TSE-PI-p"];
 /// Those that, like FedTSE-PI, tell a step by what is known at its end.
@@ -23,12 +23,12 @@ const PHYSICS_AT_THE_TIME: [&str; 4] =
     ["QEST, without hindsight", "QEST-f, without hindsight", "UKF", "TSE-PI-p"];
 
 /// The paper's Table 5, and ours beside it.
-pub fn by_rate(rates: &[u32]) -> TablePlan {
+pub(super) fn by_rate(rates: &[u32]) -> TablePlan {
     plan("table5", "Table 5: without ground truth, by penetration rate", rows(), rates)
 }
 
 /// The same jobs as a picture.
-pub fn figure(rates: &[u32]) -> TablePlan {
+pub(super) fn figure(rates: &[u32]) -> TablePlan {
     TablePlan {
         comparisons: Vec::new(),
         ..plan("fig-pi-rate", "Test RMSE by penetration rate, without ground truth", rows(), rates)
@@ -36,7 +36,7 @@ pub fn figure(rates: &[u32]) -> TablePlan {
 }
 
 /// The paper's Table 6: one, two and three loops.
-pub fn by_loops(rates: &[u32]) -> TablePlan {
+pub(super) fn by_loops(rates: &[u32]) -> TablePlan {
     let row = |label, loops| RowPlan {
         label,
         estimator: Own(Method::FedTsePi),
@@ -63,7 +63,7 @@ pub fn by_loops(rates: &[u32]) -> TablePlan {
 }
 
 /// Rows of table 5 whose measurements cross in secure products alone, beside the same models trained in the clear.
-pub fn sealed(rates: &[u32]) -> TablePlan {
+pub(super) fn sealed(rates: &[u32]) -> TablePlan {
     let row = |label, method, privacy| RowPlan {
         label,
         estimator: Own(method),
@@ -97,7 +97,7 @@ pub fn sealed(rates: &[u32]) -> TablePlan {
 }
 
 /// The paper's figure of estimates on a link with and one without a loop.
-pub fn estimates() -> TablePlan {
+pub(super) fn estimates() -> TablePlan {
     let row = |label, method| RowPlan {
         label,
         estimator: Own(method),

@@ -19,7 +19,7 @@ const WITH_PI: &str = "labels and PI";
 const WITH_HF: &str = "labels and PI+HF";
 
 /// Rows and columns.
-pub fn plan(quick: bool) -> TablePlan {
+pub(super) fn plan(quick: bool) -> TablePlan {
     let shares: &[u32] = if quick { &QUICK } else { &SHARES };
     let columns = shares.iter().map(|&share| Column {
         label: format!("{share} %"),

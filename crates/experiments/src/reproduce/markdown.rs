@@ -8,7 +8,7 @@ use super::cells::{Cell, Quantity};
 use super::table::{Compared, QUANTITIES, Row, Table};
 
 /// The whole text.
-pub fn render(table: &Table) -> String {
+pub(super) fn render(table: &Table) -> String {
     let head = &table.head;
     let mut text = head.text();
     let _ = write!(
@@ -146,7 +146,7 @@ fn header(table: &Table, first: &str) -> Vec<String> {
 }
 
 /// A Markdown table whose columns are as wide as their widest place.
-pub fn aligned(grid: &[Vec<String>]) -> String {
+pub(super) fn aligned(grid: &[Vec<String>]) -> String {
     let columns = grid.first().map_or(0, Vec::len);
     let width = |column: usize| {
         grid.iter().filter_map(|row| row.get(column)).map(|text| text.chars().count()).max()

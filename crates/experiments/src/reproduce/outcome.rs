@@ -19,7 +19,7 @@ use super::{figures, markdown};
 use crate::plot::panels::{self, Panel};
 
 /// See the [module](self).
-pub enum Outcome {
+pub(super) enum Outcome {
     Table(Table),
     Drawn(Drawn, Vec<Panel>),
     Rounds(Courses),
@@ -28,7 +28,7 @@ pub enum Outcome {
 
 /// A table that is looked at as a picture.
 #[derive(Serialize)]
-pub struct Drawn {
+pub(super) struct Drawn {
     #[serde(flatten)]
     table: Table,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -37,7 +37,7 @@ pub struct Drawn {
 
 /// The course of some trainings.
 #[derive(Serialize)]
-pub struct Courses {
+pub(super) struct Courses {
     #[serde(flatten)]
     head: Head,
     target: TargetKind,
@@ -47,7 +47,7 @@ pub struct Courses {
 }
 
 impl Outcome {
-    pub fn new(
+    pub(super) fn new(
         what: What,
         plan: &TablePlan,
         range: &Range,
@@ -86,14 +86,14 @@ impl Outcome {
         }
     }
 
-    pub fn head(&self) -> &Head {
+    pub(super) fn head(&self) -> &Head {
         match self {
             Outcome::Table(table) | Outcome::Drawn(Drawn { table, .. }, _) => &table.head,
             Outcome::Rounds(courses) | Outcome::Figure(courses, _) => &courses.head,
         }
     }
 
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         match self {
             Outcome::Table(table) => markdown::render(table),
             Outcome::Drawn(drawn, _) => {
@@ -112,7 +112,7 @@ impl Outcome {
         }
     }
 
-    pub fn json(&self) -> Result<String> {
+    pub(super) fn json(&self) -> Result<String> {
         let value = match self {
             Outcome::Table(table) => serde_json::to_string_pretty(table)?,
             Outcome::Drawn(drawn, _) => serde_json::to_string_pretty(drawn)?,
@@ -124,7 +124,7 @@ impl Outcome {
     }
 
     /// Writes all files into a folder.
-    pub fn write(&self, folder: &Path, text: &str, json: &str) -> Result<()> {
+    pub(super) fn write(&self, folder: &Path, text: &str, json: &str) -> Result<()> {
         let name = self.head().table;
         if let Outcome::Figure(_, panels) | Outcome::Drawn(_, panels) = self {
             panels::draw(&folder.join(format!("{name}.svg")), panels)?;

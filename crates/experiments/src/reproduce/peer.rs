@@ -14,7 +14,7 @@ use super::program::sha256;
 /// What gradient boosting sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Boosting {
+pub(super) enum Boosting {
     /// Gradient boosting on loop counts alone
     BoostingN,
     /// Gradient boosting on loop counts and the fleet's totals
@@ -26,7 +26,7 @@ const PYTHON: &str = ".venv-peers/bin/python";
 const SCRIPT: &str = "scripts/peer_gbm.py";
 
 /// An installed peer.
-pub struct Peer {
+pub(super) struct Peer {
     python: PathBuf,
     script: PathBuf,
     script_hash: String,
@@ -43,7 +43,7 @@ struct Line {
 
 impl Peer {
     /// Looks in this folder and those above it.
-    pub fn find() -> Result<Self> {
+    pub(super) fn find() -> Result<Self> {
         let here = std::env::current_dir().context("this folder")?;
         let root = here
             .ancestors()
@@ -60,7 +60,7 @@ impl Peer {
     }
 
     /// Runs a job on some threads; returns its score, and what made it.
-    pub fn run(
+    pub(super) fn run(
         &self,
         boosting: Boosting,
         job: &Job,

@@ -7,7 +7,7 @@ use super::job::{Estimator, Job, Record};
 use super::variant::Variant;
 
 /// A table before anything was run.
-pub struct TablePlan {
+pub(super) struct TablePlan {
     /// Of its files.
     pub name: &'static str,
     pub title: &'static str,
@@ -22,7 +22,7 @@ pub struct TablePlan {
     pub seeds: &'static str,
 }
 
-pub struct Column {
+pub(super) struct Column {
     pub label: String,
     /// Penetration rate in percent.
     pub rate: u32,
@@ -35,7 +35,7 @@ pub struct Column {
     pub paper: Option<usize>,
 }
 
-pub struct RowPlan {
+pub(super) struct RowPlan {
     pub label: &'static str,
     pub estimator: Estimator,
     pub architecture: Option<Architecture>,
@@ -46,7 +46,7 @@ pub struct RowPlan {
 
 /// Which of a job's errors a row shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
+pub(super) enum Pick {
     /// On the test part.
     Test,
     /// Without one guest, the mean over guests.
@@ -57,7 +57,7 @@ pub enum Pick {
 
 impl Pick {
     /// The errors; none where a job has none of that kind.
-    pub fn score(self, record: &Record) -> Option<Score> {
+    pub(super) fn score(self, record: &Record) -> Option<Score> {
         let absent = || record.absent.iter().map(|absent| absent.score);
         match self {
             Pick::Test => Some(record.score),
@@ -77,7 +77,7 @@ fn mean_score(scores: &[Score]) -> Option<Score> {
 }
 
 /// How much better one row is than the best of others.
-pub struct Comparison {
+pub(super) struct Comparison {
     pub ours: &'static str,
     pub others: Vec<&'static str>,
     /// The others, in words.
@@ -86,21 +86,21 @@ pub struct Comparison {
     pub paper: Option<[&'static str; 2]>,
 }
 
-pub struct PaperRow {
+pub(super) struct PaperRow {
     pub label: &'static str,
     pub errors: PaperErrors,
 }
 
 impl PaperRow {
     /// RMSE and MAE of density, then of flow, by rate.
-    pub fn new(label: &'static str, numbers: [[f64; 4]; 4]) -> Self {
+    pub(super) fn new(label: &'static str, numbers: [[f64; 4]; 4]) -> Self {
         let [rmse, mae, flow_rmse, flow_mae] = &numbers;
         Self { label, errors: PaperErrors::new([rmse, mae, flow_rmse, flow_mae]) }
     }
 }
 
 /// What the jobs of a table range over.
-pub struct Range {
+pub(crate) struct Range {
     pub seeds: Vec<u64>,
     pub training_seeds: Vec<u64>,
     pub targets: Vec<TargetKind>,
@@ -108,7 +108,7 @@ pub struct Range {
 
 impl RowPlan {
     /// The jobs behind a place of the table.
-    pub fn jobs<'a>(
+    pub(super) fn jobs<'a>(
         &'a self,
         column: &'a Column,
         target: TargetKind,
@@ -157,7 +157,7 @@ impl RowPlan {
 impl TablePlan {
     /// Every job once, in the order of what is wanted most: a whole table with one training seed
     /// before the next; in it the `paper` rows, which take longest, last; raw before smooth targets.
-    pub fn jobs(&self, range: &Range) -> Vec<Job> {
+    pub(super) fn jobs(&self, range: &Range) -> Vec<Job> {
         let mut jobs: Vec<Job> = Vec::new();
         for row in &self.rows {
             for &target in &range.targets {

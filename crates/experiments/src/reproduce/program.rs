@@ -18,7 +18,7 @@ pub struct Program {
 
 impl Program {
     /// The one that is running.
-    pub fn this() -> Result<Self> {
+    pub(crate) fn this() -> Result<Self> {
         let commit = env!("FEDTSE_COMMIT").to_owned();
         let is_commit = commit.chars().all(|c| c.is_ascii_hexdigit());
         let executable = if is_commit { None } else { Some(own_hash()?) };
@@ -26,7 +26,7 @@ impl Program {
     }
 
     /// Whether anyone can build it again from the commit alone.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.executable.is_none()
     }
 }
@@ -48,7 +48,7 @@ fn own_hash() -> Result<String> {
 }
 
 /// `sha256:` and the digest of the parts, one after the other.
-pub fn sha256(parts: &[&[u8]]) -> String {
+pub(super) fn sha256(parts: &[&[u8]]) -> String {
     let mut hasher = Sha256::new();
     parts.iter().for_each(|part| hasher.update(part));
     format!("sha256:{}", data_encoding::HEXLOWER.encode(&hasher.finalize()))

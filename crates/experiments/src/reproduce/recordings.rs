@@ -18,7 +18,7 @@ use crate::data::load_network;
 use crate::data::pneuma::PneumaImport;
 
 /// What is imported.
-pub struct Recordings<'a> {
+pub(super) struct Recordings<'a> {
     /// The folder with the files.
     pub folder: &'a Path,
     /// The network file; the corridor's if none.
@@ -27,7 +27,12 @@ pub struct Recordings<'a> {
 
 impl Recordings<'_> {
     /// Finds or makes the dataset of each fleet seed.
-    pub fn prepare_all(&self, root: &Path, seeds: &[u64], needed: &Needed) -> Result<Datasets> {
+    pub(super) fn prepare_all(
+        &self,
+        root: &Path,
+        seeds: &[u64],
+        needed: &Needed,
+    ) -> Result<Datasets> {
         std::fs::create_dir_all(root).with_context(|| root.display().to_string())?;
         let imported = self.import(root)?;
         let mut all = Datasets::new();

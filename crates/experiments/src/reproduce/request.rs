@@ -128,7 +128,7 @@ const FLEET_SEED: u64 = 1;
 
 impl What {
     /// Whether the course of training is shown, not its end.
-    pub fn is_course(self) -> bool {
+    pub(crate) fn is_course(self) -> bool {
         matches!(self, What::Table3 | What::FigLoss | What::FigQ)
     }
 }
@@ -194,14 +194,14 @@ impl ReproduceArguments {
     }
 
     /// Whether the result has rows of the estimators asked for.
-    pub fn has_rows(&self) -> Result<bool> {
+    pub(crate) fn has_rows(&self) -> Result<bool> {
         let rows = Self { only: Vec::new(), ..self.clone() }.plan()?.rows;
         let wanted = |estimator: &Estimator| self.only.is_empty() || self.only.contains(estimator);
         Ok(rows.iter().any(|row| wanted(&row.estimator)))
     }
 
     /// Refuses options that not all results have a use for.
-    pub fn check_all(&self) -> Result<()> {
+    pub(crate) fn check_all(&self) -> Result<()> {
         for (option, given) in [
             ("--pneuma", self.pneuma.is_some()),
             ("--network", self.network.is_some()),
@@ -301,7 +301,7 @@ impl ReproduceArguments {
     }
 
     /// The command that makes the result again, without folders.
-    pub fn command(&self, range: &Range, settings: &Settings) -> String {
+    pub(crate) fn command(&self, range: &Range, settings: &Settings) -> String {
         let list = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         let mut words = vec!["fedtse reproduce".to_owned(), self.name()];
         let mut add = |option: &str, value: String| words.push(format!("{option} {value}"));
@@ -348,7 +348,7 @@ impl ReproduceArguments {
     }
 
     /// What is checked in must be the real thing.
-    pub fn check_publishable(&self, settings: &Settings) -> Result<()> {
+    pub(crate) fn check_publishable(&self, settings: &Settings) -> Result<()> {
         let real = match settings.world {
             Source::Builtin => false,
             Source::Sumo => settings.minutes == MINUTES,
@@ -363,7 +363,7 @@ impl ReproduceArguments {
 }
 
 /// The fleets that the jobs of a plan need.
-pub fn needed(plan: &TablePlan) -> Needed {
+pub(super) fn needed(plan: &TablePlan) -> Needed {
     let mut needed = Needed::default();
     for column in &plan.columns {
         needed.rates.push(column.rate);

@@ -20,7 +20,7 @@ pub const PAPER: [(u32, [u32; 2]); 3] = [(1, [812, 826]), (2, [420, 420]), (3, [
 
 /// A row: one architecture with Q local updates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Rounds {
+pub(super) struct Rounds {
     pub label: &'static str,
     pub architecture: Option<Architecture>,
     pub q: u32,
@@ -30,7 +30,7 @@ pub struct Rounds {
 
 /// When a quantity's target was reached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Reached {
+pub(super) struct Reached {
     /// Of each training.
     pub seeds: Vec<SeedReached>,
     /// Mean over trainings, if all have reached it.
@@ -43,7 +43,7 @@ pub struct Reached {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SeedReached {
+pub(super) struct SeedReached {
     pub demand_seed: u64,
     pub training_seed: Option<u64>,
     pub target: f64,
@@ -54,7 +54,7 @@ pub struct SeedReached {
 }
 
 /// All rows. Who has no training with Q = 1 on the same data has no target.
-pub fn rounds(curves: &[Curve]) -> Vec<Rounds> {
+pub(super) fn rounds(curves: &[Curve]) -> Vec<Rounds> {
     let usual = Variant { curve: true, ..Variant::USUAL };
     let mut rows: Vec<Rounds> = Vec::new();
     for curve in curves {
@@ -75,7 +75,7 @@ pub fn rounds(curves: &[Curve]) -> Vec<Rounds> {
 }
 
 impl Rounds {
-    pub fn of(&self, quantity: Quantity) -> &Reached {
+    pub(super) fn of(&self, quantity: Quantity) -> &Reached {
         match quantity {
             Quantity::Density => &self.density,
             Quantity::Flow => &self.flow,
@@ -128,7 +128,7 @@ impl Reached {
 }
 
 /// The rows as Markdown, then the paper's.
-pub fn text(rows: &[Rounds], seeds: usize) -> String {
+pub(super) fn text(rows: &[Rounds], seeds: usize) -> String {
     let mut grid: Vec<Vec<String>> = vec![
         ["", "density target", "rounds", "at the end", "flow target", "rounds", "at the end"]
             .map(String::from)

@@ -18,7 +18,7 @@ use super::series;
 use training::{FederationOptions, GuestOptions, PhysicsOptions, TrainOptions};
 
 /// What jobs need to run.
-pub struct Workshop<'a> {
+pub(super) struct Workshop<'a> {
     pub settings: &'a Settings,
     pub datasets: &'a Datasets,
     pub program: &'a Program,
@@ -28,7 +28,7 @@ pub struct Workshop<'a> {
 }
 
 /// A job that could not be done.
-pub struct Failure {
+pub(super) struct Failure {
     pub job: Job,
     pub error: anyhow::Error,
 }
@@ -36,7 +36,12 @@ pub struct Failure {
 impl Workshop<'_> {
     /// Runs all jobs, `at_once` at a time, in order; returns those that failed. Each job's file is
     /// there as soon as it is done.
-    pub fn run_all(&self, jobs: &[Job], at_once: usize, cores: usize) -> Result<Vec<Failure>> {
+    pub(super) fn run_all(
+        &self,
+        jobs: &[Job],
+        at_once: usize,
+        cores: usize,
+    ) -> Result<Vec<Failure>> {
         let bar = progress::bar("jobs", jobs.iter().map(Job::weight).sum());
         let threads = (cores / at_once).max(1);
         let next = AtomicUsize::new(0);

@@ -12,7 +12,7 @@ const STRENGTH: f64 = 0.5;
 /// See the [module](self). What is not given is as usual, and is not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Scene {
+pub(super) struct Scene {
     /// The host's loops: one, two (the usual) or three.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loops: Option<u8>,
@@ -24,21 +24,21 @@ pub struct Scene {
 /// What vehicles have in common that belong to fleets more or less often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Skew {
+pub(super) enum Skew {
     Entry,
     Hour,
     Class,
 }
 
 impl Scene {
-    pub const USUAL: Scene = Scene { loops: None, fleets: None };
+    pub(super) const USUAL: Scene = Scene { loops: None, fleets: None };
 
-    pub fn is_usual(&self) -> bool {
+    pub(super) fn is_usual(&self) -> bool {
         *self == Self::USUAL
     }
 
     /// For names of files and folders: nothing if all is as usual.
-    pub fn suffix(&self, separator: &str) -> String {
+    pub(super) fn suffix(&self, separator: &str) -> String {
         let loops = self.loops.map(|loops| format!("{separator}loops-{loops}"));
         let fleets = self.fleets.map(|skew| {
             let by = match skew {
@@ -52,7 +52,7 @@ impl Scene {
     }
 
     /// How its fleets differ from a fair sample.
-    pub fn concentration(&self) -> Option<Concentration> {
+    pub(super) fn concentration(&self) -> Option<Concentration> {
         let by = match self.fleets? {
             Skew::Entry => Trait::Entry,
             Skew::Hour => Trait::Hour,
@@ -62,7 +62,7 @@ impl Scene {
     }
 
     /// The corridor with its loops: on E5; on E1 and E5 as usual; on E1, E3 and E5.
-    pub fn network(&self) -> Result<Network> {
+    pub(super) fn network(&self) -> Result<Network> {
         let mut parts = traffic::corridor()?.into_parts();
         match self.loops {
             None | Some(2) => {}

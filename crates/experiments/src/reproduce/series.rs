@@ -45,7 +45,7 @@ impl Series {
 }
 
 /// What the finished jobs of a plan have kept of the first demand seed that all have.
-pub fn labelled(
+pub(super) fn labelled(
     plan: &TablePlan,
     range: &Range,
     target: TargetKind,
@@ -65,7 +65,7 @@ pub fn labelled(
 }
 
 /// Of the first target link that has a loop and the first that has none.
-pub fn of_links(
+pub(super) fn of_links(
     study: &Study,
     target: TargetKind,
     windows: &[Step],

@@ -11,11 +11,11 @@ use super::job::Record;
 use super::plan::{Comparison, Range, TablePlan};
 use super::variant::Variant;
 
-pub const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
+pub(super) const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
 
 /// A table with all that it depends on.
 #[derive(Serialize)]
-pub struct Table {
+pub(super) struct Table {
     #[serde(flatten)]
     pub head: Head,
     pub targets: Vec<TargetKind>,
@@ -27,7 +27,7 @@ pub struct Table {
 
 /// An estimator's errors.
 #[derive(Serialize)]
-pub struct Row {
+pub(super) struct Row {
     pub label: &'static str,
     pub estimator: String,
     pub architecture: Option<Architecture>,
@@ -42,7 +42,7 @@ pub struct Row {
 
 /// A row of the paper, in the columns of ours.
 #[derive(Serialize)]
-pub struct Published {
+pub(super) struct Published {
     pub label: &'static str,
     /// For all of the paper's columns.
     pub errors: PaperErrors,
@@ -52,7 +52,7 @@ pub struct Published {
 
 /// A row against others.
 #[derive(Serialize)]
-pub struct Compared {
+pub(super) struct Compared {
     pub ours: &'static str,
     pub than: &'static str,
     pub target: TargetKind,
@@ -65,7 +65,7 @@ pub struct Compared {
 
 /// By how much the RMSE is lower, in percent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Gain {
+pub(super) struct Gain {
     pub percent: f64,
     /// The best of the others.
     pub best: &'static str,
@@ -77,7 +77,7 @@ pub struct Gain {
 
 impl Table {
     /// Puts finished jobs into their places.
-    pub fn new(
+    pub(super) fn new(
         plan: &TablePlan,
         range: &Range,
         records: &BTreeMap<String, Record>,

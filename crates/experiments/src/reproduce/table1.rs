@@ -9,7 +9,7 @@ use super::variant::Variant;
 use training::Method;
 
 /// Rows, columns and the paper's numbers.
-pub fn plan(rates: &[u32]) -> TablePlan {
+pub(super) fn plan(rates: &[u32]) -> TablePlan {
     let columns = rates.iter().map(|&rate| Column {
         label: format!("{rate} %"),
         rate,

@@ -9,14 +9,14 @@ use super::variant::Variant;
 use training::Method;
 
 /// The paper's rates, in percent.
-pub const RATES: [u32; 4] = [20, 40, 60, 80];
+pub(super) const RATES: [u32; 4] = [20, 40, 60, 80];
 
 const REFERENCES: [&str; 3] = ["scale-up", "ridge", "gradient boosting"];
 const TSE_N: [&str; 4] =
     ["TSE-n, `link`", "TSE-n, `paper`", "ridge, loops alone", "gradient boosting, loops alone"];
 
 /// Rows, columns and the paper's numbers.
-pub fn plan(rates: &[u32]) -> TablePlan {
+pub(super) fn plan(rates: &[u32]) -> TablePlan {
     let columns = rates.iter().map(|&rate| Column {
         label: format!("{rate} %"),
         rate,

@@ -10,14 +10,14 @@ use super::variant::Variant;
 use training::Method;
 
 /// The paper's numbers of samples.
-pub const SIZES: [usize; 6] = [600, 1200, 1800, 2400, 3000, 3600];
+pub(super) const SIZES: [usize; 6] = [600, 1200, 1800, 2400, 3000, 3600];
 /// In percent. The paper's errors of 3,600 samples are those of its Table 2 at 20 %.
-pub const RATE: u32 = 20;
+pub(super) const RATE: u32 = 20;
 
 const REFERENCES: [&str; 2] = ["ridge", "gradient boosting"];
 
 /// Rows, columns and the paper's numbers.
-pub fn plan(sizes: &[usize]) -> TablePlan {
+pub(super) fn plan(sizes: &[usize]) -> TablePlan {
     let columns = sizes.iter().map(|&samples| Column {
         label: samples.to_string(),
         rate: RATE,

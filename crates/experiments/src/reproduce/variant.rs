@@ -12,7 +12,7 @@ use training::{FederationOptions, GuestOptions, TrainOptions, Watch};
 /// See the [module](self). What is not given is as usual, and is not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Variant {
+pub(super) struct Variant {
     /// Numbers that cross from a guest to the host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossing: Option<u16>,
@@ -54,7 +54,7 @@ pub struct Variant {
 
 impl Variant {
     /// Nothing otherwise.
-    pub const USUAL: Variant = Variant {
+    pub(super) const USUAL: Variant = Variant {
         crossing: None,
         guests: None,
         q: None,
@@ -69,12 +69,12 @@ impl Variant {
         scene: Scene::USUAL,
     };
 
-    pub fn is_usual(&self) -> bool {
+    pub(super) fn is_usual(&self) -> bool {
         *self == Self::USUAL
     }
 
     /// For the name of a job's file: nothing if all is as usual.
-    pub fn suffix(&self) -> String {
+    pub(super) fn suffix(&self) -> String {
         let mut text = String::new();
         let mut add = |what: &str, value: Option<String>| {
             if let Some(value) = value {
@@ -101,7 +101,7 @@ impl Variant {
     }
 
     /// How many times as long as usual it takes, about.
-    pub fn effort(&self) -> u64 {
+    pub(super) fn effort(&self) -> u64 {
         let guests = u64::from(self.guests.unwrap_or(1));
         let sealed = if self.privacy.is_some_and(Mode::is_sealed) { 4 } else { 1 };
         // About two thirds of a training step are the guest's.
@@ -109,12 +109,12 @@ impl Variant {
     }
 
     /// What is asked besides the estimates.
-    pub fn watch(&self) -> Watch {
+    pub(super) fn watch(&self) -> Watch {
         Watch { each_epoch: self.curve, each_absent: self.party_dropout.is_some() }
     }
 
     /// Changes a task accordingly.
-    pub fn apply(&self, task: &mut TrainOptions) {
+    pub(super) fn apply(&self, task: &mut TrainOptions) {
         task.guest = GuestOptions {
             embedding_size: self.crossing,
             party_dropout: self.party_dropout,

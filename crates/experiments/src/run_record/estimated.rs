@@ -1,7 +1,8 @@
 //! Estimates beside the truth, link by link, with intervals.
 
 use anyhow::{Context, Result};
-use estimator::{Coverage, Intervals, Study, TargetKind};
+use estimator::artifact::Coverage;
+use estimator::{Intervals, Study, TargetKind};
 use serde::{Deserialize, Serialize};
 use traffic::{LinkId, LinkState, Step};
 

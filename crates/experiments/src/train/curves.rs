@@ -9,7 +9,7 @@ use plotters::prelude::*;
 use crate::plot::drawn;
 
 /// Training and validation loss over epochs, on a logarithmic scale.
-pub fn draw(path: &Path, history: &[Epoch]) -> Result<()> {
+pub(super) fn draw(path: &Path, history: &[Epoch]) -> Result<()> {
     let losses = || history.iter().flat_map(|epoch| [epoch.train, epoch.validation]);
     // Room for a logarithm, also where a loss is zero or all are equal.
     let highest = losses().fold(1e-6, f64::max) * 1.1;

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use anyhow::Result;
-use estimator::{Coverage, Intervals, IntervalsError, NeuralEstimator, Study, TargetKind};
+use estimator::artifact::{Coverage, IntervalsError};
+use estimator::{Intervals, NeuralEstimator, Study, TargetKind};
 use traffic::{LinkId, LinkState, Step};
 
 /// Writes the intervals of the model in a folder beside it, and tells how often they hold the truth of
 /// some windows, given the model's estimates of the scored links. Of windows that the intervals come from nothing is
 /// told: there they hold as much as they are made to.
-pub fn keep(
+pub(super) fn keep(
     folder: &Path,
     study: &Study,
     target: TargetKind,

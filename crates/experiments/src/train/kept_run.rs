@@ -12,7 +12,7 @@ use crate::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace}
 use training::{Fitted, TrainOptions};
 
 /// Writes `run.json` into the model's folder.
-pub fn keep(
+pub(super) fn keep(
     folder: &Path,
     task: &TrainOptions,
     (study, rate): (&Study, f64),

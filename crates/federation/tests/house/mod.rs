@@ -1,5 +1,9 @@
 //! A host's house: its authority, its door, and guests that call.
-#![allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file is a program of its own and uses what it needs"
+)]
 
 use std::path::PathBuf;
 use std::sync::Arc;

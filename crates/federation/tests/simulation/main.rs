@@ -12,6 +12,8 @@
 //! the policy `stop`, or after pauses beyond the limit, all stop with an error; that under `skip` weights
 //! are others where a guest has missed rounds.
 
+#![allow(unreachable_pub)]
+
 mod disk;
 mod operations;
 mod reproduction;

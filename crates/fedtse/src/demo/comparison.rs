@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
-use estimator::{Architecture, Intervals, IntervalsError, Study, TargetKind, score};
+use estimator::artifact::IntervalsError;
+use estimator::{Architecture, Intervals, Study, TargetKind, score};
 use sensing::Features;
 use traffic::{LinkState, Step};
 
@@ -17,8 +18,8 @@ use experiments::train::{
 };
 
 /// Of all vehicles, in percent, for both fleets together.
-pub const RATE: f64 = 40.0;
-pub const GUESTS: u16 = 2;
+pub(super) const RATE: f64 = 40.0;
+pub(super) const GUESTS: u16 = 2;
 const TARGET: TargetKind = TargetKind::Raw;
 
 /// A row of the table.
@@ -46,7 +47,7 @@ const METHODS: [Compared; 7] = [
 ];
 
 /// Fits all to a dataset with features, and scores them.
-pub fn compare(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
+pub(super) fn compare(folder: &Path, arguments: &DemoArguments) -> Result<RunRecord> {
     let together = study(folder, &task(&compared("", Method::Oracle), arguments))?;
     let split = together.split();
     let windows = [&split.validation[..], &split.test[..]].concat();

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use experiments::run_record::{MethodRun, RunRecord};
 
 /// The table; with `ledger` also what left each party.
-pub fn text(record: &RunRecord, minutes: f64, ledger: bool) -> String {
+pub(super) fn text(record: &RunRecord, minutes: f64, ledger: bool) -> String {
     let data = &record.data;
     let share = data.rate / f64::from(data.guests);
     let mut text = format!(

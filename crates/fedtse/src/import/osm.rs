@@ -12,7 +12,7 @@ use crate::network;
 /// A network from OpenStreetMap data (.osm XML)
 #[derive(Args)]
 #[command(after_help = "Example:\n  fedtse import osm athens.osm --out athens.toml")]
-pub struct OsmArguments {
+pub(super) struct OsmArguments {
     /// The file, as exported from OpenStreetMap; may be compressed with gzip
     file: PathBuf,
     /// Where to write the network file
@@ -23,7 +23,7 @@ pub struct OsmArguments {
     name: Option<String>,
 }
 
-pub fn run(arguments: &OsmArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &OsmArguments, json: bool) -> Result<()> {
     let stem = arguments.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = arguments.name.clone().or(stem).unwrap_or_default();
     let import = open_osm(&arguments.file, &OsmOptions { name, ..OsmOptions::default() })?;

@@ -18,7 +18,7 @@ use super::tell;
 #[command(
     after_help = "Example:\n  fedtse import pneuma 20181024_d1_0830_0900.csv --network athens.toml --out data/athens"
 )]
-pub struct PneumaArguments {
+pub(super) struct PneumaArguments {
     /// The files
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -33,7 +33,7 @@ pub struct PneumaArguments {
     target: ImportTarget,
 }
 
-pub fn run(arguments: &PneumaArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &PneumaArguments, json: bool) -> Result<()> {
     let import = PneumaImport {
         files: arguments.files.clone(),
         interval: arguments.interval,

@@ -19,7 +19,7 @@ use crate::network;
 #[command(
     after_help = "Examples:\n  fedtse import sumo --net city.net.xml --out city.toml\n  fedtse import sumo --net city.net.xml --fcd fcd.xml.gz --out data/city"
 )]
-pub struct SumoArguments {
+pub(super) struct SumoArguments {
     /// The net (.net.xml)
     #[arg(long)]
     net: PathBuf,
@@ -49,7 +49,7 @@ pub struct SumoArguments {
     out: PathBuf,
 }
 
-pub fn run(arguments: &SumoArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &SumoArguments, json: bool) -> Result<()> {
     let options = ImportOptions {
         largest_component: arguments.largest_part,
         detectors: arguments.additional.clone(),

@@ -10,7 +10,7 @@ use super::config;
 
 /// Which configuration a party is started with.
 #[derive(Args)]
-pub struct ConfigArguments {
+pub(super) struct ConfigArguments {
     /// The configuration
     #[arg(long, required_unless_present = "example")]
     config: Option<PathBuf>,
@@ -21,7 +21,7 @@ pub struct ConfigArguments {
 
 impl ConfigArguments {
     /// The configuration and its folder; none if the example was wanted, which is printed.
-    pub fn read<C: DeserializeOwned>(&self, example: &str) -> Result<Option<(C, PathBuf)>> {
+    pub(super) fn read<C: DeserializeOwned>(&self, example: &str) -> Result<Option<(C, PathBuf)>> {
         if self.example {
             print!("{example}");
             return Ok(None);

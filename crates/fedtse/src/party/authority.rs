@@ -50,7 +50,7 @@ const CONNECTIONS: usize = 64;
 #[command(
     after_help = "Example:\n  fedtse authority --example > authority.toml\n  fedtse authority --config authority.toml"
 )]
-pub struct AuthorityArguments {
+pub(crate) struct AuthorityArguments {
     #[command(flatten)]
     file: ConfigArguments,
 }
@@ -119,7 +119,7 @@ struct Office {
     longest: usize,
 }
 
-pub fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
     let example = include_str!("authority.toml");
     let Some((config, folder)) = arguments.file.read::<Config>(example)? else {
         return Ok(());

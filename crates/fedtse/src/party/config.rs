@@ -19,7 +19,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Reads a file; unknown fields and wrong values are refused with line and column.
-pub fn read<C: DeserializeOwned>(path: &Path) -> Result<(C, PathBuf)> {
+pub(crate) fn read<C: DeserializeOwned>(path: &Path) -> Result<(C, PathBuf)> {
     let shown = path.display();
     let length = std::fs::metadata(path).with_context(|| format!("{shown}"))?.len();
     ensure!(length <= MOST_BYTES, "{shown}: found {length} bytes, expected at most {MOST_BYTES}");
@@ -31,7 +31,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<(C, PathBuf)> {
 /// Who the party is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct IdentitySection {
+pub(crate) struct IdentitySection {
     certificate: PathBuf,
     key: PathBuf,
     authority: PathBuf,
@@ -39,7 +39,7 @@ pub struct IdentitySection {
 
 impl IdentitySection {
     /// The identity, and the authority that all parties trust.
-    pub fn read(&self, folder: &Path) -> Result<(Identity, Vec<CertificateDer<'static>>)> {
+    pub(crate) fn read(&self, folder: &Path) -> Result<(Identity, Vec<CertificateDer<'static>>)> {
         let identity = Identity::read(&folder.join(&self.certificate), &folder.join(&self.key))?;
         Ok((identity, read_certificates(&folder.join(&self.authority))?))
     }
@@ -48,7 +48,7 @@ impl IdentitySection {
 /// How long it waits for others, in seconds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct PatienceSection {
+pub(crate) struct PatienceSection {
     resend_s: f64,
     heartbeat_s: f64,
     silence_s: f64,
@@ -69,7 +69,7 @@ impl Default for PatienceSection {
 
 impl PatienceSection {
     /// Checked.
-    pub fn timing(&self) -> Result<Timing> {
+    pub(crate) fn timing(&self) -> Result<Timing> {
         let seconds = |field: &str, found: f64| {
             ensure!(
                 (0.01..=1e7).contains(&found),
@@ -91,7 +91,7 @@ impl PatienceSection {
 /// What those who run it see.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct ObserveSection {
+pub(crate) struct ObserveSection {
     /// Address of `/healthz` and `/metrics`.
     pub http: Option<SocketAddr>,
     pub log: LogLevel,
@@ -100,7 +100,7 @@ pub struct ObserveSection {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum LogLevel {
+pub(crate) enum LogLevel {
     Error,
     Warn,
     #[default]
@@ -110,7 +110,7 @@ pub enum LogLevel {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     #[default]
     Text,
     Json,
@@ -119,14 +119,17 @@ pub enum LogFormat {
 /// How many numbers cross for each sample.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub enum Numbers {
+pub(crate) enum Numbers {
     PerLink(usize),
     Whole(usize),
 }
 
 impl Numbers {
     /// As the models name it; the architecture's own if none is given.
-    pub fn embedding(numbers: Option<Numbers>, architecture: Architecture) -> EmbeddingShape {
+    pub(crate) fn embedding(
+        numbers: Option<Numbers>,
+        architecture: Architecture,
+    ) -> EmbeddingShape {
         match numbers {
             None => architecture.embedding(),
             Some(Numbers::PerLink(each)) => EmbeddingShape::PerLink(each),

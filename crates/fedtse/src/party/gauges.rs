@@ -9,11 +9,11 @@ use server::monitoring::Monitored;
 
 /// What a party shows of itself.
 #[derive(Debug, Default)]
-pub struct Gauges(Mutex<Shown>);
+pub(super) struct Gauges(Mutex<Shown>);
 
 /// Numbers as they stand.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub(super) struct Shown {
     pub round: u64,
     pub epoch: u64,
     pub train_loss: Option<f64>,
@@ -29,11 +29,11 @@ pub struct Shown {
 }
 
 impl Gauges {
-    pub fn shown(&self) -> MutexGuard<'_, Shown> {
+    pub(super) fn shown(&self) -> MutexGuard<'_, Shown> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn traffic(&self, traffic: &Traffic) {
+    pub(super) fn traffic(&self, traffic: &Traffic) {
         let mut shown = self.shown();
         (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
     }
@@ -52,11 +52,11 @@ impl Monitored for Gauges {
 
 impl Shown {
     /// Ready to take part: every other party is connected.
-    pub fn healthy(&self) -> bool {
+    pub(super) fn healthy(&self) -> bool {
         !self.connected.is_empty() && self.connected.values().all(|connected| *connected)
     }
 
-    pub fn prometheus(&self) -> String {
+    pub(super) fn prometheus(&self) -> String {
         let mut text = String::new();
         let mut put = |name: &str, kind: &str, help: &str, value: f64| {
             // Writing to a text cannot fail.

@@ -33,7 +33,7 @@ use super::{config, logs, network_threads, print_stopped, stopping};
 #[command(
     after_help = "Example:\n  fedtse guest --example > guest.toml\n  fedtse guest --config guest.toml"
 )]
-pub struct GuestArguments {
+pub(crate) struct GuestArguments {
     #[command(flatten)]
     file: ConfigArguments,
     /// Print a policy with all fields explained
@@ -41,7 +41,7 @@ pub struct GuestArguments {
     example_policy: bool,
 }
 
-pub fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
     if arguments.example_policy {
         print!("{}", policy::EXAMPLE);
         return Ok(());

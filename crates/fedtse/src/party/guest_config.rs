@@ -20,11 +20,11 @@ use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
 use super::{own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
-pub const EXAMPLE: &str = include_str!("guest.toml");
+pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(super) struct Config {
     identity: IdentitySection,
     pub host: HostSection,
     data: DataSection,
@@ -39,7 +39,7 @@ pub struct Config {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct HostSection {
+pub(super) struct HostSection {
     pub name: String,
     pub address: String,
     certificate_name: Option<String>,
@@ -47,14 +47,14 @@ pub struct HostSection {
 
 impl HostSection {
     /// The name that the host's certificate must be for, if it is not that of the address.
-    pub fn certificate_name(&self) -> Option<&str> {
+    pub(super) fn certificate_name(&self) -> Option<&str> {
         self.certificate_name.as_deref()
     }
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DataSection {
+pub(super) struct DataSection {
     folder: PathBuf,
     fleet: Fleet,
     #[serde(default = "totals")]
@@ -87,7 +87,7 @@ fn totals() -> GuestFeatures {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct ModelSection {
+pub(super) struct ModelSection {
     arch: Architecture,
     sub_model: Option<SubModelKind>,
     numbers: Option<Numbers>,
@@ -103,12 +103,12 @@ impl Default for ModelSection {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunSection {
+pub(super) struct RunSection {
     pub folder: PathBuf,
 }
 
 /// A guest that is ready to begin.
-pub struct Prepared {
+pub(super) struct Prepared {
     pub tls: Arc<ClientConfig>,
     pub address: HostAddress,
     pub part: GuestPart,
@@ -117,7 +117,11 @@ pub struct Prepared {
 
 impl Config {
     /// Reads identity and data.
-    pub fn prepare(&self, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Prepared> {
+    pub(super) fn prepare(
+        &self,
+        folder: &Path,
+        own: Option<&CustomSubModelSpec>,
+    ) -> Result<Prepared> {
         let (identity, authority) = self.identity.read(folder)?;
         let party = own_name(identity.card())?;
         let tls = tls::guest_side(identity, &authority)?;

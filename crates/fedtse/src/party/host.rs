@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use estimator::{IntervalsError, Score};
+use estimator::Score;
+use estimator::artifact::IntervalsError;
 use federation::grpc::drive::{Clock, HostWatch, run_host};
 use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, Traffic, accepted};
@@ -39,12 +40,12 @@ use super::{config, logs, network_threads, print_stopped, stopping};
 #[command(
     after_help = "Example:\n  fedtse host --example > host.toml\n  fedtse host --config host.toml"
 )]
-pub struct HostArguments {
+pub(crate) struct HostArguments {
     #[command(flatten)]
     file: ConfigArguments,
 }
 
-pub fn run(arguments: &HostArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
     let Some((config, folder)) = arguments.file.read::<Config>(host_config::EXAMPLE)? else {
         return Ok(());
     };
@@ -183,7 +184,7 @@ fn keep_intervals(part: &HostPart, model: &HostParty, folder: &Path) -> Result<(
     }
 }
 
-pub fn print_score(score: &Score) {
+pub(crate) fn print_score(score: &Score) {
     println!("errors on the test part (last 20 % of the time), target links");
     for (what, errors) in
         [("density veh/km/lane", &score.density), ("flow veh/min/lane", &score.flow)]

@@ -27,11 +27,11 @@ use super::privacy::{Mode, committed};
 use super::{own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
-pub const EXAMPLE: &str = include_str!("host.toml");
+pub(super) const EXAMPLE: &str = include_str!("host.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(super) struct Config {
     identity: IdentitySection,
     pub network: NetworkSection,
     data: DataSection,
@@ -47,21 +47,21 @@ pub struct Config {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NetworkSection {
+pub(super) struct NetworkSection {
     pub listen: SocketAddr,
     pub accepted: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DataSection {
+pub(super) struct DataSection {
     folder: PathBuf,
     target: TargetKind,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct GuestSection {
+pub(super) struct GuestSection {
     numbers: Option<config::Numbers>,
     starts_as_state: bool,
 }
@@ -74,7 +74,7 @@ impl Default for GuestSection {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct TrainingSection {
+pub(super) struct TrainingSection {
     #[serde(deserialize_with = "federated_signal")]
     method: TrainingSignal,
     segment: u16,
@@ -143,12 +143,12 @@ impl TrainingSection {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunSection {
+pub(super) struct RunSection {
     pub folder: PathBuf,
 }
 
 /// A host that is ready to begin.
-pub struct Prepared {
+pub(super) struct Prepared {
     pub name: PartyId,
     pub tls: Arc<ServerConfig>,
     pub part: HostPart,
@@ -158,7 +158,11 @@ pub struct Prepared {
 
 impl Config {
     /// Reads identity and data, for a host with a sub-model of its own if there is one.
-    pub fn prepare(&self, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Prepared> {
+    pub(super) fn prepare(
+        &self,
+        folder: &Path,
+        own: Option<&CustomSubModelSpec>,
+    ) -> Result<Prepared> {
         self.check_target()?;
         ensure!(
             own.is_none() || !self.guests.contains_key(HOST_SUB_MODEL),

@@ -18,7 +18,7 @@ mod host;
 mod host_config;
 mod host_feed;
 mod latencies;
-pub mod pace;
+pub(crate) mod pace;
 
 mod records;
 
@@ -38,7 +38,7 @@ pub use host::lead_live;
 #[command(
     after_help = "Example:\n  fedtse live host --example > live.toml\n  fedtse live host --config live.toml"
 )]
-pub struct LiveArguments {
+pub(crate) struct LiveArguments {
     #[command(subcommand)]
     role: Role,
 }
@@ -49,7 +49,7 @@ enum Role {
     Guest(guest::LiveGuestArguments),
 }
 
-pub fn run(arguments: &LiveArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &LiveArguments, json: bool) -> Result<()> {
     match &arguments.role {
         Role::Host(arguments) => host::run(arguments, json),
         Role::Guest(arguments) => guest::run(arguments, json),

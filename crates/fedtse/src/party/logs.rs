@@ -7,7 +7,7 @@ use tracing_subscriber::fmt;
 use super::config::{LogFormat, LogLevel, ObserveSection};
 
 /// Begins to log.
-pub fn start(section: &ObserveSection) -> Result<()> {
+pub(crate) fn start(section: &ObserveSection) -> Result<()> {
     let level = match section.log {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -23,6 +23,6 @@ pub fn start(section: &ObserveSection) -> Result<()> {
 }
 
 /// Begins to log, for a front end: in a process that has logs already they stay as they are.
-pub fn start_if_none(section: &ObserveSection) {
+pub(crate) fn start_if_none(section: &ObserveSection) {
     let _ = start(section);
 }

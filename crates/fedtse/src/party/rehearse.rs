@@ -21,7 +21,7 @@ use super::{config, guest_config, host, host_config};
 #[command(
     after_help = "Example:\n  fedtse rehearse --host host.toml --guest fleet-a.toml --guest fleet-b.toml"
 )]
-pub struct RehearseArguments {
+pub(crate) struct RehearseArguments {
     /// The host's configuration
     #[arg(long)]
     host: PathBuf,
@@ -30,7 +30,7 @@ pub struct RehearseArguments {
     guest: Vec<PathBuf>,
 }
 
-pub fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
+pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let (config, folder) = config::read::<host_config::Config>(&arguments.host)?;
     let host_config::Prepared { name, part, seats, settings, .. } =
         config.prepare(&folder, None)?;

@@ -6,14 +6,14 @@ use tokio::sync::watch;
 use tracing::info;
 
 /// Whether someone wants the party to stop: a signal, or a front end that watches.
-pub struct Asked {
+pub(crate) struct Asked {
     pub reason: watch::Receiver<Option<Text>>,
     front_end: Option<watch::Sender<Option<Text>>>,
 }
 
 impl Asked {
     /// Looks whether the front end wants it.
-    pub fn look(&self) {
+    pub(crate) fn look(&self) {
         if let (Some(sender), Err(stopped)) = (&self.front_end, progress::go_on()) {
             let _ = sender.send(Some(Text::of(stopped)));
         }
@@ -21,7 +21,7 @@ impl Asked {
 }
 
 /// Begins to listen. Signals are a front end's own affair, if there is one.
-pub async fn asked() -> Result<Asked> {
+pub(crate) async fn asked() -> Result<Asked> {
     if progress::watched().is_none() {
         return Ok(Asked { reason: on_signal().await?, front_end: None });
     }
@@ -30,7 +30,7 @@ pub async fn asked() -> Result<Asked> {
 }
 
 /// Holds a reason as soon as someone wants the party to stop.
-pub async fn on_signal() -> Result<watch::Receiver<Option<Text>>> {
+pub(crate) async fn on_signal() -> Result<watch::Receiver<Option<Text>>> {
     let (sender, receiver) = watch::channel(None);
     let mut signals = Signals::new().context("signals")?;
     tokio::spawn(async move {

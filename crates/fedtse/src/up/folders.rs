@@ -12,19 +12,19 @@ use super::recordings::Recordings;
 use super::text;
 
 /// The host's name.
-pub const HOST: &str = "city";
+pub(super) const HOST: &str = "city";
 /// How long parties wait for each other on one machine, in seconds.
 const PATIENCE: &str =
     "[patience]\nresend_s = 1.0\nheartbeat_s = 1.0\nsilence_s = 5.0\nlimit_s = 600.0\n";
 
 /// The folders of all parties.
-pub struct Folders {
+pub(super) struct Folders {
     root: PathBuf,
     guests: Vec<(String, String)>,
 }
 
 /// What live parties are told.
-pub struct Live {
+pub(super) struct Live {
     /// Where guests dial.
     pub port: u16,
     pub http: SocketAddr,
@@ -36,7 +36,7 @@ pub struct Live {
 
 impl Folders {
     /// Makes what is not there yet.
-    pub fn make(root: &Path, recordings: &Recordings) -> Result<Self> {
+    pub(super) fn make(root: &Path, recordings: &Recordings) -> Result<Self> {
         let guests = recordings.guests().map(|guest| {
             let fleet = recordings.fleet_of(guest).context("a fleet")?;
             Ok((guest.to_owned(), fleet.to_owned()))
@@ -47,25 +47,25 @@ impl Folders {
         Ok(folders)
     }
 
-    pub fn root(&self) -> &Path {
+    pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub fn of(&self, party: &str) -> PathBuf {
+    pub(super) fn of(&self, party: &str) -> PathBuf {
         self.root.join(party)
     }
 
-    pub fn guests(&self) -> Vec<&str> {
+    pub(super) fn guests(&self) -> Vec<&str> {
         self.guests.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     /// The host first.
-    pub fn parties(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn parties(&self) -> impl Iterator<Item = &str> {
         std::iter::once(HOST).chain(self.guests.iter().map(|(name, _)| name.as_str()))
     }
 
     /// Whether all parties have finished a training.
-    pub fn trained(&self) -> bool {
+    pub(super) fn trained(&self) -> bool {
         self.parties().all(|party| self.of(party).join("run/model/party.json").exists())
     }
 
@@ -120,7 +120,7 @@ impl Folders {
         write(&self.of(HOST).join("guests.toml"), &accepted)
     }
 
-    pub fn configure_training(&self, port: u16, epochs: u32, seed: u64) -> Result<()> {
+    pub(super) fn configure_training(&self, port: u16, epochs: u32, seed: u64) -> Result<()> {
         let seats: String =
             self.guests.iter().map(|(guest, _)| format!("[guests.{guest}]\n")).collect();
         let host = format!(
@@ -141,7 +141,7 @@ impl Folders {
         Ok(())
     }
 
-    pub fn configure_live(&self, party: &str, records: u16, live: &Live) -> Result<()> {
+    pub(super) fn configure_live(&self, party: &str, records: u16, live: &Live) -> Result<()> {
         let own = if party == HOST {
             format!(
                 "{}[publish]\nhttp = \"{}\"\n[live]\ndeadline_s = {:?}\n\

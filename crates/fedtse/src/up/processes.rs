@@ -13,7 +13,7 @@ const GOODBYE: Duration = Duration::from_secs(10);
 
 /// Processes by name; whatever still runs is ended when this is dropped.
 #[derive(Default)]
-pub struct Processes(Vec<Process>);
+pub(super) struct Processes(Vec<Process>);
 
 struct Process {
     name: String,
@@ -23,7 +23,7 @@ struct Process {
 
 impl Processes {
     /// Starts this program with arguments, in a folder that has its log.
-    pub fn start(&mut self, name: &str, arguments: &[&str], folder: &Path) -> Result<()> {
+    pub(super) fn start(&mut self, name: &str, arguments: &[&str], folder: &Path) -> Result<()> {
         let log = folder.join("log.txt");
         let file = OpenOptions::new().create(true).append(true).open(&log);
         let file = file.with_context(|| log.display().to_string())?;
@@ -40,12 +40,12 @@ impl Processes {
         Ok(())
     }
 
-    pub fn ids(&self) -> BTreeMap<&str, u32> {
+    pub(super) fn ids(&self) -> BTreeMap<&str, u32> {
         self.0.iter().map(|process| (process.name.as_str(), process.child.id())).collect()
     }
 
     /// Whether all have ended, and well.
-    pub fn all_ended(&mut self) -> Result<bool> {
+    pub(super) fn all_ended(&mut self) -> Result<bool> {
         let mut all = true;
         for process in &mut self.0 {
             match process.child.try_wait()? {
@@ -59,7 +59,7 @@ impl Processes {
 
     /// Whether the first still runs: a federation lives without a guest, but not without its host. A guest that ends is
     /// told of once.
-    pub fn check(&mut self) -> Result<()> {
+    pub(super) fn check(&mut self) -> Result<()> {
         let mut at = 0;
         while let Some(process) = self.0.get_mut(at) {
             let Some(status) = process.child.try_wait()? else {

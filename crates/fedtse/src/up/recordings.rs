@@ -16,7 +16,7 @@ const SHARES: [f64; 2] = [0.3, 0.2];
 const UNSEEN: f64 = 0.8;
 
 /// Two recordings of the same network; they may be one.
-pub struct Recordings {
+pub(super) struct Recordings {
     pub train: PathBuf,
     pub live: PathBuf,
     /// Names of the guests and of their fleets.
@@ -26,7 +26,7 @@ pub struct Recordings {
 }
 
 impl Recordings {
-    pub fn get(arguments: &UpArguments, folder: &Path) -> Result<Self> {
+    pub(super) fn get(arguments: &UpArguments, folder: &Path) -> Result<Self> {
         if let Some(data) = &arguments.data {
             let data = data.canonicalize().unwrap_or_else(|_| data.clone());
             return Self::of(data.clone(), data, UNSEEN);
@@ -69,12 +69,12 @@ impl Recordings {
         Ok(Recordings { train, live, guests, replay_from, step_s })
     }
 
-    pub fn guests(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn guests(&self) -> impl Iterator<Item = &str> {
         self.guests.iter().map(|(name, _)| name.as_str())
     }
 
     /// None of the host.
-    pub fn fleet_of(&self, party: &str) -> Option<&str> {
+    pub(super) fn fleet_of(&self, party: &str) -> Option<&str> {
         let found = self.guests.iter().find(|(name, _)| name == party);
         debug_assert!(found.is_some() || party == HOST);
         found.map(|(_, fleet)| fleet.as_str())

@@ -5,13 +5,13 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-pub fn fedtse(arguments: &[&str]) -> Output {
+pub(crate) fn fedtse(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fedtse")).args(arguments).output().expect("the program starts")
 }
 
 /// Runs a command that must succeed, and returns what it printed.
 #[allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
-pub fn ok(arguments: &[&str]) -> String {
+pub(crate) fn ok(arguments: &[&str]) -> String {
     let output = fedtse(arguments);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "fedtse {arguments:?}: {error}");
@@ -20,14 +20,14 @@ pub fn ok(arguments: &[&str]) -> String {
 
 /// The same with `--json`.
 #[allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
-pub fn ok_json(arguments: &[&str]) -> Value {
+pub(crate) fn ok_json(arguments: &[&str]) -> Value {
     let text = ok(&[arguments, &["--json"]].concat());
     serde_json::from_str(&text).expect("the output is JSON")
 }
 
 /// Runs a command that must be refused: exit code 1, no panic, one clear line.
 #[allow(dead_code, reason = "each test file is a program of its own and uses what it needs")]
-pub fn refused(arguments: &[&str]) -> String {
+pub(crate) fn refused(arguments: &[&str]) -> String {
     let output = fedtse(arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "fedtse {arguments:?}: {error}");
@@ -35,6 +35,6 @@ pub fn refused(arguments: &[&str]) -> String {
     error
 }
 
-pub fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are UTF-8")
 }

@@ -21,7 +21,7 @@ const BEGIN: f64 = 1200.0;
 const STEP: f64 = 10.0;
 
 /// Trained parties with configurations to go live.
-pub struct LiveWorld {
+pub(crate) struct LiveWorld {
     world: World,
     ports: [u16; 3],
     observe: u16,
@@ -29,7 +29,7 @@ pub struct LiveWorld {
 }
 
 impl LiveWorld {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = World::new(&Choice { epochs: 2, party_dropout: 0.2, ..Choice::default() });
         finish(world.start_all());
         let [observe, publish] = [(); 2].map(|()| free_port());
@@ -38,7 +38,7 @@ impl LiveWorld {
         live
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.world.path(name)
     }
 
@@ -72,7 +72,7 @@ impl LiveWorld {
         }
     }
 
-    pub fn start(&self, name: &str) -> Party {
+    pub(crate) fn start(&self, name: &str) -> Party {
         let role = if name == "city" { "host" } else { "guest" };
         let config = self.path(name).join("live.toml");
         Party::run(name, &["live", role, "--config", text(&config), "--json"], &self.log(name))
@@ -83,11 +83,11 @@ impl LiveWorld {
     }
 
     /// All records of a party, from the beginning.
-    pub fn sender(&self, name: &str) -> Sender {
+    pub(crate) fn sender(&self, name: &str) -> Sender {
         self.sender_from(name, BEGIN)
     }
 
-    pub fn sender_from(&self, name: &str, from: f64) -> Sender {
+    pub(crate) fn sender_from(&self, name: &str, from: f64) -> Sender {
         let port = self.ports[["city", "fleet-a", "fleet-b"]
             .iter()
             .position(|party| *party == name)
@@ -115,7 +115,7 @@ impl LiveWorld {
         Sender { stream, lines, time, reached: from }
     }
 
-    pub fn events(&self) -> Events {
+    pub(crate) fn events(&self) -> Events {
         let mut stream = None;
         wait_for(&mut [], || {
             stream = TcpStream::connect(("127.0.0.1", self.publish)).ok();
@@ -140,36 +140,36 @@ impl LiveWorld {
     }
 
     /// The port of the map.
-    pub fn publish_port(&self) -> u16 {
+    pub(crate) fn publish_port(&self) -> u16 {
         self.publish
     }
 
     /// The latest estimate.
-    pub fn estimates(&self) -> Option<String> {
+    pub(crate) fn estimates(&self) -> Option<String> {
         http_get(self.publish, "/v1/estimates")
     }
 
     /// A number of the host's metrics.
-    pub fn metric(&self, name: &str) -> Option<f64> {
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let text = http_get(self.observe, "/metrics")?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|value| value.trim().parse().ok())
     }
 
     /// Whether the host's steps wait for a guest: it has joined, and sends.
-    pub fn waited_for(&self, guest: &str) -> bool {
+    pub(crate) fn waited_for(&self, guest: &str) -> bool {
         self.metric(&format!("fedtse_live_waited_for{{party=\"{guest}\"}}")) == Some(1.0)
     }
 
     /// How often the host has welcomed a guest so far.
-    pub fn welcomes(&self, guest: &str) -> usize {
+    pub(crate) fn welcomes(&self, guest: &str) -> usize {
         let log = fs::read_to_string(self.log("city")).unwrap_or_default();
         let joined = |line: &&str| line.contains(" joined") && line.contains(guest);
         log.lines().filter(joined).count()
     }
 
     /// Waits until the host has estimated all steps that it can have heard of, from its first window.
-    pub fn wait_for_settled(&self, city: &Sender, events: &Events) {
+    pub(crate) fn wait_for_settled(&self, city: &Sender, events: &Events) {
         // A step opens 5 s after its end, so the last one that was told is still open.
         let last = (city.reached() / STEP) as i64 - 2;
         let first = (BEGIN / STEP) as i64 + 8;
@@ -195,7 +195,7 @@ fn keep_alive(stream: Weak<Mutex<TcpStream>>) {
 }
 
 /// Tells a party its records, a step at a time.
-pub struct Sender {
+pub(crate) struct Sender {
     stream: Arc<Mutex<TcpStream>>,
     lines: VecDeque<String>,
     /// The column of the time.
@@ -205,17 +205,17 @@ pub struct Sender {
 
 impl Sender {
     /// The time that was told last.
-    pub fn reached(&self) -> f64 {
+    pub(crate) fn reached(&self) -> f64 {
         self.reached
     }
 
     /// Tells the next step.
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         self.to(self.reached + STEP);
     }
 
     /// Tells all up to a time.
-    pub fn to(&mut self, time: f64) {
+    pub(crate) fn to(&mut self, time: f64) {
         while let Some(line) = self.lines.front() {
             let next = line.split(',').nth(self.time).and_then(|time| time.parse::<f64>().ok());
             if next.is_some_and(|next| next > time) {
@@ -227,17 +227,17 @@ impl Sender {
         self.reached = time;
     }
 
-    pub fn say(&mut self, line: &str) {
+    pub(crate) fn say(&mut self, line: &str) {
         // A party that was killed does not listen.
         let _ = writeln!(self.stream.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
     }
 }
 
 /// Estimates as the host sends them.
-pub struct Events(Arc<Mutex<Vec<Value>>>);
+pub(crate) struct Events(Arc<Mutex<Vec<Value>>>);
 
 impl Events {
-    pub fn all(&self) -> Vec<Value> {
+    pub(crate) fn all(&self) -> Vec<Value> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Lets a number of bytes from the guest to the host pass; the other way is always open.
-pub struct Gate {
+pub(crate) struct Gate {
     port: u16,
     state: Arc<(Mutex<State>, Condvar)>,
 }
@@ -19,7 +19,7 @@ struct State {
 
 impl Gate {
     /// An open gate before a port.
-    pub fn before(host: u16) -> Self {
+    pub(crate) fn before(host: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its address").port();
         let state = Arc::new((Mutex::new(State { left: u64::MAX, holds: false }), Condvar::new()));
@@ -36,22 +36,22 @@ impl Gate {
     }
 
     /// The port that the guest dials.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Lets so many bytes pass from now on.
-    pub fn allow(&self, bytes: u64) {
+    pub(crate) fn allow(&self, bytes: u64) {
         *lock(&self.state.0) = State { left: bytes, holds: false };
         self.state.1.notify_all();
     }
 
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.allow(u64::MAX);
     }
 
     /// Whether something waits at the gate: the host does not hear it before more is allowed.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         lock(&self.state.0).holds
     }
 }

@@ -10,7 +10,7 @@ const FOLDS: usize = 8;
 
 impl World {
     /// Takes the truth away from the host, deals each fleet into folds, and says so in the configurations.
-    pub fn hold_out(&self) {
+    pub(crate) fn hold_out(&self) {
         let data = self.path("data");
         let shares = [["5"; FOLDS], ["3"; FOLDS]].concat().join(",");
         ok(&["features", text(&data), "--guests", &shares]);
@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    pub fn change(&self, party: &str, from: &str, to: &str) {
+    pub(crate) fn change(&self, party: &str, from: &str, to: &str) {
         let config = fs::read_to_string(self.config(party)).expect("a configuration");
         assert!(config.contains(from), "{party}: {from}");
         fs::write(self.config(party), config.replace(from, to)).expect("a file");

@@ -17,20 +17,20 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::common::{ok, ok_json, text};
-pub use gate::Gate;
+pub(crate) use gate::Gate;
 
 const PATIENCE: Duration = Duration::from_secs(600);
-pub const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];
-/// Bytes from `fleet-b` to the host: a greeting and three rounds, in a run of sixteen rounds or more
+pub(crate) const GUESTS: [&str; 2] = ["fleet-a", "fleet-b"];
+/// Bytes from `fleet-b` to the host: a handshake and three rounds, in a run of sixteen rounds or more
 /// that needs three times as many.
-pub const A_FEW_ROUNDS: u64 = 20_000;
+pub(crate) const A_FEW_ROUNDS: u64 = 20_000;
 /// Bytes from `fleet-b` to the host: part of a round, or some signs of life.
-pub const A_FEW_WORDS: u64 = 2_000;
+pub(crate) const A_FEW_WORDS: u64 = 2_000;
 /// One world at a time: each is three processes that compute.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Settings of a rehearsed world that tests vary.
-pub struct Choice {
+pub(crate) struct Choice {
     pub epochs: u32,
     pub keep_every: u32,
     pub local_updates: u32,
@@ -44,7 +44,7 @@ impl Default for Choice {
 }
 
 /// Folders of all parties, with certificates and configurations.
-pub struct World {
+pub(crate) struct World {
     pub folder: TempDir,
     /// On the way of `fleet-b`.
     pub gate: Gate,
@@ -54,13 +54,13 @@ pub struct World {
 }
 
 /// What parties in one process ended with.
-pub struct Rehearsed {
+pub(crate) struct Rehearsed {
     pub weights: BTreeMap<String, String>,
     pub rounds: u64,
 }
 
 impl World {
-    pub fn new(choice: &Choice) -> Self {
+    pub(crate) fn new(choice: &Choice) -> Self {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
@@ -92,7 +92,7 @@ impl World {
         world
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -105,7 +105,7 @@ impl World {
     }
 
     /// Writes the host's list of guests.
-    pub fn accept(&self, guests: &[&str]) {
+    pub(crate) fn accept(&self, guests: &[&str]) {
         let mut list = "[guests]\n".to_owned();
         for guest in guests {
             let file = self.path(guest).join(format!("certs/{guest}.pem"));
@@ -181,12 +181,12 @@ impl World {
         }
     }
 
-    pub fn config(&self, party: &str) -> PathBuf {
+    pub(crate) fn config(&self, party: &str) -> PathBuf {
         self.path(party).join("config.toml")
     }
 
     /// Runs all parties in one process.
-    pub fn rehearse(&self) -> Rehearsed {
+    pub(crate) fn rehearse(&self) -> Rehearsed {
         let paths = ["city", "fleet-a", "fleet-b"].map(|party| self.config(party));
         let [host, a, b] = paths.each_ref().map(|path| text(path));
         let report = ok_json(&["rehearse", "--host", host, "--guest", a, "--guest", b]);
@@ -198,37 +198,37 @@ impl World {
     }
 
     /// Starts a party.
-    pub fn start(&self, party: &str) -> Party {
+    pub(crate) fn start(&self, party: &str) -> Party {
         Party::start(party, &self.config(party), &self.path(&format!("{party}.log")))
     }
 
-    pub fn start_all(&self) -> Vec<Party> {
+    pub(crate) fn start_all(&self) -> Vec<Party> {
         ["city", "fleet-a", "fleet-b"].map(|party| self.start(party)).into()
     }
 
     /// The port that guests dial.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// A number of the host's metrics.
-    pub fn metric(&self, name: &str) -> Option<f64> {
+    pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let text = http_get(self.http, "/metrics")?;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|value| value.trim().parse().ok())
     }
 
-    pub fn health(&self) -> Option<String> {
+    pub(crate) fn health(&self) -> Option<String> {
         http_get(self.http, "/healthz")
     }
 
     /// The last round that the host has finished, as far as it tells.
-    pub fn round(&self) -> Option<u64> {
+    pub(crate) fn round(&self) -> Option<u64> {
         self.metric("fedtse_round").map(|round| round as u64)
     }
 
     /// Starts all parties and waits until they are at it, but cannot end before the gate is opened.
-    pub fn start_and_hold(&self) -> Vec<Party> {
+    pub(crate) fn start_and_hold(&self) -> Vec<Party> {
         self.gate.allow(A_FEW_ROUNDS);
         let mut parties = self.start_all();
         self.wait_until_held(&mut parties);
@@ -240,25 +240,25 @@ impl World {
         parties
     }
 
-    pub fn wait_until_held(&self, parties: &mut [Party]) {
+    pub(crate) fn wait_until_held(&self, parties: &mut [Party]) {
         wait_for(parties, || self.gate.holds());
     }
 }
 
 /// A running party.
-pub struct Party {
+pub(crate) struct Party {
     pub name: String,
     child: Child,
     log: PathBuf,
 }
 
 impl Party {
-    pub fn start(name: &str, config: &Path, log: &Path) -> Self {
+    pub(crate) fn start(name: &str, config: &Path, log: &Path) -> Self {
         let role = if name == "city" { "host" } else { "guest" };
         Self::run(name, &[role, "--config", text(config), "--json"], log)
     }
 
-    pub fn run(name: &str, arguments: &[&str], log: &Path) -> Self {
+    pub(crate) fn run(name: &str, arguments: &[&str], log: &Path) -> Self {
         let file = fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
         let child = Command::new(env!("CARGO_BIN_EXE_fedtse"))
             .args(arguments)
@@ -269,32 +269,32 @@ impl Party {
         Party { name: name.into(), child, log: log.into() }
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Ends it as the system would when it needs memory.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().expect("a kill");
         self.child.wait().expect("its end");
     }
 
     /// Asks it to end.
-    pub fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         self.signal("-TERM");
     }
 
     /// Stops it where it is.
-    pub fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         self.signal("-STOP");
     }
 
     /// Lets it go on.
-    pub fn thaw(&self) {
+    pub(crate) fn thaw(&self) {
         self.signal("-CONT");
     }
 
@@ -304,17 +304,17 @@ impl Party {
         assert!(sent.success());
     }
 
-    pub fn running(&mut self) -> bool {
+    pub(crate) fn running(&mut self) -> bool {
         self.child.try_wait().expect("its status").is_none()
     }
 
-    pub fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         wait_for(&mut [], || !self.running());
         self.child.wait().expect("its end")
     }
 
     /// What it reported at its end, which must be a good one.
-    pub fn report(mut self) -> Value {
+    pub(crate) fn report(mut self) -> Value {
         let status = self.wait();
         assert!(status.success(), "{} has ended, {status}: {}", self.name, self.log_tail());
         let mut output = String::new();
@@ -344,7 +344,7 @@ impl Drop for Party {
 }
 
 /// Waits for all parties to finish, and returns their weights.
-pub fn finish(mut parties: Vec<Party>) -> BTreeMap<String, String> {
+pub(crate) fn finish(mut parties: Vec<Party>) -> BTreeMap<String, String> {
     // The others would wait long for one that has failed.
     wait_for(&mut [], || {
         for party in &mut parties {
@@ -362,7 +362,7 @@ pub fn finish(mut parties: Vec<Party>) -> BTreeMap<String, String> {
 }
 
 /// Waits for something that happens while all these parties run.
-pub fn wait_for(parties: &mut [Party], mut condition: impl FnMut() -> bool) {
+pub(crate) fn wait_for(parties: &mut [Party], mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     loop {
         // Looked at first: it may have happened just before a party ended.
@@ -377,7 +377,7 @@ pub fn wait_for(parties: &mut [Party], mut condition: impl FnMut() -> bool) {
     }
 }
 
-pub fn http_get(port: u16, path: &str) -> Option<String> {
+pub(crate) fn http_get(port: u16, path: &str) -> Option<String> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -389,7 +389,7 @@ pub fn http_get(port: u16, path: &str) -> Option<String> {
 
 /// A port that is free, and below those that systems give to outgoing connections: nobody takes it
 /// by chance before the host does.
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     const PORTS: std::ops::Range<u32> = 10_000..32_000;
     static DRAWN: AtomicU32 = AtomicU32::new(0);
     // Programs that run at the same time begin far from each other.

@@ -6,7 +6,7 @@ use super::{GUESTS, World};
 
 impl World {
     /// Takes the truth away from the host and lets guests tell their speeds.
-    pub fn seal(&self) {
+    pub(crate) fn seal(&self) {
         let (data, features) =
             (self.path("data/features"), |party: &str| self.path(party).join("data/features"));
         for truth in ["all.parquet", "targets.parquet"] {

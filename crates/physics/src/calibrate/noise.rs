@@ -28,7 +28,7 @@ pub struct NoiseEstimate {
 }
 
 /// Bias and variance of errors, some of which may be wild.
-pub fn robust_variance(
+pub(crate) fn robust_variance(
     what: &str,
     mut errors: Vec<f64>,
 ) -> Result<NoiseEstimate, CalibrationError> {

@@ -95,19 +95,6 @@ impl TurnCounts {
         Ok(())
     }
 
-    /// Adds another's counts, such as a guest's aggregates.
-    pub fn merge(&mut self, other: &Self) -> Result<(), CalibrationError> {
-        if self.counts.len() != other.counts.len() {
-            let (found, needed) = (other.counts.len(), self.counts.len());
-            return Err(CalibrationError::TooLittle {
-                what: "counts of another".into(),
-                found,
-                needed,
-            });
-        }
-        (0..self.counts.len()).try_for_each(|movement| self.add(movement, other.counts[movement]))
-    }
-
     /// Ratios. The prior is that by lanes and counts as `prior_vehicles` on each link; links with
     /// fewer than `least` counted vehicles take the prior, and say so.
     pub fn ratios(

@@ -21,7 +21,7 @@ pub(super) struct LinkCells {
 }
 
 impl LinkCells {
-    pub fn all(network: &Network, cells: &Cells, parameters: &Parameters) -> Vec<Self> {
+    pub(super) fn all(network: &Network, cells: &Cells, parameters: &Parameters) -> Vec<Self> {
         let links = network.links().iter().enumerate();
         links
             .map(|(n, link)| {
@@ -38,12 +38,18 @@ impl LinkCells {
     }
 
     /// The cell at the stop line.
-    pub fn last(&self) -> usize {
+    pub(super) fn last(&self) -> usize {
         self.cells.end - 1
     }
 
     /// Steps the densities; returns the link's mean flow (all lanes).
-    pub fn advance(&self, state: &[f64], next: &mut [f64], inflow: f64, outflow: f64) -> f64 {
+    pub(super) fn advance(
+        &self,
+        state: &[f64],
+        next: &mut [f64],
+        inflow: f64,
+        outflow: f64,
+    ) -> f64 {
         let mut into = inflow;
         let mut sum = 0.5 * (inflow + outflow);
         for cell in self.cells.clone() {
@@ -69,7 +75,7 @@ impl LinkCells {
 
     /// The transpose of [`Self::advance`]: sets the cells' `d_state`, returns the cotangents of
     /// inflow and outflow.
-    pub fn step_vjp(
+    pub(super) fn step_vjp(
         &self,
         state: &[f64],
         d_next: &[f64],

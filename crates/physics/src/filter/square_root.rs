@@ -116,23 +116,25 @@ impl SquareRootFilter {
     }
 
     /// To project the mean onto what is possible.
-    pub fn mean_mut(&mut self) -> &mut [f64] {
+    pub(crate) fn mean_mut(&mut self) -> &mut [f64] {
         &mut self.mean
     }
 
     /// The covariance of two numbers.
-    pub fn covariance(&self, i: usize, j: usize) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn covariance(&self, i: usize, j: usize) -> f64 {
         (0..=i.min(j)).map(|row| self.root.row(row)[i] * self.root.row(row)[j]).sum()
     }
 
     /// The standard deviation of a number.
-    pub fn deviation(&self, i: usize) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn deviation(&self, i: usize) -> f64 {
         self.covariance(i, i).sqrt()
     }
 
     /// The smallest number on the root's diagonal: above zero as long as the covariance is
     /// positive definite.
-    pub fn smallest_pivot(&self) -> f64 {
+    pub(crate) fn smallest_pivot(&self) -> f64 {
         (0..self.mean.len()).map(|i| self.root.row(i)[i]).fold(f64::INFINITY, f64::min)
     }
 
@@ -140,7 +142,7 @@ impl SquareRootFilter {
     ///
     /// `active`: the function depends on the first so many numbers only, which saves the points
     /// that would not change it (rows of R have no part before the diagonal).
-    pub fn predict<E: From<FilterError>>(
+    pub(crate) fn predict<E: From<FilterError>>(
         &mut self,
         active: usize,
         noise: &[f64],
@@ -184,7 +186,7 @@ impl SquareRootFilter {
     /// What the measurements will be: innovations z − z̄ and the variances of z̄ without noise.
     ///
     /// To be followed by [`Self::take`], between which the caller may change the noise.
-    pub fn compare<E: From<FilterError>>(
+    pub(crate) fn compare<E: From<FilterError>>(
         &mut self,
         z: &[f64],
         mut function: impl FnMut(&[f64], &mut [f64]) -> Result<(), E>,
@@ -274,7 +276,7 @@ impl SquareRootFilter {
     }
 
     /// How the last [`Self::take`] moved the mean, and the variances that it expected of that.
-    pub fn correction(&self) -> (&[f64], &[f64]) {
+    pub(crate) fn correction(&self) -> (&[f64], &[f64]) {
         (&self.correction, &self.corrected)
     }
 }

@@ -171,12 +171,14 @@ impl TrafficFilter {
     }
 
     /// The standard deviation of a link's flow.
-    pub fn flow_deviation(&self, link: usize) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn flow_deviation(&self, link: usize) -> f64 {
         self.filter.deviation(self.model.cell_count() + self.entries.len() + link)
     }
 
     /// The standard deviation of a link's density.
-    pub fn density_deviation(&self, link: usize) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn density_deviation(&self, link: usize) -> f64 {
         let cells = self.model.cells(link);
         let count = cells.len() as f64;
         let sum: f64 = cells

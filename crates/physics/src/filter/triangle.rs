@@ -15,30 +15,30 @@ pub(super) struct Rows {
 
 impl Rows {
     /// No rows of so many numbers; keeps its space.
-    pub fn clear(&mut self, columns: usize) {
+    pub(super) fn clear(&mut self, columns: usize) {
         self.values.clear();
         self.columns = columns;
         self.sum.resize(columns, 0.0);
     }
 
     /// One more row of zeros, to be filled.
-    pub fn push(&mut self) -> &mut [f64] {
+    pub(super) fn push(&mut self) -> &mut [f64] {
         let start = self.values.len();
         self.values.resize(start + self.columns, 0.0);
         &mut self.values[start..]
     }
 
-    pub fn row(&self, row: usize) -> &[f64] {
+    pub(super) fn row(&self, row: usize) -> &[f64] {
         &self.values[row * self.columns..][..self.columns]
     }
 
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.values.len().checked_div(self.columns).unwrap_or(0)
     }
 
     /// Turns the rows into R, with a diagonal that is not negative; rows of zeros are added where
     /// there are too few.
-    pub fn triangulate(&mut self) {
+    pub(super) fn triangulate(&mut self) {
         while self.count() < self.columns {
             self.push();
         }

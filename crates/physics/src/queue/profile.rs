@@ -81,7 +81,7 @@ impl Profile {
     }
 
     /// Vehicles that passed between two times, the mean over the link: Edie's flow times the time.
-    pub fn passed(&self, from: f64, to: f64) -> f64 {
+    pub(crate) fn passed(&self, from: f64, to: f64) -> f64 {
         let mut sum = 0.0;
         for part in 0..=PARTS {
             let weight = if part == 0 || part == PARTS { 0.5 } else { 1.0 };
@@ -92,7 +92,7 @@ impl Profile {
     }
 
     /// The mean number of vehicles between two times, times their difference.
-    pub fn vehicle_seconds(&self, from: f64, to: f64) -> f64 {
+    pub(crate) fn vehicle_seconds(&self, from: f64, to: f64) -> f64 {
         // The curves are straight between borders: the trapezoid is exact.
         let mut sum = 0.0;
         let mut begin = from;

@@ -69,7 +69,7 @@ impl Road {
     }
 
     /// Standing vehicles ahead of a distance from the stop line.
-    pub fn standing(&self, distance: f64) -> f64 {
+    pub(crate) fn standing(&self, distance: f64) -> f64 {
         self.jam * distance.clamp(0.0, self.length)
     }
 }

@@ -100,7 +100,7 @@ impl Tally {
     }
 
     /// When a cycle begins.
-    pub fn start_of(&self, cycle: usize) -> f64 {
+    pub(crate) fn start_of(&self, cycle: usize) -> f64 {
         self.begin + (cycle * self.per_cycle) as f64 * self.slot
     }
 

@@ -22,14 +22,14 @@ pub(super) struct Usual {
 
 impl Usual {
     /// By a fleet of this rate.
-    pub fn of(tally: &Tally, rate: f64) -> Self {
+    pub(super) fn of(tally: &Tally, rate: f64) -> Self {
         let of = |counts: &[f64]| usual(counts, tally.per_cycle, rate);
         Self { entering: of(&tally.entered), leaving: of(&tally.left), present: of(&tally.present) }
     }
 
     /// Brings the level of what enters and leaves to that of counts of all vehicles in the same slots,
     /// where there are such counts.
-    pub fn level_by(&mut self, tally: &Tally, all: &[Option<f64>], rate: f64) {
+    pub(super) fn level_by(&mut self, tally: &Tally, all: &[Option<f64>], rate: f64) {
         let reach = (CYCLES.len() / 2 * tally.per_cycle) as isize;
         let slots = tally.left.len();
         // Sums over all slots before: the level of a stretch is a difference.

@@ -14,17 +14,21 @@ pub(super) struct Window {
 
 impl Window {
     /// The curve of those who entered, at the border of slots.
-    pub fn entered(&self, border: usize) -> usize {
+    pub(super) fn entered(&self, border: usize) -> usize {
         border
     }
 
     /// The curve of those who left.
-    pub fn left(&self, border: usize) -> usize {
+    pub(super) fn left(&self, border: usize) -> usize {
         self.slots + 1 + border
     }
 
     /// A curve between borders; none outside.
-    pub fn at(&self, curve: fn(&Self, usize) -> usize, time: f64) -> Option<[(usize, f64); 2]> {
+    pub(super) fn at(
+        &self,
+        curve: fn(&Self, usize) -> usize,
+        time: f64,
+    ) -> Option<[(usize, f64); 2]> {
         let place = (time - self.begin) / self.slot;
         if !(place >= 0.0 && place <= self.slots as f64) {
             return None;

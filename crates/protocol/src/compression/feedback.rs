@@ -49,11 +49,6 @@ impl Feedback {
         Ok(sent)
     }
 
-    /// What is left of a sample, if anything was ever sent of it.
-    pub fn left(&self, sample: Window) -> Option<&[f32]> {
-        self.left.get(&sample).map(Vec::as_slice)
-    }
-
     /// All of it, for a checkpoint: samples, and for each its step, view, width and numbers.
     pub fn save(&self, to: &mut Vec<u8>) {
         to.extend((self.left.len() as u64).to_le_bytes());

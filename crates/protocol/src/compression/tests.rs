@@ -8,7 +8,7 @@ fn at(step: i64) -> Window {
     Window::whole(Step(step))
 }
 
-/// OptimiserSettings of any size and sign, but not so large that they or their sums have no end.
+/// Finite numbers of any size and sign whose sums are finite too.
 fn number() -> impl Strategy<Value = f32> {
     prop_oneof![
         3 => -10f32..10.0,
@@ -33,7 +33,7 @@ proptest! {
         prop_assert_eq!(bits(packed.as_slice()), bits(&numbers));
     }
 
-    /// 11 significant bits: half of the last one is 2^-11 of the number. OptimiserSettings 2^28 below the largest
+    /// 11 significant bits: half of the last one is 2^-11 of the number. Numbers 2^28 below the largest
     /// of a message have fewer: there the error is at most half of the smallest distance, which is
     /// 2^-24 · 2^(exponent), and the largest is at least 2^(exponent + 14).
     #[test]

@@ -50,7 +50,7 @@ pub struct Tally {
     pub messages: u64,
     /// Their content.
     pub bytes: u64,
-    /// OptimiserSettings of embeddings or gradients among it.
+    /// How many numbers of embeddings or gradients they contain.
     pub numbers: u64,
 }
 
@@ -145,7 +145,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
 }
 
 impl Audit {
-    /// OptimiserSettings by kind, to whomever they went.
+    /// How many numbers were sent by kind of message, over all recipients.
     pub(super) fn numbers(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for ((_, kind), tally) in &self.tallies {

@@ -18,7 +18,7 @@ const ONE: i128 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QueriedSteps {
-    /// OptimiserSettings that the party holds of each step.
+    /// How many numbers the party holds of each step.
     entries: u32,
     /// Products with single numbers of each step, all of its numbers together.
     each: u64,

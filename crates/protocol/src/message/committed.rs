@@ -30,9 +30,9 @@ const VALUES_AT_A_TIME: usize = 2048;
 /// Most values that one group of commitments is to.
 pub const MOST_COMMITTED: usize = 512;
 /// Most groups of values with a proof of their own in a message: a sample of the most values that a block can have.
-pub const MOST_GROUPS: usize = 16;
+pub(crate) const MOST_GROUPS: usize = 16;
 /// Most rows of random weights in a query.
-pub const MOST_CHECKS: u32 = 16;
+pub(crate) const MOST_CHECKS: u32 = 16;
 /// Most bytes of what opens a row.
 const MOST_OPENING: usize = 64;
 /// Most bytes of the proof of a group.

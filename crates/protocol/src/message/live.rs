@@ -48,7 +48,7 @@ pub struct LiveHello {
     pub session: u64,
     /// What all parties must agree on.
     pub terms: LiveTerms,
-    /// OptimiserSettings of an embedding.
+    /// How many numbers an embedding has.
     pub width: u32,
 }
 

@@ -13,13 +13,13 @@ use traffic::{LinkId, MeasurementEntry, Quantity};
 use super::parts::{MAX_VALUES, PartError};
 
 /// Most numbers that a guest measures of one sample.
-pub const MAX_ENTRIES: usize = 1 << 14;
+pub(crate) const MAX_ENTRIES: usize = 1 << 14;
 /// Most turns and links whose vehicles a guest counts.
-pub const MAX_MOVEMENTS: usize = 1 << 14;
+pub(crate) const MAX_MOVEMENTS: usize = 1 << 14;
 /// The largest weight of a measurement: nothing on a road is known to a thousandth of its unit.
-pub const MAX_WEIGHT: f32 = 1e6;
+pub(crate) const MAX_WEIGHT: f32 = 1e6;
 /// Most folds that a guest deals its fleet into.
-pub const MAX_FOLDS: u16 = 64;
+pub(crate) const MAX_FOLDS: u16 = 64;
 
 /// Kinds of measurements. A host asks for some of them, and a guest gives what it is asked for or
 /// takes no part.
@@ -191,7 +191,7 @@ impl MeasurementOffer {
     }
 }
 
-/// TrafficShares of the traffic, by the loops: more than 0 and at most 1.
+/// A guest's shares of the traffic, measured at the loops: more than 0 and at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficShares {
@@ -266,7 +266,7 @@ impl Measurements {
         Ok(())
     }
 
-    /// OptimiserSettings of a sample.
+    /// How many numbers a sample has.
     pub fn entries(&self) -> usize {
         self.entries
     }

@@ -11,19 +11,19 @@ use super::measurements::MAX_FOLDS;
 use crate::compression::Packing;
 
 /// Longest text in a message, in bytes.
-pub const MAX_TEXT: usize = 512;
+pub(crate) const MAX_TEXT: usize = 512;
 /// Most numbers in an embedding or gradient: 16 MiB.
 pub const MAX_VALUES: usize = 1 << 22;
 /// Most samples that are asked for at once.
 pub const MAX_STEPS: usize = 4096;
 /// Most ranges of steps that a guest announces.
-pub const MAX_RANGES: usize = 4096;
+pub(crate) const MAX_RANGES: usize = 4096;
 /// Steps are numbered within ± this.
 pub const MAX_STEP: i64 = 1 << 40;
 /// Most checkpoints that a guest announces.
 pub const MAX_CHECKPOINTS: usize = 8;
 /// The most training exchanges of a run: more than could ever be done, few enough to count with.
-pub const MAX_EXCHANGES: u64 = 1 << 40;
+pub(crate) const MAX_EXCHANGES: u64 = 1 << 40;
 
 /// A part of a message that is out of bounds.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -245,7 +245,7 @@ impl Values {
         &self.packing
     }
 
-    /// OptimiserSettings of a sample.
+    /// How many numbers a sample has.
     pub fn width(&self) -> usize {
         self.width
     }

@@ -29,7 +29,7 @@ use crate::plan::Plan;
 /// Most bytes of a sealed part: what fits a message.
 pub const MAX_SEALED: usize = 16 << 20;
 /// Most products per exchange, if nothing else is agreed: query and answer then stay within a message.
-pub const USUAL_ROWS: u32 = 1 << 14;
+pub(crate) const USUAL_ROWS: u32 = 1 << 14;
 
 /// Most guests whose gradients one guest contributes to in an exchange.
 pub const MAX_COEFFICIENT_REQUESTS: usize = 256;
@@ -142,7 +142,7 @@ impl MissingCiphertexts {
 pub struct CoefficientEntries(Vec<u32>);
 
 /// Most of them: embeddings of some thousand numbers, each of which depends on some hundred entries.
-pub const MAX_COEFFICIENT_ENTRIES: usize = 1 << 20;
+pub(crate) const MAX_COEFFICIENT_ENTRIES: usize = 1 << 20;
 
 impl CoefficientEntries {
     /// Checks their number.

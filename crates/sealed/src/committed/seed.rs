@@ -29,7 +29,7 @@ pub struct Named<'a> {
 
 /// What the weights of an opened row sum to at most, without their signs: no more than in a product of lattice encryption
 /// on the finest grid, so that opening a sum tells no more than a product does.
-pub const MOST_WEIGHTS: u64 = 1 << 25;
+pub(crate) const MOST_WEIGHTS: u64 = 1 << 25;
 
 impl BlindingSeed {
     /// A new one, from the operating system.

@@ -56,7 +56,7 @@ impl LogarithmTable {
     }
 
     /// k, if the point is k·G with |k| at most [`LogarithmTable::limit`].
-    pub fn logarithm(&self, point: &RistrettoPoint) -> Option<i64> {
+    pub(crate) fn logarithm(&self, point: &RistrettoPoint) -> Option<i64> {
         let (mut up, mut down) = (*point, *point + self.stride);
         let mut batch = Vec::with_capacity(2 * BATCH as usize);
         for first in (0..=1i64 << GIANT_BITS).step_by(BATCH as usize) {

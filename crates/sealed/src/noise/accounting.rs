@@ -37,11 +37,6 @@ impl Budget {
         Err(NoiseError::Budget { epsilon, delta })
     }
 
-    /// ε.
-    pub fn epsilon(&self) -> f64 {
-        self.epsilon
-    }
-
     /// δ.
     pub fn delta(&self) -> f64 {
         self.delta
@@ -52,7 +47,7 @@ impl Budget {
 const RATIOS: std::ops::RangeInclusive<f64> = 1e-6..=1e12;
 /// The fewest steps of the grid that σ may have. [`concentrated_epsilon`] holds for any σ; below this, the curve of
 /// continuous noise no longer tells what discrete noise is like.
-pub const LEAST_STEPS: f64 = 4.0;
+pub(crate) const LEAST_STEPS: f64 = 4.0;
 
 fn check(
     what: &'static str,

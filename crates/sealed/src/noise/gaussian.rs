@@ -44,7 +44,7 @@ pub enum NoiseError {
 }
 
 /// The largest standard deviation, in steps of the grid.
-pub const MOST_SIGMA: f64 = 65_536.0;
+pub(crate) const MOST_SIGMA: f64 = 65_536.0;
 /// σ² is a multiple of 2^-12.
 const DENOMINATOR: u128 = 1 << 12;
 

@@ -36,7 +36,7 @@ pub struct NoisedVector {
 }
 
 /// The most values of one vector.
-pub const MOST_VALUES: usize = 1 << 24;
+pub(crate) const MOST_VALUES: usize = 1 << 24;
 
 impl NoisedVector {
     /// Clips values to `low..=high`, puts them on the grid, adds noise of σ (in the values' own unit) and clips

@@ -54,7 +54,7 @@ impl Lender {
     }
 }
 
-/// ScratchPool for coefficients of 1.
+/// A scale for coefficients of 1.
 fn scale() -> Scale {
     let part = Coefficients { terms: 2, values: &[1.0; 2] };
     MagnitudeBound::of(&agreement(), &part).and_then(|reach| reach.scale()).expect("a scale")

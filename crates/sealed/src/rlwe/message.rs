@@ -11,7 +11,7 @@
 //! Residues modulo the three primes of keys and uploads are values of the transform, in its order; those of
 //! questions are coefficients modulo the first prime.
 
-pub mod masked;
+pub(crate) mod masked;
 
 use rayon::prelude::*;
 
@@ -27,7 +27,7 @@ const PLAIN_BYTES: usize = PLAIN_BITS as usize / 8;
 
 /// Half of a ciphertext, as residues modulo all primes; the other half is the stream of its seed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SeededHalf {
+pub(crate) struct SeededHalf {
     pub(crate) seed: [u8; 32],
     /// Packed residues, checked.
     pub(crate) packed: Vec<u8>,

@@ -1,4 +1,4 @@
-//! ScratchPool to multiply in, used again and again: memory that is new to a process costs as much time as a product.
+//! Scratch buffers for multiplications, pooled: allocating new memory costs as much time as a product.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -27,7 +27,7 @@ pub(super) struct Moments {
 pub(super) type BadRow = (usize, String);
 
 impl Moments {
-    pub fn open(dataset: &Dataset, columns: &[(&str, Kind)]) -> Result<Self, DatasetError> {
+    pub(super) fn open(dataset: &Dataset, columns: &[(&str, Kind)]) -> Result<Self, DatasetError> {
         let path = dataset.folder.join("trajectories.parquet");
         Ok(Self {
             table: open_table(&path, columns)?,
@@ -46,12 +46,12 @@ impl Moments {
     }
 
     /// Number of rows in all.
-    pub fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.table.rows()
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -61,7 +61,7 @@ impl Moments {
 
     /// Hands the rows of the next moment to `take`, batch by batch, and returns its time; `None`
     /// at the end.
-    pub fn next(
+    pub(super) fn next(
         &mut self,
         mut take: impl FnMut(&[Column], Range<usize>) -> Result<(), BadRow>,
     ) -> Result<Option<f64>, DatasetError> {

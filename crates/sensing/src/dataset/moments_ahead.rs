@@ -37,7 +37,7 @@ impl<T> Default for Batch<T> {
 
 impl<T: Send + 'static> MomentsAhead<T> {
     /// Starts to read a dataset's trajectories.
-    pub fn open(
+    pub(super) fn open(
         dataset: &Dataset,
         columns: &[(&str, Kind)],
         gather: Gather<T>,
@@ -55,7 +55,7 @@ impl<T: Send + 'static> MomentsAhead<T> {
     }
 
     /// The next moment and its rows; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<(f64, &[T])>, DatasetError> {
+    pub(super) fn next(&mut self) -> Result<Option<(f64, &[T])>, DatasetError> {
         if self.at == self.batch.moments.len() {
             (self.at, self.begin) = (0, 0);
             if !self.batches.next(&mut self.batch)? {
@@ -71,17 +71,17 @@ impl<T: Send + 'static> MomentsAhead<T> {
     }
 
     /// Rows handed out so far.
-    pub fn rows_read(&self) -> u64 {
+    pub(super) fn rows_read(&self) -> u64 {
         self.rows_read
     }
 
     /// Number of rows in all.
-    pub fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         self.rows
     }
 
     /// The error of a row, counted from 0.
-    pub fn bad_row(&self, row: u64, problem: String) -> DatasetError {
+    pub(super) fn bad_row(&self, row: u64, problem: String) -> DatasetError {
         bad_row(&self.path, row, problem)
     }
 }

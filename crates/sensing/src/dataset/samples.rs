@@ -88,17 +88,17 @@ impl DatasetPositions {
     }
 
     /// Number of rows in all.
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.moments.rows()
     }
 
     /// The error of a row, counted from 0.
-    pub fn bad_row(&self, row: u64, problem: String) -> DatasetError {
+    pub(crate) fn bad_row(&self, row: u64, problem: String) -> DatasetError {
         self.moments.bad_row(row, problem)
     }
 
     /// The next moment and all positions of it; `None` at the end.
-    pub fn next_moment(&mut self) -> Result<Option<(Seconds, &[Position])>, DatasetError> {
+    pub(crate) fn next_moment(&mut self) -> Result<Option<(Seconds, &[Position])>, DatasetError> {
         let next = self.moments.next()?;
         Ok(next.map(|(time, positions)| (Seconds::new(time), positions)))
     }

@@ -116,7 +116,7 @@ pub(super) fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>
 }
 
 /// The name of a class in files.
-pub fn class_name(class: VehicleClass) -> String {
+pub(crate) fn class_name(class: VehicleClass) -> String {
     match class {
         VehicleClass::Car => "car",
         VehicleClass::Taxi => "taxi",
@@ -129,7 +129,7 @@ pub fn class_name(class: VehicleClass) -> String {
 }
 
 /// The class of a name in files.
-pub fn class_named(name: &str) -> Option<VehicleClass> {
+pub(crate) fn class_named(name: &str) -> Option<VehicleClass> {
     Some(match name {
         "car" => VehicleClass::Car,
         "taxi" => VehicleClass::Taxi,

@@ -46,7 +46,7 @@ pub(super) struct Sums<'n> {
 }
 
 impl<'n> Sums<'n> {
-    pub fn new(network: &'n Network, plan: &FeaturePlan) -> Self {
+    pub(super) fn new(network: &'n Network, plan: &FeaturePlan) -> Self {
         let sub_step = plan.clock.length.get() / plan.sub_steps as f64;
         let cut_of =
             |length: f64| Boxes { cell: length / plan.cells as f64, cells: plan.cells, sub_step };
@@ -71,40 +71,40 @@ impl<'n> Sums<'n> {
     }
 
     /// The first step that is open.
-    pub fn first(&self) -> Step {
+    pub(super) fn first(&self) -> Step {
         Step(self.first)
     }
 
     /// When the first open step ends.
-    pub fn first_end(&self) -> f64 {
+    pub(super) fn first_end(&self) -> f64 {
         (self.first + 1) as f64 * self.clock.length.get()
     }
 
     /// Whether nothing was added to any open step.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
     /// Goes on with another step; all before are closed.
-    pub fn begin(&mut self, first: Step) {
+    pub(super) fn begin(&mut self, first: Step) {
         self.first = first.0;
     }
 
     /// Closes the first step; give it back with [`Sums::reuse`].
-    pub fn close_first(&mut self) -> Option<OpenStep> {
+    pub(super) fn close_first(&mut self) -> Option<OpenStep> {
         self.step(self.first);
         self.first += 1;
         self.open.pop_front()
     }
 
     /// Takes the span of a closed step for a later one.
-    pub fn reuse(&mut self, mut closed: OpenStep) {
+    pub(super) fn reuse(&mut self, mut closed: OpenStep) {
         closed.clear();
         self.spare.push(closed);
     }
 
     /// The time between two moments, if it lies in one sub-step.
-    pub fn stretch(&self, begin: f64, end: f64) -> Option<Stretch> {
+    pub(super) fn stretch(&self, begin: f64, end: f64) -> Option<Stretch> {
         // Sub-steps are the same on all links.
         let (number, until) = self.cuts.first()?.sub_step_at(begin);
         let SubStep { step, within, .. } = SubStep::new(number, self.sub_steps);
@@ -114,7 +114,7 @@ impl<'n> Sums<'n> {
     }
 
     /// The span that a vehicle has where it was last seen.
-    pub fn span(&self, vehicle: &UnderWay) -> CellSpan {
+    pub(super) fn span(&self, vehicle: &UnderWay) -> CellSpan {
         let (link, x) = (vehicle.seen.link, f64::from(vehicle.seen.metres));
         if vehicle.in_box.1 != link {
             return CellSpan::NONE;
@@ -136,7 +136,7 @@ impl<'n> Sums<'n> {
 
     /// The length of a link.
     #[inline]
-    pub fn length(&self, link: LinkId) -> f64 {
+    pub(super) fn length(&self, link: LinkId) -> f64 {
         self.network.link(link).length.get()
     }
 
@@ -151,7 +151,7 @@ impl<'n> Sums<'n> {
     // The compiler would not: two places call it. But a motion handed over in memory costs more
     // than adding it up.
     #[inline(always)]
-    pub fn add(&mut self, vehicle: &mut UnderWay, link: LinkId, motion: Motion) {
+    pub(super) fn add(&mut self, vehicle: &mut UnderWay, link: LinkId, motion: Motion) {
         self.report.trajectory_time += Seconds::new(motion.t1 - motion.t0);
         self.report.trajectory_distance += Metres::new(motion.x1 - motion.x0);
         let row = self.row(vehicle.band, link);
@@ -173,7 +173,7 @@ impl<'n> Sums<'n> {
     }
 
     /// Adds the motion of a vehicle along its link, all of it within a stretch.
-    pub fn add_along(&mut self, vehicle: &mut UnderWay, stretch: &Stretch, metres: f64) {
+    pub(super) fn add_along(&mut self, vehicle: &mut UnderWay, stretch: &Stretch, metres: f64) {
         let x0 = f64::from(vehicle.seen.metres);
         let motion = Motion { t0: stretch.begin, x0, t1: stretch.end, x1: x0 + metres };
         let time = Seconds::new(motion.t1 - motion.t0);
@@ -205,7 +205,7 @@ impl<'n> Sums<'n> {
     }
 
     /// A vehicle turned onto a link.
-    pub fn turned(&mut self, vehicle: &UnderWay, onto: LinkId, time: f64) {
+    pub(super) fn turned(&mut self, vehicle: &UnderWay, onto: LinkId, time: f64) {
         let Some(TurnId(turn)) = self.network.turn_between(vehicle.seen.link, onto) else { return };
         let turns = self.network.turns().len();
         let index = usize::from(vehicle.band) * turns + turn as usize;
@@ -213,14 +213,14 @@ impl<'n> Sums<'n> {
     }
 
     /// A trip ended where the vehicle was last seen.
-    pub fn arrive(&mut self, vehicle: &UnderWay) {
+    pub(super) fn arrive(&mut self, vehicle: &UnderWay) {
         let trip = (vehicle.origin, vehicle.seen.link);
         let step = self.step_at(vehicle.seen.time);
         *step.trips[usize::from(vehicle.band)].entry(trip).or_default() += 1;
     }
 
     /// Notes what a vehicle did in the box that it leaves.
-    pub fn leave_box(&mut self, vehicle: &mut UnderWay) {
+    pub(super) fn leave_box(&mut self, vehicle: &mut UnderWay) {
         let own = std::mem::take(&mut vehicle.own);
         if own == Totals::default() {
             return;
@@ -240,7 +240,7 @@ impl<'n> Sums<'n> {
     /// The sums of a step that is still open. A time that rounding puts a hair into a closed step
     /// counts for the first open one.
     #[inline]
-    pub fn step(&mut self, step: i64) -> &mut OpenStep {
+    pub(super) fn step(&mut self, step: i64) -> &mut OpenStep {
         let offset = (step - self.first).max(0) as usize;
         while self.open.len() <= offset {
             let fresh = self.spare.pop().unwrap_or_else(|| self.fresh());

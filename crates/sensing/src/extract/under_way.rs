@@ -30,25 +30,25 @@ pub(super) struct CellSpan {
 
 impl CellSpan {
     /// None at all.
-    pub const NONE: Self = Self { row: 0, cell: 0, end: f64::NEG_INFINITY };
+    pub(super) const NONE: Self = Self { row: 0, cell: 0, end: f64::NEG_INFINITY };
 }
 
 impl UnderWay {
     /// A vehicle where it is first seen.
-    pub fn new(vehicle: VehicleId, seen: Sighting, band: u8) -> Self {
+    pub(super) fn new(vehicle: VehicleId, seen: Sighting, band: u8) -> Self {
         let (origin, in_box) = (seen.link, (i64::MAX, seen.link));
         Self { vehicle, band, origin, seen, in_box, own: Totals::default(), span: CellSpan::NONE }
     }
 
     /// The metres that it went, if all it did in a stretch was to go on within its span.
     #[inline]
-    pub fn goes_on(&self, stretch: &Stretch, now: Position) -> Option<f64> {
+    pub(super) fn goes_on(&self, stretch: &Stretch, now: Position) -> Option<f64> {
         self.goes(stretch, now).filter(|_| f64::from(now.metres) < self.span.end)
     }
 
     /// The metres that it went, if all it did in a stretch was to go along its link.
     #[inline]
-    pub fn goes_along(&self, stretch: &Stretch, now: Position, length: f64) -> Option<f64> {
+    pub(super) fn goes_along(&self, stretch: &Stretch, now: Position, length: f64) -> Option<f64> {
         let in_room = self.span.end > f64::NEG_INFINITY;
         self.goes(stretch, now).filter(|_| in_room && f64::from(now.metres) < length)
     }
@@ -92,7 +92,7 @@ enum Place {
 
 impl Traffic {
     #[inline]
-    pub fn find(&mut self, vehicle: VehicleId) -> Option<&mut UnderWay> {
+    pub(super) fn find(&mut self, vehicle: VehicleId) -> Option<&mut UnderWay> {
         match self.places.get(vehicle.index()) {
             Some(&Place::At(place)) => self.all.get_mut(place as usize),
             _ => None,
@@ -100,7 +100,7 @@ impl Traffic {
     }
 
     /// Adds a vehicle that is not under way; true if it was before.
-    pub fn add(&mut self, vehicle: UnderWay) -> bool {
+    pub(super) fn add(&mut self, vehicle: UnderWay) -> bool {
         let index = vehicle.vehicle.index();
         if self.places.len() <= index {
             self.places.resize(index + 1, Place::NeverSeen);
@@ -110,7 +110,7 @@ impl Traffic {
         std::mem::replace(&mut self.places[index], place) == Place::Gone
     }
 
-    pub fn remove(&mut self, vehicle: VehicleId) {
+    pub(super) fn remove(&mut self, vehicle: VehicleId) {
         let Some(&Place::At(place)) = self.places.get(vehicle.index()) else { return };
         self.all.swap_remove(place as usize);
         self.places[vehicle.index()] = Place::Gone;
@@ -119,13 +119,13 @@ impl Traffic {
         }
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         for vehicle in self.all.drain(..) {
             self.places[vehicle.vehicle.index()] = Place::Gone;
         }
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &UnderWay> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &UnderWay> {
         self.all.iter()
     }
 }

@@ -17,26 +17,26 @@ pub(crate) const BORDER_TOLERANCE: f64 = 1e-6;
 pub(crate) struct LoopSums(Vec<(f64, u32)>);
 
 impl LoopSums {
-    pub fn new(loops: usize) -> Self {
+    pub(crate) fn new(loops: usize) -> Self {
         Self(vec![(0.0, 0); loops])
     }
 
     /// The step that an interval lies in. One across a border cannot be divided honestly: none.
-    pub fn step_of(clock: StepClock, begin: f64, end: f64) -> Option<Step> {
+    pub(crate) fn step_of(clock: StepClock, begin: f64, end: f64) -> Option<Step> {
         let step = clock.step_at(Seconds::new(begin + BORDER_TOLERANCE));
         let step_end = clock.start_of(step) + clock.length;
         (end <= step_end.get() + BORDER_TOLERANCE).then_some(step)
     }
 
     /// Adds an interval.
-    pub fn add(&mut self, detector: usize, seconds: f64, count: u32) {
+    pub(crate) fn add(&mut self, detector: usize, seconds: f64, count: u32) {
         let sum = &mut self.0[detector];
         sum.0 += seconds;
         sum.1 = sum.1.saturating_add(count);
     }
 
     /// What each loop counted, where it has reported for all of the step.
-    pub fn counts(&self, clock: StepClock) -> Vec<Option<u32>> {
+    pub(crate) fn counts(&self, clock: StepClock) -> Vec<Option<u32>> {
         let whole = clock.length.get() - BORDER_TOLERANCE;
         self.0.iter().map(|&(seconds, count)| (seconds >= whole).then_some(count)).collect()
     }

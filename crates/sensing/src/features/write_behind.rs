@@ -26,7 +26,7 @@ pub(super) struct WriteBehind<'scope, 'n> {
 
 impl<'scope, 'n: 'scope> WriteBehind<'scope, 'n> {
     /// Sets a writer to work, with the counts of sensors where there are any.
-    pub fn start(
+    pub(super) fn start(
         scope: &'scope Scope<'scope, '_>,
         writer: FeatureWriter<'n>,
         sensors: Option<&'n LoopSteps>,
@@ -37,7 +37,7 @@ impl<'scope, 'n: 'scope> WriteBehind<'scope, 'n> {
     }
 
     /// Writes a step, at some time.
-    pub fn step(&mut self, features: &StepFeatures) {
+    pub(super) fn step(&mut self, features: &StepFeatures) {
         self.batch.push(features.clone());
         if self.batch.len() == BATCH_STEPS {
             let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_STEPS));
@@ -46,7 +46,7 @@ impl<'scope, 'n: 'scope> WriteBehind<'scope, 'n> {
     }
 
     /// Waits until all steps are written and gives the writer back.
-    pub fn join(self) -> Written<'n> {
+    pub(super) fn join(self) -> Written<'n> {
         let _ = self.steps.send(self.batch);
         drop(self.steps);
         self.writer.join().unwrap_or_else(|panic| resume_unwind(panic))

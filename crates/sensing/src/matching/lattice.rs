@@ -94,7 +94,7 @@ impl Model<'_> {
 
 impl Lattice {
     /// Finds chains for all decisions. Marks in `bare` those with no link nearby.
-    pub fn chains(
+    pub(super) fn chains(
         &mut self,
         model: &Model<'_>,
         routes: &mut Routes,

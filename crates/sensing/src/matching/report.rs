@@ -28,7 +28,7 @@ pub enum Unmatched {
 
 impl Unmatched {
     /// All reasons, in the order of reports.
-    pub const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::NoLinkNearby,
         Self::TimeGap,
         Self::Jump,
@@ -87,7 +87,7 @@ pub struct TrackReport {
 
 impl TrackReport {
     /// How much is missing for a reason; `None` if nothing is.
-    pub fn unmatched(&self, why: Unmatched) -> Option<Extent> {
+    pub(crate) fn unmatched(&self, why: Unmatched) -> Option<Extent> {
         self.unmatched[why.index()]
     }
 
@@ -156,18 +156,6 @@ impl MatchReport {
             let Some(extent) = track.unmatched(why) else { continue };
             self.add_unmatched(UnmatchedTotal { why, tracks: 1, extent });
         }
-    }
-
-    /// Adds another report, such as another thread's.
-    pub fn merge(&mut self, other: &Self) {
-        self.tracks += other.tracks;
-        self.whole_tracks += other.whole_tracks;
-        self.partly_tracks += other.partly_tracks;
-        self.points += other.points;
-        self.matched_points += other.matched_points;
-        self.total += other.total;
-        self.matched += other.matched;
-        other.unmatched.iter().for_each(|&missing| self.add_unmatched(missing));
     }
 
     fn add_unmatched(&mut self, missing: UnmatchedTotal) {

@@ -40,7 +40,7 @@ pub(super) struct Segment {
 
 impl Segment {
     /// The share of the segment at its point nearest to a place, within limits.
-    pub fn nearest_share(&self, place: Point, least: f64, most: f64) -> f64 {
+    pub(super) fn nearest_share(&self, place: Point, least: f64, most: f64) -> f64 {
         if self.length <= 0.0 {
             return least;
         }
@@ -51,7 +51,7 @@ impl Segment {
 
     /// Metres from a place to the lanes beside a share of the segment, which reach so far from its
     /// centre line: before or behind it all metres count, to its side only those beyond the lanes.
-    pub fn beyond(&self, place: Point, share: f64, reach: f64) -> f64 {
+    pub(super) fn beyond(&self, place: Point, share: f64, reach: f64) -> f64 {
         if self.length <= 0.0 {
             return self.from.distance(place);
         }
@@ -62,7 +62,7 @@ impl Segment {
     }
 
     /// Metres to the left of the segment's line.
-    pub fn left(&self, place: Point) -> f64 {
+    pub(super) fn left(&self, place: Point) -> f64 {
         if self.length <= 0.0 {
             return 0.0;
         }
@@ -105,7 +105,7 @@ pub(super) struct RoadMap {
 }
 
 impl RoadMap {
-    pub fn new(network: &Network, lane_width: Metres) -> Self {
+    pub(super) fn new(network: &Network, lane_width: Metres) -> Self {
         let mut segments = Vec::new();
         let mut first_segment = Vec::with_capacity(network.links().len() + 1);
         let mut drawn = Vec::with_capacity(network.links().len());
@@ -140,38 +140,38 @@ impl RoadMap {
         Self { segments, first_segment, drawn, lane_reach, first_follower, followers, tree }
     }
 
-    pub fn link_count(&self) -> usize {
+    pub(super) fn link_count(&self) -> usize {
         self.drawn.len()
     }
 
     /// Metres of the drawn link.
-    pub fn drawn(&self, link: LinkId) -> f64 {
+    pub(super) fn drawn(&self, link: LinkId) -> f64 {
         self.drawn[link.index()]
     }
 
     /// Metres from the centre line to the middle of the outermost lane.
-    pub fn lane_reach(&self, link: LinkId) -> f64 {
+    pub(super) fn lane_reach(&self, link: LinkId) -> f64 {
         self.lane_reach[link.index()]
     }
 
-    pub fn segments(&self, link: LinkId) -> &[Segment] {
+    pub(super) fn segments(&self, link: LinkId) -> &[Segment] {
         let range = self.first_segment[link.index()]..self.first_segment[link.index() + 1];
         &self.segments[range.start as usize..range.end as usize]
     }
 
-    pub fn followers(&self, link: LinkId) -> &[(LinkId, f64)] {
+    pub(super) fn followers(&self, link: LinkId) -> &[(LinkId, f64)] {
         let range = self.first_follower[link.index()]..self.first_follower[link.index() + 1];
         &self.followers[range.start as usize..range.end as usize]
     }
 
     /// Metres between the drawings of a link and one that follows it.
-    pub fn gap(&self, from: LinkId, to: LinkId) -> f64 {
+    pub(super) fn gap(&self, from: LinkId, to: LinkId) -> f64 {
         let followers = self.followers(from).iter();
         followers.filter(|(link, _)| *link == to).map(|(_, gap)| *gap).next().unwrap_or(0.0)
     }
 
     /// Appends the links within a radius of a place, each once, the nearest first.
-    pub fn near(&self, place: Point, radius: f64, most: usize, out: &mut Vec<Candidate>) {
+    pub(super) fn near(&self, place: Point, radius: f64, most: usize, out: &mut Vec<Candidate>) {
         let begin = out.len();
         for segment in self.tree.locate_within_distance(place.into(), radius * radius) {
             let share = segment.nearest_share(place, 0.0, 1.0);

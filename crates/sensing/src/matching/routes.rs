@@ -42,7 +42,13 @@ struct Reach {
 impl Routes {
     /// Metres from the end of one link to the start of another, if at most `limit`. From a link to
     /// itself: once around.
-    pub fn metres(&mut self, map: &RoadMap, from: LinkId, to: LinkId, limit: f64) -> Option<f64> {
+    pub(super) fn metres(
+        &mut self,
+        map: &RoadMap,
+        from: LinkId,
+        to: LinkId,
+        limit: f64,
+    ) -> Option<f64> {
         if limit < 0.0 {
             return None;
         }
@@ -50,7 +56,7 @@ impl Routes {
     }
 
     /// Appends the links after `from` up to and with `to`, as [`Routes::metres`] found them.
-    pub fn append_way(
+    pub(super) fn append_way(
         &mut self,
         map: &RoadMap,
         from: LinkId,

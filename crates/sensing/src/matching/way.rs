@@ -37,7 +37,7 @@ pub(super) struct Projection {
 
 impl Way {
     /// Joins the choices of a chain by the shortest ways between them.
-    pub fn follow(
+    pub(super) fn follow(
         &mut self,
         map: &RoadMap,
         routes: &mut Routes,
@@ -74,7 +74,7 @@ impl Way {
     /// The nearest point of the way to a place, between two distances along it. A place within the
     /// lanes of two links is on the first, unless at its very end: who waits beside the corner has
     /// not turned yet.
-    pub fn project(&self, map: &RoadMap, place: Point, from: f64, to: f64) -> Projection {
+    pub(super) fn project(&self, map: &RoadMap, place: Point, from: f64, to: f64) -> Projection {
         let mut best = Projection { at: from.max(0.0), distance: f64::INFINITY, left: 0.0 };
         let mut least_beyond = f64::INFINITY;
         let mut at_end = false;
@@ -111,7 +111,7 @@ impl Way {
     /// Moves back before the stop line what lingers within `reach` metres beyond it.
     ///
     /// `along` must not decrease, and does not afterwards; `time(index)` is in seconds.
-    pub fn wait_at_stop_lines(
+    pub(super) fn wait_at_stop_lines(
         &self,
         map: &RoadMap,
         reach: f64,
@@ -134,7 +134,7 @@ impl Way {
     /// The link at a distance along the way, and the position on it by share of its drawing.
     ///
     /// Where two links meet, and where their drawings leave a gap, it is the one downstream.
-    pub fn locate(&self, map: &RoadMap, network: &Network, at: f64) -> (LinkId, Metres) {
+    pub(super) fn locate(&self, map: &RoadMap, network: &Network, at: f64) -> (LinkId, Metres) {
         let mut index = self.links.partition_point(|&(_, begin)| begin <= at).saturating_sub(1);
         let Some(&(link, begin)) = self.links.get(index) else {
             return (LinkId(0), Metres::ZERO);
@@ -158,7 +158,7 @@ pub(super) struct Isotonic {
 }
 
 impl Isotonic {
-    pub fn fit(&mut self, values: &mut [f64]) {
+    pub(super) fn fit(&mut self, values: &mut [f64]) {
         self.pools.clear();
         for &value in values.iter() {
             let mut pool = (value, 1);

@@ -16,7 +16,7 @@ pub(super) struct LineReader<R> {
 
 impl<R: BufRead> LineReader<R> {
     /// The reader, and its line from 1.
-    pub fn new(reader: R) -> (Self, Rc<Cell<u64>>) {
+    pub(super) fn new(reader: R) -> (Self, Rc<Cell<u64>>) {
         let line = Rc::new(Cell::new(1));
         (Self { reader, line: Rc::clone(&line), since_element: 0 }, line)
     }

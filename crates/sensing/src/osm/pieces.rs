@@ -29,17 +29,17 @@ pub(super) struct Piece {
 
 impl Pieces {
     /// The junction that a node belongs to.
-    pub fn junction(&self, node: i64) -> i64 {
+    pub(super) fn junction(&self, node: i64) -> i64 {
         self.junction_of.get(&node).copied().unwrap_or(node)
     }
 }
 
 impl Piece {
-    pub fn first(&self) -> i64 {
+    pub(super) fn first(&self) -> i64 {
         self.nodes.first().copied().unwrap_or_default()
     }
 
-    pub fn last(&self) -> i64 {
+    pub(super) fn last(&self) -> i64 {
         self.nodes.last().copied().unwrap_or_default()
     }
 

@@ -26,14 +26,14 @@ pub(super) struct Fields<R> {
 }
 
 impl<R: BufRead> Fields<R> {
-    pub fn new(reader: R) -> Self {
+    pub(super) fn new(reader: R) -> Self {
         Self { reader, bytes: Vec::with_capacity(MAX_FIELD), line: 1, column: 0, row_ended: false }
     }
 
     /// Goes to the next field; `None` at the end of the file.
     ///
     /// Of a field longer than [`MAX_FIELD`] only the beginning is kept, for the message.
-    pub fn advance(&mut self) -> io::Result<Option<After>> {
+    pub(super) fn advance(&mut self) -> io::Result<Option<After>> {
         if self.row_ended {
             self.row_ended = false;
             self.line += 1;
@@ -72,18 +72,18 @@ impl<R: BufRead> Fields<R> {
 
     /// The field's text without blanks at its ends; empty if it is too long or not UTF-8, which no
     /// field may be.
-    pub fn text(&self) -> &str {
+    pub(super) fn text(&self) -> &str {
         let whole = self.bytes.len() <= MAX_FIELD;
         std::str::from_utf8(&self.bytes).ok().filter(|_| whole).unwrap_or_default().trim()
     }
 
     /// Whether nothing is in the field.
-    pub fn is_blank(&self) -> bool {
+    pub(super) fn is_blank(&self) -> bool {
         self.bytes.trim_ascii().is_empty()
     }
 
     /// The field's text as it can be shown in a message.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let text = String::from_utf8_lossy(&self.bytes);
         let text = text.trim();
         if self.bytes.len() > MAX_FIELD { format!("{text}…") } else { text.into() }

@@ -8,7 +8,7 @@ use super::FRAME;
 use super::noise::{NoiseStream, PositionNoise};
 
 /// The width of a lane, by which vehicles are filmed beside the centre line.
-pub const LANE_WIDTH: Metres = Metres::new(3.2);
+pub(crate) const LANE_WIDTH: Metres = Metres::new(3.2);
 
 /// Half the stretch of road over which a vehicle's heading is taken, in metres: it rounds corners.
 const HEADING_REACH: f64 = 4.0;

@@ -35,14 +35,14 @@ pub(super) struct NoiseStream {
 }
 
 impl NoiseStream {
-    pub fn new(noise: PositionNoise, frame: f64, seed: u64) -> Self {
+    pub(super) fn new(noise: PositionNoise, frame: f64, seed: u64) -> Self {
         let mut random = Gaussian(SplitMix64::new(seed));
         let bias = [random.draw(), random.draw()].map(|value| value * noise.bias.get());
         Self { noise, random, bias, keep: (-frame / noise.bias_time.get()).exp() }
     }
 
     /// Metres east and north.
-    pub fn draw(&mut self) -> [f64; 2] {
+    pub(super) fn draw(&mut self) -> [f64; 2] {
         // Ornstein–Uhlenbeck: the innovation keeps the variance of the bias constant.
         let innovation = self.noise.bias.get() * (1.0 - self.keep * self.keep).max(0.0).sqrt();
         let mut error = [0.0; 2];

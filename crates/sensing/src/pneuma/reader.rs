@@ -81,7 +81,7 @@ pub enum PneumaError {
 pub struct PneumaReader<R> {
     file: String,
     fields: Fields<R>,
-    variant: Variant,
+    pub(super) variant: Variant,
     options: ReadOptions,
     seen: FxHashSet<Box<str>>,
     done: bool,
@@ -141,11 +141,6 @@ impl<R: BufRead> PneumaReader<R> {
             None if names.is_empty() => Err(PneumaError::Empty { file, missing: "header" }),
             None => Err(PneumaError::Header { file, found: names.join("; ") }),
         }
-    }
-
-    /// Which form the file has.
-    pub fn variant(&self) -> Variant {
-        self.variant
     }
 
     fn read_track(&mut self) -> Result<Option<Track>, PneumaError> {

@@ -18,7 +18,7 @@ pub(super) const GROUP: usize = 6;
 
 impl Variant {
     /// Both forms.
-    pub const ALL: [Self; 2] = [Self::Seconds, Self::Milliseconds];
+    pub(crate) const ALL: [Self; 2] = [Self::Seconds, Self::Milliseconds];
 
     /// The names of the columns; the last six repeat.
     pub fn columns(self) -> [&'static str; COLUMNS] {

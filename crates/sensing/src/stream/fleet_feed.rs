@@ -45,11 +45,6 @@ impl<'n> FleetFeed<'n> {
         })
     }
 
-    /// The time that the stream has reached.
-    pub fn now(&self) -> Option<f64> {
-        self.now
-    }
-
     /// The most that time may jump within a recording, in seconds.
     pub fn gap(&self) -> f64 {
         self.jumps.gap()

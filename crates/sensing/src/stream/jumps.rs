@@ -23,16 +23,21 @@ pub(super) struct Jumps {
 }
 
 impl Jumps {
-    pub fn new(gap: f64) -> Self {
+    pub(super) fn new(gap: f64) -> Self {
         Self { gap, refused: None }
     }
 
-    pub fn gap(&self) -> f64 {
+    pub(super) fn gap(&self) -> f64 {
         self.gap
     }
 
     /// Whether a new recording begins with a record; refuses one that is too far from `now` to go on.
-    pub fn begins(&mut self, now: Option<f64>, time: f64, word: Word) -> Result<bool, RecordError> {
+    pub(super) fn begins(
+        &mut self,
+        now: Option<f64>,
+        time: f64,
+        word: Word,
+    ) -> Result<bool, RecordError> {
         if !is_time(time) {
             return Err(SampleError::Time(time).into());
         }

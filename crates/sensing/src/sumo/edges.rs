@@ -121,11 +121,6 @@ impl EdgeMap {
         map
     }
 
-    /// How many lanes are on links.
-    pub fn lanes_on_links(&self) -> usize {
-        self.lanes.values().filter(|place| matches!(place, LanePlace::On(_))).count()
-    }
-
     /// Where a lane lies; `None` if the net has no such lane.
     #[inline]
     pub(super) fn place(&self, lane: &[u8]) -> Option<LanePlace> {

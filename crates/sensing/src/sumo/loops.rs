@@ -91,11 +91,6 @@ impl LoopReader {
         }
     }
 
-    /// Rows of detectors that belong to no loop, so far.
-    pub fn skipped(&self) -> u64 {
-        self.skipped
-    }
-
     fn advance(&mut self) -> Result<Option<LoopCount>, SumoFileError> {
         while self.ready.is_empty() {
             let Some(element) = self.file.next_element()? else { break };

@@ -775,7 +775,7 @@ impl<'a> Element<'a> {
     }
 
     /// An attribute that is a number of any sign.
-    pub fn signed(&self, name: &str) -> Result<f64, SumoFileError> {
+    pub(crate) fn signed(&self, name: &str) -> Result<f64, SumoFileError> {
         let text = self.text(name)?;
         parse_number(text.as_bytes())
             .filter(|number| number.is_finite())

@@ -42,7 +42,7 @@ pub(super) struct Claims {
 
 impl Claims {
     /// Checks the footer. What is no Parquet file at all is left to the decoder.
-    pub fn of_footer(path: &Path, file: &File) -> Result<Self, TableError> {
+    pub(super) fn of_footer(path: &Path, file: &File) -> Result<Self, TableError> {
         let io = |source| TableError::Io { path: path.to_owned(), source };
         let file = file.try_clone().map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
@@ -85,7 +85,7 @@ impl Claims {
     }
 
     /// Checks the number of rows.
-    pub fn rows(&self, metadata: &ParquetMetaData) -> Result<(), TableError> {
+    pub(super) fn rows(&self, metadata: &ParquetMetaData) -> Result<(), TableError> {
         let most = self.length.saturating_mul(MAX_ROWS_PER_BYTE);
         let mut rows: u64 = 0;
         for group in metadata.row_groups() {
@@ -101,7 +101,7 @@ impl Claims {
     }
 
     /// Checks the pages of some columns of a row group.
-    pub fn pages(
+    pub(super) fn pages(
         &self,
         group: &RowGroupMetaData,
         columns: impl Iterator<Item = usize>,

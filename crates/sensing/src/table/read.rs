@@ -68,7 +68,7 @@ impl TableReader {
     }
 
     /// Rows handed out so far.
-    pub fn rows_read(&self) -> u64 {
+    pub(crate) fn rows_read(&self) -> u64 {
         self.rows_read
     }
 

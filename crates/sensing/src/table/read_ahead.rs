@@ -16,7 +16,7 @@ pub(crate) struct ReadAhead<B, E> {
 
 impl<B: Default + Send + 'static, E: Send + 'static> ReadAhead<B, E> {
     /// Starts to read. `read` replaces what is in a used batch, and returns false at the end.
-    pub fn start(
+    pub(crate) fn start(
         mut read: impl FnMut(&mut B) -> Result<bool, E> + Send + 'static,
     ) -> io::Result<Self> {
         let ((send, batches), (used, reuse)) = (sync_channel(WAITING), channel::<B>());
@@ -39,7 +39,7 @@ impl<B: Default + Send + 'static, E: Send + 'static> ReadAhead<B, E> {
     }
 
     /// Puts the next batch in the place of the last one; false at the end.
-    pub fn next(&mut self, batch: &mut B) -> Result<bool, E> {
+    pub(crate) fn next(&mut self, batch: &mut B) -> Result<bool, E> {
         let Ok(next) = self.batches.recv() else { return Ok(false) };
         let last = std::mem::replace(batch, next?);
         // The thread may have ended already: then nobody needs it.

@@ -16,7 +16,7 @@ pub(super) struct Wrong {
 }
 
 impl Wrong {
-    pub fn new(found: impl Into<String>, expected: impl Into<String>) -> Self {
+    pub(super) fn new(found: impl Into<String>, expected: impl Into<String>) -> Self {
         Self { found: found.into(), expected: expected.into() }
     }
 }

@@ -37,7 +37,7 @@ impl TableWriter {
     }
 
     /// Starts a table with the given columns.
-    pub fn create_packed(
+    pub(crate) fn create_packed(
         path: &Path,
         columns: &[(&str, Kind)],
         packing: Packing,

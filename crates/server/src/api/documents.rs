@@ -13,7 +13,7 @@ use crate::settings::Tiles;
 /// Units of all numbers.
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Units {
+pub(crate) struct Units {
     #[schema(value_type = String)]
     density: &'static str,
     #[schema(value_type = String)]
@@ -30,7 +30,7 @@ impl Units {
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Estimate)]
-pub struct EstimateDocument<'a> {
+pub(crate) struct EstimateDocument<'a> {
     // The first field: the feed replaces it in the text.
     /// Seconds since the step ended, by the host's clock; null for stored estimates.
     #[schema(required)]
@@ -59,7 +59,7 @@ pub struct EstimateDocument<'a> {
 
 impl<'a> EstimateDocument<'a> {
     /// Without an age.
-    pub fn new(info: &'a SeriesInfo, estimate: &'a Estimate, stored: bool) -> Self {
+    pub(crate) fn new(info: &'a SeriesInfo, estimate: &'a Estimate, stored: bool) -> Self {
         let step = estimate.step.0;
         let links = info.network.links().iter().zip(estimate.links());
         EstimateDocument {
@@ -84,7 +84,7 @@ impl<'a> EstimateDocument<'a> {
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = LinkState)]
-pub struct LinkDocument<'a> {
+pub(crate) struct LinkDocument<'a> {
     #[schema(value_type = String)]
     link: &'a str,
     density: f64,
@@ -119,7 +119,7 @@ impl<'a> LinkDocument<'a> {
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = History)]
-pub struct HistoryDocument {
+pub(crate) struct HistoryDocument {
     pub step_s: f64,
     /// How far back estimates are kept; null if this is not known here.
     #[schema(required)]
@@ -134,7 +134,7 @@ pub struct HistoryDocument {
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = LinkSeries)]
-pub struct LinkSeriesDocument {
+pub(crate) struct LinkSeriesDocument {
     link: String,
     step_s: f64,
     #[schema(required)]
@@ -144,7 +144,7 @@ pub struct LinkSeriesDocument {
 }
 
 impl LinkSeriesDocument {
-    pub fn new(info: &SeriesInfo, link: String, steps: Vec<LinkStep>) -> Self {
+    pub(crate) fn new(info: &SeriesInfo, link: String, steps: Vec<LinkStep>) -> Self {
         let moments = steps.into_iter().map(|step| LinkStepDocument::new(info, step)).collect();
         LinkSeriesDocument {
             link,
@@ -199,7 +199,7 @@ impl LinkStepDocument {
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Forgotten)]
-pub struct DeletedDocument {
+pub(crate) struct DeletedDocument {
     pub forgotten_steps: u64,
 }
 
@@ -207,7 +207,7 @@ pub struct DeletedDocument {
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Map)]
-pub struct MapDocument {
+pub(crate) struct MapDocument {
     name: String,
     network_hash: String,
     /// Where x = y = 0 lies on the Earth, if known.
@@ -252,7 +252,7 @@ struct MapLink {
 }
 
 impl MapDocument {
-    pub fn new(info: &SeriesInfo, live: bool, history: bool, tiles: Option<Tiles>) -> Self {
+    pub(crate) fn new(info: &SeriesInfo, live: bool, history: bool, tiles: Option<Tiles>) -> Self {
         let network = &info.network;
         let origin = network.parts().origin.map(|place| Origin { lat: place.lat, lon: place.lon });
         MapDocument {
@@ -291,7 +291,7 @@ impl MapLink {
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FeatureCollection)]
-pub struct GeoJsonDocument {
+pub(crate) struct GeoJsonDocument {
     #[serde(rename = "type")]
     #[schema(value_type = String)]
     kind: &'static str,
@@ -345,7 +345,7 @@ struct FeatureProperties {
 
 impl GeoJsonDocument {
     /// None if the network has no origin.
-    pub fn new(info: &SeriesInfo, estimate: Estimate) -> Option<Self> {
+    pub(crate) fn new(info: &SeriesInfo, estimate: Estimate) -> Option<Self> {
         let plane = info.network.plane()?;
         let place = |point: &Point| {
             let place = plane.place(*point);
@@ -380,7 +380,7 @@ impl GeoJsonDocument {
 /// A file that is not text.
 #[derive(ToSchema)]
 #[schema(value_type = String, format = Binary)]
-pub struct BinaryFile(
+pub(crate) struct BinaryFile(
     #[expect(dead_code, reason = "stands for the body in the description")] Vec<u8>,
 );
 
@@ -388,7 +388,7 @@ pub struct BinaryFile(
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Error)]
-pub struct ErrorDocument {
+pub(crate) struct ErrorDocument {
     /// What was found and what was expected.
     pub error: String,
 }

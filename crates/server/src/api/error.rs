@@ -22,7 +22,7 @@ const RETRY_S: &str = "5";
 
 /// Why a request fails.
 #[derive(Debug, Error)]
-pub enum ApiError {
+pub(super) enum ApiError {
     #[error("{0}")]
     BadRequest(String),
     #[error("expected `Authorization: Bearer TOKEN` with this host's token")]
@@ -94,7 +94,7 @@ impl IntoResponse for ApiError {
 }
 
 /// Gives errors of axum and tower-http the same form.
-pub async fn describe(response: Response) -> Response {
+pub(super) async fn describe(response: Response) -> Response {
     let status = response.status();
     let json = HeaderValue::from_static("application/json");
     if !(status.is_client_error() || status.is_server_error())
@@ -125,7 +125,7 @@ pub async fn describe(response: Response) -> Response {
 macro_rules! error_responses {
     ($($name:ident $status:literal $description:literal;)*) => {$(
         #[doc = $description]
-        pub enum $name {}
+        pub(super) enum $name {}
 
         impl IntoResponses for $name {
             fn responses() -> BTreeMap<String, RefOr<utoipa::openapi::Response>> {

@@ -18,7 +18,7 @@ use crate::estimate::{Estimate, LinkEstimate, SeriesInfo};
 use crate::history::History;
 
 /// Rows of a file: a day of the corridor are 147,000.
-pub const MAX_ROWS: usize = 500_000;
+pub(super) const MAX_ROWS: usize = 500_000;
 /// Rows of a Parquet row group, which is held in memory.
 const GROUP_ROWS: usize = 50_000;
 const CHUNK_BYTES: usize = 64 << 10;
@@ -32,16 +32,16 @@ enum Chunk {
 }
 
 /// Writes chunks to a response.
-pub struct ChunkWriter {
+pub(super) struct ChunkWriter {
     to: Sender<Chunk>,
     buffer: Vec<u8>,
 }
 
 /// The response's end of the queue.
-pub struct ChunkReader(Receiver<Chunk>);
+pub(super) struct ChunkReader(Receiver<Chunk>);
 
 /// A queue from a blocking thread to a response.
-pub fn chunks() -> (ChunkWriter, ChunkReader) {
+pub(super) fn chunks() -> (ChunkWriter, ChunkReader) {
     let (to, from) = mpsc::channel(QUEUE);
     (ChunkWriter { to, buffer: Vec::with_capacity(CHUNK_BYTES) }, ChunkReader(from))
 }
@@ -78,7 +78,7 @@ impl Write for ChunkWriter {
 
 impl ChunkReader {
     /// Waits for the first chunk; none if the writer has failed before it.
-    pub async fn begin(mut self) -> Option<Body> {
+    pub(super) async fn begin(mut self) -> Option<Body> {
         let first = self.0.recv().await?;
         let state = (Some(first), self.0);
         Some(Body::from_stream(stream::unfold(Some(state), async |state| {
@@ -99,20 +99,20 @@ impl ChunkReader {
 
 /// The kind of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(super) enum Format {
     Csv,
     Parquet,
 }
 
 impl Format {
-    pub fn content_type(self) -> &'static str {
+    pub(super) fn content_type(self) -> &'static str {
         match self {
             Format::Csv => "text/csv; charset=utf-8",
             Format::Parquet => "application/vnd.apache.parquet",
         }
     }
 
-    pub fn disposition(self) -> &'static str {
+    pub(super) fn disposition(self) -> &'static str {
         match self {
             Format::Csv => "attachment; filename=\"estimates.csv\"",
             Format::Parquet => "attachment; filename=\"estimates.parquet\"",
@@ -120,7 +120,7 @@ impl Format {
     }
 
     /// Writes the estimates of some steps.
-    pub fn write(
+    pub(super) fn write(
         self,
         info: &SeriesInfo,
         history: &dyn History,

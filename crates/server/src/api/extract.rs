@@ -16,7 +16,7 @@ use super::error::ApiError;
 const MAX_TIME_S: f64 = 1e15;
 
 /// Query parameters.
-pub struct Query<T>(pub T);
+pub(super) struct Query<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = ApiError;
@@ -33,7 +33,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
 }
 
 /// Parameters in the path. What cannot be read is not found.
-pub struct Path<T>(pub T);
+pub(super) struct Path<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = ApiError;
@@ -50,12 +50,12 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
 }
 
 /// The error of an unknown path.
-pub fn not_found(OriginalUri(uri): &OriginalUri) -> ApiError {
+pub(super) fn not_found(OriginalUri(uri): &OriginalUri) -> ApiError {
     ApiError::NotFound(format!("{}: not found; see /v1/openapi.json", uri.path()))
 }
 
 /// The request has this host's token.
-pub struct Authorized;
+pub(super) struct Authorized;
 
 impl FromRequestParts<App> for Authorized {
     type Rejection = ApiError;
@@ -72,13 +72,13 @@ impl FromRequestParts<App> for Authorized {
 /// No parameters are allowed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NoParameters {}
+pub(super) struct NoParameters {}
 
 /// A span of time.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct SpanQuery {
+pub(super) struct SpanQuery {
     /// Steps that end after this time, in seconds.
     #[serde(default, deserialize_with = "time")]
     pub from_s: Option<f64>,
@@ -91,7 +91,7 @@ pub struct SpanQuery {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct StepQuery {
+pub(super) struct StepQuery {
     /// The step; default: the newest.
     #[serde(default, deserialize_with = "step")]
     pub step: Option<i64>,
@@ -101,7 +101,7 @@ pub struct StepQuery {
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct DeleteQuery {
+pub(super) struct DeleteQuery {
     /// Steps before the one of this time, in seconds, are deleted.
     #[serde(deserialize_with = "time")]
     #[param(value_type = f64, required = true)]

@@ -72,7 +72,7 @@ impl EmbeddedHistory {
     }
 
     /// Opens a folder that a host has filled.
-    pub fn open_existing(folder: &Path) -> Result<(Self, SeriesInfo), HistoryError> {
+    pub(crate) fn open_existing(folder: &Path) -> Result<(Self, SeriesInfo), HistoryError> {
         let store = Self { database: database(folder, false)? };
         let text = {
             let read = store.database.begin_read()?;

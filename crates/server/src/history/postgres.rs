@@ -65,7 +65,7 @@ impl PostgresHistory {
     }
 
     /// Opens a database that a host fills.
-    pub fn open_existing(url: &str) -> Result<(Self, SeriesInfo)> {
+    pub(crate) fn open_existing(url: &str) -> Result<(Self, SeriesInfo)> {
         let store = Self::new(url)?;
         let text: String = store.with(&store.reader, |client| {
             let row = client.query_one(&store.sql("SELECT content FROM @about"), &[])?;

@@ -19,12 +19,12 @@ use server::{
 use tempfile::TempDir;
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane, network_hash};
 
-pub const TOKEN: &str = "a-token-for-this-test";
+pub(crate) const TOKEN: &str = "a-token-for-this-test";
 /// Longer than a busy machine needs for anything here.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     // Dropped first: its threads use the rest.
     pub http: HttpServer,
     pub info: Arc<SeriesInfo>,
@@ -34,7 +34,7 @@ pub struct Server {
 }
 
 /// What a test changes.
-pub struct Options {
+pub(crate) struct Options {
     pub readers: ReadersSection,
     pub token: bool,
     /// Stored steps; none without a history.
@@ -51,32 +51,32 @@ impl Default for Options {
 
 /// A response: status, headers with names in small letters, and the body without chunks.
 #[derive(Debug)]
-pub struct Response {
+pub(crate) struct Response {
     pub status: u16,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
 }
 
 impl Response {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).expect("JSON")
     }
 
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }
 
-    pub fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         self.json()["error"].as_str().expect("an error").to_owned()
     }
 
-    pub fn content_type(&self) -> &str {
+    pub(crate) fn content_type(&self) -> &str {
         self.headers["content-type"].split(';').next().expect("a type")
     }
 }
 
 impl Server {
-    pub fn start(options: Options) -> Self {
+    pub(crate) fn start(options: Options) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut network = traffic::corridor().expect("the corridor");
         if !options.origin {
@@ -110,22 +110,22 @@ impl Server {
         Server { http, info, feed, history, _folder: folder }
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.http.address()
     }
 
-    pub fn publish(&self, step: i64) {
+    pub(crate) fn publish(&self, step: i64) {
         self.feed.publish(&self.info, &estimate(&self.info, step), Some(Instant::now()), true);
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address()).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream
     }
 
     /// Sends a request and reads the whole response.
-    pub fn request(&self, method: &str, path: &str, headers: &str) -> Response {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &str) -> Response {
         let mut stream = self.connect();
         write!(
             stream,
@@ -135,12 +135,12 @@ impl Server {
         read_response(&mut BufReader::new(stream), method == "HEAD")
     }
 
-    pub fn get(&self, path: &str) -> Response {
+    pub(crate) fn get(&self, path: &str) -> Response {
         self.request("GET", path, "")
     }
 
     /// Sends bytes and reads until the connection ends, which may be while bytes are still sent.
-    pub fn raw(&self, bytes: &[u8]) -> String {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect();
         let _ = stream.write_all(bytes);
         let mut response = Vec::new();
@@ -149,7 +149,7 @@ impl Server {
     }
 
     /// Opens the event stream and reads the headers.
-    pub fn events(&self, last: Option<i64>) -> Events {
+    pub(crate) fn events(&self, last: Option<i64>) -> Events {
         let mut stream = self.connect();
         let last = last.map_or(String::new(), |last| format!("Last-Event-ID: {last}\r\n"));
         write!(stream, "GET /v1/estimates/stream HTTP/1.1\r\nHost: localhost\r\n{last}\r\n")
@@ -162,14 +162,14 @@ impl Server {
 }
 
 /// Has the estimates that [`estimate`] makes, and counts those that are read.
-pub struct MadeUpHistory {
+pub(crate) struct MadeUpHistory {
     info: Arc<SeriesInfo>,
     ranges: Mutex<Vec<StepRange>>,
     visited: AtomicUsize,
 }
 
 impl MadeUpHistory {
-    pub fn visited(&self) -> usize {
+    pub(crate) fn visited(&self) -> usize {
         self.visited.load(Ordering::Relaxed)
     }
 
@@ -230,7 +230,7 @@ impl History for MadeUpHistory {
 }
 
 /// Distinct numbers for each step and link; every fourth step without a guest.
-pub fn estimate(info: &SeriesInfo, step: i64) -> Estimate {
+pub(crate) fn estimate(info: &SeriesInfo, step: i64) -> Estimate {
     let complete = step % 4 != 3;
     let states = (0..info.network.links().len()).map(|link| LinkState {
         density: VehPerKmLane::new((step as f64 + 1.0) * (link as f64 + 1.0) / 3.0),
@@ -299,11 +299,11 @@ fn read_chunk(reader: &mut impl BufRead) -> Option<Vec<u8>> {
 }
 
 /// An event stream.
-pub struct Events(BufReader<TcpStream>);
+pub(crate) struct Events(BufReader<TcpStream>);
 
 impl Events {
     /// The next event: its id and its data. None at the end.
-    pub fn next(&mut self) -> Option<(i64, Value)> {
+    pub(crate) fn next(&mut self) -> Option<(i64, Value)> {
         let text = loop {
             let text = String::from_utf8(read_chunk(&mut self.0)?).expect("text");
             assert!(text.ends_with("\n\n"), "a chunk is a whole event: {text:?}");
@@ -318,7 +318,7 @@ impl Events {
         Some((id, data))
     }
 
-    pub fn take(&mut self, count: usize) -> Vec<i64> {
+    pub(crate) fn take(&mut self, count: usize) -> Vec<i64> {
         (0..count).map(|_| self.next().expect("an event").0).collect()
     }
 }

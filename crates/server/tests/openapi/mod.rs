@@ -4,17 +4,17 @@
 
 use serde_json::Value;
 
-pub struct Description(pub Value);
+pub(crate) struct Description(pub Value);
 
 impl Description {
-    pub fn paths(&self, method: &str) -> Vec<String> {
+    pub(crate) fn paths(&self, method: &str) -> Vec<String> {
         let paths = self.0["paths"].as_object().expect("paths");
         let with = paths.iter().filter(|(_, methods)| methods.get(method).is_some());
         with.map(|(path, _)| path.clone()).collect()
     }
 
     /// Fails unless a status, a kind and a body are described for a path.
-    pub fn check(&self, path: &str, method: &str, status: u16, kind: &str, body: &[u8]) {
+    pub(crate) fn check(&self, path: &str, method: &str, status: u16, kind: &str, body: &[u8]) {
         let responses = &self.0["paths"][path][method]["responses"];
         let response = &responses[status.to_string()];
         assert!(response.is_object(), "{path}: {status} is not described");

@@ -31,7 +31,7 @@ pub trait CustomSubModel: Send {
 pub struct CustomGuestLearner<D> {
     model: Box<dyn CustomSubModel>,
     data: D,
-    /// OptimiserSettings that it gives for a sample.
+    /// How many numbers it returns for a sample.
     width: usize,
     pace: Pace,
     measured: Vec<Arc<dyn MeasurementSource>>,
@@ -68,12 +68,12 @@ impl<D: WindowSource> CustomGuestLearner<D> {
     }
 
     /// Gives the model its best state, for good.
-    pub fn settle(&mut self) -> Result<(), ModelFailure> {
+    pub(crate) fn settle(&mut self) -> Result<(), ModelFailure> {
         self.rest()
     }
 
     /// The best state.
-    pub fn best(&self) -> Result<&[u8], ModelFailure> {
+    pub(crate) fn best(&self) -> Result<&[u8], ModelFailure> {
         self.best.as_deref().map_err(|problem| ModelFailure(problem.clone()))
     }
 

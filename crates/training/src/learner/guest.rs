@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use estimator::{
-    MeasurementSource, PARTY_CHECKPOINT, PassError, SubModel, WindowSource, gather_rows,
-};
+use estimator::model::PassError;
+use estimator::{MeasurementSource, PARTY_CHECKPOINT, SubModel, WindowSource, gather_rows};
 use federation::{GuestModel, ModelFailure};
 use neural::Checkpoint;
 use protocol::message::parts::EmbeddingGradient;
@@ -51,7 +50,7 @@ impl<M: SubModel, D: WindowSource> GuestLearner<M, D> {
     }
 
     /// All updates of an exchange, from the gradient of the last embedding, `[sample, number]`.
-    pub fn learn_from(&mut self, gradient: &[f32]) -> Result<(), ModelFailure> {
+    pub(crate) fn learn_from(&mut self, gradient: &[f32]) -> Result<(), ModelFailure> {
         let rate = self.pace.rate();
         for update in 0..self.pace.local.count {
             let noise = self.pace.noise(update);

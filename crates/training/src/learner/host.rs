@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use estimator::{HostBatch, PARTY_CHECKPOINT, WindowSource, gather_rows};
+use estimator::model::HostBatch;
+use estimator::{PARTY_CHECKPOINT, WindowSource, gather_rows};
 use federation::model::{Answers, Embeddings, Learned, Updated};
 use federation::most_bytes;
 use federation::{HostModel, ModelFailure, ProductRows, Products};
@@ -89,7 +90,7 @@ impl<D: WindowSource> HostLearner<D> {
     }
 
     /// All updates of an exchange, from what the guests gave and measured; none if there is nothing to learn from.
-    pub fn learn_from(
+    pub(crate) fn learn_from(
         &mut self,
         samples: &[Window],
         embeddings: &estimator::Embeddings<'_>,
@@ -129,7 +130,7 @@ impl<D: WindowSource> HostLearner<D> {
     }
 
     /// Adds the validation losses of some samples to `total`, and gives the sum.
-    pub fn validate(
+    pub(crate) fn validate(
         &mut self,
         samples: &[Window],
         embeddings: &estimator::Embeddings<'_>,

@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::{
-    Gathered, Labelled, LossWeights, MeasuredBatch, MeasurementSource, Objective, Readings,
-    WindowSource,
-};
+use estimator::data::{Gathered, MeasuredBatch};
+use estimator::loss::{Labelled, LossWeights};
+use estimator::{MeasurementSource, Objective, Readings, WindowSource};
 use federation::{Layouts, ModelFailure};
 use protocol::{MeasurementKind, MeasurementLayout, Measurements, PartyId};
 use traffic::{MeasurementEntry, Window};
@@ -106,7 +105,7 @@ pub(super) struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    pub fn of(
+    pub(super) fn of(
         sources: &'a Sources,
         samples: &[Window],
         measured: &'a BTreeMap<PartyId, Measurements>,
@@ -136,7 +135,7 @@ impl<'a> Gathering<'a> {
     }
 
     /// As an objective reads them.
-    pub fn batch(&self) -> MeasuredBatch<'_> {
+    pub(super) fn batch(&self) -> MeasuredBatch<'_> {
         let own = self.own.iter().map(|(name, gathered)| (*name, gathered.readings()));
         let guests = self.guests.iter().map(|(name, (values, weights))| {
             let readings = Readings { values, weights };

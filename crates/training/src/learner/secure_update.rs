@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use estimator::{HostBatch, MeasurementWeights, WindowSource, gather_rows};
+use estimator::loss::MeasurementWeights;
+use estimator::model::HostBatch;
+use estimator::{WindowSource, gather_rows};
 use federation::model::{Answers, Updated};
 use federation::{GuestRows, ModelFailure, ProductRows, Products};
 use protocol::{LocalVariant, NameError, PartyId};

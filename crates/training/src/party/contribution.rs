@@ -10,14 +10,14 @@ use super::noise::noised;
 use super::policy::PrivacyContext;
 use crate::error::{Result, bail, ensure};
 
-pub struct Contribution {
+pub(super) struct Contribution {
     pub fleets: Vec<FleetData>,
     /// All kinds but what is held out, which is made of the fleets.
     pub tables: BTreeMap<MeasurementKind, MeasurementTable>,
 }
 
 impl Contribution {
-    pub fn of(
+    pub(super) fn of(
         folder: &Path,
         mut fleets: Vec<FleetData>,
         features: GuestFeatures,

@@ -5,11 +5,15 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use estimator::artifact::GuestRecord;
+use estimator::data::{Timeline, train_span};
+use estimator::loss::{
+    FoldRates, FoldedInputs, SYSTEMATIC, held_out_entries, held_out_part, movement_counts,
+    passages_per_step,
+};
 use estimator::{
-    Arrangement, FleetData, FoldRates, FoldedInputs, GuestInputs, GuestPlan, GuestRecord,
-    GuestShape, GuestSlot, LayerSubModel, MeasurementSource, MeasurementTable, SYSTEMATIC, Sizes,
-    Timeline, TrainedGuest, WINDOW, WindowSource, held_out_entries, held_out_part, movement_counts,
-    passages_per_step, train_span,
+    Arrangement, FleetData, GuestInputs, GuestPlan, GuestShape, GuestSlot, LayerSubModel,
+    MeasurementSource, MeasurementTable, Sizes, TrainedGuest, WINDOW, WindowSource,
 };
 use federation::ModelFailure;
 use federation::guest::MakeGuestModel;
@@ -154,7 +158,7 @@ impl GuestPart {
     }
 
     /// Its slot at the host's head.
-    pub fn slot(&self) -> GuestSlot {
+    pub(crate) fn slot(&self) -> GuestSlot {
         GuestSlot::of(&self.shape)
     }
 
@@ -258,7 +262,7 @@ fn measuring(
 }
 
 /// What all parties must agree on. Step 0 begins at the epoch.
-pub fn terms(timeline: &Timeline, compression: Compression) -> Terms {
+pub(crate) fn terms(timeline: &Timeline, compression: Compression) -> Terms {
     Terms {
         network_hash: Text::of(timeline.network_hash()),
         step_s: timeline.step().get(),

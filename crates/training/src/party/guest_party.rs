@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use estimator::{EmbeddingShape, LayerSubModel, PartyWeights, SubModel, SubModelKind, no_weights};
+use estimator::artifact::no_weights;
+use estimator::{EmbeddingShape, LayerSubModel, PartyWeights, SubModel, SubModelKind};
 use federation::{AbsencePolicy, GuestModel, ModelFailure};
 use protocol::Measurements;
 use protocol::message::parts::EmbeddingGradient;
@@ -61,7 +62,7 @@ impl CustomSubModels {
 
 impl GuestParty {
     /// The sub-model, if it is of built-in layers.
-    pub fn layers(&self) -> Option<&LayerSubModel> {
+    pub(crate) fn layers(&self) -> Option<&LayerSubModel> {
         match self {
             GuestParty::Layers(guest) => Some(guest.sub_model()),
             GuestParty::Custom(_) => None,

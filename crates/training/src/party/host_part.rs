@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use estimator::artifact::IntervalsError;
+use estimator::data::train_span;
+use estimator::loss::counted_per_step;
 use estimator::{
-    Architecture, Arrangement, Estimates, GuestSlot, HostStudy, Intervals, IntervalsError,
-    LoopData, NeuralPlan, Score, Study, TrainedHost, TrainingSignal, WINDOW, counted_per_step,
-    score, train_span,
+    Architecture, Arrangement, Estimates, GuestSlot, HostStudy, Intervals, LoopData, NeuralPlan,
+    Score, Study, TrainedHost, TrainingSignal, WINDOW, score,
 };
 use federation::host::MakeHostModel;
 use federation::{Agreed, MeasurementBounds, ModelFailure, Samples};
@@ -138,13 +140,13 @@ impl HostPart {
 }
 
 /// What a host needs to check what guests measure.
-pub fn measurement_bounds(loops: &LoopData, split: &Split) -> MeasurementBounds {
+pub(crate) fn measurement_bounds(loops: &LoopData, split: &Split) -> MeasurementBounds {
     let links = loops.timeline().network().links().len() as u32;
     MeasurementBounds { links, counted: counted_per_step(loops, &train_span(&split.train)) }
 }
 
 /// The samples of a run. What is estimated is seen by whole fleets.
-pub fn samples(signal: &TrainingSignal, split: &Split, estimate: &[Step]) -> Samples {
+pub(crate) fn samples(signal: &TrainingSignal, split: &Split, estimate: &[Step]) -> Samples {
     Samples {
         train: windows_of(signal, &split.train),
         validation: windows_of(signal, &split.validation),
@@ -153,7 +155,7 @@ pub fn samples(signal: &TrainingSignal, split: &Split, estimate: &[Step]) -> Sam
 }
 
 /// What is left of a host when the training has finished.
-pub fn trained(
+pub(crate) fn trained(
     windows: &HostStudy,
     loops: &LoopData,
     plan: &NeuralPlan,
@@ -184,7 +186,7 @@ fn with_own(
 }
 
 /// Makes the host's model, with slots for its guests and for what it brings along, when the plan is known.
-pub fn maker(
+pub(crate) fn maker(
     windows: &Arc<HostStudy>,
     loops: &Arc<LoopData>,
     plan: &NeuralPlan,
@@ -218,7 +220,7 @@ pub fn maker(
 }
 
 /// The states of the links that are scored, of one estimate after the other.
-pub fn of_targets<'a>(
+pub(crate) fn of_targets<'a>(
     targets: &[LinkId],
     windows: &HostStudy,
     estimates: impl Iterator<Item = &'a [f32]>,

@@ -64,12 +64,12 @@ impl HostParty {
     }
 
     /// The same, with some windows looked at after each epoch.
-    pub fn watching(self, watched: Option<WatchedWindows>) -> Self {
+    pub(crate) fn watching(self, watched: Option<WatchedWindows>) -> Self {
         Self { watched, ..self }
     }
 
     /// What was given for those windows after each epoch.
-    pub fn epochs(&self) -> &[Outputs] {
+    pub(crate) fn epochs(&self) -> &[Outputs] {
         self.watched.as_ref().map_or(&[], WatchedWindows::epochs)
     }
 

@@ -99,7 +99,7 @@ impl Policy {
     }
 
     /// Refuses to announce what may not be given.
-    pub fn check_announced(&self, measures: &MeasurementOffer, width: u32) -> Result<()> {
+    pub(crate) fn check_announced(&self, measures: &MeasurementOffer, width: u32) -> Result<()> {
         if let Some(allowed) = &self.kinds {
             let other = measures.layout.kinds().find(|kind| !allowed.contains(kind));
             ensure!(
@@ -118,7 +118,10 @@ impl Policy {
     }
 
     /// Which links and steps are contributed, of a fleet's network; refuses links that it does not have.
-    pub fn contributed(&self, fleet: &FleetData) -> Result<impl Fn(Step, LinkId) -> bool + use<>> {
+    pub(crate) fn contributed(
+        &self,
+        fleet: &FleetData,
+    ) -> Result<impl Fn(Step, LinkId) -> bool + use<>> {
         let timeline = fleet.timeline();
         let network = timeline.network();
         let names: Vec<String> = network.links().iter().map(|link| link.name.clone()).collect();
@@ -143,12 +146,12 @@ impl Policy {
     }
 
     /// Whether anything is left out.
-    pub fn restricts(&self) -> bool {
+    pub(crate) fn restricts(&self) -> bool {
         self.links.is_some() || self.hours.is_some()
     }
 
     /// A fleet without what is not contributed: as if it had not been there.
-    pub fn restricted(&self, fleet: &FleetData) -> Result<FleetData> {
+    pub(crate) fn restricted(&self, fleet: &FleetData) -> Result<FleetData> {
         let keep = self.contributed(fleet)?;
         let timeline = fleet.timeline();
         let links: Vec<LinkId> = timeline.network().link_ids().collect();

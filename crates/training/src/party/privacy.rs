@@ -53,7 +53,7 @@ impl Mode {
     }
 
     /// Whether noise is drawn.
-    pub fn is_noisy(self) -> bool {
+    pub(crate) fn is_noisy(self) -> bool {
         matches!(self, Mode::NoisyClear | Mode::SealedNoise)
     }
 
@@ -142,7 +142,7 @@ impl PrivacyOptions {
     }
 
     /// What was chosen, or is usual.
-    pub fn mode(&self, signal: &TrainingSignal) -> Mode {
+    pub(crate) fn mode(&self, signal: &TrainingSignal) -> Mode {
         let usual = Mode::usual(signal);
         match (self.policy, usual.is_sealed()) {
             (None, _) => self.privacy.unwrap_or(usual),
@@ -154,7 +154,7 @@ impl PrivacyOptions {
     }
 
     /// How measurements are sealed, and whether guests are held to them.
-    pub fn sealing(&self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
+    pub(crate) fn sealing(&self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
         let mode = self.mode(signal);
         let sealing = mode.sealing(signal).context("--privacy")?;
         if !self.commitments {
@@ -165,7 +165,7 @@ impl PrivacyOptions {
     }
 
     /// What each guest of a dataset keeps to.
-    pub fn context(&self, signal: &TrainingSignal, data: &Path) -> PrivacyContext {
+    pub(crate) fn context(&self, signal: &TrainingSignal, data: &Path) -> PrivacyContext {
         let mode = self.mode(signal);
         let Self { epsilon, delta, unit, .. } = *self;
         let noise = NoiseTerms { epsilon, delta, unit, ..NoiseTerms::default() };

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use estimator::{PARTY_FORMAT, PartyFile, PartyWeights, Timeline};
+use estimator::artifact::PARTY_FORMAT;
+use estimator::data::Timeline;
+use estimator::{PartyFile, PartyWeights};
 use protocol::{PartyId, RunId};
 use tracing::info;
 
@@ -17,7 +19,7 @@ pub struct TrainedParty<P> {
     timeline: Arc<Timeline>,
 }
 
-impl<P: estimator::Trained> TrainedParty<P> {
+impl<P: estimator::artifact::Trained> TrainedParty<P> {
     /// A party of this name, with the time line of its data.
     pub fn new(name: &PartyId, part: P, timeline: Arc<Timeline>) -> Self {
         TrainedParty { name: name.clone(), part, timeline }

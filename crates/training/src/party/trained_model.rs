@@ -145,7 +145,7 @@ impl TrainedCustomSubModel {
 }
 
 /// Keeps the best state of a custom sub-model, or removes that of an earlier one.
-pub fn keep_state(folder: &Path, state: Option<&[u8]>) -> Result<()> {
+pub(super) fn keep_state(folder: &Path, state: Option<&[u8]>) -> Result<()> {
     let path = folder.join(STATE);
     match state {
         Some(state) => durable::write(&path, state)?,

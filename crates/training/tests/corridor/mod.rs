@@ -2,15 +2,17 @@
 //! table, which a joint model sees as a whole.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-pub mod sensors;
+pub(crate) mod sensors;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use estimator::loss::LossWeights;
+use estimator::model::HostShape;
 use estimator::{
-    Architecture, EmbeddingShape, GuestShape, GuestSlot, HostShape, LayerSubModel, LossWeights,
-    MeasurementSource, ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW, WindowSource,
+    Architecture, EmbeddingShape, GuestShape, GuestSlot, LayerSubModel, MeasurementSource,
+    ModelShape, Recipe, Sizes, SubModel, SubModelKind, WINDOW, WindowSource,
 };
 use federation::guest::{DisclosurePolicy, GuestSettings};
 use federation::{
@@ -29,18 +31,18 @@ use training::learner::{GuestLearner, HostLearner, optimiser_settings, update_ru
 
 use sensors::From;
 
-pub const SEED: u64 = 11;
-pub const TRAIN: Range<i64> = 0..90;
-pub const VALIDATION: Range<i64> = 90..110;
-pub const ESTIMATE: Range<i64> = 110..120;
+pub(crate) const SEED: u64 = 11;
+pub(crate) const TRAIN: Range<i64> = 0..90;
+pub(crate) const VALIDATION: Range<i64> = 90..110;
+pub(crate) const ESTIMATE: Range<i64> = 110..120;
 
-pub type GuestParty = Guest<GuestLearner<LayerSubModel, Columns>, MemoryStore>;
-pub type HostParty = Host<HostLearner<Columns>, MemoryStore>;
-pub type Guests = BTreeMap<PartyId, GuestParty>;
+pub(crate) type GuestParty = Guest<GuestLearner<LayerSubModel, Columns>, MemoryStore>;
+pub(crate) type HostParty = Host<HostLearner<Columns>, MemoryStore>;
+pub(crate) type Guests = BTreeMap<PartyId, GuestParty>;
 
 /// Some columns of the table.
 #[derive(Clone)]
-pub struct Columns {
+pub(crate) struct Columns {
     all: usize,
     own: Range<usize>,
     weights: Vec<f32>,
@@ -65,19 +67,19 @@ impl WindowSource for Columns {
 }
 
 impl Columns {
-    pub fn loss_weights(&self) -> LossWeights {
+    pub(crate) fn loss_weights(&self) -> LossWeights {
         LossWeights { training: self.weights.clone(), validation: self.weights.clone() }
     }
 
     /// The same table, other columns.
-    pub fn with_own(&self, own: Range<usize>) -> Self {
+    pub(crate) fn with_own(&self, own: Range<usize>) -> Self {
         Self { own, ..self.clone() }
     }
 }
 
 /// The labels of a table.
 #[derive(Clone)]
-pub struct Targets(pub Columns);
+pub(crate) struct Targets(pub Columns);
 
 impl WindowSource for Targets {
     fn row_len(&self) -> usize {
@@ -90,12 +92,12 @@ impl WindowSource for Targets {
     }
 }
 
-pub fn sizes() -> Sizes {
+pub(crate) fn sizes() -> Sizes {
     Sizes { units: 12, embedding: 3, ..Sizes::default() }
 }
 
 /// Guests that all differ: in what they know, in their model, in what they give.
-pub fn shape(guests: usize) -> ModelShape {
+pub(crate) fn shape(guests: usize) -> ModelShape {
     let totals = GuestShape {
         name: "totals".into(),
         sub_model: SubModelKind::Link,
@@ -130,13 +132,13 @@ pub fn shape(guests: usize) -> ModelShape {
     ModelShape { host, guests }
 }
 
-pub fn recipe() -> Recipe {
+pub(crate) fn recipe() -> Recipe {
     // Short enough that some gradients of each party are clipped.
     let clip = Some(0.3);
     Recipe { epochs: 3, batch: 20, clip, ..Recipe::of(Architecture::Link) }
 }
 
-pub fn plan(local: LocalUpdates) -> Plan {
+pub(crate) fn plan(local: LocalUpdates) -> Plan {
     Plan {
         seed: SEED,
         batch: recipe().batch as u32,
@@ -152,11 +154,11 @@ pub fn plan(local: LocalUpdates) -> Plan {
     }
 }
 
-pub fn steps(range: Range<i64>) -> Vec<Step> {
+pub(crate) fn steps(range: Range<i64>) -> Vec<Step> {
     range.map(Step).collect()
 }
 
-pub fn terms(compression: Compression) -> Terms {
+pub(crate) fn terms(compression: Compression) -> Terms {
     Terms {
         network_hash: Text::of("sha256:corridor"),
         step_s: 10.0,
@@ -167,19 +169,22 @@ pub fn terms(compression: Compression) -> Terms {
 }
 
 /// The whole table.
-pub fn table(shape: &ModelShape) -> Columns {
+pub(crate) fn table(shape: &ModelShape) -> Columns {
     let model = shape.build(&corridor().expect("the corridor")).expect("a model");
     let (all, outputs) = (model.input_len(), model.output_len());
     Columns { all, own: 0..all, weights: vec![1.0 / 17.0; outputs] }
 }
 
 /// Host and guests of a shape, each with its columns.
-pub fn parties(shape: &ModelShape, plan: &Plan) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
+pub(crate) fn parties(
+    shape: &ModelShape,
+    plan: &Plan,
+) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
     packed_parties(shape, plan, Compression::None)
 }
 
 /// The same with some compression.
-pub fn packed_parties(
+pub(crate) fn packed_parties(
     shape: &ModelShape,
     plan: &Plan,
     compression: Compression,
@@ -188,7 +193,7 @@ pub fn packed_parties(
 }
 
 /// The same from something else than labels.
-pub fn parties_that_learn(
+pub(crate) fn parties_that_learn(
     shape: &ModelShape,
     plan: &Plan,
     compression: Compression,
@@ -198,7 +203,7 @@ pub fn parties_that_learn(
 }
 
 /// The same with what guests give of sealed measurements.
-pub fn parties_that_share(
+pub(crate) fn parties_that_share(
     shape: &ModelShape,
     plan: &Plan,
     compression: Compression,
@@ -212,13 +217,13 @@ pub fn parties_that_share(
 
 /// A start of the guests: the number of it, and the folders that they find.
 #[derive(Clone, Default)]
-pub struct Life {
+pub(crate) struct Life {
     pub number: u64,
     pub stores: BTreeMap<String, MemoryStore>,
 }
 
 /// The same with other samples, and guests that measure something else.
-pub fn parties_of(
+pub(crate) fn parties_of(
     shape: &ModelShape,
     plan: &Plan,
     compression: Compression,
@@ -301,7 +306,7 @@ pub fn parties_of(
 }
 
 /// Hands messages over, changed on their way, until nobody says anything; gives up after many.
-pub fn talk(
+pub(crate) fn talk(
     host: &mut HostParty,
     guests: &mut Guests,
     mut to_host: impl FnMut(ToHost) -> ToHost,

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use estimator::{CTM_DEVIATIONS, MeasurementSource, Physics, PhysicsInformed, Scale};
+use estimator::data::Scale;
+use estimator::loss::{CTM_DEVIATIONS, Physics};
+use estimator::{MeasurementSource, PhysicsInformed};
 use federation::{Agreed, Samples};
 use neural::{hash, unit};
 use physics::{Ctm, Discretisation, Parameters};
@@ -14,13 +16,13 @@ use training::learner::{HostLoss, Sources, entries};
 use super::{Columns, ESTIMATE, TRAIN, Targets, VALIDATION, steps};
 
 /// The name under which losses find what the host measures.
-pub const HOST: &str = "the city";
+pub(crate) const HOST: &str = "the city";
 /// Folds of each fleet.
 const FOLDS: u16 = 3;
 
 /// What is learned from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub(crate) enum From {
     Labels,
     /// Queues, speeds, the host's flows and a traffic model.
     Physics,
@@ -29,7 +31,7 @@ pub enum From {
 }
 
 impl From {
-    pub fn kinds(self) -> BTreeSet<MeasurementKind> {
+    pub(crate) fn kinds(self) -> BTreeSet<MeasurementKind> {
         match self {
             From::Labels => BTreeSet::new(),
             From::Physics => [MeasurementKind::Queues, MeasurementKind::Speeds].into(),
@@ -37,11 +39,11 @@ impl From {
         }
     }
 
-    pub fn segment(self) -> u32 {
+    pub(crate) fn segment(self) -> u32 {
         if self == From::Physics { 4 } else { 1 }
     }
 
-    pub fn samples(self) -> Samples {
+    pub(crate) fn samples(self) -> Samples {
         let views = if self == From::HeldOut { 1..=FOLDS } else { 0..=0 };
         let all = |range: std::ops::Range<i64>| {
             let of_view =
@@ -54,13 +56,13 @@ impl From {
     }
 
     /// What a guest measures, kind after kind.
-    pub fn sensors(self, guest: &str) -> Vec<Arc<dyn MeasurementSource>> {
+    pub(crate) fn sensors(self, guest: &str) -> Vec<Arc<dyn MeasurementSource>> {
         let key = guest.bytes().fold(3, |key, byte| hash([key, byte.into()]));
         let sensor = |kind| Arc::new(Sensor::of(kind, key)) as Arc<dyn MeasurementSource>;
         self.kinds().into_iter().map(sensor).collect()
     }
 
-    pub fn measures(self, guest: &str) -> MeasurementOffer {
+    pub(crate) fn measures(self, guest: &str) -> MeasurementOffer {
         let layout: BTreeMap<MeasurementKind, Vec<MeasurementEntry>> = self
             .kinds()
             .into_iter()
@@ -77,7 +79,7 @@ impl From {
     }
 
     /// The loss of the host, with what the guests measure.
-    pub fn loss(self, labels: &Columns, agreed: &Agreed) -> HostLoss {
+    pub(crate) fn loss(self, labels: &Columns, agreed: &Agreed) -> HostLoss {
         if self == From::Labels {
             return HostLoss::labelled(Targets(labels.clone()), labels.loss_weights());
         }
@@ -92,7 +94,10 @@ impl From {
         HostLoss { objective, sources: Sources { own, layouts: agreed.layouts.clone() } }
     }
 
-    pub fn objective(self, parties: BTreeMap<String, Vec<MeasurementEntry>>) -> PhysicsInformed {
+    pub(crate) fn objective(
+        self,
+        parties: BTreeMap<String, Vec<MeasurementEntry>>,
+    ) -> PhysicsInformed {
         let network = corridor().expect("the corridor");
         let physics = (self == From::Physics).then(|| {
             let parameters = Parameters::typical(&network).expect("parameters");
@@ -106,15 +111,15 @@ impl From {
     }
 }
 
-/// OptimiserSettings that depend on the sample, a quarter of them missing.
-pub struct Sensor {
+/// Measurements that depend on the sample, a quarter of them missing.
+pub(crate) struct Sensor {
     entries: Vec<MeasurementEntry>,
     key: u64,
 }
 
 impl Sensor {
     /// What the host measures: flow on every third link.
-    pub fn flows() -> Self {
+    pub(crate) fn flows() -> Self {
         let links = (0..17).step_by(3).map(LinkId);
         let quantity = Quantity::Flow;
         Self { entries: links.map(|link| MeasurementEntry { link, quantity }).collect(), key: 77 }

@@ -11,7 +11,7 @@ use neural::{Adam, Average, DropoutRng, Fusion, Learner, Squared, clip_norm, has
 use traffic::{Network, Step, Window};
 
 /// All that is learned from.
-pub struct Examples<'a> {
+pub(crate) struct Examples<'a> {
     /// Inputs of the joint model: the host's, then each guest's.
     pub inputs: &'a dyn WindowSource,
     /// Labels.
@@ -24,7 +24,7 @@ pub struct Examples<'a> {
 
 /// What it comes to.
 #[derive(Debug, PartialEq)]
-pub struct Trained {
+pub(crate) struct Trained {
     /// The best weights: the host's, then each guest's.
     pub best: Vec<Vec<f32>>,
     /// Training and validation loss of each epoch.
@@ -32,7 +32,7 @@ pub struct Trained {
 }
 
 /// Trains to the end.
-pub fn train(
+pub(crate) fn train(
     shape: &ModelShape,
     network: &Network,
     (recipe, seed): (&Recipe, u64),

@@ -22,18 +22,18 @@ pub(super) struct Outside {
 }
 
 impl Outside {
-    pub fn new(links: usize) -> Self {
+    pub(super) fn new(links: usize) -> Self {
         Self { queues: vec![VecDeque::new(); links], links: BTreeSet::new(), waiting: 0 }
     }
 
-    pub fn arrive(&mut self, link: u32, vehicle: Vehicle) {
+    pub(super) fn arrive(&mut self, link: u32, vehicle: Vehicle) {
         self.queues[link as usize].push_back(vehicle);
         self.links.insert(link);
         self.waiting += 1;
     }
 
     /// Lets in as many as there is room for.
-    pub fn enter(&mut self, road: &mut Road, mut entered: impl FnMut(&Vehicle)) {
+    pub(super) fn enter(&mut self, road: &mut Road, mut entered: impl FnMut(&Vehicle)) {
         self.links.retain(|&link| {
             let queue = &mut self.queues[link as usize];
             let tries = TRIES_PER_LANE * usize::from(road.streets.streets[link as usize].lanes);

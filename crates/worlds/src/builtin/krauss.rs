@@ -29,26 +29,26 @@ pub(super) struct Krauss {
 }
 
 impl Krauss {
-    pub fn new(step: f64, reaction: f64, deceleration: f64) -> Self {
+    pub(super) fn new(step: f64, reaction: f64, deceleration: f64) -> Self {
         Self { step, reaction, slowdown: deceleration * step }
     }
 
     /// D(v) in metres.
     #[inline]
-    pub fn braking_distance(&self, speed: f64) -> f64 {
+    pub(super) fn braking_distance(&self, speed: f64) -> f64 {
         let steps = (speed / self.slowdown).floor();
         self.step * steps * (speed - 0.5 * self.slowdown * (steps + 1.0))
     }
 
     /// The space that a speed needs, v·τ + D(v), in metres.
     #[inline]
-    pub fn space_for(&self, speed: f64) -> f64 {
+    pub(super) fn space_for(&self, speed: f64) -> f64 {
         speed * self.reaction + self.braking_distance(speed)
     }
 
     /// The largest speed that fits a space: the inverse of [`Self::space_for`], 0 for none.
     #[inline]
-    pub fn speed_for(&self, space: f64) -> f64 {
+    pub(super) fn speed_for(&self, space: f64) -> f64 {
         if space <= 0.0 {
             return 0.0;
         }
@@ -63,19 +63,19 @@ impl Krauss {
 
     /// The largest safe speed at a net gap behind a leader.
     #[inline]
-    pub fn behind(&self, gap: f64, leader_speed: f64) -> f64 {
+    pub(super) fn behind(&self, gap: f64, leader_speed: f64) -> f64 {
         self.speed_for(gap + self.braking_distance(leader_speed))
     }
 
     /// Whether someone can take such a leader without braking harder than possible.
     #[inline]
-    pub fn can_follow(&self, speed: f64, gap: f64, leader_speed: f64) -> bool {
+    pub(super) fn can_follow(&self, speed: f64, gap: f64, leader_speed: f64) -> bool {
         speed - self.slowdown <= self.behind(gap, leader_speed)
     }
 
     /// Whether braking from now on ends within a distance.
     #[inline]
-    pub fn can_stop(&self, speed: f64, distance: f64) -> bool {
+    pub(super) fn can_stop(&self, speed: f64, distance: f64) -> bool {
         self.braking_distance(speed) <= distance
     }
 }

@@ -43,7 +43,7 @@ struct Urge {
 
 impl Road {
     /// What a vehicle wants to do, given that it is safe; `step` is the number of the step.
-    pub fn wish(&self, lane: LaneId, index: usize, step: u64) -> Option<Wish> {
+    pub(super) fn wish(&self, lane: LaneId, index: usize, step: u64) -> Option<Wish> {
         let vehicles = self.vehicles(lane);
         let me = &vehicles[index];
         if !self.may_leave_lane(me, lane) {
@@ -75,7 +75,7 @@ impl Road {
     }
 
     /// Makes a change if it is still safe after those of others.
-    pub fn change(&mut self, wish: &Wish, step: u64) {
+    pub(super) fn change(&mut self, wish: &Wish, step: u64) {
         let from = wish.from as usize;
         let Some(index) = self.lanes[from].iter().position(|v| v.number == wish.vehicle) else {
             return;
@@ -175,7 +175,7 @@ impl Road {
 
     /// Whether all who come towards a lane can follow a vehicle there, whose tail is at `tail`
     /// metres from the lane's start (0 or more) and which drives at `speed`.
-    pub fn upstream_can_follow(&self, lane: LaneId, tail: f64, speed: f64) -> bool {
+    pub(super) fn upstream_can_follow(&self, lane: LaneId, tail: f64, speed: f64) -> bool {
         // Everyone who is farther away than the longest braking distance can stop anyway. The
         // largest speed factor is below 1.25.
         let farthest = self.krauss.space_for(1.25 * self.streets.top_limit);

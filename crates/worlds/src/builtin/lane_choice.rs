@@ -10,7 +10,7 @@ const NEVER: u8 = u8::MAX;
 
 impl Streets {
     /// Sets what a vehicle must know of the lane that it came into: lane costs and where it leads.
-    pub fn settle(&self, vehicle: &mut Vehicle, lane: LaneId) {
+    pub(super) fn settle(&self, vehicle: &mut Vehicle, lane: LaneId) {
         let mut costs = std::mem::take(&mut vehicle.lane_costs);
         self.lane_costs(vehicle, vehicle.leg as usize, self.street_of(lane), &mut costs);
         vehicle.lane_costs = costs;
@@ -18,7 +18,7 @@ impl Streets {
     }
 
     /// Where a lane leads a vehicle on one link of its route.
-    pub fn onward(&self, vehicle: &Vehicle, leg: usize, lane: LaneId) -> Onward {
+    pub(super) fn onward(&self, vehicle: &Vehicle, leg: usize, lane: LaneId) -> Onward {
         let Some(&turn) = vehicle.turns.get(leg) else {
             return Onward::Exit;
         };

@@ -26,7 +26,7 @@ enum Head {
 }
 
 impl Lights {
-    pub fn new(network: &Network) -> Self {
+    pub(super) fn new(network: &Network) -> Self {
         let turns: HashMap<_, _> = network
             .turns()
             .iter()
@@ -50,7 +50,7 @@ impl Lights {
     }
 
     /// Sets all aspects to those of a time.
-    pub fn show(&mut self, time: f64) {
+    pub(super) fn show(&mut self, time: f64) {
         let time = Seconds::new(time);
         for light in &mut self.signals {
             let phase = light.signal.phase_at(time);
@@ -69,12 +69,12 @@ impl Lights {
     }
 
     #[inline]
-    pub fn turn(&self, turn: TurnId) -> Aspect {
+    pub(super) fn turn(&self, turn: TurnId) -> Aspect {
         self.of_turn[turn.index()]
     }
 
     #[inline]
-    pub fn exit(&self, link: u32) -> Aspect {
+    pub(super) fn exit(&self, link: u32) -> Aspect {
         self.of_exit[link as usize]
     }
 }

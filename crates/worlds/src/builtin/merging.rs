@@ -51,7 +51,7 @@ struct Candidate {
 
 impl Road {
     /// Decides who may enter a merging lane in this step.
-    pub fn grant(&self, lane: LaneId, Merge { grants, candidates }: &mut Merge) {
+    pub(super) fn grant(&self, lane: LaneId, Merge { grants, candidates }: &mut Merge) {
         grants.clear();
         candidates.clear();
         for &source in &self.streets.lane(lane).sources {

@@ -78,7 +78,7 @@ impl Road {
     /// Hands vehicles beyond their stop line on to the next link or out of the network, ends stops,
     /// and lets those turn who waited too long in a wrong lane. `left` gets a last sample of each
     /// vehicle that left, at the end of its last link.
-    pub fn hand_on(&mut self, time: f64, left: &mut Vec<VehicleSample>) -> Incidents {
+    pub(super) fn hand_on(&mut self, time: f64, left: &mut Vec<VehicleSample>) -> Incidents {
         let mut incidents = Incidents::default();
         for lane in 0..self.lanes.len() as LaneId {
             while let Some(vehicle) = self.take_crossing(lane) {
@@ -194,7 +194,7 @@ impl Road {
     }
 
     /// A vehicle as its sensors report it.
-    pub fn sample(&self, vehicle: &Vehicle, lane: LaneId, time: f64) -> VehicleSample {
+    pub(super) fn sample(&self, vehicle: &Vehicle, lane: LaneId, time: f64) -> VehicleSample {
         let lane = self.streets.lane(lane);
         let mut position = vehicle.position as f32;
         if f64::from(position) > lane.length {

@@ -25,25 +25,25 @@ pub(super) struct Road {
 }
 
 impl Road {
-    pub fn vehicles(&self, lane: LaneId) -> &[Vehicle] {
+    pub(super) fn vehicles(&self, lane: LaneId) -> &[Vehicle] {
         &self.lanes[lane as usize]
     }
 
     /// The vehicle that entered a lane last.
     #[inline]
-    pub fn last(&self, lane: LaneId) -> Option<&Vehicle> {
+    pub(super) fn last(&self, lane: LaneId) -> Option<&Vehicle> {
         self.lanes[lane as usize].last()
     }
 
     /// How many vehicles of a lane are level with a position or ahead of it.
     #[inline]
-    pub fn count_ahead(&self, lane: LaneId, position: f64) -> usize {
+    pub(super) fn count_ahead(&self, lane: LaneId, position: f64) -> usize {
         self.lanes[lane as usize].partition_point(|other| other.position >= position)
     }
 
     /// The vehicles that have left a lane but still stick out into it behind.
     #[inline]
-    pub fn leaving(&self, lane: LaneId) -> impl Iterator<Item = (LaneId, &Vehicle)> {
+    pub(super) fn leaving(&self, lane: LaneId) -> impl Iterator<Item = (LaneId, &Vehicle)> {
         let downstream: &[LaneId] = match self.stuck_out[lane as usize] {
             true => &self.streets.street_of(lane).downstream,
             false => &[],
@@ -57,7 +57,7 @@ impl Road {
     /// Finds out which lanes vehicles that left them still stick out into.
     ///
     /// That changes only where vehicles move: who changes lanes is wholly on its link.
-    pub fn note_leaving(&mut self) {
+    pub(super) fn note_leaving(&mut self) {
         self.stuck_out.fill(false);
         for last in self.lanes.iter().filter_map(|vehicles| vehicles.last()) {
             if last.tail() < 0.0 && last.came_from != NOWHERE {
@@ -67,7 +67,7 @@ impl Road {
     }
 
     /// What a vehicle's signal at the end of its lane's link shows.
-    pub fn aspect(&self, vehicle: &Vehicle, leg: usize, lane: LaneId) -> Aspect {
+    pub(super) fn aspect(&self, vehicle: &Vehicle, leg: usize, lane: LaneId) -> Aspect {
         match vehicle.turns.get(leg) {
             Some(&turn) => self.lights.turn(turn),
             None => self.lights.exit(self.streets.lane(lane).link),
@@ -77,7 +77,7 @@ impl Road {
     /// Whether a vehicle has to wait at the stop line of its own lane, `distance` metres ahead.
     ///
     /// Who cannot stop any more goes on. Merging is another matter: see [`super::merging`].
-    pub fn line_is_closed(&self, vehicle: &Vehicle, lane: LaneId, distance: f64) -> bool {
+    pub(super) fn line_is_closed(&self, vehicle: &Vehicle, lane: LaneId, distance: f64) -> bool {
         if !self.krauss.can_stop(vehicle.speed, distance) {
             return false;
         }
@@ -101,7 +101,7 @@ impl Road {
     }
 
     /// Inserts a vehicle at its place in a lane.
-    pub fn insert(&mut self, lane: LaneId, vehicle: Vehicle) {
+    pub(super) fn insert(&mut self, lane: LaneId, vehicle: Vehicle) {
         let index = self.count_ahead(lane, vehicle.position);
         self.lanes[lane as usize].insert(index, vehicle);
     }

@@ -140,7 +140,8 @@ impl<D: Iterator<Item = Departure>> Simulation<D> {
     }
 
     /// The vehicles that entered at the last moment given out, in order of entry.
-    pub fn entered(&self) -> &[Entered] {
+    #[cfg(test)]
+    pub(crate) fn entered(&self) -> &[Entered] {
         &self.entered
     }
 

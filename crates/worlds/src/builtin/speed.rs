@@ -27,7 +27,7 @@ struct Choice<'a> {
 
 impl Road {
     /// The speed of a vehicle in the coming step; `dawdle` is uniform in 0–1.
-    pub fn next_speed(&self, lane: LaneId, index: usize, dawdle: f64) -> f64 {
+    pub(super) fn next_speed(&self, lane: LaneId, index: usize, dawdle: f64) -> f64 {
         let vehicles = self.vehicles(lane);
         let me = &vehicles[index];
         if me.parked() {

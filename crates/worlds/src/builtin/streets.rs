@@ -61,7 +61,7 @@ pub(super) struct Streets {
 }
 
 impl Streets {
-    pub fn new(network: &Network) -> Self {
+    pub(super) fn new(network: &Network) -> Self {
         let mut lanes = Vec::new();
         let mut streets = Vec::with_capacity(network.links().len());
         for (index, link) in network.links().iter().enumerate() {
@@ -100,27 +100,27 @@ impl Streets {
     }
 
     #[inline]
-    pub fn lane(&self, id: LaneId) -> &Lane {
+    pub(super) fn lane(&self, id: LaneId) -> &Lane {
         &self.lanes[id as usize]
     }
 
     #[inline]
-    pub fn street_of(&self, id: LaneId) -> &Street {
+    pub(super) fn street_of(&self, id: LaneId) -> &Street {
         &self.streets[self.lane(id).link as usize]
     }
 
     #[inline]
-    pub fn way(&self, turn: TurnId) -> &Way {
+    pub(super) fn way(&self, turn: TurnId) -> &Way {
         &self.ways[turn.index()]
     }
 
-    pub fn lane_of(&self, link: LinkId, number: u8) -> LaneId {
+    pub(super) fn lane_of(&self, link: LinkId, number: u8) -> LaneId {
         self.streets[link.index()].first_lane + LaneId::from(number)
     }
 
     /// The lane beside, if there is one: −1 to the right, 1 to the left.
     #[inline]
-    pub fn beside(&self, id: LaneId, side: i16) -> Option<LaneId> {
+    pub(super) fn beside(&self, id: LaneId, side: i16) -> Option<LaneId> {
         let number = i16::from(self.lane(id).number) + side;
         let street = self.street_of(id);
         (0..i16::from(street.lanes)).contains(&number).then(|| street.first_lane + number as LaneId)

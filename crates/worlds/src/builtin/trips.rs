@@ -16,7 +16,7 @@ pub(super) struct Trips {
 
 impl Trips {
     /// The vehicle of the next departure, still outside the network.
-    pub fn next(
+    pub(super) fn next(
         &mut self,
         network: &Network,
         plan: &SimulationPlan,

@@ -66,7 +66,7 @@ pub(super) struct Vehicle {
 impl Vehicle {
     /// A vehicle outside the network. `individuality` (0–1) is its place among drivers; `noise`
     /// scales how much drivers differ and dawdle.
-    pub fn new(
+    pub(super) fn new(
         number: u32,
         class: VehicleClass,
         turns: Box<[TurnId]>,
@@ -99,30 +99,30 @@ impl Vehicle {
 
     /// The turn at the end of its link; none if it leaves the network there.
     #[inline]
-    pub fn turn(&self) -> Option<TurnId> {
+    pub(super) fn turn(&self) -> Option<TurnId> {
         self.turns.get(self.leg as usize).copied()
     }
 
     /// Its rear bumper, from the start of the link; negative while it still sticks out behind.
     #[inline]
-    pub fn tail(&self) -> f64 {
+    pub(super) fn tail(&self) -> f64 {
         self.position - self.length
     }
 
     #[inline]
-    pub fn parked(&self) -> bool {
+    pub(super) fn parked(&self) -> bool {
         self.parking.is_some_and(|parking| parking.parked)
     }
 
     /// Whether it will stop on the link where it is, or stands there already.
     #[inline]
-    pub fn parks_here(&self) -> bool {
+    pub(super) fn parks_here(&self) -> bool {
         self.parking.is_some_and(|parking| parking.leg == self.leg)
     }
 
     /// How many lanes to the left (negative: right) it *must* change for its next turn.
     #[inline]
-    pub fn must_change(&self, streets: &Streets, lane: LaneId) -> i16 {
+    pub(super) fn must_change(&self, streets: &Streets, lane: LaneId) -> i16 {
         match self.turn() {
             Some(turn) => streets.way(turn).away[usize::from(streets.lane(lane).number)],
             None => 0,
@@ -131,7 +131,7 @@ impl Vehicle {
 
     /// The highest speed that it could have after a step on a link, were the road empty.
     #[inline]
-    pub fn free_speed(&self, limit: f64, krauss: &Krauss) -> f64 {
+    pub(super) fn free_speed(&self, limit: f64, krauss: &Krauss) -> f64 {
         (self.speed + self.acceleration * krauss.step).min(limit * self.speed_factor)
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The first line of every demand file.
-pub const FORMAT: &str = "fedtse-demand/1";
+pub(crate) const FORMAT: &str = "fedtse-demand/1";
 
 /// Why a demand file was refused.
 #[derive(Debug, Error)]

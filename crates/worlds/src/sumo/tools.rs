@@ -46,7 +46,7 @@ impl SumoTools {
     }
 
     /// The program that makes networks.
-    pub fn netconvert(&self) -> &Path {
+    pub(crate) fn netconvert(&self) -> &Path {
         &self.netconvert
     }
 

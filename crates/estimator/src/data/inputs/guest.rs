@@ -63,7 +63,7 @@ impl GuestInputs {
     }
 
     /// Numbers for each link, in one sample; by step: in one step.
-    pub fn channels(&self) -> usize {
+    pub(crate) fn channels(&self) -> usize {
         let [totals, cells] = self.widths();
         match self.arrangement {
             Arrangement::ByLink => WINDOW * totals + CELL_STEPS * cells,

@@ -66,7 +66,7 @@ impl HostInputs {
     }
 
     /// Numbers for the whole network, in one sample.
-    pub fn shared(&self) -> usize {
+    pub(crate) fn shared(&self) -> usize {
         match self.arrangement {
             Arrangement::ByLink => WINDOW * self.loops.width + self.clock.width,
             Arrangement::ByStep => 0,
@@ -149,7 +149,7 @@ fn common_cycle(network: &Network) -> Option<f64> {
     network.signals().first().map(|signal| signal.cycle().get())
 }
 
-/// EmbeddingCoefficients of a step during which traffic may leave a link: the mean over its movements.
+/// Share of a step during which traffic may leave a link: the mean over its movements.
 fn green_share(network: &Network, clock: StepClock, step: Step, link: LinkId) -> f64 {
     let (from, to) = (clock.start_of(step), clock.start_of(Step(step.0 + 1)));
     let share = |to_link: Option<LinkId>| {

@@ -51,13 +51,8 @@ impl HeldOutEstimator {
         &self.record
     }
 
-    /// The shares of fleet and folds.
-    pub fn rates(&self) -> &FoldRates {
-        &self.rates
-    }
-
     /// Estimates all links of windows, given by their last steps: `[window][link]`.
-    pub fn estimate_all(
+    pub(crate) fn estimate_all(
         &self,
         loops: &LoopData,
         folds: &[FleetData],

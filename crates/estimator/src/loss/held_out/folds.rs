@@ -21,7 +21,7 @@ pub(crate) struct Choices {
 
 impl Choices {
     /// Of the folds of one fleet, which hold the same steps.
-    pub fn of(
+    pub(crate) fn of(
         loops: &LoopData,
         folds: &[FleetData],
         rates: &FoldRates,
@@ -31,7 +31,7 @@ impl Choices {
     }
 
     /// The same, scaled up by shares that differ by link and step.
-    pub fn shared_as(self, local: Option<&Arc<LocalShares>>) -> Self {
+    pub(crate) fn shared_as(self, local: Option<&Arc<LocalShares>>) -> Self {
         let all = |fleets: Vec<FleetData>| -> Vec<FleetData> {
             fleets.into_iter().map(|fleet| fleet.shared_as(local)).collect()
         };
@@ -39,7 +39,7 @@ impl Choices {
     }
 
     /// The same without a host's loops.
-    pub fn of_folds(folds: &[FleetData], rates: &FoldRates) -> Result<Self, HeldOutError> {
+    pub(crate) fn of_folds(folds: &[FleetData], rates: &FoldRates) -> Result<Self, HeldOutError> {
         let first = folds.first().ok_or(HeldOutError::Folds(0))?;
         check_steps(first.timeline(), folds)?;
         let all: Vec<&FleetData> = folds.iter().collect();

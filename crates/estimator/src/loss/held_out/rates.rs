@@ -41,12 +41,12 @@ impl FoldRates {
     }
 
     /// The same folds where the fleet's share is this many times the mean one.
-    pub fn times(&self, factor: f64) -> Self {
+    pub(crate) fn times(&self, factor: f64) -> Self {
         Self { fleet: (self.fleet * factor).min(1.0), folds: self.folds }
     }
 
     /// Number of folds, F.
-    pub fn folds(&self) -> usize {
+    pub(crate) fn folds(&self) -> usize {
         self.folds
     }
 
@@ -56,7 +56,7 @@ impl FoldRates {
     }
 
     /// One fold, r.
-    pub fn held_out(&self) -> f64 {
+    pub(crate) fn held_out(&self) -> f64 {
         self.fleet / self.folds as f64
     }
 
@@ -76,24 +76,25 @@ impl FoldRates {
     }
 
     /// Variance of `u` in a box whose vehicles' squared totals add up to this.
-    pub fn label_variance(&self, squares: f64) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn label_variance(&self, squares: f64) -> f64 {
         squares * (1.0 - self.seen()) * (1.0 - self.fleet) / self.held_out()
     }
 
     /// Variance of the label of the unseen part, scaled up.
-    pub fn unseen_label_variance(&self, squares: f64) -> f64 {
+    pub(crate) fn unseen_label_variance(&self, squares: f64) -> f64 {
         squares * (1.0 - self.fleet) / (self.held_out() * (1.0 - self.seen()))
     }
 
     /// The unseen part, scaled up, of a box's total, `M = (N − S)/(1 − s)`. Less than nothing where the
     /// total is estimated too low: a mean of several has no bias only if they stay as they are.
-    pub fn unseen_of(&self, total: f64, seen: f64) -> f64 {
+    pub(crate) fn unseen_of(&self, total: f64, seen: f64) -> f64 {
         (total - seen) / (1.0 - self.seen())
     }
 
     /// The estimate of a box's total: what the whole fleet sees and, for the rest, the unseen part
     /// (scaled up) as estimated from each choice of folds, no less than nothing in the mean.
-    pub fn estimate(&self, whole: f64, unseen: &[f64]) -> f64 {
+    pub(crate) fn estimate(&self, whole: f64, unseen: &[f64]) -> f64 {
         let mean = unseen.iter().sum::<f64>() / unseen.len().max(1) as f64;
         whole + (1.0 - self.fleet) * not_negative(mean)
     }

@@ -73,16 +73,16 @@ impl HeldOutStudy {
         let choices = Choices::of(loops, folds, &rates)?.shared_as(shares);
         let timeline = Arc::clone(loops.timeline());
 
-        let scales = HostScales::fit(loops, &span).map_err(crate::NeuralError::from)?;
+        let scales = HostScales::fit(loops, &span).map_err(crate::artifact::NeuralError::from)?;
         let host = HostInputs::new(loops, plan.host_arrangement(), &scales)
-            .map_err(crate::NeuralError::from)?;
+            .map_err(crate::artifact::NeuralError::from)?;
         // One model for all choices of folds, so one set of scales.
         let (first, guest_record) = guest.read(&choices.seen[0], &span)?;
         let mut seen = vec![first];
         for fleet in &choices.seen[1..] {
             let arrangement = guest.sub_model.arrangement();
             let inputs = GuestInputs::new(fleet, guest.features, arrangement, &guest_record.inputs);
-            seen.push(inputs.map_err(crate::NeuralError::from)?);
+            seen.push(inputs.map_err(crate::artifact::NeuralError::from)?);
         }
         let outputs = output_scales(&choices, &rates, split, &timeline);
         let shape = guest.shape(&seen[0], plan.sizes);
@@ -125,11 +125,6 @@ impl HeldOutStudy {
     /// The shares of fleet and folds, with the penetration rate that the loops tell.
     pub fn rates(&self) -> &FoldRates {
         &self.rates
-    }
-
-    /// How the share was found to vary, where that was asked for.
-    pub fn variation(&self) -> Option<ShareVariation> {
-        self.local.as_ref().map(|(_, variation)| *variation)
     }
 
     /// How noisy the labels of the training part are.

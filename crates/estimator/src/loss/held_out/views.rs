@@ -44,11 +44,6 @@ impl FoldedInputs {
         &self.views[0]
     }
 
-    /// Folds that can be left out.
-    pub fn folds(&self) -> usize {
-        self.views.len() - 1
-    }
-
     /// Numbers of one sample.
     pub fn len(&self) -> usize {
         self.whole().len()
@@ -78,7 +73,7 @@ impl WindowSource for FoldedInputs {
 }
 
 /// All folds of a fleet as one, of the rate that they have together.
-pub fn whole_fleet(folds: &[FleetData]) -> Result<FleetData, HeldOutError> {
+pub(super) fn whole_fleet(folds: &[FleetData]) -> Result<FleetData, HeldOutError> {
     let all: Vec<&FleetData> = folds.iter().collect();
     let rate = folds.iter().map(FleetData::rate).sum::<f64>().min(1.0);
     let name = folds.first().map_or(String::new(), |fold| fold.name().to_owned());

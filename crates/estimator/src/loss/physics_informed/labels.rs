@@ -31,11 +31,6 @@ impl SomeLabels {
         self.links
     }
 
-    /// How many steps have labels.
-    pub fn steps(&self) -> usize {
-        self.states.len()
-    }
-
     pub(super) fn add(
         &self,
         samples: &[Window],

@@ -90,7 +90,11 @@ impl Piece {
 
 impl ByLink {
     /// For a model of this shape with these parameters; none if its links hear of each other.
-    pub fn of(shape: &HostShape, links: usize, whole: &Layout) -> Result<Option<Self>, ModelError> {
+    pub(super) fn of(
+        shape: &HostShape,
+        links: usize,
+        whole: &Layout,
+    ) -> Result<Option<Self>, ModelError> {
         let Some(LinkModel { context, head }) = shape.build_link()? else { return Ok(None) };
         let context = context.map(|layer| Context { own: Values::of(&layer), layer });
         let of_context = context.as_ref().map_or(0, |one| one.layer.layout().parameters().len());
@@ -120,7 +124,7 @@ impl ByLink {
     }
 
     /// Gradients of the whole model with these parameters, of all entries of each sample.
-    pub fn pull_back(
+    pub(super) fn pull_back(
         &mut self,
         parameters: &[f32],
         x: &[f32],

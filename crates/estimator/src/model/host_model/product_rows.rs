@@ -223,7 +223,7 @@ impl HostModel {
 
 impl Columns {
     /// The party's own of all entries of a sample.
-    pub fn of<'a, T>(&self, sample: &'a [T]) -> &'a [T] {
+    pub(super) fn of<'a, T>(&self, sample: &'a [T]) -> &'a [T] {
         &sample[self.first..][..self.entries]
     }
 }

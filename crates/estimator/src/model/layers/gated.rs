@@ -9,7 +9,7 @@ use std::ops::Range;
 use neural::{Draw, Given, Layer, Layout, Memory, Pass, carve};
 
 /// The layer, see the [module](self). Parameters: those of the body, then of the direct path.
-pub struct Gated<B, D> {
+pub(crate) struct Gated<B, D> {
     body: B,
     direct: D,
     outputs: usize,
@@ -22,7 +22,7 @@ impl<B: Layer, D: Layer> Gated<B, D> {
     ///
     /// # Panics
     /// If the inputs differ in length, or the body does not give twice the direct path's outputs.
-    pub fn new(body: B, direct: D, outputs: usize) -> Self {
+    pub(crate) fn new(body: B, direct: D, outputs: usize) -> Self {
         assert_eq!(body.input_len(), direct.input_len(), "both must take the same input");
         assert_eq!(body.output_len(), 2 * direct.output_len(), "correction and gate");
         let mut layout = Layout::default();

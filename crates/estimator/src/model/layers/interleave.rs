@@ -10,7 +10,7 @@ use neural::{Given, Layer, Layout, Memory, Pass};
 
 /// How a part lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
+pub(crate) enum Spread {
     /// This many channels of each node.
     PerNode(usize),
     /// This many channels, the same for all nodes.
@@ -19,19 +19,19 @@ pub enum Spread {
 
 /// The layer, see the [module](self).
 #[derive(Clone, Debug)]
-pub struct Interleave {
+pub(crate) struct Interleave {
     nodes: usize,
     parts: Vec<Spread>,
 }
 
 impl Interleave {
     /// Of these parts.
-    pub fn new(nodes: usize, parts: &[Spread]) -> Self {
+    pub(crate) fn new(nodes: usize, parts: &[Spread]) -> Self {
         Interleave { nodes, parts: parts.to_vec() }
     }
 
     /// Channels of a node, of all parts.
-    pub fn channels(&self) -> usize {
+    pub(crate) fn channels(&self) -> usize {
         self.parts.iter().map(|part| part.channels()).sum()
     }
 

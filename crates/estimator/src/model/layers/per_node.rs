@@ -10,7 +10,7 @@ use neural::{Draw, Given, Layer, Layout, Memory, Pass, Product, Start};
 
 /// The layer, see the [module](self).
 #[derive(Clone, Debug)]
-pub struct PerNode {
+pub(crate) struct PerNode {
     nodes: usize,
     /// As many as nodes, or 1.
     maps: usize,
@@ -22,7 +22,7 @@ pub struct PerNode {
 
 impl PerNode {
     /// Starts at zero, apart from the chosen weights: (input, output, weight).
-    pub fn new(
+    pub(crate) fn new(
         nodes: usize,
         inputs: usize,
         outputs: usize,
@@ -32,7 +32,7 @@ impl PerNode {
     }
 
     /// The same map for all nodes.
-    pub fn alike(self) -> Self {
+    pub(crate) fn alike(self) -> Self {
         PerNode { maps: self.nodes.min(1), ..self }
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use neural::{Draw, Given, Layer, Layout, Memory, Pass, carve};
 
 /// The layer, see the [module](self). Parameters: those of the first, then of the second.
-pub struct Sum {
+pub(crate) struct Sum {
     layers: [Box<dyn Layer>; 2],
     layout: Layout,
     parameters: [Range<usize>; 2],
@@ -17,7 +17,7 @@ impl Sum {
     ///
     /// # Panics
     /// If their inputs or outputs differ in length.
-    pub fn new(
+    pub(crate) fn new(
         (first_name, first): (&str, impl Layer + 'static),
         (second_name, second): (&str, impl Layer + 'static),
     ) -> Self {

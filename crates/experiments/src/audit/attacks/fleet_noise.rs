@@ -5,14 +5,15 @@
 //! so do its distances, which is at most √2 in the Euclidean norm.
 
 use anyhow::Result;
-use estimator::{Arrangement, FleetData, GuestInputs, GuestScales, WINDOW};
+use estimator::data::GuestScales;
+use estimator::{Arrangement, FleetData, GuestInputs, WINDOW};
 use sealed::noise::NoisedVector;
 use sealed::noise::accounting::{Budget, concentrated_epsilon, least_ratio};
 use sealed::{Grid, Randomness};
 use traffic::{Metres, Network, Seconds, Step, Totals};
 
 /// Speeds above this, in m/s, are cut off.
-pub const FASTEST: f64 = 20.0;
+pub(super) const FASTEST: f64 = 20.0;
 /// Vehicles on a metre of lane that stand in a queue: more are cut off.
 const JAM: f64 = 0.15;
 /// Levels of the grid.
@@ -22,7 +23,7 @@ const BOXES: f64 = 4.0;
 
 /// How totals are noised.
 #[derive(Clone, Copy)]
-pub struct FleetNoise {
+pub(super) struct FleetNoise {
     pub grid: Grid,
     pub sigma: f64,
     /// The largest total, in shares.
@@ -33,7 +34,7 @@ pub struct FleetNoise {
 }
 
 impl FleetNoise {
-    pub fn new(network: &Network, budget: Budget) -> Result<Self> {
+    pub(super) fn new(network: &Network, budget: Budget) -> Result<Self> {
         let lanes = network.links().iter().map(|link| link.lane_length().get());
         let most = JAM * lanes.fold(1.0, f64::max);
         let ratio = least_ratio(budget);
@@ -46,28 +47,28 @@ impl FleetNoise {
     }
 
     /// What is promised for a vehicle in so many steps.
-    pub fn epsilon(&self, steps: usize) -> Result<f64> {
+    pub(super) fn epsilon(&self, steps: usize) -> Result<f64> {
         let ratio = self.sigma / (self.change * (steps as f64).sqrt());
         Ok(concentrated_epsilon(ratio, self.delta)?)
     }
 
     /// δ of the promise.
-    pub fn delta(&self) -> f64 {
+    pub(super) fn delta(&self) -> f64 {
         self.delta
     }
 
     /// Totals as shares of what one vehicle can add: of time, of distance.
-    pub fn shares(totals: Totals, step: Seconds) -> [f64; 2] {
+    pub(super) fn shares(totals: Totals, step: Seconds) -> [f64; 2] {
         [totals.time / step, totals.distance.get() / (FASTEST * step.get())]
     }
 
-    pub fn draw(&self, shares: &[f64], random: &mut Randomness) -> Result<NoisedVector> {
+    pub(super) fn draw(&self, shares: &[f64], random: &mut Randomness) -> Result<NoisedVector> {
         Ok(NoisedVector::draw(shares, (0.0, self.most), self.grid, self.sigma, random)?)
     }
 }
 
 /// A guest's inputs, made of noised totals.
-pub struct NoisedInputs {
+pub(super) struct NoisedInputs {
     inputs: GuestInputs,
     arrangement: Arrangement,
     links: usize,
@@ -77,7 +78,7 @@ pub struct NoisedInputs {
 }
 
 impl NoisedInputs {
-    pub fn new(
+    pub(super) fn new(
         inputs: GuestInputs,
         arrangement: Arrangement,
         fleet: &FleetData,
@@ -115,7 +116,7 @@ impl NoisedInputs {
     }
 
     /// Writes the sample of a window. Whether there was a vehicle at all is not told: it carries no noise.
-    pub fn write(&self, last: Step, to: &mut [f32]) {
+    pub(super) fn write(&self, last: Step, to: &mut [f32]) {
         self.inputs.write(last, to);
         let by_link = self.arrangement == Arrangement::ByLink;
         let each = if by_link { 3 } else { 2 };

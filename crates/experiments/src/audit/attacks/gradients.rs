@@ -11,7 +11,7 @@ use super::training::GUEST;
 
 /// How the gradient of the estimates depends on what is measured, `[sample, scored link, measurement, output]`:
 /// it is linear in it, so differences tell.
-pub fn slopes(
+pub(super) fn slopes(
     scene: &Scene,
     batch: &[Window],
     readings: &Readings<'_>,
@@ -46,7 +46,7 @@ pub fn slopes(
 }
 
 /// What enters the last layer of the paper's head, `[sample, unit]`: the gradient of an output's weights there.
-pub fn last_layer_inputs(host: &mut Learner<Fusion>, x: &[f32]) -> Result<Vec<f64>> {
+pub(super) fn last_layer_inputs(host: &mut Learner<Fusion>, x: &[f32]) -> Result<Vec<f64>> {
     let outputs = host.model().output_len();
     let weights = host.layout().parameters().iter().find(|one| one.name == "head.out.weight");
     let range = weights.context("the head's last layer")?.range.clone();
@@ -61,7 +61,7 @@ pub fn last_layer_inputs(host: &mut Learner<Fusion>, x: &[f32]) -> Result<Vec<f6
 
 /// Rows of A for every weight of the host, over the measurements of a batch. Weights that nothing depends on are
 /// left out.
-pub fn host_jacobian(
+pub(super) fn host_jacobian(
     scene: &Scene,
     host: &mut Learner<Fusion>,
     x: &[f32],
@@ -91,7 +91,7 @@ pub fn host_jacobian(
 }
 
 /// Rows of A for each number of the guest's embedding, sample by sample, over that sample's measurements.
-pub fn to_embedding(
+pub(super) fn to_embedding(
     scene: &Scene,
     host: &mut Learner<Fusion>,
     x: &[f32],

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::Result;
 use attacks::decoder::{Examples, decode};
 use attacks::{Mode, Recovery};
-use estimator::{Architecture, HostStudy, HostTargets, NeuralPlan, Party, TargetKind};
+use estimator::data::HostTargets;
+use estimator::{Architecture, HostStudy, NeuralPlan, Party, TargetKind};
 use sealed::Randomness;
 use traffic::{LinkState, Step, Window};
 use training::learner::HostLoss;
@@ -30,7 +31,7 @@ struct Crossed {
 }
 
 /// Both attacks on one architecture.
-pub fn attacks(
+pub(super) fn attacks(
     scene: &Scene,
     architecture: Architecture,
     noise: &FleetNoise,

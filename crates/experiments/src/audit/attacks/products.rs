@@ -7,9 +7,10 @@ use traffic::Window;
 use anyhow::{Context, Result};
 use attacks::least_squares::{EACH, LastLayer};
 use attacks::{Mode, SealedBatch};
+use estimator::loss::calibrated_ctm;
 use estimator::{
     Architecture, HostStudy, MeasurementSource, NeuralPlan, Party, PhysicsInformed, TargetKind,
-    calibrated_ctm, segments,
+    segments,
 };
 use sealed::Agreement;
 use sealed::noise::accounting::Budget;
@@ -28,7 +29,7 @@ use training::signal::SEGMENT;
 const BATCH: usize = 128;
 
 /// What is chosen of the attacks.
-pub struct Choices {
+pub(super) struct Choices {
     pub seed: u64,
     /// Exchanges before the attack begins.
     pub warm_up: usize,
@@ -41,7 +42,7 @@ pub struct Choices {
 
 /// Attacks on products, for one architecture: of `paper` the last layer of its head, and the gradient of its
 /// embedding by lattice reduction; of `link` all weights of the host.
-pub fn attacks(
+pub(super) fn attacks(
     scene: &Scene,
     architecture: Architecture,
     choices: &Choices,
@@ -142,7 +143,7 @@ pub fn attacks(
 }
 
 /// What the noise on measurements promises.
-pub fn noise(choices: &Choices) -> String {
+pub(super) fn noise(choices: &Choices) -> String {
     format!(
         "drawn once; unit of privacy: one link in one step, of which density and speed change by {} % of {} and {} at most",
         100.0 * choices.change,

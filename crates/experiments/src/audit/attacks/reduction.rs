@@ -15,7 +15,7 @@ use super::versions::{Versions, outcomes};
 /// Samples that are attacked.
 const SAMPLES: usize = 20;
 
-pub fn attack(
+pub(super) fn attack(
     rows: &[Vec<Vec<f64>>],
     versions: &Versions,
     width: usize,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// All attacks on one dataset; the format is described in docs/sealed.md.
 #[derive(Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     pub format: &'static str,
     pub data: String,
     pub rate: f64,
@@ -17,11 +17,11 @@ pub struct Report {
 }
 
 /// The format of [`Report`].
-pub const FORMAT: &str = "fedtse-attacks/1";
+pub(super) const FORMAT: &str = "fedtse-attacks/1";
 
 /// One attack in one setting.
 #[derive(Serialize)]
-pub struct Attack {
+pub(crate) struct Attack {
     /// Which: `least-squares`, `lattice`, `embedding`, `labels`, `membership`.
     pub name: &'static str,
     /// Who runs it.
@@ -40,7 +40,7 @@ pub struct Attack {
 
 /// What guessing numbers came to in one mode.
 #[derive(Serialize)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub mode: Mode,
     /// What was looked for.
     pub quantity: String,
@@ -57,7 +57,7 @@ pub struct Outcome {
 
 /// What guessing whether a vehicle is there came to in one mode.
 #[derive(Serialize)]
-pub struct MembershipOutcome {
+pub(crate) struct MembershipOutcome {
     pub mode: Mode,
     /// What is there or not.
     pub unit: String,
@@ -67,7 +67,7 @@ pub struct MembershipOutcome {
     pub epsilon_accounted: Option<f64>,
 }
 
-pub fn print(report: &Report) {
+pub(super) fn print(report: &Report) {
     println!(
         "{}: fleet of {} %, noise for ε = {}, δ = {:e}",
         report.data, report.rate, report.epsilon, report.delta

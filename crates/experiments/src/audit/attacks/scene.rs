@@ -4,24 +4,25 @@ use std::path::Path;
 use traffic::Window;
 
 use anyhow::{Context, Result};
+use estimator::data::Gathered;
 use estimator::{
-    Gathered, MeasurementSource, MeasurementTable, QueueKnowledge, QueueStates, Readings, Study,
+    MeasurementSource, MeasurementTable, QueueKnowledge, QueueStates, Readings, Study,
 };
 
 /// Most of what can be measured, which is public: density in veh/km/lane and speed in m/s.
-pub const MOST: [f64; 2] = [150.0, 20.0];
+pub(super) const MOST: [f64; 2] = [150.0, 20.0];
 /// What is measured of a link.
-pub const QUANTITIES: [(&str, &str); 2] = [("density", "veh/km/lane"), ("speed", "m/s")];
+pub(super) const QUANTITIES: [(&str, &str); 2] = [("density", "veh/km/lane"), ("speed", "m/s")];
 
 /// A dataset with one guest.
-pub struct Scene {
+pub(super) struct Scene {
     pub study: Study,
     /// Densities by queue profiles of all links, then speeds of all links.
     pub measured: MeasurementTable,
 }
 
 /// A guest's measurements of the links that are scored, `[sample, link, (density, speed)]`.
-pub struct Batch {
+pub(super) struct Batch {
     /// As shares of [`MOST`].
     pub values: Vec<f64>,
     /// Whether anything was measured.
@@ -29,7 +30,7 @@ pub struct Batch {
 }
 
 impl Scene {
-    pub fn open(folder: &Path, rate: f64) -> Result<Self> {
+    pub(super) fn open(folder: &Path, rate: f64) -> Result<Self> {
         let fleet = format!("fleet-{rate}");
         let study = Study::open(folder, &fleet).with_context(|| {
             format!("rate: found {rate}, expected one with features, by `fedtse features`")
@@ -41,14 +42,14 @@ impl Scene {
     }
 
     /// Measurements of a batch.
-    pub fn gather(&self, samples: &[Window]) -> Gathered {
+    pub(super) fn gather(&self, samples: &[Window]) -> Gathered {
         let mut gathered = Gathered::default();
         gathered.gather(&self.measured, samples);
         gathered
     }
 
     /// The trivial guess: what is measured of each link on average, where anything is.
-    pub fn trivial(&self, samples: &[Window]) -> Vec<f64> {
+    pub(super) fn trivial(&self, samples: &[Window]) -> Vec<f64> {
         let gathered = self.gather(samples);
         let all = self.of_targets(&gathered.readings());
         let each = self.study.targets().len() * MOST.len();
@@ -63,7 +64,7 @@ impl Scene {
     }
 
     /// The scored links' part of measurements.
-    pub fn of_targets(&self, readings: &Readings<'_>) -> Batch {
+    pub(super) fn of_targets(&self, readings: &Readings<'_>) -> Batch {
         let (links, targets) = (self.study.network().links().len(), self.study.targets());
         let each = self.measured.entries().len();
         let (mut values, mut known) = (Vec::new(), Vec::new());

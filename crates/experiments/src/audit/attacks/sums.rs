@@ -15,12 +15,12 @@ const SIZE: f64 = 1e-3;
 const GUESS: f64 = 1e-11;
 
 /// Samples of a batch that is solved for all at once, in some seconds. The host chooses its batches.
-pub fn small_batch() -> usize {
+pub(super) fn small_batch() -> usize {
     16
 }
 
 /// What the host asks about in an exchange.
-pub enum Asked {
+pub(super) enum Asked {
     /// The weights of the head's last layer.
     LastLayer(LastLayer),
     /// Every weight: rows of A, one for each.
@@ -28,7 +28,7 @@ pub enum Asked {
 }
 
 impl Asked {
-    pub fn products(&self) -> usize {
+    pub(super) fn products(&self) -> usize {
         match self {
             Self::LastLayer(layer) => layer.products(),
             Self::All(rows) => rows.len(),
@@ -37,13 +37,18 @@ impl Asked {
 }
 
 /// What was answered so far.
-pub enum Layer {
+pub(super) enum Layer {
     ByLink(Collected),
     Whole { equations: Equations, centre: f64 },
 }
 
 impl Layer {
-    pub fn new(architecture: Architecture, samples: usize, guess: &[f64], grid: Grid) -> Self {
+    pub(super) fn new(
+        architecture: Architecture,
+        samples: usize,
+        guess: &[f64],
+        grid: Grid,
+    ) -> Self {
         let centre = grid.centre();
         if architecture == Architecture::Paper {
             return Self::ByLink(Collected::nothing(samples, guess, centre, SIZE));
@@ -52,7 +57,7 @@ impl Layer {
         Self::Whole { equations: Equations::with_guess(&guess, GUESS * SIZE), centre }
     }
 
-    pub fn exchange(&mut self, asked: &Asked, from: &mut SealedBatch) -> Result<()> {
+    pub(super) fn exchange(&mut self, asked: &Asked, from: &mut SealedBatch) -> Result<()> {
         match (self, asked) {
             (Self::ByLink(collected), Asked::LastLayer(layer)) => {
                 collected.exchange(layer, from)?;
@@ -68,7 +73,7 @@ impl Layer {
         Ok(())
     }
 
-    pub fn guess(&self) -> Vec<f64> {
+    pub(super) fn guess(&self) -> Vec<f64> {
         match self {
             Self::ByLink(collected) => collected.guess(),
             Self::Whole { equations, centre } => {

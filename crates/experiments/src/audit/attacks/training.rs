@@ -15,13 +15,13 @@ use training::learner::HostLoss;
 use training::{Exchange, Learners, central_plan};
 
 /// The guest's name at the host.
-pub const GUEST: &str = "guest";
+pub(super) const GUEST: &str = "guest";
 
 /// A guest's numbers, by window.
-pub type Features = Box<dyn Fn(Step, &mut [f32]) + Send + Sync>;
+pub(super) type Features = Box<dyn Fn(Step, &mut [f32]) + Send + Sync>;
 
 /// Host and guest in training.
-pub struct Parties<'a> {
+pub(super) struct Parties<'a> {
     network: &'a Network,
     study: Arc<HostStudy>,
     learners: Learners<Arc<HostStudy>, FeatureRows>,
@@ -44,7 +44,7 @@ impl WindowSource for FeatureRows {
 impl<'a> Parties<'a> {
     /// With first weights; `features` has as many numbers as `inputs`, and the learning rates are those of so many
     /// rounds.
-    pub fn new(
+    pub(super) fn new(
         network: &'a Network,
         study: &Arc<HostStudy>,
         plan: &NeuralPlan,
@@ -67,7 +67,7 @@ impl<'a> Parties<'a> {
     }
 
     /// Exchanges on shuffled batches of segments until so many were made.
-    pub fn train(
+    pub(super) fn train(
         &mut self,
         samples: &[Window],
         (batch, segment): (usize, usize),
@@ -85,24 +85,24 @@ impl<'a> Parties<'a> {
     }
 
     /// One exchange.
-    pub fn exchange(&mut self, samples: &[Window]) -> Result<Exchange> {
+    pub(super) fn exchange(&mut self, samples: &[Window]) -> Result<Exchange> {
         Ok(self.learners.exchange(samples)?)
     }
 
     /// What the guest gives for some windows now, without dropout.
-    pub fn embeddings(&mut self, samples: &[Window]) -> Result<Vec<f32>> {
+    pub(super) fn embeddings(&mut self, samples: &[Window]) -> Result<Vec<f32>> {
         let (_, guest) = self.learners.guests.first_mut().context("the guest")?;
         Ok(guest.validate(samples)?)
     }
 
     /// Estimates of some windows, in the model's own scale.
-    pub fn estimates(&mut self, samples: &[Window], embedding: &[f32]) -> Result<Vec<f32>> {
+    pub(super) fn estimates(&mut self, samples: &[Window], embedding: &[f32]) -> Result<Vec<f32>> {
         Ok(self.learners.host.infer(samples, &Embeddings::from([(GUEST, embedding)]))?)
     }
 
     /// The host's model with its weights of now, to be differentiated by hand, and what it sees of some windows:
     /// its own numbers, a flag, the guest's.
-    pub fn host_view(
+    pub(super) fn host_view(
         &self,
         samples: &[Window],
         embedding: &[f32],

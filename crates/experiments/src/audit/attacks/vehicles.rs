@@ -33,7 +33,7 @@ struct Share {
 }
 
 /// Membership of a vehicle for one step, and for its whole trip.
-pub fn membership(
+pub(super) fn membership(
     folder: &Path,
     study: &Study,
     noise: &FleetNoise,

@@ -15,7 +15,7 @@ use super::scene::{Batch, MOST, QUANTITIES};
 const LEVELS: i32 = 1 << 14;
 
 /// Measurements of a batch as they are in each mode.
-pub struct Versions {
+pub(super) struct Versions {
     pub truth: Batch,
     /// The guess without messages, of each value.
     pub trivial: Vec<f64>,
@@ -27,7 +27,7 @@ pub struct Versions {
 
 impl Versions {
     /// `means`: of each value of a sample.
-    pub fn of(truth: Batch, means: Vec<f64>, choices: &Choices) -> Result<Self> {
+    pub(super) fn of(truth: Batch, means: Vec<f64>, choices: &Choices) -> Result<Self> {
         // Density and speed of the link change together.
         let change = choices.change * f64::sqrt(EACH as f64);
         let ratio = least_ratio(choices.budget);
@@ -49,13 +49,13 @@ impl Versions {
         })
     }
 
-    pub fn of_mode(&self, mode: Mode) -> (&NoisedVector, Grid) {
+    pub(super) fn of_mode(&self, mode: Mode) -> (&NoisedVector, Grid) {
         if mode.has_noise() { (&self.noised, self.grids[1]) } else { (&self.plain, self.grids[0]) }
     }
 }
 
 /// How close a guess of the first values of the batch is, for each quantity.
-pub fn outcomes(
+pub(super) fn outcomes(
     mode: Mode,
     rounds: usize,
     versions: &Versions,

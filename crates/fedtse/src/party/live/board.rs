@@ -14,7 +14,7 @@ use super::latencies::Latencies;
 
 /// An estimate, but for what was estimated.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub(super) struct Published {
     pub step: Step,
     pub guests: BTreeMap<PartyId, Participation>,
     /// When the step had ended.
@@ -25,7 +25,7 @@ pub struct Published {
 
 /// Numbers as they stand.
 #[derive(Clone, Debug, Default)]
-pub struct Shown {
+pub(super) struct Shown {
     pub estimates: u64,
     /// Estimates that all guests took part in.
     pub complete: u64,
@@ -47,20 +47,20 @@ pub struct Shown {
 }
 
 /// The board: one writes, all read.
-pub struct Board {
+pub(super) struct Board {
     stale: Duration,
     latest: Mutex<Option<Published>>,
     shown: Mutex<Shown>,
 }
 
 impl Board {
-    pub fn new(stale: Duration) -> Self {
+    pub(super) fn new(stale: Duration) -> Self {
         let (latest, shown) = (Mutex::default(), Mutex::default());
         Board { stale, latest, shown }
     }
 
     /// Takes note of a new estimate.
-    pub fn note(&self, published: Published) {
+    pub(super) fn note(&self, published: Published) {
         let mut shown = self.shown();
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let follows = latest.as_ref().map_or(published.step.0 - 1, |latest| latest.step.0);
@@ -72,7 +72,7 @@ impl Board {
         *latest = Some(published);
     }
 
-    pub fn shown(&self) -> MutexGuard<'_, Shown> {
+    pub(super) fn shown(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use estimator::{Intervals, Level, LinkInterval};
+use estimator::artifact::Level;
+use estimator::{Intervals, LinkInterval};
 use tracing::info;
 use traffic::{LinkState, Network};
 
 /// The model's intervals of one level, if it has any.
-pub struct Borders(Option<(Intervals, Level)>);
+pub(super) struct Borders(Option<(Intervals, Level)>);
 
 impl Borders {
-    pub fn of(model: &Path, network: &Network, percent: u8) -> Result<Self> {
+    pub(super) fn of(model: &Path, network: &Network, percent: u8) -> Result<Self> {
         let level = Intervals::level(percent).context("publish.interval")?;
         if !model.join("intervals.json").exists() {
             info!("the model has no intervals: estimates are published without them");
@@ -20,12 +21,12 @@ impl Borders {
         Ok(Borders(Some((Intervals::load(model, network.links().len())?, level))))
     }
 
-    pub fn percent(&self) -> Option<u8> {
+    pub(super) fn percent(&self) -> Option<u8> {
         self.0.as_ref().map(|(_, level)| level.percent())
     }
 
     /// Of an estimate of all links.
-    pub fn around(&self, states: &[LinkState]) -> Option<Vec<LinkInterval>> {
+    pub(super) fn around(&self, states: &[LinkState]) -> Option<Vec<LinkInterval>> {
         let (intervals, level) = self.0.as_ref()?;
         states.iter().enumerate().map(|(at, state)| intervals.of(at, state, *level)).collect()
     }

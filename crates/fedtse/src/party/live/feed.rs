@@ -10,17 +10,17 @@ use anyhow::{Context, Result, anyhow};
 use super::records::{Counts, RecordsSection, Taker};
 
 /// Reads all records into a taker.
-pub type Fill<'a> = dyn FnMut(&mut dyn Taker) -> Result<()> + 'a;
+pub(super) type Fill<'a> = dyn FnMut(&mut dyn Taker) -> Result<()> + 'a;
 
 /// A thread that reads records.
-pub struct Feed {
+pub(super) struct Feed {
     thread: JoinHandle<Result<()>>,
     pub counts: Arc<Counts>,
 }
 
 impl Feed {
     /// Begins: `run` makes a taker on the thread, which may borrow from it, and has it filled.
-    pub fn start(
+    pub(super) fn start(
         records: RecordsSection,
         folder: PathBuf,
         run: impl FnOnce(&mut Fill<'_>) -> Result<()> + Send + 'static,
@@ -35,7 +35,7 @@ impl Feed {
     }
 
     /// How it ended, if it has. One that still waits for records is left alone.
-    pub fn ended(self) -> Result<()> {
+    pub(super) fn ended(self) -> Result<()> {
         // One that has just let go of its channel may need a moment more.
         let patience = Instant::now() + Duration::from_millis(500);
         while !self.thread.is_finished() {

@@ -35,8 +35,8 @@ use crate::party::{
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
-pub const GAP_S: f64 = 10.0;
-/// Bytes of the longest message from a live host: greetings and short texts.
+pub(super) const GAP_S: f64 = 10.0;
+/// Bytes of the longest message from a live host: handshakes and short texts.
 const MOST_MESSAGE: usize = 1 << 16;
 
 /// Embed each step of a fleet's records and send it to the host, which estimates
@@ -46,12 +46,12 @@ const MOST_MESSAGE: usize = 1 << 16;
 #[command(
     after_help = "Example:\n  fedtse live guest --example > live.toml\n  fedtse replay --data data/corridor --fleet fleet-20 | fedtse live guest --config live.toml"
 )]
-pub struct LiveGuestArguments {
+pub(super) struct LiveGuestArguments {
     #[command(flatten)]
     file: ConfigArguments,
 }
 
-pub fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
     let Some((config, folder)) = arguments.file.read::<Config>(guest_config::EXAMPLE)? else {
         return Ok(());
     };

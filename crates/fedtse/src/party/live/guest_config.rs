@@ -9,11 +9,11 @@ use crate::party::config::{IdentitySection, ObserveSection, PatienceSection};
 use crate::party::guest_config::{HostSection, RunSection};
 
 /// A configuration with all fields explained.
-pub const EXAMPLE: &str = include_str!("guest.toml");
+pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(super) struct Config {
     pub identity: IdentitySection,
     pub host: HostSection,
     pub model: ModelSection,
@@ -28,7 +28,7 @@ pub struct Config {
 /// Where a trained party is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ModelSection {
+pub(super) struct ModelSection {
     pub folder: PathBuf,
 }
 

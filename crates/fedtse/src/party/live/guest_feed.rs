@@ -1,6 +1,6 @@
 //! A guest's records to embeddings.
 
-use estimator::LiveFleet;
+use estimator::data::LiveFleet;
 use sensing::stream::{FleetColumns, FleetFeed, RecordError};
 use tokio::sync::mpsc;
 use tracing::{debug, error};
@@ -10,7 +10,7 @@ use super::records::Taker;
 use crate::party::TrainedModel;
 
 /// Takes a fleet's lines and sends an embedding for each step that has a whole window.
-pub struct FleetTaker<'n> {
+pub(super) struct FleetTaker<'n> {
     pub network: &'n Network,
     pub columns: Option<FleetColumns>,
     pub feed: FleetFeed<'n>,

@@ -9,7 +9,8 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use estimator::{HostModel, HostRecord, LinkInterval, PartyFile, TargetKind, TrainedHost};
+use estimator::artifact::HostRecord;
+use estimator::{HostModel, LinkInterval, PartyFile, TargetKind, TrainedHost};
 use federation::grpc::drive::Clock;
 use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Limits, accepted, tls};
@@ -42,7 +43,7 @@ use crate::party::{
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
-pub const GAP_S: f64 = 300.0;
+pub(super) const GAP_S: f64 = 300.0;
 
 /// Estimate each step from loop counts and the guests' embeddings, and publish it over HTTP
 ///
@@ -51,12 +52,12 @@ pub const GAP_S: f64 = 300.0;
 #[command(
     after_help = "Example:\n  fedtse live host --example > live.toml\n  fedtse replay --data data/corridor --loops | fedtse live host --config live.toml\n  curl http://127.0.0.1:8080/v1/estimates"
 )]
-pub struct LiveHostArguments {
+pub(super) struct LiveHostArguments {
     #[command(flatten)]
     file: ConfigArguments,
 }
 
-pub fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
+pub(super) fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
     let Some((config, folder)) = arguments.file.read::<Config>(host_config::EXAMPLE)? else {
         return Ok(());
     };

@@ -13,11 +13,11 @@ use crate::party::config::{IdentitySection, ObserveSection, PatienceSection};
 use crate::party::host_config::{NetworkSection, RunSection};
 
 /// A configuration with all fields explained.
-pub const EXAMPLE: &str = include_str!("host.toml");
+pub(super) const EXAMPLE: &str = include_str!("host.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Config {
+pub(super) struct Config {
     pub identity: IdentitySection,
     pub network: NetworkSection,
     pub model: ModelSection,
@@ -38,7 +38,7 @@ pub struct Config {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct LiveSection {
+pub(super) struct LiveSection {
     lag_s: Option<f64>,
     deadline_s: f64,
 }
@@ -51,7 +51,7 @@ impl Default for LiveSection {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PublishSection {
+pub(super) struct PublishSection {
     pub http: SocketAddr,
     #[serde(default = "minute")]
     stale_s: f64,
@@ -70,20 +70,20 @@ fn minute() -> f64 {
 
 impl LiveSection {
     /// By the records' time, after the end of a step.
-    pub fn lag_s(&self, patience_s: f64) -> Result<f64> {
+    pub(super) fn lag_s(&self, patience_s: f64) -> Result<f64> {
         let lag = self.lag_s.unwrap_or(patience_s);
         ensure!((0.0..=3600.0).contains(&lag), "live.lag_s: found {lag}, expected 0 to 3600");
         Ok(lag)
     }
 
     /// By the wall's time, after a step has opened.
-    pub fn deadline(&self) -> Result<Duration> {
+    pub(super) fn deadline(&self) -> Result<Duration> {
         seconds("live.deadline_s", self.deadline_s)
     }
 }
 
 impl PublishSection {
-    pub fn stale(&self) -> Result<Duration> {
+    pub(super) fn stale(&self) -> Result<Duration> {
         seconds("publish.stale_s", self.stale_s)
     }
 }

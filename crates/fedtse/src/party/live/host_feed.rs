@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use estimator::LiveLoops;
+use estimator::data::LiveLoops;
 use sensing::stream::{LoopColumns, LoopFeed, RecordError};
 use tokio::sync::mpsc;
 use tracing::error;
@@ -12,14 +12,14 @@ use traffic::{Network, Seconds, Step, StepClock};
 use super::records::Taker;
 
 /// The host's own numbers of a window.
-pub struct Own {
+pub(super) struct Own {
     pub x: Vec<f32>,
     /// When the records had reached the end of the step.
     pub ended: Instant,
 }
 
 /// Takes lines of loop counts and opens each step that has a whole window.
-pub struct LoopTaker<'n> {
+pub(super) struct LoopTaker<'n> {
     pub network: &'n Network,
     pub columns: Option<LoopColumns>,
     pub feed: LoopFeed<'n>,
@@ -31,7 +31,7 @@ pub struct LoopTaker<'n> {
 }
 
 /// When steps ended, by the clock of the wall.
-pub struct Ends {
+pub(super) struct Ends {
     clock: StepClock,
     /// The step that the records have reached.
     current: Option<Step>,
@@ -42,7 +42,7 @@ impl Ends {
     /// Steps whose ends are remembered: more than the lag of any feed.
     const MOST: usize = 1024;
 
-    pub fn new(clock: StepClock) -> Self {
+    pub(super) fn new(clock: StepClock) -> Self {
         Ends { clock, current: None, ended: BTreeMap::new() }
     }
 

@@ -6,11 +6,11 @@ use serde::Serialize;
 
 /// Seconds from the end of a step to its estimate.
 #[derive(Clone, Debug, Default)]
-pub struct Latencies(VecDeque<f64>);
+pub(super) struct Latencies(VecDeque<f64>);
 
 /// Shares of the estimates that were at most so late, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Quantiles {
+pub(super) struct Quantiles {
     pub p50: f64,
     pub p99: f64,
     pub most: f64,
@@ -19,7 +19,7 @@ pub struct Quantiles {
 impl Latencies {
     const MOST: usize = 1000;
 
-    pub fn note(&mut self, seconds: f64) {
+    pub(super) fn note(&mut self, seconds: f64) {
         if self.0.len() == Self::MOST {
             self.0.pop_front();
         }
@@ -27,7 +27,7 @@ impl Latencies {
     }
 
     /// None before the first estimate.
-    pub fn quantiles(&self) -> Option<Quantiles> {
+    pub(super) fn quantiles(&self) -> Option<Quantiles> {
         let mut sorted: Vec<f64> = self.0.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         let at = |share: f64| {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 /// Lets recorded time pass, so many times as fast as it did.
-pub struct Pace {
+pub(crate) struct Pace {
     speed_up: f64,
     /// A moment and the recorded time that it stands for.
     start: Option<(Instant, f64)>,
@@ -13,22 +13,22 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(speed_up: f64) -> Self {
+    pub(crate) fn new(speed_up: f64) -> Self {
         Pace { speed_up, start: None, gap: f64::INFINITY, before: None }
     }
 
     /// Begins anew, now, where time jumps by more than a gap: nobody waits for a wrong clock.
-    pub fn with_gap(self, gap: f64) -> Self {
+    pub(crate) fn with_gap(self, gap: f64) -> Self {
         Pace { gap, ..self }
     }
 
     /// Begins at a moment, which stands for a recorded time.
-    pub fn begin(&mut self, start: Instant, time: f64) {
+    pub(crate) fn begin(&mut self, start: Instant, time: f64) {
         self.start = Some((start, time));
     }
 
     /// When a recorded time is due; the first one is now.
-    pub fn due(&mut self, time: f64) -> Instant {
+    pub(crate) fn due(&mut self, time: f64) -> Instant {
         if self.before.replace(time).is_some_and(|before| (time - before).abs() > self.gap) {
             self.start = None;
         }
@@ -38,7 +38,7 @@ impl Pace {
     }
 
     /// Waits until a recorded time is due. Whoever is late does not wait, and so catches up.
-    pub fn wait(&mut self, time: f64) {
+    pub(crate) fn wait(&mut self, time: f64) {
         let due = self.due(time);
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
     }

@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct RecordsSection {
+pub(super) struct RecordsSection {
     source: Source,
     speed_up: Option<f64>,
     #[serde(default)]
@@ -68,7 +68,7 @@ impl TryFrom<String> for Source {
 }
 
 /// Takes lines.
-pub trait Taker {
+pub(super) trait Taker {
     /// The first line of a stream, which names its columns.
     fn header(&mut self, line: &str) -> Result<(), RecordError>;
     /// The time of a record, as far as it has one.
@@ -83,14 +83,14 @@ pub trait Taker {
 
 /// What was read.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(super) struct Counts {
     pub lines: AtomicU64,
     pub bad: AtomicU64,
 }
 
 impl RecordsSection {
     /// Refuses numbers that make no sense.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         for (field, found) in [("speed-up", self.speed_up), ("gap_s", self.gap_s)] {
             let found = found.unwrap_or(1.0);
             ensure!(
@@ -107,7 +107,7 @@ impl RecordsSection {
     }
 
     /// Reads until the records end, or nobody listens any more.
-    pub fn read(&self, folder: &Path, taker: &mut dyn Taker, counts: &Counts) -> Result<()> {
+    pub(super) fn read(&self, folder: &Path, taker: &mut dyn Taker, counts: &Counts) -> Result<()> {
         match &self.source {
             Source::Stdin => {
                 let stream = Stream::of("standard input");

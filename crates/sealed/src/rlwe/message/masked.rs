@@ -26,9 +26,9 @@ const NUMBER_BYTES: usize = 5;
 /// Numbers that a seed of 32 bytes is encrypted as.
 pub(crate) const SEED_NUMBERS: usize = 8;
 /// The most guests that contribute to one gradient, and so seeds of a masked gradient.
-pub const MOST_LENDERS: usize = 256;
+pub(crate) const MOST_LENDERS: usize = 256;
 /// The most values that a product of encrypted coefficients is of: what their noise adds up to stays small beside the flood.
-pub const MOST_TERMS: usize = 128;
+pub(crate) const MOST_TERMS: usize = 128;
 const HALF_BYTES: usize = 32 + PRIMES * POLY_BYTES;
 
 /// How many polynomials so many products take.

@@ -468,9 +468,7 @@ fn reports_add_up() {
     );
     let mut one = MatchReport::default();
     one.add(&whole);
-    let mut other = MatchReport::default();
-    other.add(&parked.report);
-    one.merge(&other);
+    one.add(&parked.report);
     assert_eq!((one.tracks, one.whole_tracks, one.partly_tracks), (2, 1, 0));
     assert_eq!(one.points, one.matched_points + 40);
     assert_eq!(one.unmatched.len(), 1);

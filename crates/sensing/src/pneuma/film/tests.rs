@@ -68,7 +68,7 @@ fn a_written_film_reads_back() {
         write_track(&mut text, variant, 3, VehicleClass::Taxi, &film, Seconds::new(60.0)).unwrap();
         let options = ReadOptions { start: Seconds::new(60.0), ..ReadOptions::default() };
         let reader = PneumaReader::new(&text[..], "film.csv", options).unwrap();
-        assert_eq!(reader.variant(), variant);
+        assert_eq!(reader.variant, variant);
         let tracks: Vec<Track> = reader.collect::<Result<_, _>>().unwrap();
         assert_eq!((&*tracks[0].name, tracks[0].class), ("3", VehicleClass::Taxi));
         assert_eq!(tracks[0].points.len(), film.frames.len());

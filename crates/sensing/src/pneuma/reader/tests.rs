@@ -193,7 +193,7 @@ fn files_are_read_plain_and_packed() {
     packed.finish().unwrap();
     for name in ["a.csv", "b.csv.gz"] {
         let reader = open_pneuma(path(name), ReadOptions::default()).unwrap();
-        assert_eq!(reader.variant(), Variant::Seconds);
+        assert_eq!(reader.variant, Variant::Seconds);
         assert_eq!(reader.collect::<Result<Vec<_>, _>>().unwrap(), tracks(SECONDS));
     }
     // A packed file that breaks off is an error, not a shorter file.

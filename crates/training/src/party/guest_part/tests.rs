@@ -44,7 +44,7 @@ fn passages(folder: &Path, fleets: &[&str]) -> Fallible<usize> {
     Ok(passages.iter().map(Vec::len).sum())
 }
 
-/// OptimiserSettings of what a guest with these folds measures by queues, in every step.
+/// What a guest with these folds measures from queues, in every step.
 fn queues(folder: &Path, folds: &[&str]) -> Fallible<Vec<f32>> {
     let folds = folds.iter().map(|fold| FleetData::open(folder, fold));
     let folds = folds.collect::<Result<Vec<_>, _>>()?;

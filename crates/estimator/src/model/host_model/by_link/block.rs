@@ -37,7 +37,7 @@ struct ContextWork {
 }
 
 impl Block {
-    pub fn new(of: &ByLink) -> Self {
+    pub(super) fn new(of: &ByLink) -> Self {
         let work = |context: &Context| ContextWork {
             one: OneSample::new(&context.layer),
             gradients: vec![0.0; context.layer.output_len() * context.own.parameters.len()],
@@ -61,12 +61,18 @@ impl Block {
     }
 
     /// Gradients of one parameter of the whole model, sample by sample.
-    pub fn row(&self, parameter: usize, entries: usize) -> impl Iterator<Item = &[f32]> {
+    pub(super) fn row(&self, parameter: usize, entries: usize) -> impl Iterator<Item = &[f32]> {
         let each = self.samples.len() * entries;
         self.parameters[parameter * each..][..each].chunks_exact(entries.max(1))
     }
 
-    pub fn fill(&mut self, of: &ByLink, x: &[f32], samples: Range<usize>, noise: DropoutRng) {
+    pub(super) fn fill(
+        &mut self,
+        of: &ByLink,
+        x: &[f32],
+        samples: Range<usize>,
+        noise: DropoutRng,
+    ) {
         self.samples = samples;
         let (entries, links, inputs) = (&of.entries, of.links.len(), of.head.input_len());
         // Whatever has no slope has no gradient.
