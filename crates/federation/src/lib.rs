@@ -14,8 +14,6 @@
 //! trusted: every size, shape, number and round is checked before use, and an error says whose fault
 //! it is.
 
-#![allow(unreachable_pub)]
-
 mod agreement;
 #[cfg(feature = "network")]
 pub mod certificates;

@@ -23,8 +23,6 @@
 //! - Memory is bounded: [`MAX_AHEAD`] embeddings of a guest wait for their steps to open, and
 //!   [`MAX_OPEN`] steps for their guests.
 
-#[cfg(feature = "network")]
-pub mod drive;
 mod estimate;
 mod guest;
 mod host;

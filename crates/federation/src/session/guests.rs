@@ -36,7 +36,7 @@ pub(crate) struct Session<T> {
 
 impl<T> GuestSessions<T> {
     /// `asked` is when guests count as asked for the first time: the host then waits before it asks by itself.
-    pub fn new(
+    pub(crate) fn new(
         ledger: Ledger,
         timing: Timing,
         now: Now,
@@ -50,83 +50,83 @@ impl<T> GuestSessions<T> {
     }
 
     /// The host is called at this time.
-    pub fn begin_turn(&mut self, now: Now) {
+    pub(crate) fn begin_turn(&mut self, now: Now) {
         self.now = now;
     }
 
     /// What is to be sent.
-    pub fn take_outbox(&mut self) -> ToGuestOutbox {
+    pub(crate) fn take_outbox(&mut self) -> ToGuestOutbox {
         std::mem::take(&mut self.outbox)
     }
 
-    pub fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.now.monotonic
     }
 
-    pub fn timing(&self) -> Timing {
+    pub(crate) fn timing(&self) -> Timing {
         self.timing
     }
 
-    pub fn ledger(&self) -> &Ledger {
+    pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    pub fn ledger_mut(&mut self) -> &mut Ledger {
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
 
     /// Whether something that began then has lasted this long by now.
-    pub fn lasted(&self, since: Duration, long: Duration) -> bool {
+    pub(crate) fn lasted(&self, since: Duration, long: Duration) -> bool {
         lasted(since, self.now.monotonic, long)
     }
 
     /// Seconds since then.
-    pub fn seconds_since(&self, since: Duration) -> f64 {
+    pub(crate) fn seconds_since(&self, since: Duration) -> f64 {
         self.now.monotonic.saturating_sub(since).as_secs_f64()
     }
 
-    pub fn get(&self, party: &PartyId) -> Option<&T> {
+    pub(crate) fn get(&self, party: &PartyId) -> Option<&T> {
         self.sessions.get(party).map(|session| &session.state)
     }
 
-    pub fn get_mut(&mut self, party: &PartyId) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, party: &PartyId) -> Option<&mut T> {
         self.sessions.get_mut(party).map(|session| &mut session.state)
     }
 
-    pub fn parties(&self) -> impl Iterator<Item = &PartyId> {
+    pub(crate) fn parties(&self) -> impl Iterator<Item = &PartyId> {
         self.sessions.keys()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&PartyId, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&PartyId, &T)> {
         self.sessions.iter().map(|(party, session)| (party, &session.state))
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&PartyId, &mut T)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&PartyId, &mut T)> {
         self.sessions.iter_mut().map(|(party, session)| (party, &mut session.state))
     }
 
     /// The same, with the time at which each was last heard.
-    pub fn iter_heard(&mut self) -> impl Iterator<Item = (&PartyId, &mut T, Duration)> {
+    pub(crate) fn iter_heard(&mut self) -> impl Iterator<Item = (&PartyId, &mut T, Duration)> {
         let sessions = self.sessions.iter_mut();
         sessions.map(|(party, session)| (party, &mut session.state, session.heard))
     }
 
     /// A guest's connection has come or gone, which counts as a sign of life.
-    pub fn note_connection(&mut self, party: &PartyId) {
+    pub(crate) fn note_connection(&mut self, party: &PartyId) {
         if let Some(session) = self.sessions.get_mut(party) {
             session.heard = self.now.monotonic;
         }
     }
 
     /// Those for whom a condition holds, with the time at which each was last heard.
-    pub fn those(&self, condition: impl Fn(&T, Duration) -> bool) -> Vec<PartyId> {
+    pub(crate) fn those(&self, condition: impl Fn(&T, Duration) -> bool) -> Vec<PartyId> {
         let those = self.sessions.iter();
         let those = those.filter(|(_, session)| condition(&session.state, session.heard));
         those.map(|(party, _)| party.clone()).collect()
     }
 
     /// Takes note that a guest was heard; tells a stranger that it is none.
-    pub fn hear(&mut self, from: &PartyId) -> Result<bool, LedgerError> {
+    pub(crate) fn hear(&mut self, from: &PartyId) -> Result<bool, LedgerError> {
         if let Some(session) = self.sessions.get_mut(from) {
             session.heard = self.now.monotonic;
             return Ok(true);
@@ -140,17 +140,17 @@ impl<T> GuestSessions<T> {
     }
 
     /// When a guest was last heard; now, if there is no such guest.
-    pub fn heard(&self, party: &PartyId) -> Duration {
+    pub(crate) fn heard(&self, party: &PartyId) -> Duration {
         self.sessions.get(party).map_or(self.now.monotonic, |session| session.heard)
     }
 
     /// A guest has been silent for as long as makes it absent.
-    pub fn is_silent(&self, party: &PartyId) -> bool {
+    pub(crate) fn is_silent(&self, party: &PartyId) -> bool {
         self.lasted(self.heard(party), self.timing.silence)
     }
 
     /// Releases a message to a guest.
-    pub fn say(&mut self, to: &PartyId, message: ToGuest) -> Result<(), LedgerError> {
+    pub(crate) fn say(&mut self, to: &PartyId, message: ToGuest) -> Result<(), LedgerError> {
         self.outbox.push(self.ledger.release(self.now, to, message)?);
         if let Some(session) = self.sessions.get_mut(to) {
             session.told = self.now.monotonic;
@@ -159,7 +159,7 @@ impl<T> GuestSessions<T> {
     }
 
     /// The same with a message that a guest has to answer: it is sent again if it does not.
-    pub fn ask(&mut self, to: &PartyId, message: ToGuest) -> Result<(), LedgerError> {
+    pub(crate) fn ask(&mut self, to: &PartyId, message: ToGuest) -> Result<(), LedgerError> {
         if let Some(session) = self.sessions.get_mut(to) {
             session.asked = Some(self.now.monotonic);
         }
@@ -167,18 +167,18 @@ impl<T> GuestSessions<T> {
     }
 
     /// Whether a guest that has not answered is to be asked again.
-    pub fn resend_due(&self, party: &PartyId) -> bool {
+    pub(crate) fn resend_due(&self, party: &PartyId) -> bool {
         let asked = self.sessions.get(party).and_then(|session| session.asked);
         asked.is_none_or(|asked| self.lasted(asked, self.timing.resend))
     }
 
     /// Asks a guest to introduce itself.
-    pub fn request_hello(&mut self, party: &PartyId) -> Result<(), LedgerError> {
+    pub(crate) fn request_hello(&mut self, party: &PartyId) -> Result<(), LedgerError> {
         self.ask(party, ToGuest::HelloRequest)
     }
 
     /// Asks a guest that speaks without having introduced itself, but not each time that it speaks.
-    pub fn request_missing_hello(&mut self, party: &PartyId) -> Result<(), LedgerError> {
+    pub(crate) fn request_missing_hello(&mut self, party: &PartyId) -> Result<(), LedgerError> {
         if !self.sessions.contains_key(party) || !self.resend_due(party) {
             return Ok(());
         }
@@ -186,14 +186,14 @@ impl<T> GuestSessions<T> {
     }
 
     /// A guest that was welcomed may be asked again at once.
-    pub fn clear_asked(&mut self, party: &PartyId) {
+    pub(crate) fn clear_asked(&mut self, party: &PartyId) {
         if let Some(session) = self.sessions.get_mut(party) {
             session.asked = None;
         }
     }
 
     /// Sends a sign of life to guests to which nothing was sent for a while.
-    pub fn heartbeats(
+    pub(crate) fn heartbeats(
         &mut self,
         expects: impl Fn(&T, Duration) -> bool,
     ) -> Result<(), LedgerError> {
@@ -207,7 +207,7 @@ impl<T> GuestSessions<T> {
 
     /// Tells all guests that the host stops, each its reason. A ledger that cannot be written lets nothing out, not even
     /// this: guests will notice the silence.
-    pub fn refuse_all(&mut self, reason: impl Fn(&PartyId) -> StopReason) {
+    pub(crate) fn refuse_all(&mut self, reason: impl Fn(&PartyId) -> StopReason) {
         let parties: Vec<PartyId> = self.sessions.keys().cloned().collect();
         for party in parties {
             let _ = self.say(&party, ToGuest::Refuse { session: 0, reason: reason(&party) });

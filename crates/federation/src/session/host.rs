@@ -26,44 +26,44 @@ pub(crate) struct HostSession {
 }
 
 impl HostSession {
-    pub fn new(host: PartyId, id: u64, timing: Timing, ledger: Ledger, now: Now) -> Self {
+    pub(crate) fn new(host: PartyId, id: u64, timing: Timing, ledger: Ledger, now: Now) -> Self {
         let (heard, outbox) = (now.monotonic, Vec::new());
         Self { host, id, timing, ledger, now, outbox, heard, said: None }
     }
 
     /// The guest is called at this time.
-    pub fn begin_turn(&mut self, now: Now) {
+    pub(crate) fn begin_turn(&mut self, now: Now) {
         self.now = now;
     }
 
     /// What is to be sent.
-    pub fn take_outbox(&mut self) -> ToHostOutbox {
+    pub(crate) fn take_outbox(&mut self) -> ToHostOutbox {
         std::mem::take(&mut self.outbox)
     }
 
-    pub fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.now.monotonic
     }
 
-    pub fn id(&self) -> u64 {
+    pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    pub fn ledger(&self) -> &Ledger {
+    pub(crate) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    pub fn ledger_mut(&mut self) -> &mut Ledger {
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
 
     /// Takes note that the host was heard.
-    pub fn hear(&mut self) {
+    pub(crate) fn hear(&mut self) {
         self.heard = self.now.monotonic;
     }
 
     /// Gives up on a host that was silent for too long.
-    pub fn check_silence(&self) -> Result<(), PartyError> {
+    pub(crate) fn check_silence(&self) -> Result<(), PartyError> {
         if lasted(self.heard, self.now.monotonic, self.timing.limit) {
             let seconds = self.now.monotonic.saturating_sub(self.heard).as_secs_f64();
             return Err(PartyError::HostSilent { seconds });
@@ -72,12 +72,12 @@ impl HostSession {
     }
 
     /// Whether a hello that was not answered is to be sent again.
-    pub fn resend_due(&self) -> bool {
+    pub(crate) fn resend_due(&self) -> bool {
         self.quiet_for(self.timing.resend)
     }
 
     /// Sends a sign of life if nothing else was sent for a while.
-    pub fn heartbeat_if_due(&mut self) -> Result<(), LedgerError> {
+    pub(crate) fn heartbeat_if_due(&mut self) -> Result<(), LedgerError> {
         if self.quiet_for(self.timing.heartbeat) { self.say(ToHost::Heartbeat) } else { Ok(()) }
     }
 
@@ -86,25 +86,25 @@ impl HostSession {
     }
 
     /// Whether an answer that was given then may be given again: a small query must not cost a large answer each time.
-    pub fn may_repeat(&self, answered: Duration) -> bool {
+    pub(crate) fn may_repeat(&self, answered: Duration) -> bool {
         lasted(answered, self.now.monotonic, self.timing.resend / 2)
     }
 
-    pub fn say(&mut self, message: ToHost) -> Result<(), LedgerError> {
+    pub(crate) fn say(&mut self, message: ToHost) -> Result<(), LedgerError> {
         let released = self.ledger.release(self.now, &self.host, message)?;
         self.send(released);
         Ok(())
     }
 
     /// Sends what was sent before, with the same bytes.
-    pub fn repeat(&mut self, message: ToHost) -> Result<(), LedgerError> {
+    pub(crate) fn repeat(&mut self, message: ToHost) -> Result<(), LedgerError> {
         let released = self.ledger.release_again(self.now, &self.host, message)?;
         self.send(released);
         Ok(())
     }
 
     /// Sends products of measurements; the ledger counts which steps they are about.
-    pub fn say_products(
+    pub(crate) fn say_products(
         &mut self,
         message: ToHost,
         about: Option<QueriedSteps>,
@@ -119,13 +119,13 @@ impl HostSession {
         self.said = Some(self.now.monotonic);
     }
 
-    pub fn leave(&mut self, departure: Departure) -> Result<(), LedgerError> {
+    pub(crate) fn leave(&mut self, departure: Departure) -> Result<(), LedgerError> {
         self.say(ToHost::Leave { session: self.id, departure })
     }
 
     /// Leaves because of an error, unless the host knows of it. A ledger that cannot be written lets nothing out, not even
     /// this: the host will notice the silence.
-    pub fn leave_on(&mut self, error: &PartyError) {
+    pub(crate) fn leave_on(&mut self, error: &PartyError) {
         let reason = match error {
             // The guest's own ledger is to say what it was accused of, whether or not anyone hears of it.
             PartyError::HostStopped { reason } if reason.code == StopCode::CommitmentMismatch => {
@@ -138,7 +138,7 @@ impl HostSession {
     }
 
     /// What a refusal means to this guest; one to an earlier start of it means nothing.
-    pub fn refused(&self, session: u64, reason: StopReason) -> Result<(), PartyError> {
+    pub(crate) fn refused(&self, session: u64, reason: StopReason) -> Result<(), PartyError> {
         if session == 0 || session == self.id {
             return Err(PartyError::HostStopped { reason });
         }

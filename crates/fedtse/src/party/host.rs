@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::Score;
 use estimator::artifact::IntervalsError;
-use federation::grpc::drive::{Clock, HostWatch, run_host};
+use federation::grpc::drive::{Clock, Inputs, Watch, drive};
 use federation::grpc::listen::{GrpcListener, listen};
-use federation::grpc::{Limits, Traffic, accepted};
+use federation::grpc::{Arrival, Limits, Traffic, accepted};
 use federation::host::HostEnd;
 use federation::{Event, FolderStore, Host, PartyError};
 use indicatif::ProgressBar;
 use protocol::message::parts::Text;
 use protocol::wire::message_limit;
-use protocol::{Ledger, PartyId, Round, Summary};
+use protocol::{Ledger, Round, Summary};
 use serde_json::{Value, json};
 use server::monitoring;
 use tokio::sync::mpsc;
@@ -126,7 +126,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) ->
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
-    let (sender, mut arrivals) = mpsc::channel(64);
+    let (sender, arrivals) = mpsc::channel(64);
     let (door, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         let accepted = accepted::follow(folder.join(&config.network.accepted))?;
@@ -144,7 +144,8 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) ->
     gauges.shown().connected = guests.collect();
     let rounds = progress::watched().map(|_| progress::spinner("rounds"));
     let mut board = Board { gauges: &gauges, door: &door, begun: None, stop: &stop, rounds };
-    run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop.reason, &mut board);
+    let mut inputs = Inputs::new(arrivals, stop.reason.clone());
+    drive(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut board)?;
     let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
     let (traffic, refused) = (door.traffic(), door.refused());
     runtime.block_on(door.close());
@@ -203,7 +204,7 @@ struct Board<'a> {
     rounds: Option<ProgressBar>,
 }
 
-impl HostWatch<HostParty, FolderStore> for Board<'_> {
+impl Board<'_> {
     fn event(&mut self, host: &Host<HostParty, FolderStore>, event: &Event) {
         match event {
             Event::Joined(guest) => info!(%guest, "joined"),
@@ -241,13 +242,21 @@ impl HostWatch<HostParty, FolderStore> for Board<'_> {
         let mut shown = self.gauges.shown();
         (shown.released, shown.refused) = (host.ledger().len(), self.door.refused());
     }
+}
 
-    fn connection(&mut self, guest: &PartyId, connected: bool) {
-        if let Some(shown) = self.gauges.shown().connected.get_mut(guest.as_str()) {
+impl Watch<Host<HostParty, FolderStore>> for Board<'_> {
+    fn arrival(&mut self, arrival: &Arrival) {
+        if let Some((guest, connected)) = arrival.connection()
+            && let Some(shown) = self.gauges.shown().connected.get_mut(guest.as_str())
+        {
             *shown = connected;
         }
     }
-    fn tick(&mut self) {
+
+    fn look(&mut self, host: &mut Host<HostParty, FolderStore>) {
+        for event in host.take_events() {
+            self.event(host, &event);
+        }
         self.stop.look();
     }
 }
