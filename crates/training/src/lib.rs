@@ -33,7 +33,9 @@ pub use error::{Context, Result, TrainingError};
 pub use federated::KEEP_EVERY;
 pub use fingerprint::run_fingerprint;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
-pub use options::{FederationOptions, GuestOptions, Packing, PhysicsOptions, SubModelChoice};
+pub use options::{
+    FederationOptions, GuestOptions, InvalidOption, Packing, PhysicsOptions, SubModelChoice,
+};
 pub use releases::{Releases, Sent};
 pub use task::{Fitted, TrainOptions, Training, Watch};
 pub use watched::Outputs;
