@@ -217,7 +217,8 @@ impl<'de> Deserializer<'de> for Value<'_> {
             return visit_number(number, visitor);
         }
         let kind = value.get_type().qualname()?;
-        Err(Refused::invalid_type(Unexpected::Other(&format!("a {kind}")), &visitor))
+        let found = format!("a value of type {kind}");
+        Err(Refused::invalid_type(Unexpected::Other(&found), &visitor))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refused> {

@@ -52,7 +52,7 @@ def test_refused_options_name_what_was_found(corridor):
 
     refused("method: found `best`, expected one of scale-up, ukf,", fedtse.train, corridor, method="best")
     refused("arch: found `large`, expected one of link, paper", fedtse.train, corridor, arch="large")
-    refused("arch: found 3, expected one of link, paper", fedtse.train, corridor, arch=3)
+    refused("arch: found `3`, expected one of link, paper", fedtse.train, corridor, arch=3)
     refused("target: found `rough`, expected one of raw, smooth", fedtse.train, corridor, target=["raw", "rough"])
     refused("epochs: found 0, expected 1 to 100000", fedtse.train, corridor, epochs=0)
     refused("epochs: found 1.5, expected a whole number, 0 or more", fedtse.train, corridor, epochs=1.5)
@@ -62,7 +62,7 @@ def test_refused_options_name_what_was_found(corridor):
     refused("embedding_size: found 70000, expected a whole number from 0 to 65535", fedtse.train, corridor, embedding_size=70_000)
     refused("rate: found True, expected a number", fedtse.train, corridor, rate=True)
     refused("frozen: found 1, expected True or False", fedtse.train, corridor, frozen=1)
-    refused("out: found a object, expected a path", fedtse.train, corridor, out=object())
+    refused("out: found a value of type object, expected a path", fedtse.train, corridor, out=object())
     refused("minutes: found -3, expected more than 0", fedtse.simulate, "never-made", minutes=-3)
     refused("warm_up: found 10, expected 0 or more and less than all 5 minutes", fedtse.simulate, "never-made", minutes=5)
     refused("flow: found with a demand", fedtse.simulate, "never-made", flow=100, demand="file")
