@@ -1,4 +1,4 @@
-//! Errors as Python exceptions, with the words of the command line.
+//! Errors as Python exceptions, with the words of the command line, but options by their keywords.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -10,17 +10,8 @@ fn class(error: &anyhow::Error) -> &'static str {
 }
 
 /// An error of the library.
-pub(crate) fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
-    exception(py, class(error), fedtse::error_chain(error))
-}
-
-/// Options that the command line would refuse, without its advice on how to get help there.
-pub(crate) fn refused(py: Python<'_>, error: &clap::Error) -> PyErr {
-    let text = error.to_string();
-    let text = text.split("\n\nUsage:").next().unwrap_or_default();
-    let text = text.split("\n\nFor more information").next().unwrap_or_default();
-    let text = text.strip_prefix("error: ").unwrap_or(text).trim();
-    exception(py, "FedtseValueError", text.to_owned())
+pub fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
+    exception(py, class(error), fedtse::error_chain_by_keyword(error))
 }
 
 /// A mistake of the caller's.

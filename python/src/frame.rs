@@ -3,7 +3,6 @@
 //! Columns are borrowed, not copied; vehicles' names become numbers on the way.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,9 +18,9 @@ use sensing::{
 };
 use traffic::{LinkId, Seconds, VehicleClass, VehicleId, VehicleSample};
 
-use crate::commands::parsed;
 use crate::errors::raised;
 use crate::network::Network;
+use crate::options::options;
 use crate::watched::watched;
 
 /// The columns of a table, of equal length.
@@ -231,12 +230,12 @@ pub(crate) fn frame_features<'py>(
     py: Python<'py>,
     network: &Bound<'py, Network>,
     columns: Columns<'py>,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     gap_s: f64,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options: FeatureOptions = parsed(py, &options)?;
-    let (plan, from) = options.plan().map_err(|error| raised(py, &error))?;
+    let request: FeatureOptions = options(request)?;
+    let (plan, from) = request.plan().map_err(|error| raised(py, &error))?;
     let network = Arc::clone(&network.get().0);
     let rows = columns.rows(&network).map_err(|error| raised(py, &error))?;
     let links = network.links().len();

@@ -1,7 +1,6 @@
 //! Parties that bring Python objects along as their sub-models, in one process and over the network.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +9,12 @@ use estimator::{EmbeddingShape, SubModelKind};
 use federation::AbsencePolicy;
 use fedtse::{CustomSubModelSpec, CustomSubModels, MakeCustomSubModel, TrainArguments};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use training::learner::CustomSubModel;
 
-use crate::commands::{parsed, python};
+use crate::commands::python;
 use crate::errors::wrong;
+use crate::options::options;
 use crate::sub_model::{PythonSubModel, Raised, state};
 use crate::watched::watched;
 
@@ -67,13 +68,13 @@ pub(crate) fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -
 #[pyfunction]
 pub(crate) fn train<'py>(
     py: Python<'py>,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     host: Option<&Bound<'py, PyAny>>,
     guests: Vec<Option<Bound<'py, PyAny>>>,
     absent: &str,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let arguments: TrainArguments = parsed(py, &options)?;
+    let request: TrainArguments = options(request)?;
     let raised = Raised::default();
     let absent = match absent {
         "wait" => AbsencePolicy::Wait,
@@ -96,7 +97,7 @@ pub(crate) fn train<'py>(
         }
     }
     let made =
-        watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&arguments, &custom)?)?));
+        watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&request, &custom)?)?));
     python(py, &because(py, made, &raised)?)
 }
 

@@ -291,7 +291,7 @@ fn scored(
 ) -> Result<Estimates> {
     let estimates = windows.iter().map(|step| {
         outputs.get(step).map(Vec::as_slice).with_context(|| {
-            format!("step {}: found no estimate; is this folder's run of another --part?", step.0)
+            format!("step {}: found no estimate; is this folder's run of another part?", step.0)
         })
     });
     let estimates = estimates.collect::<Result<Vec<_>>>()?;
