@@ -30,7 +30,7 @@ type Progress<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Simulates traffic and stores it as a dataset.
 #[pyfunction]
-pub fn simulate<'py>(
+pub(crate) fn simulate<'py>(
     py: Python<'py>,
     request: &Bound<'py, PyDict>,
     network: Option<&Bound<'py, Network>>,
@@ -113,7 +113,10 @@ pub(crate) fn reproduce<'py>(
 
 /// Verifies a party's records and sums them up.
 #[pyfunction]
-pub fn audit<'py>(py: Python<'py>, request: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn audit<'py>(
+    py: Python<'py>,
+    request: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
     let request: LedgerArguments = options(request)?;
     let report = watched(py, None, || fedtse::audit(&request))?;
     python(py, &report.to_string())

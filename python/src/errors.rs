@@ -10,7 +10,7 @@ fn class(error: &anyhow::Error) -> &'static str {
 }
 
 /// An error of the library.
-pub fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
+pub(crate) fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
     exception(py, class(error), fedtse::error_chain_by_keyword(error))
 }
 

@@ -24,7 +24,7 @@ use serde::forward_to_deserialize_any;
 use crate::errors::wrong;
 
 /// Options from a dictionary; what does not fit is refused by its keyword.
-pub fn options<T: DeserializeOwned>(given: &Bound<'_, PyDict>) -> PyResult<T> {
+pub(crate) fn options<T: DeserializeOwned>(given: &Bound<'_, PyDict>) -> PyResult<T> {
     T::deserialize(Value(given.clone().into_any())).map_err(|refused| match refused {
         Refused::Raised(error) => error,
         wrong_value => wrong(given.py(), wrong_value.to_string()),

@@ -20,7 +20,7 @@ use training::party::noise::{self, NoiseTerms};
 #[derive(Clone, Debug, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[command(after_help = "Example:\n  fedtse audit ledger state/ledger.jsonl --party fleet-a")]
-pub(super) struct LedgerArguments {
+pub struct LedgerArguments {
     /// The ledger
     #[serde(rename = "ledger")]
     file: PathBuf,
@@ -117,7 +117,7 @@ pub(super) fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
 }
 
 /// The same for machines.
-pub(super) fn make(arguments: &LedgerArguments) -> Result<Value> {
+pub fn make(arguments: &LedgerArguments) -> Result<Value> {
     Ok(report(&verified(arguments)?))
 }
 

@@ -23,7 +23,7 @@ const JOB_FORMAT: &str = "fedtse-job/1";
 /// Who estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, try_from = "String")]
-pub enum Estimator {
+pub(super) enum Estimator {
     /// An estimator of this program.
     Own(Method),
     /// Gradient boosting, by a peer.

@@ -234,7 +234,7 @@ impl ReproduceArguments {
     }
 
     /// Refuses options that not all results have a use for.
-    pub fn check_all(&self) -> Result<()> {
+    pub(crate) fn check_all(&self) -> Result<()> {
         self.check_ranges()?;
         for (option, given) in [
             ("pneuma", self.pneuma.is_some()),
@@ -383,7 +383,7 @@ impl ReproduceArguments {
     }
 
     /// What is checked in must be the real thing.
-    pub fn check_publishable(&self, settings: &Settings) -> Result<(), InvalidOption> {
+    pub(crate) fn check_publishable(&self, settings: &Settings) -> Result<(), InvalidOption> {
         let real = match settings.world {
             Source::Builtin => false,
             Source::Sumo => settings.minutes == MINUTES,
