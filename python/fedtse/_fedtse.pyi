@@ -1,14 +1,15 @@
 """The extension module: see `fedtse` for what it is for."""
 
+import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
 
 __version__: str
 
+_Path = str | os.PathLike[str]
 _Progress = Callable[[str, int, int | None], object] | None
 
 class Network:
@@ -25,10 +26,10 @@ class Network:
         rows: int = 5, columns: int = 5, block_m: float = 150.0, lanes: int = 2, loop_every: int = 5
     ) -> Network: ...
     @staticmethod
-    def load(path: str | Path) -> Network: ...
+    def load(path: _Path) -> Network: ...
     @staticmethod
     def parse(text: str) -> Network: ...
-    def save(self, path: str | Path) -> None: ...
+    def save(self, path: _Path) -> None: ...
     def to_toml(self) -> str: ...
     def index(self, link: str) -> int: ...
     @property
@@ -85,28 +86,146 @@ class BuiltIn:
     def infer(self, x: NDArray[Any]) -> NDArray[np.float32]: ...
     def set_learning_rate(self, rate: float) -> None: ...
     def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, given: dict[str, Any]) -> None: ...
 
-def simulate(options: Sequence[str], network: Network | None, progress: _Progress) -> dict[str, Any]: ...
-def features(folder: Path, options: Sequence[str], progress: _Progress) -> dict[str, Any]: ...
+# Requests: the fields of Rust's structs. What is missing or None has the default of the command line.
+
+@type_check_only
+class SimulateOptions(TypedDict, total=False):
+    world: str | None
+    network: _Path | None
+    demand: _Path | None
+    flow: float | None
+    minutes: float | None
+    warm_up: float | None
+    step: float | None
+    seed: int | None
+    out: _Path
+    sumo: _Path | None
+    keep: _Path | None
+
+@type_check_only
+class FeatureOptions(TypedDict, total=False):
+    rates: Sequence[float] | None
+    guests: Sequence[float] | None
+    providers: Sequence[int] | None
+    concentrate: str | None
+    strength: float | None
+    seed: int | None
+    step: float | None
+    cells: int | None
+    sub_steps: int | None
+    patience: float | None
+    start: float | None
+
+@type_check_only
+class GuestOptions(TypedDict, total=False):
+    sub_model: str | None
+    embedding_size: int | None
+    party_dropout: float | None
+    head_units: int | None
+
+@type_check_only
+class PrivacyOptions(TypedDict, total=False):
+    privacy: str | None
+    epsilon: float | None
+    delta: float | None
+    unit: str | None
+    noise_folder: _Path | None
+    most_products: float | None
+    policy: _Path | None
+    commitments: bool | None
+
+@type_check_only
+class FederationOptions(TypedDict, total=False):
+    guests: int | None
+    q: int | None
+    frozen: bool | None
+    proximal: float | None
+    compression: str | None
+    privacy: PrivacyOptions | None
+
+@type_check_only
+class PhysicsOptions(TypedDict, total=False):
+    segment: int | None
+    learn_physics: bool | None
+    no_physics: bool | None
+    label_share: float | None
+
+@type_check_only
+class TrainArguments(TypedDict, total=False):
+    data: _Path
+    method: str | None
+    rate: float | Sequence[float] | None
+    target: str | Sequence[str] | None
+    arch: str | None
+    guest: GuestOptions | None
+    federation: FederationOptions | None
+    physics: PhysicsOptions | None
+    seed: int | None
+    epochs: int | None
+    learning_rate: float | None
+    out: _Path | None
+    part: str | None
+
+@type_check_only
+class EstimateRequest(TypedDict, total=False):
+    model: _Path | None
+    party: Sequence[_Path] | None
+    data: _Path
+    interval: int | None
+
+@type_check_only
+class ReproduceArguments(TypedDict, total=False):
+    what: str
+    out: _Path | None
+    data: _Path | None
+    world: str | None
+    minutes: float | None
+    pneuma: _Path | None
+    network: _Path | None
+    seeds: int | Sequence[int] | None
+    training_seeds: int | Sequence[int] | None
+    rates: int | Sequence[int] | None
+    sizes: int | Sequence[int] | None
+    guests: int | Sequence[int] | None
+    target: str | Sequence[str] | None
+    epochs: int | None
+    only: str | Sequence[str] | None
+    arch: str | None
+    jobs: int | None
+    quick: bool | None
+    report: bool | None
+    accept_other_programs: bool | None
+    publish: _Path | None
+
+@type_check_only
+class LedgerArguments(TypedDict, total=False):
+    ledger: _Path
+    party: str
+    head: str | None
+    noise: _Path | None
+
+def simulate(request: SimulateOptions, network: Network | None, progress: _Progress) -> dict[str, Any]: ...
+def features(folder: _Path, request: FeatureOptions, progress: _Progress) -> dict[str, Any]: ...
 def frame_features(
-    network: Network, columns: dict[str, Any], options: Sequence[str], gap_s: float, progress: _Progress
+    network: Network, columns: dict[str, Any], request: FeatureOptions, gap_s: float, progress: _Progress
 ) -> dict[str, Any]: ...
 def store_frame(
-    network: Network, columns: dict[str, Any], out: Path, gap_s: float, epoch: str | None, progress: _Progress
+    network: Network, columns: dict[str, Any], out: _Path, gap_s: float, epoch: str | None, progress: _Progress
 ) -> int: ...
 def train(
-    options: Sequence[str],
+    request: TrainArguments,
     host: object | None,
     guests: Sequence[object | None],
     absent: str,
     progress: _Progress,
 ) -> list[dict[str, Any]]: ...
-def guest(config: Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
-def host(config: Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
-def estimate(options: Sequence[str], sub_models: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
-def live_host(config: Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
-def live_guest(config: Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
-def reproduce(options: Sequence[str], progress: _Progress) -> tuple[str, Any]: ...
-def audit(options: Sequence[str]) -> dict[str, Any]: ...
+def guest(config: _Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
+def host(config: _Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
+def estimate(request: EstimateRequest, sub_models: dict[str, Any], progress: _Progress) -> dict[str, Any]: ...
+def live_host(config: _Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
+def live_guest(config: _Path, sub_model: object | None, progress: _Progress) -> dict[str, Any]: ...
+def reproduce(request: ReproduceArguments, progress: _Progress) -> tuple[str, Any]: ...
+def audit(request: LedgerArguments) -> dict[str, Any]: ...
 def main(words: Sequence[str]) -> bool: ...

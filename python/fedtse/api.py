@@ -10,7 +10,6 @@ from typing import Any, Literal
 from . import _fedtse
 from ._fedtse import Network
 from ._frames import columns
-from ._options import words
 from ._progress import Progress, shown
 from .errors import FedtseValueError
 from .sub_models import SubModel
@@ -46,12 +45,12 @@ def simulate(
     True
     """
     given, file = (network, None) if isinstance(network, Network) else (None, network)
-    options = words(
-        out=out, network=file, world=world, demand=demand, flow=flow, minutes=minutes, warm_up=warm_up,
-        step=step, seed=seed, sumo=sumo, keep=keep,
-    )
+    request: _fedtse.SimulateOptions = {
+        "out": out, "network": file, "world": world, "demand": demand, "flow": flow, "minutes": minutes,
+        "warm_up": warm_up, "step": step, "seed": seed, "sumo": sumo, "keep": keep,
+    }
     with shown(progress) as call:
-        return _fedtse.simulate(options, given, call)
+        return _fedtse.simulate(request, given, call)
 
 
 def features(
@@ -89,23 +88,23 @@ def features(
     >>> made.fleets["all"].travel_distance_m[:, 0]
     array([20., 20., 20., 20.])
     """
-    options = words(
-        rates=rates, guests=guests, providers=providers, concentrate=concentrate, strength=strength, seed=seed,
-        step=step, cells=cells, sub_steps=sub_steps, patience=patience, **{"from": start},
-    )
+    request: _fedtse.FeatureOptions = {
+        "rates": rates, "guests": guests, "providers": providers, "concentrate": concentrate, "strength": strength,
+        "seed": seed, "step": step, "cells": cells, "sub_steps": sub_steps, "patience": patience, "start": start,
+    }
     with shown(progress) as call:
         if isinstance(data, (str, os.PathLike)):
             if network is not None or out is not None:
                 raise FedtseValueError("network, out: found with a folder, expected with a table only")
-            return _fedtse.features(Path(data), options, call)
+            return _fedtse.features(Path(data), request, call)
         if network is None:
             raise FedtseValueError("network: found none, expected the one whose links the table names")
         roads = network if isinstance(network, Network) else Network.load(Path(network))
         table = columns(data)
         if out is not None:
             _fedtse.store_frame(roads, table, Path(out), gap, epoch, call)
-            return _fedtse.features(Path(out), options, call)
-        made = _fedtse.frame_features(roads, table, options, gap, call)
+            return _fedtse.features(Path(out), request, call)
+        made = _fedtse.frame_features(roads, table, request, gap, call)
     fleets = {name: FleetFeatures(**fleet) for name, fleet in made.pop("fleets").items()}
     return Features(fleets=fleets, **made)
 
@@ -151,15 +150,18 @@ def train(
     >>> fedtse.train("data/corridor", method="fedtse", rate=20, target="raw", out="model")  # doctest: +SKIP
     """
     own = [] if guests is None or isinstance(guests, int) else list(guests)
-    guests = len(own) if own else guests
-    options = words(
-        data=data, method=method, rate=rate, target=target, arch=arch, sub_model=sub_model, embedding_size=embedding_size,
-        party_dropout=party_dropout, guests=guests, q=q, frozen=frozen, proximal=proximal,
-        compression=compression, segment=segment, no_physics=no_physics, learn_physics=learn_physics, seed=seed,
-        epochs=epochs, learning_rate=learning_rate, out=out, part=part,
-    )
+    number = guests if isinstance(guests, int) else len(own) or None
+    request: _fedtse.TrainArguments = {
+        "data": data, "method": method, "rate": rate, "target": target, "arch": arch, "seed": seed, "epochs": epochs,
+        "learning_rate": learning_rate, "out": out, "part": part,
+        "guest": {"sub_model": sub_model, "embedding_size": embedding_size, "party_dropout": party_dropout},
+        "federation": {
+            "guests": number, "q": q, "frozen": frozen, "proximal": proximal, "compression": compression,
+        },
+        "physics": {"segment": segment, "no_physics": no_physics, "learn_physics": learn_physics},
+    }
     with shown(progress) as call:
-        return _fedtse.train(options, host, own, absent, call)
+        return _fedtse.train(request, host, own, absent, call)
 
 
 def estimate(
@@ -178,10 +180,11 @@ def estimate(
 
     >>> fedtse.estimate("data/corridor", model="model").density.mean(axis=0)  # doctest: +SKIP
     """
-    options = words(data=data, model=model, interval=interval)
-    options += [f"--party={os.fspath(folder)}" for folder in party]
+    request: _fedtse.EstimateRequest = {
+        "data": data, "model": model, "party": [*party], "interval": interval,
+    }
     with shown(progress) as call:
-        made = _fedtse.estimate(options, dict(sub_models or {}), call)
+        made = _fedtse.estimate(request, dict(sub_models or {}), call)
     steps, links = made.pop("steps"), made.pop("links")
     tables = {name: values.reshape(len(steps), len(links)) for name, values in made.items()}
     return Estimates(steps, links, tables.pop("density"), tables.pop("flow"), tables)
@@ -190,12 +193,12 @@ def estimate(
 def reproduce(what: str, *, progress: Shown = None, **options: Any) -> dict[str, Any]:
     """Makes a table or figure of the paper, our numbers beside the paper's; goes on where it stopped.
 
-    Options are those of `fedtse reproduce --help`. What comes back has the text for people under `text`.
+    Options are those of `fedtse reproduce --help`, as keywords. What comes back has the text for people under `text`.
 
     >>> fedtse.reproduce("table2", quick=True, out="results", data="data")["text"]  # doctest: +SKIP
     """
     with shown(progress) as call:
-        text, numbers = _fedtse.reproduce([what, *words(**options)], call)
+        text, numbers = _fedtse.reproduce({"what": what, **options}, call)
     return {**numbers, "text": text} if isinstance(numbers, dict) else {"rows": numbers, "text": text}
 
 
@@ -204,4 +207,4 @@ def audit(ledger: Folder, party: str, *, head: str | None = None) -> dict[str, A
 
     >>> fedtse.audit("model/guest/ledger.jsonl", "guest")["messages"]  # doctest: +SKIP
     """
-    return _fedtse.audit(["ledger", os.fspath(ledger), *words(party=party, head=head)])
+    return _fedtse.audit({"ledger": ledger, "party": party, "head": head})

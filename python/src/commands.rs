@@ -1,5 +1,5 @@
-//! What the command line does, as functions. Options come as its words, so that names, defaults and limits
-//! are the same; results come back as JSON or as arrays.
+//! What the command line does, as functions. Options are the library's own structs (`options`), so that names,
+//! defaults and limits are the same; results come back as JSON or as arrays.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,26 +8,21 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fedtse::{
-    AuditArguments, CustomSubModelSpecs, EstimateRequest, FeatureOptions, ReproduceArguments,
+    CustomSubModelSpecs, EstimateRequest, FeatureOptions, LedgerArguments, ReproduceArguments,
     SimulateOptions,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::refused;
 use crate::guests::{because, own};
 use crate::network::Network;
+use crate::options::options;
 use crate::sub_model::Raised;
 use crate::watched::watched;
 
-/// Options as on the command line.
-pub fn parsed<A: clap::Args>(py: Python<'_>, options: &[OsString]) -> PyResult<A> {
-    fedtse::options(options).map_err(|error| refused(py, &error))
-}
-
 /// A value as Python's own dictionaries, lists and numbers.
-pub fn python<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn python<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (json,))
 }
 
@@ -35,17 +30,16 @@ type Progress<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// Simulates traffic and stores it as a dataset.
 #[pyfunction]
-#[pyo3(signature = (options, network, progress))]
-pub fn simulate<'py>(
+pub(crate) fn simulate<'py>(
     py: Python<'py>,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     network: Option<&Bound<'py, Network>>,
     progress: Progress<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let arguments: SimulateOptions = parsed(py, &options)?;
+    let request: SimulateOptions = options(request)?;
     let network = network.map(|network| Arc::clone(&network.get().0));
     let json = watched(py, progress, || {
-        let made = fedtse::simulate(&arguments, network.as_deref())?;
+        let made = fedtse::simulate(&request, network.as_deref())?;
         Ok(serde_json::to_string(&made)?)
     })?;
     python(py, &json)
@@ -53,28 +47,28 @@ pub fn simulate<'py>(
 
 /// Makes and stores the features of a dataset.
 #[pyfunction]
-pub fn features<'py>(
+pub(crate) fn features<'py>(
     py: Python<'py>,
     folder: PathBuf,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     progress: Progress<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options: FeatureOptions = parsed(py, &options)?;
+    let request: FeatureOptions = options(request)?;
     let json = watched(py, progress, || {
-        Ok(serde_json::to_string(&fedtse::features(&folder, &options)?)?)
+        Ok(serde_json::to_string(&fedtse::features(&folder, &request)?)?)
     })?;
     python(py, &json)
 }
 
 /// Estimates all links: columns of equal length, window after window. Parties may have sub-models of their own.
 #[pyfunction]
-pub fn estimate<'py>(
+pub(crate) fn estimate<'py>(
     py: Python<'py>,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     sub_models: BTreeMap<String, Bound<'py, PyAny>>,
     progress: Progress<'_, 'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let request: EstimateRequest = parsed(py, &options)?;
+    let request: EstimateRequest = options(request)?;
     let raised = Raised::default();
     let models = sub_models.into_iter().map(|(name, object)| Ok((name, own(&object, &raised)?)));
     let models: CustomSubModelSpecs = models.collect::<PyResult<_>>()?;
@@ -106,27 +100,30 @@ pub fn estimate<'py>(
 
 /// A table or figure of the paper: its text and its numbers.
 #[pyfunction]
-pub fn reproduce<'py>(
+pub(crate) fn reproduce<'py>(
     py: Python<'py>,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     progress: Progress<'_, 'py>,
 ) -> PyResult<(String, Bound<'py, PyAny>)> {
-    let arguments: ReproduceArguments = parsed(py, &options)?;
-    let (text, json) = watched(py, progress, || fedtse::reproduce(&arguments))?;
+    let request: ReproduceArguments = options(request)?;
+    let (text, json) = watched(py, progress, || fedtse::reproduce(&request))?;
     let numbers = python(py, &json)?;
     Ok((text, numbers))
 }
 
 /// Verifies a party's records and sums them up.
 #[pyfunction]
-pub fn audit<'py>(py: Python<'py>, options: Vec<OsString>) -> PyResult<Bound<'py, PyAny>> {
-    let arguments: AuditArguments = parsed(py, &options)?;
-    let report = watched(py, None, || fedtse::audit(&arguments))?;
+pub(crate) fn audit<'py>(
+    py: Python<'py>,
+    request: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let request: LedgerArguments = options(request)?;
+    let report = watched(py, None, || fedtse::audit(&request))?;
     python(py, &report.to_string())
 }
 
 /// Runs the command line, beginning with the program's name, and says whether all went well.
 #[pyfunction]
-pub fn main(py: Python<'_>, words: Vec<OsString>) -> bool {
+pub(crate) fn main(py: Python<'_>, words: Vec<OsString>) -> bool {
     py.detach(|| fedtse::run_with(words)) == ExitCode::SUCCESS
 }

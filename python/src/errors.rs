@@ -1,4 +1,4 @@
-//! Errors as Python exceptions, with the words of the command line.
+//! Errors as Python exceptions, with the words of the command line, but options by their keywords.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -10,26 +10,17 @@ fn class(error: &anyhow::Error) -> &'static str {
 }
 
 /// An error of the library.
-pub fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
-    exception(py, class(error), fedtse::error_chain(error))
-}
-
-/// Options that the command line would refuse, without its advice on how to get help there.
-pub fn refused(py: Python<'_>, error: &clap::Error) -> PyErr {
-    let text = error.to_string();
-    let text = text.split("\n\nUsage:").next().unwrap_or_default();
-    let text = text.split("\n\nFor more information").next().unwrap_or_default();
-    let text = text.strip_prefix("error: ").unwrap_or(text).trim();
-    exception(py, "FedtseValueError", text.to_owned())
+pub(crate) fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
+    exception(py, class(error), fedtse::error_chain_by_keyword(error))
 }
 
 /// A mistake of the caller's.
-pub fn wrong(py: Python<'_>, text: impl Into<String>) -> PyErr {
+pub(crate) fn wrong(py: Python<'_>, text: impl Into<String>) -> PyErr {
     exception(py, "FedtseValueError", text.into())
 }
 
 /// A panic: a mistake of ours.
-pub fn internal(py: Python<'_>, panic: &(dyn std::any::Any + Send)) -> PyErr {
+pub(crate) fn internal(py: Python<'_>, panic: &(dyn std::any::Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");
     exception(py, "FedtseInternalError", format!("this is a mistake in fedtse: {text}"))

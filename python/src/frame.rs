@@ -3,7 +3,6 @@
 //! Columns are borrowed, not copied; vehicles' names become numbers on the way.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,15 +18,15 @@ use sensing::{
 };
 use traffic::{LinkId, Seconds, VehicleClass, VehicleId, VehiclePosition};
 
-use crate::commands::parsed;
 use crate::errors::raised;
 use crate::network::Network;
+use crate::options::options;
 use crate::watched::watched;
 
 /// The columns of a table, of equal length.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Columns<'py> {
+pub(crate) struct Columns<'py> {
     time: PyReadonlyArray1<'py, f64>,
     /// Whole numbers that are names themselves, or places in `vehicle_names`.
     vehicle: PyReadonlyArray1<'py, i64>,
@@ -227,16 +226,16 @@ where
 
 /// The features of a table, in memory.
 #[pyfunction]
-pub fn frame_features<'py>(
+pub(crate) fn frame_features<'py>(
     py: Python<'py>,
     network: &Bound<'py, Network>,
     columns: Columns<'py>,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     gap_s: f64,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options: FeatureOptions = parsed(py, &options)?;
-    let (plan, from) = options.plan().map_err(|error| raised(py, &error))?;
+    let request: FeatureOptions = options(request)?;
+    let (plan, from) = request.plan().map_err(|error| raised(py, &error))?;
     let network = Arc::clone(&network.get().0);
     let rows = columns.rows(&network).map_err(|error| raised(py, &error))?;
     let links = network.links().len();
@@ -286,7 +285,7 @@ pub fn frame_features<'py>(
 
 /// Makes a dataset of a table.
 #[pyfunction]
-pub fn store_frame<'py>(
+pub(crate) fn store_frame<'py>(
     py: Python<'py>,
     network: &Bound<'py, Network>,
     columns: Columns<'py>,

@@ -1,7 +1,6 @@
 //! Parties that bring Python objects along as their sub-models, in one process and over the network.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,16 +9,18 @@ use estimator::{EmbeddingShape, SubModelKind};
 use federation::AbsencePolicy;
 use fedtse::{CustomSubModelSpec, CustomSubModels, MakeCustomSubModel, TrainArguments};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use training::learner::CustomSubModel;
 
-use crate::commands::{parsed, python};
+use crate::commands::python;
 use crate::errors::wrong;
+use crate::options::options;
 use crate::sub_model::{PythonSubModel, Raised, state};
 use crate::watched::watched;
 
 /// A Python object as a guest's sub-model; its attributes say how it wants its features and how many numbers
 /// it gives.
-pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubModelSpec> {
+pub(crate) fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubModelSpec> {
     let py = object.py();
     for method in ["forward", "backward", "state_dict", "load_state_dict"] {
         if !object.hasattr(method)? {
@@ -55,7 +56,7 @@ pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubMode
 }
 
 /// What was raised in a sub-model is the cause of what is raised here.
-pub fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
+pub(crate) fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
     result.inspect_err(|error| {
         if let Some(cause) = raised.take() {
             error.set_cause(py, Some(cause));
@@ -65,15 +66,15 @@ pub fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyRes
 
 /// Fits an estimator and scores it; the host's and guests' sub-models are these, if any are given.
 #[pyfunction]
-pub fn train<'py>(
+pub(crate) fn train<'py>(
     py: Python<'py>,
-    options: Vec<OsString>,
+    request: &Bound<'py, PyDict>,
     host: Option<&Bound<'py, PyAny>>,
     guests: Vec<Option<Bound<'py, PyAny>>>,
     absent: &str,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let arguments: TrainArguments = parsed(py, &options)?;
+    let request: TrainArguments = options(request)?;
     let raised = Raised::default();
     let absent = match absent {
         "wait" => AbsencePolicy::Wait,
@@ -96,13 +97,13 @@ pub fn train<'py>(
         }
     }
     let made =
-        watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&arguments, &custom)?)?));
+        watched(py, progress, || Ok(serde_json::to_string(&fedtse::train(&request, &custom)?)?));
     python(py, &because(py, made, &raised)?)
 }
 
 /// Estimates live as the host of trained parties.
 #[pyfunction]
-pub fn live_host<'py>(
+pub(crate) fn live_host<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -113,7 +114,7 @@ pub fn live_host<'py>(
 
 /// Embeds each step live as a trained guest.
 #[pyfunction]
-pub fn live_guest<'py>(
+pub(crate) fn live_guest<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -124,7 +125,7 @@ pub fn live_guest<'py>(
 
 /// Leads a federation over the network, as its host.
 #[pyfunction]
-pub fn host<'py>(
+pub(crate) fn host<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -135,7 +136,7 @@ pub fn host<'py>(
 
 /// Takes part in a federation over the network.
 #[pyfunction]
-pub fn guest<'py>(
+pub(crate) fn guest<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,

@@ -1,7 +1,8 @@
 //! The extension module behind the Python package `fedtse`.
 //!
 //! 1. `network`: networks as objects.
-//! 2. `commands`: what the command line does, as functions that return what they have made.
+//! 2. `commands`: what the command line does, as functions that return what they have made; `options`: their
+//!    keyword arguments as typed structs.
 //! 3. `frame`: features of a table in memory.
 //! 4. `guests`: training, with Python objects as sub-models (`sub_model`); the built-in ones as such
 //!    objects (`built_in`).
@@ -9,14 +10,13 @@
 //! Long work runs on a thread of its own without Python's lock, while the calling thread looks for signals
 //! and tells how far it is (`watched`). Errors become Python's (`errors`).
 
-#![allow(unreachable_pub, reason = "Python calls these items, not another crate")]
-
 mod built_in;
 mod commands;
 mod errors;
 mod frame;
 mod guests;
 mod network;
+mod options;
 mod sub_model;
 mod watched;
 

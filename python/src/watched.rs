@@ -18,7 +18,7 @@ const STACK: usize = 8 << 20;
 ///
 /// `progress` is called with what is done, how much of it, and of how much (or none). If it raises, or a
 /// signal does (Ctrl-C), the work is told to stop, and what was raised is raised here once it has.
-pub fn watched<T: Send>(
+pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> anyhow::Result<T> + Send,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,15 +46,53 @@ def test_a_federation_trains_estimates_and_is_audited(corridor, tmp_path):
 
 
 def test_refused_options_name_what_was_found(corridor):
-    with pytest.raises(ValueError, match="invalid value 'best' for '--method"):
-        fedtse.train(corridor, method="best")
-    with pytest.raises(ValueError, match="0 is not in 1"):
-        fedtse.train(corridor, epochs=0)
-    with pytest.raises(ValueError, match="--minutes: found -3"):
-        fedtse.simulate("never-made", minutes=-3)
+    def refused(text, call, *args, **options):
+        with pytest.raises(fedtse.FedtseValueError, match="^" + re.escape(text)):
+            call(*args, **options)
+
+    refused("method: found `best`, expected one of scale-up, ukf,", fedtse.train, corridor, method="best")
+    refused("arch: found `large`, expected one of link, paper", fedtse.train, corridor, arch="large")
+    refused("arch: found `3`, expected one of link, paper", fedtse.train, corridor, arch=3)
+    refused("target: found `rough`, expected one of raw, smooth", fedtse.train, corridor, target=["raw", "rough"])
+    refused("epochs: found 0, expected 1 to 100000", fedtse.train, corridor, epochs=0)
+    refused("epochs: found 1.5, expected a whole number, 0 or more", fedtse.train, corridor, epochs=1.5)
+    refused("epochs: found `many`, expected a whole number, 0 or more", fedtse.train, corridor, epochs="many")
+    refused("seed: found -1, expected a whole number, 0 or more", fedtse.train, corridor, seed=-1)
+    refused("q: found 101, expected 1 to 100", fedtse.train, corridor, q=101)
+    refused("embedding_size: found 70000, expected a whole number from 0 to 65535", fedtse.train, corridor, embedding_size=70_000)
+    refused("rate: found True, expected a number", fedtse.train, corridor, rate=True)
+    refused("frozen: found 1, expected True or False", fedtse.train, corridor, frozen=1)
+    refused("out: found a value of type object, expected a path", fedtse.train, corridor, out=object())
+    refused("minutes: found -3, expected more than 0", fedtse.simulate, "never-made", minutes=-3)
+    refused("warm_up: found 10, expected 0 or more and less than all 5 minutes", fedtse.simulate, "never-made", minutes=5)
+    refused("flow: found with a demand", fedtse.simulate, "never-made", flow=100, demand="file")
+    refused("model: found none, expected", fedtse.estimate, corridor)
+    refused("quik: found an unknown keyword, expected one of what, out,", fedtse.reproduce, "table2", quik=True)
+    refused("what: found `table9`, expected one of table1, table2,", fedtse.reproduce, "table9")
+    refused("party: name of a party: found", fedtse.audit, "ledger.jsonl", "../host")
     with pytest.raises(ValueError, match="fleet `fleet-35`: not found"):
         fedtse.train(corridor, method="ridge", rate=35)
+    with pytest.raises(fedtse.FedtseOSError, match="no-ledger"):
+        fedtse.audit("no-ledger", "guest")
     assert not os.path.exists("never-made")
+
+
+def test_values_of_any_kind_that_means_the_same(corridor):
+    expected = fedtse.train(corridor, method="ridge", rate=[20.0, 60.0], target=["raw", "smooth"])
+    for rate in ([20, 60], (20, np.float32(60)), np.array([20, 60]), iter([np.int64(20), 60.0])):
+        assert fedtse.train(corridor, method="ridge", rate=rate, target="raw,smooth") == expected
+    assert fedtse.train(str(corridor), method="ridge", rate=20, target="raw") == expected[:1]
+    (row,) = fedtse.train(corridor, method="oracle", rate=20, target="raw", epochs=1.0, seed=np.int64(2))
+    assert row == fedtse.train(corridor, method="oracle", rate=20, target="raw", epochs=1, seed=2)[0]
+
+
+def test_what_a_value_raises_is_raised(corridor):
+    def rates():
+        yield 20
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        fedtse.train(corridor, method="ridge", rate=rates())
 
 
 def test_other_threads_run_meanwhile(corridor, tmp_path, interrupts):

@@ -2,10 +2,11 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use serde_json::Value;
 
 mod attacks;
 mod ledger;
+
+pub use ledger::{LedgerArguments, make as ledger_report};
 
 /// See what has left a party, and what others can make of it
 #[derive(Args)]
@@ -27,13 +28,5 @@ pub fn run(arguments: &AuditArguments, json: bool) -> Result<()> {
     match &arguments.what {
         What::Ledger(arguments) => ledger::run(arguments, json),
         What::Attacks(arguments) => attacks::run(arguments, json),
-    }
-}
-
-/// The report of an audit, for machines.
-pub fn make(arguments: &AuditArguments) -> Result<Value> {
-    match &arguments.what {
-        What::Ledger(arguments) => ledger::make(arguments),
-        What::Attacks(arguments) => Ok(serde_json::to_value(attacks::make(arguments)?)?),
     }
 }

@@ -10,11 +10,15 @@ use durable::PendingFile;
 use estimator::artifact::{GuestRecord, ModelFile};
 use estimator::{FleetData, Intervals, LinkInterval, LoopData, NeuralEstimator, WINDOW};
 use sensing::{Column, ColumnKind, TableWriter};
+use serde::Deserialize;
 use serde_json::json;
 use traffic::{LinkState, Network, Step};
 
 use parties::Parties;
+use training::InvalidOption;
 use training::party::CustomSubModelSpecs;
+
+use crate::data::check_folder;
 
 /// Estimate density and flow of all links with a trained model
 ///
@@ -34,22 +38,40 @@ pub struct EstimateArguments {
 }
 
 /// By what to estimate from which data.
-#[derive(Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct EstimateRequest {
     /// The model's folder, as `fedtse train --out` wrote it
-    #[arg(long, required_unless_present = "party")]
+    #[arg(long)]
     model: Option<PathBuf>,
     /// Instead of a model: the folder of a party trained by `fedtse host` or `fedtse guest`; once for
     /// the host and for each guest
-    #[arg(long, conflicts_with = "model")]
+    #[arg(long)]
     party: Vec<PathBuf>,
     /// The dataset, with features of the same fleet
     #[arg(long)]
     data: PathBuf,
     /// Add intervals that hold the truth in so many percent of cases: 50, 80, 90 or 95; of a model
     /// that was trained with ground truth
-    #[arg(long, value_name = "PERCENT", conflicts_with = "party")]
+    #[arg(long, value_name = "PERCENT")]
     interval: Option<u8>,
+}
+
+impl EstimateRequest {
+    fn check(&self) -> Result<(), InvalidOption> {
+        check_folder("data", &self.data)?;
+        let wrong = |name, problem| Err(InvalidOption::new(name, problem));
+        match (&self.model, self.party.is_empty()) {
+            (None, true) => {
+                wrong("model", "found none, expected the folder of a model, or of parties")
+            }
+            (Some(_), false) => wrong("party", "found with a model, expected one of the two"),
+            (None, false) if self.interval.is_some() => {
+                wrong("interval", "found with parties, expected with a model")
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 const COLUMNS: [(&str, ColumnKind); 8] = [
@@ -109,6 +131,7 @@ pub fn run(arguments: &EstimateArguments, json: bool) -> Result<()> {
 
 /// Estimates all links, in every window that there is, by parties with sub-models of their own where there are any.
 pub fn make(request: &EstimateRequest, own: &CustomSubModelSpecs) -> Result<Estimated> {
+    request.check()?;
     ensure!(
         own.is_empty() || request.model.is_none(),
         "sub-models: found with a model, expected with parties"
@@ -168,10 +191,11 @@ fn intervals(
     states: &[LinkState],
     percent: u8,
 ) -> Result<Vec<LinkInterval>> {
-    let level = Intervals::level(percent).context("--interval")?;
+    let level = Intervals::level(percent);
+    let level = level.map_err(|error| InvalidOption::new("interval", error))?;
     let links = network.links().len();
     let intervals = Intervals::load(model, links)
-        .context("--interval: expected a model that `fedtse train --out` has made intervals for")?;
+        .context("expected a model that `fedtse train --out` has made intervals for")?;
     let of_state = |(at, state)| intervals.of(at % links, state, level);
     states.iter().enumerate().map(of_state).collect::<Option<_>>().context("intervals of all links")
 }

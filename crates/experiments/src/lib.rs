@@ -7,11 +7,13 @@
 //! 5. [`run_record`] and [`report`]: a run as a file, and as a page.
 //! 6. [`link_table`] and [`plot`]: what was on each link, as a table and as pictures.
 //!
-//! This is application code shared by two front ends: options derive `clap`'s traits, and errors are `anyhow`'s, as in
-//! the binary.
+//! This is application code shared by two front ends: options derive `clap`'s traits for the command line and
+//! `serde`'s for Python, with one `Default` and one `check` for both. Errors are `anyhow`'s, as in the binary.
 
 #![allow(missing_docs, reason = "application code: its callers are in this workspace")]
 #![allow(rustdoc::private_intra_doc_links, reason = "module texts name their files")]
+
+use training::{InvalidOption, TrainingError};
 
 pub mod audit;
 pub mod data;
@@ -23,9 +25,30 @@ pub mod reproduce;
 pub mod run_record;
 pub mod train;
 
+#[cfg(test)]
+mod tests;
+
 /// An error with its causes, each once: many of ours quote their cause already.
 pub fn error_chain(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| {
+    joined(error.chain().map(ToString::to_string))
+}
+
+/// The same for whoever gives options as keywords: `warm_up`, not `--warm-up`.
+pub fn error_chain_by_keyword(error: &anyhow::Error) -> String {
+    joined(error.chain().map(|cause| {
+        let option = match cause.downcast_ref() {
+            Some(TrainingError::Option(option)) => Some(option),
+            _ => cause.downcast_ref::<InvalidOption>(),
+        };
+        match option {
+            Some(InvalidOption { name, problem }) => format!("{name}: {problem}"),
+            None => cause.to_string(),
+        }
+    }))
+}
+
+fn joined(causes: impl Iterator<Item = String>) -> String {
+    causes.fold(String::new(), |text, cause| {
         if text.is_empty() {
             cause
         } else if text.contains(&cause) {

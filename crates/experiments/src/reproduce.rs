@@ -22,11 +22,12 @@ use plan::{Range, TablePlan};
 pub use program::Program;
 use recordings::Recordings;
 pub use request::ReproduceArguments;
-use request::What;
+pub use request::What;
 pub use rounds::PAPER as PAPER_ROUNDS;
 use runner::Workshop;
 use scene::Scene;
 pub use series::Labelled;
+use training::InvalidOption;
 
 mod all;
 mod cells;
@@ -88,7 +89,9 @@ pub fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
         if !open.is_empty() {
             check_programs(arguments, finished.values().map(|one| &one.program).chain([&program]))?;
             // Said now, not after hours of work.
-            ensure!(arguments.publish.is_none() || program.is_known(), unpublishable(&program));
+            if arguments.publish.is_some() && !program.is_known() {
+                return Err(unpublishable(&program).into());
+            }
         }
         let workshop = Workshop {
             settings: &settings,
@@ -179,15 +182,17 @@ fn check_programs<'a>(
     let names: Vec<String> = programs.iter().map(ToString::to_string).collect();
     ensure!(
         names.len() <= 1 || arguments.accept_other_programs,
-        "{}: jobs of more than one program: found {}; choose another --out, or keep all by --accept-other-programs",
+        "{}: jobs of more than one program: found {}; choose another folder, or accept jobs of other programs",
         arguments.out.display(),
         names.join(" and ")
     );
     Ok(())
 }
 
-fn unpublishable(program: &Program) -> String {
-    format!("--publish: jobs by {program}: expected a program built from a commit without changes")
+fn unpublishable(program: &Program) -> InvalidOption {
+    let problem =
+        format!("jobs by {program}: expected a program built from a commit without changes");
+    InvalidOption::new("publish", problem)
 }
 
 fn write(arguments: &ReproduceArguments, outcome: &ReproducedResult) -> Result<(String, String)> {
@@ -196,7 +201,7 @@ fn write(arguments: &ReproduceArguments, outcome: &ReproducedResult) -> Result<(
     if let Some(publish) = &arguments.publish {
         let mut programs = outcome.head().made.programs.iter();
         if let Some(program) = programs.find(|program| !program.is_known()) {
-            bail!(unpublishable(program));
+            return Err(unpublishable(program).into());
         }
         std::fs::create_dir_all(publish).with_context(|| publish.display().to_string())?;
         folders.push(publish);

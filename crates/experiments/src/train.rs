@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use estimator::artifact::Coverage;
 use estimator::{Architecture, Epoch, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use training::party::CustomSubModels;
@@ -19,15 +19,19 @@ mod intervals;
 mod kept_run;
 
 pub use training::{
-    FederationOptions, GuestOptions, Method, PhysicsOptions, Releases, TrainOptions, Training,
-    Watch,
+    FederationOptions, GuestOptions, InvalidOption, Method, PhysicsOptions, Releases, TrainOptions,
+    Training, Watch,
 };
+
+use crate::data::check_folder;
+use crate::data::features::RATES;
 
 /// Fit an estimator on a dataset's features and score it
 ///
 /// Fitted on the first 70 % of the time, chosen on the next 10 %, scored on the last 20 %. The
 /// references that every estimator must beat: scale-up and ridge regression.
-#[derive(Args)]
+#[derive(Clone, Debug, PartialEq, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[command(
     after_help = "Examples:\n  fedtse train --data data/corridor --method ridge --rate 20\n  fedtse train --data data/corridor --method oracle --rate 20 --target raw --out model\n  fedtse train --data data/corridor --method fedtse --rate 20 --guests 2 --q 2"
 )]
@@ -36,17 +40,17 @@ pub struct TrainArguments {
     #[arg(long)]
     data: PathBuf,
     /// Which estimator
-    #[arg(long, value_enum, default_value_t = Method::Oracle)]
+    #[arg(long, value_enum, default_value_t = TrainArguments::default().method)]
     method: Method,
     /// Penetration rates in percent; a fleet of each must be among the features
-    #[arg(long, value_delimiter = ',', default_values_t = [20.0, 40.0, 60.0, 80.0])]
+    #[arg(long, value_delimiter = ',', default_values_t = TrainArguments::default().rate)]
     rate: Vec<f64>,
     /// What is estimated: states of single steps, or their means over 60 s; both unless given, but
     /// raw alone for the methods that learn from measurements of single steps
     #[arg(long, value_enum, value_delimiter = ',')]
     target: Vec<Target>,
     /// Model of the neural estimators
-    #[arg(long, value_enum, default_value_t = Arch::Link)]
+    #[arg(long, value_enum, default_value_t = TrainArguments::default().arch)]
     arch: Arch,
     #[command(flatten)]
     guest: GuestOptions,
@@ -55,13 +59,13 @@ pub struct TrainArguments {
     #[command(flatten)]
     physics: PhysicsOptions,
     /// Seed of the neural estimators: first weights, order of samples, dropout
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = TrainArguments::default().seed)]
     seed: u64,
     /// Epochs of the neural estimators, at most; 100 for `link`, 200 for `paper` unless given
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long)]
     epochs: Option<u64>,
     /// Highest learning rate of the neural estimators; 0.003 for `link`, 0.0003 for `paper` unless given
-    #[arg(long, value_parser = learning_rate)]
+    #[arg(long)]
     learning_rate: Option<f32>,
     /// Folder for the trained model: one neural estimator, one rate, one target
     ///
@@ -70,12 +74,16 @@ pub struct TrainArguments {
     #[arg(long)]
     out: Option<PathBuf>,
     /// The part of the data that is scored; choices belong on the validation part
-    #[arg(long, value_enum, default_value_t = Part::Test)]
+    #[arg(long, value_enum, default_value_t = TrainArguments::default().part)]
     part: Part,
 }
 
+/// More is a mistake.
+pub const MOST_EPOCHS: u64 = 100_000;
+
 /// What is estimated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Target {
     /// The step itself
     Raw,
@@ -93,8 +101,9 @@ impl From<Target> for TargetKind {
 }
 
 /// Models of the neural estimators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Arch {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arch {
     /// One set of weights for all links, with message passing
     Link,
     /// The paper's: STGCN sub-models, embeddings of 9 numbers
@@ -111,7 +120,7 @@ impl From<Arch> for Architecture {
 }
 
 /// Parts of the data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Part {
     Validation,
@@ -147,7 +156,47 @@ pub struct Row {
     intervals: Vec<Coverage>,
 }
 
+impl Default for TrainArguments {
+    fn default() -> Self {
+        Self {
+            data: PathBuf::new(),
+            method: Method::Oracle,
+            rate: RATES.to_vec(),
+            target: Vec::new(),
+            arch: Arch::Link,
+            guest: GuestOptions::default(),
+            federation: FederationOptions::default(),
+            physics: PhysicsOptions::default(),
+            seed: 1,
+            epochs: None,
+            learning_rate: None,
+            out: None,
+            part: Part::Test,
+        }
+    }
+}
+
 impl TrainArguments {
+    fn check(&self) -> Result<(), InvalidOption> {
+        check_folder("data", &self.data)?;
+        self.guest.check()?;
+        self.federation.check()?;
+        self.physics.check()?;
+        InvalidOption::check_range("epochs", self.epochs, 1..=MOST_EPOCHS)?;
+        if let Some(rate) = self.learning_rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
+            let problem = format!("found {rate}, expected a number of more than 0");
+            return Err(InvalidOption::new("learning_rate", problem));
+        }
+        if self.physics.label_share.is_some() && !self.method.takes_labels_besides() {
+            let method = self.method.name();
+            let problem = format!(
+                "found {method}, expected tse-pi-p, oracle-pi, oracle-pi-v, oracle-pi-k or oracle-pi-hf: the others learn from all labels or none"
+            );
+            return Err(InvalidOption::new("label_share", problem));
+        }
+        Ok(())
+    }
+
     /// The targets asked for, or all that the method has.
     fn targets(&self) -> Result<Vec<TargetKind>> {
         let kinds = [TargetKind::Raw, TargetKind::Smooth];
@@ -175,17 +224,17 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
 
 /// Fits for each rate and target, with custom sub-models.
 pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<Row>> {
+    arguments.check()?;
     let targets = arguments.targets()?;
-    ensure!(
-        arguments.physics.label_share.is_none() || arguments.method.takes_labels_besides(),
-        "--label-share: found {}, expected tse-pi-p, oracle-pi, oracle-pi-v, oracle-pi-k or oracle-pi-hf: the others learn from all labels or none",
-        arguments.method.name()
-    );
     if let Some(out) = &arguments.out {
-        ensure!(
-            arguments.method.is_kept() && arguments.rate.len() == 1 && targets.len() == 1,
-            "--out: expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one --rate and one --target"
-        );
+        if !(arguments.method.is_kept() && arguments.rate.len() == 1 && targets.len() == 1) {
+            let (method, rates) = (arguments.method.name(), arguments.rate.len());
+            let problem = format!(
+                "found {method} with {rates} rates and {} targets, expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one of each",
+                targets.len()
+            );
+            return Err(InvalidOption::new("out", problem).into());
+        }
         // A federated run that is finished is read again: its parties know that they are.
         let read_again = arguments.method.is_federated() && out.join("host").exists();
         ensure!(
@@ -275,14 +324,9 @@ fn task(arguments: &TrainArguments, target: TargetKind) -> TrainOptions {
         epochs: arguments.epochs.map(|epochs| epochs as usize),
         learning_rate: arguments.learning_rate,
         guest: arguments.guest,
-        federation: arguments.federation,
+        federation: arguments.federation.clone(),
         physics: arguments.physics,
     }
-}
-
-fn learning_rate(text: &str) -> Result<f32, String> {
-    let rate = text.parse().ok().filter(|rate: &f32| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "expected a number of more than 0".to_owned())
 }
 
 fn print(rows: &[Row], part: Part) {

@@ -2,9 +2,8 @@
 
 use protocol::compression::Compression;
 use protocol::ledger::LedgerError;
-use protocol::message::live::LiveTerms;
 use protocol::message::parts::{PartError, Text};
-use protocol::message::{StopCode, StopReason, Terms};
+use protocol::message::{StopCode, StopReason};
 use protocol::party::{PartyId, Round};
 use thiserror::Error;
 
@@ -148,6 +147,16 @@ impl PartyError {
         Self::PeerMisbehaved { party: party.clone(), what: what.into() }
     }
 
+    /// The peer that is at fault, if a peer is and the others can continue without it.
+    pub fn culprit(&self) -> Option<&PartyId> {
+        match self {
+            Self::PeerMisbehaved { party, .. } | Self::PeerIncompatible { party, .. } => {
+                Some(party)
+            }
+            _ => None,
+        }
+    }
+
     /// What other parties may know of it: the kind of trouble, without names, paths or words of
     /// anyone else.
     pub fn for_peers(&self) -> StopReason {
@@ -197,55 +206,4 @@ pub(crate) fn same_subject(kept: &Text, ours: &Text) -> Result<(), PartyError> {
     let found = format!("those of other data or another model ({kept})");
     let expected = format!("{ours}; choose another folder");
     Err(PartyError::Misuse { what: "checkpoints in this folder", found, expected })
-}
-
-/// Refuses a peer that speaks another language or of another network.
-pub(crate) fn agree(
-    peer: &PartyId,
-    protocol: (u32, u32),
-    theirs: &Terms,
-    ours: &Terms,
-) -> Result<(), PartyError> {
-    let pairs = [
-        ("version of the messages", protocol.0.to_string(), protocol.1.to_string()),
-        ("network hash", theirs.network_hash.to_string(), ours.network_hash.to_string()),
-        ("length of a step, s", theirs.step_s.to_string(), ours.step_s.to_string()),
-        ("beginning of step 0, s", theirs.origin_s.to_string(), ours.origin_s.to_string()),
-        ("steps of a window", theirs.window.to_string(), ours.window.to_string()),
-        ("compression", theirs.compression.name().into(), ours.compression.name().into()),
-    ];
-    for (what, found, expected) in pairs {
-        if found != expected {
-            return Err(PartyError::PeerIncompatible {
-                party: peer.clone(),
-                what,
-                found,
-                expected,
-            });
-        }
-    }
-    Ok(())
-}
-
-/// Refuses a peer that was trained in another run, or speaks of another network or time.
-pub(crate) fn agree_live(
-    peer: &PartyId,
-    protocol: (u32, u32),
-    theirs: &LiveTerms,
-    ours: &LiveTerms,
-) -> Result<(), PartyError> {
-    let pairs = [
-        ("version of the messages", protocol.0.to_string(), protocol.1.to_string()),
-        ("run that it was trained in", theirs.run.to_string(), ours.run.to_string()),
-        ("network hash", theirs.network_hash.to_string(), ours.network_hash.to_string()),
-        ("length of a step, s", theirs.step_s.to_string(), ours.step_s.to_string()),
-        ("steps of a window", theirs.window.to_string(), ours.window.to_string()),
-    ];
-    for (what, found, expected) in pairs {
-        if found != expected {
-            let party = peer.clone();
-            return Err(PartyError::PeerIncompatible { party, what, found, expected });
-        }
-    }
-    Ok(())
 }

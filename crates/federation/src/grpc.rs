@@ -14,13 +14,13 @@
 //! [`Guest`](crate::Guest) say again what was not answered.
 
 pub mod accepted;
+mod connection_limit;
 pub mod dial;
 pub mod drive;
 pub mod identity;
 mod limits;
 pub mod listen;
 mod observed;
-mod places;
 mod queue;
 mod service;
 pub mod tls;

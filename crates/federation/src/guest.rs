@@ -5,39 +5,37 @@
 //!    └───────────────────┴── an error, a refusal, silence ──► Stopped
 //! ```
 //!
-//! It takes messages and the time, and returns messages. An exchange that was answered before is
-//! answered with the same bytes again; one that is over is ignored; so lost, doubled, late and
-//! reordered messages change nothing.
+//! It takes messages and the time, and returns messages. Requests are idempotent: a duplicate gets the same bytes again, a
+//! stale one is ignored. So lost, doubled, late and reordered messages change nothing.
 
-mod committing;
-mod exchange;
+mod coefficients;
+mod commitments;
+mod encryption;
 mod joining;
-mod lending;
-mod sealing;
+mod run;
+mod training;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-use protocol::compression::Feedback;
-use protocol::ledger::{Ledger, Released};
-use protocol::message::committed::Digest;
-use protocol::message::measurements::{MeasurementLayout, MeasurementOffer};
-use protocol::message::parts::{Batch, HeldSteps, Text};
-use protocol::message::sealed::{MissingCiphertexts, Sealed};
-use protocol::message::{Departure, Exchange, Purpose, StopCode, Terms, ToGuest, ToHost};
+use protocol::ledger::Ledger;
+use protocol::message::measurements::MeasurementOffer;
+use protocol::message::parts::{HeldSteps, Text};
+use protocol::message::{Departure, Hello, PROTOCOL, ResumeState, Terms, ToGuest, ToHost, Welcome};
 use protocol::party::{Attempt, Now, PartyId, Round, RunId};
 use protocol::plan::{Plan, Summary};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{PartyError, same_subject};
 use crate::model::{GuestModel, ModelFailure};
-use crate::store::{Store, StoreError};
-use crate::timing::{Timing, lasted};
-use lending::MessageHead;
+use crate::session::HostSession;
+use crate::session::handshake::check_terms;
+use crate::session::timing::Timing;
+use crate::store::Store;
+use run::{Run, RunRecord};
+use training::Training;
 
-pub use committing::CommitmentPolicy;
-pub(crate) use committing::context;
-pub use sealing::DisclosurePolicy;
+pub use crate::session::host::ToHostOutbox;
+pub use commitments::CommitmentPolicy;
+pub(crate) use commitments::proof_context;
+pub use encryption::DisclosurePolicy;
+pub(crate) use run::{read_record, write_record};
 
 /// What a guest is told by those who run it.
 #[derive(Clone, Debug)]
@@ -56,11 +54,11 @@ pub struct GuestSettings {
     pub subject: Text,
     /// What it can embed.
     pub held: HeldSteps,
-    /// OptimiserSettings of its embeddings, per sample.
+    /// Numbers of its embeddings, per sample.
     pub width: u32,
     /// What it measures, and gives to a host that asks for it.
     pub measures: MeasurementOffer,
-    /// What it gives of sealed measurements.
+    /// What it discloses of encrypted measurements.
     pub sharing: DisclosurePolicy,
     /// How long it waits.
     pub timing: Timing,
@@ -69,31 +67,44 @@ pub struct GuestSettings {
 /// Makes the guest's model once the plan is known.
 pub type MakeGuestModel<M> = Box<dyn FnMut(&Plan) -> Result<M, ModelFailure> + Send>;
 
-/// Messages to the host.
-pub type ToHostOutbox = Vec<Released<ToHost>>;
-
 /// A guest, see the [module](self).
 pub struct Guest<M, S> {
+    context: GuestContext<M, S>,
+    phase: Phase<M>,
+}
+
+/// What all phases of a guest share.
+struct GuestContext<M, S> {
     settings: GuestSettings,
     make: MakeGuestModel<M>,
     store: S,
-    ledger: Ledger,
-    card: Option<RunRecord>,
-    running: Option<Running<M>>,
-    stage: Stage,
-    greeting: u64,
-    heard: Duration,
-    /// When it last said anything.
-    said: Option<Duration>,
+    host: HostSession,
+    /// The number of its last hello.
+    hellos: u64,
 }
 
-/// Where a guest stands.
-#[derive(Debug)]
-enum Stage {
-    Joining,
-    Training,
-    Finished(Summary),
-    Stopped(PartyError),
+/// Where a guest stands; each phase owns what only it needs.
+enum Phase<M> {
+    /// With the record of the run that its checkpoints belong to, if it has any.
+    Joining(Option<RunRecord>),
+    Training(Training<M>),
+    Finished(Finished<M>),
+    Stopped(Stopped<M>),
+    /// Between two phases.
+    Changing,
+}
+
+/// The run is over.
+struct Finished<M> {
+    summary: Summary,
+    run: Run<M>,
+}
+
+/// The guest cannot continue.
+struct Stopped<M> {
+    error: PartyError,
+    /// None if it stopped before it had one.
+    run: Option<Run<M>>,
 }
 
 /// How it ended.
@@ -101,75 +112,12 @@ enum Stage {
 pub enum GuestEnd<'a> {
     /// The run has finished; the model has the best weights.
     Finished(&'a Summary),
-    /// It cannot go on.
+    /// It cannot continue.
     Stopped(&'a PartyError),
 }
 
-/// What the checkpoints belong to; kept beside them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RunRecord {
-    run: RunId,
-    plan: Plan,
-    subject: Text,
-    /// What its commitments are hidden by, where it commits to its data. As secret as the data.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    blinding: Option<committing::StoredSeed>,
-    finished: Option<Summary>,
-}
-
-/// A run that the guest has in memory.
-struct Running<M> {
-    run: RunId,
-    attempt: Attempt,
-    plan: Plan,
-    /// What the plan asks for of what the guest measures.
-    asked: MeasurementLayout,
-    model: M,
-    initial: Vec<u8>,
-    /// What compression has lost of embeddings.
-    feedback: Feedback,
-    /// The last finished round.
-    done: Round,
-    /// The exchange that waits for its end.
-    open: Option<Open>,
-    /// What was asked too early: the end of the exchange before it is still on its way.
-    early: Option<Asked>,
-    /// Where measurements are sealed.
-    encryption: Option<sealing::EncryptionState>,
-    /// Where it commits to its data.
-    committed: committing::Committed,
-}
-
-/// A query for embeddings.
-#[derive(Clone, Debug, PartialEq)]
-struct Asked {
-    exchange: Exchange,
-    purpose: Purpose,
-    batch: Batch,
-    missing: Option<MissingCiphertexts>,
-}
-
-struct Open {
-    exchange: Exchange,
-    purpose: Purpose,
-    batch: Batch,
-    /// What it has said to it.
-    answers: Vec<ToHost>,
-    answered: Duration,
-    /// The query about sealed measurements that it has answered.
-    query: Option<Sealed>,
-    /// The coefficient_requests that it has answered, by whom they are for.
-    coefficient_requests: BTreeMap<PartyId, MessageHead>,
-    /// Questions and coefficient_requests that others have taken the place of: they may still come late, or twice.
-    superseded: BTreeSet<MessageHead>,
-    /// The challenge to that query that it has answered.
-    challenge: Option<Digest>,
-}
-
 impl<M: GuestModel, S: Store> Guest<M, S> {
-    /// A guest that is about to join, or to go on after a restart: [`tick`](Self::tick) makes it
-    /// speak.
+    /// A guest that is about to join, or to continue after a restart: [`tick`](Self::tick) makes it speak.
     pub fn new(
         settings: GuestSettings,
         mut make: MakeGuestModel<M>,
@@ -179,265 +127,263 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
     ) -> Result<Self, PartyError> {
         settings.timing.check().map_err(PartyError::misuse)?;
         settings.measures.check().map_err(PartyError::misuse)?;
-        let card: Option<RunRecord> = read_card(&store)?;
-        if let Some(card) = &card {
-            same_subject(&card.subject, &settings.subject)?;
+        let record: Option<RunRecord> = read_record(&store)?;
+        if let Some(record) = &record {
+            same_subject(&record.subject, &settings.subject)?;
         }
-        let mut stage = Stage::Joining;
-        let mut running = None;
-        if let Some(RunRecord { run, plan, finished: Some(summary), .. }) = &card {
-            let model = make(plan)?;
-            let asked = settings.measures.layout.of(&plan.measured);
-            let mut ended = Running::new(*run, Attempt::default(), plan.clone(), asked, model)?;
-            if let Some(&newest) = store.rounds()?.last() {
-                ended.restore(&store.get(newest)?)?;
+        let finished = record.as_ref().and_then(|record| record.finished.clone());
+        let phase = match (record, finished) {
+            (Some(record), Some(summary)) => {
+                let model = make(&record.plan)?;
+                let layout = settings.measures.layout.of(&record.plan.measured);
+                let mut run = Run::new(record, Attempt::default(), layout, model)?;
+                if let Some(&newest) = store.rounds()?.last() {
+                    run.restore(&store.get(newest)?)?;
+                }
+                Phase::Finished(Finished { summary, run })
             }
-            running = Some(ended);
-            stage = Stage::Finished(summary.clone());
-        }
-        let (heard, greeting) = (now.monotonic, 0);
-        let said = None;
-        Ok(Self { settings, make, store, ledger, card, running, stage, greeting, heard, said })
+            (record, _) => Phase::Joining(record),
+        };
+        let (host, timing) = (settings.host.clone(), settings.timing);
+        let host = HostSession::new(host, settings.session, timing, ledger, now);
+        Ok(Self { context: GuestContext { settings, make, store, host, hellos: 0 }, phase })
     }
 
     /// Takes a message of the host.
     pub fn handle(&mut self, now: Now, message: ToGuest) -> ToHostOutbox {
-        let mut out = Vec::new();
-        if matches!(self.stage, Stage::Stopped(_)) {
-            return out;
+        if matches!(self.phase, Phase::Stopped(_)) {
+            return Vec::new();
         }
-        self.heard = now.monotonic;
-        let handled = match message {
-            ToGuest::HelloRequest => self.greet(now, &mut out),
-            ToGuest::Welcome(welcome) => self.welcome(now, *welcome, &mut out),
-            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing } => {
-                self.ask(now, Asked { exchange, purpose, batch, missing }, &mut out)
-            }
-            ToGuest::ProductQuery { exchange, query } => self.query(now, exchange, query, &mut out),
-            ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
-                let key = key.as_ref();
-                let (entries, coefficients) = (&entries, &coefficients);
-                let request = lending::ShareRequest { recipient, key, entries, coefficients };
-                self.encrypted_coefficients(now, exchange, request, &mut out)
-            }
-            ToGuest::Commitment(message) => self.commitment_request(now, message, &mut out),
-            ToGuest::MaskedGradient { exchange, gradient } => {
-                self.masked_gradient(now, exchange, &gradient, &mut out)
-            }
-            ToGuest::Gradient { exchange, gradient } => {
-                self.gradient(now, exchange, &gradient, &mut out)
-            }
-            ToGuest::ExchangeClosed { exchange, best, trained } => {
-                self.exchange_closed(now, exchange, best, trained, &mut out)
-            }
-            ToGuest::Finish { run, attempt, summary } => {
-                self.finish(now, run, attempt, summary, &mut out)
-            }
-            ToGuest::Refuse { session, reason } => self.refused(session, reason),
-            ToGuest::Live(_) | ToGuest::Heartbeat => Ok(()),
-        };
-        self.stop_on_error(now, handled, &mut out);
-        out
+        self.context.host.begin_turn(now);
+        self.context.host.hear();
+        let handled = self.dispatch(message);
+        self.end_turn(handled)
     }
 
-    /// Lets time pass: what was not answered is said again, and nothing is waited for for ever.
+    /// Lets time pass: what was not answered is sent again, and every wait ends.
     pub fn tick(&mut self, now: Now) -> ToHostOutbox {
-        let mut out = Vec::new();
-        let ticked = self.wait(now, &mut out);
-        self.stop_on_error(now, ticked, &mut out);
-        out
+        if self.ended().is_some() {
+            return Vec::new();
+        }
+        self.context.host.begin_turn(now);
+        let ticked = self.wait();
+        self.end_turn(ticked)
     }
 
-    fn wait(&mut self, now: Now, out: &mut ToHostOutbox) -> Result<(), PartyError> {
-        if self.ended().is_some() {
-            return Ok(());
+    fn wait(&mut self) -> Result<(), PartyError> {
+        let host = &mut self.context.host;
+        host.check_silence()?;
+        match self.phase {
+            Phase::Joining(_) if host.resend_due() => self.say_hello(),
+            // Embeddings are large: they are sent again only to a host that asks again.
+            Phase::Training(_) => Ok(host.heartbeat_if_due()?),
+            _ => Ok(()),
         }
-        let timing = self.settings.timing;
-        if lasted(self.heard, now.monotonic, timing.limit) {
-            let seconds = now.monotonic.saturating_sub(self.heard).as_secs_f64();
-            return Err(PartyError::HostSilent { seconds });
-        }
-        if matches!(self.stage, Stage::Joining) {
-            if self.quiet_for(now, timing.resend) {
-                self.greet(now, out)?;
-            }
-            return Ok(());
-        }
-        // Embeddings are large: they are sent again only to a host that asks again.
-        if self.quiet_for(now, timing.heartbeat) {
-            self.say(now, ToHost::Heartbeat, out)?;
-        }
-        Ok(())
     }
 
     /// Takes part no longer, because someone says so. It can come back later.
     pub fn stop(&mut self, now: Now, reason: Text) -> ToHostOutbox {
-        let mut out = Vec::new();
-        if self.ended().is_none() {
-            // Whether or not the host hears of it, this guest stops.
-            let _ = self.goodbye(now, Departure::Stopped, &mut out);
-            self.stage = Stage::Stopped(PartyError::Stopped { reason });
+        if self.ended().is_some() {
+            return Vec::new();
         }
-        out
+        self.context.host.begin_turn(now);
+        // Whether or not the host hears of it, this guest stops.
+        let _ = self.context.host.leave(Departure::Stopped);
+        self.enter_stopped(PartyError::Stopped { reason });
+        self.context.host.take_outbox()
     }
 
     /// How it ended, if it has.
     pub fn ended(&self) -> Option<GuestEnd<'_>> {
-        match &self.stage {
-            Stage::Joining | Stage::Training => None,
-            Stage::Finished(summary) => Some(GuestEnd::Finished(summary)),
-            Stage::Stopped(error) => Some(GuestEnd::Stopped(error)),
+        match &self.phase {
+            Phase::Finished(finished) => Some(GuestEnd::Finished(&finished.summary)),
+            Phase::Stopped(stopped) => Some(GuestEnd::Stopped(&stopped.error)),
+            Phase::Joining(_) | Phase::Training(_) | Phase::Changing => None,
         }
     }
 
     /// Its model, once a run has begun.
     pub fn model(&self) -> Option<&M> {
-        self.running.as_ref().map(|running| &running.model)
+        self.phase.run().map(|run| &run.model)
     }
 
     /// The same, to be changed.
     pub fn model_mut(&mut self) -> Option<&mut M> {
-        self.running.as_mut().map(|running| &mut running.model)
+        match &mut self.phase {
+            Phase::Training(training) => Some(&mut training.run.model),
+            Phase::Finished(finished) => Some(&mut finished.run.model),
+            Phase::Stopped(stopped) => stopped.run.as_mut().map(|run| &mut run.model),
+            Phase::Joining(_) | Phase::Changing => None,
+        }
     }
 
-    /// The same, to be taken apart.
+    /// The same, as a value.
     pub fn into_model(self) -> Option<M> {
-        self.running.map(|running| running.model)
+        self.phase.into_run().map(|run| run.model)
     }
 
     /// The run that it takes part in, once there is one.
     pub fn run(&self) -> Option<RunId> {
-        self.running.as_ref().map(|running| running.run)
+        self.phase.run().map(|run| run.record.run)
     }
 
     /// The last round it has finished.
     pub fn round(&self) -> Round {
-        self.running.as_ref().map_or(Round::START, |running| running.done)
+        self.phase.run().map_or(Round::START, |run| run.done)
     }
 
     /// Messages that have left it.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.context.host.ledger()
     }
 
-    fn quiet_for(&self, now: Now, long: Duration) -> bool {
-        self.said.is_none_or(|said| lasted(said, now.monotonic, long))
-    }
-
-    fn say(&mut self, now: Now, message: ToHost, out: &mut ToHostOutbox) -> Result<(), PartyError> {
-        out.push(self.ledger.release(now, &self.settings.host, message)?);
-        self.said = Some(now.monotonic);
-        Ok(())
-    }
-
-    /// What has been said before, word for word.
-    fn say_again(
-        &mut self,
-        now: Now,
-        message: ToHost,
-        out: &mut ToHostOutbox,
-    ) -> Result<(), PartyError> {
-        out.push(self.ledger.release_again(now, &self.settings.host, message)?);
-        self.said = Some(now.monotonic);
-        Ok(())
-    }
-
-    fn goodbye(
-        &mut self,
-        now: Now,
-        departure: Departure,
-        out: &mut ToHostOutbox,
-    ) -> Result<(), PartyError> {
-        let session = self.settings.session;
-        self.say(now, ToHost::Leave { session, departure }, out)
-    }
-
-    fn stop_on_error(&mut self, now: Now, done: Result<(), PartyError>, out: &mut ToHostOutbox) {
-        let Err(error) = done else { return };
-        // Its ledger is to say that it was found forging data, whether or not anyone hears of it.
-        let accused = match &error {
-            PartyError::HostStopped { reason } if reason.code == StopCode::CommitmentMismatch => {
-                Some(reason.clone())
-            }
-            _ => None,
-        };
-        if let Some(reason) = accused {
-            let _ = self.goodbye(now, Departure::Failed(reason), out);
-        } else if !matches!(error, PartyError::HostStopped { .. }) {
-            // A ledger that cannot be written lets nothing out, not even this: the host will notice
-            // the silence.
-            let _ = self.goodbye(now, Departure::Failed(error.for_peers()), out);
+    fn dispatch(&mut self, message: ToGuest) -> Result<(), PartyError> {
+        match (&mut self.phase, message) {
+            (_, ToGuest::HelloRequest) => self.say_hello(),
+            (_, ToGuest::Welcome(welcome)) => self.welcome(*welcome),
+            (_, ToGuest::Finish { run, attempt, summary }) => self.finish(run, attempt, summary),
+            (Phase::Finished(_), ToGuest::Refuse { .. }) => Ok(()),
+            (_, ToGuest::Refuse { session, reason }) => self.context.host.refused(session, reason),
+            (_, ToGuest::Live(_) | ToGuest::Heartbeat) => Ok(()),
+            (Phase::Training(training), message) => training.answer(&mut self.context, message),
+            (_, _) => Ok(()),
         }
-        self.stage = Stage::Stopped(error);
+    }
+
+    fn say_hello(&mut self) -> Result<(), PartyError> {
+        let (record, in_memory) = match &self.phase {
+            Phase::Joining(record) => (record.as_ref(), None),
+            Phase::Training(Training { run, .. }) => {
+                (Some(&run.record), Some((run.attempt, run.done)))
+            }
+            Phase::Finished(_) => return Ok(self.context.host.leave(Departure::Finished)?),
+            Phase::Stopped(_) | Phase::Changing => return Ok(()),
+        };
+        self.context.say_hello(record, in_memory)
+    }
+
+    fn welcome(&mut self, welcome: Welcome) -> Result<(), PartyError> {
+        let context = &mut self.context;
+        // An answer to an earlier start of this guest.
+        if welcome.session != context.host.id() {
+            return Ok(());
+        }
+        match &mut self.phase {
+            Phase::Joining(record) => {
+                context.check_welcome(&welcome, record.as_ref())?;
+                match context.begin(record.take(), welcome)? {
+                    Ok(training) => self.phase = Phase::Training(training),
+                    Err(record) => self.phase = Phase::Joining(Some(record)),
+                }
+                Ok(())
+            }
+            Phase::Training(training) => {
+                context.check_welcome(&welcome, Some(&training.run.record))?;
+                training.welcome(context, welcome.attempt, welcome.resume)
+            }
+            Phase::Finished(_) | Phase::Stopped(_) | Phase::Changing => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, run: RunId, attempt: Attempt, summary: Summary) -> Result<(), PartyError> {
+        let context = &mut self.context;
+        match &mut self.phase {
+            Phase::Finished(_) => {}
+            Phase::Training(Training { run: ours, .. })
+                if (ours.record.run, ours.attempt) == (run, attempt) =>
+            {
+                // The end of the last exchange may be lost; if more is missing, the host must say what.
+                if ours.done.next() < summary.rounds {
+                    return self.say_hello();
+                }
+                ours.record.finished = Some(summary.clone());
+                write_record(&mut context.store, &ours.record)?;
+                context.host.ledger_mut().sync()?;
+            }
+            _ => return Ok(()),
+        }
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Changing) {
+            Phase::Training(Training { run, .. }) => Phase::Finished(Finished { summary, run }),
+            other => other,
+        };
+        Ok(self.context.host.leave(Departure::Finished)?)
+    }
+
+    fn end_turn(&mut self, done: Result<(), PartyError>) -> ToHostOutbox {
+        if let Err(error) = done {
+            self.context.host.leave_on(&error);
+            self.enter_stopped(error);
+        }
+        self.context.host.take_outbox()
+    }
+
+    fn enter_stopped(&mut self, error: PartyError) {
+        let run = std::mem::replace(&mut self.phase, Phase::Changing).into_run();
+        self.phase = Phase::Stopped(Stopped { error, run });
     }
 }
 
-impl<M: GuestModel> Running<M> {
-    fn new(
-        run: RunId,
-        attempt: Attempt,
-        plan: Plan,
-        asked: MeasurementLayout,
-        model: M,
-    ) -> Result<Self, ModelFailure> {
-        let initial = model.save()?;
-        let (feedback, done) = (Feedback::default(), Round::START);
-        let (open, early, encryption) = (None, None, None);
-        let committed = committing::Committed::default();
-        Ok(Self {
-            run,
-            attempt,
-            plan,
-            asked,
-            model,
-            initial,
-            feedback,
-            done,
-            open,
-            early,
-            encryption,
-            committed,
-        })
+impl<M, S: Store> GuestContext<M, S> {
+    fn say_hello(
+        &mut self,
+        record: Option<&RunRecord>,
+        in_memory: Option<(Attempt, Round)>,
+    ) -> Result<(), PartyError> {
+        self.hellos += 1;
+        let settings = &self.settings;
+        let hello = Hello {
+            protocol: PROTOCOL,
+            software: settings.software.clone(),
+            party: settings.party.clone(),
+            session: settings.session,
+            greeting: self.hellos,
+            terms: settings.terms.clone(),
+            held: settings.held.clone(),
+            width: settings.width,
+            offer: settings.measures.clone(),
+            resume_state: ResumeState {
+                run: record.map(|record| record.run),
+                checkpoints: self.store.rounds()?,
+                in_memory,
+            },
+        };
+        Ok(self.host.say(ToHost::Hello(Box::new(hello)))?)
     }
 
-    /// All that changes in training.
-    fn save(&self) -> Result<Vec<u8>, ModelFailure> {
-        let mut bytes = Vec::new();
-        self.feedback.save(&mut bytes);
-        bytes.extend(self.model.save()?);
-        Ok(bytes)
-    }
-
-    /// Goes back to what was saved.
-    fn restore(&mut self, mut saved: &[u8]) -> Result<(), PartyError> {
-        self.feedback = Feedback::restore(&mut saved).map_err(StoreError::from)?;
-        Ok(self.model.restore(saved)?)
-    }
-
-    /// Goes back to the beginning.
-    fn begin_anew(&mut self) -> Result<(), ModelFailure> {
-        self.feedback = Feedback::default();
-        self.model.restore(&self.initial)
+    /// Refuses a welcome that does not fit, or not the run that this guest has checkpoints of.
+    fn check_welcome(
+        &self,
+        welcome: &Welcome,
+        record: Option<&RunRecord>,
+    ) -> Result<(), PartyError> {
+        let host = &self.settings.host;
+        check_terms(host, welcome.protocol, &welcome.terms, &self.settings.terms)?;
+        welcome.plan.check().map_err(|error| {
+            PartyError::misbehaved(host, format!("its plan is out of bounds: {error}"))
+        })?;
+        self.check_measurements(&welcome.plan)?;
+        self.check_commitments(&welcome.plan)?;
+        record.map_or(Ok(()), |record| self.check_same_run(welcome, record))
     }
 }
 
-/// The card beside some checkpoints.
-pub(crate) fn read_card<C: serde::de::DeserializeOwned>(
-    store: &impl Store,
-) -> Result<Option<C>, StoreError> {
-    let Some(bytes) = store.card()? else { return Ok(None) };
-    let card = serde_json::from_slice(&bytes).map_err(|error| StoreError::Content {
-        path: "run.json".into(),
-        problem: error.to_string(),
-    })?;
-    Ok(Some(card))
-}
+impl<M> Phase<M> {
+    /// The run, where one is in memory.
+    fn run(&self) -> Option<&Run<M>> {
+        match self {
+            Self::Training(training) => Some(&training.run),
+            Self::Finished(finished) => Some(&finished.run),
+            Self::Stopped(stopped) => stopped.run.as_ref(),
+            Self::Joining(_) | Self::Changing => None,
+        }
+    }
 
-/// Writes the card beside some checkpoints.
-pub(crate) fn write_card(store: &mut impl Store, card: &impl Serialize) -> Result<(), StoreError> {
-    let bytes = serde_json::to_vec(card).map_err(|error| StoreError::Content {
-        path: "run.json".into(),
-        problem: error.to_string(),
-    })?;
-    store.put_run_record(&bytes)
+    fn into_run(self) -> Option<Run<M>> {
+        match self {
+            Self::Training(training) => Some(training.run),
+            Self::Finished(finished) => Some(finished.run),
+            Self::Stopped(stopped) => stopped.run,
+            Self::Joining(_) | Self::Changing => None,
+        }
+    }
 }

@@ -1,60 +1,60 @@
 //! The host: asks the guests, fuses what they answer, learns, and sends each its gradient.
 //!
 //! ```text
-//! Gathering ──all are here──► Training ──all rounds──► Closing ──all have kept──► Finishing ──► Finished
+//! Gathering ──all are here──► Training ──all rounds──► Checkpointing ──all have stored──► Finishing ──► Finished
 //!     ▲                          │ a guest has lost its memory: back to the last common round
 //!     └──────────────────────────┘
-//! any ── an error, a guest absent_too_long too long ──► Stopped, and every guest is told
+//! any ── an error, a guest that is absent for too long ──► Stopped, and every guest is told
 //! ```
 //!
-//! It takes messages and the time, and returns messages. All parties are at the same round or one
-//! apart: the host ends a round only when every guest has answered, and a guest answers only when
-//! it has finished (and, where due, kept) the round before. So two generations of checkpoints at
+//! Each phase is a file with the state that it owns. A phase takes a message or the time and says which [`Transition`]
+//! follows; [`Host`] carries it out. What all phases share is the [`HostContext`]: settings, store, sessions, events.
+//!
+//! All parties are at the same round or one apart: the host ends a round only when every guest has answered, and a guest
+//! answers only when it has finished (and, where due, stored) the round before. So two generations of checkpoints at
 //! each party always have a round in common.
 
-mod absence;
+mod checkpointing;
 mod ciphertexts;
-mod committing;
-mod ending;
-mod exchange;
+mod commitments;
+mod context;
+mod finishing;
 mod gathering;
-mod kept;
-mod lending;
-mod measuring;
-mod open_round;
-mod sealing;
-mod session;
+mod guest_state;
+mod measurements;
+mod open_exchange;
+mod run;
+mod secure;
 mod settings;
+mod shares;
+mod training;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use protocol::ledger::{Ledger, Released};
-use protocol::message::committed::Digest;
-use protocol::message::parts::{HeldSteps, Text};
-use protocol::message::{Departure, StopCode, StopReason, Terms, ToGuest, ToHost};
+use protocol::ledger::Ledger;
+use protocol::message::parts::{PartError, Text};
+use protocol::message::{Departure, Exchange, Hello, StopCode, StopReason, ToGuest, ToHost};
 use protocol::party::{Attempt, Now, PartyId, Round, RunId};
 use protocol::plan::{Plan, Summary};
-use serde::{Deserialize, Serialize};
 
 use crate::error::PartyError;
-use crate::guest::{read_card, write_card};
+use crate::guest::read_record;
 use crate::model::{Agreed, HostModel, ModelFailure};
-use crate::schedule::{EpochLosses, Progress, SampleSchedule};
+use crate::schedule::EpochLosses;
+use crate::session::GuestSessions;
 use crate::store::Store;
-use ciphertexts::GuestCiphertexts;
-use exchange::ClosedExchange;
-use kept::{HostCheckpoint, Residuals};
-pub use measuring::Measuring;
-use open_round::OpenRound;
-use session::GuestSession;
+use checkpointing::Checkpointing;
+use context::{Furthest, HostContext};
+use finishing::Finishing;
+use gathering::{Gathering, Known};
+use guest_state::GuestState;
+use run::{Run, RunRecord};
+use training::Training;
+
+pub use crate::session::guests::ToGuestOutbox;
+pub use measurements::MeasurementBounds;
 pub use settings::{AbsencePolicy, HostSettings};
 
 /// Makes the host's model once the plan and what guests measure are known.
 pub type MakeHostModel<M> = Box<dyn FnMut(&Plan, &Agreed) -> Result<M, ModelFailure> + Send>;
-
-/// Messages to guests.
-pub type ToGuestOutbox = Vec<Released<ToGuest>>;
 
 /// Something worth telling the people who run the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,11 +65,11 @@ pub enum Event {
     Refused(PartyId, Text),
     /// A guest is missed.
     Missed(PartyId),
-    /// A guest has said goodbye.
+    /// A guest has left.
     Left(PartyId, Departure),
-    /// All go on from this round.
+    /// All parties continue from this round.
     Begun(Attempt, Round),
-    /// No round is kept by all: they begin anew, and everything up to this round is lost.
+    /// No round is stored by all: they begin anew, and everything up to this round is lost.
     Restarted(Round),
     /// A guest has committed to its data of so many samples, of so many in all.
     Committed(PartyId, usize, usize),
@@ -77,35 +77,49 @@ pub enum Event {
     Round(Round),
     /// An epoch is done.
     Epoch(EpochLosses),
-    /// The host has kept its state.
+    /// The host has stored its state.
     Checkpointed(Round),
 }
 
 /// The host, see the [module](self).
 pub struct Host<M, S> {
-    settings: HostSettings,
-    make: MakeHostModel<M>,
-    store: S,
-    ledger: Ledger,
-    card: Option<RunRecord>,
-    running: Option<Running<M>>,
-    sessions: BTreeMap<PartyId, GuestSession>,
-    stage: Stage,
-    furthest: Furthest,
-    events: Vec<Event>,
+    context: HostContext<M, S>,
+    phase: Phase<M>,
 }
 
-#[derive(Debug)]
-enum Stage {
-    /// Since when.
-    Gathering(Duration),
-    Training,
-    /// All rounds are done; the guests must keep the last trained state.
-    Closing(Duration),
-    /// The guests are told.
-    Finishing(Duration),
-    Finished,
-    Stopped(PartyError),
+/// Where the host stands; each phase owns what only it needs.
+enum Phase<M> {
+    Gathering(Gathering<M>),
+    Training(Training<M>),
+    Checkpointing(Checkpointing<M>),
+    Finishing(Finishing<M>),
+    Finished(Finishing<M>),
+    Stopped(Stopped<M>),
+    /// Between two phases, while [`Host::enter`] runs.
+    Changing,
+}
+
+/// The host cannot continue.
+struct Stopped<M> {
+    error: PartyError,
+    /// None if it stopped before it had one.
+    run: Option<Run<M>>,
+}
+
+/// What follows from a message or the time.
+#[must_use]
+enum Transition {
+    Stay,
+    /// Gathering → Training.
+    Begin,
+    /// Training, Checkpointing → Gathering, because this guest has lost its memory.
+    GatherAgain(PartyId),
+    /// Training → Checkpointing.
+    Checkpoint,
+    /// Checkpointing → Finishing.
+    Finish,
+    /// Finishing → Finished.
+    End,
 }
 
 /// How it ended.
@@ -113,62 +127,12 @@ enum Stage {
 pub enum HostEnd<'a> {
     /// The run has finished; the model has the best weights.
     Finished(&'a Summary),
-    /// It cannot go on.
+    /// It cannot continue.
     Stopped(&'a PartyError),
 }
 
-/// What the checkpoints belong to; kept beside them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RunRecord {
-    run: RunId,
-    attempt: Attempt,
-    plan: Plan,
-    terms: Terms,
-    subject: Text,
-    /// The samples that all hold.
-    aligned: HeldSteps,
-    /// What the guests measure for this run.
-    agreed: Agreed,
-    /// What each guest has committed to, once it has to everything.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    commitments: BTreeMap<PartyId, Digest>,
-    finished: Option<Summary>,
-}
-
-/// The furthest round that a run has come to.
-#[derive(Clone, Copy, Debug)]
-struct Furthest {
-    round: Round,
-    /// When.
-    reached: Duration,
-    /// How often the parties have gone back to a checkpoint since.
-    returns: u32,
-}
-
-/// A run that the host has in memory.
-struct Running<M> {
-    model: M,
-    initial: Vec<u8>,
-    /// What compression has lost of each guest's gradients.
-    feedback: Residuals,
-    schedule: SampleSchedule,
-    beginning: Progress,
-    /// The last finished round.
-    done: Round,
-    /// The round after which training had ended.
-    trained: Option<Round>,
-    open: Option<OpenRound>,
-    closed: Option<ClosedExchange>,
-    /// What guests have uploaded, where measurements are sealed.
-    sealed: BTreeMap<PartyId, GuestCiphertexts>,
-    /// What they have committed to, where they do.
-    registry: Option<committing::CommitmentRegistry>,
-}
-
 impl<M: HostModel, S: Store> Host<M, S> {
-    /// A host that waits for its guests, or goes on after a restart: [`tick`](Self::tick) makes it
-    /// speak.
+    /// A host that waits for its guests, or continues after a restart: [`tick`](Self::tick) makes it speak.
     pub fn new(
         settings: HostSettings,
         make: MakeHostModel<M>,
@@ -177,204 +141,439 @@ impl<M: HostModel, S: Store> Host<M, S> {
         now: Now,
     ) -> Result<Self, PartyError> {
         settings.check()?;
-        let card: Option<RunRecord> = read_card(&store)?;
-        let sessions = settings.guests.keys();
-        let sessions =
-            sessions.map(|party| (party.clone(), GuestSession::new(now.monotonic))).collect();
-        let stage = Stage::Gathering(now.monotonic);
-        let (running, events) = (None, Vec::new());
-        let furthest = Furthest { round: Round::START, reached: now.monotonic, returns: 0 };
-        let mut host = Self {
-            settings,
-            make,
-            store,
-            ledger,
-            card,
-            running,
-            sessions,
-            stage,
-            furthest,
-            events,
+        let record: Option<RunRecord> = read_record(&store)?;
+        let parties = settings.guests.keys().map(|party| (party.clone(), GuestState::default()));
+        let began = now.monotonic;
+        let guests = GuestSessions::new(ledger, settings.timing, now, parties, Some(began));
+        let furthest = Furthest { round: Round::START, reached: began, returns: 0 };
+        let events = Vec::new();
+        let mut context = HostContext { settings, make, store, guests, furthest, events };
+        let phase = match record {
+            None => Phase::Gathering(Gathering::new(began, Known::Nothing)),
+            Some(record) => Self::continue_run(&mut context, record)?,
         };
-        host.continue_run(now)?;
-        Ok(host)
+        Ok(Self { context, phase })
+    }
+
+    /// After a restart: what the checkpoints belong to must be what was asked for.
+    fn continue_run(
+        context: &mut HostContext<M, S>,
+        record: RunRecord,
+    ) -> Result<Phase<M>, PartyError> {
+        let settings = &context.settings;
+        let plan = Plan { exchanges: record.plan.exchanges, ..settings.plan.clone() };
+        if (&plan, &settings.terms) != (&record.plan, &record.terms) {
+            let found = "a run with another plan, network or clock";
+            let error = PartError::new("checkpoints", found, "the same, or a new folder");
+            return Err(PartyError::misuse(error));
+        }
+        crate::error::same_subject(&record.subject, &settings.subject)?;
+        let now = context.guests.now();
+        let Some(summary) = record.finished.clone() else {
+            return Ok(Phase::Gathering(Gathering::new(now, Known::Stored(record))));
+        };
+        let mut run = Run::new(record, context)?;
+        if let Some(&newest) = context.store.rounds()?.last() {
+            run.load(newest, &context.store)?;
+        }
+        Ok(Phase::Finishing(Finishing { run, summary, since: now }))
     }
 
     /// Takes a message of a guest, as the transport knows it.
     pub fn handle(&mut self, now: Now, from: &PartyId, message: ToHost) -> ToGuestOutbox {
-        let mut out = Vec::new();
+        if self.ended().is_some() {
+            return Vec::new();
+        }
+        self.context.guests.begin_turn(now);
+        let handled = self.dispatch(from, message);
+        self.end_turn(handled)
+    }
+
+    /// Lets time pass: what was not answered is asked again, and every wait ends.
+    pub fn tick(&mut self, now: Now) -> ToGuestOutbox {
+        if self.ended().is_some() {
+            return Vec::new();
+        }
+        self.context.guests.begin_turn(now);
+        let context = &mut self.context;
+        let ticked = match &mut self.phase {
+            Phase::Gathering(phase) => phase.tick(context),
+            Phase::Training(phase) => phase.tick(context),
+            Phase::Checkpointing(phase) => phase.tick(context),
+            Phase::Finishing(phase) => phase.tick(context),
+            Phase::Finished(_) | Phase::Stopped(_) | Phase::Changing => Ok(Transition::Stay),
+        };
+        let out = self.end_turn(ticked);
         if self.ended().is_some() {
             return out;
         }
-        let Some(guest) = self.sessions.get_mut(from) else {
-            let reason = StopReason::other(format!("`{from}` is not among the guests"));
-            let told = self.say(now, from, ToGuest::Refuse { session: 0, reason }, &mut out);
-            self.stop_on_error(now, told, &mut out);
-            return out;
-        };
-        guest.heard = now.monotonic;
-        let handled = match message {
-            ToHost::Hello(hello) => self.hello(now, from, *hello, &mut out),
-            ToHost::Embedding { exchange, purpose, embedding } => {
-                self.embedding(now, from, exchange, purpose, embedding, &mut out)
-            }
-            ToHost::Measurements { exchange, purpose, measurements } => {
-                self.measurements(now, from, exchange, purpose, measurements, &mut out)
-            }
-            ToHost::PublicKey { exchange, key } => {
-                self.public_key(now, from, exchange, &key, &mut out)
-            }
-            ToHost::Upload { exchange, place, weights, upload } => {
-                self.upload(now, from, exchange, (place, weights, &upload), &mut out)
-            }
-            ToHost::Products { exchange, answer, .. } => {
-                self.products(now, from, exchange, &answer, &mut out)
-            }
-            ToHost::MaskedProducts { exchange, recipient, key, products, .. } => {
-                self.masked_products(now, from, exchange, (&recipient, key, &products), &mut out)
-            }
-            ToHost::Commitment(message) => self.commitment_reply(now, from, message, &mut out),
-            ToHost::Checkpointed { exchange } => self.checkpointed(now, from, exchange, &mut out),
-            ToHost::Heartbeat => self.request_hello_of_stranger(now, from, &mut out),
-            ToHost::Live(_) => {
-                Err(PartyError::misbehaved(from, "it wants to estimate live, and this host trains"))
-            }
-            ToHost::Leave { session, departure } => {
-                self.leave(now, from, session, departure, &mut out)
-            }
-        };
-        self.stop_on_error(now, handled, &mut out);
-        out
+        let beaten = self.context.guests.heartbeats(|guest, _| !guest.finished);
+        let beaten = beaten.map(|()| Transition::Stay).map_err(PartyError::from);
+        out.into_iter().chain(self.end_turn(beaten)).collect()
     }
 
-    /// Lets time pass: what was not answered is said again, and nobody is waited for for ever.
-    pub fn tick(&mut self, now: Now) -> ToGuestOutbox {
-        let mut out = Vec::new();
-        let ticked = match self.stage {
-            Stage::Gathering(since) => self.gather_on(now, since, &mut out),
-            Stage::Training => self.wait_for_answers(now, &mut out),
-            Stage::Closing(since) => self.close_on(now, since, &mut out),
-            Stage::Finishing(since) => self.finish_on(now, since, &mut out),
-            Stage::Finished | Stage::Stopped(_) => Ok(()),
-        };
-        let ticked = ticked.and_then(|()| self.heartbeats(now, &mut out));
-        self.stop_on_error(now, ticked, &mut out);
-        out
-    }
-
-    /// Ends the run because someone says so. It can go on later.
+    /// Ends the run because someone says so. It can continue later.
     pub fn stop(&mut self, now: Now, reason: Text) -> ToGuestOutbox {
-        let mut out = Vec::new();
-        if self.ended().is_none() {
-            self.stop_on_error(now, Err(PartyError::Stopped { reason }), &mut out);
+        if self.ended().is_some() {
+            return Vec::new();
         }
-        out
+        self.context.guests.begin_turn(now);
+        self.end_turn(Err(PartyError::Stopped { reason }))
     }
 
     /// What it does without a guest.
     pub fn absent(&self) -> AbsencePolicy {
-        self.settings.absent
+        self.context.settings.absent
     }
 
     /// How it ended, if it has.
     pub fn ended(&self) -> Option<HostEnd<'_>> {
-        match &self.stage {
-            Stage::Finished => self.summary().map(HostEnd::Finished),
-            Stage::Stopped(error) => Some(HostEnd::Stopped(error)),
+        match &self.phase {
+            Phase::Finished(phase) => Some(HostEnd::Finished(&phase.summary)),
+            Phase::Stopped(stopped) => Some(HostEnd::Stopped(&stopped.error)),
             _ => None,
         }
     }
 
     /// Guests that have not said that they are done.
     pub fn unconfirmed(&self) -> impl Iterator<Item = &PartyId> {
-        self.sessions.iter().filter(|(_, guest)| !guest.finished).map(|(party, _)| party)
+        self.context.guests.iter().filter(|(_, guest)| !guest.finished).map(|(party, _)| party)
     }
 
     /// What happened since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.events)
+        std::mem::take(&mut self.context.events)
     }
 
     /// Its model, once a run has begun.
     pub fn model(&self) -> Option<&M> {
-        self.running.as_ref().map(|running| &running.model)
+        self.phase.run().map(|run| &run.model)
     }
 
-    /// The same, to be taken apart.
+    /// The same, as a value.
     pub fn into_model(self) -> Option<M> {
-        self.running.map(|running| running.model)
+        self.phase.into_run().map(|run| run.model)
     }
 
     /// The epochs so far.
     pub fn history(&self) -> &[EpochLosses] {
-        self.running.as_ref().map_or(&[], |running| running.schedule.history())
+        self.phase.run().map_or(&[], Run::history)
     }
 
     /// The run that it leads, once there is one.
     pub fn run(&self) -> Option<RunId> {
-        self.card.as_ref().map(|card| card.run)
+        self.phase.record().map(|record| record.run)
     }
 
     /// The last round it has finished.
     pub fn round(&self) -> Round {
-        self.running.as_ref().map_or(Round::START, |running| running.done)
+        self.phase.round()
     }
 
     /// The guests that are there.
     pub fn present(&self) -> impl Iterator<Item = &PartyId> {
-        self.sessions.iter().filter(|(_, guest)| guest.present).map(|(party, _)| party)
+        self.context.guests.iter().filter(|(_, guest)| guest.present).map(|(party, _)| party)
     }
 
     /// Messages that have left it.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.context.guests.ledger()
     }
 
-    fn summary(&self) -> Option<&Summary> {
-        self.card.as_ref().and_then(|card| card.finished.as_ref())
-    }
-
-    fn say(
-        &mut self,
-        now: Now,
-        to: &PartyId,
-        message: ToGuest,
-        out: &mut ToGuestOutbox,
-    ) -> Result<(), PartyError> {
-        out.push(self.ledger.release(now, to, message)?);
-        if let Some(guest) = self.sessions.get_mut(to) {
-            guest.told = now.monotonic;
+    fn dispatch(&mut self, from: &PartyId, message: ToHost) -> Result<Transition, PartyError> {
+        if !self.context.guests.hear(from)? {
+            return Ok(Transition::Stay);
         }
-        Ok(())
-    }
-
-    /// A guest's fault is the guest's affair; anything else ends the run, and everyone is told.
-    fn stop_on_error(&mut self, now: Now, done: Result<(), PartyError>, out: &mut ToGuestOutbox) {
-        let mut result = done;
-        if let Err(
-            error @ (PartyError::PeerMisbehaved { .. } | PartyError::PeerIncompatible { .. }),
-        ) = result
-        {
-            result = self.refuse(now, &error, out);
-        }
-        let Err(error) = result else { return };
-        let accused = match &error {
-            PartyError::CommitmentMismatch { party, .. } => {
-                let (code, text) = (StopCode::CommitmentMismatch, Text::of(&error));
-                Some((party.clone(), StopReason { code, text }))
+        match message {
+            ToHost::Hello(hello) => self.hello(from, *hello),
+            ToHost::Heartbeat => {
+                if self.context.guests.get(from).is_some_and(|guest| !guest.present) {
+                    self.context.guests.request_missing_hello(from)?;
+                }
+                Ok(Transition::Stay)
             }
+            ToHost::Leave { session, departure } => self.leave(from, session, departure),
+            ToHost::Live(_) => {
+                Err(PartyError::misbehaved(from, "it wants to estimate live, and this host trains"))
+            }
+            message => match exchange_of(&message) {
+                Some(exchange) => self.answer(from, exchange, message),
+                None => Ok(Transition::Stay),
+            },
+        }
+    }
+
+    /// A message about an exchange.
+    fn answer(
+        &mut self,
+        from: &PartyId,
+        exchange: Exchange,
+        message: ToHost,
+    ) -> Result<Transition, PartyError> {
+        let context = &mut self.context;
+        // While guests gather, no exchange is under way.
+        let run = match &mut self.phase {
+            Phase::Training(Training { run, .. })
+            | Phase::Checkpointing(Checkpointing { run, .. })
+            | Phase::Finishing(Finishing { run, .. }) => run,
+            _ => return Ok(Transition::Stay),
+        };
+        if !context.takes_part(from, exchange, &run.record)? {
+            return Ok(Transition::Stay);
+        }
+        if let ToHost::Checkpointed { .. } = message {
+            if exchange.round > run.done {
+                let (found, done) = (exchange.round, run.done);
+                let what = format!("it stored round {found}, but only {done} are done");
+                return Err(PartyError::misbehaved(from, what));
+            }
+            if let Some(guest) = context.guests.get_mut(from) {
+                guest.checkpoint = guest.checkpoint.max(Some(exchange.round));
+            }
+            return Ok(match &self.phase {
+                Phase::Checkpointing(phase) => phase.finish_if_stored(context),
+                _ => Transition::Stay,
+            });
+        }
+        if let ToHost::Embedding { .. } = message {
+            if let Some(guest) = context.guests.get_mut(from) {
+                guest.answers(exchange.attempt, exchange.round);
+            }
+            if run.closed.as_ref().is_some_and(|closed| closed.round == exchange.round) {
+                // It did not hear how that round ended.
+                if let Some(message) = run.closed_for(from) {
+                    context.guests.say(from, message)?;
+                }
+                return Ok(Transition::Stay);
+            }
+        }
+        match &mut self.phase {
+            Phase::Training(phase) => phase.answer(context, from, exchange, message),
+            _ => Ok(Transition::Stay),
+        }
+    }
+
+    fn hello(&mut self, from: &PartyId, hello: Hello) -> Result<Transition, PartyError> {
+        let context = &mut self.context;
+        if context.guests.get(from).is_none_or(|guest| guest.is_stale(&hello)) {
+            return Ok(Transition::Stay);
+        }
+        context.check_hello(from, &hello, self.phase.record())?;
+        if context.has_lost_checkpoints(from, &hello, self.phase.round())? {
+            return Ok(Transition::Stay);
+        }
+        let resume_state = hello.resume_state.clone();
+        let before = context.guests.get(from).map(|guest| guest.session);
+        if let Some(run) = self.phase.run_mut() {
+            if resume_state.run.is_none() {
+                run.forget_commitments(from);
+            }
+            if before != Some(hello.session) {
+                // With a new key, what was uploaded under the old one cannot be used.
+                run.ciphertexts.remove(from);
+            }
+        }
+        if let Phase::Training(phase) = &mut self.phase
+            && before != Some(hello.session)
+        {
+            phase.open.forget_session(from);
+        }
+        if let Some(guest) = context.guests.get_mut(from) {
+            guest.join(hello);
+        }
+        context.events.push(Event::Joined(from.clone()));
+        match &mut self.phase {
+            Phase::Gathering(_) => {
+                Ok(match context.guests.iter().all(|(_, guest)| guest.hello.is_some()) {
+                    true => Transition::Begin,
+                    false => Transition::Stay,
+                })
+            }
+            Phase::Training(phase) => phase.rejoin(context, from, &resume_state),
+            Phase::Checkpointing(phase) => phase.rejoin(context, from, &resume_state),
+            Phase::Finishing(phase) => phase.rejoin(context, from, &resume_state),
+            Phase::Finished(_) | Phase::Stopped(_) | Phase::Changing => Ok(Transition::Stay),
+        }
+    }
+
+    fn leave(
+        &mut self,
+        from: &PartyId,
+        session: u64,
+        departure: Departure,
+    ) -> Result<Transition, PartyError> {
+        if departure == Departure::Finished {
+            return match &self.phase {
+                Phase::Finishing(phase) => Ok(phase.confirm(&mut self.context, from)),
+                _ => {
+                    let what = "it has finished a run that has not ended";
+                    Err(PartyError::misbehaved(from, what))
+                }
+            };
+        }
+        let Some(guest) = self.context.guests.get_mut(from) else { return Ok(Transition::Stay) };
+        if session != guest.session {
+            return Ok(Transition::Stay);
+        }
+        guest.is_gone(match &departure {
+            Departure::Failed(reason) => reason.clone(),
+            _ => StopReason::other("it was told to stop"),
+        });
+        // A guest that gives no more products never will: there is nobody to wait for.
+        let spent =
+            matches!(&departure, Departure::Failed(reason) if reason.code == StopCode::BudgetSpent);
+        self.context.events.push(Event::Left(from.clone(), departure));
+        if spent && !self.context.skips() {
+            return Err(PartyError::BudgetSpent { party: from.clone() });
+        }
+        self.proceed_without(from)
+    }
+
+    /// What follows when a guest has gone.
+    fn proceed_without(&mut self, party: &PartyId) -> Result<Transition, PartyError> {
+        match &mut self.phase {
+            Phase::Training(phase) => phase.proceed_without(&mut self.context, party),
+            Phase::Checkpointing(phase) => phase.proceed_without(&mut self.context, party),
+            _ => Ok(Transition::Stay),
+        }
+    }
+
+    /// Refuses a guest for what it did.
+    fn refuse(&mut self, party: &PartyId, error: &PartyError) -> Result<Transition, PartyError> {
+        let (reason, mut session) = (StopReason::other(error), 0);
+        if let Some(guest) = self.context.guests.get_mut(party) {
+            session = guest.session;
+            guest.is_gone(reason.clone());
+        }
+        self.context.events.push(Event::Refused(party.clone(), reason.text.clone()));
+        self.context.guests.say(party, ToGuest::Refuse { session, reason })?;
+        self.proceed_without(party)
+    }
+
+    /// Carries out what follows. A guest's error ends that guest's session; any other error ends the run.
+    fn end_turn(&mut self, result: Result<Transition, PartyError>) -> ToGuestOutbox {
+        let result = match result {
+            Err(error) => match error.culprit().cloned() {
+                Some(party) => self.refuse(&party, &error),
+                None => Err(error),
+            },
+            transition => transition,
+        };
+        if let Err(error) = result.and_then(|transition| self.enter(transition)) {
+            self.stop_on(error);
+        }
+        self.context.guests.take_outbox()
+    }
+
+    /// Enters the phases that follow, until one of them has to wait.
+    fn enter(&mut self, mut transition: Transition) -> Result<(), PartyError> {
+        loop {
+            if matches!(transition, Transition::Stay) {
+                return Ok(());
+            }
+            // An error on the way stops the host for good: what it had in memory is not needed any more.
+            let phase = std::mem::replace(&mut self.phase, Phase::Changing);
+            let context = &mut self.context;
+            (self.phase, transition) = match (transition, phase) {
+                (Transition::Begin, Phase::Gathering(phase)) => {
+                    let run = phase.begin(context)?;
+                    Training::enter(run, context)?
+                }
+                (
+                    Transition::GatherAgain(newcomer),
+                    Phase::Training(Training { run, .. })
+                    | Phase::Checkpointing(Checkpointing { run, .. }),
+                ) => Gathering::again(run, context, &newcomer)?,
+                (Transition::Checkpoint, Phase::Training(phase)) => {
+                    Checkpointing::enter(phase.run, context)
+                }
+                (Transition::Finish, Phase::Checkpointing(phase)) => {
+                    (Phase::Finishing(Finishing::enter(phase.run, context)?), Transition::Stay)
+                }
+                (Transition::End, Phase::Finishing(phase)) => {
+                    (Phase::Finished(phase), Transition::Stay)
+                }
+                (_, phase) => (phase, Transition::Stay),
+            };
+        }
+    }
+
+    /// Every guest is told; one that has broken its commitments is told of what.
+    fn stop_on(&mut self, error: PartyError) {
+        let reason = error.for_peers();
+        let accused = match &error {
+            PartyError::CommitmentMismatch { party, .. } => Some(party.clone()),
             _ => None,
         };
-        let reason = error.for_peers();
-        let parties: Vec<PartyId> = self.sessions.keys().cloned().collect();
-        for party in parties {
-            // A ledger that cannot be written lets nothing out, not even this: the guests will
-            // notice the silence.
-            let own = accused.as_ref().filter(|(accused, _)| *accused == party);
-            let reason = own.map_or(&reason, |(_, reason)| reason).clone();
-            let refuse = ToGuest::Refuse { session: 0, reason };
-            let _ = self.say(now, &party, refuse, out);
+        let own = StopReason { code: reason.code, text: Text::of(&error) };
+        self.context.guests.refuse_all(|party| {
+            if accused.as_ref() == Some(party) { own.clone() } else { reason.clone() }
+        });
+        let run = std::mem::replace(&mut self.phase, Phase::Changing).into_run();
+        self.phase = Phase::Stopped(Stopped { error, run });
+    }
+}
+
+impl<M> Phase<M> {
+    /// The run, where one is in memory.
+    fn run(&self) -> Option<&Run<M>> {
+        match self {
+            Self::Gathering(phase) => phase.run(),
+            Self::Training(phase) => Some(&phase.run),
+            Self::Checkpointing(phase) => Some(&phase.run),
+            Self::Finishing(phase) | Self::Finished(phase) => Some(&phase.run),
+            Self::Stopped(stopped) => stopped.run.as_ref(),
+            Self::Changing => None,
         }
-        self.stage = Stage::Stopped(error);
+    }
+
+    fn run_mut(&mut self) -> Option<&mut Run<M>> {
+        match self {
+            Self::Gathering(phase) => phase.run_mut(),
+            Self::Training(phase) => Some(&mut phase.run),
+            Self::Checkpointing(phase) => Some(&mut phase.run),
+            Self::Finishing(phase) | Self::Finished(phase) => Some(&mut phase.run),
+            Self::Stopped(stopped) => stopped.run.as_mut(),
+            Self::Changing => None,
+        }
+    }
+
+    fn into_run(self) -> Option<Run<M>> {
+        match self {
+            Self::Gathering(phase) => phase.into_run(),
+            Self::Training(phase) => Some(phase.run),
+            Self::Checkpointing(phase) => Some(phase.run),
+            Self::Finishing(phase) | Self::Finished(phase) => Some(phase.run),
+            Self::Stopped(stopped) => stopped.run,
+            Self::Changing => None,
+        }
+    }
+
+    /// The record of the run, which may be in the store alone.
+    fn record(&self) -> Option<&RunRecord> {
+        match self {
+            Self::Gathering(phase) => phase.record(),
+            other => other.run().map(|run| &run.record),
+        }
+    }
+
+    /// The last finished round.
+    fn round(&self) -> Round {
+        self.run().map_or(Round::START, |run| run.done)
+    }
+}
+
+/// The exchange that a message of a guest is about.
+fn exchange_of(message: &ToHost) -> Option<Exchange> {
+    match message {
+        ToHost::Embedding { exchange, .. }
+        | ToHost::Measurements { exchange, .. }
+        | ToHost::PublicKey { exchange, .. }
+        | ToHost::Upload { exchange, .. }
+        | ToHost::Products { exchange, .. }
+        | ToHost::MaskedProducts { exchange, .. }
+        | ToHost::Checkpointed { exchange } => Some(*exchange),
+        ToHost::Commitment(reply) => Some(reply.exchange()),
+        ToHost::Hello(_) | ToHost::Heartbeat | ToHost::Live(_) | ToHost::Leave { .. } => None,
     }
 }

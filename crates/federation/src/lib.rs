@@ -14,8 +14,6 @@
 //! trusted: every size, shape, number and round is checked before use, and an error says whose fault
 //! it is.
 
-#![allow(unreachable_pub)]
-
 mod agreement;
 #[cfg(feature = "network")]
 pub mod certificates;
@@ -28,16 +26,16 @@ pub mod live;
 pub mod memory;
 pub mod model;
 mod schedule;
+mod session;
 pub mod store;
-mod timing;
 
 pub use agreement::most_bytes;
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
-pub use host::{AbsencePolicy, Event, Host, HostEnd, HostSettings, Measuring};
+pub use host::{AbsencePolicy, Event, Host, HostEnd, HostSettings, MeasurementBounds};
 pub use model::{
     Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, ProductRows, Products,
 };
 pub use schedule::{EpochLosses, Order, Progress, SampleSchedule, Samples, ScheduleUpdate};
+pub use session::timing::Timing;
 pub use store::{FolderStore, MemoryStore, Store, StoreError};
-pub use timing::Timing;

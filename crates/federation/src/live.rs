@@ -5,7 +5,7 @@
 //!    │ LiveHello ─────────────────────────►     name, network, run, width
 //!    │ ◄────────────────────── LiveWelcome
 //!    │ LiveEmbedding: step, z^k ──────────►  ┐  one step: every guest by itself, as soon as it can
-//!    │ ◄───────── LiveSettled: step, taken  ┘  all are in or the deadline has passed: an estimate
+//!    │ ◄───────── StepEstimated: step, taken ┘  all are in or the deadline has passed: an estimate
 //! ```
 //!
 //! [`LiveHost`] and [`LiveGuest`] take messages, own data and the time, and return messages; the host
@@ -23,8 +23,6 @@
 //! - Memory is bounded: [`MAX_AHEAD`] embeddings of a guest wait for their steps to open, and
 //!   [`MAX_OPEN`] steps for their guests.
 
-#[cfg(feature = "network")]
-pub mod drive;
 mod estimate;
 mod guest;
 mod host;
@@ -32,7 +30,7 @@ mod ledger_sync;
 
 pub use estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
 pub use guest::{GuestCounts, LiveGuest, LiveGuestSettings};
-pub use host::{LiveGuestCounts, LiveHost, Outbox};
+pub use host::{LiveGuestCounts, LiveHost};
 
 /// The largest number of an embedding. Those of a trained model are a few; numbers as large as a `f32`
 /// can be would run over in the head.

@@ -68,7 +68,7 @@ pub struct Agreed {
 
 /// A guest's private sub-model, with its data.
 pub trait GuestModel: Send {
-    /// OptimiserSettings of an embedding, per sample.
+    /// Numbers of an embedding, per sample.
     fn width(&self) -> usize;
 
     /// Embeds training samples with the weights as they are and with dropout, and remembers what
@@ -124,7 +124,7 @@ pub struct Updated {
 
 /// The host's sub-model and head, with its data and what it learns from.
 pub trait HostModel: Send {
-    /// OptimiserSettings of each guest's embedding, per sample.
+    /// Numbers of each guest's embedding, per sample.
     fn widths(&self) -> BTreeMap<PartyId, usize>;
 
     /// Fuses, computes the loss, updates.

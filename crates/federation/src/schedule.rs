@@ -226,7 +226,7 @@ impl SampleSchedule {
 
     /// A validation exchange is done, with this sum of losses in the epoch so far; partial if something that
     /// was to be measured is not in it.
-    pub fn judged(&mut self, total: f64, partial: bool) -> ScheduleUpdate {
+    pub fn validated(&mut self, total: f64, partial: bool) -> ScheduleUpdate {
         self.progress.validation_total = total;
         self.progress.partial |= partial;
         self.advance();

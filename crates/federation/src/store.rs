@@ -20,6 +20,9 @@ use protocol::party::Round;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+/// The file beside checkpoints that says which run they belong to.
+pub(crate) const RUN_RECORD: &str = "run.json";
+
 /// Checkpoints kept. Parties are never more than one round apart, so two always have one in common.
 pub const GENERATIONS: usize = 2;
 
@@ -68,10 +71,10 @@ pub trait Store: Send {
     fn rounds(&self) -> Result<Vec<Round>, StoreError>;
     /// Forgets the rounds after this one: the parties have gone back to it.
     fn forget_after(&mut self, round: Round) -> Result<(), StoreError>;
-    /// Keeps the card that says what the checkpoints belong to.
-    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError>;
-    /// The card, if there is one.
-    fn card(&self) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Stores the run record, which says what the checkpoints belong to.
+    fn put_run_record(&mut self, record: &[u8]) -> Result<(), StoreError>;
+    /// The run record, if there is one.
+    fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError>;
 }
 
 impl<S: Store + ?Sized> Store for Box<S> {
@@ -87,11 +90,11 @@ impl<S: Store + ?Sized> Store for Box<S> {
     fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
         (**self).forget_after(round)
     }
-    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
-        (**self).put_run_record(card)
+    fn put_run_record(&mut self, record: &[u8]) -> Result<(), StoreError> {
+        (**self).put_run_record(record)
     }
-    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        (**self).card()
+    fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        (**self).run_record()
     }
 }
 
@@ -178,14 +181,14 @@ impl Store for FolderStore {
         later.into_iter().try_for_each(|round| self.remove(round))
     }
 
-    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
-        self.write(&self.folder.join("run.json"), &[card])
+    fn put_run_record(&mut self, record: &[u8]) -> Result<(), StoreError> {
+        self.write(&self.folder.join(RUN_RECORD), &[record])
     }
 
-    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        let path = self.folder.join("run.json");
+    fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self.folder.join(RUN_RECORD);
         match fs::read(&path) {
-            Ok(card) => Ok(Some(card)),
+            Ok(record) => Ok(Some(record)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(io_error(&path, source)),
         }
@@ -198,46 +201,46 @@ fn io_error(path: &Path, source: io::Error) -> StoreError {
 
 /// Checkpoints in memory; clones share them, so they outlive a party as a disk does.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryStore(Arc<Mutex<Shelf>>);
+pub struct MemoryStore(Arc<Mutex<Stored>>);
 
 #[derive(Debug, Default)]
-struct Shelf {
+struct Stored {
     states: BTreeMap<Round, Vec<u8>>,
-    card: Option<Vec<u8>>,
+    record: Option<Vec<u8>>,
 }
 
 impl MemoryStore {
-    fn shelf(&self) -> std::sync::MutexGuard<'_, Shelf> {
+    fn stored(&self) -> std::sync::MutexGuard<'_, Stored> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store for MemoryStore {
     fn put(&mut self, round: Round, state: &[u8]) -> Result<(), StoreError> {
-        let mut shelf = self.shelf();
-        shelf.states.insert(round, state.to_vec());
-        while shelf.states.len() > GENERATIONS {
-            shelf.states.pop_first();
+        let mut stored = self.stored();
+        stored.states.insert(round, state.to_vec());
+        while stored.states.len() > GENERATIONS {
+            stored.states.pop_first();
         }
         Ok(())
     }
     fn get(&self, round: Round) -> Result<Vec<u8>, StoreError> {
         let missing = || StoreError::Missing { path: PathBuf::from("(memory)"), round };
-        self.shelf().states.get(&round).cloned().ok_or_else(missing)
+        self.stored().states.get(&round).cloned().ok_or_else(missing)
     }
     fn rounds(&self) -> Result<Vec<Round>, StoreError> {
-        Ok(self.shelf().states.keys().copied().collect())
+        Ok(self.stored().states.keys().copied().collect())
     }
     fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
-        self.shelf().states.retain(|&kept, _| kept <= round);
+        self.stored().states.retain(|&kept, _| kept <= round);
         Ok(())
     }
-    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
-        self.shelf().card = Some(card.to_vec());
+    fn put_run_record(&mut self, record: &[u8]) -> Result<(), StoreError> {
+        self.stored().record = Some(record.to_vec());
         Ok(())
     }
-    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.shelf().card.clone())
+    fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.stored().record.clone())
     }
 }
 

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use federation::guest::GuestSettings;
 use federation::{
-    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
-    PartyError, Store, StoreError, Timing,
+    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, MeasurementBounds,
+    MemoryStore, PartyError, Samples, Store, StoreError, Timing,
 };
 use protocol::ledger::MemorySink;
 use protocol::message::parts::{
@@ -55,7 +55,7 @@ fn host_settings() -> HostSettings {
         terms: terms(),
         subject: Text::of("test"),
         plan: plan(),
-        measuring: Measuring::default(),
+        measurement_bounds: MeasurementBounds::default(),
         samples: samples(),
         shuffle: false,
         patience: 5,
@@ -378,6 +378,51 @@ fn a_lost_goodbye_does_not_hold_up_the_host() {
     assert_eq!(host.unconfirmed().collect::<Vec<_>>(), [&id("a")]);
 }
 
+/// Under `skip`, a guest that leaves before it has stored the last state is not waited for.
+#[test]
+fn a_guest_that_leaves_after_the_last_round_does_not_hold_up_the_host() {
+    let settings = || HostSettings {
+        absent: AbsencePolicy::Skip,
+        samples: Samples { estimate: Vec::new(), ..samples() },
+        ..host_settings()
+    };
+    let mut checkpoints = 0;
+    let mut host = new_host(settings()).unwrap();
+    train(&mut new_guest(guest_settings()), &mut host, |_, message| {
+        checkpoints += usize::from(message.kind() == "checkpointed");
+        false
+    });
+    assert!(matches!(host.ended(), Some(HostEnd::Finished(_))));
+    let mut host = new_host(settings()).unwrap();
+    train(&mut new_guest(guest_settings()), &mut host, |_, message| {
+        checkpoints -= usize::from(message.kind() == "checkpointed");
+        checkpoints == 0
+    });
+    assert_eq!(host.run(), Some(RunId(1)));
+    let leave = ToHost::Leave { session: 1, departure: Departure::Stopped };
+    host.handle(at(2), &id("a"), leave);
+    assert!(host.ended().is_none());
+    host.tick(at(2 + Timing::default().silence.as_secs()));
+    assert!(matches!(host.ended(), Some(HostEnd::Finished(_))));
+}
+
+/// Checkpoints of an older version are refused by its name.
+#[test]
+fn run_records_of_another_version_are_refused() {
+    for (record, found) in [
+        (&br#"{"run": 1, "attempt": 1}"#[..], "found no format"),
+        (br#"{"format": "fedtse-run/1", "record": {}}"#, "found format `fedtse-run/1`"),
+    ] {
+        let mut store = MemoryStore::default();
+        store.put_run_record(record).unwrap();
+        let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
+        let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
+        let error = Host::new(host_settings(), make, store, ledger, at(0)).err().expect("an error");
+        let expected = format!("{found}, expected `fedtse-run/2`; begin a new run in a new folder");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+}
+
 /// A guest is not sent to a round that it says it does not hold.
 #[test]
 fn a_welcome_is_not_repeated_to_a_guest_that_cannot_follow_it() {
@@ -429,11 +474,11 @@ impl Store for FullStore {
     fn forget_after(&mut self, round: Round) -> Result<(), StoreError> {
         self.0.forget_after(round)
     }
-    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
-        self.0.put_run_record(card)
+    fn put_run_record(&mut self, record: &[u8]) -> Result<(), StoreError> {
+        self.0.put_run_record(record)
     }
-    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.card()
+    fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.run_record()
     }
 }
 

@@ -132,6 +132,42 @@ async fn guests_dial_again_when_the_host_comes_back() {
     }
 }
 
+/// The transport sends a message to the party that the ledger names, and to nobody else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_reaches_only_the_party_that_it_was_released_for() {
+    let house = House::new();
+    let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
+    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card]));
+    let (listener, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let (_to_a, mut words_of_a) = call(&listener, house.tls(a.identity(&house)));
+    connected(&mut words_of_a).await;
+    let address = format!("localhost:{}", listener.address().port());
+    let address = HostAddress::new(&address, None).expect("an address").of(party("city"));
+    let (sender, mut words_of_b) = mpsc::channel(16);
+    let to_b = dial(address, house.tls(b.identity(&house)), Limits::default(), sender);
+    connected(&mut words_of_b).await;
+    // Each message is followed by one to the other guest: what went astray would come first.
+    let closed = ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false };
+    listener.send(&released_for(&a.card.name, closed.clone()));
+    listener.send(&released_for(&b.card.name, ToGuest::HelloRequest));
+    let first_of_a = next(&mut words_of_a).await;
+    assert!(matches!(first_of_a, Dialled::Message(found) if found == closed));
+    let first_of_b = next(&mut words_of_b).await;
+    assert!(matches!(first_of_b, Dialled::Message(ToGuest::HelloRequest)), "{first_of_b:?}");
+    // The guest knows its host by name, and sends it nothing that was released for another.
+    to_b.send(&released_for(&party("town"), embedding(1)));
+    to_b.send(&released(embedding(2)));
+    loop {
+        match next(&mut arrivals).await {
+            Arrival::Message(from, message) => {
+                assert_eq!((from, message), (b.card.name.clone(), embedding(2)));
+                break;
+            }
+            Arrival::Connected(_) | Arrival::Disconnected(..) => {}
+        }
+    }
+}
+
 /// The bytes on the wire are those whose digest is in the ledger.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {

@@ -17,13 +17,12 @@ mod up;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use anyhow::Result;
 use clap::{Parser, Subcommand};
-pub use experiments::error_chain;
 use experiments::{audit, estimate, report, reproduce, train};
+pub use experiments::{error_chain, error_chain_by_keyword};
 
 pub use ::progress::{Counting, Observer, Progress, Stopped};
-pub use experiments::audit::{AuditArguments, make as audit};
+pub use experiments::audit::{LedgerArguments, ledger_report as audit};
 pub use experiments::data::features::{FeatureOptions, Featured, make_stored as features};
 pub use experiments::data::simulate::{SimulateOptions, Simulated, simulate};
 pub use experiments::estimate::{EstimateRequest, Estimated, make as estimate};
@@ -72,15 +71,6 @@ enum Command {
     Reproduce(reproduce::ReproduceArguments),
     Report(report::ReportArguments),
     Audit(audit::AuditArguments),
-}
-
-/// What a command can be asked for, from options as on the command line: the same names, defaults and limits.
-///
-/// # Errors
-/// With the words of the command line.
-pub fn options<A: clap::Args>(options: &[OsString]) -> Result<A, clap::Error> {
-    let command = A::augment_args(clap::Command::new("fedtse").no_binary_name(true));
-    A::from_arg_matches(&command.try_get_matches_from(options)?)
 }
 
 /// Runs the command line of this process.

@@ -135,14 +135,14 @@ fn table1_is_made_of_recordings() {
     assert_eq!(table["paper"][3]["rmse"][0], serde_json::json!([9.56, 6.02]));
 
     // What is missing or does not belong together is named.
-    assert!(refused(&reproduce("table1", &out, &data, &[])).contains("expected --pneuma"));
+    assert!(refused(&reproduce("table1", &out, &data, &[])).contains("--pneuma: found none"));
     assert!(refused(&reproduce("table2", &out, &data, &more)).contains("--pneuma: table2"));
     let nothing = ["--pneuma", text(&out)];
     let error = refused(&reproduce("table1", &out, &data, &nothing));
     assert!(error.contains("found no file named like"), "{error}");
     std::fs::remove_file(films.join("20181029_d1_0900_0930.csv")).unwrap();
     let error = refused(&reproduce("table1", &out, &data, &few));
-    assert!(error.contains("files: found") && error.contains("choose another --data"), "{error}");
+    assert!(error.contains("files: found") && error.contains("choose another folder"), "{error}");
     // Two recordings cannot be split.
     std::fs::remove_file(films.join("20181029_d1_0830_0900.csv")).unwrap();
     let (out, data) = (path("out2"), path("data2"));

@@ -174,7 +174,7 @@ fn fewer_samples_are_the_last_ones() {
         let error = refused(&with(sizes));
         assert!(error.contains(&format!("samples: found {sizes}, expected 8 to 161")), "{error}");
     }
-    assert!(refused(&run.arguments(&["--rates", "20"])).contains("expected --sizes"));
+    assert!(refused(&run.arguments(&["--rates", "20"])).contains("--rates: table4 has sizes"));
     assert!(refused(&with("40,40")).contains("--sizes: found 40 twice"));
 }
 
@@ -189,9 +189,12 @@ fn what_does_not_belong_together_is_refused() {
     assert!(refused(&["--report"]).contains("no job of table2 is finished"));
     ok(&[]);
     let error = refused(&["--epochs", "3"]);
-    assert!(error.contains("settings: found") && error.contains("another --out"), "{error}");
+    assert!(
+        error.contains("settings: found") && error.contains("choose another folder"),
+        "{error}"
+    );
     assert!(refused(&["--publish", text(folder.path())]).contains("--publish: expected"));
-    assert!(refused(&["--sizes", "10"]).contains("expected --rates"));
+    assert!(refused(&["--sizes", "10"]).contains("--sizes: table2 has rates"));
 
     // A job of another program.
     let job = out.join("jobs").join("seed-1.scale-up.fleet-20.raw.json");

@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::ffi::OsString;
 use std::sync::Arc;
 
 use anyhow::Result;
 use common::{ok, ok_json, refused, text};
 use fedtse::{CustomSubModelSpecs, Observer};
+use serde_json::{from_value, json};
 
 #[test]
 fn a_model_is_trained_kept_and_used() {
@@ -234,18 +234,16 @@ fn work_that_is_told_to_stop_stops() {
         let error = watched.work(work).expect_err("it was told to stop");
         assert!(fedtse::error_chain(&error).contains("stopped before the end"), "{error:#}");
     };
-    let words = |words: &[&str]| -> Vec<OsString> { words.iter().map(OsString::from).collect() };
-    let estimate = words(&["--model", text(&model), "--data", text(&data)]);
-    told(&|| fedtse::estimate(&fedtse::options(&estimate)?, &CustomSubModelSpecs::new()).map(drop));
+    let estimate = from_value(json!({ "model": model, "data": data })).unwrap();
+    told(&|| fedtse::estimate(&estimate, &CustomSubModelSpecs::new()).map(drop));
     let ledger = model.join("guest/ledger.jsonl");
-    let audit = words(&["ledger", text(&ledger), "--party", "guest"]);
-    told(&|| fedtse::audit(&fedtse::options(&audit)?).map(drop));
-    let rates = words(&["--rates", "50"]);
-    told(&|| fedtse::features(&data, &fedtse::options(&rates)?).map(drop));
+    let audit = from_value(json!({ "ledger": ledger, "party": "guest" })).unwrap();
+    told(&|| fedtse::audit(&audit).map(drop));
+    let features = from_value(json!({ "rates": [50] })).unwrap();
+    told(&|| fedtse::features(&data, &features).map(drop));
     let simulate = |out: &str| {
-        let out = path(out);
-        let words = words(&["--minutes", "5", "--warm-up", "1", "--out", text(&out)]);
-        fedtse::simulate(&fedtse::options(&words)?, None).map(drop)
+        let options = json!({ "minutes": 5, "warm_up": 1, "out": path(out) });
+        fedtse::simulate(&from_value(options)?, None).map(drop)
     };
     simulate("made").expect("unwatched, it comes to its end");
     let watched = Arc::new(Observer::default());

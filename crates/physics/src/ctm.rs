@@ -82,7 +82,7 @@ impl Ctm {
         check_len(
             "links of the parameters",
             parameters.layout().free_speed().len(),
-            graph.links(),
+            graph.places(),
         )?;
         check_len("turns of the parameters", parameters.ratios().len(), graph.movements())?;
         let cells = Cells::new(network, &parameters, plan)?;

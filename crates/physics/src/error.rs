@@ -23,6 +23,19 @@ pub enum ModelError {
         /// Length of a cell.
         cell: Metres,
     },
+    /// Speeds would overshoot in a sub-step (METANET).
+    #[error(
+        "link `{link}`: unstable: sub-steps of {sub_step}, expected at most {longest} for its \
+         relaxation and anticipation: use more sub-steps or longer cells"
+    )]
+    Overshoot {
+        /// The link.
+        link: String,
+        /// Length of a sub-step.
+        sub_step: Seconds,
+        /// The longest that is stable.
+        longest: Seconds,
+    },
     /// Stability would take more sub-steps than is sensible.
     #[error(
         "link `{link}`: a stable step of {step} takes {needed} sub-steps, expected at most {most}: \

@@ -1,4 +1,4 @@
-//! What passes between links in one sub-step: merges, diverges, signals, sources and sinks.
+//! What passes between places in one sub-step: merges, diverges, signals, sources and sinks.
 //!
 //! For a turn from m to n with ratio p and green share γ, in vehicles a minute:
 //!
@@ -27,7 +27,7 @@ pub enum Diverge {
     Fifo,
 }
 
-/// What links offer and ask for, in vehicles a minute; also the cotangents of that.
+/// What places offer and ask for, in vehicles a minute; also the cotangents of that.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offers {
     /// What would leave if nothing stood in the way.
@@ -41,8 +41,8 @@ pub(crate) struct Offers {
 }
 
 impl Offers {
-    pub(crate) fn new(links: usize) -> Self {
-        let zeros = || vec![0.0; links];
+    pub(crate) fn new(places: usize) -> Self {
+        let zeros = || vec![0.0; places];
         Self { leaving: zeros(), capacity: zeros(), room: zeros(), entry_demand: zeros() }
     }
 
@@ -57,13 +57,13 @@ impl Offers {
 /// What passes, in vehicles a minute, and what its derivative needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transfers {
-    /// Into each link, sources included.
+    /// Into each place, sources included.
     pub inflow: Vec<f64>,
-    /// Out of each link, exits included.
+    /// Out of each place, exits included.
     pub outflow: Vec<f64>,
     /// From each source.
     pub entry: Vec<f64>,
-    /// Out of the network at each link.
+    /// Out of the network at each place.
     pub exit: Vec<f64>,
     wish: Vec<f64>,
     asked: Vec<f64>,
@@ -102,7 +102,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Cotangents of what passes, per link.
+/// Cotangents of what passes, per place.
 pub(crate) struct TransferCotangents<'a> {
     pub inflow: &'a [f64],
     pub outflow: &'a [f64],
@@ -113,20 +113,20 @@ const NONE: u32 = u32::MAX;
 
 impl Transfers {
     pub(crate) fn new(graph: &RoadGraph) -> Self {
-        let per_link = || vec![0.0; graph.links()];
+        let per_place = || vec![0.0; graph.places()];
         Self {
-            inflow: per_link(),
-            outflow: per_link(),
-            entry: per_link(),
-            exit: per_link(),
+            inflow: per_place(),
+            outflow: per_place(),
+            entry: per_place(),
+            exit: per_place(),
             wish: vec![0.0; graph.movements()],
-            asked: per_link(),
-            share: per_link(),
-            passing: per_link(),
-            slowest: vec![NONE; graph.links()],
+            asked: per_place(),
+            share: per_place(),
+            passing: per_place(),
+            slowest: vec![NONE; graph.places()],
             d_wish: vec![0.0; graph.movements()],
-            d_share: per_link(),
-            d_passing: per_link(),
+            d_share: per_place(),
+            d_passing: per_place(),
         }
     }
 
@@ -141,15 +141,15 @@ impl Transfers {
             self.wish[e] = wish;
             self.asked[n as usize] += ratios[e] * wish;
         }
-        for link in 0..graph.links() {
-            self.wish[turns + link] =
-                (green[turns + link] * offers.capacity[link]).min(offers.leaving[link]);
-            let (asked, room) = (self.asked[link], offers.room[link]);
+        for place in 0..graph.places() {
+            self.wish[turns + place] =
+                (green[turns + place] * offers.capacity[place]).min(offers.leaving[place]);
+            let (asked, room) = (self.asked[place], offers.room[place]);
             let share = if asked > room { room / asked } else { 1.0 };
-            self.share[link] = share;
-            self.entry[link] = offers.entry_demand[link] * share;
-            self.inflow[link] = self.entry[link];
-            self.outflow[link] = 0.0;
+            self.share[place] = share;
+            self.entry[place] = offers.entry_demand[place] * share;
+            self.inflow[place] = self.entry[place];
+            self.outflow[place] = 0.0;
         }
         if diverge == Diverge::Fifo {
             self.hold_back(graph, ratios);
@@ -164,23 +164,23 @@ impl Transfers {
             self.inflow[n] += flow;
             self.outflow[m] += flow;
         }
-        for link in 0..graph.links() {
+        for place in 0..graph.places() {
             let passing = match diverge {
-                Diverge::NonFifo => self.wish[turns + link],
-                Diverge::Fifo => self.passing[link],
+                Diverge::NonFifo => self.wish[turns + place],
+                Diverge::Fifo => self.passing[place],
             };
-            self.exit[link] = ratios[turns + link] * passing;
-            self.outflow[link] += self.exit[link];
+            self.exit[place] = ratios[turns + place] * passing;
+            self.outflow[place] += self.exit[place];
         }
     }
 
     /// FIFO: the branch that lets least through decides for all.
     fn hold_back(&mut self, graph: &RoadGraph, ratios: &[f64]) {
         let turns = graph.turns();
-        for link in 0..graph.links() {
-            let leaves = ratios[turns + link] > 0.0;
-            self.passing[link] = if leaves { self.wish[turns + link] } else { f64::INFINITY };
-            self.slowest[link] = if leaves { (turns + link) as u32 } else { NONE };
+        for place in 0..graph.places() {
+            let leaves = ratios[turns + place] > 0.0;
+            self.passing[place] = if leaves { self.wish[turns + place] } else { f64::INFINITY };
+            self.slowest[place] = if leaves { (turns + place) as u32 } else { NONE };
         }
         for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
             let m = m as usize;
@@ -204,12 +204,12 @@ impl Transfers {
     ) {
         let Rules { graph, ratios, green, diverge } = rules;
         let turns = graph.turns();
-        for link in 0..graph.links() {
+        for place in 0..graph.places() {
             // entry = entry_demand · share
-            let d_entry = given.entry[link] + given.inflow[link];
-            d_offers.entry_demand[link] += self.share[link] * d_entry;
-            self.d_share[link] = offers.entry_demand[link] * d_entry;
-            self.d_passing[link] = ratios[turns + link] * given.outflow[link];
+            let d_entry = given.entry[place] + given.inflow[place];
+            d_offers.entry_demand[place] += self.share[place] * d_entry;
+            self.d_share[place] = offers.entry_demand[place] * d_entry;
+            self.d_passing[place] = ratios[turns + place] * given.outflow[place];
         }
         for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
             let (m, n) = (m as usize, n as usize);
@@ -231,45 +231,45 @@ impl Transfers {
                 }
             }
         }
-        for link in 0..graph.links() {
-            let exit = turns + link;
+        for place in 0..graph.places() {
+            let exit = turns + place;
             let passing = match diverge {
                 Diverge::NonFifo => {
-                    self.d_wish[exit] = self.d_passing[link];
+                    self.d_wish[exit] = self.d_passing[place];
                     self.wish[exit]
                 }
                 Diverge::Fifo => {
                     self.d_wish[exit] = 0.0;
-                    self.passing[link]
+                    self.passing[place]
                 }
             };
             if let Some(d_ratios) = &mut d_ratios {
-                d_ratios[exit] += passing * given.outflow[link];
+                d_ratios[exit] += passing * given.outflow[place];
             }
         }
         if diverge == Diverge::Fifo {
-            for link in 0..graph.links() {
-                let slowest = self.slowest[link] as usize;
+            for place in 0..graph.places() {
+                let slowest = self.slowest[place] as usize;
                 if let Some(&n) = graph.destinations().get(slowest) {
                     let n = n as usize;
-                    self.d_wish[slowest] += self.share[n] * self.d_passing[link];
-                    self.d_share[n] += self.wish[slowest] * self.d_passing[link];
+                    self.d_wish[slowest] += self.share[n] * self.d_passing[place];
+                    self.d_share[n] += self.wish[slowest] * self.d_passing[place];
                 } else if slowest < self.d_wish.len() {
-                    self.d_wish[slowest] += self.d_passing[link];
+                    self.d_wish[slowest] += self.d_passing[place];
                 }
             }
         }
         // share = room / asked where more is asked for than there is room: d_share turns into
-        // the cotangent of `asked`, which every branch into the link has.
-        for link in 0..graph.links() {
-            let (asked, room) = (self.asked[link], offers.room[link]);
-            let d_share = self.d_share[link];
-            self.d_share[link] = 0.0;
+        // the cotangent of `asked`, which every branch into the place has.
+        for place in 0..graph.places() {
+            let (asked, room) = (self.asked[place], offers.room[place]);
+            let d_share = self.d_share[place];
+            self.d_share[place] = 0.0;
             if asked > room {
-                d_offers.room[link] += d_share / asked;
-                self.d_share[link] = -d_share * room / (asked * asked);
+                d_offers.room[place] += d_share / asked;
+                self.d_share[place] = -d_share * room / (asked * asked);
             }
-            d_offers.entry_demand[link] += self.d_share[link];
+            d_offers.entry_demand[place] += self.d_share[place];
         }
         for (e, &n) in graph.destinations().iter().enumerate() {
             let d_asked = self.d_share[n as usize];
@@ -278,7 +278,7 @@ impl Transfers {
                 d_ratios[e] += self.wish[e] * d_asked;
             }
         }
-        let exits = (0..graph.links()).map(|link| link as u32);
+        let exits = (0..graph.places()).map(|place| place as u32);
         for (e, m) in graph.origins().iter().copied().chain(exits).enumerate() {
             let m = m as usize;
             if offers.leaving[m] <= green[e] * offers.capacity[m] {

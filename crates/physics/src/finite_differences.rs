@@ -92,3 +92,39 @@ fn agrees(found: f64, value: &mut dyn FnMut(f64) -> f64) -> Result<bool, TestCas
     prop_assert!((found - expected).abs() <= 1e-5 * scale, "found {found}, expected {expected}");
     Ok(true)
 }
+
+/// Runs a model with random inputs from a random start: vehicles are conserved, densities of links
+/// stay between empty and `most`.
+pub(crate) fn run_random(
+    model: &dyn TrafficModel,
+    most: &[f64],
+    draw: &mut Draw,
+) -> Result<(), TestCaseError> {
+    let links = model.links();
+    let densities: Vec<f64> =
+        most.iter().map(|most| most * draw.between(-0.2, 1.2).clamp(0.0, 1.0)).collect();
+    let mut state = vec![0.0; model.state_len()];
+    model.lift(&densities, &vec![0.0; links], &mut state).expect("a lift");
+    let (mut next, mut flows, mut found) = (state.clone(), vec![0.0; links], vec![0.0; links]);
+    let mut memory = model.memory();
+    let mut inputs = Inputs::free(model);
+    for _ in 0..50 {
+        inputs.demand.iter_mut().for_each(|demand| *demand = draw.between(-20.0, 40.0).max(0.0));
+        inputs.green.iter_mut().for_each(|green| *green = draw.between(-0.3, 1.3).clamp(0.0, 1.0));
+        let through =
+            model.step(&state, &inputs, &mut memory, &mut next, &mut flows).expect("a step");
+        let (before, after) = (model.vehicles(&state), model.vehicles(&next));
+        let expected = before + through.arrived - through.left;
+        // Each of some hundred additions rounds at 1e-16 of at most all vehicles.
+        let rounding = 1e-13 * (1.0 + before + through.arrived);
+        prop_assert!((after - expected).abs() <= rounding, "{after} {expected}");
+        model.densities(&next, &mut found).expect("densities");
+        for (density, most) in found.iter().zip(most) {
+            // Means over cells and regions round.
+            prop_assert!((0.0..=most * (1.0 + 1e-12)).contains(density), "{density} of {most}");
+        }
+        prop_assert!(flows.iter().all(|&flow| flow >= 0.0));
+        std::mem::swap(&mut state, &mut next);
+    }
+    Ok(())
+}

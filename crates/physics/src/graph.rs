@@ -1,17 +1,18 @@
-//! The road graph as the models use it: links, turns between them, and ways out.
+//! The road graph as the models use it: places, turns between them, and ways out.
 //!
-//! A *movement* is a turn (numbered as in the network) or leaving at a link's end (numbered after all turns, in order of
-//! links). A step needs only flat lists of origins and destinations: its cost is linear in links and turns.
+//! A place is a link, or a region of links. A *movement* is a turn (numbered as in the network) or
+//! leaving at a place's end (numbered after all turns, in order of places). Flat lists of origins
+//! and destinations are all that a step needs: its cost is linear in places and turns.
 
 use traffic::Network;
 
 use crate::error::ModelError;
 
-/// How far from 1 the shares of a link may add up: rounding of a few additions, with room for
+/// How far from 1 the shares of a place may add up: rounding of a few additions, with room for
 /// ratios that were stored with nine digits.
 const SUM_TOLERANCE: f64 = 1e-8;
 
-/// Links and turns between them.
+/// Places and turns between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoadGraph {
     names: Vec<String>,
@@ -20,7 +21,7 @@ pub struct RoadGraph {
 }
 
 impl RoadGraph {
-    /// The links and turns of a network.
+    /// Each link a place, each turn a turn.
     pub fn of(network: &Network) -> Self {
         Self {
             names: network.links().iter().map(|link| link.name.clone()).collect(),
@@ -29,8 +30,25 @@ impl RoadGraph {
         }
     }
 
-    /// How many links.
-    pub(crate) fn links(&self) -> usize {
+    /// From names and turns; a turn that names no place is refused.
+    pub(crate) fn new(names: Vec<String>, turns: &[(u32, u32)]) -> Result<Self, ModelError> {
+        for &(from, to) in turns {
+            let highest = from.max(to);
+            if highest as usize >= names.len() {
+                return Err(ModelError::Number {
+                    place: format!("turn {from}>{to}"),
+                    field: "place",
+                    found: f64::from(highest),
+                    expected: "a place that exists",
+                });
+            }
+        }
+        let (from, to) = turns.iter().copied().unzip();
+        Ok(Self { names, from, to })
+    }
+
+    /// How many places.
+    pub(crate) fn places(&self) -> usize {
         self.names.len()
     }
 
@@ -41,40 +59,40 @@ impl RoadGraph {
 
     /// How many movements: turns, then exits.
     pub fn movements(&self) -> usize {
-        self.turns() + self.links()
+        self.turns() + self.places()
     }
 
-    /// The name of a link, for messages.
-    pub fn name(&self, link: usize) -> &str {
-        self.names.get(link).map_or("?", String::as_str)
+    /// The name of a place, for messages.
+    pub fn name(&self, place: usize) -> &str {
+        self.names.get(place).map_or("?", String::as_str)
     }
 
-    /// The links that turns leave.
+    /// The places that turns leave.
     pub(crate) fn origins(&self) -> &[u32] {
         &self.from
     }
 
-    /// The links that turns enter.
+    /// The places that turns enter.
     pub(crate) fn destinations(&self) -> &[u32] {
         &self.to
     }
 
-    /// Shares per movement must be shares, add up to one at every link, and lead out at last.
+    /// Shares per movement must be shares, add up to one at every place, and lead out at last.
     pub fn check_ratios(&self, ratios: &[f64]) -> Result<(), ModelError> {
         crate::error::check_len("turning ratios", ratios.len(), self.movements())?;
         let exits = &ratios[self.turns()..];
         let mut sums = exits.to_vec();
         for (at, &ratio) in ratios.iter().enumerate() {
-            let link = self.from.get(at).map_or(at.wrapping_sub(self.turns()), |&m| m as usize);
+            let place = self.from.get(at).map_or(at.wrapping_sub(self.turns()), |&m| m as usize);
             if !(0.0..=1.0 + SUM_TOLERANCE).contains(&ratio) {
-                return Err(ModelError::Ratios { link: self.name(link).into(), sum: ratio });
+                return Err(ModelError::Ratios { link: self.name(place).into(), sum: ratio });
             }
             if at < self.turns() {
-                sums[link] += ratio;
+                sums[place] += ratio;
             }
         }
-        if let Some(link) = sums.iter().position(|sum| (sum - 1.0).abs() > SUM_TOLERANCE) {
-            return Err(ModelError::Ratios { link: self.name(link).into(), sum: sums[link] });
+        if let Some(place) = sums.iter().position(|sum| (sum - 1.0).abs() > SUM_TOLERANCE) {
+            return Err(ModelError::Ratios { link: self.name(place).into(), sum: sums[place] });
         }
         if exits.iter().all(|&share| share <= 0.0) {
             return Err(ModelError::NoSinks);
@@ -82,25 +100,25 @@ impl RoadGraph {
         self.check_ways_out(ratios)
     }
 
-    /// Searches backwards from the sinks; a link that is not met is a trap.
+    /// Searches backwards from the sinks; a place that is not met is a trap.
     fn check_ways_out(&self, ratios: &[f64]) -> Result<(), ModelError> {
-        let mut into: Vec<Vec<u32>> = vec![Vec::new(); self.links()];
+        let mut into: Vec<Vec<u32>> = vec![Vec::new(); self.places()];
         for ((&from, &to), &ratio) in self.from.iter().zip(&self.to).zip(ratios) {
             if ratio > 0.0 {
                 into[to as usize].push(from);
             }
         }
         let mut leads_out: Vec<bool> = ratios[self.turns()..].iter().map(|&r| r > 0.0).collect();
-        let mut queue: Vec<usize> = (0..self.links()).filter(|&link| leads_out[link]).collect();
-        while let Some(link) = queue.pop() {
-            for &before in &into[link] {
+        let mut queue: Vec<usize> = (0..self.places()).filter(|&place| leads_out[place]).collect();
+        while let Some(place) = queue.pop() {
+            for &before in &into[place] {
                 if !std::mem::replace(&mut leads_out[before as usize], true) {
                     queue.push(before as usize);
                 }
             }
         }
         match leads_out.iter().position(|leads| !leads) {
-            Some(link) => Err(ModelError::Trap { link: self.name(link).into() }),
+            Some(place) => Err(ModelError::Trap { link: self.name(place).into() }),
             None => Ok(()),
         }
     }
@@ -127,8 +145,23 @@ mod tests {
     use crate::test_networks::network;
 
     fn graph(names: usize, turns: &[(u32, u32)]) -> RoadGraph {
-        let (from, to) = turns.iter().copied().unzip();
-        RoadGraph { names: (0..names).map(|n| format!("P{n}")).collect(), from, to }
+        RoadGraph::new((0..names).map(|n| format!("P{n}")).collect(), turns).unwrap()
+    }
+
+    #[test]
+    fn turns_to_places_that_are_not_there_are_refused() {
+        let names = vec!["A".to_string(), "B".to_string()];
+        for turns in [[(0, 2)], [(2, 0)], [(7, 7)]] {
+            let highest = turns[0].0.max(turns[0].1);
+            let error = RoadGraph::new(names.clone(), &turns).unwrap_err().to_string();
+            let (from, to) = turns[0];
+            let expected =
+                format!("turn {from}>{to}: place: found {highest}, expected a place that exists");
+            assert_eq!(error, expected);
+        }
+        let empty = RoadGraph::new(Vec::new(), &[]).unwrap();
+        assert_eq!((empty.places(), empty.turns(), empty.movements()), (0, 0, 0));
+        assert_eq!(empty.name(3), "?");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! 1. [`Parameters`]: a fundamental diagram per link and a share per movement.
 //! 2. [`TrafficModel`]: `step(state, inputs) → state` with its vector–Jacobian product; [`Ctm`] by the
-//!    paper's equations.
+//!    paper's equations, [`StoreAndForward`], [`Metanet`] and [`RegionModel`].
 //! 3. [`PhysicsLoss`]: the residual of a model over consecutive steps, for training without labels.
 //! 4. [`calibrate`]: parameters and variances from data, with their errors.
 //! 5. [`filter`]: the unscented Kalman filter on the CTM.
@@ -21,12 +21,16 @@ pub mod filter;
 #[cfg(test)]
 mod finite_differences;
 mod graph;
+mod metanet;
 mod model;
 mod parameters;
 pub mod queue;
+mod region;
 mod residual;
 mod rounding;
 mod signals;
+mod store_and_forward;
+mod stores;
 mod sub_steps;
 #[cfg(test)]
 mod test_networks;
@@ -37,7 +41,11 @@ pub use ctm::{Ctm, LinkFlow};
 pub use error::ModelError;
 pub use exchange::Diverge;
 pub use graph::RoadGraph;
+pub use metanet::{Metanet, MetanetConstants};
 pub use model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
 pub use parameters::{ParameterLayout, Parameters};
+pub use region::{Mfd, Region, RegionModel, Regions};
 pub use residual::{PhysicsLoss, ResidualWeights, Segment, SegmentGradient};
 pub use signals::GreenPlan;
+pub use store_and_forward::{LinkQueue, StoreAndForward};
+pub use stores::{Law, StoreModel};

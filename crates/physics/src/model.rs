@@ -89,16 +89,16 @@ pub struct Memory {
 
 impl Memory {
     pub(crate) fn new(graph: &RoadGraph, state_len: usize, sub_steps: usize) -> Self {
-        let per_link = || vec![0.0; graph.links()];
+        let per_place = || vec![0.0; graph.places()];
         Self {
             tape: vec![0.0; state_len * sub_steps],
-            offers: Offers::new(graph.links()),
-            d_offers: Offers::new(graph.links()),
+            offers: Offers::new(graph.places()),
+            d_offers: Offers::new(graph.places()),
             transfers: Transfers::new(graph),
             d_state: [vec![0.0; state_len], vec![0.0; state_len]],
-            d_inflow: per_link(),
-            d_outflow: per_link(),
-            d_entry: per_link(),
+            d_inflow: per_place(),
+            d_outflow: per_place(),
+            d_entry: per_place(),
         }
     }
 }

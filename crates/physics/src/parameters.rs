@@ -89,9 +89,9 @@ impl Parameters {
         ratios: &[f64],
     ) -> Result<Self, ModelError> {
         let graph = RoadGraph::of(network);
-        check_len("fundamental diagrams", diagrams.len(), graph.links())?;
+        check_len("fundamental diagrams", diagrams.len(), graph.places())?;
         let column = |of: fn(&FundamentalDiagram) -> f64| diagrams.iter().map(of);
-        let mut values = Vec::with_capacity(5 * graph.links() + graph.turns());
+        let mut values = Vec::with_capacity(5 * graph.places() + graph.turns());
         values.extend(column(|d| d.free_speed().get()));
         values.extend(column(|d| d.wave_speed().get()));
         values.extend(column(|d| d.jam_density().get()));
@@ -113,7 +113,7 @@ impl Parameters {
     /// From a flat vector, such as a learner's. Capacity may lie above the triangle: then it does
     /// not bind.
     pub(crate) fn from_values(graph: &RoadGraph, values: Vec<f64>) -> Result<Self, ModelError> {
-        let layout = ParameterLayout::new(graph.links(), graph.turns());
+        let layout = ParameterLayout::new(graph.places(), graph.turns());
         check_len("parameters", values.len(), layout.len())?;
         let fields = [
             ("free speed", layout.free_speed()),

@@ -101,33 +101,40 @@ mod tests {
     use traffic::Seconds;
 
     use super::*;
-    use crate::Ctm;
     use crate::cells::Discretisation;
     use crate::parameters::Parameters;
     use crate::test_networks::network;
+    use crate::{Ctm, Metanet, MetanetConstants, StoreAndForward};
 
     #[test]
-    fn gradients_of_another_length_are_refused() {
+    fn gradients_of_another_length_are_refused_by_every_model() {
         let network = network(&[(500.0, 1, 14.0), (500.0, 1, 14.0)], &[(0, 1)]);
         let parameters = Parameters::typical(&network).unwrap();
         let plan = Discretisation::of_step(Seconds::new(10.0));
-        let model = Ctm::new(&network, parameters, plan).unwrap();
-        let (inputs, mut memory) = (Inputs::free(&model), model.memory());
-        let (d_next, d_flows) = (vec![1.0; model.state_len()], vec![1.0; model.links()]);
-        let mut refused = |parameters: usize, demand: usize| {
-            let mut state = vec![0.0; model.state_len()];
-            let [mut parameters, mut demand] = [vec![0.0; parameters], vec![0.0; demand]];
-            let gradient = Gradient {
-                state: &mut state,
-                parameters: Some(&mut parameters),
-                demand: Some(&mut demand),
+        let constants = MetanetConstants::default();
+        let models: [Box<dyn TrafficModel>; 3] = [
+            Box::new(Ctm::new(&network, parameters.clone(), plan).unwrap()),
+            Box::new(Metanet::new(&network, parameters.clone(), plan, constants).unwrap()),
+            Box::new(StoreAndForward::new(&network, parameters, plan.step).unwrap()),
+        ];
+        for model in &models {
+            let (inputs, mut memory) = (Inputs::free(&**model), model.memory());
+            let (d_next, d_flows) = (vec![1.0; model.state_len()], vec![1.0; model.links()]);
+            let mut refused = |parameters: usize, demand: usize| {
+                let mut state = vec![0.0; model.state_len()];
+                let [mut parameters, mut demand] = [vec![0.0; parameters], vec![0.0; demand]];
+                let gradient = Gradient {
+                    state: &mut state,
+                    parameters: Some(&mut parameters),
+                    demand: Some(&mut demand),
+                };
+                let done = model.vjp(&inputs, &mut memory, &d_next, &d_flows, gradient);
+                done.err().map(|error| error.to_string())
             };
-            let done = model.vjp(&inputs, &mut memory, &d_next, &d_flows, gradient);
-            done.err().map(|error| error.to_string())
-        };
-        let (parameters, links) = (model.parameters().len(), model.links());
-        assert_eq!(refused(parameters, links), None);
-        assert!(refused(parameters - 1, links).unwrap().contains("parameters"));
-        assert!(refused(parameters, links + 1).unwrap().contains("demand"));
+            let (parameters, links) = (model.parameters().len(), model.links());
+            assert_eq!(refused(parameters, links), None);
+            assert!(refused(parameters - 1, links).unwrap().contains("parameters"));
+            assert!(refused(parameters, links + 1).unwrap().contains("demand"));
+        }
     }
 }

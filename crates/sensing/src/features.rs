@@ -84,7 +84,7 @@ pub enum FeaturesError {
         step: Seconds,
     },
     /// Vehicles are seen too seldom to know what they did in between.
-    #[error("{}: no vehicle is seen twice within the patience of {patience}; if positions come less often, use a longer one (`--patience`)", path.display())]
+    #[error("{}: no vehicle is seen twice within the patience of {patience}; if positions come less often, use a longer patience", path.display())]
     NoMotion {
         /// The dataset.
         path: PathBuf,

@@ -273,7 +273,7 @@ impl CentralRun {
             }
             let total = self.schedule.validation_total();
             let total = finite(self.parties.validate(samples, total)?)?;
-            let verdict = self.schedule.judged(total, false);
+            let verdict = self.schedule.validated(total, false);
             if verdict.best {
                 self.parties.keep_best();
             }

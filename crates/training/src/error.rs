@@ -7,6 +7,7 @@ use progress::Stopped;
 use thiserror::Error;
 
 use crate::engine::EngineError;
+use crate::options::InvalidOption;
 
 /// The error of another crate, whose message says all.
 type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -20,6 +21,9 @@ pub enum TrainingError {
     /// Options, settings or data that do not fit; the message says what was found and what was expected.
     #[error("{0}")]
     Invalid(String),
+    /// An option that does not fit.
+    #[error(transparent)]
+    Option(#[from] InvalidOption),
     /// Where an error occurred.
     #[error("{place}")]
     In {

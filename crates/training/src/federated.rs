@@ -139,7 +139,7 @@ pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitte
             shares: None,
             sealing: options.privacy.sealing(&signal)?,
         },
-        measuring: host_part::measuring(&loops, study.split()),
+        measurement_bounds: host_part::measurement_bounds(&loops, study.split()),
         samples: with_watched(host_part::samples(&signal, study.split(), windows), looked_at),
         shuffle: plan.recipe.shuffle,
         patience: plan.recipe.patience as u32,
@@ -291,7 +291,7 @@ fn scored(
 ) -> Result<Estimates> {
     let estimates = windows.iter().map(|step| {
         outputs.get(step).map(Vec::as_slice).with_context(|| {
-            format!("step {}: found no estimate; is this folder's run of another --part?", step.0)
+            format!("step {}: found no estimate; is this folder's run of another part?", step.0)
         })
     });
     let estimates = estimates.collect::<Result<Vec<_>>>()?;

@@ -32,7 +32,9 @@ pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
 pub use error::{Context, Result, TrainingError};
 pub(crate) use fingerprint::run_fingerprint;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
-pub use options::{FederationOptions, GuestOptions, Packing, PhysicsOptions, SubModelChoice};
+pub use options::{
+    FederationOptions, GuestOptions, InvalidOption, Packing, PhysicsOptions, SubModelChoice,
+};
 pub use releases::{Releases, Sent};
 pub use task::{Fitted, TrainOptions, Training, Watch};
 pub use watched::Outputs;

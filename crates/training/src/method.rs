@@ -5,6 +5,7 @@ use estimator::{FeatureSet, QueueKnowledge, TargetKind, TrainingSignal};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, ensure};
+use crate::options::InvalidOption;
 use crate::signal::{CENTRAL_FOLDS, FEDERATED_FOLDS};
 use crate::task::Watch;
 
@@ -244,12 +245,13 @@ impl Method {
 
     /// Refuses a target that it does not estimate.
     pub fn check_target(self, target: TargetKind) -> Result<()> {
-        ensure!(
-            self.has_target(target),
-            "--target: found smooth, expected raw: {} learns from measurements of single steps",
-            self.name()
-        );
-        Ok(())
+        if self.has_target(target) {
+            return Ok(());
+        }
+        let name = self.name();
+        let problem =
+            format!("found smooth, expected raw: {name} learns from measurements of single steps");
+        Err(InvalidOption::new("target", problem).into())
     }
 
     /// Refuses learning curves of what has none: between epochs only models that learn from labels
@@ -281,7 +283,7 @@ impl TryFrom<String> for Method {
         let found = METHODS.iter().find(|spec| spec.name == name);
         found.map(|spec| spec.method).ok_or_else(|| {
             let names: Vec<&str> = METHODS.iter().map(|spec| spec.name).collect();
-            format!("method: found `{name}`, expected one of: {}", names.join(", "))
+            format!("found `{name}`, expected one of {}", names.join(", "))
         })
     }
 }

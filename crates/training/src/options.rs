@@ -1,10 +1,52 @@
-//! What one may choose of a training, for the command line (feature `clap`) and for other front ends.
+//! What one may choose of a training: for the command line (feature `clap`), and as data (`serde`) for other front ends.
+//!
+//! `Default` has the defaults of both; `check` has the limits of both.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use estimator::{Architecture, EmbeddingShape, NeuralPlan, SubModelKind};
 use protocol::{Compression, LocalUpdates, LocalVariant};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::party::privacy::PrivacyOptions;
+
+/// An option whose value does not fit. The command line calls it `--warm-up`, Python `warm_up`.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("--{}: {problem}", name.replace('_', "-"))]
+pub struct InvalidOption {
+    /// The field that holds it.
+    pub name: &'static str,
+    /// What was found and what was expected.
+    pub problem: String,
+}
+
+impl InvalidOption {
+    /// An option, what was found and what was expected.
+    pub fn new(name: &'static str, problem: impl Display) -> Self {
+        Self { name, problem: problem.to_string() }
+    }
+
+    /// Refuses a value outside a range.
+    ///
+    /// # Errors
+    /// If a value is given and lies outside.
+    pub fn check_range<T: PartialOrd + Display>(
+        name: &'static str,
+        given: impl IntoIterator<Item = T>,
+        range: RangeInclusive<T>,
+    ) -> Result<(), Self> {
+        // NaN is in no range.
+        match given.into_iter().find(|value| !range.contains(value)) {
+            None => Ok(()),
+            Some(value) => {
+                let (least, most) = range.into_inner();
+                Err(Self::new(name, format!("found {value}, expected {least} to {most}")))
+            }
+        }
+    }
+}
 
 /// What one may choose of the models.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,7 +58,7 @@ pub struct GuestOptions {
     pub sub_model: Option<SubModelChoice>,
     /// Size of a guest's embedding: numbers per link, 4 unless given; numbers in all, 9 unless
     /// given, with `--arch paper`
-    #[cfg_attr(feature = "clap", arg(long, value_parser = clap::value_parser!(u16).range(1..=256)))]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub embedding_size: Option<u16>,
     /// Probability that a guest counts as absent for a sample in training, so that the host learns
     /// to do without it; 0 unless given
@@ -24,7 +66,7 @@ pub struct GuestOptions {
     pub party_dropout: Option<f32>,
     /// Units of a link in the host's head, with `--arch link`; 64 unless given, 4 where measurements are sealed: there each
     /// parameter of the host is a product per exchange
-    #[cfg_attr(feature = "clap", arg(long, value_parser = clap::value_parser!(u16).range(2..=1024)))]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub head_units: Option<u16>,
 }
 
@@ -55,6 +97,15 @@ impl From<SubModelChoice> for SubModelKind {
 }
 
 impl GuestOptions {
+    /// Refuses values outside their limits.
+    ///
+    /// # Errors
+    /// With the first of them.
+    pub fn check(&self) -> Result<(), InvalidOption> {
+        InvalidOption::check_range("embedding_size", self.embedding_size, 1..=256)?;
+        InvalidOption::check_range("head_units", self.head_units, 2..=1024)
+    }
+
     /// Changes a plan accordingly. What makes no model is refused when the model is built.
     pub(crate) fn apply(&self, plan: &mut NeuralPlan) {
         for guest in &mut plan.guests {
@@ -78,25 +129,26 @@ impl GuestOptions {
 }
 
 /// What one may choose of the rounds between host and guests.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(deny_unknown_fields, default)]
 pub struct FederationOptions {
     /// Guests of the federated estimators, among which the fleet is divided; more than one needs
     /// `fedtse features --providers`
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64)))]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().guests))]
     pub guests: u16,
     /// Local updates of each party per exchange
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100)))]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().q))]
     pub q: u32,
     /// Use the first gradient for all local updates, as the authors' code does
     #[cfg_attr(feature = "clap", arg(long))]
     pub frozen: bool,
     /// Proximal coefficient μ
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.0, value_name = "MU"))]
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().proximal, value_name = "MU"))]
     pub proximal: f32,
     /// Compression of embeddings and gradients: `f16` halves their bytes, `q8` leaves a quarter, both with a
     /// small loss of accuracy
-    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = Packing::None))]
+    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = FederationOptions::default().compression))]
     pub compression: Packing,
     /// Protection of what guests send.
     #[cfg_attr(feature = "clap", command(flatten))]
@@ -128,12 +180,27 @@ impl From<Packing> for Compression {
 
 impl Default for FederationOptions {
     fn default() -> Self {
-        let (compression, privacy) = (Packing::None, PrivacyOptions::clear());
+        let (compression, privacy) = (Packing::None, PrivacyOptions::default());
         Self { guests: 1, q: 1, frozen: false, proximal: 0.0, compression, privacy }
     }
 }
 
 impl FederationOptions {
+    /// The defaults, but nothing that guests send is protected.
+    pub fn clear() -> Self {
+        Self { privacy: PrivacyOptions::clear(), ..Self::default() }
+    }
+
+    /// Refuses values outside their limits.
+    ///
+    /// # Errors
+    /// With the first of them.
+    pub fn check(&self) -> Result<(), InvalidOption> {
+        InvalidOption::check_range("guests", [self.guests], 1..=64)?;
+        InvalidOption::check_range("q", [self.q], 1..=100)?;
+        self.privacy.check()
+    }
+
     pub(crate) fn local_updates(&self) -> LocalUpdates {
         let variant = if self.frozen { LocalVariant::Frozen } else { LocalVariant::Recompute };
         LocalUpdates { count: self.q, variant, proximal: self.proximal }
@@ -146,7 +213,7 @@ impl FederationOptions {
 #[serde(deny_unknown_fields, default)]
 pub struct PhysicsOptions {
     /// Consecutive steps of a segment, which a traffic model ties together; 4 unless given
-    #[cfg_attr(feature = "clap", arg(long, value_parser = clap::value_parser!(u16).range(1..=512)))]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub segment: Option<u16>,
     /// Learn the traffic model's diagrams too
     #[cfg_attr(feature = "clap", arg(long))]
@@ -155,12 +222,17 @@ pub struct PhysicsOptions {
     #[cfg_attr(feature = "clap", arg(long))]
     pub no_physics: bool,
     /// Percentage of the training and of the validation part's steps, the last of each, that have ground truth besides
-    #[cfg_attr(feature = "clap", arg(long, value_parser = percentage))]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub label_share: Option<f64>,
 }
 
-#[cfg(feature = "clap")]
-fn percentage(text: &str) -> Result<f64, String> {
-    let share = text.parse().ok().filter(|share: &f64| (0.0..=100.0).contains(share));
-    share.ok_or_else(|| "expected a percentage, 0 to 100".to_owned())
+impl PhysicsOptions {
+    /// Refuses values outside their limits.
+    ///
+    /// # Errors
+    /// With the first of them.
+    pub fn check(&self) -> Result<(), InvalidOption> {
+        InvalidOption::check_range("segment", self.segment, 1..=512)?;
+        InvalidOption::check_range("label_share", self.label_share, 0.0..=100.0)
+    }
 }

@@ -24,7 +24,7 @@ use crate::releases::Releases;
 use crate::signal::measured_kinds;
 
 /// What is to be fitted.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TrainOptions {
     /// Which estimator.
     pub method: Method,
@@ -56,7 +56,7 @@ impl Default for TrainOptions {
             epochs: None,
             learning_rate: None,
             guest: GuestOptions::default(),
-            federation: FederationOptions::default(),
+            federation: FederationOptions::clear(),
             physics: PhysicsOptions::default(),
         }
     }

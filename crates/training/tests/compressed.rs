@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use estimator::SubModel;
 use federation::grpc::dial::{HostAddress, dial};
-use federation::grpc::drive::{Clock, HostWatch, run_guest, run_host};
+use federation::grpc::drive::{Clock, Inputs, Watch, WatchGuest, drive};
 use federation::grpc::{Limits, listen::GrpcListener};
 use federation::host::HostEnd;
-use federation::{Event, Host, memory};
+use federation::{Host, HostModel, Store, memory};
 use protocol::{Compression, LocalUpdates, PartyId};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
@@ -48,9 +48,8 @@ fn in_memory(compression: Compression) -> (Outcome, u64) {
 
 struct Nobody;
 
-impl<M, S> HostWatch<M, S> for Nobody {
-    fn event(&mut self, _: &Host<M, S>, _: &Event) {}
-    fn connection(&mut self, _: &PartyId, _: bool) {}
+impl<M: HostModel, S: Store> Watch<Host<M, S>> for Nobody {
+    fn look(&mut self, _: &mut Host<M, S>) {}
 }
 
 fn over_the_network(compression: Compression) -> Outcome {
@@ -61,7 +60,7 @@ fn over_the_network(compression: Compression) -> Outcome {
         guests.keys().map(|party| (party.clone(), TcpGuest::new(&house, party.as_str()))).collect();
     let cards: Vec<_> = callers.values().map(|caller| &caller.card).collect();
     let (_list, accepted) = watch::channel(lists(&cards));
-    let (door, mut arrivals): (GrpcListener, _) =
+    let (door, arrivals): (GrpcListener, _) =
         runtime.block_on(house.open(accepted, Limits::default()));
     let address = format!("localhost:{}", door.address().port());
     let (_stop, stop) = watch::channel(None);
@@ -72,18 +71,22 @@ fn over_the_network(compression: Compression) -> Outcome {
             let host = host.of(PartyId::new("city").expect("a name"));
             let (stop, runtime) = (stop.clone(), &runtime);
             scope.spawn(move || {
-                let (sender, mut words) = mpsc::channel(16);
+                let (sender, words) = mpsc::channel(16);
                 let entered = runtime.enter();
                 let line = dial(host, tls, Limits::default(), sender);
                 drop(entered);
                 let (handle, clock) = (runtime.handle(), Clock::start());
-                run_guest(handle, &clock, guest, &line, &mut words, &stop, |_, _| {})
+                let mut inputs = Inputs::new(words, stop);
+                let mut nobody = WatchGuest::new(|_: &_, _| {});
+                drive(handle, &clock, guest, &line, &mut inputs, &mut nobody)
                     .expect("to be let in");
                 runtime.block_on(line.close());
             });
         }
         let clock = Clock::start();
-        run_host(runtime.handle(), &clock, &mut host, &door, &mut arrivals, &stop, &mut Nobody);
+        let mut inputs = Inputs::new(arrivals, stop);
+        drive(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut Nobody)
+            .expect("a host");
         assert!(matches!(host.ended(), Some(HostEnd::Finished(_))));
         runtime.block_on(door.close());
     });

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use protocol::PartyId;
 use protocol::ledger::{Audit, UsedKey};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use training::party::noise::{self, NoiseTerms};
@@ -17,10 +17,12 @@ use training::party::noise::{self, NoiseTerms};
 ///
 /// Each line holds the hash of the one before: a line that was changed, removed or put in is
 /// found. Lines cut off the end are not; compare the head with one noted earlier.
-#[derive(Args)]
+#[derive(Clone, Debug, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields)]
 #[command(after_help = "Example:\n  fedtse audit ledger state/ledger.jsonl --party fleet-a")]
-pub(super) struct LedgerArguments {
+pub struct LedgerArguments {
     /// The ledger
+    #[serde(rename = "ledger")]
     file: PathBuf,
     /// The party whose ledger it is
     #[arg(long, value_parser = party)]
@@ -115,7 +117,7 @@ pub(super) fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
 }
 
 /// The same for machines.
-pub(super) fn make(arguments: &LedgerArguments) -> Result<Value> {
+pub fn make(arguments: &LedgerArguments) -> Result<Value> {
     Ok(report(&verified(arguments)?))
 }
 

@@ -2,64 +2,68 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use sensing::{
     Concentration, Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets,
     ScaleUpErrors, Trait, make_features, scale_up_errors,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use traffic::{Network, Seconds, StepClock};
+use training::InvalidOption;
 
 /// What one may choose of features.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, PartialEq, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct FeatureOptions {
-    /// Penetration rates in percent, one nested fleet for each
-    #[arg(long, value_delimiter = ',', default_values_t = RATES)]
+    /// Penetration rates in percent, one nested fleet for each; 20,40,60,80 unless given
+    #[arg(long, value_delimiter = ',')]
     pub rates: Vec<f64>,
     /// Instead of rates: shares in percent of guests that have no vehicle in common
-    #[arg(long, value_delimiter = ',', conflicts_with = "rates")]
+    #[arg(long, value_delimiter = ',')]
     pub guests: Vec<f64>,
     /// Also divide each rate's fleet among so many providers, for each number: `fleet-20-1of2`, …
-    #[arg(long, value_delimiter = ',', conflicts_with = "guests", value_name = "K")]
+    #[arg(long, value_delimiter = ',', value_name = "K")]
     pub providers: Vec<usize>,
     /// Make fleets that are no fair sample: each vehicle's chance depends on what it has in common
     /// with others
     #[arg(long, value_enum, value_name = "BY")]
     pub concentrate: Option<By>,
-    /// With --concentrate: chances are multiplied by up to 1 ± this
-    #[arg(long, default_value_t = 0.5, requires = "concentrate")]
-    pub strength: f64,
+    /// With --concentrate: chances are multiplied by up to 1 ± this; 0.5 unless given
+    #[arg(long)]
+    pub strength: Option<f64>,
     /// Seed that deals vehicles to fleets
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = FeatureOptions::default().seed)]
     pub seed: u64,
     /// Length of a step in seconds
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = FeatureOptions::default().step)]
     pub step: f64,
     /// Cells of each link
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = FeatureOptions::default().cells)]
     pub cells: usize,
     /// Sub-steps of each step
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = FeatureOptions::default().sub_steps)]
     pub sub_steps: usize,
     /// Seconds that a vehicle may go unseen and still be on its way
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, default_value_t = FeatureOptions::default().patience)]
     pub patience: f64,
     /// Leave out everything before this time in seconds
-    #[arg(long, default_value_t = f64::NEG_INFINITY, hide_default_value = true)]
+    #[arg(long, default_value_t = FeatureOptions::default().from, hide_default_value = true)]
+    #[serde(rename = "start")]
     pub from: f64,
 }
 
 /// The paper's penetration rates, in percent.
-const RATES: [f64; 4] = [20.0, 40.0, 60.0, 80.0];
+pub const RATES: [f64; 4] = [20.0, 40.0, 60.0, 80.0];
+const STRENGTH: f64 = 0.5;
 
 impl Default for FeatureOptions {
     fn default() -> Self {
         Self {
-            rates: RATES.to_vec(),
+            rates: Vec::new(),
             guests: Vec::new(),
             providers: Vec::new(),
             concentrate: None,
-            strength: 0.5,
+            strength: None,
             seed: 1,
             step: 10.0,
             cells: 6,
@@ -71,7 +75,8 @@ impl Default for FeatureOptions {
 }
 
 /// What a vehicle's chance of belonging to a fleet depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum By {
     /// The link by which it enters
     Entry,
@@ -92,24 +97,40 @@ impl From<By> for Trait {
 }
 
 impl FeatureOptions {
+    fn check(&self) -> Result<(), InvalidOption> {
+        let wrong = |name, problem| Err(InvalidOption::new(name, problem));
+        if !self.guests.is_empty() && !self.rates.is_empty() {
+            return wrong("guests", "found with rates, expected one of the two");
+        }
+        if !self.guests.is_empty() && !self.providers.is_empty() {
+            return wrong("providers", "found with guests, expected with rates");
+        }
+        if self.strength.is_some() && self.concentrate.is_none() {
+            return wrong("strength", "found alone, expected with concentrate");
+        }
+        if self.from.is_nan() {
+            return wrong("from", "found NaN, expected a number of seconds");
+        }
+        Ok(())
+    }
+
     /// The plan, and the time before which everything is left out.
     pub fn plan(&self) -> Result<(FeaturePlan, Seconds)> {
+        self.check()?;
+        let rates = if self.rates.is_empty() { &RATES[..] } else { &self.rates };
         let fractions = |percents: &[f64]| percents.iter().map(|p| p / 100.0).collect::<Vec<_>>();
         let fleets = if self.guests.is_empty() {
-            Fleets::nested(&fractions(&self.rates), self.seed)?.divided(&self.providers)?
+            Fleets::nested(&fractions(rates), self.seed)?.divided(&self.providers)?
         } else {
             Fleets::partition(&fractions(&self.guests), self.seed)?
         };
         let fleets = match self.concentrate {
             Some(by) => {
-                let strength = self.strength;
+                let strength = self.strength.unwrap_or(STRENGTH);
                 fleets.concentrated(Concentration { by: by.into(), strength })?
             }
             None => fleets,
         };
-        if self.from.is_nan() {
-            bail!("--from: found NaN, expected a number of seconds");
-        }
         let plan = FeaturePlan {
             clock: StepClock { length: Seconds::new(self.step) },
             cells: self.cells,

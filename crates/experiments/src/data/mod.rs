@@ -9,6 +9,15 @@ use std::path::Path;
 
 use anyhow::Result;
 use traffic::{Network, corridor};
+use training::InvalidOption;
+
+/// Refuses an option without its folder.
+pub fn check_folder(option: &'static str, folder: &Path) -> Result<(), InvalidOption> {
+    match folder.as_os_str().is_empty() {
+        true => Err(InvalidOption::new(option, "found none, expected a folder")),
+        false => Ok(()),
+    }
+}
 
 /// The network of a file, or the corridor.
 pub fn load_network(file: Option<&Path>) -> Result<Network> {

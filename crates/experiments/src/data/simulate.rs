@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use sensing::{DatasetManifest, DatasetWriter, Provenance, VehicleTable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use traffic::{LoopCount, Network, PositionSource, Seconds, VehPerHour};
+use training::InvalidOption;
 use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo};
 
-use super::load_network;
+use super::{check_folder, load_network};
 
 /// Which traffic to simulate, and where to store it.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, PartialEq, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SimulateOptions {
     /// Which simulator
-    #[arg(long, value_enum, default_value_t = World::Builtin)]
+    #[arg(long, value_enum, default_value_t = SimulateOptions::default().world)]
     pub world: World,
     /// The network file; the corridor if absent
     #[arg(long)]
@@ -26,19 +28,19 @@ pub struct SimulateOptions {
     #[arg(long)]
     pub demand: Option<PathBuf>,
     /// Instead of a demand file: the same flow in veh/h at every entry
-    #[arg(long, conflicts_with = "demand")]
+    #[arg(long)]
     pub flow: Option<f64>,
     /// Minutes to simulate, warm-up included
-    #[arg(long, default_value_t = MINUTES)]
+    #[arg(long, default_value_t = SimulateOptions::default().minutes)]
     pub minutes: f64,
     /// Minutes at the start that are not stored
-    #[arg(long, default_value_t = WARM_UP)]
+    #[arg(long, default_value_t = SimulateOptions::default().warm_up)]
     pub warm_up: f64,
     /// Seconds between positions
-    #[arg(long, default_value_t = STEP)]
+    #[arg(long, default_value_t = SimulateOptions::default().step)]
     pub step: f64,
     /// Seed of the demand and of the drivers
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = SimulateOptions::default().seed)]
     pub seed: u64,
     /// Where to put the dataset: a new or empty folder
     #[arg(long)]
@@ -51,9 +53,9 @@ pub struct SimulateOptions {
     pub keep: Option<PathBuf>,
 }
 
-impl SimulateOptions {
-    /// The corridor of the paper in the built-in simulator, stored in a new or empty folder.
-    pub fn new(out: &Path) -> Self {
+/// The corridor of the paper in the built-in simulator, stored nowhere yet.
+impl Default for SimulateOptions {
+    fn default() -> Self {
         Self {
             world: World::Builtin,
             network: None,
@@ -63,10 +65,25 @@ impl SimulateOptions {
             warm_up: WARM_UP,
             step: STEP,
             seed: 1,
-            out: out.to_owned(),
+            out: PathBuf::new(),
             sumo: None,
             keep: None,
         }
+    }
+}
+
+impl SimulateOptions {
+    fn check(&self) -> Result<(), InvalidOption> {
+        check_folder("out", &self.out)?;
+        check_times(self.minutes, self.warm_up)?;
+        if self.flow.is_some() && self.demand.is_some() {
+            return Err(InvalidOption::new("flow", "found with a demand, expected one of the two"));
+        }
+        if let Some(flow) = self.flow.filter(|&flow| !(flow > 0.0 && flow <= MOST_FLOW)) {
+            let expected = format!("expected more than 0 and at most {MOST_FLOW} veh/h");
+            return Err(InvalidOption::new("flow", format!("found {flow}, {expected}")));
+        }
+        Ok(())
     }
 }
 
@@ -86,15 +103,17 @@ pub enum World {
 /// A year: more is a mistake.
 const MOST_MINUTES: f64 = 525_600.0;
 
-fn check_times(minutes: f64, warm_up: f64) -> Result<()> {
-    ensure!(
-        minutes > 0.0 && minutes <= MOST_MINUTES,
-        "--minutes: found {minutes}, expected more than 0 and at most {MOST_MINUTES}"
-    );
-    ensure!(
-        warm_up >= 0.0 && warm_up < minutes,
-        "--warm-up: found {warm_up}, expected 0 or more and less than --minutes {minutes}"
-    );
+fn check_times(minutes: f64, warm_up: f64) -> Result<(), InvalidOption> {
+    if !(minutes > 0.0 && minutes <= MOST_MINUTES) {
+        let problem =
+            format!("found {minutes}, expected more than 0 and at most {MOST_MINUTES} minutes");
+        return Err(InvalidOption::new("minutes", problem));
+    }
+    if !(0.0..minutes).contains(&warm_up) {
+        let problem =
+            format!("found {warm_up}, expected 0 or more and less than all {minutes} minutes");
+        return Err(InvalidOption::new("warm_up", problem));
+    }
     Ok(())
 }
 
@@ -111,7 +130,7 @@ pub struct Simulated {
 
 /// Simulates traffic and stores it; on a network that was read before, if one is given.
 pub fn simulate(options: &SimulateOptions, given: Option<&Network>) -> Result<Simulated> {
-    check_times(options.minutes, options.warm_up)?;
+    options.check()?;
     let network = match given {
         Some(network) => network,
         None => &load_network(options.network.as_deref())?,
@@ -134,16 +153,12 @@ fn demand(options: &SimulateOptions, network: &Network) -> Result<Demand> {
         return Demand::parse(&text, network).with_context(|| format!("{}", path.display()));
     }
     if let Some(flow) = options.flow {
-        ensure!(
-            flow > 0.0 && flow <= MOST_FLOW,
-            "--flow: found {flow}, expected more than 0 and at most {MOST_FLOW} veh/h"
-        );
         return Ok(Demand::uniform(network, VehPerHour::new(flow)));
     }
-    ensure!(
-        options.network.is_none(),
-        "a network of your own needs --demand FILE, or --flow with a number of veh/h for every entry"
-    );
+    if options.network.is_some() {
+        let problem = "found none, expected a file of a network of your own, or the flow in veh/h at every entry";
+        return Err(InvalidOption::new("demand", problem).into());
+    }
     Ok(worlds::corridor_demand(network)?)
 }
 
@@ -221,10 +236,10 @@ fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result
         // One moment more than asked for: the last step needs its end.
         until: until + Seconds::new(options.step),
         step: Seconds::new(options.step),
-        seed: u32::try_from(options.seed)
-            .ok()
-            .filter(|&seed| seed < 1 << 31)
-            .context("--seed: SUMO takes 0 to 2147483647")?,
+        seed: u32::try_from(options.seed).ok().filter(|&seed| seed < 1 << 31).ok_or_else(|| {
+            let found = options.seed;
+            InvalidOption::new("seed", format!("found {found}, SUMO takes 0 to 2147483647"))
+        })?,
         ..SumoOptions::default()
     };
     let bar = progress::bar("SUMO is driving", until.get() as u64);
@@ -301,7 +316,8 @@ pub fn corridor(
     seed: u64,
 ) -> Result<()> {
     check_times(minutes, WARM_UP)?;
-    let options = SimulateOptions { world, minutes, seed, ..SimulateOptions::new(out) };
+    let out = out.to_owned();
+    let options = SimulateOptions { world, minutes, seed, out, ..SimulateOptions::default() };
     let demand = demand(&options, network)?;
     run(&options, network, &demand)?;
     Ok(())

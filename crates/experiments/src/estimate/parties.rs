@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
 use estimator::artifact::HostRecord;
 use estimator::{
     FleetData, GuestInputs, HostInputs, HostModel, LoopData, PartyFile, TrainedGuest, TrainedHost,
 };
 use traffic::{LinkState, Step};
 
+use training::InvalidOption;
 use training::party::{CustomSubModelSpecs, HOST_SUB_MODEL, TrainedCustomSubModel, TrainedModel};
 
 /// The host and its guests.
@@ -38,7 +39,7 @@ impl Parties {
             }
         }
         let (folder, (host, network, weights)) =
-            host.context("--party: found no host, expected one")?;
+            host.ok_or_else(|| InvalidOption::new("party", "found no host, expected one"))?;
         let known = |name: &String| {
             *name == host.name || guests.iter().any(|(_, (file, ..))| *name == file.name)
         };
@@ -52,13 +53,12 @@ impl Parties {
         let of_host =
             TrainedCustomSubModel::of_host(folder, &host.name, &host.part, place, own_of_host)?;
         let read = guests.iter().map(|(folder, (file, network, weights))| {
-            ensure!(
-                file.run == host.run,
-                "--party: `{}`: found run {}, expected the host's, {}",
-                file.name,
-                file.run,
-                host.run
-            );
+            if file.run != host.run {
+                let (name, found, expected) = (&file.name, &file.run, &host.run);
+                let problem =
+                    format!("`{name}`: found run {found}, expected the host's, {expected}");
+                return Err(InvalidOption::new("party", problem).into());
+            }
             let (part, record) = (&file.part, &file.part.guest);
             let fleet = FleetData::open(data, &record.fleet)?;
             record.check(&fleet)?;

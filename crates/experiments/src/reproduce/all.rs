@@ -3,8 +3,9 @@
 //! What is finished is kept job by job, so an interrupted run goes on where it stood. A result that fails does
 //! not keep the others from being made.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use serde_json::json;
+use training::InvalidOption;
 
 use super::make;
 use super::request::{ReproduceArguments, What};
@@ -45,7 +46,9 @@ pub(super) fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
         }
     }
     let page = arguments.out.join("report.html");
-    ensure!(!made.is_empty() || !failures.is_empty(), "--only: no result has such a row");
+    if made.is_empty() && failures.is_empty() {
+        return Err(InvalidOption::new("only", "no result has such a row").into());
+    }
     if !made.is_empty() {
         report::write_results(&page, &arguments.out)?;
         match json {

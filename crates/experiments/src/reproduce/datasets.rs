@@ -151,7 +151,7 @@ fn check(
     for (what, found, expected) in pairs {
         ensure!(
             found == expected,
-            "{}: {what}: found {found}, expected {expected}; delete the folder to simulate again, or choose another --data",
+            "{}: {what}: found {found}, expected {expected}; delete the folder to simulate again, or choose another folder for datasets",
             folder.display()
         );
     }

@@ -22,7 +22,7 @@ const JOB_FORMAT: &str = "fedtse-job/1";
 
 /// Who estimates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, try_from = "String")]
 pub(super) enum Estimator {
     /// An estimator of this program.
     Own(Method),
@@ -117,6 +117,13 @@ pub(super) struct Absent {
     pub score: Score,
 }
 
+impl TryFrom<String> for Estimator {
+    type Error = String;
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::parse(&name)
+    }
+}
+
 impl Estimator {
     /// Finds an estimator by the name it has on the command line.
     pub(super) fn parse(name: &str) -> Result<Self, String> {
@@ -125,7 +132,7 @@ impl Estimator {
             let own = Method::value_variants().iter().filter_map(ValueEnum::to_possible_value);
             let peer = Boosting::value_variants().iter().filter_map(ValueEnum::to_possible_value);
             let names: Vec<String> = own.chain(peer).map(|value| value.get_name().into()).collect();
-            format!("expected one of {}", names.join(", "))
+            format!("found `{name}`, expected one of {}", names.join(", "))
         })
     }
 
@@ -263,7 +270,7 @@ impl JobFolder {
         for (what, found, expected) in pairs {
             ensure!(
                 found == expected,
-                "{}: {what}: found {found}, expected {expected}; choose another --out, or delete the job to run it again",
+                "{}: {what}: found {found}, expected {expected}; choose another folder, or delete the job to run it again",
                 self.path(&record.job).display()
             );
         }

@@ -10,6 +10,7 @@ use durable::PendingFolder;
 use sensing::Dataset;
 use sensing::pneuma::Session;
 use traffic::network_file_hash;
+use training::InvalidOption;
 
 use super::datasets::{Datasets, Needed, copy, prepared};
 use super::scene::Scene;
@@ -45,7 +46,7 @@ impl Recordings<'_> {
             let manifest = Dataset::open(&imported)?.manifest().clone();
             ensure!(
                 *dataset.manifest() == manifest,
-                "{}: found another dataset than {}; delete the folder, or choose another --data",
+                "{}: found another dataset than {}; delete the folder, or choose another folder for datasets",
                 folder.display(),
                 imported.display()
             );
@@ -71,13 +72,13 @@ impl Recordings<'_> {
         let network = network_file_hash(&load_network(self.network)?);
         ensure!(
             dataset.manifest().network_file_hash == network,
-            "{}: network: found {}, expected {network}; delete the folder to import again, or choose another --data",
+            "{}: network: found {}, expected {network}; delete the folder to import again, or choose another folder for datasets",
             folder.display(),
             dataset.manifest().network_file_hash
         );
         ensure!(
             found == expected,
-            "{}: files: found {found}, expected {expected}; delete the folder to import again, or choose another --data",
+            "{}: files: found {found}, expected {expected}; delete the folder to import again, or choose another folder for datasets",
             folder.display()
         );
         Ok(folder)
@@ -85,8 +86,8 @@ impl Recordings<'_> {
 
     /// The files of the folder that are named as recordings are, in order.
     fn files(&self) -> Result<Vec<PathBuf>> {
-        let entries = std::fs::read_dir(self.folder)
-            .with_context(|| format!("--pneuma: {}", self.folder.display()))?;
+        let entries =
+            std::fs::read_dir(self.folder).with_context(|| self.folder.display().to_string())?;
         let mut files = Vec::new();
         for entry in entries {
             let path = entry.with_context(|| self.folder.display().to_string())?.path();
@@ -95,11 +96,13 @@ impl Recordings<'_> {
             }
         }
         files.sort();
-        ensure!(
-            !files.is_empty(),
-            "--pneuma: {}: found no file named like 20181024_d1_0830_0900.csv, expected at least three",
-            self.folder.display()
-        );
+        if files.is_empty() {
+            let problem = format!(
+                "{}: found no file named like 20181024_d1_0830_0900.csv, expected at least three",
+                self.folder.display()
+            );
+            return Err(InvalidOption::new("pneuma", problem).into());
+        }
         Ok(files)
     }
 }

@@ -2,23 +2,26 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use estimator::{Architecture, TargetKind};
+use serde::Deserialize;
+use training::InvalidOption;
 
 use super::datasets::{Needed, Source};
 use super::job::{Estimator, Settings};
 use super::plan::{Range, TablePlan};
 use super::{curve_plans, guests, label_free, label_share, table1, table2, table4};
 use crate::data::simulate::World;
-use crate::train::{Arch, Target};
+use crate::train::{Arch, MOST_EPOCHS, Target};
 
 /// Make a table or a figure of the paper, our numbers beside the paper's
 ///
 /// Simulates the corridor for several demand seeds, fits every estimator to each, and tabulates
 /// the errors on the test part. Each finished fit is kept: a run that was interrupted continues
 /// where it stood, with the same result.
-#[derive(Clone, Args)]
+#[derive(Clone, Debug, PartialEq, Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[command(
     after_help = "Examples:\n  fedtse reproduce all --quick --out /tmp/quick --data /tmp/quick/data\n  fedtse reproduce table2\n  fedtse reproduce table2 --training-seeds 1,2,3 --jobs 2\n  fedtse reproduce table4 --only oracle,ridge --report\n  fedtse reproduce table1 --pneuma downloads --network athens.toml\n  fedtse reproduce table2 --quick --out /tmp/quick"
 )]
@@ -27,10 +30,10 @@ pub struct ReproduceArguments {
     #[arg(value_enum)]
     pub what: What,
     /// Folder for finished jobs and the result
-    #[arg(long, default_value = "results")]
+    #[arg(long, default_value_os_t = ReproduceArguments::default().out)]
     pub out: PathBuf,
     /// Folder for datasets, which are found again
-    #[arg(long, default_value = "data/reproduce")]
+    #[arg(long, default_value_os_t = ReproduceArguments::default().data)]
     pub data: PathBuf,
     /// Which simulator; sumo unless --quick
     #[arg(long, value_enum)]
@@ -50,22 +53,22 @@ pub struct ReproduceArguments {
     #[arg(long, value_delimiter = ',')]
     seeds: Vec<u64>,
     /// Seeds of the neural estimators
-    #[arg(long, value_delimiter = ',', default_values_t = [1])]
+    #[arg(long, value_delimiter = ',', default_values_t = ReproduceArguments::default().training_seeds)]
     training_seeds: Vec<u64>,
     /// Penetration rates in percent, where a result has several; the paper's unless given
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_delimiter = ',')]
     rates: Vec<u32>,
     /// Numbers of samples, of table4; 600,1200,1800,2400,3000,3600 unless --quick
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<usize>,
     /// Numbers of guests, of guests; 1,2,4,8 unless --quick
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32))]
+    #[arg(long, value_delimiter = ',')]
     guests: Vec<u16>,
     /// What is estimated; both in table1, table2 and table4, raw in the others unless given
     #[arg(long, value_enum, value_delimiter = ',')]
     target: Vec<Target>,
     /// Epochs of the neural estimators, at most; their architecture's unless given or --quick
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long)]
     epochs: Option<u64>,
     /// Only these estimators: names as of `fedtse train --method`, boosting, boosting-n
     #[arg(long, value_delimiter = ',', value_parser = Estimator::parse)]
@@ -74,7 +77,7 @@ pub struct ReproduceArguments {
     #[arg(long, value_enum)]
     arch: Option<Arch>,
     /// Jobs at a time; one for each core unless given
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    #[arg(long)]
     pub jobs: Option<u64>,
     /// A small version in the built-in world, to see that all works; its numbers mean nothing
     #[arg(long)]
@@ -90,7 +93,8 @@ pub struct ReproduceArguments {
     pub publish: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum What {
     /// All estimators by penetration rate, on real recordings; needs --pneuma
     Table1,
@@ -122,6 +126,35 @@ pub enum What {
     All,
 }
 
+/// All that needs no download.
+impl Default for ReproduceArguments {
+    fn default() -> Self {
+        Self {
+            what: What::All,
+            out: "results".into(),
+            data: "data/reproduce".into(),
+            world: None,
+            minutes: None,
+            pneuma: None,
+            network: None,
+            seeds: Vec::new(),
+            training_seeds: vec![1],
+            rates: Vec::new(),
+            sizes: Vec::new(),
+            guests: Vec::new(),
+            target: Vec::new(),
+            epochs: None,
+            only: Vec::new(),
+            arch: None,
+            jobs: None,
+            quick: false,
+            report: false,
+            accept_other_programs: false,
+            publish: None,
+        }
+    }
+}
+
 const MINUTES: f64 = 810.0;
 const SEEDS: [u64; 3] = [1, 2, 3];
 const FLEET_SEED: u64 = 1;
@@ -141,7 +174,7 @@ impl ReproduceArguments {
             ([], true) => quick.to_vec(),
             (given, _) => given.to_vec(),
         };
-        let rates = |quick: &[u32], usual| distinct("--rates", or(&self.rates, quick, usual));
+        let rates = |quick: &[u32], usual| distinct("rates", or(&self.rates, quick, usual));
         let mut plan = match self.what {
             What::Table1 => table1::plan(&rates(&[20, 80], &table2::RATES)?),
             What::Table2 => table2::plan(&rates(&[20, 80], &table2::RATES)?),
@@ -152,7 +185,7 @@ impl ReproduceArguments {
                     ([], true) => vec![64, 128],
                     (sizes, _) => sizes.to_vec(),
                 };
-                table4::plan(&distinct("--sizes", sizes)?)
+                table4::plan(&distinct("sizes", sizes)?)
             }
             What::Table5 => label_free::by_rate(&rates(&[20, 80], &table2::RATES)?),
             What::Table5Sealed => label_free::sealed(&rates(&[20], &table2::RATES)?),
@@ -168,7 +201,7 @@ impl ReproduceArguments {
                     ([], true) => vec![1, 2],
                     (guests, _) => guests.to_vec(),
                 };
-                guests::plan(&distinct("--guests", guests)?)
+                guests::plan(&distinct("guests", guests)?)
             }
             What::All => bail!("all: expected one result at a time"),
         };
@@ -178,7 +211,7 @@ impl ReproduceArguments {
         if let Some(arch) = self.arch.map(Architecture::from) {
             plan.rows.retain(|row| row.architecture.is_none_or(|one| one == arch));
         }
-        ensure!(!plan.rows.is_empty(), "--only: {} has no such row", plan.name);
+        refuse("only", plan.rows.is_empty(), || format!("{} has no such row", plan.name))?;
         for &target in &self.target {
             for row in &plan.rows {
                 let Estimator::Own(method) = row.estimator else { continue };
@@ -202,22 +235,32 @@ impl ReproduceArguments {
 
     /// Refuses options that not all results have a use for.
     pub(crate) fn check_all(&self) -> Result<()> {
+        self.check_ranges()?;
         for (option, given) in [
-            ("--pneuma", self.pneuma.is_some()),
-            ("--network", self.network.is_some()),
-            ("--rates", !self.rates.is_empty()),
-            ("--sizes", !self.sizes.is_empty()),
-            ("--guests", !self.guests.is_empty()),
-            ("--target", !self.target.is_empty()),
-            ("--arch", self.arch.is_some()),
+            ("pneuma", self.pneuma.is_some()),
+            ("network", self.network.is_some()),
+            ("rates", !self.rates.is_empty()),
+            ("sizes", !self.sizes.is_empty()),
+            ("guests", !self.guests.is_empty()),
+            ("target", !self.target.is_empty()),
+            ("arch", self.arch.is_some()),
         ] {
-            ensure!(!given, "{option}: not with all, expected a single result");
+            refuse(option, given, || "not with all, expected a single result".to_owned())?;
         }
         Ok(())
     }
 
+    /// Refuses values outside their limits.
+    fn check_ranges(&self) -> Result<(), InvalidOption> {
+        InvalidOption::check_range("rates", self.rates.iter().copied(), 1..=100)?;
+        InvalidOption::check_range("guests", self.guests.iter().copied(), 1..=32)?;
+        InvalidOption::check_range("epochs", self.epochs, 1..=MOST_EPOCHS)?;
+        InvalidOption::check_range("jobs", self.jobs, 1..=1024)
+    }
+
     /// Refuses options that the result has no use for.
-    fn check_options(&self) -> Result<()> {
+    fn check_options(&self) -> Result<(), InvalidOption> {
+        self.check_ranges()?;
         let name = self.name();
         let has_rates = matches!(
             self.what,
@@ -229,31 +272,26 @@ impl ReproduceArguments {
                 | What::FigPiRate
                 | What::FigLoss
         );
+        let has = |what: &str| format!("{name} has {what}");
         if self.what == What::Table4 {
-            ensure!(self.rates.is_empty(), "--rates: table4 has sizes, expected --sizes");
+            refuse("rates", !self.rates.is_empty(), || has("sizes, expected those"))?;
         }
-        ensure!(self.rates.is_empty() || has_rates, "--rates: {name} has one rate");
-        let expected = if has_rates { "rates, expected --rates" } else { "no sizes" };
-        ensure!(
-            self.sizes.is_empty() || self.what == What::Table4,
-            "--sizes: {name} has {expected}"
-        );
-        ensure!(
-            self.guests.is_empty() || self.what == What::Guests,
-            "--guests: {name} has one guest"
-        );
+        refuse("rates", !self.rates.is_empty() && !has_rates, || has("one rate"))?;
+        let no_sizes = !self.sizes.is_empty() && self.what != What::Table4;
+        let expected = if has_rates { "rates, expected those" } else { "no sizes" };
+        refuse("sizes", no_sizes, || has(expected))?;
+        let one_guest = !self.guests.is_empty() && self.what != What::Guests;
+        refuse("guests", one_guest, || has("one guest"))?;
         if self.what == What::Table1 {
-            ensure!(
-                self.pneuma.is_some() || self.report,
-                "table1: expected --pneuma with your folder of recordings"
-            );
-            ensure!(self.world.is_none(), "--world: table1 has recordings");
-            ensure!(self.minutes.is_none(), "--minutes: table1 has recordings");
+            refuse("pneuma", self.pneuma.is_none() && !self.report, || {
+                "found none, table1 needs your folder of recordings".to_owned()
+            })?;
+            refuse("world", self.world.is_some(), || has("recordings"))?;
+            refuse("minutes", self.minutes.is_some(), || has("recordings"))
         } else {
-            ensure!(self.pneuma.is_none(), "--pneuma: {name} is simulated");
-            ensure!(self.network.is_none(), "--network: {name} is of the corridor");
+            refuse("pneuma", self.pneuma.is_some(), || format!("{name} is simulated"))?;
+            refuse("network", self.network.is_some(), || format!("{name} is of the corridor"))
         }
-        Ok(())
     }
 
     pub(super) fn range(&self) -> Result<Range> {
@@ -268,16 +306,13 @@ impl ReproduceArguments {
             [] => vec![TargetKind::Raw],
             given => given.iter().map(|&target| TargetKind::from(target)).collect(),
         };
-        ensure!(
-            targets.len() == 1 || !self.what.is_course(),
-            "--target: found {}, expected one for {}",
-            targets.len(),
-            self.name()
-        );
+        refuse("target", targets.len() != 1 && self.what.is_course(), || {
+            format!("found {}, expected one for {}", targets.len(), self.name())
+        })?;
         Ok(Range {
-            seeds: distinct("--seeds", seeds)?,
-            training_seeds: distinct("--training-seeds", self.training_seeds.clone())?,
-            targets: distinct("--target", targets)?,
+            seeds: distinct("seeds", seeds)?,
+            training_seeds: distinct("training_seeds", self.training_seeds.clone())?,
+            targets: distinct("target", targets)?,
         })
     }
 
@@ -348,18 +383,25 @@ impl ReproduceArguments {
     }
 
     /// What is checked in must be the real thing.
-    pub(crate) fn check_publishable(&self, settings: &Settings) -> Result<()> {
+    pub(crate) fn check_publishable(&self, settings: &Settings) -> Result<(), InvalidOption> {
         let real = match settings.world {
             Source::Builtin => false,
             Source::Sumo => settings.minutes == MINUTES,
             Source::Pneuma => true,
         };
-        ensure!(
-            !self.quick && real && settings.epochs.is_none(),
-            "--publish: expected the whole scenario in SUMO, without --quick, --minutes and --epochs"
-        );
-        Ok(())
+        refuse("publish", self.quick || !real || settings.epochs.is_some(), || {
+            "expected the whole scenario in SUMO, not a quick one, all minutes and all epochs"
+                .to_owned()
+        })
     }
+}
+
+fn refuse(
+    option: &'static str,
+    wrong: bool,
+    problem: impl FnOnce() -> String,
+) -> Result<(), InvalidOption> {
+    if wrong { Err(InvalidOption::new(option, problem())) } else { Ok(()) }
 }
 
 /// The fleets that the jobs of a plan need.
@@ -392,9 +434,12 @@ fn name(value: Option<clap::builder::PossibleValue>) -> String {
 }
 
 /// Refuses a value given twice: it would count twice.
-fn distinct<T: PartialEq + std::fmt::Debug>(option: &str, values: Vec<T>) -> Result<Vec<T>> {
+fn distinct<T: PartialEq + std::fmt::Debug>(
+    option: &'static str,
+    values: Vec<T>,
+) -> Result<Vec<T>, InvalidOption> {
     for (at, value) in values.iter().enumerate() {
-        ensure!(!values[..at].contains(value), "{option}: found {value:?} twice");
+        refuse(option, values[..at].contains(value), || format!("found {value:?} twice"))?;
     }
     Ok(values)
 }

@@ -95,7 +95,7 @@ impl Workshop<'_> {
                     epochs: self.settings.epochs,
                     learning_rate: None,
                     guest: GuestOptions::default(),
-                    federation: FederationOptions::default(),
+                    federation: FederationOptions::clear(),
                     physics: PhysicsOptions::default(),
                 };
                 job.variant.apply(&mut task);

@@ -121,7 +121,7 @@ impl Variant {
             head_units: self.head_units,
             ..GuestOptions::default()
         };
-        let usual = FederationOptions::default();
+        let usual = FederationOptions::clear();
         task.federation = FederationOptions {
             guests: self.guests.unwrap_or(usual.guests),
             q: self.q.unwrap_or(usual.q),

@@ -25,7 +25,7 @@ use tracing::{debug, info, warn};
 use super::identity::{CertificateInfo, Role};
 use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
-use super::queue::{Entrance, queue};
+use super::queue::{QueueSender, queue};
 use super::service::take_part;
 
 pub use address::HostAddress;
@@ -48,32 +48,32 @@ pub enum Dialled {
     Refused(String),
 }
 
-/// The line to the host. Dropping it hangs up.
-pub struct Line {
+/// The connection to the host, which is made again whenever it breaks. Dropping it closes it.
+pub struct HostConnection {
     /// The host's name, where it is known.
     host: Option<PartyId>,
-    outgoing: Outgoing,
+    outgoing: SharedOutgoing,
     traffic: Arc<Traffic>,
     task: tokio::task::JoinHandle<()>,
 }
 
-type Outgoing = Arc<Mutex<Way>>;
+type SharedOutgoing = Arc<Mutex<Outgoing>>;
 
-/// The way to the host.
+/// Where messages to the host go.
 #[derive(Default)]
-enum Way {
+enum Outgoing {
     #[default]
-    Closed,
-    Open(Entrance<Bytes>),
+    Disconnected,
+    Connected(QueueSender<Bytes>),
     /// Closed by us, and not to be opened again.
-    HungUp,
+    Closed,
 }
 
-/// Changes the way to the host, unless we have hung up.
-fn turn(outgoing: &Outgoing, way: Way) {
+/// Changes where messages go, unless the connection was closed by us.
+fn set_outgoing(outgoing: &SharedOutgoing, state: Outgoing) {
     let mut current = outgoing.lock().unwrap_or_else(PoisonError::into_inner);
-    if !matches!(*current, Way::HungUp) {
-        *current = way;
+    if !matches!(*current, Outgoing::Closed) {
+        *current = state;
     }
 }
 
@@ -83,8 +83,8 @@ pub fn dial(
     tls: Arc<ClientConfig>,
     limits: Limits,
     arrivals: mpsc::Sender<Dialled>,
-) -> Line {
-    let (outgoing, traffic) = (Outgoing::default(), Arc::<Traffic>::default());
+) -> HostConnection {
+    let (outgoing, traffic) = (SharedOutgoing::default(), Arc::<Traffic>::default());
     let name = host.party.clone();
     let dialler = Dialler {
         host,
@@ -95,11 +95,11 @@ pub fn dial(
         traffic: traffic.clone(),
     };
     let task = tokio::spawn(dialler.run());
-    Line { host: name, outgoing, traffic, task }
+    HostConnection { host: name, outgoing, traffic, task }
 }
 
-impl Line {
-    /// Sends a message, if it was released for this host, the host is connected and the line not jammed. What
+impl HostConnection {
+    /// Sends a message, if it was released for this host, the host is connected and its queue not full. What
     /// is lost is said again later.
     pub fn send(&self, message: &Released<ToHost>) {
         let kind = message.message().kind();
@@ -107,13 +107,13 @@ impl Line {
             warn!(kind, "released for `{}`, not sent to `{host}`", message.recipient());
             return;
         }
-        let way = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Way::Open(outgoing) = &*way else {
+        let state = self.outgoing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Outgoing::Connected(outgoing) = &*state else {
             debug!(kind, "not connected, message dropped");
             return;
         };
         if !outgoing.put(message.bytes().clone(), message.bytes().len()) {
-            debug!(kind, "line jammed, message dropped");
+            debug!(kind, "queue full, message dropped");
         }
     }
 
@@ -122,14 +122,14 @@ impl Line {
         self.traffic.clone()
     }
 
-    /// Hangs up after what was sent has gone out, or half a second has passed.
+    /// Closes it after what was sent has gone out, or half a second has passed.
     pub async fn close(mut self) {
-        turn(&self.outgoing, Way::HungUp);
+        set_outgoing(&self.outgoing, Outgoing::Closed);
         let _ = tokio::time::timeout(Duration::from_millis(500), &mut self.task).await;
     }
 }
 
-impl Drop for Line {
+impl Drop for HostConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -140,7 +140,7 @@ struct Dialler {
     tls: TlsConnector,
     limits: Limits,
     arrivals: mpsc::Sender<Dialled>,
-    outgoing: Outgoing,
+    outgoing: SharedOutgoing,
     traffic: Arc<Traffic>,
 }
 
@@ -161,8 +161,8 @@ impl Dialler {
         loop {
             let began = Instant::now();
             let ended = self.take_part().await;
-            turn(&self.outgoing, Way::Closed);
-            if self.hung_up() {
+            set_outgoing(&self.outgoing, Outgoing::Disconnected);
+            if self.is_closed() {
                 return;
             }
             let arrival = match ended {
@@ -191,8 +191,8 @@ impl Dialler {
         }
     }
 
-    fn hung_up(&self) -> bool {
-        matches!(*self.outgoing.lock().unwrap_or_else(PoisonError::into_inner), Way::HungUp)
+    fn is_closed(&self) -> bool {
+        matches!(*self.outgoing.lock().unwrap_or_else(PoisonError::into_inner), Outgoing::Closed)
     }
 
     async fn take_part(&self) -> Ended {
@@ -208,7 +208,7 @@ impl Dialler {
         driving.spawn(connection);
         let ended = self.exchange(sender).await;
         match ended {
-            Ended::Broken(why) => judge(&error, why),
+            Ended::Broken(why) => refusal_or_broken(&error, why),
             ended => ended,
         }
     }
@@ -237,7 +237,7 @@ impl Dialler {
             .keep_alive_while_idle(true)
             .handshake::<_, tonic::body::Body>(TokioIo::new(stream))
             .await
-            .map_err(|problem| judge(error, problem.to_string()))?;
+            .map_err(|problem| refusal_or_broken(error, problem.to_string()))?;
         Ok((Http(sender), async move {
             if let Err(error) = connection.await {
                 debug!("connection: {error}");
@@ -271,7 +271,7 @@ impl Dialler {
             Ok(Ok(incoming)) => incoming,
         };
         info!(host = %self.host.address, "connected");
-        turn(&self.outgoing, Way::Open(outgoing));
+        set_outgoing(&self.outgoing, Outgoing::Connected(outgoing));
         if self.arrivals.send(Dialled::Connected).await.is_err() {
             return Ended::Unwanted;
         }
@@ -320,7 +320,7 @@ fn unproven(problem: &std::io::Error) -> String {
 
 /// A connection that broke because the host, which has proven who it is, refuses our certificate stays
 /// broken.
-fn judge(error: &LastError, why: String) -> Ended {
+fn refusal_or_broken(error: &LastError, why: String) -> Ended {
     match error.get() {
         Some(rustls::Error::AlertReceived(
             alert @ (AlertDescription::BadCertificate

@@ -1,50 +1,352 @@
-//! Runs a [`Host`] or a [`Guest`] over the network until it has ended.
+//! Runs a party over the network until it has ended: a host or a guest, in training or live.
 //!
-//! Both are plain loops on the calling thread, which also computes: take what arrived, hand it to
-//! the state machine, send what it says. The network lives on the runtime's own threads.
+//! One plain loop on the calling thread, which also computes: take what arrived, hand it to the state machine, send what
+//! it says. The network lives on the runtime's own threads, and a live party's own data come from another thread.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use protocol::ledger::Released;
 use protocol::message::parts::Text;
-use protocol::party::{Now, PartyId};
+use protocol::message::{ToGuest, ToHost};
+use protocol::party::Now;
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tracing::debug;
+use traffic::Step;
 
-use super::dial::{Dialled, Line};
+use super::dial::{Dialled, HostConnection};
 use super::listen::{Arrival, GrpcListener};
 use crate::guest::Guest;
-use crate::host::{Event, Host};
+use crate::host::Host;
+use crate::live::{LiveGuest, LiveHost, LiveModel};
 use crate::model::{GuestModel, HostModel};
 use crate::store::Store;
-
-/// How often a state machine hears that time has passed.
-const TICK: Duration = Duration::from_millis(50);
 
 /// The network says that this guest cannot take part.
 #[derive(Debug, Error)]
 #[error("the host does not let us in: {0}")]
 pub struct NotAdmitted(pub String);
 
-/// What the people who run a host see of it.
-pub trait HostWatch<M, S> {
-    /// Something has happened.
-    fn event(&mut self, host: &Host<M, S>, event: &Event);
-    /// A guest's connection has come or gone.
-    fn connection(&mut self, guest: &PartyId, connected: bool);
-    /// Time passes, several times a second.
-    fn tick(&mut self) {}
+/// A party as the network drives it.
+pub trait Party {
+    /// What arrives from the network.
+    type Arrival;
+    /// What it hears of its own data.
+    type Own;
+    /// What it sends.
+    type Message;
+    /// How often it hears that time has passed.
+    const TICK: Duration;
+    /// Whether its clock stands still while it computes: others are not silent because it does not listen. A live party
+    /// has deadlines of the real clock.
+    const CLOCK_STOPS: bool;
+
+    /// Something arrives.
+    fn arrive(
+        &mut self,
+        now: Now,
+        arrival: Self::Arrival,
+    ) -> Result<Vec<Released<Self::Message>>, NotAdmitted>;
+    /// Data of its own are there.
+    fn own(&mut self, now: Now, own: Self::Own) -> Vec<Released<Self::Message>>;
+    /// Its own data have ended.
+    fn own_ended(&mut self, now: Now) -> Vec<Released<Self::Message>>;
+    /// Time has passed.
+    fn tick(&mut self, now: Now) -> Vec<Released<Self::Message>>;
+    /// Someone wants it to stop.
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<Self::Message>>;
+    /// Whether it has ended.
+    fn has_ended(&self) -> bool;
+}
+
+/// The way to a party's peers.
+pub trait Outlet<M> {
+    /// Sends a message, if its recipient is connected.
+    fn send(&self, message: &Released<M>);
+}
+
+/// What the people who run a party see of it.
+pub trait Watch<P: Party> {
+    /// Something arrives, before the party hears of it.
+    fn arrival(&mut self, _arrival: &P::Arrival) {}
+    /// Something may have happened; called several times a second.
+    fn look(&mut self, party: &mut P);
+}
+
+/// What a party hears.
+pub struct Inputs<A, O> {
+    arrivals: mpsc::Receiver<A>,
+    own: Own<O>,
+    /// Holds a reason as soon as it is to stop.
+    stop: watch::Receiver<Option<Text>>,
+    /// Arrivals since its own data were last looked for.
+    in_a_row: u32,
+}
+
+/// A party's own data.
+enum Own<O> {
+    /// It has them from the beginning.
+    None,
+    Coming(mpsc::Receiver<O>),
+    Ended,
+}
+
+/// Arrivals that may come before own data that are there.
+const MOST_IN_A_ROW: u32 = 100;
+
+/// Runs a party until it has ended.
+pub fn drive<P: Party>(
+    runtime: &Handle,
+    clock: &Clock,
+    party: &mut P,
+    outlet: &impl Outlet<P::Message>,
+    inputs: &mut Inputs<P::Arrival, P::Own>,
+    watch: &mut impl Watch<P>,
+) -> Result<(), NotAdmitted> {
+    let mut ticks = Ticks::every(P::TICK);
+    loop {
+        let mut out = Vec::new();
+        let reason = inputs.stop.borrow().clone();
+        if let Some(reason) = reason {
+            out.extend(party.stop(clock.now(), reason));
+        } else if let Own::Ended = inputs.own {
+            out.extend(party.own_ended(clock.now()));
+        }
+        if !party.has_ended() {
+            match runtime.block_on(inputs.next(ticks.left())) {
+                Next::Arrived(arrival) => {
+                    watch.arrival(&arrival);
+                    out.extend(clock.during::<P, _>(|now| party.arrive(now, arrival))?);
+                }
+                Next::Own(own) => out.extend(clock.during::<P, _>(|now| party.own(now, own))),
+                Next::Nothing => {}
+            }
+            // Who has spoken while we computed is heard before anybody counts as silent.
+            if ticks.due(inputs.arrivals.is_empty()) {
+                out.extend(clock.during::<P, _>(|now| party.tick(now)));
+            }
+        }
+        for message in &out {
+            outlet.send(message);
+        }
+        watch.look(party);
+        if party.has_ended() {
+            return Ok(());
+        }
+    }
+}
+
+impl<M: HostModel, S: Store> Party for Host<M, S> {
+    type Arrival = Arrival;
+    type Own = Infallible;
+    type Message = ToGuest;
+    const TICK: Duration = Duration::from_millis(50);
+    const CLOCK_STOPS: bool = true;
+
+    fn arrive(
+        &mut self,
+        now: Now,
+        arrival: Arrival,
+    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
+        match arrival {
+            Arrival::Message(from, message) => return Ok(self.handle(now, &from, message)),
+            // A guest that is gone is missed when it is silent, and introduces itself when it is back.
+            Arrival::Connected(_) => {}
+            Arrival::Disconnected(guest, reason) => debug!(%guest, "disconnected: {reason}"),
+        }
+        Ok(Vec::new())
+    }
+
+    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToGuest>> {
+        match own {}
+    }
+
+    fn own_ended(&mut self, _: Now) -> Vec<Released<ToGuest>> {
+        Vec::new()
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
+        Host::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
+        Host::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+}
+
+impl<M: GuestModel, S: Store> Party for Guest<M, S> {
+    type Arrival = Dialled;
+    type Own = Infallible;
+    type Message = ToHost;
+    const TICK: Duration = Duration::from_millis(50);
+    const CLOCK_STOPS: bool = true;
+
+    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
+        match arrival {
+            Dialled::Message(message) => return Ok(self.handle(now, message)),
+            // Without a connection it has nobody to talk to, but it does lose patience.
+            Dialled::Connected => {}
+            Dialled::Disconnected(reason) => debug!("disconnected: {reason}"),
+            Dialled::Refused(reason) => return Err(NotAdmitted(reason)),
+        }
+        Ok(Vec::new())
+    }
+
+    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToHost>> {
+        match own {}
+    }
+
+    fn own_ended(&mut self, _: Now) -> Vec<Released<ToHost>> {
+        Vec::new()
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
+        Guest::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
+        Guest::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+}
+
+/// Deadlines of live steps are met to within this.
+const LIVE_TICK: Duration = Duration::from_millis(20);
+
+/// Why a live party stops by itself.
+const RECORDS_ENDED: &str = "its records have ended";
+
+impl<M: LiveModel> Party for LiveHost<M> {
+    type Arrival = Arrival;
+    type Own = (Step, M::Own);
+    type Message = ToGuest;
+    const TICK: Duration = LIVE_TICK;
+    const CLOCK_STOPS: bool = false;
+
+    fn arrive(
+        &mut self,
+        now: Now,
+        arrival: Arrival,
+    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
+        Ok(match arrival {
+            Arrival::Message(from, message) => self.handle(now, &from, message),
+            Arrival::Connected(guest) => self.connection(now, &guest, true),
+            Arrival::Disconnected(guest, _) => self.connection(now, &guest, false),
+        })
+    }
+
+    fn own(&mut self, now: Now, (step, own): (Step, M::Own)) -> Vec<Released<ToGuest>> {
+        self.open(now, step, own)
+    }
+
+    /// Ends once the last step is estimated.
+    fn own_ended(&mut self, now: Now) -> Vec<Released<ToGuest>> {
+        if self.is_waiting() { Vec::new() } else { self.stop(now, Text::of(RECORDS_ENDED)) }
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
+        LiveHost::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
+        LiveHost::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+}
+
+impl Party for LiveGuest {
+    type Arrival = Dialled;
+    type Own = (Step, Vec<f32>);
+    type Message = ToHost;
+    const TICK: Duration = LIVE_TICK;
+    const CLOCK_STOPS: bool = false;
+
+    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
+        match arrival {
+            Dialled::Message(message) => Ok(self.handle(now, message)),
+            Dialled::Connected => Ok(self.connected(now)),
+            Dialled::Disconnected(_) => Ok(Vec::new()),
+            Dialled::Refused(reason) => Err(NotAdmitted(reason)),
+        }
+    }
+
+    fn own(&mut self, now: Now, (step, numbers): (Step, Vec<f32>)) -> Vec<Released<ToHost>> {
+        self.embedding(now, step, numbers)
+    }
+
+    fn own_ended(&mut self, now: Now) -> Vec<Released<ToHost>> {
+        self.stop(now, Text::of(RECORDS_ENDED))
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
+        LiveGuest::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
+        LiveGuest::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+}
+
+impl Outlet<ToGuest> for GrpcListener {
+    fn send(&self, message: &Released<ToGuest>) {
+        GrpcListener::send(self, message);
+    }
+}
+
+impl Outlet<ToHost> for HostConnection {
+    fn send(&self, message: &Released<ToHost>) {
+        HostConnection::send(self, message);
+    }
+}
+
+/// Shows a guest and whether it is connected to its host.
+pub struct WatchGuest<F> {
+    look: F,
+    connected: bool,
+}
+
+impl<F> WatchGuest<F> {
+    /// Calls a function several times a second.
+    pub fn new(look: F) -> Self {
+        Self { look, connected: false }
+    }
+}
+
+impl<P: Party<Arrival = Dialled>, F: FnMut(&P, bool)> Watch<P> for WatchGuest<F> {
+    fn arrival(&mut self, arrival: &Dialled) {
+        match arrival {
+            Dialled::Connected => self.connected = true,
+            Dialled::Disconnected(_) | Dialled::Refused(_) => self.connected = false,
+            Dialled::Message(_) => {}
+        }
+    }
+
+    fn look(&mut self, party: &mut P) {
+        (self.look)(party, self.connected);
+    }
 }
 
 /// Reads the clocks.
-///
-/// Time in which the party itself computes, and hears nobody, does not count: others are not silent
-/// because we do not listen.
 pub struct Clock {
     began: Instant,
-    /// Nanoseconds of that.
+    /// Nanoseconds in which it stood still.
     deaf: AtomicU64,
 }
 
@@ -60,8 +362,12 @@ impl Clock {
         Now { monotonic: self.at(Instant::now()), unix }
     }
 
-    /// Does something during which this clock stands still.
-    pub fn stopped<T>(&self, work: impl FnOnce(Now) -> T) -> T {
+    /// Lets a party do something, during which this clock may stand still.
+    fn during<P: Party, T>(&self, work: impl FnOnce(Now) -> T) -> T {
+        if P::CLOCK_STOPS { self.stopped(work) } else { work(self.now()) }
+    }
+
+    fn stopped<T>(&self, work: impl FnOnce(Now) -> T) -> T {
         let began = Instant::now();
         let done = work(self.now());
         self.skip(began.elapsed());
@@ -79,95 +385,9 @@ impl Clock {
     }
 }
 
-/// Runs a host until it has ended; [`Host::ended`] says how. A text in `stop` stops it.
-pub fn run_host<M: HostModel, S: Store>(
-    runtime: &Handle,
-    clock: &Clock,
-    host: &mut Host<M, S>,
-    door: &GrpcListener,
-    arrivals: &mut mpsc::Receiver<Arrival>,
-    stop: &watch::Receiver<Option<Text>>,
-    watch: &mut impl HostWatch<M, S>,
-) {
-    let mut ticks = Ticks::default();
-    loop {
-        let mut out = Vec::new();
-        if let Some(reason) = stop.borrow().clone() {
-            out.extend(host.stop(clock.now(), reason));
-        }
-        match runtime.block_on(next(arrivals, ticks.left())) {
-            Next::Arrived(Arrival::Message(from, message)) => {
-                out.extend(clock.stopped(|now| host.handle(now, &from, message)));
-            }
-            Next::Arrived(Arrival::Connected(guest)) => watch.connection(&guest, true),
-            Next::Arrived(Arrival::Disconnected(guest, reason)) => {
-                debug!(%guest, "disconnected: {reason}");
-                watch.connection(&guest, false);
-            }
-            Next::Nothing | Next::Closed => {}
-        }
-        // Who has spoken while we computed is heard before anybody counts as silent.
-        if ticks.due(arrivals.is_empty()) {
-            out.extend(clock.stopped(|now| host.tick(now)));
-        }
-        for message in &out {
-            door.send(message);
-        }
-        for event in host.take_events() {
-            watch.event(host, &event);
-        }
-        watch.tick();
-        if host.ended().is_some() {
-            return;
-        }
-    }
-}
-
-/// Runs a guest until it has ended; [`Guest::ended`] says how. A text in `stop` stops it.
-pub fn run_guest<M: GuestModel, S: Store>(
-    runtime: &Handle,
-    clock: &Clock,
-    guest: &mut Guest<M, S>,
-    line: &Line,
-    arrivals: &mut mpsc::Receiver<Dialled>,
-    stop: &watch::Receiver<Option<Text>>,
-    mut watch: impl FnMut(&Guest<M, S>, bool),
-) -> Result<(), NotAdmitted> {
-    let mut ticks = Ticks::default();
-    let mut connected = false;
-    loop {
-        let mut out = Vec::new();
-        if let Some(reason) = stop.borrow().clone() {
-            out.extend(guest.stop(clock.now(), reason));
-        }
-        match runtime.block_on(next(arrivals, ticks.left())) {
-            Next::Arrived(Dialled::Message(message)) => {
-                out.extend(clock.stopped(|now| guest.handle(now, message)));
-            }
-            Next::Arrived(Dialled::Connected) => connected = true,
-            Next::Arrived(Dialled::Disconnected(reason)) => {
-                debug!("disconnected: {reason}");
-                connected = false;
-            }
-            Next::Arrived(Dialled::Refused(reason)) => return Err(NotAdmitted(reason)),
-            Next::Nothing | Next::Closed => {}
-        }
-        // A guest that is not connected has nobody to talk to, but it does lose patience.
-        if ticks.due(arrivals.is_empty()) {
-            out.extend(clock.stopped(|now| guest.tick(now)));
-        }
-        for message in &out {
-            line.send(message);
-        }
-        watch(guest, connected);
-        if guest.ended().is_some() {
-            return Ok(());
-        }
-    }
-}
-
-#[derive(Default)]
+/// When time is to pass.
 struct Ticks {
+    every: Duration,
     last: Option<Instant>,
     /// Arrivals that were taken since it was due.
     put_off: u32,
@@ -177,6 +397,10 @@ struct Ticks {
 const MOST_PUT_OFF: u32 = 1000;
 
 impl Ticks {
+    fn every(every: Duration) -> Self {
+        Self { every, last: None, put_off: 0 }
+    }
+
     /// Whether time is to pass now. If there is still something to be heard, that comes first.
     fn due(&mut self, all_heard: bool) -> bool {
         if !self.left().is_zero() {
@@ -186,30 +410,73 @@ impl Ticks {
             self.put_off += 1;
             return false;
         }
-        *self = Ticks { last: Some(Instant::now()), put_off: 0 };
+        (self.last, self.put_off) = (Some(Instant::now()), 0);
         true
     }
 
     fn left(&self) -> Duration {
-        self.last.map_or(Duration::ZERO, |last| TICK.saturating_sub(last.elapsed()))
+        self.last.map_or(Duration::ZERO, |last| self.every.saturating_sub(last.elapsed()))
     }
 }
 
-enum Next<T> {
-    Arrived(T),
+enum Next<A, O> {
+    Arrived(A),
+    Own(O),
     Nothing,
-    Closed,
 }
 
-async fn next<T>(arrivals: &mut mpsc::Receiver<T>, at_most: Duration) -> Next<T> {
-    match tokio::time::timeout(at_most, arrivals.recv()).await {
-        Ok(Some(arrived)) => Next::Arrived(arrived),
-        Ok(None) => {
-            // Nothing arrives any more, but time passes.
-            tokio::time::sleep(at_most).await;
-            Next::Closed
+impl<A> Inputs<A, Infallible> {
+    /// Of a party that trains.
+    pub fn new(arrivals: mpsc::Receiver<A>, stop: watch::Receiver<Option<Text>>) -> Self {
+        Self { arrivals, own: Own::None, stop, in_a_row: 0 }
+    }
+}
+
+impl<A, O> Inputs<A, O> {
+    /// Of a live party, whose own data come step by step.
+    pub fn live(
+        arrivals: mpsc::Receiver<A>,
+        own: mpsc::Receiver<O>,
+        stop: watch::Receiver<Option<Text>>,
+    ) -> Self {
+        Self { arrivals, own: Own::Coming(own), stop, in_a_row: 0 }
+    }
+
+    /// The next thing that happens, or nothing for a while. What has arrived goes first: an embedding must not be late
+    /// because the host was busy. But not for ever: others who never stop talking do not keep a party from its own data.
+    async fn next(&mut self, at_most: Duration) -> Next<A, O> {
+        if self.in_a_row >= MOST_IN_A_ROW {
+            self.in_a_row = 0;
+            if let Own::Coming(own) = &mut self.own
+                && let Ok(own) = own.try_recv()
+            {
+                return Next::Own(own);
+            }
         }
-        Err(_) => Next::Nothing,
+        let next = tokio::select! {
+            biased;
+            Some(arrived) = self.arrivals.recv() => Next::Arrived(arrived),
+            own = self.own.recv() => match own {
+                Some(own) => Next::Own(own),
+                None => {
+                    self.own = Own::Ended;
+                    Next::Nothing
+                }
+            },
+            () = tokio::time::sleep(at_most) => Next::Nothing,
+        };
+        self.in_a_row = if matches!(next, Next::Arrived(_)) { self.in_a_row + 1 } else { 0 };
+        next
+    }
+}
+
+impl<O> Own<O> {
+    /// The next data; none if they have ended just now.
+    async fn recv(&mut self) -> Option<O> {
+        match self {
+            Self::Coming(own) => own.recv().await,
+            Self::None | Self::Ended => std::future::pending().await,
+        }
     }
 }
 

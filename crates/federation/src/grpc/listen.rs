@@ -2,7 +2,7 @@
 //! off or leave.
 //!
 //! Who has no certificate of the authority never gets past TLS. Who has one but is not in the list
-//! of guests is told so, and gets no further. One line per guest: a newer one takes the place
+//! of guests is told so, and gets no further. One connection per guest: a newer one takes the place
 //! of an older one, which may be the broken one of a guest that has restarted.
 
 use std::collections::BTreeMap;
@@ -27,17 +27,17 @@ use tonic::{Status, Streaming};
 use tracing::{debug, info, warn};
 
 use super::accepted::Accepted;
+use super::connection_limit::{ConnectionLimit, Slot};
 use super::identity::CertificateInfo;
 use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
-use super::places::{Place, Places};
-use super::queue::{Entrance, Exit, queue};
+use super::queue::{QueueReceiver, QueueSender, queue};
 use super::service::{Received, respond};
 
 /// How long a guest that was cut off has to read why.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Why a connection ended early.
-const CROWDED: &str = "its place was needed for a newer connection";
+const CROWDED: &str = "its slot was needed for a newer connection";
 /// How long a host that ends waits for its last words to go out.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -52,7 +52,18 @@ pub enum Arrival {
     Disconnected(PartyId, String),
 }
 
-/// The open door of a host. Dropping it closes all connections.
+impl Arrival {
+    /// The guest whose connection has come or gone, and which.
+    pub fn connection(&self) -> Option<(&PartyId, bool)> {
+        match self {
+            Self::Connected(guest) => Some((guest, true)),
+            Self::Disconnected(guest, _) => Some((guest, false)),
+            Self::Message(..) => None,
+        }
+    }
+}
+
+/// The listener of a host. Dropping it closes all connections.
 pub struct GrpcListener {
     hub: Arc<Hub>,
     address: SocketAddr,
@@ -64,24 +75,24 @@ struct Hub {
     accepted: watch::Receiver<Accepted>,
     limits: Limits,
     arrivals: mpsc::Sender<Arrival>,
-    lines: Mutex<BTreeMap<PartyId, Line>>,
+    connections: Mutex<BTreeMap<PartyId, GuestConnection>>,
     count: AtomicU64,
     refused: AtomicU64,
     traffic: Arc<Traffic>,
     /// Of all connections that are open.
-    places: Arc<Places>,
+    slots: Arc<ConnectionLimit>,
     closing: watch::Sender<bool>,
 }
 
-/// The way to a guest.
-struct Line {
+/// The connection to a guest.
+struct GuestConnection {
     number: u64,
-    outgoing: Entrance<Result<Bytes, Status>>,
+    outgoing: QueueSender<Result<Bytes, Status>>,
     /// Dropped when a newer connection takes this one's place.
     _replaced: watch::Sender<()>,
 }
 
-/// Opens a door at an address. Messages and changes arrive at `arrivals`.
+/// Listens at an address. Messages and changes arrive at `arrivals`.
 pub async fn listen(
     address: SocketAddr,
     tls: Arc<ServerConfig>,
@@ -91,16 +102,16 @@ pub async fn listen(
 ) -> std::io::Result<GrpcListener> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    let places = Places::new(limits.connections);
+    let slots = ConnectionLimit::new(limits.connections);
     let hub = Arc::new(Hub {
         accepted,
         limits,
         arrivals,
-        lines: Mutex::default(),
+        connections: Mutex::default(),
         count: AtomicU64::new(0),
         refused: AtomicU64::new(0),
         traffic: Arc::default(),
-        places,
+        slots,
         closing: watch::Sender::new(false),
     });
     let task = tokio::spawn(accept(listener, TlsAcceptor::from(tls), hub.clone()));
@@ -113,23 +124,23 @@ impl GrpcListener {
         self.address
     }
 
-    /// Sends a message to the guest that it was released for, if that is connected and the line not jammed.
+    /// Sends a message to the guest that it was released for, if that is connected and its queue not full.
     /// What is lost is said again later.
     pub fn send(&self, message: &Released<ToGuest>) {
         let to = message.recipient();
-        let outgoing = self.hub.lines().get(to).map(|line| line.outgoing.clone());
+        let outgoing = self.hub.connections().get(to).map(|connection| connection.outgoing.clone());
         let Some(outgoing) = outgoing else {
             debug!(guest = %to, kind = message.message().kind(), "not connected, message dropped");
             return;
         };
         if !outgoing.put(Ok(message.bytes().clone()), message.bytes().len()) {
-            debug!(guest = %to, kind = message.message().kind(), "line jammed, message dropped");
+            debug!(guest = %to, kind = message.message().kind(), "queue full, message dropped");
         }
     }
 
     /// The guests that are connected.
     pub fn connected(&self) -> Vec<PartyId> {
-        self.hub.lines().keys().cloned().collect()
+        self.hub.connections().keys().cloned().collect()
     }
 
     /// Connections that were turned away so far.
@@ -145,8 +156,8 @@ impl GrpcListener {
     /// Ends all connections, after what was sent has gone out or two seconds have passed.
     pub async fn close(self) {
         self.hub.closing.send_replace(true);
-        self.hub.lines().clear();
-        let _ = tokio::time::timeout(CLOSING, self.hub.places.all_left()).await;
+        self.hub.connections().clear();
+        let _ = tokio::time::timeout(CLOSING, self.hub.slots.all_left()).await;
     }
 }
 
@@ -157,16 +168,16 @@ impl Drop for GrpcListener {
 }
 
 impl Hub {
-    fn lines(&self) -> MutexGuard<'_, BTreeMap<PartyId, Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connections(&self) -> MutexGuard<'_, BTreeMap<PartyId, GuestConnection>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes out a line that has ended, unless a newer one has taken its place.
+    /// Takes out a connection that has ended, unless a newer one has taken its place.
     fn forget(&self, guest: &PartyId, number: u64) -> bool {
-        let mut lines = self.lines();
-        let current = lines.get(guest).is_some_and(|line| line.number == number);
+        let mut connections = self.connections();
+        let current = connections.get(guest).is_some_and(|connection| connection.number == number);
         if current {
-            lines.remove(guest);
+            connections.remove(guest);
         }
         current
     }
@@ -178,7 +189,7 @@ impl Hub {
 }
 
 async fn accept(listener: TcpListener, tls: TlsAcceptor, hub: Arc<Hub>) {
-    // Ends all connections when the door is dropped.
+    // Ends all connections when the listener is dropped.
     let mut connections = tokio::task::JoinSet::new();
     loop {
         while connections.try_join_next().is_some() {}
@@ -191,9 +202,9 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, hub: Arc<Hub>) {
                 continue;
             }
         };
-        let (tls, hub, place) = (tls.clone(), hub.clone(), hub.places.enter());
+        let (tls, hub, slot) = (tls.clone(), hub.clone(), hub.slots.enter());
         connections.spawn(async move {
-            if let Err(why) = serve(stream, peer, tls, &hub, place).await {
+            if let Err(why) = serve(stream, peer, tls, &hub, slot).await {
                 hub.refuse(peer, &why);
             }
         });
@@ -205,7 +216,7 @@ async fn serve(
     peer: SocketAddr,
     tls: TlsAcceptor,
     hub: &Arc<Hub>,
-    mut place: Place,
+    mut slot: Slot,
 ) -> Result<(), String> {
     // Messages are small and answered at once: waiting to fill packets would cost 40 ms each.
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
@@ -216,14 +227,14 @@ async fn serve(
         done = handshake => done
             .map_err(|_| "no TLS handshake in time".to_owned())?
             .map_err(|error| error.to_string())?,
-        () = place.taken() => return Err(CROWDED.to_owned()),
+        () = slot.taken() => return Err(CROWDED.to_owned()),
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let certificate = certificates.and_then(|certificates| certificates.first());
     let card = CertificateInfo::of(certificate.ok_or("found no certificate")?)
         .map_err(|error| error.to_string())?;
     match hub.accepted.borrow().check(&card) {
-        Ok(()) => place.admit(&card.name),
+        Ok(()) => slot.admit(&card.name),
         // It is told so when it asks, and keeps a stranger's place until then.
         Err(why) => hub.refuse(peer, &why),
     }
@@ -257,7 +268,7 @@ async fn serve(
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(LAST_WORDS, connection).await;
         }
-        () = place.taken() => debug!(%peer, guest = %card.name, "{CROWDED}"),
+        () = slot.taken() => debug!(%peer, guest = %card.name, "{CROWDED}"),
         () = async { drop(closing.wait_for(|closing| *closing).await) } => {
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(CLOSING, connection).await;
@@ -301,14 +312,15 @@ impl Stream {
     fn begin(
         &self,
         incoming: Streaming<Received<ToHost>>,
-    ) -> Result<Exit<Result<Bytes, Status>>, Status> {
+    ) -> Result<QueueReceiver<Result<Bytes, Status>>, Status> {
         let (hub, card, peer) = (self.hub.clone(), self.card.clone(), self.peer);
         hub.accepted.borrow().check(&card).map_err(Status::permission_denied)?;
         let (outgoing, messages) = queue();
         let (replaced, replacement) = watch::channel(());
         let number = hub.count.fetch_add(1, Ordering::Relaxed);
-        let line = Line { number, outgoing: outgoing.clone(), _replaced: replaced };
-        hub.lines().insert(card.name.clone(), line);
+        let connection =
+            GuestConnection { number, outgoing: outgoing.clone(), _replaced: replaced };
+        hub.connections().insert(card.name.clone(), connection);
         info!(guest = %card.name, %peer, "connected");
         tokio::spawn(async move {
             let stream = Pump { hub: &hub, card: &card, incoming };
@@ -347,7 +359,7 @@ impl Pump<'_> {
                 message = self.incoming.message() => message,
                 why = &mut cut_off => return Status::permission_denied(why),
                 _ = replacement.changed() => {
-                    return Status::aborted("the line is closed, or a newer connection is open");
+                    return Status::aborted("the connection is closed, or a newer connection is open");
                 }
             };
             let message = match message {

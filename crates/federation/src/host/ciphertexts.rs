@@ -31,7 +31,7 @@ pub(super) struct GuestCiphertexts {
 }
 
 impl GuestCiphertexts {
-    pub fn new(
+    pub(super) fn new(
         sealing: Sealing,
         layout: &MeasurementLayout,
         segment: u32,
@@ -51,7 +51,7 @@ impl GuestCiphertexts {
     }
 
     /// What the guest's key is known by.
-    pub fn key(&self) -> Fingerprint {
+    pub(super) fn key(&self) -> Fingerprint {
         self.key
     }
 
@@ -60,12 +60,12 @@ impl GuestCiphertexts {
     }
 
     /// Whether all of a batch is here.
-    pub fn holds(&self, batch: &Batch) -> bool {
+    pub(super) fn holds(&self, batch: &Batch) -> bool {
         self.blocks(batch).iter().all(|block| self.weights.contains_key(block))
     }
 
     /// The weights of a batch, `[sample, entry]`, if all of it is here.
-    pub fn weights_of(&self, batch: &Batch) -> Option<Vec<f32>> {
+    pub(super) fn weights_of(&self, batch: &Batch) -> Option<Vec<f32>> {
         let mut all = Vec::new();
         for block in self.blocks(batch) {
             all.extend_from_slice(self.weights.get(&block)?.as_slice());
@@ -74,7 +74,11 @@ impl GuestCiphertexts {
     }
 
     /// Rows of values become rows of shares of their ranges.
-    pub fn ask(&mut self, batch: &Batch, values: &mut [f64]) -> Result<Vec<u8>, SealedError> {
+    pub(super) fn ask(
+        &mut self,
+        batch: &Batch,
+        values: &mut [f64],
+    ) -> Result<Vec<u8>, SealedError> {
         let columns = (batch.samples().len() * self.ranges.len()).max(1);
         let (entries, ranges) = (self.ranges.len().max(1), &self.ranges);
         values.par_chunks_exact_mut(columns).for_each(|row| {
@@ -88,7 +92,7 @@ impl GuestCiphertexts {
     }
 
     /// Coefficients of values become coefficients of shares of their ranges.
-    pub fn in_shares_of_ranges(&self, share: &mut EmbeddingCoefficients) {
+    pub(super) fn in_shares_of_ranges(&self, share: &mut EmbeddingCoefficients) {
         let ranges = share.entries.iter().map(|entry| self.ranges.get(*entry as usize));
         let ranges: Vec<f64> = ranges.map(|range| range.copied().unwrap_or(0.0)).collect();
         for numbers in share.coefficients.chunks_exact_mut(ranges.len().max(1)) {

@@ -8,11 +8,11 @@ use protocol::party::{PartyId, RunId};
 use protocol::plan::Plan;
 use serde::{Deserialize, Serialize};
 
-use super::Measuring;
+use super::MeasurementBounds;
 use crate::error::PartyError;
 use crate::model::Layouts;
 use crate::schedule::{Order, Samples};
-use crate::timing::Timing;
+use crate::session::timing::Timing;
 
 /// Samples that are validated or estimated together.
 const BLOCK: usize = 512;
@@ -34,8 +34,8 @@ pub struct HostSettings {
     pub subject: Text,
     /// How the parties train. `exchanges` follows from the samples that all hold.
     pub plan: Plan,
-    /// What it needs to judge what guests measure; of use only if the plan asks for that.
-    pub measuring: Measuring,
+    /// What guests' measurements are compared with; of use only if the plan asks for some.
+    pub measurement_bounds: MeasurementBounds,
     /// The host's own samples; those that a guest lacks are left out.
     pub samples: Samples,
     /// Whether the training part is shuffled in each epoch.
@@ -65,7 +65,7 @@ impl HostSettings {
         self.timing.check().map_err(PartyError::misuse)?;
         let plan = Plan { exchanges: 1, ..self.plan.clone() };
         plan.check().map_err(PartyError::misuse)?;
-        self.measuring.check(&self.plan.measured).map_err(PartyError::misuse)?;
+        self.measurement_bounds.check(&self.plan.measured).map_err(PartyError::misuse)?;
         let wrong = |what, found: String, expected: &str| {
             Err(PartyError::misuse(PartError::new(what, found, expected)))
         };

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use traffic::Step;
 
 use crate::model::{Embeddings, ModelFailure};
-use crate::timing::Timing;
+use crate::session::timing::Timing;
 
 /// What the host is told by those who run it.
 #[derive(Clone, Debug)]

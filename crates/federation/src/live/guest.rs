@@ -1,8 +1,6 @@
 //! A trained guest: sends what it makes of each step, as soon as it can.
 
-use std::time::Duration;
-
-use protocol::ledger::{Ledger, Released};
+use protocol::ledger::Ledger;
 use protocol::message::live::{FromLiveGuest, FromLiveHost, LiveHello, LiveTerms, LiveWelcome};
 use protocol::message::parts::{Embedding, Text, Values};
 use protocol::message::{Departure, PROTOCOL, ToGuest, ToHost};
@@ -11,8 +9,11 @@ use serde::Serialize;
 use traffic::Step;
 
 use super::ledger_sync::LedgerSync;
-use crate::error::{PartyError, agree_live};
-use crate::timing::{Timing, lasted};
+use crate::error::PartyError;
+use crate::session::HostSession;
+use crate::session::handshake::check_terms;
+use crate::session::host::ToHostOutbox;
+use crate::session::timing::Timing;
 
 /// What a guest is told by those who run it.
 #[derive(Clone, Debug)]
@@ -27,7 +28,7 @@ pub struct LiveGuestSettings {
     pub session: u64,
     /// What all parties must agree on.
     pub terms: LiveTerms,
-    /// OptimiserSettings of its embeddings.
+    /// Numbers of its embeddings.
     pub width: u32,
     /// How long it waits.
     pub timing: Timing,
@@ -49,20 +50,18 @@ pub struct GuestCounts {
 /// A trained guest, see the [module](super).
 pub struct LiveGuest {
     settings: LiveGuestSettings,
-    ledger: Ledger,
-    stage: Stage,
+    host: HostSession,
+    phase: Phase,
     counts: GuestCounts,
     /// The newest step that the host has settled.
     settled: Option<Step>,
     /// The last step whose embedding has left.
     sent: Option<Step>,
     ledger_sync: LedgerSync,
-    heard: Duration,
-    said: Option<Duration>,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum Phase {
     Joining,
     Live,
     Stopped(PartyError),
@@ -71,107 +70,100 @@ enum Stage {
 impl LiveGuest {
     /// A guest that is about to join: [`tick`](Self::tick) makes it speak.
     pub fn new(settings: LiveGuestSettings, ledger: Ledger, now: Now) -> Self {
+        let (host, timing) = (settings.host.clone(), settings.timing);
         Self {
+            host: HostSession::new(host, settings.session, timing, ledger, now),
             settings,
-            ledger,
-            stage: Stage::Joining,
+            phase: Phase::Joining,
             counts: GuestCounts::default(),
             settled: None,
             sent: None,
             ledger_sync: LedgerSync::from(now),
-            heard: now.monotonic,
-            said: None,
         }
     }
 
     /// The connection to the host is new: nobody there may know this guest.
-    pub fn connected(&mut self, now: Now) -> Vec<Released<ToHost>> {
-        let mut out = Vec::new();
-        if self.ended().is_none() {
-            self.stage = Stage::Joining;
-            let greeted = self.greet(now, &mut out);
-            self.stop_on_error(now, greeted, &mut out);
+    pub fn connected(&mut self, now: Now) -> ToHostOutbox {
+        if self.ended().is_some() {
+            return Vec::new();
         }
-        out
+        self.host.begin_turn(now);
+        self.phase = Phase::Joining;
+        let done = self.say_hello();
+        self.end_turn(done)
     }
 
     /// An embedding of its own. It leaves only if the host is there and may still use it.
-    pub fn embedding(&mut self, now: Now, step: Step, numbers: Vec<f32>) -> Vec<Released<ToHost>> {
-        let mut out = Vec::new();
-        let live = matches!(self.stage, Stage::Live);
+    pub fn embedding(&mut self, now: Now, step: Step, numbers: Vec<f32>) -> ToHostOutbox {
+        self.host.begin_turn(now);
         // Records may go back to steps that the host has still to come to.
         let useless =
             self.settled.is_some_and(|settled| step <= settled) || self.sent == Some(step);
-        if !live || useless {
+        if !self.is_live() || useless {
             self.counts.unsent += 1;
-            return out;
+            return Vec::new();
         }
-        let sent = self.send(now, step, numbers, &mut out);
-        self.stop_on_error(now, sent, &mut out);
-        out
+        let done = self.send(step, numbers);
+        self.end_turn(done)
     }
 
     /// Takes a message of the host.
-    pub fn handle(&mut self, now: Now, message: ToGuest) -> Vec<Released<ToHost>> {
-        let mut out = Vec::new();
+    pub fn handle(&mut self, now: Now, message: ToGuest) -> ToHostOutbox {
         if self.ended().is_some() {
-            return out;
+            return Vec::new();
         }
-        self.heard = now.monotonic;
-        let handled = match message {
-            ToGuest::HelloRequest => self.greet(now, &mut out),
+        self.host.begin_turn(now);
+        self.host.hear();
+        let done = match message {
+            ToGuest::HelloRequest => self.say_hello(),
             ToGuest::Live(FromLiveHost::Welcome(welcome)) => self.welcome(&welcome),
             ToGuest::Live(FromLiveHost::StepEstimated { step, taken }) => {
                 self.settled(step, taken);
                 Ok(())
             }
-            ToGuest::Refuse { session, reason } => {
-                let ours = session == 0 || session == self.settings.session;
-                if ours { Err(PartyError::HostStopped { reason }) } else { Ok(()) }
-            }
+            ToGuest::Refuse { session, reason } => self.host.refused(session, reason),
             ToGuest::Heartbeat => Ok(()),
             other => {
                 let what = format!("found `{}`, which belongs to training", other.kind());
                 Err(PartyError::misbehaved(&self.settings.host, what))
             }
         };
-        self.stop_on_error(now, handled, &mut out);
-        out
+        self.end_turn(done)
     }
 
-    /// Lets time pass: greets again if nobody answers, and gives up after the limit.
-    pub fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
-        let mut out = Vec::new();
+    /// Lets time pass: introduces itself again if nobody answers, and gives up after the limit.
+    pub fn tick(&mut self, now: Now) -> ToHostOutbox {
         if self.ended().is_some() {
-            return out;
+            return Vec::new();
         }
-        let ticked = self.wait(now, &mut out);
-        self.stop_on_error(now, ticked, &mut out);
-        out
+        self.host.begin_turn(now);
+        let done = self.wait(now);
+        self.end_turn(done)
     }
 
     /// Takes part no longer, because someone says so.
-    pub fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
-        let mut out = Vec::new();
-        if self.ended().is_none() {
-            // Whether or not the host hears of it, this guest stops.
-            let _ = self.goodbye(now, Departure::Stopped, &mut out);
-            self.end(PartyError::Stopped { reason });
+    pub fn stop(&mut self, now: Now, reason: Text) -> ToHostOutbox {
+        if self.ended().is_some() {
+            return Vec::new();
         }
-        out
+        self.host.begin_turn(now);
+        // Whether or not the host hears of it, this guest stops.
+        let _ = self.host.leave(Departure::Stopped);
+        self.enter_stopped(PartyError::Stopped { reason });
+        self.host.take_outbox()
     }
 
     /// Why it has ended, if it has.
     pub fn ended(&self) -> Option<&PartyError> {
-        match &self.stage {
-            Stage::Stopped(error) => Some(error),
-            Stage::Joining | Stage::Live => None,
+        match &self.phase {
+            Phase::Stopped(error) => Some(error),
+            Phase::Joining | Phase::Live => None,
         }
     }
 
     /// Whether the host has welcomed it.
     pub fn is_live(&self) -> bool {
-        matches!(self.stage, Stage::Live)
+        matches!(self.phase, Phase::Live)
     }
 
     /// What became of its steps.
@@ -186,25 +178,20 @@ impl LiveGuest {
 
     /// Messages that have left it.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.host.ledger()
     }
 
-    fn wait(&mut self, now: Now, out: &mut Vec<Released<ToHost>>) -> Result<(), PartyError> {
-        self.ledger_sync.tick(&mut self.ledger, now)?;
-        let timing = self.settings.timing;
-        if lasted(self.heard, now.monotonic, timing.limit) {
-            let seconds = now.monotonic.saturating_sub(self.heard).as_secs_f64();
-            return Err(PartyError::HostSilent { seconds });
-        }
-        let quiet = |long| self.said.is_none_or(|said| lasted(said, now.monotonic, long));
-        match self.stage {
-            Stage::Joining if quiet(timing.resend) => self.greet(now, out),
-            Stage::Live if quiet(timing.heartbeat) => self.say(now, ToHost::Heartbeat, out),
+    fn wait(&mut self, now: Now) -> Result<(), PartyError> {
+        self.ledger_sync.tick(self.host.ledger_mut(), now)?;
+        self.host.check_silence()?;
+        match self.phase {
+            Phase::Joining if self.host.resend_due() => self.say_hello(),
+            Phase::Live => Ok(self.host.heartbeat_if_due()?),
             _ => Ok(()),
         }
     }
 
-    fn greet(&mut self, now: Now, out: &mut Vec<Released<ToHost>>) -> Result<(), PartyError> {
+    fn say_hello(&mut self) -> Result<(), PartyError> {
         let settings = &self.settings;
         let hello = LiveHello {
             protocol: PROTOCOL,
@@ -214,14 +201,14 @@ impl LiveGuest {
             terms: settings.terms.clone(),
             width: settings.width,
         };
-        self.say(now, ToHost::Live(FromLiveGuest::Hello(Box::new(hello))), out)
+        Ok(self.host.say(ToHost::Live(FromLiveGuest::Hello(Box::new(hello))))?)
     }
 
     fn welcome(&mut self, welcome: &LiveWelcome) -> Result<(), PartyError> {
         let LiveGuestSettings { session, host, terms, .. } = &self.settings;
         if welcome.session == *session {
-            agree_live(host, (welcome.protocol, PROTOCOL), &welcome.terms, terms)?;
-            self.stage = Stage::Live;
+            check_terms(host, welcome.protocol, &welcome.terms, terms)?;
+            self.phase = Phase::Live;
             // It may be another host, or one that begins anew.
             (self.settled, self.sent) = (None, None);
         }
@@ -237,59 +224,26 @@ impl LiveGuest {
         *(if taken { &mut self.counts.taken } else { &mut self.counts.missed }) += 1;
     }
 
-    fn send(
-        &mut self,
-        now: Now,
-        step: Step,
-        numbers: Vec<f32>,
-        out: &mut Vec<Released<ToHost>>,
-    ) -> Result<(), PartyError> {
+    fn send(&mut self, step: Step, numbers: Vec<f32>) -> Result<(), PartyError> {
         let values =
             Values::new(self.settings.width as usize, numbers).map_err(PartyError::misuse)?;
         let (session, embedding) = (self.settings.session, Embedding(values));
-        let message = FromLiveGuest::Embedding { session, step, embedding };
-        self.say(now, ToHost::Live(message), out)?;
+        self.host.say(ToHost::Live(FromLiveGuest::Embedding { session, step, embedding }))?;
         self.sent = Some(step);
         self.counts.sent += 1;
         Ok(())
     }
 
-    fn say(
-        &mut self,
-        now: Now,
-        message: ToHost,
-        out: &mut Vec<Released<ToHost>>,
-    ) -> Result<(), PartyError> {
-        out.push(self.ledger.release(now, &self.settings.host, message)?);
-        self.said = Some(now.monotonic);
-        Ok(())
-    }
-
-    fn goodbye(
-        &mut self,
-        now: Now,
-        departure: Departure,
-        out: &mut Vec<Released<ToHost>>,
-    ) -> Result<(), PartyError> {
-        let session = self.settings.session;
-        self.say(now, ToHost::Leave { session, departure }, out)
-    }
-
-    fn stop_on_error(
-        &mut self,
-        now: Now,
-        done: Result<(), PartyError>,
-        out: &mut Vec<Released<ToHost>>,
-    ) {
-        let Err(error) = done else { return };
-        if !matches!(error, PartyError::HostStopped { .. }) {
-            // A ledger that cannot be written lets nothing out, not even this.
-            let _ = self.goodbye(now, Departure::Failed(error.for_peers()), out);
+    fn end_turn(&mut self, done: Result<(), PartyError>) -> ToHostOutbox {
+        if let Err(error) = done {
+            self.host.leave_on(&error);
+            self.enter_stopped(error);
         }
-        self.end(error);
+        self.host.take_outbox()
     }
 
-    fn end(&mut self, error: PartyError) {
-        self.stage = Stage::Stopped(self.ledger_sync.at_the_end(&mut self.ledger, error));
+    fn enter_stopped(&mut self, error: PartyError) {
+        let error = self.ledger_sync.at_the_end(self.host.ledger_mut(), error);
+        self.phase = Phase::Stopped(error);
     }
 }

@@ -1,38 +1,34 @@
 //! The host of trained parties: collects embeddings of each step until its deadline, then estimates.
 
-mod session;
-mod speech;
+mod guest_state;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use protocol::ledger::{Ledger, Released};
+use protocol::ledger::Ledger;
 use protocol::message::live::{FromLiveGuest, FromLiveHost, LiveHello, LiveWelcome};
 use protocol::message::parts::{Embedding, Text};
-use protocol::message::{PROTOCOL, ToGuest, ToHost};
+use protocol::message::{PROTOCOL, StopReason, ToGuest, ToHost};
 use protocol::party::{Now, PartyId};
 use traffic::Step;
 
 use super::estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
 use super::ledger_sync::LedgerSync;
 use super::{LARGEST, MAX_OPEN};
-use crate::error::{PartyError, agree_live};
+use crate::error::PartyError;
 use crate::model::Embeddings;
-use crate::timing::lasted;
+use crate::session::GuestSessions;
+use crate::session::guests::{ToGuestOutbox, is_due};
+use crate::session::handshake::{check_name, check_terms, check_width};
 
-pub use session::LiveGuestCounts;
-use session::{LiveGuestSession, Placed};
-use speech::again;
-
-/// Messages to guests.
-pub type Outbox = Vec<Released<ToGuest>>;
+pub use guest_state::LiveGuestCounts;
+use guest_state::{LiveGuestState, Placed};
 
 /// The host, see the [module](super).
 pub struct LiveHost<M: LiveModel> {
     settings: LiveHostSettings,
     model: M,
-    ledger: Ledger,
-    sessions: BTreeMap<PartyId, LiveGuestSession>,
+    guests: GuestSessions<LiveGuestState>,
     open: VecDeque<Open<M::Own>>,
     /// The last settled step.
     settled: Option<Step>,
@@ -40,8 +36,6 @@ pub struct LiveHost<M: LiveModel> {
     opened: VecDeque<(Step, Duration)>,
     /// Whether its own data are before what is settled.
     back: bool,
-    /// When someone without a guest was last told so.
-    turned_away: Option<Duration>,
     ledger_sync: LedgerSync,
     events: Vec<LiveEvent<M::Estimate>>,
     stopped: Option<PartyError>,
@@ -56,19 +50,17 @@ struct Open<O> {
 impl<M: LiveModel> LiveHost<M> {
     /// A host without guests yet.
     pub fn new(settings: LiveHostSettings, model: M, ledger: Ledger, now: Now) -> Self {
-        let sessions = settings.guests.keys();
-        let sessions =
-            sessions.map(|party| (party.clone(), LiveGuestSession::new(now.monotonic))).collect();
+        let parties = settings.guests.keys();
+        let parties = parties.map(|party| (party.clone(), LiveGuestState::default()));
+        let guests = GuestSessions::new(ledger, settings.timing, now, parties, None);
         Self {
             settings,
             model,
-            ledger,
-            sessions,
+            guests,
             open: VecDeque::new(),
             settled: None,
             opened: VecDeque::new(),
             back: false,
-            turned_away: None,
             ledger_sync: LedgerSync::from(now),
             events: Vec::new(),
             stopped: None,
@@ -77,78 +69,71 @@ impl<M: LiveModel> LiveHost<M> {
 
     /// The host's own numbers of a step are there: it opens. Steps come in order; others are left out,
     /// and the first of them is an event.
-    pub fn open(&mut self, now: Now, step: Step, own: M::Own) -> Outbox {
-        let mut out = Vec::new();
-        let newest = self.open.back().map(|open| open.step).or(self.settled);
+    pub fn open(&mut self, now: Now, step: Step, own: M::Own) -> ToGuestOutbox {
         if self.stopped.is_some() {
-            return out;
+            return Vec::new();
         }
+        self.guests.begin_turn(now);
+        let newest = self.open.back().map(|open| open.step).or(self.settled);
         if let Some(newest) = newest.filter(|newest| step <= *newest) {
             if !std::mem::replace(&mut self.back, true) {
                 self.events.push(LiveEvent::WentBack { step, newest });
             }
-            return out;
+            return Vec::new();
         }
         self.back = false;
         self.open.push_back(Open { step, own, since: now.monotonic });
-        let done = self.settle(now, &mut out);
-        self.stop_on_error(now, done, &mut out);
-        out
+        let done = self.settle();
+        self.end_turn(done)
     }
 
     /// Takes a message of a guest, as the transport knows it.
-    pub fn handle(&mut self, now: Now, from: &PartyId, message: ToHost) -> Outbox {
-        let mut out = Vec::new();
+    pub fn handle(&mut self, now: Now, from: &PartyId, message: ToHost) -> ToGuestOutbox {
         if self.stopped.is_some() {
-            return out;
+            return Vec::new();
         }
-        let done = match self.sessions.get_mut(from) {
-            Some(guest) => {
-                guest.heard = now.monotonic;
-                self.take(now, from, message, &mut out)
-            }
-            None => self.turn_away(now, from, &mut out),
-        };
-        self.stop_on_error(now, done, &mut out);
-        out
+        self.guests.begin_turn(now);
+        let done = self.dispatch(from, message);
+        self.end_turn(done)
     }
 
     /// A guest's connection has come or gone.
-    pub fn connection(&mut self, now: Now, guest: &PartyId, connected: bool) -> Outbox {
-        let mut out = Vec::new();
-        if let Some(guest) = self.sessions.get_mut(guest) {
-            guest.connected = connected;
-            guest.heard = now.monotonic;
-            // Whoever connects says who he is; whoever has gone is not waited for.
-            guest.session = None;
-            (guest.greeted, guest.refused) = (None, None);
+    pub fn connection(&mut self, now: Now, guest: &PartyId, connected: bool) -> ToGuestOutbox {
+        if self.stopped.is_some() {
+            return Vec::new();
         }
-        let done = self.settle(now, &mut out);
-        self.stop_on_error(now, done, &mut out);
-        out
+        self.guests.begin_turn(now);
+        self.guests.note_connection(guest);
+        if let Some(guest) = self.guests.get_mut(guest) {
+            guest.connection(connected);
+        }
+        let done = self.settle();
+        self.end_turn(done)
     }
 
     /// Lets time pass: settles what is due.
-    pub fn tick(&mut self, now: Now) -> Outbox {
-        let mut out = Vec::new();
+    pub fn tick(&mut self, now: Now) -> ToGuestOutbox {
         if self.stopped.is_some() {
-            return out;
+            return Vec::new();
         }
-        let done = self
-            .settle(now, &mut out)
-            .and_then(|()| self.heartbeats(now, &mut out))
-            .and_then(|()| self.ledger_sync.tick(&mut self.ledger, now));
-        self.stop_on_error(now, done, &mut out);
-        out
+        self.guests.begin_turn(now);
+        let done = self.settle().and_then(|()| self.wait(now));
+        self.end_turn(done)
+    }
+
+    fn wait(&mut self, now: Now) -> Result<(), PartyError> {
+        let silence = self.settings.timing.silence;
+        self.guests.heartbeats(|guest, heard| guest.is_present(heard, now.monotonic, silence))?;
+        self.ledger_sync.tick(self.guests.ledger_mut(), now)
     }
 
     /// Ends because someone says so; guests are told.
-    pub fn stop(&mut self, now: Now, reason: Text) -> Outbox {
-        let mut out = Vec::new();
-        if self.stopped.is_none() {
-            self.stop_on_error(now, Err(PartyError::Stopped { reason }), &mut out);
+    pub fn stop(&mut self, now: Now, reason: Text) -> ToGuestOutbox {
+        if self.stopped.is_some() {
+            return Vec::new();
         }
-        out
+        self.guests.begin_turn(now);
+        self.end_turn(Err(PartyError::Stopped { reason }))
     }
 
     /// Why it has ended, if it has.
@@ -169,39 +154,39 @@ impl<M: LiveModel> LiveHost<M> {
     /// Each guest: whether steps wait for it, and what became of its embeddings.
     pub fn sessions(&self, now: Now) -> impl Iterator<Item = (&PartyId, bool, LiveGuestCounts)> {
         let silence = self.settings.timing.silence;
-        let guest = move |(party, guest)| {
-            let guest: &LiveGuestSession = guest;
-            (party, guest.is_waited_for(now.monotonic, silence), guest.counts)
-        };
-        self.sessions.iter().map(guest)
+        self.guests.iter().map(move |(party, guest)| {
+            let heard = self.guests.heard(party);
+            (party, guest.is_waited_for(heard, now.monotonic, silence), guest.counts)
+        })
     }
 
     /// Messages that have left it.
     pub fn ledger(&self) -> &Ledger {
-        &self.ledger
+        self.guests.ledger()
     }
 
-    fn take(
-        &mut self,
-        now: Now,
-        from: &PartyId,
-        message: ToHost,
-        out: &mut Outbox,
-    ) -> Result<(), PartyError> {
+    fn dispatch(&mut self, from: &PartyId, message: ToHost) -> Result<(), PartyError> {
+        if !self.guests.hear(from)? {
+            return Ok(());
+        }
         match message {
-            ToHost::Live(FromLiveGuest::Hello(hello)) => self.hello(now, from, &hello, out),
+            ToHost::Live(FromLiveGuest::Hello(hello)) => self.hello(from, &hello),
             ToHost::Live(FromLiveGuest::Embedding { session, step, embedding }) => {
-                self.embedding(now, from, session, step, embedding, out)
+                self.embedding(from, session, step, embedding)
             }
-            ToHost::Heartbeat => self.request_hello_of_stranger(now, from, out),
+            ToHost::Heartbeat => {
+                if self.guests.get(from).is_some_and(|guest| guest.session.is_none()) {
+                    self.guests.request_missing_hello(from)?;
+                }
+                Ok(())
+            }
             ToHost::Leave { session, departure } => {
-                if let Some(guest) = self.sessions.get_mut(from)
-                    && guest.session == Some(session)
-                {
+                let guest = self.guests.get_mut(from);
+                if let Some(guest) = guest.filter(|guest| guest.session == Some(session)) {
                     guest.session = None;
                     self.events.push(LiveEvent::Left(from.clone(), departure));
                 }
-                self.settle(now, out)
+                self.settle()
             }
             other => {
                 let what = format!(
@@ -213,65 +198,55 @@ impl<M: LiveModel> LiveHost<M> {
         }
     }
 
-    fn hello(
-        &mut self,
-        now: Now,
-        from: &PartyId,
-        hello: &LiveHello,
-        out: &mut Outbox,
-    ) -> Result<(), PartyError> {
-        let resend = self.settings.timing.resend;
-        // A greeting that is lost so is repeated.
-        if !self.sessions.get_mut(from).is_some_and(|guest| again(&mut guest.greeted, now, resend))
-        {
+    fn hello(&mut self, from: &PartyId, hello: &LiveHello) -> Result<(), PartyError> {
+        let (now, resend) = (self.guests.now(), self.settings.timing.resend);
+        // A hello that is lost so is repeated.
+        let guest = self.guests.get_mut(from);
+        if !guest.is_some_and(|guest| is_due(&mut guest.greeted, now, resend)) {
             return Ok(());
         }
-        if hello.party != *from {
-            let what = format!("it greets as `{}`", hello.party);
-            return Err(PartyError::misbehaved(from, what));
-        }
+        check_name(from, &hello.party)?;
         let settings = &self.settings;
-        agree_live(from, (hello.protocol, PROTOCOL), &hello.terms, &settings.terms)?;
-        let width = settings.guests.get(from).copied().unwrap_or_default();
-        if hello.width != width {
-            return Err(PartyError::PeerIncompatible {
-                party: from.clone(),
-                what: "numbers of an embedding",
-                found: hello.width.to_string(),
-                expected: width.to_string(),
-            });
-        }
+        check_terms(from, hello.protocol, &hello.terms, &settings.terms)?;
+        check_width(from, hello.width, settings.guests.get(from).copied())?;
         let welcome = LiveWelcome {
             protocol: PROTOCOL,
             software: settings.software.clone(),
             session: hello.session,
             terms: settings.terms.clone(),
         };
-        if let Some(guest) = self.sessions.get_mut(from) {
+        if let Some(guest) = self.guests.get_mut(from) {
             if guest.session != Some(hello.session) {
                 guest.join(hello.session, self.settled.is_some());
+                self.guests.clear_asked(from);
                 self.events.push(LiveEvent::Joined(from.clone()));
             }
             // A transport without connections has nobody else to say so.
-            guest.connected = true;
+            if let Some(guest) = self.guests.get_mut(from) {
+                guest.connected = true;
+            }
         }
-        self.say(now, from, ToGuest::Live(FromLiveHost::Welcome(Box::new(welcome))), out)
+        Ok(self.guests.say(from, ToGuest::Live(FromLiveHost::Welcome(Box::new(welcome))))?)
     }
 
     fn embedding(
         &mut self,
-        now: Now,
         from: &PartyId,
         session: u64,
         step: Step,
         embedding: Embedding,
-        out: &mut Outbox,
     ) -> Result<(), PartyError> {
         let width = self.settings.guests.get(from).copied().unwrap_or_default() as usize;
-        let Some(guest) = self.sessions.get_mut(from) else { return Ok(()) };
+        let opened = self.opened.iter().find(|(opened, _)| *opened == step);
+        let deadline = self.settings.deadline;
+        let prompt = opened.is_some_and(|(_, since)| !self.guests.lasted(*since, deadline));
+        let Some(guest) = self.guests.get_mut(from) else { return Ok(()) };
         if guest.session != Some(session) {
             guest.counts.strange += 1;
-            return self.request_hello_of_stranger(now, from, out);
+            if guest.session.is_none() {
+                self.guests.request_missing_hello(from)?;
+            }
+            return Ok(());
         }
         let found = [embedding.0.samples(), embedding.0.width()];
         if found != [1, width] {
@@ -286,46 +261,42 @@ impl<M: LiveModel> LiveHost<M> {
             );
             return Err(PartyError::misbehaved(from, what));
         }
-        let opened = self.opened.iter().find(|(opened, _)| *opened == step);
-        let prompt =
-            opened.is_some_and(|(_, since)| !lasted(*since, now.monotonic, self.settings.deadline));
         match guest.place(step, embedding, self.settled, prompt) {
-            Placed::Waits => self.settle(now, out),
+            Placed::Waits => self.settle(),
             Placed::Late | Placed::Duplicate => Ok(()),
         }
     }
 
     /// Settles steps in order, as long as the first one need not wait any longer.
-    fn settle(&mut self, now: Now, out: &mut Outbox) -> Result<(), PartyError> {
+    fn settle(&mut self) -> Result<(), PartyError> {
         while let Some(first) = self.open.front() {
-            let over = lasted(first.since, now.monotonic, self.settings.deadline);
+            let over = self.guests.lasted(first.since, self.settings.deadline);
             let step = first.step;
-            let all_in = self.waited_for(now).all(|guest| guest.has(step) || guest.is_past(step));
+            let all_in = self.waited_for().all(|guest| guest.has(step) || guest.is_past(step));
             if !(over || all_in || self.open.len() > MAX_OPEN) {
                 return Ok(());
             }
             let Some(first) = self.open.pop_front() else { return Ok(()) };
-            self.estimate(now, first, out)?;
+            self.estimate(first)?;
         }
         Ok(())
     }
 
-    fn waited_for(&self, now: Now) -> impl Iterator<Item = &LiveGuestSession> {
-        let silence = self.settings.timing.silence;
-        self.sessions.values().filter(move |guest| guest.is_waited_for(now.monotonic, silence))
+    fn waited_for(&self) -> impl Iterator<Item = &LiveGuestState> {
+        let (now, silence) = (self.guests.now(), self.settings.timing.silence);
+        let waited_for = self.guests.iter().filter(move |(party, guest)| {
+            guest.is_waited_for(self.guests.heard(party), now, silence)
+        });
+        waited_for.map(|(_, guest)| guest)
     }
 
-    fn estimate(
-        &mut self,
-        now: Now,
-        open: Open<M::Own>,
-        out: &mut Outbox,
-    ) -> Result<(), PartyError> {
+    fn estimate(&mut self, open: Open<M::Own>) -> Result<(), PartyError> {
         let Open { step, own, since } = open;
         let silence = self.settings.timing.silence;
         let (mut embeddings, mut guests) = (Embeddings::new(), BTreeMap::new());
-        for (party, guest) in &mut self.sessions {
-            let present = guest.is_present(now.monotonic, silence);
+        let now = self.guests.now();
+        for (party, guest, heard) in self.guests.iter_heard() {
+            let present = guest.is_present(heard, now, silence);
             let embedding = guest.take(step);
             let participation = match (&embedding, present) {
                 (Some(_), _) => Participation::In,
@@ -342,16 +313,16 @@ impl<M: LiveModel> LiveHost<M> {
         }
         let mut estimate = self.model.estimate(&own, &embeddings)?;
         if estimate.is_none() {
-            // Whose numbers it were is not known: it is the host's own estimate, or none.
+            // The guest at fault is unknown: the estimate is the host's own, or none.
             embeddings.values_mut().for_each(|embedding| *embedding = None);
             let within = guests.values_mut().filter(|guest| **guest == Participation::In);
             within.for_each(|guest| *guest = Participation::Unusable);
             estimate = self.model.estimate(&own, &embeddings)?;
         }
-        for (party, session) in &mut self.sessions {
-            guests.get(party).into_iter().for_each(|one| session.settled(*one));
+        for (party, guest) in self.guests.iter_mut() {
+            guests.get(party).into_iter().for_each(|one| guest.settled(*one));
         }
-        let waited = now.monotonic.saturating_sub(since);
+        let waited = now.saturating_sub(since);
         let told: Vec<(PartyId, bool)> = guests
             .iter()
             .filter(|(_, participation)| **participation != Participation::Absent)
@@ -363,8 +334,38 @@ impl<M: LiveModel> LiveHost<M> {
         });
         for (party, taken) in told {
             let settled = ToGuest::Live(FromLiveHost::StepEstimated { step, taken });
-            self.say(now, &party, settled, out)?;
+            self.guests.say(&party, settled)?;
         }
         Ok(())
+    }
+
+    /// A guest's error ends that guest's session; any other error ends the host, and everyone is told.
+    fn end_turn(&mut self, done: Result<(), PartyError>) -> ToGuestOutbox {
+        let done = match done {
+            Err(error) => match error.culprit().cloned() {
+                Some(party) => self.refuse(&party, StopReason::other(&error)),
+                None => Err(error),
+            },
+            Ok(()) => Ok(()),
+        };
+        if let Err(error) = done {
+            let reason = error.for_peers();
+            self.guests.refuse_all(|_| reason.clone());
+            self.stopped = Some(self.ledger_sync.at_the_end(self.guests.ledger_mut(), error));
+        }
+        self.guests.take_outbox()
+    }
+
+    fn refuse(&mut self, party: &PartyId, reason: StopReason) -> Result<(), PartyError> {
+        let (now, resend) = (self.guests.now(), self.settings.timing.resend);
+        let Some(guest) = self.guests.get_mut(party) else { return Ok(()) };
+        guest.session = None;
+        // Each refusal is a line of the ledger and of the log: a guest cannot have them grow as it likes.
+        if is_due(&mut guest.refused, now, resend) {
+            self.events.push(LiveEvent::Refused(party.clone(), reason.text.clone()));
+            self.guests.say(party, ToGuest::Refuse { session: 0, reason })?;
+        }
+        // It is not waited for any longer.
+        self.settle()
     }
 }

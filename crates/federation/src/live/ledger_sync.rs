@@ -6,7 +6,7 @@ use protocol::ledger::Ledger;
 use protocol::party::Now;
 
 use crate::error::PartyError;
-use crate::timing::lasted;
+use crate::session::timing::lasted;
 
 /// No line waits longer than this to be brought to the disk.
 const EVERY: Duration = Duration::from_secs(10);
@@ -17,11 +17,11 @@ pub(super) struct LedgerSync {
 }
 
 impl LedgerSync {
-    pub fn from(now: Now) -> Self {
+    pub(super) fn from(now: Now) -> Self {
         Self { last: now.monotonic }
     }
 
-    pub fn tick(&mut self, ledger: &mut Ledger, now: Now) -> Result<(), PartyError> {
+    pub(super) fn tick(&mut self, ledger: &mut Ledger, now: Now) -> Result<(), PartyError> {
         if !lasted(self.last, now.monotonic, EVERY) {
             return Ok(());
         }
@@ -33,7 +33,7 @@ impl LedgerSync {
     }
 
     /// Why a party ends: as it is, unless all was well but for the disk.
-    pub fn at_the_end(&self, ledger: &mut Ledger, error: PartyError) -> PartyError {
+    pub(super) fn at_the_end(&self, ledger: &mut Ledger, error: PartyError) -> PartyError {
         match (ledger.sync(), error) {
             (Err(failed), PartyError::Stopped { .. }) => failed.into(),
             (_, error) => error,

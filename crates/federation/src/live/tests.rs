@@ -11,7 +11,7 @@ mod upkeep;
 
 use super::*;
 use crate::model::{Embeddings, ModelFailure};
-use crate::timing::Timing;
+use crate::session::timing::Timing;
 use protocol::ledger::{Ledger, MemorySink, Released};
 use protocol::message::live::{FromLiveGuest, LiveHello, LiveTerms};
 use protocol::message::parts::{Embedding, Text, Values};
@@ -276,7 +276,7 @@ fn who_does_not_fit_is_told_why_and_estimates_go_on() {
         (|hello| hello.terms.network_hash = Text::of("sha256:2"), "network hash"),
         (|hello| hello.width = 2, "numbers of an embedding"),
         (|hello| hello.protocol = PROTOCOL + 1, "version of the messages"),
-        (|hello| hello.party = PartyId::new("b").expect("a name"), "greets as"),
+        (|hello| hello.party = PartyId::new("b").expect("a name"), "calls itself"),
     ];
     for (change, reason) in changes {
         let mut host = host(&["a", "b"]);

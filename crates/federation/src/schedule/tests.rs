@@ -20,7 +20,7 @@ fn run(course: &mut SampleSchedule, losses: &[f64]) -> Vec<(Purpose, Vec<i64>)> 
             Purpose::Train => course.learned(Some(1.0)),
             Purpose::Validate => {
                 let loss = losses[course.history().len()];
-                course.judged(loss * 5.0, false);
+                course.validated(loss * 5.0, false);
             }
             Purpose::Estimate => course.estimated(),
         }
@@ -63,7 +63,7 @@ fn a_course_goes_on_from_its_progress() {
             match first.next().unwrap().0 {
                 Purpose::Train => first.learned(Some(1.0)),
                 Purpose::Validate => {
-                    first.judged(losses[first.history().len()] * 5.0, false);
+                    first.validated(losses[first.history().len()] * 5.0, false);
                 }
                 Purpose::Estimate => first.estimated(),
             }
@@ -107,8 +107,8 @@ fn epoch(course: &mut SampleSchedule, loss: f64, missing: [bool; 2]) -> Schedule
     while course.next().is_some_and(|(purpose, _)| purpose == Purpose::Train) {
         course.learned(Some(1.0));
     }
-    course.judged(0.0, missing[0]);
-    course.judged(loss * 5.0, missing[1])
+    course.validated(0.0, missing[0]);
+    course.validated(loss * 5.0, missing[1])
 }
 
 /// A loss that lacks terms is small for that alone: it is neither the best nor a reason to stop.

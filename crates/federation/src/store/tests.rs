@@ -3,7 +3,7 @@ use super::*;
 /// The same contract for both, and what only a disk can suffer.
 fn keeps_two_generations(mut store: impl Store) {
     assert_eq!(store.rounds().unwrap(), []);
-    assert_eq!(store.card().unwrap(), None);
+    assert_eq!(store.run_record().unwrap(), None);
     for round in [10, 20, 30] {
         store.put(Round(round), format!("state {round}").as_bytes()).unwrap();
     }
@@ -14,8 +14,8 @@ fn keeps_two_generations(mut store: impl Store) {
     assert_eq!(store.get(Round(30)).unwrap(), b"again");
     store.forget_after(Round(20)).unwrap();
     assert_eq!(store.rounds().unwrap(), [Round(20)]);
-    store.put_run_record(b"card").unwrap();
-    assert_eq!(store.card().unwrap().unwrap(), b"card");
+    store.put_run_record(b"record").unwrap();
+    assert_eq!(store.run_record().unwrap().unwrap(), b"record");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use federation::certificates::{Authority, Issued, NewAuthority, Validity};
-use federation::grpc::dial::{HostAddress, Line, dial};
+use federation::grpc::dial::{HostAddress, HostConnection, dial};
 use federation::grpc::identity::read_certificates;
 use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::tls::{guest_side, host_side};
@@ -94,7 +94,10 @@ pub fn lists(cards: &[&CertificateInfo]) -> Accepted {
     })
 }
 
-pub fn call(door: &GrpcListener, tls: Arc<ClientConfig>) -> (Line, mpsc::Receiver<Dialled>) {
+pub fn call(
+    door: &GrpcListener,
+    tls: Arc<ClientConfig>,
+) -> (HostConnection, mpsc::Receiver<Dialled>) {
     let (sender, arrivals) = mpsc::channel(16);
     let address = HostAddress::new(&format!("localhost:{}", door.address().port()), None);
     (dial(address.expect("an address"), tls, Limits::default(), sender), arrivals)

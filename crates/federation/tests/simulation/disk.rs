@@ -91,7 +91,7 @@ impl Store for DiskStore {
         }
         Ok(())
     }
-    fn card(&self) -> Result<Option<Vec<u8>>, StoreError> {
+    fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.content().card.clone())
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use federation::guest::GuestSettings;
 use federation::{
-    AbsencePolicy, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring,
-    Store, Timing,
+    AbsencePolicy, Event, FolderStore, Guest, GuestEnd, Host, HostEnd, HostSettings,
+    MeasurementBounds, Store, Timing,
 };
 use protocol::ledger::{MemorySink, audit};
 use protocol::message::Terms;
@@ -389,7 +389,7 @@ impl World {
                 Measured::Lattice => lattice_plan(None),
                 Measured::Committed => lattice_plan(Some(COMMITTING)),
             },
-            measuring: Measuring { links: 3, counted: Some(8.0) },
+            measurement_bounds: MeasurementBounds { links: 3, counted: Some(8.0) },
             samples: match self.setting.measured {
                 Measured::Nothing => samples(),
                 _ => viewed_samples(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::Args;
 use federation::grpc::dial::dial;
-use federation::grpc::drive::{Clock, run_guest};
+use federation::grpc::drive::{Clock, Inputs, WatchGuest, drive};
 use federation::grpc::{Limits, Traffic};
 use federation::guest::GuestEnd;
 use federation::{FolderStore, Guest, PartyError};
@@ -120,7 +120,7 @@ fn take_part(
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
-    let (sender, mut arrivals) = mpsc::channel(64);
+    let (sender, arrivals) = mpsc::channel(64);
     let (line, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         if let Some(address) = config.observe.http {
@@ -131,24 +131,18 @@ fn take_part(
     info!(guest = %name, host = %config.host.address, "dialling");
     let traffic = line.traffic();
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
-    let let_in = run_guest(
-        runtime.handle(),
-        &clock,
-        &mut guest,
-        &line,
-        &mut arrivals,
-        &stop.reason,
-        |guest, connected| {
-            gauges.traffic(&traffic);
-            let mut shown = gauges.shown();
-            shown.connected.insert(config.host.name.clone(), connected);
-            (shown.round, shown.released) = (guest.round().0, guest.ledger().len());
-            if let Some(rounds) = &rounds {
-                rounds.set_position(guest.round().0);
-            }
-            stop.look();
-        },
-    );
+    let mut watch = WatchGuest::new(|guest: &Guest<_, _>, connected| {
+        gauges.traffic(&traffic);
+        let mut shown = gauges.shown();
+        shown.connected.insert(config.host.name.clone(), connected);
+        (shown.round, shown.released) = (guest.round().0, guest.ledger().len());
+        if let Some(rounds) = &rounds {
+            rounds.set_position(guest.round().0);
+        }
+        stop.look();
+    });
+    let mut inputs = Inputs::new(arrivals, stop.reason.clone());
+    let let_in = drive(runtime.handle(), &clock, &mut guest, &line, &mut inputs, &mut watch);
     runtime.block_on(line.close());
     runtime.shutdown_background();
     let_in?;

@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::Score;
 use estimator::artifact::IntervalsError;
-use federation::grpc::drive::{Clock, HostWatch, run_host};
+use federation::grpc::drive::{Clock, Inputs, Watch, drive};
 use federation::grpc::listen::{GrpcListener, listen};
-use federation::grpc::{Limits, Traffic, accepted};
+use federation::grpc::{Arrival, Limits, Traffic, accepted};
 use federation::host::HostEnd;
 use federation::{Event, FolderStore, Host, PartyError};
 use indicatif::ProgressBar;
 use protocol::message::parts::Text;
 use protocol::wire::message_limit;
-use protocol::{Ledger, PartyId, Round, Summary};
+use protocol::{Ledger, Round, Summary};
 use serde_json::{Value, json};
 use server::monitoring;
 use tokio::sync::mpsc;
@@ -120,7 +120,7 @@ fn lead_run(
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
     if !settings.plan.measured.is_empty() {
         // Values and weights of four quantities a link, at most.
-        widest = widest.max(8 * settings.measuring.links);
+        widest = widest.max(8 * settings.measurement_bounds.links);
     }
     let limits = Limits { message: message_limit(widest), ..Limits::default() };
     let run = folder.join(&config.run.folder);
@@ -131,7 +131,7 @@ fn lead_run(
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
-    let (sender, mut arrivals) = mpsc::channel(64);
+    let (sender, arrivals) = mpsc::channel(64);
     let (listener, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
         let accepted = accepted::follow(folder.join(&config.network.accepted))?;
@@ -150,15 +150,8 @@ fn lead_run(
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
     let mut board =
         Board { gauges: &gauges, listener: &listener, begun: None, stop: &stop, rounds };
-    run_host(
-        runtime.handle(),
-        &clock,
-        &mut host,
-        &listener,
-        &mut arrivals,
-        &stop.reason,
-        &mut board,
-    );
+    let mut inputs = Inputs::new(arrivals, stop.reason.clone());
+    drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut board)?;
     let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
     let (traffic, refused) = (listener.traffic(), listener.refused());
     runtime.block_on(listener.close());
@@ -217,7 +210,7 @@ struct Board<'a> {
     rounds: Option<ProgressBar>,
 }
 
-impl HostWatch<HostParty, FolderStore> for Board<'_> {
+impl Board<'_> {
     fn event(&mut self, host: &Host<HostParty, FolderStore>, event: &Event) {
         match event {
             Event::Joined(guest) => info!(%guest, "joined"),
@@ -255,13 +248,21 @@ impl HostWatch<HostParty, FolderStore> for Board<'_> {
         let mut shown = self.gauges.shown();
         (shown.released, shown.refused) = (host.ledger().len(), self.listener.refused());
     }
+}
 
-    fn connection(&mut self, guest: &PartyId, connected: bool) {
-        if let Some(shown) = self.gauges.shown().connected.get_mut(guest.as_str()) {
+impl Watch<Host<HostParty, FolderStore>> for Board<'_> {
+    fn arrival(&mut self, arrival: &Arrival) {
+        if let Some((guest, connected)) = arrival.connection()
+            && let Some(shown) = self.gauges.shown().connected.get_mut(guest.as_str())
+        {
             *shown = connected;
         }
     }
-    fn tick(&mut self) {
+
+    fn look(&mut self, host: &mut Host<HostParty, FolderStore>) {
+        for event in host.take_events() {
+            self.event(host, &event);
+        }
         self.stop.look();
     }
 }

@@ -252,7 +252,7 @@ impl HostConfig {
                 shares: None,
                 sealing: training.sealing()?,
             },
-            measuring: part.measuring(),
+            measurement_bounds: part.measurement_bounds(),
             samples: part.samples(),
             shuffle: recipe.shuffle,
             patience: recipe.patience as u32,

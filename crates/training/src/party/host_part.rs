@@ -11,7 +11,7 @@ use estimator::{
     Score, Study, TrainedHost, TrainingSignal, WINDOW, score,
 };
 use federation::host::MakeHostModel;
-use federation::{Agreed, Measuring, ModelFailure, Samples};
+use federation::{Agreed, MeasurementBounds, ModelFailure, Samples};
 use protocol::message::Terms;
 use protocol::message::parts::Text;
 use protocol::{Compression, PartyId, Plan};
@@ -87,8 +87,8 @@ impl HostPart {
     }
 
     /// What it needs to check what guests measure.
-    pub fn measuring(&self) -> Measuring {
-        measuring(&self.loops, self.windows.split())
+    pub fn measurement_bounds(&self) -> MeasurementBounds {
+        measurement_bounds(&self.loops, self.windows.split())
     }
 
     /// The samples to learn from, to validate by and to be estimated at the end: the test part, and where truth is learned
@@ -140,9 +140,9 @@ impl HostPart {
 }
 
 /// What a host needs to check what guests measure.
-pub(crate) fn measuring(loops: &LoopData, split: &Split) -> Measuring {
+pub(crate) fn measurement_bounds(loops: &LoopData, split: &Split) -> MeasurementBounds {
     let links = loops.timeline().network().links().len() as u32;
-    Measuring { links, counted: counted_per_step(loops, &train_span(&split.train)) }
+    MeasurementBounds { links, counted: counted_per_step(loops, &train_span(&split.train)) }
 }
 
 /// The samples of a run. What is estimated is seen by whole fleets.

@@ -8,15 +8,16 @@
 //! | `sealed+noise` | in secure products alone | on features and measurements |
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use estimator::TrainingSignal;
 use protocol::{Bounds, CommitmentTerms, MeasurementKind, Sealing};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::noise::{NoiseTerms, Unit};
 use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
-use crate::error::{Context, Result, bail, ensure};
+use crate::error::{Result, TrainingError, bail, ensure};
+use crate::options::InvalidOption;
 use crate::signal::measured_kinds;
 
 /// See the [module](self).
@@ -86,65 +87,84 @@ pub fn committed(sealing: Option<Sealing>, committing: CommitmentTerms) -> Resul
 }
 
 /// What one may choose of privacy where there are no labels.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(deny_unknown_fields, default)]
 pub struct PrivacyOptions {
     /// What guests show of their measurements: sealed+noise unless given, with fedtse-pi, fedtse-pi-v and
     /// fedtse-pi-k; with all others clear
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub privacy: Option<Mode>,
-    /// ε of the noise: what everything that leaves a guest costs together
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = NoiseTerms::default().epsilon))]
-    pub epsilon: f64,
-    /// δ of the noise
-    #[cfg_attr(feature = "clap", arg(long, default_value_t = NoiseTerms::default().delta))]
-    pub delta: f64,
-    /// What the noise hides
-    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = Unit::Cell))]
-    pub unit: Unit,
+    /// ε of the noise: what everything that leaves a guest costs together; 8 unless given
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub epsilon: Option<f64>,
+    /// δ of the noise; 0.000001 unless given
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub delta: Option<f64>,
+    /// What the noise hides; cell unless given
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
+    pub unit: Option<Unit>,
     /// Where noise is kept; `noise` in the dataset's folder unless given. Noise drawn for other terms is refused: what
     /// leaves a guest twice costs twice
-    #[cfg_attr(feature = "clap", arg(long, value_parser = folder))]
-    pub noise_folder: Option<&'static Path>,
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub noise_folder: Option<PathBuf>,
     /// Most products that a guest answers of each number of a step; no limit unless given
     #[cfg_attr(feature = "clap", arg(long))]
     pub most_products: Option<f64>,
     /// A file with what each guest contributes and keeps to, see `fedtse guest --example-policy`. Measurements are
     /// sealed where they can be, and the noise is that of the file
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE", value_parser = policy))]
-    #[cfg_attr(feature = "clap", arg(conflicts_with_all = ["privacy", "epsilon", "delta", "unit", "most_products"]))]
-    pub policy: Option<&'static Policy>,
+    #[serde(deserialize_with = "policy_file")]
+    pub policy: Option<Policy>,
     /// Guests commit to their measurements before training, with proofs that they are possible, and are held to them:
     /// whoever trains with others is found. Only where measurements are sealed
     #[cfg_attr(feature = "clap", arg(long))]
     pub commitments: bool,
 }
 
-/// Options are copied freely, so they hold nothing that must be given back: a few bytes for each start.
-#[cfg(feature = "clap")]
-fn folder(text: &str) -> Result<&'static Path> {
-    Ok(Box::leak(Path::new(text).to_path_buf().into_boxed_path()))
+/// Reads a policy; the message has all causes, since neither `clap` nor `serde` shows more than the first.
+fn policy(file: &str) -> Result<Policy, String> {
+    Policy::read(Path::new(file)).map_err(|error| match error {
+        TrainingError::In { place, source } => format!("{place}: {source}"),
+        other => other.to_string(),
+    })
 }
 
-/// The same.
-#[cfg(feature = "clap")]
-fn policy(file: &str) -> Result<&'static Policy> {
-    Ok(Box::leak(Box::new(Policy::read(Path::new(file))?)))
+fn policy_file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Policy>, D::Error> {
+    let file: Option<String> = Deserialize::deserialize(from)?;
+    file.map(|file| policy(&file)).transpose().map_err(serde::de::Error::custom)
 }
 
 impl PrivacyOptions {
     /// Nothing is hidden.
     pub fn clear() -> Self {
-        let NoiseTerms { epsilon, delta, unit, .. } = NoiseTerms::default();
-        let (privacy, noise_folder, most_products) = (Some(Mode::Clear), None, None);
-        let (policy, commitments) = (None, false);
-        Self { privacy, epsilon, delta, unit, noise_folder, most_products, policy, commitments }
+        Self { privacy: Some(Mode::Clear), ..Self::default() }
+    }
+
+    /// Refuses what a policy says already.
+    ///
+    /// # Errors
+    /// With the first of them.
+    pub fn check(&self) -> Result<(), InvalidOption> {
+        let said = [
+            ("privacy", self.privacy.is_some()),
+            ("epsilon", self.epsilon.is_some()),
+            ("delta", self.delta.is_some()),
+            ("unit", self.unit.is_some()),
+            ("most_products", self.most_products.is_some()),
+        ];
+        match said.into_iter().find(|(_, given)| *given && self.policy.is_some()) {
+            Some((name, _)) => {
+                Err(InvalidOption::new(name, "found with a policy, expected one of the two"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What was chosen, or is usual.
     pub(crate) fn mode(&self, signal: &TrainingSignal) -> Mode {
         let usual = Mode::usual(signal);
-        match (self.policy, usual.is_sealed()) {
+        match (&self.policy, usual.is_sealed()) {
             (None, _) => self.privacy.unwrap_or(usual),
             (Some(Policy { noise: Some(_), .. }), true) => Mode::SealedNoise,
             (Some(Policy { noise: Some(_), .. }), false) => Mode::NoisyClear,
@@ -156,31 +176,35 @@ impl PrivacyOptions {
     /// How measurements are sealed, and whether guests are held to them.
     pub(crate) fn sealing(&self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
         let mode = self.mode(signal);
-        let sealing = mode.sealing(signal).context("--privacy")?;
+        let sealing = mode.sealing(signal);
+        let sealing = sealing.map_err(|error| InvalidOption::new("privacy", error))?;
         if !self.commitments {
             return Ok(sealing);
         }
         let bounds = if mode.is_noisy() { Bounds::Noised } else { Bounds::Physical };
-        committed(sealing, CommitmentTerms::within(bounds)).context("--commitments")
+        let sealing = committed(sealing, CommitmentTerms::within(bounds));
+        Ok(sealing.map_err(|error| InvalidOption::new("commitments", error))?)
     }
 
     /// What each guest of a dataset keeps to.
     pub(crate) fn context(&self, signal: &TrainingSignal, data: &Path) -> PrivacyContext {
         let mode = self.mode(signal);
-        let Self { epsilon, delta, unit, .. } = *self;
-        let noise = NoiseTerms { epsilon, delta, unit, ..NoiseTerms::default() };
+        let usual = NoiseTerms::default();
+        let noise = NoiseTerms {
+            epsilon: self.epsilon.unwrap_or(usual.epsilon),
+            delta: self.delta.unwrap_or(usual.delta),
+            unit: self.unit.unwrap_or(usual.unit),
+            ..usual
+        };
         let chosen = Policy {
             sealed_only: mode.is_sealed(),
             most_products: self.most_products,
             noise: mode.is_noisy().then_some(noise),
             ..Policy::default()
         };
-        let policy = self.policy.cloned().unwrap_or(chosen);
-        let own = || data.join(NOISE_FOLDER);
-        PrivacyContext {
-            policy,
-            noise_folder: self.noise_folder.map_or_else(own, Path::to_path_buf),
-        }
+        let policy = self.policy.clone().unwrap_or(chosen);
+        let noise_folder = self.noise_folder.clone().unwrap_or_else(|| data.join(NOISE_FOLDER));
+        PrivacyContext { policy, noise_folder }
     }
 }
 
@@ -223,8 +247,19 @@ mod tests {
         assert!(options.mode(labels).sealing(labels).is_err());
         // What a policy says cannot be said otherwise; without one, everything is as before.
         let path = file.to_str().unwrap();
-        assert!(parsed(&["--policy", path, "--epsilon", "1"]).is_err());
-        assert!(parsed(&["--policy", path, "--privacy", "clear"]).is_err());
+        for option in [["--epsilon", "8"], ["--privacy", "clear"]] {
+            read("").unwrap();
+            let both = parsed(&["--policy", path, option[0], option[1]]).unwrap();
+            let expected = format!("{}: found with a policy, expected one of the two", option[0]);
+            assert_eq!(both.check().unwrap_err().to_string(), expected);
+        }
+        assert!(read("").unwrap().check().is_ok());
+        // As data it is the same.
+        let as_data = || serde_json::from_value(serde_json::json!({ "policy": path }));
+        assert_eq!(read("most-numbers = 3\n").unwrap(), as_data().unwrap());
+        std::fs::write(&file, "hours = [[9, 7]]\n").unwrap();
+        let error = as_data().unwrap_err().to_string();
+        assert_eq!(error, format!("{path}: hours: found 9 to 7, expected a part of 0 to 24"));
         assert!(read("unknown = 1\n").is_err());
         assert_eq!(parsed(&[]).unwrap().mode(pi), Mode::SealedNoise);
     }
@@ -247,9 +282,8 @@ mod tests {
             (&["--commitments"], labels),
         ] {
             let error = committing(words, signal).unwrap_err();
-            assert_eq!(error.to_string(), "--commitments");
-            let source = std::error::Error::source(&error).unwrap().to_string();
-            assert!(source.starts_with("found measurements in the clear"), "{source}");
+            let text = error.to_string();
+            assert!(text.starts_with("--commitments: found measurements in the clear"), "{text}");
         }
     }
 }

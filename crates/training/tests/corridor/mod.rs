@@ -16,7 +16,8 @@ use estimator::{
 };
 use federation::guest::{DisclosurePolicy, GuestSettings};
 use federation::{
-    AbsencePolicy, Agreed, Guest, Host, HostSettings, Measuring, MemoryStore, Samples, Timing,
+    AbsencePolicy, Agreed, Guest, Host, HostSettings, MeasurementBounds, MemoryStore, Samples,
+    Timing,
 };
 use neural::{Layer, hash, unit};
 use protocol::ledger::MemorySink;
@@ -285,7 +286,7 @@ pub(crate) fn parties_of(
         terms: terms(compression),
         subject: Text::of("test"),
         plan: plan.clone(),
-        measuring: Measuring { links: 17, counted: Some(10.0) },
+        measurement_bounds: MeasurementBounds { links: 17, counted: Some(10.0) },
         samples,
         shuffle: recipe().shuffle,
         patience: recipe().patience as u32,

@@ -1,4 +1,4 @@
-//! Lines that replace each other.
+//! Connections that replace each other.
 
 use super::*;
 
@@ -8,28 +8,28 @@ fn hub() -> Hub {
         accepted,
         limits: Limits::default(),
         arrivals: mpsc::channel(1).0,
-        lines: Mutex::default(),
+        connections: Mutex::default(),
         count: AtomicU64::new(0),
         refused: AtomicU64::new(0),
         traffic: Arc::default(),
-        places: Places::new(1),
+        slots: ConnectionLimit::new(1),
         closing: watch::Sender::new(false),
     }
 }
 
-fn line(number: u64) -> Line {
-    Line { number, outgoing: queue().0, _replaced: watch::Sender::new(()) }
+fn connection(number: u64) -> GuestConnection {
+    GuestConnection { number, outgoing: queue().0, _replaced: watch::Sender::new(()) }
 }
 
 /// The end of a replaced connection is not the end of the guest's.
 #[test]
-fn only_the_end_of_the_newest_line_is_news() {
+fn only_the_end_of_the_newest_connection_is_news() {
     let (hub, guest) = (hub(), PartyId::new("fleet-a").unwrap());
-    hub.lines().insert(guest.clone(), line(0));
-    hub.lines().insert(guest.clone(), line(1));
+    hub.connections().insert(guest.clone(), connection(0));
+    hub.connections().insert(guest.clone(), connection(1));
     assert!(!hub.forget(&guest, 0));
-    assert!(hub.lines().contains_key(&guest));
+    assert!(hub.connections().contains_key(&guest));
     assert!(hub.forget(&guest, 1));
     assert!(!hub.forget(&guest, 1));
-    assert!(hub.lines().is_empty());
+    assert!(hub.connections().is_empty());
 }

@@ -10,9 +10,8 @@ use clap::Args;
 use estimator::{PartyFile, TrainedGuest};
 use federation::PartyError;
 use federation::grpc::dial::{HostAddress, dial};
-use federation::grpc::drive::Clock;
+use federation::grpc::drive::{Clock, Inputs, WatchGuest, drive};
 use federation::grpc::{Limits, tls};
-use federation::live::drive::{Inputs, run_live_guest};
 use federation::live::{GuestCounts, LiveGuest, LiveGuestSettings};
 use protocol::message::parts::Text;
 use protocol::{Ledger, PartyId};
@@ -156,29 +155,23 @@ fn embed_steps(
     })?;
     info!(guest = %party, host = %host_name, "dialling");
     let traffic = line.traffic();
-    let mut inputs = Inputs { arrivals, own, stop: stop.reason.clone() };
+    let mut inputs = Inputs::live(arrivals, own, stop.reason.clone());
     let steps = progress::observer().map(|_| progress::spinner("steps"));
-    let let_in = run_live_guest(
-        runtime.handle(),
-        &clock,
-        &mut guest,
-        &line,
-        &mut inputs,
-        |guest, connected| {
-            *view.0.lock().unwrap_or_else(PoisonError::into_inner) = Shown {
-                connected,
-                live: guest.is_live(),
-                counts: guest.counts(),
-                bad_lines: feed.counts.bad.load(Ordering::Relaxed),
-                released: guest.ledger().len(),
-                bytes: [traffic.sent(), traffic.received()],
-            };
-            if let Some(steps) = &steps {
-                steps.set_position(guest.counts().sent);
-            }
-            stop.look();
-        },
-    );
+    let mut watch = WatchGuest::new(|guest: &LiveGuest, connected| {
+        *view.0.lock().unwrap_or_else(PoisonError::into_inner) = Shown {
+            connected,
+            live: guest.is_live(),
+            counts: guest.counts(),
+            bad_lines: feed.counts.bad.load(Ordering::Relaxed),
+            released: guest.ledger().len(),
+            bytes: [traffic.sent(), traffic.received()],
+        };
+        if let Some(steps) = &steps {
+            steps.set_position(guest.counts().sent);
+        }
+        stop.look();
+    });
+    let let_in = drive(runtime.handle(), &clock, &mut guest, &line, &mut inputs, &mut watch);
     runtime.block_on(line.close());
     runtime.shutdown_background();
     let_in?;

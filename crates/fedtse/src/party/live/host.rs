@@ -11,10 +11,9 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::artifact::HostRecord;
 use estimator::{HostModel, LinkInterval, PartyFile, TargetKind, TrainedHost};
-use federation::grpc::drive::Clock;
+use federation::grpc::drive::{Clock, Inputs, Watch, drive};
 use federation::grpc::listen::{GrpcListener, listen};
-use federation::grpc::{Limits, accepted, tls};
-use federation::live::drive::{Inputs, LiveWatch, run_live_host};
+use federation::grpc::{Arrival, Limits, accepted, tls};
 use federation::live::{LiveEvent, LiveHost, LiveHostSettings, LiveModel, Participation};
 use federation::model::Embeddings;
 use federation::{ModelFailure, PartyError};
@@ -185,7 +184,7 @@ fn estimate_steps(
     })?;
     let http_server = HttpServer::start(publish.http, limit, site)?;
     info!(host = %name, address = %listener.address(), "waiting for guests and records");
-    let mut watch = Watch {
+    let mut watch = LiveBoard {
         board: &board,
         listener: &listener,
         feed: &feed,
@@ -195,8 +194,8 @@ fn estimate_steps(
         stop: &stop,
         steps: progress::observer().map(|_| progress::spinner("steps")),
     };
-    let mut inputs = Inputs { arrivals, own, stop: stop.reason.clone() };
-    run_live_host(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut watch);
+    let mut inputs = Inputs::live(arrivals, own, stop.reason.clone());
+    drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut watch)?;
     // What was estimated is stored, and published to whoever is still connected.
     publisher.finish();
     drop(http_server);
@@ -281,7 +280,7 @@ fn unix_s() -> f64 {
 }
 
 /// Publishes estimates and shows what happens.
-struct Watch<'a> {
+struct LiveBoard<'a> {
     board: &'a Board,
     listener: &'a GrpcListener,
     feed: &'a Feed,
@@ -293,7 +292,7 @@ struct Watch<'a> {
     steps: Option<ProgressBar>,
 }
 
-impl LiveWatch<Estimator> for Watch<'_> {
+impl Watch<LiveHost<Estimator>> for LiveBoard<'_> {
     fn look(&mut self, host: &mut LiveHost<Estimator>) {
         for event in host.take_events() {
             match event {
@@ -367,8 +366,10 @@ impl LiveWatch<Estimator> for Watch<'_> {
         self.stop.look();
     }
 
-    fn connection(&mut self, guest: &PartyId, connected: bool) {
-        if let Some(shown) = self.board.shown().connected.get_mut(guest.as_str()) {
+    fn arrival(&mut self, arrival: &Arrival) {
+        if let Some((guest, connected)) = arrival.connection()
+            && let Some(shown) = self.board.shown().connected.get_mut(guest.as_str())
+        {
             *shown = connected;
         }
     }

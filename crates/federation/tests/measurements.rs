@@ -11,8 +11,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use federation::guest::GuestSettings;
 use federation::{
-    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, Measuring, MemoryStore,
-    PartyError, Timing,
+    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, MeasurementBounds,
+    MemoryStore, PartyError, Timing,
 };
 use protocol::ledger::{MemorySink, Recorded, Released};
 use protocol::message::parts::{Embedding, HeldSteps, Text, Values};
@@ -28,13 +28,13 @@ use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
 
 type HostParty = Host<ToyHost, MemoryStore>;
 
-fn new_host(store: MemoryStore, measuring: Measuring) -> HostParty {
-    try_host(store, measuring, &["a"], AbsencePolicy::Wait).expect("a host")
+fn new_host(store: MemoryStore, measurement_bounds: MeasurementBounds) -> HostParty {
+    try_host(store, measurement_bounds, &["a"], AbsencePolicy::Wait).expect("a host")
 }
 
 fn try_host(
     store: MemoryStore,
-    measuring: Measuring,
+    measurement_bounds: MeasurementBounds,
     guests: &[&str],
     absent: AbsencePolicy,
 ) -> Result<HostParty, PartyError> {
@@ -47,7 +47,7 @@ fn try_host(
         terms: terms(),
         subject: Text::of("test"),
         plan: measured_plan(),
-        measuring,
+        measurement_bounds,
         samples: viewed_samples(),
         shuffle: false,
         patience: 5,
@@ -59,8 +59,8 @@ fn try_host(
     Host::new(settings, make, store, ledger, at(0))
 }
 
-fn usual() -> Measuring {
-    Measuring { links: 3, counted: Some(8.0) }
+fn usual() -> MeasurementBounds {
+    MeasurementBounds { links: 3, counted: Some(8.0) }
 }
 
 fn hello(measures: MeasurementOffer) -> ToHost {
@@ -83,8 +83,8 @@ fn hello_of(party: &str, session: u64, measures: MeasurementOffer) -> ToHost {
 }
 
 /// Why the host refuses a guest.
-fn refusal(measures: MeasurementOffer, measuring: Measuring) -> String {
-    let mut host = new_host(MemoryStore::default(), measuring);
+fn refusal(measures: MeasurementOffer, measurement_bounds: MeasurementBounds) -> String {
+    let mut host = new_host(MemoryStore::default(), measurement_bounds);
     let out = host.handle(at(1), &id("a"), hello(measures));
     let told = out.iter().map(|message| message.message().kind()).collect::<Vec<_>>();
     assert_eq!(told, ["refuse"]);
@@ -110,7 +110,7 @@ fn a_guest_that_does_not_measure_what_is_asked_for_is_refused() {
     assert!(reason.contains("measurements: found held-out, expected speeds, held-out"), "{reason}");
     let reason = refusal(MeasurementOffer::default(), usual());
     assert!(reason.contains("folds: found 0, expected 2 or more"), "{reason}");
-    let reason = refusal(measures(), Measuring { links: 2, ..usual() });
+    let reason = refusal(measures(), MeasurementBounds { links: 2, ..usual() });
     assert!(reason.contains("it measures link 2 of 2"), "{reason}");
 }
 
@@ -118,7 +118,7 @@ fn a_guest_that_does_not_measure_what_is_asked_for_is_refused() {
 fn a_share_that_is_none_is_refused() {
     let reason = refusal(MeasurementOffer { passages: None, ..measures() }, usual());
     assert!(reason.contains("share of the traffic: found no number"), "{reason}");
-    let reason = refusal(measures(), Measuring { counted: Some(1.0), ..usual() });
+    let reason = refusal(measures(), MeasurementBounds { counted: Some(1.0), ..usual() });
     assert!(reason.contains("expected some, and no more than these count: 1.000"), "{reason}");
     let reason = refusal(MeasurementOffer { passages: Some(0.0), ..measures() }, usual());
     assert!(reason.contains("share of the traffic"), "{reason}");
@@ -132,8 +132,8 @@ fn a_guest_hears_its_share() {
     assert_eq!((welcome.plan.segment, &welcome.plan.measured), (2, &measured_plan().measured));
 }
 
-fn welcome(measuring: Measuring) -> Welcome {
-    let mut host = new_host(MemoryStore::default(), measuring);
+fn welcome(measurement_bounds: MeasurementBounds) -> Welcome {
+    let mut host = new_host(MemoryStore::default(), measurement_bounds);
     let out = host.handle(at(1), &id("a"), hello(measures()));
     let ToGuest::Welcome(welcome) = out[0].message() else { unreachable!("{out:?}") };
     (**welcome).clone()
@@ -340,8 +340,9 @@ fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
 #[test]
 fn a_host_without_loop_counts_does_not_begin() {
     for counted in [None, Some(0.0), Some(f64::NAN)] {
-        let measuring = Measuring { counted, ..usual() };
-        let error = try_host(MemoryStore::default(), measuring, &["a"], AbsencePolicy::Wait).err();
+        let measurement_bounds = MeasurementBounds { counted, ..usual() };
+        let error =
+            try_host(MemoryStore::default(), measurement_bounds, &["a"], AbsencePolicy::Wait).err();
         let error = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains("vehicles that loops count"), "{error}");
     }

@@ -1,31 +1,35 @@
-//! A guest's measurements, sealed: uploads, products with the host's rows, and its own gradient.
+//! A guest's measurements, encrypted: uploads, products with the host's rows, and its own gradient.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ledger::{QueriedSteps, QueryBudget, Recorded as _};
+use protocol::message::committed::Digest;
 use protocol::message::measurements::Measurements;
 use protocol::message::parts::{EmbeddingGradient, Values};
 use protocol::message::sealed::{
     BlockWeights, Fingerprint, MissingCiphertexts, Scheme, Sealed, Sealing, block_length, range,
 };
 use protocol::message::{Exchange, Purpose, ToHost};
-use protocol::party::{Now, PartyId};
+use protocol::party::PartyId;
 use sealed::plain::PlainGuest;
 use sealed::rlwe::{KeySeed, RlweGuest};
 use sealed::{Agreement, SealedError};
 use traffic::Window;
 
-use super::committing::CommitmentPolicy;
-use super::exchange::check_own;
-use super::lending::MessageHead;
-use super::{Guest, Running, ToHostOutbox};
+use super::GuestContext;
+use super::coefficients::MessageHead;
+use super::commitments::CommitmentPolicy;
+use super::run::Run;
+use super::training::{Training, check_own};
 use crate::agreement::{agreement, block_of, levels as level_range};
 use crate::error::PartyError;
 use crate::model::GuestModel;
 use crate::store::Store;
 
-/// What a guest gives of sealed measurements.
+/// What a guest discloses of encrypted measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DisclosurePolicy {
-    /// Measurements leave it sealed or not at all.
+    /// Measurements leave it encrypted or not at all.
     pub sealed_only: bool,
     /// How many products it answers per number of any step, in the mean over the numbers of that step and over all
     /// its life; without limit if none.
@@ -46,11 +50,40 @@ pub(super) struct EncryptionState {
     pub key: Fingerprint,
 }
 
+/// The queries of an exchange that a guest has answered.
+#[derive(Default)]
+pub(super) struct AnsweredQueries {
+    /// The query about its measurements.
+    pub query: Option<Sealed>,
+    /// The challenge to that query.
+    pub challenge: Option<Digest>,
+    /// Requests with encrypted coefficients, by whom they are for.
+    pub coefficients: BTreeMap<PartyId, MessageHead>,
+    /// Queries and requests that others have taken the place of: they may still come late, or twice.
+    superseded: BTreeSet<MessageHead>,
+}
+
+/// The most superseded queries and requests of one exchange that are remembered.
+const MOST_SUPERSEDED: usize = 4096;
+
+impl AnsweredQueries {
+    pub(super) fn is_superseded(&self, head: &MessageHead) -> bool {
+        self.superseded.contains(head)
+    }
+
+    /// Remembers what something else has taken the place of.
+    pub(super) fn supersede(&mut self, head: MessageHead) {
+        if self.superseded.len() < MOST_SUPERSEDED {
+            self.superseded.insert(head);
+        }
+    }
+}
+
 /// How many products a guest still gives of the open batch.
 pub(super) struct Budget {
     /// Per number of a step, if there is a limit.
     most: Option<f64>,
-    asked: QueryBudget,
+    spent: QueryBudget,
     samples: Vec<Window>,
     /// Steps that it holds.
     steps: u64,
@@ -58,13 +91,18 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Refuses so many products of so many values of the batch, where each step has so many numbers.
-    pub fn check(&self, rows: usize, values: usize, numbers: usize) -> Result<(), PartyError> {
+    pub(super) fn check(
+        &self,
+        rows: usize,
+        values: usize,
+        numbers: usize,
+    ) -> Result<(), PartyError> {
         let Some(most) = self.most else { return Ok(()) };
         let products = (rows as u64).saturating_mul(values as u64);
         let more = QueriedSteps::of(&self.samples, numbers, products);
         // What is not known is shared by all.
-        let before = self.asked.unplaced() as f64 / (self.steps as f64 * numbers as f64).max(1.0);
-        let found = before + self.asked.most_with(&self.samples, more.as_ref());
+        let before = self.spent.unplaced() as f64 / (self.steps as f64 * numbers as f64).max(1.0);
+        let found = before + self.spent.most_with(&self.samples, more.as_ref());
         if found > most { Err(PartyError::Budget { found, rows, most }) } else { Ok(()) }
     }
 }
@@ -80,15 +118,16 @@ impl EncryptionState {
     }
 }
 
-impl<M: GuestModel> Running<M> {
+impl<M: GuestModel> Run<M> {
     pub(super) fn encryption(&mut self) -> Result<&mut EncryptionState, PartyError> {
         let encryption = match self.encryption.take() {
             Some(encryption) => encryption,
             None => {
-                let sealing = self.plan.sealing.unwrap_or(Sealing::lattice());
+                let sealing = self.record.plan.sealing.unwrap_or(Sealing::lattice());
                 // A guest keeps no blocks of others.
-                let agreement = agreement(&sealing, &self.asked, self.plan.segment, usize::MAX)
-                    .map_err(PartyError::misuse)?;
+                let agreement =
+                    agreement(&sealing, &self.layout, self.record.plan.segment, usize::MAX)
+                        .map_err(PartyError::misuse)?;
                 EncryptionState::new(sealing, agreement)?
             }
         };
@@ -96,14 +135,14 @@ impl<M: GuestModel> Running<M> {
     }
 
     /// What the host lacks of the measurements of a batch.
-    pub(super) fn seal(
+    pub(super) fn encrypt(
         &mut self,
         exchange: Exchange,
         samples: &[Window],
         missing: Option<&MissingCiphertexts>,
         host: &PartyId,
     ) -> Result<Vec<ToHost>, PartyError> {
-        let segment = self.plan.segment as usize;
+        let segment = self.record.plan.segment as usize;
         let whole = samples.len().is_multiple_of(segment)
             && samples.chunks(segment).all(|s| s.windows(2).all(|pair| pair[0].leads_to(pair[1])));
         let Some(missing) = missing.filter(|_| whole) else {
@@ -111,7 +150,7 @@ impl<M: GuestModel> Running<M> {
                 format!("it asked for sealed measurements of no whole segments of {segment}");
             return Err(PartyError::misbehaved(host, what));
         };
-        let length = block_length(self.plan.segment, self.asked.len());
+        let length = block_length(self.record.plan.segment, self.layout.len());
         if missing.blocks.last().is_some_and(|&last| last as usize >= samples.len() / length) {
             return Err(PartyError::misbehaved(host, "it lacks a block beyond the batch"));
         }
@@ -140,8 +179,8 @@ impl<M: GuestModel> Running<M> {
         samples: &[Window],
     ) -> Result<(Measurements, Vec<i32>), PartyError> {
         let measurements = self.model.measure(samples)?;
-        check_own(&measurements, samples.len(), &self.asked)?;
-        let (ranges, sealing) = (self.ranges(), self.plan.sealing);
+        check_own(&measurements, samples.len(), &self.layout)?;
+        let (ranges, sealing) = (self.ranges(), self.record.plan.sealing);
         let grid = self.encryption()?.agreement.grid;
         // Whoever commits to lie within limits uploads nothing beyond them.
         let committing = sealing.and_then(|sealing| sealing.commitments);
@@ -158,123 +197,103 @@ impl<M: GuestModel> Running<M> {
     }
 
     fn ranges(&self) -> Vec<f64> {
-        let entries = self.asked.groups().flat_map(|(_, entries)| entries);
+        let entries = self.layout.groups().flat_map(|(_, entries)| entries);
         entries.map(|entry| range(entry.quantity)).collect()
     }
 }
 
-impl<M: GuestModel, S: Store> Guest<M, S> {
-    pub(super) fn budget(&self) -> Budget {
-        let (most, steps) = (self.settings.sharing.most_products, self.settings.held.steps());
-        let open = self.running.as_ref().and_then(|running| running.open.as_ref());
-        let samples = open.map_or(Vec::new(), |open| open.batch.samples().to_vec());
+impl<M: GuestModel> Training<M> {
+    pub(super) fn budget<S: Store>(&self, context: &GuestContext<M, S>) -> Budget {
+        let (most, steps) = (context.settings.sharing.most_products, context.settings.held.steps());
+        let samples = self.open.as_ref().map_or(Vec::new(), |open| open.samples().to_vec());
         // Without a limit nothing is counted.
-        let asked = most.map_or(QueryBudget::default(), |_| self.ledger.queries().clone());
-        Budget { most, asked, samples, steps }
+        let ledger = context.host.ledger();
+        let spent = most.map_or(QueryBudget::default(), |_| ledger.queries().clone());
+        Budget { most, spent, samples, steps }
     }
 
-    /// Products of the measurements of the open batch.
-    pub(super) fn say_products(
-        &mut self,
-        now: Now,
+    /// Sends products of the measurements of the open batch.
+    pub(super) fn say_products<S: Store>(
+        &self,
+        context: &mut GuestContext<M, S>,
         message: ToHost,
-        out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
-        let about = self.running.as_ref().and_then(|running| {
-            let products = message.shape().iter().map(|&side| side as u64).product();
-            let samples = running.open.as_ref()?.batch.samples();
-            QueriedSteps::of(samples, running.asked.len(), products)
-        });
-        out.push(self.ledger.release_products(now, &self.settings.host, message, about)?);
-        self.said = Some(now.monotonic);
-        Ok(())
+        let products = message.shape().iter().map(|&side| side as u64).product();
+        let samples = self.open.as_ref().map(|open| open.samples());
+        let about =
+            samples.and_then(|samples| QueriedSteps::of(samples, self.run.layout.len(), products));
+        Ok(context.host.say_products(message, about)?)
     }
 
-    /// Answers a query about sealed measurements; the same one with the same bytes.
-    pub(super) fn query(
+    /// Answers a query about encrypted measurements; the same one with the same bytes.
+    pub(super) fn query<S: Store>(
         &mut self,
-        now: Now,
-        exchange: Exchange,
+        context: &mut GuestContext<M, S>,
         query: Sealed,
-        out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
-        let host = self.settings.host.clone();
-        let budget = self.budget();
-        let Some(running) = self.current(exchange) else { return Ok(()) };
-        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
-            return Ok(());
-        };
-        if running.plan.seals(open.purpose).is_none() {
+        let budget = self.budget(context);
+        let (host, now) = (context.settings.host.clone(), context.host.now());
+        let (run, Some(open)) = (&mut self.run, &mut self.open) else { return Ok(()) };
+        let exchange = open.exchange;
+        if run.plan().seals(open.purpose).is_none() {
             let what = format!("it asked for products in round {}, which has none", exchange.round);
             return Err(PartyError::misbehaved(&host, what));
         }
-        if open.query.as_ref() == Some(&query) {
-            return self.answer_again(now, out);
+        if open.queries.query.as_ref() == Some(&query) {
+            return self.repeat_answers(context);
         }
-        if open.is_superseded(&MessageHead::of(&query)) {
+        if open.queries.is_superseded(&MessageHead::of(&query)) {
             return Ok(());
         }
         let misbehaved =
             |error: SealedError| PartyError::misbehaved(&host, format!("its query: {error}"));
-        let values = open.batch.samples().len() * running.asked.len();
-        let data = running.asked.len();
-        let encryption = running.encryption()?;
+        let data = run.layout.len();
+        let values = open.samples().len() * data;
+        let encryption = run.encryption()?;
         let rows = encryption.products.rows(query.as_slice()).map_err(misbehaved)?;
         budget.check(rows, values, data)?;
         let answer = encryption.products.answer(query.as_slice()).map_err(misbehaved)?;
         let answer = Sealed::new(answer).map_err(PartyError::misuse)?;
         let size = [rows as u32, values as u32];
         let message = ToHost::Products { exchange, size, answer };
-        if let Some(open) = &mut running.open {
-            let before = open.query.replace(query);
-            before.iter().for_each(|query| open.supersede(MessageHead::of(query)));
-            open.answered = now.monotonic;
-            // If the host asks anew because another guest came back, only the new answer counts.
-            open.answers.retain(|answer| {
-                !matches!(answer, ToHost::Products { .. } | ToHost::Commitment(_))
-            });
-            open.challenge = None;
-            open.answers.push(message.clone());
-        }
-        self.say_products(now, message, out)
+        let before = open.queries.query.replace(query);
+        before.iter().for_each(|query| open.queries.supersede(MessageHead::of(query)));
+        open.queries.challenge = None;
+        open.answered = now;
+        // If the host asks anew because another guest came back, only the new answer counts.
+        open.answers
+            .retain(|answer| !matches!(answer, ToHost::Products { .. } | ToHost::Commitment(_)));
+        open.answers.push(message.clone());
+        self.say_products(context, message)
     }
 
     /// Learns from a gradient that only this guest can read.
-    pub(super) fn masked_gradient(
+    pub(super) fn masked_gradient<S: Store>(
         &mut self,
-        now: Now,
-        exchange: Exchange,
+        context: &mut GuestContext<M, S>,
         masked: &Sealed,
-        out: &mut ToHostOutbox,
     ) -> Result<(), PartyError> {
-        let host = self.settings.host.clone();
-        let Some(running) = self.current(exchange) else { return Ok(()) };
-        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
-            return Ok(());
-        };
-        let sealed = running.plan.seals(open.purpose).is_some();
-        if open.purpose != Purpose::Train || !sealed || open.query.is_none() {
-            let what = format!("it sent a masked gradient in round {} out of turn", exchange.round);
-            return Err(PartyError::misbehaved(&host, what));
+        let (run, Some(open)) = (&mut self.run, &self.open) else { return Ok(()) };
+        let host = &context.settings.host;
+        let sealed = run.plan().seals(open.purpose).is_some();
+        if open.purpose != Purpose::Train || !sealed || open.queries.query.is_none() {
+            let round = open.exchange.round;
+            let what = format!("it sent a masked gradient in round {round} out of turn");
+            return Err(PartyError::misbehaved(host, what));
         }
-        let expected = open.batch.samples().len() * running.model.width();
-        let width = running.model.width();
-        let gradient = running.encryption()?.products.unmask(masked.as_slice());
-        let gradient = gradient.map_err(|error| {
-            PartyError::misbehaved(&host, format!("its masked gradient: {error}"))
-        })?;
+        let wrong =
+            |what: String| PartyError::misbehaved(host, format!("its masked gradient: {what}"));
+        let width = run.model.width();
+        let expected = open.samples().len() * width;
+        let gradient = run.encryption()?.products.unmask(masked.as_slice());
+        let gradient = gradient.map_err(|error| wrong(error.to_string()))?;
         if gradient.len() != expected {
-            let what = format!(
-                "its masked gradient: found {} numbers, expected {expected}",
-                gradient.len()
-            );
-            return Err(PartyError::misbehaved(&host, what));
+            let found = gradient.len();
+            return Err(wrong(format!("found {found} numbers, expected {expected}")));
         }
         let numbers = gradient.iter().map(|&number| number as f32).collect();
-        let values = Values::new(width, numbers).map_err(|error| {
-            PartyError::misbehaved(&host, format!("its masked gradient: {error}"))
-        })?;
-        running.model.learn(&EmbeddingGradient(values))?;
-        self.close(now, exchange, false, out)
+        let values = Values::new(width, numbers).map_err(|error| wrong(error.to_string()))?;
+        run.model.learn(&EmbeddingGradient(values))?;
+        self.close(context, false)
     }
 }

@@ -1,4 +1,4 @@
-//! A guest's guest at the live host.
+//! What the live host knows of a guest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use traffic::Step;
 
 use super::super::{MAX_AHEAD, PATIENT_STEPS, Participation};
-use crate::timing::lasted;
+use crate::session::timing::lasted;
 
 /// What became of a guest's embeddings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,17 +28,14 @@ pub struct LiveGuestCounts {
 }
 
 /// See the [module](self).
-pub(super) struct LiveGuestSession {
+#[derive(Default)]
+pub(super) struct LiveGuestState {
     pub connected: bool,
     /// The session that was welcomed on this connection.
     pub session: Option<u64>,
     /// The last one that was.
     last: u64,
-    pub heard: Duration,
-    pub told: Duration,
-    /// When it was last asked who it is.
-    pub asked: Option<Duration>,
-    /// When a greeting on this connection was last looked at.
+    /// When a hello on this connection was last looked at.
     pub greeted: Option<Duration>,
     /// When it was last told that it is refused, on this connection.
     pub refused: Option<Duration>,
@@ -56,57 +53,46 @@ pub(super) enum Placed {
     Duplicate,
 }
 
-impl LiveGuestSession {
-    pub fn new(now: Duration) -> Self {
-        Self {
-            connected: false,
-            session: None,
-            last: 0,
-            heard: now,
-            told: now,
-            asked: None,
-            greeted: None,
-            refused: None,
-            counts: LiveGuestCounts::default(),
-            ahead: BTreeMap::new(),
-            missed: 0,
-        }
+impl LiveGuestState {
+    /// Its connection has come or gone: whoever connects introduces itself, whoever has gone is not waited for.
+    pub(super) fn connection(&mut self, connected: bool) {
+        self.connected = connected;
+        (self.session, self.greeted, self.refused) = (None, None, None);
     }
 
     /// A session begins, or goes on over another connection; what another has sent is not its own.
     /// Whoever joins while estimates are made has a window to fill first: nobody waits for that.
-    pub fn join(&mut self, session: u64, under_way: bool) {
+    pub(super) fn join(&mut self, session: u64, under_way: bool) {
         self.session = Some(session);
         if std::mem::replace(&mut self.last, session) != session {
             self.ahead.clear();
             self.missed = if under_way { PATIENT_STEPS } else { 0 };
         }
-        self.asked = None;
     }
 
     /// Whether the guest is connected, welcomed and not silent.
-    pub fn is_present(&self, now: Duration, silence: Duration) -> bool {
-        self.connected && self.session.is_some() && !lasted(self.heard, now, silence)
+    pub(super) fn is_present(&self, heard: Duration, now: Duration, silence: Duration) -> bool {
+        self.connected && self.session.is_some() && !lasted(heard, now, silence)
     }
 
     /// Whether a step waits for it.
-    pub fn is_waited_for(&self, now: Duration, silence: Duration) -> bool {
-        self.is_present(now, silence) && self.missed < PATIENT_STEPS
+    pub(super) fn is_waited_for(&self, heard: Duration, now: Duration, silence: Duration) -> bool {
+        self.is_present(heard, now, silence) && self.missed < PATIENT_STEPS
     }
 
     /// Whether its embedding of a step is there.
-    pub fn has(&self, step: Step) -> bool {
+    pub(super) fn has(&self, step: Step) -> bool {
         self.ahead.contains_key(&step)
     }
 
     /// Whether it has gone on to later steps: what it has not sent by then will not come.
-    pub fn is_past(&self, step: Step) -> bool {
+    pub(super) fn is_past(&self, step: Step) -> bool {
         self.ahead.last_key_value().is_some_and(|(newest, _)| *newest > step)
     }
 
     /// Keeps an embedding until its step is settled. One that comes after that may still be `prompt`:
     /// within the deadline, and only not waited for.
-    pub fn place(
+    pub(super) fn place(
         &mut self,
         step: Step,
         embedding: Embedding,
@@ -138,13 +124,13 @@ impl LiveGuestSession {
     }
 
     /// Hands out the embedding of a step that is settled now, and forgets older ones.
-    pub fn take(&mut self, step: Step) -> Option<Embedding> {
+    pub(super) fn take(&mut self, step: Step) -> Option<Embedding> {
         let later = self.ahead.split_off(&Step(step.0.saturating_add(1)));
         std::mem::replace(&mut self.ahead, later).remove(&step)
     }
 
     /// A step has been settled, and so did this guest take part.
-    pub fn settled(&mut self, participation: Participation) {
+    pub(super) fn settled(&mut self, participation: Participation) {
         match participation {
             Participation::In => self.counts.taken += 1,
             _ => self.counts.missed += 1,

@@ -12,8 +12,8 @@ use protocol::message::committed::{
 };
 use protocol::message::parts::Batch;
 use protocol::message::sealed::Sealed;
-use protocol::message::{Exchange, Hello, ToGuest};
-use protocol::party::{Now, PartyId};
+use protocol::message::{Exchange, ToGuest};
+use protocol::party::PartyId;
 use protocol::plan::Plan;
 use rayon::prelude::*;
 use sealed::committed::{Commitments, CommittedError};
@@ -22,10 +22,11 @@ use sealed::{Randomness, SealedError};
 use traffic::Window;
 
 use super::ciphertexts::GuestCiphertexts;
-use super::{Event, Host, ToGuestOutbox, write_card};
+use super::training::Training;
+use super::{Event, HostContext};
 use crate::agreement::{agreement, levels};
 use crate::error::PartyError;
-use crate::guest::context;
+use crate::guest::{proof_context, write_record};
 use crate::model::HostModel;
 use crate::schedule::Samples;
 use crate::store::Store;
@@ -46,12 +47,17 @@ struct GuestCommitments {
 
 impl CommitmentRegistry {
     /// None if the plan wants no commitments.
-    pub fn of(plan: &Plan, samples: &Samples) -> Option<Self> {
+    pub(super) fn of(plan: &Plan, samples: &Samples) -> Option<Self> {
         let committing = plan.sealing?.commitments?;
         let taken = samples.in_segments(plan.segment as usize);
         let needed: BTreeSet<Window> = taken.train.into_iter().chain(taken.validation).collect();
         let needed = needed.into_iter().collect();
         Some(Self { committing, needed, guests: BTreeMap::new() })
+    }
+
+    /// The guest commits anew.
+    pub(super) fn forget(&mut self, party: &PartyId) {
+        self.guests.remove(party);
     }
 
     /// The samples that a guest commits to next, and what it has committed to so far.
@@ -72,7 +78,7 @@ impl CommitmentRegistry {
     }
 
     /// Hides rows of random weights among the rows of a query.
-    pub fn hide(
+    pub(super) fn hide(
         &self,
         ciphertexts: &GuestCiphertexts,
         batch: &Batch,
@@ -144,12 +150,12 @@ pub(super) struct ProductCheck {
 }
 
 impl ProductCheck {
-    pub fn passed(&self) -> bool {
+    pub(super) fn passed(&self) -> bool {
         self.passed
     }
 
     /// Takes its own products out of all.
-    pub fn take(&mut self, products: Vec<f64>) -> Vec<f64> {
+    pub(super) fn take(&mut self, products: Vec<f64>) -> Vec<f64> {
         let own = self.places.iter().filter_map(|&place| products.get(place));
         let wholes = self.hidden.iter().zip(own).map(|(row, &product)| row.whole(product));
         self.wholes = Some(wholes.collect());
@@ -168,7 +174,7 @@ impl ProductCheck {
     }
 
     /// Tells the guest what the rows were, once it has answered.
-    pub fn challenge(
+    pub(super) fn challenge(
         &self,
         exchange: Exchange,
         query: &Sealed,
@@ -181,7 +187,7 @@ impl ProductCheck {
     }
 
     /// Whether all sums are those of the committed values.
-    fn judge(
+    fn verify(
         &self,
         committed: &Commitments,
         openings: &CommitmentOpenings,
@@ -194,77 +200,66 @@ impl ProductCheck {
     }
 }
 
-impl<M: HostModel, S: Store> Host<M, S> {
-    /// A guest that greets without its folder has lost what its commitments were hidden by: it commits anew, and is
-    /// refused if it had committed to everything before.
-    pub(super) fn recommit(&mut self, party: &PartyId, hello: &Hello) {
-        let running = self.running.as_mut().filter(|_| hello.resume_state.run.is_none());
-        if let Some(registry) = running.and_then(|running| running.registry.as_mut()) {
-            registry.guests.remove(party);
-        }
-    }
-
-    /// Whether a guest still has to commit to something before it takes part in the open round. Whatever else it sends
+impl<M: HostModel> Training<M> {
+    /// Whether a guest still has to commit to something before it takes part in the open exchange. Whatever else it sends
     /// until then is not taken: it could choose its commitments by what it was asked.
     pub(super) fn owes_commitments(&self, party: &PartyId) -> bool {
         self.owed(party).is_some()
     }
 
-    /// What a guest is to commit to before it takes part in the open round.
-    pub(super) fn commit_request(&self, party: &PartyId) -> Result<Option<ToGuest>, PartyError> {
-        let Some((exchange, after, samples)) = self.owed(party) else { return Ok(None) };
-        let batch = Batch::new(samples.to_vec()).map_err(PartyError::misuse)?;
+    /// What a guest is to commit to before it takes part in the open exchange.
+    pub(super) fn commitment_request(
+        &self,
+        party: &PartyId,
+    ) -> Result<Option<ToGuest>, PartyError> {
+        let Some((after, samples)) = self.owed(party) else { return Ok(None) };
+        let (exchange, batch) = (self.open.exchange, Batch::new(samples.to_vec()));
+        let batch = batch.map_err(PartyError::misuse)?;
         Ok(Some(ToGuest::Commitment(CommitmentRequest::Samples { exchange, after, batch })))
     }
 
-    /// The open exchange, what the guest has committed to so far, and the samples that come next.
-    fn owed(&self, party: &PartyId) -> Option<(Exchange, Digest, &[Window])> {
-        let (card, running) = (self.card.as_ref()?, self.running.as_ref()?);
-        let (open, registry) = (running.open.as_ref()?, running.registry.as_ref()?);
-        card.plan.seals(open.purpose)?;
-        let layout = card.agreed.layouts.get(party)?;
+    /// What the guest has committed to so far, and the samples that come next.
+    fn owed(&self, party: &PartyId) -> Option<(Digest, &[Window])> {
+        let (record, registry) = (&self.run.record, self.run.commitments.as_ref()?);
+        record.plan.seals(self.open.purpose)?;
+        let layout = record.agreed.layouts.get(party)?;
         let (after, samples) = registry.next(party, layout.len());
-        (!samples.is_empty()).then_some((open.exchange, after, samples))
+        (!samples.is_empty()).then_some((after, samples))
     }
 
-    pub(super) fn commitment_reply(
+    pub(super) fn commitment_reply<S: Store>(
         &mut self,
-        now: Now,
+        context: &mut HostContext<M, S>,
         from: &PartyId,
-        message: CommitmentReply,
-        out: &mut ToGuestOutbox,
+        reply: CommitmentReply,
     ) -> Result<(), PartyError> {
-        if !self.sealed_round(now, from, message.exchange(), out)? {
-            return Ok(());
-        }
-        match message {
-            CommitmentReply::Commitments { exchange, after, digest, proven, .. } => {
-                self.commitments(now, from, exchange, (after, digest, &proven), out)
+        match reply {
+            CommitmentReply::Commitments { after, digest, proven, .. } => {
+                self.commitments(context, from, (after, digest, &proven))
             }
             CommitmentReply::Response { challenge, openings, .. } => {
-                self.response(now, from, (challenge, &openings), out)
+                self.response(from, challenge, &openings)
             }
         }
     }
 
-    fn commitments(
+    fn commitments<S: Store>(
         &mut self,
-        now: Now,
+        context: &mut HostContext<M, S>,
         from: &PartyId,
-        exchange: Exchange,
         (after, digest, proven): (Digest, Digest, &ProvenCommitments),
-        out: &mut ToGuestOutbox,
     ) -> Result<(), PartyError> {
-        let (Some(card), Some(running)) = (&mut self.card, &mut self.running) else {
-            return Ok(());
-        };
-        let layout = card.agreed.layouts.get(from);
-        let (Some(registry), Some(layout)) = (&mut running.registry, layout) else {
+        let (exchange, record) = (self.open.exchange, &mut self.run.record);
+        let layout = record.agreed.layouts.get(from);
+        let sealing = record.plan.sealing;
+        let (Some(registry), Some(layout), Some(sealing)) =
+            (&mut self.run.commitments, layout, sealing)
+        else {
             return Err(PartyError::misbehaved(from, "it sent commitments, and the plan has none"));
         };
         let (expected, samples) = registry.next(from, layout.len());
         if samples.is_empty() || after != expected {
-            // Said twice.
+            // Sent twice.
             return Ok(());
         }
         let samples = samples.to_vec();
@@ -272,18 +267,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if after.and(&samples, proven) != digest {
             return Err(wrong(format!("found {digest}, which is not what they make")));
         }
-        let range = match card.plan.sealing {
-            Some(sealing) => {
-                let segment = card.plan.segment;
-                let agreed = agreement(&sealing, layout, segment, 1).map_err(PartyError::misuse)?;
-                levels(&registry.committing, &agreed.grid)
-            }
-            None => return Ok(()),
-        };
-        let context = context(card.run, from, after);
+        let agreed =
+            agreement(&sealing, layout, record.plan.segment, 1).map_err(PartyError::misuse)?;
+        let range = levels(&registry.committing, &agreed.grid);
+        let proof_context = proof_context(record.run, from, after);
         let groups = proven.groups().par_iter().map(|group| {
             let commitments = Commitments::decode(&group.commitments)?;
-            commitments.check_range(range, &context, &group.proof)?;
+            commitments.check_range(range, &proof_context, &group.proof)?;
             Ok(commitments)
         });
         let groups = groups.collect::<Result<Vec<_>, CommittedError>>();
@@ -301,15 +291,13 @@ impl<M: HostModel, S: Store> Host<M, S> {
         }
         held.digest = digest;
         let (done, all) = (held.samples.len(), registry.needed.len());
-        self.events.push(Event::Committed(from.clone(), done, all));
-        if let Some(open) = &mut running.open {
-            // However long it takes, it comes to its end.
-            open.since = now.monotonic;
-        }
+        context.events.push(Event::Committed(from.clone(), done, all));
+        // However long it takes, it comes to its end.
+        self.open.since = context.guests.now();
         if done == all {
-            let known = *card.commitments.entry(from.clone()).or_insert(digest);
+            let known = *record.commitments.entry(from.clone()).or_insert(digest);
             if known != digest {
-                registry.guests.remove(from);
+                registry.forget(from);
                 return Err(PartyError::PeerIncompatible {
                     party: from.clone(),
                     what: "commitments",
@@ -319,28 +307,24 @@ impl<M: HostModel, S: Store> Host<M, S> {
                     ),
                 });
             }
-            write_card(&mut self.store, card)?;
-            let accepted = ToGuest::Commitment(CommitmentRequest::Accepted { exchange, digest });
-            self.say(now, from, accepted, out)?;
+            write_record(&mut context.store, record)?;
+            let accepted = CommitmentRequest::Accepted { exchange, digest };
+            context.guests.say(from, ToGuest::Commitment(accepted))?;
         }
-        self.ask(now, from, out)
+        self.ask(context, from)
     }
 
     fn response(
         &mut self,
-        now: Now,
         from: &PartyId,
-        (challenge, openings): (Digest, &CommitmentOpenings),
-        out: &mut ToGuestOutbox,
+        challenge: Digest,
+        openings: &CommitmentOpenings,
     ) -> Result<(), PartyError> {
-        let Some(running) = &mut self.running else { return Ok(()) };
-        let (Some(registry), Some(open)) = (&running.registry, &mut running.open) else {
-            return Ok(());
-        };
-        let (batch, round) = (&open.batch, open.exchange.round);
-        let pending = open.queries.as_mut().and_then(|queries| queries.guests.get_mut(from));
+        let (batch, round) = (self.open.batch.clone(), self.open.exchange.round);
+        let pending = self.open.encrypted().and_then(|products| products.pending(from));
         let check = pending.and_then(|pending| pending.check.as_mut());
-        let Some(check) = check.filter(|check| !check.passed && check.wholes.is_some()) else {
+        let check = check.filter(|check| !check.passed && check.wholes.is_some());
+        let Some((check, registry)) = check.zip(self.run.commitments.as_ref()) else {
             return Ok(());
         };
         // To a query from before another guest came back.
@@ -353,21 +337,19 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return Err(PartyError::misbehaved(from, what));
         }
         // One that has started anew commits again first, and to the same.
-        let Some(committed) = registry.of_batch(from, batch) else { return Ok(()) };
-        match check.judge(&committed, openings) {
-            Ok(()) => check.passed = true,
+        let Some(committed) = registry.of_batch(from, &batch) else { return Ok(()) };
+        match check.verify(&committed, openings) {
+            Ok(()) => {
+                check.passed = true;
+                Ok(())
+            }
             Err(CommittedError::Opening) => {
                 let steps = || batch.samples().iter().map(|sample| sample.last.0);
                 let (first, last) = (steps().min().unwrap_or(0), steps().max().unwrap_or(0));
-                return Err(PartyError::CommitmentMismatch {
-                    party: from.clone(),
-                    round,
-                    first,
-                    last,
-                });
+                let party = from.clone();
+                Err(PartyError::CommitmentMismatch { party, round, first, last })
             }
-            Err(error) => return Err(PartyError::misbehaved(from, error.to_string())),
+            Err(error) => Err(PartyError::misbehaved(from, error.to_string())),
         }
-        self.close_if_answered(now, out)
     }
 }

@@ -14,7 +14,7 @@ use protocol::message::committed::{
 };
 use protocol::message::parts::{Batch, PartError};
 use protocol::message::{Exchange, ToHost};
-use protocol::party::{Now, PartyId, RunId};
+use protocol::party::{PartyId, RunId};
 use protocol::plan::Plan;
 use rayon::prelude::*;
 use sealed::Randomness;
@@ -22,12 +22,13 @@ use sealed::committed::{BlindingSeed, CommittedError, Named};
 use serde::{Deserialize, Serialize};
 use traffic::Window;
 
-use super::{Guest, Running, ToHostOutbox, write_card};
+use super::GuestContext;
+use super::run::{Run, RunRecord, write_record};
+use super::training::Training;
 use crate::agreement::levels;
 use crate::error::PartyError;
 use crate::model::GuestModel;
 use crate::store::Store;
-use crate::timing::lasted;
 
 /// Whether a guest commits to its data if a host asks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl TryFrom<String> for StoredSeed {
 
 /// What a guest remembers of its commitments.
 #[derive(Default)]
-pub(super) struct Committed {
+pub(super) struct Commitments {
     /// The last ones, in case the host asks again.
     last: Option<Last>,
     /// All that it has said to be committed to.
@@ -91,7 +92,7 @@ struct Last {
 }
 
 /// The context of a proof: it is of this guest, in this run, at this place of the chain.
-pub(crate) fn context(run: RunId, party: &PartyId, after: Digest) -> Vec<u8> {
+pub(crate) fn proof_context(run: RunId, party: &PartyId, after: Digest) -> Vec<u8> {
     [&run.0.to_le_bytes()[..], party.as_str().as_bytes(), after.as_slice()].concat()
 }
 
@@ -104,9 +105,9 @@ fn name(run: RunId, sample: Window) -> [u8; 18] {
     name
 }
 
-impl<M: GuestModel> Running<M> {
+impl<M: GuestModel> Run<M> {
     fn committing(&self) -> Option<CommitmentTerms> {
-        self.plan.sealing.and_then(|sealing| sealing.commitments)
+        self.record.plan.sealing.and_then(|sealing| sealing.commitments)
     }
 
     /// The levels of samples, and what a seed makes of them.
@@ -116,8 +117,8 @@ impl<M: GuestModel> Running<M> {
         make: impl FnOnce(&[Named<'_>]) -> Result<T, CommittedError>,
     ) -> Result<T, PartyError> {
         let (_, levels) = self.levels(samples)?;
-        let names: Vec<_> = samples.iter().map(|&sample| name(self.run, sample)).collect();
-        let parts = names.iter().zip(levels.chunks(self.asked.len().max(1)));
+        let names: Vec<_> = samples.iter().map(|&sample| name(self.record.run, sample)).collect();
+        let parts = names.iter().zip(levels.chunks(self.layout.len().max(1)));
         let parts: Vec<Named<'_>> = parts.map(|(name, levels)| Named { name, levels }).collect();
         Ok(make(&parts)?)
     }
@@ -142,13 +143,13 @@ impl<M: GuestModel> Running<M> {
     }
 }
 
-impl<M: GuestModel, S: Store> Guest<M, S> {
+impl<M, S: Store> GuestContext<M, S> {
     /// Refuses a plan whose commitments this guest does not make.
-    pub(super) fn can_commit(&self, plan: &Plan) -> Result<(), PartyError> {
-        let Some(committing) = plan.sealing.and_then(|sealing| sealing.commitments) else {
+    pub(super) fn check_commitments(&self, plan: &Plan) -> Result<(), PartyError> {
+        let Some(terms) = plan.sealing.and_then(|sealing| sealing.commitments) else {
             return Ok(());
         };
-        let what = match (self.settings.sharing.commits, committing.bounds) {
+        let what = match (self.settings.sharing.commits, terms.bounds) {
             (CommitmentPolicy::Never, _) => {
                 "it asks for commitments, which this guest's policy refuses"
             }
@@ -160,65 +161,61 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         Err(PartyError::misbehaved(&self.settings.host, what))
     }
 
-    /// Draws what blindings follow from, once, and keeps it before anything is committed to.
-    pub(super) fn store_seed(&mut self) -> Result<(), PartyError> {
-        let Some(card) = &mut self.card else { return Ok(()) };
-        let commits = card.plan.sealing.is_some_and(|sealing| sealing.commitments.is_some());
-        if commits && card.blinding.is_none() {
+    /// Draws what blindings follow from, once, and stores it before anything is committed to.
+    pub(super) fn with_seed(&mut self, mut record: RunRecord) -> Result<RunRecord, PartyError> {
+        let commits = record.plan.sealing.is_some_and(|sealing| sealing.commitments.is_some());
+        if commits && record.blinding.is_none() {
             let seed = BlindingSeed::from_os().map_err(sealed::SealedError::from)?;
-            card.blinding = Some(StoredSeed(*seed.as_bytes()));
-            write_card(&mut self.store, card)?;
+            record.blinding = Some(StoredSeed(*seed.as_bytes()));
+            write_record(&mut self.store, &record)?;
         }
-        Ok(())
+        Ok(record)
     }
+}
 
-    pub(super) fn commitment_request(
+impl<M: GuestModel> Training<M> {
+    pub(super) fn commitment<S: Store>(
         &mut self,
-        now: Now,
-        message: CommitmentRequest,
-        out: &mut ToHostOutbox,
+        context: &mut GuestContext<M, S>,
+        exchange: Exchange,
+        request: CommitmentRequest,
     ) -> Result<(), PartyError> {
-        let (exchange, host) = (message.exchange(), self.settings.host.clone());
-        let Some(running) = self.current(exchange) else { return Ok(()) };
-        let Some(committing) = running.committing() else {
+        let blinding = self.run.record.blinding.as_ref().map(StoredSeed::seed);
+        let Some((terms, seed)) = self.run.committing().zip(blinding) else {
             let what = "it speaks of commitments, and its plan has none";
-            return Err(PartyError::misbehaved(&host, what));
+            return Err(PartyError::misbehaved(&context.settings.host, what));
         };
-        match message {
+        match request {
             CommitmentRequest::Samples { after, batch, .. } => {
-                self.commit(now, exchange, committing, (after, batch), out)
+                self.commit(context, exchange, (terms, &seed), after, batch)
             }
             // What this guest has said before it started anew it does not know.
             CommitmentRequest::Accepted { digest, .. } => {
-                let said = &running.committed.said;
+                let said = &self.run.commitments.said;
                 if said.is_empty() || said.contains(&digest) {
                     return Ok(());
                 }
                 let what = format!("it accepted commitments {digest}, which were never made");
-                Err(PartyError::misbehaved(&host, what))
+                Err(PartyError::misbehaved(&context.settings.host, what))
             }
             CommitmentRequest::Challenge { query, weights, .. } => {
-                self.challenge(now, exchange, committing, (query, weights), out)
+                self.challenge(context, exchange, (terms, &seed), query, &weights)
             }
         }
     }
 
-    /// CommitmentPolicy to some samples. The answer follows from what is asked: so it makes no difference what was asked before.
-    fn commit(
+    /// Commits to some samples. The answer follows from the request alone, whatever was asked before.
+    fn commit<S: Store>(
         &mut self,
-        now: Now,
+        context: &mut GuestContext<M, S>,
         exchange: Exchange,
-        committing: CommitmentTerms,
-        (after, batch): (Digest, Batch),
-        out: &mut ToHostOutbox,
+        (terms, seed): (CommitmentTerms, &BlindingSeed),
+        after: Digest,
+        batch: Batch,
     ) -> Result<(), PartyError> {
-        self.check_batch(&batch)?;
-        let (settings, pause) = (&self.settings, self.settings.timing.resend / 2);
-        let Some(running) = &mut self.running else { return Ok(()) };
-        let Some(kept) = self.card.as_ref().and_then(|card| card.blinding.clone()) else {
-            return Ok(());
-        };
-        let entries = running.asked.len();
+        context.check_batch(&batch)?;
+        let (run, settings) = (&mut self.run, &context.settings);
+        let entries = run.layout.len();
         let most = samples_at_a_time(entries);
         if batch.samples().len() > most {
             let found = batch.samples().len();
@@ -228,92 +225,81 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
         let values = (entries * batch.samples().len()) as u32;
         let message = |digest, proven| {
-            ToHost::Commitment(CommitmentReply::Commitments {
-                exchange,
-                after,
-                digest,
-                values,
-                proven,
-            })
+            let reply = CommitmentReply::Commitments { exchange, after, digest, values, proven };
+            ToHost::Commitment(reply)
         };
-        let known = running.committed.last.as_mut();
+        let known = run.commitments.last.as_mut();
         if let Some(last) = known.filter(|last| last.after == after && last.batch == batch) {
-            if !lasted(last.said, now.monotonic, pause) {
+            if !context.host.may_repeat(last.said) {
                 return Ok(());
             }
-            last.said = now.monotonic;
-            let message = message(last.digest, last.proven.clone());
-            return self.say_again(now, message, out);
+            last.said = context.host.now();
+            return Ok(context.host.repeat(message(last.digest, last.proven.clone()))?);
         }
-        let context = context(running.run, &settings.party, after);
-        let proven = running.prove(&kept.seed(), committing, batch.samples(), &context)?;
+        let proof_context = proof_context(run.record.run, &settings.party, after);
+        let proven = run.prove(seed, terms, batch.samples(), &proof_context)?;
         let digest = after.and(batch.samples(), &proven);
-        running.committed.said.insert(digest);
-        let (kept, said) = (proven.clone(), now.monotonic);
-        running.committed.last = Some(Last { after, batch, digest, proven: kept, said });
-        self.say(now, message(digest, proven), out)
+        run.commitments.said.insert(digest);
+        let (kept, said) = (proven.clone(), context.host.now());
+        run.commitments.last = Some(Last { after, batch, digest, proven: kept, said });
+        Ok(context.host.say(message(digest, proven))?)
     }
 
     /// Opens the sums of a challenge to the query that it has answered.
-    fn challenge(
+    fn challenge<S: Store>(
         &mut self,
-        now: Now,
+        context: &mut GuestContext<M, S>,
         exchange: Exchange,
-        committing: CommitmentTerms,
-        (query, weights): (Digest, CheckWeights),
-        out: &mut ToHostOutbox,
+        (terms, seed): (CommitmentTerms, &BlindingSeed),
+        query: Digest,
+        weights: &CheckWeights,
     ) -> Result<(), PartyError> {
-        let (host, budget) = (self.settings.host.clone(), self.budget());
-        let kept = self.card.as_ref().and_then(|card| card.blinding.clone());
-        let (Some(running), Some(kept)) = (&mut self.running, kept) else { return Ok(()) };
-        let Some(open) = running.open.as_ref().filter(|open| open.exchange == exchange) else {
-            return Ok(());
-        };
-        // QueriedSteps something asked before another guest came back.
-        if open.query.as_ref().map(Digest::of_query) != Some(query) {
+        let (budget, now) = (self.budget(context), context.host.now());
+        let open = self.open.as_mut().filter(|open| open.exchange == exchange);
+        let (run, Some(open)) = (&mut self.run, open) else { return Ok(()) };
+        let host = &context.settings.host;
+        // About a query from before another guest came back.
+        if open.queries.query.as_ref().map(Digest::of_query) != Some(query) {
             return Ok(());
         }
         let challenge = weights.digest();
-        match open.challenge {
-            Some(known) if known == challenge => return self.answer_again(now, out),
+        match open.queries.challenge {
+            Some(known) if known == challenge => return self.repeat_answers(context),
             Some(_) => {
                 let what = "it challenged twice for one query, with different weights";
-                return Err(PartyError::misbehaved(&host, what));
+                return Err(PartyError::misbehaved(host, what));
             }
             None => {}
         }
-        let samples = open.batch.samples().to_vec();
-        let (data, rows) = (running.asked.len(), committing.checks as usize);
-        let values = samples.len() * data;
+        let (data, rows) = (run.layout.len(), terms.checks as usize);
+        let values = open.samples().len() * data;
         if weights.as_slice().len() != rows * values {
             let found = weights.as_slice().len();
             let what = format!("its challenge: found {found} weights, expected {rows} of {values}");
-            return Err(PartyError::misbehaved(&host, what));
+            return Err(PartyError::misbehaved(host, what));
         }
         budget.check(rows, values, data)?;
-        let opened = running.named(&samples, |parts| {
+        let opened = run.named(open.samples(), |parts| {
             let rows = weights.as_slice().chunks_exact(values);
             let rows = rows.map(|row| {
                 let row: Vec<i64> = row.iter().map(|&weight| weight.into()).collect();
-                kept.seed().open(parts, &row)
+                seed.open(parts, &row)
             });
             rows.collect::<Result<Vec<_>, _>>()
         });
         let openings = opened.map_err(|error| match error {
             PartyError::Committed(error @ CommittedError::Misuse { .. }) => {
-                PartyError::misbehaved(&host, format!("its challenge: {error}"))
+                PartyError::misbehaved(host, format!("its challenge: {error}"))
             }
             other => other,
         })?;
         let openings = CommitmentOpenings::new(openings).map_err(PartyError::misuse)?;
         let size = [rows as u32, values as u32];
-        let message =
-            ToHost::Commitment(CommitmentReply::Response { exchange, challenge, size, openings });
-        if let Some(open) = &mut running.open {
-            open.challenge = Some(challenge);
-            open.answered = now.monotonic;
-            open.answers.push(message.clone());
-        }
-        self.say_products(now, message, out)
+        let reply = CommitmentReply::Response { exchange, challenge, size, openings };
+        let message = ToHost::Commitment(reply);
+        open.queries.challenge = Some(challenge);
+        open.answered = now;
+        open.answers.push(message.clone());
+        self.say_products(context, message)
     }
 }

@@ -1,7 +1,7 @@
 //! What guests contribute to the gradients of embeddings, as the host sees it: masked.
 //!
 //! A guest's gradient is Σ D·u + c over the measurements u of *all* guests, itself among them, and only that guest may know
-//! it. With the query about its own rows, each guest gets shares: D of its own gradient and of every other guest's,
+//! it. With the query about its own rows, each guest gets D of its own gradient and of every other guest's,
 //! encrypted. What comes back is masked for the recipient, and goes into its masked gradient.
 
 use std::collections::BTreeMap;
@@ -10,15 +10,15 @@ use estimator::EmbeddingCoefficients;
 use protocol::message::parts::Batch;
 use protocol::message::sealed::{CoefficientEntries, Fingerprint, Sealed};
 use protocol::message::{Exchange, ToGuest};
-use protocol::party::{Now, PartyId};
+use protocol::party::PartyId;
 use sealed::{Coefficients, MagnitudeBound, MaskedShare, PendingProducts, Scale};
 
 use super::ciphertexts::GuestCiphertexts;
-use super::sealing::{PendingQueries, of_this_exchange};
-use super::{Host, Running, ToGuestOutbox};
+use super::run::Run;
+use super::secure::of_this_exchange;
+use super::training::Training;
 use crate::error::PartyError;
 use crate::model::{GuestRows, HostModel};
-use crate::store::Store;
 
 /// Products that a guest was asked for and another one, or itself, is to get.
 pub(super) struct PendingShare {
@@ -33,11 +33,15 @@ pub(super) struct PendingShare {
 }
 
 impl PendingShare {
-    pub fn is_answered(&self) -> bool {
+    pub(super) fn is_answered(&self) -> bool {
         self.masked.is_some()
     }
 
-    pub fn message(&self, exchange: Exchange, to: &PartyId) -> ToGuest {
+    pub(super) fn masked(self) -> Option<MaskedShare> {
+        self.masked
+    }
+
+    pub(super) fn message(&self, exchange: Exchange, to: &PartyId) -> ToGuest {
         let (key, entries) = (self.key.clone(), self.entries.clone());
         let coefficients = self.query.clone();
         ToGuest::EncryptedCoefficients {
@@ -53,8 +57,14 @@ impl PendingShare {
 /// The gradient of a guest's embedding, as far as it is known; the guest is told it at the end of the exchange.
 pub(super) struct PendingGradient {
     known: Vec<f64>,
-    shared: GradientTerms,
-    masked: Vec<MaskedShare>,
+    terms: GradientTerms,
+    pub(super) masked: Vec<MaskedShare>,
+}
+
+impl PendingGradient {
+    pub(super) fn new(known: Vec<f64>, terms: GradientTerms) -> Self {
+        Self { known, terms, masked: Vec::new() }
+    }
 }
 
 /// What the parts of a gradient have in common.
@@ -75,7 +85,7 @@ pub(super) fn request_shares(
     batch: &Batch,
     rows: &mut BTreeMap<PartyId, GuestRows>,
 ) -> Result<(PendingShares, BTreeMap<PartyId, GradientTerms>), PartyError> {
-    let (mut shares, mut shared) = (PendingShares::new(), BTreeMap::new());
+    let (mut shares, mut terms) = (PendingShares::new(), BTreeMap::new());
     for (recipient, rows) in rows {
         let Some(one) = ciphertexts.get(recipient).filter(|_| !rows.known.is_empty()) else {
             continue;
@@ -107,49 +117,27 @@ pub(super) fn request_shares(
             let share = PendingShare { query, entries, key, pending, masked: None };
             shares.entry(owner).or_default().insert(recipient.clone(), share);
         }
-        shared.insert(recipient.clone(), GradientTerms { scale, key });
+        terms.insert(recipient.clone(), GradientTerms { scale, key });
     }
-    Ok((shares, shared))
+    Ok((shares, terms))
 }
 
 fn coefficients(share: &EmbeddingCoefficients) -> Coefficients<'_> {
     Coefficients { terms: share.terms, values: &share.coefficients }
 }
 
-impl PendingQueries {
-    /// What is to be granted when the exchange ends.
-    pub(super) fn into_pending_gradients(self) -> BTreeMap<PartyId, PendingGradient> {
-        let mut masked: BTreeMap<PartyId, Vec<MaskedShare>> = BTreeMap::new();
-        let mut gradients_due = BTreeMap::new();
-        for (party, pending) in self.guests {
-            for (recipient, share) in pending.shares {
-                masked.entry(recipient).or_default().extend(share.masked);
-            }
-            let Some(shared) = pending.shared else { continue };
-            gradients_due.insert(
-                party,
-                PendingGradient { known: pending.known, shared, masked: Vec::new() },
-            );
-        }
-        for (party, due) in &mut gradients_due {
-            due.masked = masked.remove(party).unwrap_or_default();
-        }
-        gradients_due
-    }
-}
-
-impl<M: HostModel> Running<M> {
+impl<M: HostModel> Run<M> {
     /// The gradient of each guest's embedding, for that guest alone.
     pub(super) fn masked_gradients(
         &mut self,
-        gradients_due: BTreeMap<PartyId, PendingGradient>,
+        gradients: BTreeMap<PartyId, PendingGradient>,
     ) -> Result<BTreeMap<PartyId, Sealed>, PartyError> {
         let mut masked_gradients = BTreeMap::new();
-        for (party, PendingGradient { known, shared, masked }) in gradients_due {
+        for (party, PendingGradient { known, terms, masked }) in gradients {
             // A guest with a new key has no masks for the old one.
-            let one = self.sealed.get_mut(&party).filter(|one| one.key() == shared.key);
+            let one = self.ciphertexts.get_mut(&party).filter(|one| one.key() == terms.key);
             let Some(one) = one else { continue };
-            let masked_gradient = one.products.mask_gradient(&known, shared.scale, &masked)?;
+            let masked_gradient = one.products.mask_gradient(&known, terms.scale, &masked)?;
             masked_gradients
                 .insert(party, Sealed::new(masked_gradient).map_err(PartyError::misuse)?);
         }
@@ -157,37 +145,33 @@ impl<M: HostModel> Running<M> {
     }
 }
 
-impl<M: HostModel, S: Store> Host<M, S> {
+impl<M: HostModel> Training<M> {
+    /// Takes what a guest contributes to the gradient of a recipient.
     pub(super) fn masked_products(
         &mut self,
-        now: Now,
         from: &PartyId,
-        exchange: Exchange,
-        (to, key, masked_products): (&PartyId, Fingerprint, &Sealed),
-        out: &mut ToGuestOutbox,
+        recipient: &PartyId,
+        key: Fingerprint,
+        masked_products: &Sealed,
     ) -> Result<(), PartyError> {
-        if !self.sealed_round(now, from, exchange, out)? {
-            return Ok(());
-        }
-        let Some(running) = &mut self.running else { return Ok(()) };
-        let queries = running.open.as_mut().and_then(|open| open.queries.as_mut());
-        let pending = queries.and_then(|queries| queries.guests.get_mut(from));
-        let share = pending.and_then(|pending| pending.shares.get_mut(to));
+        let pending = self.open.encrypted().and_then(|products| products.pending(from));
+        let share = pending.and_then(|pending| pending.shares.get_mut(recipient));
         let Some(share) = share.filter(|share| share.masked.is_none()) else { return Ok(()) };
-        let (owner, recipient) = (running.sealed.get(from), running.sealed.get(to));
-        let Some((owner, recipient)) = owner.zip(recipient) else { return Ok(()) };
+        let ciphertexts = &self.run.ciphertexts;
+        let keys = ciphertexts.get(from).zip(ciphertexts.get(recipient));
+        let Some((owner, to)) = keys else { return Ok(()) };
         let accepted = owner.products.accept_masked(&share.pending, masked_products.as_slice());
-        let Some(masked) = of_this_exchange(accepted, from, "masked_products")? else {
+        let Some(masked) = of_this_exchange(accepted, from, "masked products")? else {
             return Ok(());
         };
-        if key != recipient.key() {
+        if key != to.key() {
+            let expected = to.key();
             let what = format!(
-                "key of `{to}` that it has encrypted with: found {key}, expected {}",
-                recipient.key()
+                "key of `{recipient}` that it has encrypted with: found {key}, expected {expected}"
             );
             return Err(PartyError::misbehaved(from, what));
         }
         share.masked = Some(masked);
-        self.close_if_answered(now, out)
+        Ok(())
     }
 }

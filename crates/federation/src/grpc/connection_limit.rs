@@ -1,8 +1,8 @@
-//! Who may be connected at a time.
+//! How many connections may be open at a time.
 //!
-//! Strangers, who have not shown a certificate of the list yet, have some places between them; a new
-//! one takes the place of the one that has held its own for longest: a crowd at the door can make a
-//! guest try again, but those who stand there do not keep it out. Guests have places of their own.
+//! Peers that have not shown an accepted certificate yet share some slots; a new one takes the slot of the one that has
+//! held its own for longest. So a crowd of strangers can make a guest try again, but cannot keep it out. Guests have slots
+//! of their own.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 const EACH_GUEST: usize = 2;
 
 /// See the [module](self).
-pub(super) struct Places {
+pub(super) struct ConnectionLimit {
     strangers: usize,
     held: Mutex<Held>,
     /// How many are held.
@@ -28,33 +28,33 @@ struct Held {
     by: BTreeMap<Option<PartyId>, VecDeque<(u64, watch::Sender<()>)>>,
 }
 
-/// The place of one connection, until it is dropped.
-pub(super) struct Place {
-    places: Arc<Places>,
+/// The slot of one connection, until it is dropped.
+pub(super) struct Slot {
+    slots: Arc<ConnectionLimit>,
     number: u64,
     who: Option<PartyId>,
     taken: watch::Receiver<()>,
 }
 
-impl Places {
+impl ConnectionLimit {
     /// With so many for strangers.
-    pub fn new(strangers: usize) -> Arc<Self> {
+    pub(super) fn new(strangers: usize) -> Arc<Self> {
         let held = Mutex::default();
         Arc::new(Self { strangers: strangers.max(1), held, count: watch::Sender::new(0) })
     }
 
     /// A stranger comes.
-    pub fn enter(self: &Arc<Self>) -> Place {
+    pub(super) fn enter(self: &Arc<Self>) -> Slot {
         let mut held = self.held();
         held.next += 1;
         let number = held.next;
         let taken = held.hold(None, number, self.strangers);
         self.count.send_replace(held.len());
-        Place { places: self.clone(), number, who: None, taken }
+        Slot { slots: self.clone(), number, who: None, taken }
     }
 
     /// Waits until all have left.
-    pub async fn all_left(&self) {
+    pub(super) async fn all_left(&self) {
         // The sender is ours: it cannot be gone.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
@@ -65,7 +65,7 @@ impl Places {
 }
 
 impl Held {
-    /// Gives a place, the oldest one's if all are taken.
+    /// Gives a slot, the oldest one's if all are taken.
     fn hold(&mut self, who: Option<PartyId>, number: u64, most: usize) -> watch::Receiver<()> {
         let (holder, taken) = watch::channel(());
         let those = self.by.entry(who).or_default();
@@ -90,27 +90,27 @@ impl Held {
     }
 }
 
-impl Place {
-    /// The stranger is a guest: it has a place of its own from here on.
-    pub fn admit(&mut self, guest: &PartyId) {
-        let mut held = self.places.held();
+impl Slot {
+    /// The stranger is a guest: it has a slot of its own from here on.
+    pub(super) fn admit(&mut self, guest: &PartyId) {
+        let mut held = self.slots.held();
         held.leave(&self.who, self.number);
         self.who = Some(guest.clone());
         self.taken = held.hold(self.who.clone(), self.number, EACH_GUEST);
     }
 
-    /// Waits until somebody else takes this place.
-    pub async fn taken(&mut self) {
+    /// Waits until somebody else takes this slot.
+    pub(super) async fn taken(&mut self) {
         while self.taken.changed().await.is_ok() {}
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let mut held = self.places.held();
+        let mut held = self.slots.held();
         held.leave(&self.who, self.number);
         let left = held.len();
-        self.places.count.send_replace(left);
+        self.slots.count.send_replace(left);
     }
 }
 

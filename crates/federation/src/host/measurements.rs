@@ -1,21 +1,19 @@
 //! What guests measure, as the host agrees on it with them.
 //!
-//! Which entries a guest measures and how many of its vehicles pass the loops it says in its greeting;
+//! Which entries a guest measures and how many of its vehicles pass the loops it says in its hello;
 //! its share of the traffic it is told in the welcome. Both hold for the whole run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::message::measurements::{
-    MeasurementKind, MeasurementLayout, MeasurementOffer, Measurements, TrafficShares, names,
-};
+use protocol::message::Hello;
+use protocol::message::measurements::{MeasurementKind, names};
 use protocol::message::parts::{HeldSteps, PartError, StepRange};
-use protocol::message::{Exchange, Purpose};
-use protocol::party::{Now, PartyId};
+use protocol::party::PartyId;
 use traffic::Step;
 
-use super::{Host, RunRecord, ToGuestOutbox};
+use super::{HostContext, RunRecord};
 use crate::error::PartyError;
-use crate::model::{Agreed, HostModel};
+use crate::model::Agreed;
 use crate::store::Store;
 
 /// More than the traffic by this much is sampling and counting error, and counts as all of it.
@@ -24,16 +22,16 @@ const MOST: f64 = 1.05;
 /// The share of the training part's steps in which host and guest may count apart: p̂ errs by about as much.
 const OTHER_STEPS: f64 = 0.01;
 
-/// What a host needs to judge what guests measure.
+/// What a host compares with what guests say that they measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measuring {
+pub struct MeasurementBounds {
     /// Links of the network.
     pub links: u32,
     /// Vehicles that all loops together count in a step of the training part, in the mean.
     pub counted: Option<f64>,
 }
 
-impl Measuring {
+impl MeasurementBounds {
     /// Refuses to begin without what shares of the traffic are made of.
     pub(super) fn check(&self, asked: &BTreeSet<MeasurementKind>) -> Result<(), PartError> {
         let counted = self.counted.filter(|counted| counted.is_finite() && *counted > 0.0);
@@ -46,52 +44,18 @@ impl Measuring {
     }
 }
 
-impl<M: HostModel, S: Store> Host<M, S> {
-    pub(super) fn measurements(
-        &mut self,
-        now: Now,
-        from: &PartyId,
-        exchange: Exchange,
-        purpose: Purpose,
-        measurements: Measurements,
-        out: &mut ToGuestOutbox,
-    ) -> Result<(), PartyError> {
-        if !self.takes_part(now, from, exchange, out)? {
-            return Ok(());
-        }
-        let layout = self.card.as_ref().and_then(|card| card.agreed.layouts.get(from));
-        let entries = layout.map_or(0, MeasurementLayout::len);
-        let open = self.running.as_mut().and_then(|running| running.open.as_mut());
-        // Of a round that is over, the embedding brings the end again.
-        let Some(open) = open.filter(|open| open.exchange.round <= exchange.round) else {
-            return Ok(());
-        };
-        let samples = if open.measuring { open.batch.samples().len() } else { 0 };
-        let found = (exchange.round, purpose, measurements.samples(), measurements.entries());
-        let expected = (open.exchange.round, open.purpose, samples, entries);
-        if found != expected {
-            let what = format!(
-                "measurements (round, purpose, samples, entries): found {found:?}, expected {expected:?}"
-            );
-            return Err(PartyError::misbehaved(from, what));
-        }
-        if let Some(Err(error)) = layout.map(|layout| measurements.check(layout)) {
-            return Err(PartyError::misbehaved(from, error.to_string()));
-        }
-        open.measured.entry(from.clone()).or_insert(measurements);
-        self.close_if_answered(now, out)
-    }
-
+impl<M, S: Store> HostContext<M, S> {
     /// Whether a guest measures what the plan asks for, and the same as when the run began.
-    pub(super) fn check_measures(
+    pub(super) fn check_offer(
         &self,
         from: &PartyId,
-        measures: &MeasurementOffer,
-        held: &HeldSteps,
+        hello: &Hello,
+        record: Option<&RunRecord>,
     ) -> Result<(), PartyError> {
         let incompatible = |what, found: String, expected: String| {
             Err(PartyError::PeerIncompatible { party: from.clone(), what, found, expected })
         };
+        let (measures, held) = (&hello.offer, &hello.held);
         measures.check().map_err(|error| PartyError::misbehaved(from, error.to_string()))?;
         let samples = &self.settings.samples;
         let folds = samples.all().map(|sample| sample.view.0).max().unwrap_or(0);
@@ -105,7 +69,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             return incompatible("measurements", found, expected);
         }
         let layout = measures.layout.of(asked);
-        let links = self.settings.measuring.links;
+        let links = self.settings.measurement_bounds.links;
         let mut entries = layout.groups().flat_map(|(_, entries)| entries);
         if let Some(entry) = entries.find(|entry| entry.link.0 >= links) {
             let what = format!("it measures link {} of {links}", entry.link.0);
@@ -115,13 +79,15 @@ impl<M: HostModel, S: Store> Host<M, S> {
             self.share(from, measures.passages)?;
             self.check_counted_steps(from, held)?;
         }
-        match &self.card {
-            Some(card) if !asked.is_empty() && !card.agreed.layouts.contains_key(from) => {
+        match record {
+            Some(record) if !asked.is_empty() && !record.agreed.layouts.contains_key(from) => {
                 let found = "none: it was not there when measurements and shares were agreed";
                 let expected = "to be there when a run begins; a new run takes it in";
                 incompatible("measurements", found.to_owned(), expected.to_owned())
             }
-            Some(card) if !asked.is_empty() && card.agreed.layouts.get(from) != Some(&layout) => {
+            Some(record)
+                if !asked.is_empty() && record.agreed.layouts.get(from) != Some(&layout) =>
+            {
                 let found = "other ones than when the run began".to_owned();
                 incompatible("measurements", found, "the same".to_owned())
             }
@@ -155,7 +121,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
     pub(super) fn agree_on(&self) -> Result<Agreed, PartyError> {
         let asked = &self.settings.plan.measured;
         let mut agreed = Agreed { shares: self.shares()?, ..Agreed::default() };
-        for (party, guest) in &self.sessions {
+        for (party, guest) in self.guests.iter() {
             let Some(hello) = &guest.hello else { continue };
             if !asked.is_empty() {
                 agreed.layouts.insert(party.clone(), hello.offer.layout.of(asked));
@@ -171,7 +137,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         if !self.settings.plan.measured.contains(&MeasurementKind::HeldOut) {
             return Ok(shares);
         }
-        for (party, guest) in &self.sessions {
+        for (party, guest) in self.guests.iter() {
             if let Some(hello) = &guest.hello {
                 shares.insert(party.clone(), self.share(party, hello.offer.passages)?);
             }
@@ -187,7 +153,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
     }
 
     fn share(&self, party: &PartyId, passages: Option<f64>) -> Result<f64, PartyError> {
-        let counted = self.settings.measuring.counted.unwrap_or(0.0);
+        let counted = self.settings.measurement_bounds.counted.unwrap_or(0.0);
         let share = passages.map(|passages| passages / counted);
         share.filter(|share| *share > 0.0 && *share <= MOST).ok_or_else(|| {
             let vehicles = |number: Option<f64>| match number {
@@ -201,14 +167,5 @@ impl<M: HostModel, S: Store> Host<M, S> {
                 expected: format!("some, and no more than these count: {counted:.3}"),
             }
         })
-    }
-}
-
-impl RunRecord {
-    /// What a guest is told of shares.
-    pub(super) fn shares_of(&self, party: &PartyId) -> Option<TrafficShares> {
-        let own = self.agreed.shares.get(party).copied()?;
-        // A sum of shares may round to more than everyone.
-        Some(TrafficShares { own, all: self.agreed.shares.values().sum::<f64>().min(1.0).max(own) })
     }
 }
