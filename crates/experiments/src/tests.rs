@@ -15,8 +15,9 @@ use crate::data::features::{By, FeatureOptions};
 use crate::data::simulate::{SimulateOptions, World};
 use crate::estimate::EstimateRequest;
 use crate::reproduce::{ReproduceArguments, What};
-use crate::train::{Arch, Target, TrainArguments};
+use crate::train::TrainArguments;
 use crate::{data, error_chain, error_chain_by_keyword, estimate, reproduce, train};
+use estimator::{Architecture, TargetKind};
 
 fn from_words<A: Args>(words: &[&str]) -> A {
     let command = A::augment_args(Command::new("fedtse").no_binary_name(true));
@@ -120,8 +121,8 @@ fn names_are_those_of_the_command_line() {
     named::<World>();
     named::<By>();
     named::<Method>();
-    named::<Target>();
-    named::<Arch>();
+    named::<TargetKind>();
+    named::<Architecture>();
     named::<SubModelChoice>();
     named::<Packing>();
     named::<Mode>();

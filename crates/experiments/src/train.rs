@@ -48,10 +48,10 @@ pub struct TrainArguments {
     /// What is estimated: states of single steps, or their means over 60 s; both unless given, but
     /// raw alone for the methods that learn from measurements of single steps
     #[arg(long, value_enum, value_delimiter = ',')]
-    target: Vec<Target>,
+    target: Vec<TargetKind>,
     /// Model of the neural estimators
     #[arg(long, value_enum, default_value_t = TrainArguments::default().arch)]
-    arch: Arch,
+    arch: Architecture,
     #[command(flatten)]
     guest: GuestOptions,
     #[command(flatten)]
@@ -80,44 +80,6 @@ pub struct TrainArguments {
 
 /// More is a mistake.
 pub const MOST_EPOCHS: u64 = 100_000;
-
-/// What is estimated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Target {
-    /// The step itself
-    Raw,
-    /// Trailing mean over 60 s
-    Smooth,
-}
-
-impl From<Target> for TargetKind {
-    fn from(target: Target) -> Self {
-        match target {
-            Target::Raw => TargetKind::Raw,
-            Target::Smooth => TargetKind::Smooth,
-        }
-    }
-}
-
-/// Models of the neural estimators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arch {
-    /// One set of weights for all links, with message passing
-    Link,
-    /// The paper's: STGCN sub-models, embeddings of 9 numbers
-    Paper,
-}
-
-impl From<Arch> for Architecture {
-    fn from(arch: Arch) -> Self {
-        match arch {
-            Arch::Link => Architecture::Link,
-            Arch::Paper => Architecture::Paper,
-        }
-    }
-}
 
 /// Parts of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -163,7 +125,7 @@ impl Default for TrainArguments {
             method: Method::Oracle,
             rate: RATES.to_vec(),
             target: Vec::new(),
-            arch: Arch::Link,
+            arch: Architecture::Link,
             guest: GuestOptions::default(),
             federation: FederationOptions::default(),
             physics: PhysicsOptions::default(),
@@ -203,8 +165,7 @@ impl TrainArguments {
         if self.target.is_empty() {
             return Ok(kinds.into_iter().filter(|&kind| self.method.has_target(kind)).collect());
         }
-        let targets = self.target.iter().map(|&target| {
-            let kind = target.into();
+        let targets = self.target.iter().map(|&kind| {
             self.method.check_target(kind)?;
             Ok(kind)
         });
@@ -318,7 +279,7 @@ fn fit(
 fn task(arguments: &TrainArguments, target: TargetKind) -> TrainOptions {
     TrainOptions {
         method: arguments.method,
-        architecture: arguments.arch.into(),
+        architecture: arguments.arch,
         target,
         seed: arguments.seed,
         epochs: arguments.epochs.map(|epochs| epochs as usize),

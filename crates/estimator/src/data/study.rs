@@ -19,11 +19,12 @@ pub const WINDOW: usize = 9;
 
 /// Which targets are estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum TargetKind {
-    /// Edie's density and flow of the step itself.
+    /// The step itself.
     Raw,
-    /// Their trailing mean over 60 s, as the paper's labels were averaged.
+    /// Trailing mean over 60 s, as the paper's labels were averaged.
     Smooth,
 }
 

@@ -49,11 +49,12 @@ pub(crate) const HEAD: &str = "head";
 
 /// Which model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Architecture {
     /// One set of weights for all links, with message passing.
     Link,
-    /// The paper's: STGCN sub-models and a small head.
+    /// The paper's: STGCN sub-models, embeddings of 9 numbers, a small head.
     Paper,
 }
 

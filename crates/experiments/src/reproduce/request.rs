@@ -13,7 +13,7 @@ use super::job::{Estimator, Settings};
 use super::plan::{Range, TablePlan};
 use super::{curve_plans, guests, label_free, label_share, table1, table2, table4};
 use crate::data::simulate::World;
-use crate::train::{Arch, MOST_EPOCHS, Target};
+use crate::train::MOST_EPOCHS;
 
 /// Make a table or a figure of the paper, our numbers beside the paper's
 ///
@@ -66,7 +66,7 @@ pub struct ReproduceArguments {
     guests: Vec<u16>,
     /// What is estimated; both in table1, table2 and table4, raw in the others unless given
     #[arg(long, value_enum, value_delimiter = ',')]
-    target: Vec<Target>,
+    target: Vec<TargetKind>,
     /// Epochs of the neural estimators, at most; their architecture's unless given or --quick
     #[arg(long)]
     epochs: Option<u64>,
@@ -75,7 +75,7 @@ pub struct ReproduceArguments {
     only: Vec<Estimator>,
     /// Only this model of the neural estimators; both unless given
     #[arg(long, value_enum)]
-    arch: Option<Arch>,
+    arch: Option<Architecture>,
     /// Jobs at a time; one for each core unless given
     #[arg(long)]
     pub jobs: Option<u64>,
@@ -208,14 +208,14 @@ impl ReproduceArguments {
         if !self.only.is_empty() {
             plan.rows.retain(|row| self.only.contains(&row.estimator));
         }
-        if let Some(arch) = self.arch.map(Architecture::from) {
+        if let Some(arch) = self.arch {
             plan.rows.retain(|row| row.architecture.is_none_or(|one| one == arch));
         }
         refuse("only", plan.rows.is_empty(), || format!("{} has no such row", plan.name))?;
         for &target in &self.target {
             for row in &plan.rows {
                 let Estimator::Own(method) = row.estimator else { continue };
-                method.check_target(target.into()).with_context(|| plan.name)?;
+                method.check_target(target).with_context(|| plan.name)?;
             }
         }
         Ok(plan)
@@ -304,7 +304,7 @@ impl ReproduceArguments {
         let targets = match &self.target[..] {
             [] if both => vec![TargetKind::Raw, TargetKind::Smooth],
             [] => vec![TargetKind::Raw],
-            given => given.iter().map(|&target| TargetKind::from(target)).collect(),
+            given => given.to_vec(),
         };
         refuse("target", targets.len() != 1 && self.what.is_course(), || {
             format!("found {}, expected one for {}", targets.len(), self.name())
