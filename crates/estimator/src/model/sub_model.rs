@@ -114,7 +114,7 @@ pub trait SubModel: Send {
 /// let before = guest.parameters().to_vec();
 /// guest.update(0.01);
 /// assert_ne!(guest.parameters(), before);
-/// # Ok::<(), estimator::PassError>(())
+/// # Ok::<(), estimator::model::PassError>(())
 /// ```
 pub struct LayerSubModel {
     block: PartyBlock,

@@ -12,10 +12,10 @@
 //! ```
 //!
 //! ```
-//! let rates = estimator::FoldRates::new(0.8, 4)?;
+//! let rates = estimator::loss::FoldRates::new(0.8, 4)?;
 //! // 100 vehicles, 60 of them seen, 20 held out: half of the unseen.
 //! assert!((rates.label(60.0, 20.0) - 100.0).abs() < 1e-9);
-//! # Ok::<(), estimator::HeldOutError>(())
+//! # Ok::<(), estimator::loss::HeldOutError>(())
 //! ```
 
 use super::error::HeldOutError;
