@@ -28,17 +28,17 @@ use house::{
 async fn strangers_are_refused_and_guests_are_not_disturbed() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
-    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
+    let (listener, mut arrivals) = house.open(accepted, Limits::default()).await;
 
     // Of the right authority, but not in the list.
-    let (_line, mut words) = call(&door, house.tls(house.guest("fleet-b")));
+    let (_line, mut words) = call(&listener, house.tls(house.guest("fleet-b")));
     let why = refused(&mut words).await;
     assert!(why.contains("`fleet-b` is not in the host's list of guests"), "{why}");
 
     // In the list by name, with another certificate.
     let again = house.authority.guest("fleet-a", Validity::days(1)).expect("a guest");
-    let (_line, mut words) = call(&door, house.tls(house.keep("again", &again)));
+    let (_line, mut words) = call(&listener, house.tls(house.keep("again", &again)));
     let why = refused(&mut words).await;
     assert!(why.contains("is not in the host's list of guests"), "{why}");
 
@@ -46,19 +46,19 @@ async fn strangers_are_refused_and_guests_are_not_disturbed() {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let long_ago = Validity::days_from(now as i64 - 25 * 3600, 1);
     let expired = house.authority.guest("fleet-a", long_ago).expect("a guest");
-    let (_line, mut words) = call(&door, house.tls(house.keep("expired", &expired)));
+    let (_line, mut words) = call(&listener, house.tls(house.keep("expired", &expired)));
     let why = refused(&mut words).await;
     assert!(why.contains("CertificateExpired"), "{why}");
 
     // Of another authority, though it trusts ours.
     let other = House::new();
-    let (_line, mut words) = call(&door, house.tls(other.guest("fleet-a")));
+    let (_line, mut words) = call(&listener, house.tls(other.guest("fleet-a")));
     let why = refused(&mut words).await;
     assert!(why.contains("refuses our certificate"), "{why}");
 
     // A host of another authority gets nothing from the guest. Before a host has proven who it is it
     // could be anybody, so the guest goes on dialling.
-    let (_line, mut words) = call(&door, other.tls(a.identity(&house)));
+    let (_line, mut words) = call(&listener, other.tls(a.identity(&house)));
     for _ in 0..2 {
         let Dialled::Disconnected(why) = next(&mut words).await else {
             panic!("expected to be disconnected")
@@ -67,7 +67,7 @@ async fn strangers_are_refused_and_guests_are_not_disturbed() {
     }
 
     // Its own certificate, another's name.
-    let (line, mut words) = call(&door, house.tls(a.identity(&house)));
+    let (line, mut words) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut words).await;
     line.send(&released(hello("fleet-b")));
     let why = refused(&mut words).await;
@@ -84,21 +84,21 @@ async fn strangers_are_refused_and_guests_are_not_disturbed() {
         .with_root_certificates(store)
         .with_no_client_auth();
     nobody.alpn_protocols = vec![b"h2".to_vec()];
-    let (_line, mut words) = call(&door, Arc::new(nobody));
+    let (_line, mut words) = call(&listener, Arc::new(nobody));
     let why = refused(&mut words).await;
     assert!(why.contains("CertificateRequired"), "{why}");
 
-    assert!(door.refused() >= 6, "{}", door.refused());
-    still_open(&house, &door, &mut arrivals, &a).await;
+    assert!(listener.refused() >= 6, "{}", listener.refused());
+    still_open(&house, &listener, &mut arrivals, &a).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_that_are_no_tls_change_nothing() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
     let limits = Limits { handshake: Duration::from_secs(3), ..Limits::default() };
-    let (door, mut arrivals) = house.open(accepted, limits).await;
+    let (listener, mut arrivals) = house.open(accepted, limits).await;
     let mut random = 1u64;
     let mut noise = |length: usize| -> Vec<u8> {
         let next = |_| {
@@ -117,16 +117,16 @@ async fn bytes_that_are_no_tls_change_nothing() {
     ];
     inputs.extend([1, 5, 100, 10_000, 1_000_000].map(&mut noise));
     // All at once: some are heard to the end of their time.
-    let mut knocks = tokio::task::JoinSet::new();
+    let mut connections = tokio::task::JoinSet::new();
     for input in inputs {
-        knocks.spawn(knock(door.address(), input));
+        connections.spawn(send_malformed(listener.address(), input));
     }
-    knocks.join_all().await;
-    still_open(&house, &door, &mut arrivals, &a).await;
+    connections.join_all().await;
+    still_open(&house, &listener, &mut arrivals, &a).await;
 }
 
 /// Says something to the host and listens until it hangs up.
-async fn knock(host: SocketAddr, input: Vec<u8>) {
+async fn send_malformed(host: SocketAddr, input: Vec<u8>) {
     let mut stream = TcpStream::connect(host).await.expect("a connection");
     // The host may close while we still write.
     let _ = stream.write_all(&input).await;
@@ -141,17 +141,17 @@ async fn revocation_cuts_an_open_connection() {
     let house = House::new();
     let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
     let file = house.folder.path().join("guests.toml");
-    let line_of = |card: &CertificateInfo| format!("{} = [\"{}\"]\n", card.name, card.fingerprint);
-    let both = format!("[guests]\n{}{}", line_of(&a.card), line_of(&b.card));
+    let line_of = |info: &CertificateInfo| format!("{} = [\"{}\"]\n", info.name, info.fingerprint);
+    let both = format!("[guests]\n{}{}", line_of(&a.info), line_of(&b.info));
     std::fs::write(&file, &both).expect("a file");
     let accepted = federation::grpc::accepted::follow(file.clone()).expect("a list");
-    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
-    let (_line_a, mut words_a) = call(&door, house.tls(a.identity(&house)));
-    let (line_b, mut words_b) = call(&door, house.tls(b.identity(&house)));
+    let (listener, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let (_line_a, mut words_a) = call(&listener, house.tls(a.identity(&house)));
+    let (line_b, mut words_b) = call(&listener, house.tls(b.identity(&house)));
     connected(&mut words_a).await;
     connected(&mut words_b).await;
 
-    std::fs::write(&file, format!("[guests]\n{}", line_of(&b.card))).expect("a file");
+    std::fs::write(&file, format!("[guests]\n{}", line_of(&b.info))).expect("a file");
     let why = refused(&mut words_a).await;
     assert!(why.contains("not in the host's list"), "{why}");
     line_b.send(&released(embedding(3)));
@@ -164,7 +164,7 @@ async fn revocation_cuts_an_open_connection() {
 
     // Back in the list, it may come back.
     std::fs::write(&file, &both).expect("a file");
-    comes_in(&house, &door, &a).await;
+    comes_in(&house, &listener, &a).await;
 }
 
 /// Strangers who connect and say nothing do not keep guests out, nor push those out who are in.
@@ -172,18 +172,18 @@ async fn revocation_cuts_an_open_connection() {
 async fn a_crowd_of_strangers_does_not_keep_guests_out() {
     let house = House::new();
     let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
-    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card]));
+    let (_list, accepted) = watch::channel(lists(&[&a.info, &b.info]));
     // Nobody gives up by itself before the test is over.
     let handshake = 10 * PATIENCE;
     let limits = Limits { connections: 3, handshake, ..Limits::default() };
-    let (door, mut arrivals) = house.open(accepted, limits).await;
-    let (line, mut words) = call(&door, house.tls(a.identity(&house)));
+    let (listener, mut arrivals) = house.open(accepted, limits).await;
+    let (line, mut words) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut words).await;
     let mut crowd = Vec::new();
     for _ in 0..20 {
-        crowd.push(TcpStream::connect(door.address()).await.expect("a connection"));
+        crowd.push(TcpStream::connect(listener.address()).await.expect("a connection"));
     }
-    still_open(&house, &door, &mut arrivals, &b).await;
+    still_open(&house, &listener, &mut arrivals, &b).await;
     // The first ones of the crowd had to make room.
     let mut answer = Vec::new();
     let end = tokio::time::timeout(PATIENCE, crowd[0].read_to_end(&mut answer)).await;
@@ -206,10 +206,10 @@ async fn a_crowd_of_strangers_does_not_keep_guests_out() {
 async fn a_host_of_another_name_is_refused_by_the_guest() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
-    let (door, _arrivals) = house.open(accepted, Limits::default()).await;
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
+    let (listener, _arrivals) = house.open(accepted, Limits::default()).await;
     let dial_as = |name: &str| {
-        let address = HostAddress::new(&format!("localhost:{}", door.address().port()), None);
+        let address = HostAddress::new(&format!("localhost:{}", listener.address().port()), None);
         let (sender, words) = mpsc::channel(16);
         let address = address.expect("an address").of(party(name));
         (dial(address, house.tls(a.identity(&house)), Limits::default(), sender), words)
@@ -226,11 +226,11 @@ async fn a_host_of_another_name_is_refused_by_the_guest() {
 async fn a_forged_alert_does_not_end_a_guest() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
-    let (door, _arrivals) = house.open(accepted, Limits::default()).await;
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
+    let (listener, _arrivals) = house.open(accepted, Limits::default()).await;
     let between = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("localhost:{}", between.local_addr().expect("an address").port());
-    let target = door.address();
+    let target = listener.address();
     tokio::spawn(async move {
         // Fatal alerts, unencrypted: bad certificate, unknown authority, access denied, version; then
         // plain noise, and nothing.
@@ -268,9 +268,9 @@ async fn a_certificate_that_expires_cuts_an_open_connection() {
         let almost_a_day_ago = unix.as_secs() as i64 - 24 * 3600 + seconds;
         let issued = house.authority.guest("fleet-a", Validity::days_from(almost_a_day_ago, 1));
         let identity = house.keep("fleet-a", &issued.expect("a guest"));
-        let (_list, accepted) = watch::channel(lists(&[identity.card()]));
-        let (door, _arrivals) = house.open(accepted, Limits::default()).await;
-        let (_line, mut words) = call(&door, house.tls(identity));
+        let (_list, accepted) = watch::channel(lists(&[identity.certificate_info()]));
+        let (listener, _arrivals) = house.open(accepted, Limits::default()).await;
+        let (_line, mut words) = call(&listener, house.tls(identity));
         let first = loop {
             match next(&mut words).await {
                 Dialled::Disconnected(_) => {}
@@ -293,11 +293,11 @@ async fn a_list_that_cannot_be_read_cuts_nobody_off() {
     let house = House::new();
     let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
     let path = |name: &str| house.folder.path().join(name);
-    let list = format!("[guests]\nfleet-a = [\"{}\"]\n", a.card.fingerprint);
+    let list = format!("[guests]\nfleet-a = [\"{}\"]\n", a.info.fingerprint);
     std::fs::write(path("guests.toml"), &list).expect("a file");
     let accepted = federation::grpc::accepted::follow(path("guests.toml")).expect("a list");
-    let (door, _arrivals) = house.open(accepted, Limits::default()).await;
-    let (_line, mut words) = call(&door, house.tls(a.identity(&house)));
+    let (listener, _arrivals) = house.open(accepted, Limits::default()).await;
+    let (_line, mut words) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut words).await;
 
     let made = std::process::Command::new("mkfifo").arg(path("pipe")).status().expect("mkfifo");
@@ -308,21 +308,21 @@ async fn a_list_that_cannot_be_read_cuts_nobody_off() {
     let opened = tokio::task::spawn_blocking(move || opening.open(pipe)).await;
     let mut pipe = opened.expect("the end of it").expect("a pipe");
     // Next time it finds a file again, with one guest more.
-    let longer = format!("{list}fleet-b = [\"{}\"]\n", b.card.fingerprint);
+    let longer = format!("{list}fleet-b = [\"{}\"]\n", b.info.fingerprint);
     std::fs::write(path("longer"), longer).expect("a file");
     std::fs::rename(path("longer"), path("guests.toml")).expect("a file");
     std::io::Write::write_all(&mut pipe, b"[guests\n").expect("half a list");
     drop(pipe);
-    comes_in(&house, &door, &b).await;
+    comes_in(&house, &listener, &b).await;
     // What came before that has had its effect: none.
     assert!(words.try_recv().is_err());
-    assert_eq!(door.connected()[0], party("fleet-a"));
+    assert_eq!(listener.connected()[0], party("fleet-a"));
 }
 
 /// Dials until the host has read that the guest may come.
-async fn comes_in(house: &House, door: &GrpcListener, guest: &TcpGuest) {
+async fn comes_in(house: &House, listener: &GrpcListener, guest: &TcpGuest) {
     loop {
-        let (_line, mut words) = call(door, house.tls(guest.identity(house)));
+        let (_line, mut words) = call(listener, house.tls(guest.identity(house)));
         match next(&mut words).await {
             Dialled::Connected => return,
             _ => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -334,20 +334,20 @@ async fn comes_in(house: &House, door: &GrpcListener, guest: &TcpGuest) {
 fn certificates_say_who_and_how_long() {
     let house = House::new();
     let issued = house.authority.guest("fleet-a", Validity::days_from(1_800_000_000, 2)).unwrap();
-    let card = house.keep("a", &issued).card().clone();
-    assert_eq!((card.role, card.name.as_str()), (Role::Guest, "fleet-a"));
+    let info = house.keep("a", &issued).certificate_info().clone();
+    assert_eq!((info.role, info.name.as_str()), (Role::Guest, "fleet-a"));
     // From an hour before, for clocks that differ.
-    assert_eq!(card.valid_from, 1_800_000_000 - 3600);
-    assert_eq!(card.valid_until, 1_800_000_000 + 2 * 86_400);
+    assert_eq!(info.valid_from, 1_800_000_000 - 3600);
+    assert_eq!(info.valid_until, 1_800_000_000 + 2 * 86_400);
     // Past 2049 certificates write years with four digits.
     let issued = house.authority.guest("fleet-a", Validity::days_from(2_800_000_000, 2)).unwrap();
-    let card = house.keep("b", &issued).card().clone();
-    assert_eq!(card.valid_until, 2_800_000_000 + 2 * 86_400);
+    let info = house.keep("b", &issued).certificate_info().clone();
+    assert_eq!(info.valid_until, 2_800_000_000 + 2 * 86_400);
 
     // An authority read back from its key signs for the same federation.
     let again = Authority::from_key(&house.authority.issued.key).unwrap();
     let host = again.host("city", &["::1".into()], Validity::days(1)).unwrap();
-    assert_eq!(house.keep("c", &host).card().role, Role::Host);
+    assert_eq!(house.keep("c", &host).certificate_info().role, Role::Host);
     for (name, address) in [("city", "a b"), ("city", "-a"), ("../city", "a"), ("city", "")] {
         assert!(
             again.host(name, &[address.into()], Validity::days(1)).is_err(),

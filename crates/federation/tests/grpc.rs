@@ -25,26 +25,26 @@ use house::{
 async fn messages_go_both_ways() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
-    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
-    let (line, mut words) = call(&door, house.tls(a.identity(&house)));
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
+    let (listener, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let (line, mut words) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut words).await;
-    assert!(matches!(next(&mut arrivals).await, Arrival::Connected(from) if from == a.card.name));
+    assert!(matches!(next(&mut arrivals).await, Arrival::Connected(from) if from == a.info.name));
     // Larger than all windows and frames on the way.
     for message in [hello("fleet-a"), embedding(2_000_000), ToHost::Heartbeat, embedding(1)] {
         line.send(&released(message.clone()));
         let Arrival::Message(from, found) = next(&mut arrivals).await else {
             panic!("expected a message")
         };
-        assert_eq!((from, found), (a.card.name.clone(), message));
+        assert_eq!((from, found), (a.info.name.clone(), message));
     }
     let settled = ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false };
-    door.send(&released_for(&a.card.name, settled.clone()));
+    listener.send(&released_for(&a.info.name, settled.clone()));
     assert!(matches!(next(&mut words).await, Dialled::Message(found) if found == settled));
     // To somebody who is not there: dropped.
-    door.send(&released_for(&party("nobody"), ToGuest::HelloRequest));
-    assert_eq!(door.refused(), 0);
-    assert!(door.traffic().received() > 8_000_000);
+    listener.send(&released_for(&party("nobody"), ToGuest::HelloRequest));
+    assert_eq!(listener.refused(), 0);
+    assert!(listener.traffic().received() > 8_000_000);
     line.close().await;
     assert!(matches!(next(&mut arrivals).await, Arrival::Disconnected(..)));
 }
@@ -53,10 +53,10 @@ async fn messages_go_both_ways() {
 async fn oversized_messages_end_their_stream_only() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
     let limits = Limits { message: 1000, ..Limits::default() };
-    let (door, mut arrivals) = house.open(accepted, limits).await;
-    let (line, mut words) = call(&door, house.tls(a.identity(&house)));
+    let (listener, mut arrivals) = house.open(accepted, limits).await;
+    let (line, mut words) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut words).await;
     assert!(matches!(next(&mut arrivals).await, Arrival::Connected(_)));
     line.send(&released(embedding(100_000)));
@@ -68,29 +68,29 @@ async fn oversized_messages_end_their_stream_only() {
         matches!(next(&mut words).await, Dialled::Disconnected(why) if why.contains("too large"))
     );
     drop(line);
-    still_open(&house, &door, &mut arrivals, &a).await;
+    still_open(&house, &listener, &mut arrivals, &a).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_newer_connection_takes_the_place_of_an_older_one() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
-    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
-    let (older, mut older_words) = call(&door, house.tls(a.identity(&house)));
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
+    let (listener, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let (older, mut older_words) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut older_words).await;
     assert!(matches!(next(&mut arrivals).await, Arrival::Connected(_)));
-    let (_newer, mut newer_words) = call(&door, house.tls(a.identity(&house)));
+    let (_newer, mut newer_words) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut newer_words).await;
     assert!(matches!(next(&mut older_words).await, Dialled::Disconnected(_)));
     drop(older);
-    door.send(&released_for(&a.card.name, ToGuest::HelloRequest));
+    listener.send(&released_for(&a.info.name, ToGuest::HelloRequest));
     // The older one may have come back once before it was dropped.
     loop {
         match next(&mut newer_words).await {
             Dialled::Message(ToGuest::HelloRequest) => break,
             Dialled::Disconnected(_) => {}
-            Dialled::Connected => door.send(&released_for(&a.card.name, ToGuest::HelloRequest)),
+            Dialled::Connected => listener.send(&released_for(&a.info.name, ToGuest::HelloRequest)),
             found => panic!("found {found:?}"),
         }
     }
@@ -100,7 +100,7 @@ async fn a_newer_connection_takes_the_place_of_an_older_one() {
 async fn guests_dial_again_when_the_host_comes_back() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
     // A port that nobody else takes meanwhile is more than loopback can promise, so the guest dials
     // a relay whose other end changes.
     let relay = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -121,13 +121,13 @@ async fn guests_dial_again_when_the_host_comes_back() {
     let line = dial(address, house.tls(a.identity(&house)), Limits::default(), sender);
     assert!(matches!(next(&mut words).await, Dialled::Disconnected(_)));
     for _ in 0..2 {
-        let (door, mut arrivals) = house.open(accepted.clone(), Limits::default()).await;
-        target.send_replace(Some(door.address()));
+        let (listener, mut arrivals) = house.open(accepted.clone(), Limits::default()).await;
+        target.send_replace(Some(listener.address()));
         while !matches!(next(&mut words).await, Dialled::Connected) {}
         line.send(&released(embedding(2)));
         while !matches!(next(&mut arrivals).await, Arrival::Message(..)) {}
         target.send_replace(None);
-        drop(door);
+        drop(listener);
         assert!(matches!(next(&mut words).await, Dialled::Disconnected(_)));
     }
 }
@@ -137,7 +137,7 @@ async fn guests_dial_again_when_the_host_comes_back() {
 async fn a_message_reaches_only_the_party_that_it_was_released_for() {
     let house = House::new();
     let (a, b) = (TcpGuest::new(&house, "fleet-a"), TcpGuest::new(&house, "fleet-b"));
-    let (_list, accepted) = watch::channel(lists(&[&a.card, &b.card]));
+    let (_list, accepted) = watch::channel(lists(&[&a.info, &b.info]));
     let (listener, mut arrivals) = house.open(accepted, Limits::default()).await;
     let (_to_a, mut words_of_a) = call(&listener, house.tls(a.identity(&house)));
     connected(&mut words_of_a).await;
@@ -148,8 +148,8 @@ async fn a_message_reaches_only_the_party_that_it_was_released_for() {
     connected(&mut words_of_b).await;
     // Each message is followed by one to the other guest: what went astray would come first.
     let closed = ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false };
-    listener.send(&released_for(&a.card.name, closed.clone()));
-    listener.send(&released_for(&b.card.name, ToGuest::HelloRequest));
+    listener.send(&released_for(&a.info.name, closed.clone()));
+    listener.send(&released_for(&b.info.name, ToGuest::HelloRequest));
     let first_of_a = next(&mut words_of_a).await;
     assert!(matches!(first_of_a, Dialled::Message(found) if found == closed));
     let first_of_b = next(&mut words_of_b).await;
@@ -160,7 +160,7 @@ async fn a_message_reaches_only_the_party_that_it_was_released_for() {
     loop {
         match next(&mut arrivals).await {
             Arrival::Message(from, message) => {
-                assert_eq!((from, message), (b.card.name.clone(), embedding(2)));
+                assert_eq!((from, message), (b.info.name.clone(), embedding(2)));
                 break;
             }
             Arrival::Connected(_) | Arrival::Disconnected(..) => {}
@@ -173,9 +173,9 @@ async fn a_message_reaches_only_the_party_that_it_was_released_for() {
 async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {
     let house = House::new();
     let a = TcpGuest::new(&house, "fleet-a");
-    let (_list, accepted) = watch::channel(lists(&[&a.card]));
-    let (door, mut arrivals) = house.open(accepted, Limits::default()).await;
-    let mut wire = raw::connect(&door, house.tls(a.identity(&house))).await;
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
+    let (listener, mut arrivals) = house.open(accepted, Limits::default()).await;
+    let mut wire = raw::connect(&listener, house.tls(a.identity(&house))).await;
     assert!(matches!(next(&mut arrivals).await, Arrival::Connected(_)));
     let sink = MemorySink::default();
     let mut ledger = Ledger::in_memory(&sink, &party("city")).expect("a ledger");
@@ -185,14 +185,14 @@ async fn the_bytes_on_the_wire_are_those_that_the_ledger_has_hashed() {
         ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false },
     ];
     for message in messages {
-        let released = ledger.release(Now::default(), &a.card.name, message).expect("a line");
-        door.send(&released);
+        let released = ledger.release(Now::default(), &a.info.name, message).expect("a line");
+        listener.send(&released);
         let bytes = wire.message().await.expect("a stream").expect("a message");
         assert_eq!(bytes, *released.bytes());
         let lines = String::from_utf8(sink.bytes()).expect("text");
         let line: serde_json::Value =
             serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
-        assert_eq!(line["to"], a.card.name.as_str());
+        assert_eq!(line["to"], a.info.name.as_str());
         assert_eq!(line["digest"], HEXLOWER.encode(&Sha256::digest(&bytes)));
     }
     // The other way: what the guest's ledger has hashed is what the host decodes.
@@ -264,8 +264,8 @@ mod raw {
         }
     }
 
-    pub async fn connect(door: &GrpcListener, tls: Arc<ClientConfig>) -> Streaming<Bytes> {
-        let stream = TcpStream::connect(door.address()).await.expect("a connection");
+    pub async fn connect(listener: &GrpcListener, tls: Arc<ClientConfig>) -> Streaming<Bytes> {
+        let stream = TcpStream::connect(listener.address()).await.expect("a connection");
         let name = "localhost".try_into().expect("a name");
         let stream = TlsConnector::from(tls).connect(name, stream).await.expect("TLS");
         let (sender, connection) =

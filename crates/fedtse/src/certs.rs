@@ -161,7 +161,7 @@ fn show(files: &[PathBuf], json: bool) -> Result<()> {
     for file in files {
         let certificate = &read_certificates(file)?[0];
         let fingerprint = Fingerprint::of(certificate).to_string();
-        let Ok(card) = CertificateInfo::of(certificate) else {
+        let Ok(info) = CertificateInfo::of(certificate) else {
             if json {
                 rows.push(json!({"file": file, "role": null, "fingerprint": fingerprint}));
             } else {
@@ -169,28 +169,28 @@ fn show(files: &[PathBuf], json: bool) -> Result<()> {
             }
             continue;
         };
-        let role = match card.role {
+        let role = match info.role {
             Role::Host => "host",
             Role::Guest => "guest",
         };
         if json {
             rows.push(json!({
-                "file": file, "role": role, "name": card.name.as_str(), "fingerprint": fingerprint,
-                "valid_from": card.valid_from, "valid_until": card.valid_until,
+                "file": file, "role": role, "name": info.name.as_str(), "fingerprint": fingerprint,
+                "valid_from": info.valid_from, "valid_until": info.valid_until,
             }));
             continue;
         }
         println!(
             "{}: {role} `{}`, valid {} to {}",
             file.display(),
-            card.name,
-            date(card.valid_from),
-            date(card.valid_until)
+            info.name,
+            date(info.valid_from),
+            date(info.valid_until)
         );
-        match card.role {
+        match info.role {
             Role::Host => println!("  {fingerprint}"),
             Role::Guest => {
-                println!("  in the host's list of guests:\n  {} = [\"{fingerprint}\"]", card.name);
+                println!("  in the host's list of guests:\n  {} = [\"{fingerprint}\"]", info.name);
             }
         }
     }

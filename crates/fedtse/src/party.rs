@@ -41,17 +41,17 @@ fn random_session_id() -> u64 {
 }
 
 /// The name in a certificate, which must be valid now.
-fn own_name(card: &CertificateInfo) -> Result<PartyId> {
+fn own_name(info: &CertificateInfo) -> Result<PartyId> {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let unix_s = unix.as_secs() as i64;
-    if !(card.valid_from..=card.valid_until).contains(&unix_s) {
-        bail!("certificate of `{}`: not valid now; see `fedtse certs show`", card.name);
+    if !(info.valid_from..=info.valid_until).contains(&unix_s) {
+        bail!("certificate of `{}`: not valid now; see `fedtse certs show`", info.name);
     }
-    let days = (card.valid_until - unix_s) / 86_400;
+    let days = (info.valid_until - unix_s) / 86_400;
     if days < 30 {
-        warn!(days, "the certificate of `{}` expires soon", card.name);
+        warn!(days, "the certificate of `{}` expires soon", info.name);
     }
-    Ok(card.name.clone())
+    Ok(info.name.clone())
 }
 
 /// The thread that reads and writes the network; the models have the others.

@@ -58,11 +58,11 @@ fn over_the_network(compression: Compression) -> Outcome {
     let house = House::new();
     let callers: BTreeMap<_, _> =
         guests.keys().map(|party| (party.clone(), TcpGuest::new(&house, party.as_str()))).collect();
-    let cards: Vec<_> = callers.values().map(|caller| &caller.card).collect();
-    let (_list, accepted) = watch::channel(lists(&cards));
-    let (door, arrivals): (GrpcListener, _) =
+    let infos: Vec<_> = callers.values().map(|caller| &caller.info).collect();
+    let (_list, accepted) = watch::channel(lists(&infos));
+    let (listener, arrivals): (GrpcListener, _) =
         runtime.block_on(house.open(accepted, Limits::default()));
-    let address = format!("localhost:{}", door.address().port());
+    let address = format!("localhost:{}", listener.address().port());
     let (_stop, stop) = watch::channel(None);
     std::thread::scope(|scope| {
         for (party, guest) in &mut guests {
@@ -85,10 +85,10 @@ fn over_the_network(compression: Compression) -> Outcome {
         }
         let clock = Clock::start();
         let mut inputs = Inputs::new(arrivals, stop);
-        drive(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut Nobody)
+        drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut Nobody)
             .expect("a host");
         assert!(matches!(host.ended(), Some(HostEnd::Finished(_))));
-        runtime.block_on(door.close());
+        runtime.block_on(listener.close());
     });
     outcome(host, guests)
 }

@@ -287,7 +287,7 @@ impl ModelShape {
             .with(HOST, Activate::new(Activation::Identity, own.output_len()));
         for (at, guest) in self.guests.iter().enumerate() {
             let slot = self.host.slots.get(at).filter(|slot| **slot == GuestSlot::of(guest));
-            let slot = slot.ok_or_else(|| ModelError::Seats { guest: guest.name.clone() })?;
+            let slot = slot.ok_or_else(|| ModelError::GuestSlots { guest: guest.name.clone() })?;
             seated = seated.with(&guest.name, self.host.slot(slot, network.links().len()));
         }
         let mut joint = Fusion::new(seated).with(HOST, own);

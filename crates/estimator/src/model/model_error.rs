@@ -63,9 +63,9 @@ pub enum ModelError {
         /// How many.
         found: usize,
     },
-    /// Seats and guests differ.
+    /// Slots and guests differ.
     #[error("guest `{guest}`: found no slot at its place among the host's, expected its own")]
-    Seats {
+    GuestSlots {
         /// The guest.
         guest: String,
     },

@@ -101,8 +101,8 @@ impl Accepted {
     }
 
     /// Whether a party with this certificate may connect; if not, why.
-    pub fn check(&self, card: &CertificateInfo) -> Result<(), String> {
-        let CertificateInfo { role, name, fingerprint, .. } = card;
+    pub fn check(&self, info: &CertificateInfo) -> Result<(), String> {
+        let CertificateInfo { role, name, fingerprint, .. } = info;
         if *role != Role::Guest {
             return Err(format!("certificate {fingerprint} is not one of a guest"));
         }

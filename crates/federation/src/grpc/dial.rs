@@ -249,11 +249,11 @@ impl Dialler {
     fn check_host(&self, certificates: Option<&[CertificateDer<'_>]>) -> Result<(), Ended> {
         let Some(expected) = &self.host.party else { return Ok(()) };
         let first = certificates.and_then(|certificates| certificates.first());
-        let card = first.map(CertificateInfo::of).transpose().map_err(|error| refused(&error))?;
-        match card {
-            Some(card) if card.role == Role::Host && card.name == *expected => Ok(()),
-            card => {
-                let found = card.map_or("nobody".to_owned(), |card| format!("`{}`", card.name));
+        let info = first.map(CertificateInfo::of).transpose().map_err(|error| refused(&error))?;
+        match info {
+            Some(info) if info.role == Role::Host && info.name == *expected => Ok(()),
+            info => {
+                let found = info.map_or("nobody".to_owned(), |info| format!("`{}`", info.name));
                 Err(refused(&format!("found that of {found}, expected that of host `{expected}`")))
             }
         }

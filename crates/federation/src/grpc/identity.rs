@@ -193,13 +193,13 @@ fn validity(certificate: &[u8]) -> Result<(i64, i64), yasna::ASN1Error> {
 pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
-    card: CertificateInfo,
+    info: CertificateInfo,
 }
 
 /// Redacted: the key is secret.
 impl fmt::Debug for Identity {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Identity").field("card", &self.card).finish()
+        formatter.debug_struct("Identity").field("info", &self.info).finish()
     }
 }
 
@@ -214,13 +214,13 @@ impl Identity {
             problem: error.to_string(),
             expected: "a private key",
         })?;
-        let card = CertificateInfo::of(&chain[0])?;
-        Ok(Identity { chain, key, card })
+        let info = CertificateInfo::of(&chain[0])?;
+        Ok(Identity { chain, key, info })
     }
 
     /// What the certificate says.
-    pub fn card(&self) -> &CertificateInfo {
-        &self.card
+    pub fn certificate_info(&self) -> &CertificateInfo {
+        &self.info
     }
 }
 

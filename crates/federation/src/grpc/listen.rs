@@ -231,14 +231,14 @@ async fn serve(
     };
     let certificates = stream.get_ref().1.peer_certificates();
     let certificate = certificates.and_then(|certificates| certificates.first());
-    let card = CertificateInfo::of(certificate.ok_or("found no certificate")?)
+    let info = CertificateInfo::of(certificate.ok_or("found no certificate")?)
         .map_err(|error| error.to_string())?;
-    match hub.accepted.borrow().check(&card) {
-        Ok(()) => slot.admit(&card.name),
+    match hub.accepted.borrow().check(&info) {
+        Ok(()) => slot.admit(&info.name),
         // It is told so when it asks, and keeps a stranger's place until then.
         Err(why) => hub.refuse(peer, &why),
     }
-    let stream_of = Stream { hub: hub.clone(), card: card.clone(), peer };
+    let stream_of = Stream { hub: hub.clone(), info: info.clone(), peer };
     let limit = hub.limits.message;
     let service = hyper::service::service_fn(move |request| {
         let stream = stream_of.clone();
@@ -260,15 +260,15 @@ async fn serve(
     tokio::select! {
         ended = &mut connection => {
             if let Err(error) = ended {
-                debug!(%peer, guest = %card.name, "connection: {error}");
+                debug!(%peer, guest = %info.name, "connection: {error}");
             }
         }
-        _ = cut_off(hub.accepted.clone(), &card) => {
+        _ = cut_off(hub.accepted.clone(), &info) => {
             // The stream says why; whether or not the guest reads it, this is the end.
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(LAST_WORDS, connection).await;
         }
-        () = slot.taken() => debug!(%peer, guest = %card.name, "{CROWDED}"),
+        () = slot.taken() => debug!(%peer, guest = %info.name, "{CROWDED}"),
         () = async { drop(closing.wait_for(|closing| *closing).await) } => {
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(CLOSING, connection).await;
@@ -278,15 +278,15 @@ async fn serve(
 }
 
 /// Waits until a certificate is not in the list, or not valid any longer; says which.
-async fn cut_off(mut accepted: watch::Receiver<Accepted>, card: &CertificateInfo) -> String {
+async fn cut_off(mut accepted: watch::Receiver<Accepted>, info: &CertificateInfo) -> String {
     loop {
-        if let Err(why) = accepted.borrow_and_update().check(card) {
+        if let Err(why) = accepted.borrow_and_update().check(info) {
             return why;
         }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let until = Duration::from_secs(card.valid_until.try_into().unwrap_or(0));
+        let until = Duration::from_secs(info.valid_until.try_into().unwrap_or(0));
         if until < now {
-            return format!("certificate {} has expired", card.fingerprint);
+            return format!("certificate {} has expired", info.fingerprint);
         }
         // Not longer than an hour, because the clock may be set.
         let left = (until - now + Duration::from_secs(1)).min(Duration::from_secs(3600));
@@ -304,7 +304,7 @@ async fn cut_off(mut accepted: watch::Receiver<Accepted>, card: &CertificateInfo
 #[derive(Clone)]
 struct Stream {
     hub: Arc<Hub>,
-    card: CertificateInfo,
+    info: CertificateInfo,
     peer: SocketAddr,
 }
 
@@ -313,26 +313,26 @@ impl Stream {
         &self,
         incoming: Streaming<Received<ToHost>>,
     ) -> Result<QueueReceiver<Result<Bytes, Status>>, Status> {
-        let (hub, card, peer) = (self.hub.clone(), self.card.clone(), self.peer);
-        hub.accepted.borrow().check(&card).map_err(Status::permission_denied)?;
+        let (hub, info, peer) = (self.hub.clone(), self.info.clone(), self.peer);
+        hub.accepted.borrow().check(&info).map_err(Status::permission_denied)?;
         let (outgoing, messages) = queue();
         let (replaced, replacement) = watch::channel(());
         let number = hub.count.fetch_add(1, Ordering::Relaxed);
         let connection =
             GuestConnection { number, outgoing: outgoing.clone(), _replaced: replaced };
-        hub.connections().insert(card.name.clone(), connection);
-        info!(guest = %card.name, %peer, "connected");
+        hub.connections().insert(info.name.clone(), connection);
+        info!(guest = %info.name, %peer, "connected");
         tokio::spawn(async move {
-            let stream = Pump { hub: &hub, card: &card, incoming };
+            let stream = Pump { hub: &hub, info: &info, incoming };
             let status = stream.run(replacement).await;
             let reason = status.message().to_owned();
-            info!(guest = %card.name, %peer, "disconnected: {reason}");
+            info!(guest = %info.name, %peer, "disconnected: {reason}");
             if status.code() != tonic::Code::Ok {
                 outgoing.put(Err(status), 0);
             }
             // One that was replaced is no news: the guest is connected by another.
-            if hub.forget(&card.name, number) {
-                let _ = hub.arrivals.send(Arrival::Disconnected(card.name, reason)).await;
+            if hub.forget(&info.name, number) {
+                let _ = hub.arrivals.send(Arrival::Disconnected(info.name, reason)).await;
             }
         });
         Ok(messages)
@@ -342,17 +342,17 @@ impl Stream {
 /// Carries what a guest says to the host.
 struct Pump<'a> {
     hub: &'a Hub,
-    card: &'a CertificateInfo,
+    info: &'a CertificateInfo,
     incoming: Streaming<Received<ToHost>>,
 }
 
 impl Pump<'_> {
     async fn run(mut self, mut replacement: watch::Receiver<()>) -> Status {
-        let name = &self.card.name;
+        let name = &self.info.name;
         if self.hub.arrivals.send(Arrival::Connected(name.clone())).await.is_err() {
             return Status::unavailable("the host has stopped");
         }
-        let cut_off = cut_off(self.hub.accepted.clone(), self.card);
+        let cut_off = cut_off(self.hub.accepted.clone(), self.info);
         tokio::pin!(cut_off);
         loop {
             let message = tokio::select! {

@@ -73,11 +73,11 @@ pub fn guest_side(
 }
 
 fn check_role(identity: &Identity, expected: Role) -> Result<(), TlsError> {
-    let card = identity.card();
-    if card.role == expected {
+    let info = identity.certificate_info();
+    if info.role == expected {
         return Ok(());
     }
-    Err(TlsError::Role { name: card.name.to_string(), found: card.role, expected })
+    Err(TlsError::Role { name: info.name.to_string(), found: info.role, expected })
 }
 
 fn roots(authority: &[CertificateDer<'static>]) -> Result<Arc<RootCertStore>, TlsError> {

@@ -1,4 +1,4 @@
-//! A host's house: its authority, its door, and guests that call.
+//! A host's house: its authority, its listener, and guests that call.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -71,7 +71,7 @@ impl House {
         let tls = host_side(identity, &authority).expect("TLS");
         let (sender, arrivals) = mpsc::channel(16);
         let address = "127.0.0.1:0".parse().expect("an address");
-        (listen(address, tls, accepted, limits, sender).await.expect("a door"), arrivals)
+        (listen(address, tls, accepted, limits, sender).await.expect("a listener"), arrivals)
     }
 }
 
@@ -88,18 +88,18 @@ pub fn party(name: &str) -> PartyId {
     PartyId::new(name).expect("a name")
 }
 
-pub fn lists(cards: &[&CertificateInfo]) -> Accepted {
-    cards.iter().fold(Accepted::default(), |accepted, card| {
-        accepted.with(card.name.clone(), card.fingerprint)
+pub fn lists(infos: &[&CertificateInfo]) -> Accepted {
+    infos.iter().fold(Accepted::default(), |accepted, info| {
+        accepted.with(info.name.clone(), info.fingerprint)
     })
 }
 
 pub fn call(
-    door: &GrpcListener,
+    listener: &GrpcListener,
     tls: Arc<ClientConfig>,
 ) -> (HostConnection, mpsc::Receiver<Dialled>) {
     let (sender, arrivals) = mpsc::channel(16);
-    let address = HostAddress::new(&format!("localhost:{}", door.address().port()), None);
+    let address = HostAddress::new(&format!("localhost:{}", listener.address().port()), None);
     (dial(address.expect("an address"), tls, Limits::default(), sender), arrivals)
 }
 
@@ -176,11 +176,11 @@ pub fn hello(name: &str) -> ToHost {
 /// Checks that a guest can still connect and be heard.
 pub async fn still_open(
     house: &House,
-    door: &GrpcListener,
+    listener: &GrpcListener,
     arrivals: &mut mpsc::Receiver<Arrival>,
     a: &TcpGuest,
 ) {
-    let (line, mut words) = call(door, house.tls(a.identity(house)));
+    let (line, mut words) = call(listener, house.tls(a.identity(house)));
     connected(&mut words).await;
     line.send(&released(embedding(5)));
     loop {
@@ -197,12 +197,12 @@ pub async fn still_open(
 /// A guest whose identity can be read again.
 pub struct TcpGuest {
     pub name: String,
-    pub card: CertificateInfo,
+    pub info: CertificateInfo,
 }
 
 impl TcpGuest {
     pub fn new(house: &House, name: &str) -> Self {
-        TcpGuest { name: name.into(), card: house.guest(name).card().clone() }
+        TcpGuest { name: name.into(), info: house.guest(name).certificate_info().clone() }
     }
 
     pub fn identity(&self, house: &House) -> Identity {

@@ -28,7 +28,7 @@ pub struct DiskStore(Arc<Mutex<Content>>);
 #[derive(Default)]
 struct Content {
     states: BTreeMap<Round, Vec<u8>>,
-    card: Option<Vec<u8>>,
+    record: Option<Vec<u8>>,
     death: Option<Death>,
     /// Since its death nothing that a party does reaches the disk.
     dead: bool,
@@ -84,14 +84,14 @@ impl Store for DiskStore {
         }
         Ok(())
     }
-    fn put_run_record(&mut self, card: &[u8]) -> Result<(), StoreError> {
+    fn put_run_record(&mut self, record: &[u8]) -> Result<(), StoreError> {
         let mut content = self.content();
         if !content.dead {
-            content.card = Some(card.to_vec());
+            content.record = Some(record.to_vec());
         }
         Ok(())
     }
     fn run_record(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.content().card.clone())
+        Ok(self.content().record.clone())
     }
 }

@@ -126,7 +126,7 @@ pub(crate) fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
     };
     logs::start(&config.observe)?;
     let (identity, roots) = config.identity.read(&folder)?;
-    let name = own_name(identity.card())?;
+    let name = own_name(identity.certificate_info())?;
     let tls = tls::host_side(identity, &roots)?;
     let (authority, store) = config.keys.open(&folder)?;
     let (issued, rows) = (authority.issued(), config.keys.most_rows);

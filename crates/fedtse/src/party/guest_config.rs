@@ -123,7 +123,7 @@ impl GuestConfig {
         own: Option<&CustomSubModelSpec>,
     ) -> Result<Prepared> {
         let (identity, authority) = self.identity.read(folder)?;
-        let party = own_name(identity.card())?;
+        let party = own_name(identity.certificate_info())?;
         let tls = tls::guest_side(identity, &authority)?;
         let address = HostAddress::new(&self.host.address, self.host.certificate_name.as_deref())
             .map_err(|problem| anyhow!("host.address: {problem}"))?

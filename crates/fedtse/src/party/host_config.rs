@@ -169,7 +169,7 @@ impl HostConfig {
             "guests: found `{HOST_SUB_MODEL}`, expected another name: that is the host's custom sub-model"
         );
         let (identity, authority) = self.identity.read(folder)?;
-        let name = own_name(identity.card())?;
+        let name = own_name(identity.certificate_info())?;
         let tls = tls::host_side(identity, &authority)?;
         let loss = self.loss();
         let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan(), loss)?;

@@ -1,14 +1,14 @@
 //! Measurements that the host never sees: their products with its rows, and what these are made of.
 //!
 //! ```text
-//!  guest                                          host
-//!    │ ◄──────────────────────────────── Ask         which blocks it has no upload of, and whether no key
-//!    │ Embedding, Opening, Uploads ───────────►      a block is uploaded once, with its weights
-//!    │ ◄──────────────────────────── Query        rows times measurements, encrypted and masked
-//!    │ Products ──────────────────────────────►      masked numbers
-//!    │ ◄──────────────────────────────── Loans       training: coefficients of its own and others' gradients, encrypted
-//!    │ Relays ────────────────────────────────►      their products, masked; the masks' seeds, for those others
-//!    │ ◄─────────────────────── Grant │ Settled      training: the embedding's gradient, for the guest alone
+//!  guest                                                     host
+//!    │ ◄─────────────────────────── EmbeddingRequest            which blocks it has no upload of, and whether no key
+//!    │ Embedding, PublicKey, Uploads ────────────────►          a block is uploaded once, with its weights
+//!    │ ◄─────────────────────────────── ProductQuery            rows times measurements, encrypted and masked
+//!    │ Products ─────────────────────────────────────►          masked numbers
+//!    │ ◄────────────────────── EncryptedCoefficients            training: of its own gradient and of others'
+//!    │ MaskedProducts ───────────────────────────────►          their products, masked; the masks' seeds, for those others
+//!    │ ◄──────────── MaskedGradient │ ExchangeClosed            training: the embedding's gradient, for the guest alone
 //! ```
 //!
 //! A segment of consecutive samples is one block, or several ([`block_length`]), each of which is one ciphertext. Values are

@@ -163,5 +163,5 @@ fn shapes_that_make_no_model_are_refused() {
     let mut slots = shape(2);
     slots.host.slots.swap(0, 1);
     let error = slots.build(&network).err();
-    assert_eq!(error, Some(ModelError::Seats { guest: "totals".into() }));
+    assert_eq!(error, Some(ModelError::GuestSlots { guest: "totals".into() }));
 }

@@ -1,7 +1,7 @@
 //! Lattice reduction on the gradient of a guest's embedding: nine products of eighteen measurements, sample by sample.
 //!
 //! In the paper's algorithm the host computes this gradient and sends it on, so it sees the products. In ours it goes
-//! to the guest alone (`grant`): what is measured here is what that spares the guest.
+//! to the guest alone (`MaskedGradient`): what is measured here is what that spares the guest.
 
 use anyhow::Result;
 use attacks::lattice::whole_numbers;

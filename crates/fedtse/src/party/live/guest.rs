@@ -97,7 +97,7 @@ fn embed_steps(
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
-    let party = own_name(identity.card())?;
+    let party = own_name(identity.certificate_info())?;
     let tls = tls::guest_side(identity, &authority)?;
     let host = &config.host;
     let address = HostAddress::new(&host.address, host.certificate_name())
@@ -108,13 +108,13 @@ fn embed_steps(
     if file.name != party.as_str() {
         bail!("model.folder: found the model of `{}`, expected that of `{party}`", file.name);
     }
-    let card = &file.part.guest;
+    let record = &file.part.guest;
     let settings = LiveGuestSettings {
         party: party.clone(),
         host: PartyId::new(&host.name)?,
         software: software(),
         session: random_session_id(),
-        terms: terms(&file, &card.common.network_hash, card.common.window)?,
+        terms: terms(&file, &record.common.network_hash, record.common.window)?,
         width: file.part.width(&network) as u32,
         timing: config.patience.timing()?,
     };

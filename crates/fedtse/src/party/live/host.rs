@@ -108,11 +108,11 @@ fn estimate_steps(
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
-    let name = own_name(identity.card())?;
+    let name = own_name(identity.certificate_info())?;
     let tls = tls::host_side(identity, &authority)?;
     let model_folder = folder.join(&config.model.folder);
     let (file, network, weights) = PartyFile::<TrainedHost>::read(&model_folder)?;
-    let card = file.part.host.clone();
+    let record = file.part.host.clone();
     let model = file.part.model(&network, &weights)?;
     let place = (&*network, model.input_len());
     let part =
@@ -124,7 +124,7 @@ fn estimate_steps(
         party: name.clone(),
         guests: guests.clone(),
         software: software(),
-        terms: terms(&file, &card.common.network_hash, card.common.window)?,
+        terms: terms(&file, &record.common.network_hash, record.common.window)?,
         deadline: config.live.deadline()?,
         timing: config.patience.timing()?,
     };
@@ -134,7 +134,7 @@ fn estimate_steps(
     let borders = Borders::of(&model_folder, &network, config.publish.interval)?;
     let info = Arc::new(SeriesInfo {
         network: Arc::clone(&network),
-        network_hash: card.common.network_hash.clone(),
+        network_hash: record.common.network_hash.clone(),
         step_s: file.steps.step_s,
         target: target(file.part.target),
         guests: guests.keys().map(ToString::to_string).collect(),
@@ -151,7 +151,7 @@ fn estimate_steps(
     let publisher = Publisher::start(info, estimates, storage)?;
     let board = Arc::new(Board::new(config.publish.stale()?));
     board.shown().connected = guests.keys().map(|guest| (guest.to_string(), false)).collect();
-    let mut host = LiveHost::new(settings, Estimator { model, card, part }, ledger, clock.now());
+    let mut host = LiveHost::new(settings, Estimator { model, record, part }, ledger, clock.now());
 
     let (to, own) = mpsc::channel(16);
     let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
@@ -219,7 +219,7 @@ fn estimate_steps(
 /// The host's trained model.
 struct Estimator {
     model: HostModel,
-    card: HostRecord,
+    record: HostRecord,
     /// A sub-model of its own, in the place of the built-in part.
     part: Option<TrainedCustomSubModel>,
 }
@@ -251,7 +251,7 @@ impl LiveModel for Estimator {
             .infer_best(&x, &there, &mut y)
             .map_err(|error| ModelFailure(error.to_string()))?;
         let numbers = y.iter().all(|y| y.is_finite());
-        Ok(numbers.then(|| (self.card.states(&y).collect(), own.ended)))
+        Ok(numbers.then(|| (self.record.states(&y).collect(), own.ended)))
     }
 }
 
