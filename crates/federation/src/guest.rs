@@ -86,10 +86,10 @@ struct GuestContext<M, S> {
 /// Where a guest stands; each phase owns what only it needs.
 enum Phase<M> {
     /// With the record of the run that its checkpoints belong to, if it has any.
-    Joining(Option<RunRecord>),
-    Training(Training<M>),
-    Finished(Finished<M>),
-    Stopped(Stopped<M>),
+    Joining(Option<Box<RunRecord>>),
+    Training(Box<Training<M>>),
+    Finished(Box<Finished<M>>),
+    Stopped(Box<Stopped<M>>),
     /// Between two phases.
     Changing,
 }
@@ -140,9 +140,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
                 if let Some(&newest) = store.rounds()?.last() {
                     run.restore(&store.get(newest)?)?;
                 }
-                Phase::Finished(Finished { summary, run })
+                Phase::Finished(Box::new(Finished { summary, run }))
             }
-            (record, _) => Phase::Joining(record),
+            (record, _) => Phase::Joining(record.map(Box::new)),
         };
         let (host, timing) = (settings.host.clone(), settings.timing);
         let host = HostSession::new(host, settings.session, timing, ledger, now);
@@ -252,8 +252,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     fn say_hello(&mut self) -> Result<(), PartyError> {
         let (record, in_memory) = match &self.phase {
-            Phase::Joining(record) => (record.as_ref(), None),
-            Phase::Training(Training { run, .. }) => {
+            Phase::Joining(record) => (record.as_deref(), None),
+            Phase::Training(training) => {
+                let run = &training.run;
                 (Some(&run.record), Some((run.attempt, run.done)))
             }
             Phase::Finished(_) => return Ok(self.context.host.leave(Departure::Finished)?),
@@ -270,10 +271,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         }
         match &mut self.phase {
             Phase::Joining(record) => {
-                context.check_welcome(&welcome, record.as_ref())?;
-                match context.begin(record.take(), welcome)? {
-                    Ok(training) => self.phase = Phase::Training(training),
-                    Err(record) => self.phase = Phase::Joining(Some(record)),
+                context.check_welcome(&welcome, record.as_deref())?;
+                match context.begin(record.take().map(|record| *record), welcome)? {
+                    Ok(training) => self.phase = Phase::Training(Box::new(training)),
+                    Err(record) => self.phase = Phase::Joining(Some(Box::new(record))),
                 }
                 Ok(())
             }
@@ -289,9 +290,10 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let context = &mut self.context;
         match &mut self.phase {
             Phase::Finished(_) => {}
-            Phase::Training(Training { run: ours, .. })
-                if (ours.record.run, ours.attempt) == (run, attempt) =>
+            Phase::Training(training)
+                if (training.run.record.run, training.run.attempt) == (run, attempt) =>
             {
+                let ours = &mut training.run;
                 // The end of the last exchange may be lost; if more is missing, the host must say what.
                 if ours.done.next() < summary.rounds {
                     return self.say_hello();
@@ -303,7 +305,9 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             _ => return Ok(()),
         }
         self.phase = match std::mem::replace(&mut self.phase, Phase::Changing) {
-            Phase::Training(Training { run, .. }) => Phase::Finished(Finished { summary, run }),
+            Phase::Training(training) => {
+                Phase::Finished(Box::new(Finished { summary, run: training.run }))
+            }
             other => other,
         };
         Ok(self.context.host.leave(Departure::Finished)?)
@@ -319,7 +323,7 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
 
     fn enter_stopped(&mut self, error: PartyError) {
         let run = std::mem::replace(&mut self.phase, Phase::Changing).into_run();
-        self.phase = Phase::Stopped(Stopped { error, run });
+        self.phase = Phase::Stopped(Box::new(Stopped { error, run }));
     }
 }
 

@@ -170,7 +170,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
         crate::error::same_subject(&record.subject, &settings.subject)?;
         let now = context.guests.now();
         let Some(summary) = record.finished.clone() else {
-            return Ok(Phase::Gathering(Gathering::new(now, Known::Stored(record))));
+            return Ok(Phase::Gathering(Gathering::new(now, Known::Stored(Box::new(record)))));
         };
         let mut run = Run::new(record, context)?;
         if let Some(&newest) = context.store.rounds()?.last() {

@@ -31,7 +31,7 @@ impl<M, S: Store> GuestContext<M, S> {
         } else if without_shares {
             "it asks for what is held out, and does not tell this guest's share".to_owned()
         } else if !missing.is_empty() {
-            let missing = names(missing.into_iter());
+            let missing = names(missing);
             format!("it asks for measurements that were not announced: {missing}")
         } else {
             return Ok(());

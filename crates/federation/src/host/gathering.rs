@@ -26,7 +26,7 @@ pub(super) enum Known<M> {
     /// A new run.
     Nothing,
     /// The host has restarted.
-    Stored(RunRecord),
+    Stored(Box<RunRecord>),
     /// A guest has lost its memory.
     InMemory(Box<Run<M>>),
 }
@@ -122,7 +122,7 @@ impl<M: HostModel> Gathering<M> {
             }
             Known::Stored(mut record) => {
                 record.begin_attempt(context)?;
-                Run::new(record, context)?
+                Run::new(*record, context)?
             }
             Known::Nothing => {
                 let mut record = align(context)?;
