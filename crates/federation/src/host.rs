@@ -7,8 +7,8 @@
 //! any ── an error, a guest that is absent for too long ──► Stopped, and every guest is told
 //! ```
 //!
-//! Each phase is a file with the state that it owns. A phase takes a message or the time and says which [`Transition`]
-//! follows; [`Host`] carries it out. What all phases share is the [`HostContext`]: settings, store, sessions, events.
+//! Each phase is a file with the state that it owns. A phase takes a message or the time and says which `Transition`
+//! follows; [`Host`] carries it out. What all phases share is the `HostContext`: settings, store, sessions, events.
 //!
 //! All parties are at the same round or one apart: the host ends a round only when every guest has answered, and a guest
 //! answers only when it has finished (and, where due, stored) the round before. So two generations of checkpoints at
