@@ -99,10 +99,10 @@ def markdown(runs, large, rows):
             f"| {name}{note} | {short(statistics.median(times))} | **{ratio:,.0f}×** (at least {least:,.0f}×) | {verdict} "
             f"| {run['error']:.1e} | {run['up']:,} / {run['down']:,} / {run.get('back', 0):,} |"
         )
-    grant = statistics.median(run["ours"]["grant_ms"] / 1e3 for run in runs)
+    gradient = statistics.median(run["ours"]["gradient_ms"] / 1e3 for run in runs)
     lines.append(
         f"\nThe upload for any later batch, once: {first['up'] // BLOCKS:,} bytes and "
-        f"{short(first['upload_ms'] / BLOCKS / 1e3)} per block. 8192 products of two values for the guest alone: {short(grant)}, {first['grant']:,} bytes in all. "
+        f"{short(first['upload_ms'] / BLOCKS / 1e3)} per block. 8192 products of two values for the guest alone: {short(gradient)}, {first['gradient']:,} bytes in all. "
         + " ".join(
             f"{count:,} rows: {short(run['exchange_ms'] / 1e3)}, {run['down']:,} bytes down, {run['back']:,} back."
             for count, run in large.items()

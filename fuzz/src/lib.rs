@@ -12,7 +12,7 @@ use sensing::{
     VehicleTable, extract_dataset, make_features,
 };
 use tempfile::TempDir;
-use traffic::{Network, Samples, Seconds, VehicleClass, VehicleId, VehicleSample, parse_network};
+use traffic::{Network, PositionSource, Seconds, VehicleClass, VehicleId, VehiclePosition, parse_network};
 
 /// The network that files are read onto.
 pub fn network() -> &'static Network {
@@ -40,7 +40,7 @@ pub fn let_panics_be_caught() {
 }
 
 /// Reads all moments.
-pub fn drain<S: Samples>(mut source: S) {
+pub fn drain<S: PositionSource>(mut source: S) {
     let mut samples = Vec::new();
     while let Ok(Some(_)) = source.next_moment(&mut samples) {}
 }
@@ -87,7 +87,7 @@ fn make_dataset(folder: &Path) {
     let mut writer = sound(DatasetWriter::create(folder, network(), epoch, Seconds::new(60.0)));
     let link = network().link_named("E1").expect("a link of the network");
     for second in 0..=30 {
-        let sample = |vehicle: u32, position: f32| VehicleSample {
+        let sample = |vehicle: u32, position: f32| VehiclePosition {
             time: f64::from(second),
             vehicle: VehicleId(vehicle),
             link,

@@ -22,7 +22,7 @@ use crate::sub_model::Raised;
 use crate::watched::watched;
 
 /// A value as Python's own dictionaries, lists and numbers.
-pub(crate) fn python<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
+pub fn python<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (json,))
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn simulate<'py>(
 
 /// Makes and stores the features of a dataset.
 #[pyfunction]
-pub(crate) fn features<'py>(
+pub fn features<'py>(
     py: Python<'py>,
     folder: PathBuf,
     request: &Bound<'py, PyDict>,
@@ -62,7 +62,7 @@ pub(crate) fn features<'py>(
 
 /// Estimates all links: columns of equal length, window after window. Parties may have sub-models of their own.
 #[pyfunction]
-pub(crate) fn estimate<'py>(
+pub fn estimate<'py>(
     py: Python<'py>,
     request: &Bound<'py, PyDict>,
     sub_models: BTreeMap<String, Bound<'py, PyAny>>,
@@ -100,7 +100,7 @@ pub(crate) fn estimate<'py>(
 
 /// A table or figure of the paper: its text and its numbers.
 #[pyfunction]
-pub(crate) fn reproduce<'py>(
+pub fn reproduce<'py>(
     py: Python<'py>,
     request: &Bound<'py, PyDict>,
     progress: Progress<'_, 'py>,
@@ -124,6 +124,6 @@ pub(crate) fn audit<'py>(
 
 /// Runs the command line, beginning with the program's name, and says whether all went well.
 #[pyfunction]
-pub(crate) fn main(py: Python<'_>, words: Vec<OsString>) -> bool {
+pub fn main(py: Python<'_>, words: Vec<OsString>) -> bool {
     py.detach(|| fedtse::run_with(words)) == ExitCode::SUCCESS
 }

@@ -15,12 +15,12 @@ pub(crate) fn raised(py: Python<'_>, error: &anyhow::Error) -> PyErr {
 }
 
 /// A mistake of the caller's.
-pub(crate) fn wrong(py: Python<'_>, text: impl Into<String>) -> PyErr {
+pub fn wrong(py: Python<'_>, text: impl Into<String>) -> PyErr {
     exception(py, "FedtseValueError", text.into())
 }
 
 /// A panic: a mistake of ours.
-pub(crate) fn internal(py: Python<'_>, panic: &(dyn std::any::Any + Send)) -> PyErr {
+pub fn internal(py: Python<'_>, panic: &(dyn std::any::Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words");
     exception(py, "FedtseInternalError", format!("this is a mistake in fedtse: {text}"))

@@ -14,9 +14,9 @@ use pyo3::types::PyDict;
 use rustc_hash::FxHashMap;
 use sensing::{
     DatasetWriter, FleetFeatures, Frame, Position, Provenance, Sorter, StepFeatures, VehicleTable,
-    check_sample, extract_frame, write_sorted,
+    check_position, extract_frame, write_sorted,
 };
-use traffic::{LinkId, Seconds, VehicleClass, VehicleId, VehicleSample};
+use traffic::{LinkId, Seconds, VehicleClass, VehicleId, VehiclePosition};
 
 use crate::errors::raised;
 use crate::network::Network;
@@ -26,7 +26,7 @@ use crate::watched::watched;
 /// The columns of a table, of equal length.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Columns<'py> {
+pub struct Columns<'py> {
     time: PyReadonlyArray1<'py, f64>,
     /// Whole numbers that are names themselves, or places in `vehicle_names`.
     vehicle: PyReadonlyArray1<'py, i64>,
@@ -226,7 +226,7 @@ where
 
 /// The features of a table, in memory.
 #[pyfunction]
-pub(crate) fn frame_features<'py>(
+pub fn frame_features<'py>(
     py: Python<'py>,
     network: &Bound<'py, Network>,
     columns: Columns<'py>,
@@ -285,7 +285,7 @@ pub(crate) fn frame_features<'py>(
 
 /// Makes a dataset of a table.
 #[pyfunction]
-pub(crate) fn store_frame<'py>(
+pub fn store_frame<'py>(
     py: Python<'py>,
     network: &Bound<'py, Network>,
     columns: Columns<'py>,
@@ -302,10 +302,10 @@ pub(crate) fn store_frame<'py>(
         for (row, &time) in rows.times.iter().enumerate() {
             let sample = rows.position(row).and_then(|Position { vehicle, link, metres }| {
                 let (lane, position) = (0, metres);
-                let sample = VehicleSample { time, vehicle, link, position, lane, speed: 0.0 };
-                check_sample(&network, &sample).map_err(|error| error.to_string())?;
+                let sample = VehiclePosition { time, vehicle, link, position, lane, speed: 0.0 };
+                check_position(&network, &sample).map_err(|error| error.to_string())?;
                 // Speeds follow from the positions.
-                Ok(VehicleSample { speed: f32::NAN, ..sample })
+                Ok(VehiclePosition { speed: f32::NAN, ..sample })
             });
             let sample = sample.map_err(|problem| anyhow::anyhow!("row {row}: {problem}"))?;
             sorter.push(sample).context("sorting in the temporary folder")?;

@@ -20,7 +20,7 @@ use crate::watched::watched;
 
 /// A Python object as a guest's sub-model; its attributes say how it wants its features and how many numbers
 /// it gives.
-pub(crate) fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubModelSpec> {
+pub fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<CustomSubModelSpec> {
     let py = object.py();
     for method in ["forward", "backward", "state_dict", "load_state_dict"] {
         if !object.hasattr(method)? {
@@ -51,12 +51,12 @@ pub(crate) fn own(object: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Custom
         let model = PythonSubModel::new(object, shape.to_vec(), &first, raised.clone())?;
         Ok(Box::new(model) as Box<dyn CustomSubModel>)
     });
-    let kind = if by_step { SubModelKind::OwnByStep } else { SubModelKind::Own };
+    let kind = if by_step { SubModelKind::CustomByStep } else { SubModelKind::Custom };
     Ok(CustomSubModelSpec { kind, embedding, make })
 }
 
 /// What was raised in a sub-model is the cause of what is raised here.
-pub(crate) fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
+pub fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -> PyResult<T> {
     result.inspect_err(|error| {
         if let Some(cause) = raised.take() {
             error.set_cause(py, Some(cause));
@@ -66,7 +66,7 @@ pub(crate) fn because<T>(py: Python<'_>, result: PyResult<T>, raised: &Raised) -
 
 /// Fits an estimator and scores it; the host's and guests' sub-models are these, if any are given.
 #[pyfunction]
-pub(crate) fn train<'py>(
+pub fn train<'py>(
     py: Python<'py>,
     request: &Bound<'py, PyDict>,
     host: Option<&Bound<'py, PyAny>>,
@@ -103,7 +103,7 @@ pub(crate) fn train<'py>(
 
 /// Estimates live as the host of trained parties.
 #[pyfunction]
-pub(crate) fn live_host<'py>(
+pub fn live_host<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -114,7 +114,7 @@ pub(crate) fn live_host<'py>(
 
 /// Embeds each step live as a trained guest.
 #[pyfunction]
-pub(crate) fn live_guest<'py>(
+pub fn live_guest<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -125,7 +125,7 @@ pub(crate) fn live_guest<'py>(
 
 /// Leads a federation over the network, as its host.
 #[pyfunction]
-pub(crate) fn host<'py>(
+pub fn host<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,
@@ -136,7 +136,7 @@ pub(crate) fn host<'py>(
 
 /// Takes part in a federation over the network.
 #[pyfunction]
-pub(crate) fn guest<'py>(
+pub fn guest<'py>(
     py: Python<'py>,
     config: PathBuf,
     sub_model: Option<&Bound<'py, PyAny>>,

@@ -10,6 +10,8 @@
 //! Long work runs on a thread of its own without Python's lock, while the calling thread looks for signals
 //! and tells how far it is (`watched`). Errors become Python's (`errors`).
 
+#![allow(unreachable_pub, reason = "Python calls these items, not another crate")]
+
 mod built_in;
 mod commands;
 mod errors;

@@ -18,11 +18,11 @@ use training::learner::CustomSubModel;
 
 /// The first exception that a sub-model has raised.
 #[derive(Clone, Default)]
-pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
+pub struct Raised(Arc<Mutex<Option<PyErr>>>);
 
 impl Raised {
     /// Takes it.
-    pub(crate) fn take(&self) -> Option<PyErr> {
+    pub fn take(&self) -> Option<PyErr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -36,7 +36,7 @@ impl Raised {
 }
 
 /// A Python object as a sub-model.
-pub(crate) struct PythonSubModel {
+pub struct PythonSubModel {
     object: Py<PyAny>,
     /// Of one sample.
     shape: Vec<usize>,
@@ -45,7 +45,7 @@ pub(crate) struct PythonSubModel {
 
 impl PythonSubModel {
     /// With the state that it was first given.
-    pub(crate) fn new(
+    pub fn new(
         object: Py<PyAny>,
         shape: Vec<usize>,
         first: &[u8],
@@ -76,7 +76,7 @@ impl PythonSubModel {
 }
 
 /// Any array of numbers as 32-bit floats, in C's order.
-pub(crate) fn numbers(array: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
+pub fn numbers(array: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
     let numpy = array.py().import("numpy")?;
     let array = numpy.call_method1("ascontiguousarray", (array, numpy.getattr("float32")?))?;
     let array: PyReadonlyArrayDyn<'_, f32> = array.extract()?;
@@ -84,7 +84,7 @@ pub(crate) fn numbers(array: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
 }
 
 /// The state of an object, as bytes.
-pub(crate) fn state(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+pub fn state(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let state = object.call_method0("state_dict")?;
     let bytes = object.py().import("fedtse._state")?.call_method1("pack", (state,))?;
     bytes.extract()

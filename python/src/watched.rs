@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use fedtse::Watched;
+use fedtse::Observer;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -18,12 +18,12 @@ const STACK: usize = 8 << 20;
 ///
 /// `progress` is called with what is done, how much of it, and of how much (or none). If it raises, or a
 /// signal does (Ctrl-C), the work is told to stop, and what was raised is raised here once it has.
-pub(crate) fn watched<T: Send>(
+pub fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce() -> anyhow::Result<T> + Send,
 ) -> PyResult<T> {
-    let watched = Arc::new(Watched::default());
+    let watched = Arc::new(Observer::default());
     let ended = Ended::default();
     let mut interrupted = None;
     let result = std::thread::scope(|scope| {
@@ -56,7 +56,7 @@ pub(crate) fn watched<T: Send>(
     }
 }
 
-fn look(py: Python<'_>, watched: &Watched, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+fn look(py: Python<'_>, watched: &Observer, progress: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     py.check_signals()?;
     if let (Some(call), Some(now)) = (progress, watched.progress()) {
         call.call1((now.what, now.done, now.total))?;

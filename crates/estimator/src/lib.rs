@@ -9,7 +9,7 @@
 //! metrics    errors over the target links, as the paper reports them
 //! ```
 //!
-//! 1. [`Study`] reads a dataset: [`LoopData`] of the host, [`FleetData`] of guests, targets, a [`Timeline`] split in time.
+//! 1. [`Study`] reads a dataset: [`LoopData`] of the host, [`FleetData`] of guests, targets, a [`Timeline`](data::Timeline) split in time.
 //! 2. [`HostInputs`], [`GuestInputs`]: what each party's sub-model reads of a window. Training reads all data through
 //!    one trait, [`WindowSource`].
 //! 3. A [`NeuralPlan`] becomes a [`HostModel`] and guests' [`SubModel`]s. Only a guest's embedding enters the host's head.
@@ -35,9 +35,9 @@ pub use artifact::{
 };
 pub use baseline::{FilteredStates, QueueKnowledge, QueueStates, Ridge, scale_up};
 pub use data::{
-    Arrangement, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy, LoopData,
-    MeasurementSource, MeasurementTable, Party, Readings, Study, TargetKind, WINDOW, WindowSource,
-    epoch_order, gather_rows, segments, whole_batch,
+    Arrangement, FeatureSet, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy,
+    LoopData, MeasurementSource, MeasurementTable, Readings, Study, TargetKind, WINDOW,
+    WindowSource, epoch_order, gather_rows, segments, whole_batch,
 };
 pub use loss::{
     HeldOutEstimator, HeldOutStudy, LabelFreeStudy, Objective, PhysicsInformed, TrainingSignal,

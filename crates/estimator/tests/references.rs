@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use estimator::{Party, Ridge, Study, TargetKind, scale_up, score};
+use estimator::{FeatureSet, Ridge, Study, TargetKind, scale_up, score};
 use sensing::{Dataset, FeaturePlan, Fleets, make_features};
 use simulated::simulated;
 use traffic::Seconds;
@@ -19,7 +19,7 @@ fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
         let exact = score(&study, kind, test, &scale_up(&study, kind, test));
         // The same sums in another order: rounding only.
         assert!(exact.density.rmse < 1e-9 && exact.flow.rmse < 1e-9, "{exact:?}");
-        let ridge = Ridge::fit(&study, kind, Party::Both).unwrap();
+        let ridge = Ridge::fit(&study, kind, FeatureSet::Both).unwrap();
         let fitted = score(&study, kind, test, &ridge.estimate(&study, test).unwrap());
         // Regularisation of 1e-5 leaves a bias of that order of the spread (about 30).
         assert!(fitted.density.rmse < 0.3 && fitted.flow.rmse < 0.1, "{fitted:?}");
@@ -31,7 +31,7 @@ fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
             score(&study, kind, test, &ridge.estimate(&study, test).unwrap()).density.rmse
         };
         let plain = score(&study, kind, test, &scale_up(&study, kind, test)).density.rmse;
-        let (host, both) = (with(Party::Host), with(Party::Both));
+        let (host, both) = (with(FeatureSet::Host), with(FeatureSet::Both));
         assert!(both < host && both < plain, "{both} {host} {plain}");
     }
 }

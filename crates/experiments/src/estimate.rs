@@ -9,7 +9,7 @@ use clap::Args;
 use durable::PendingFile;
 use estimator::artifact::{GuestRecord, ModelFile};
 use estimator::{FleetData, Intervals, LinkInterval, LoopData, NeuralEstimator, WINDOW};
-use sensing::{Column, Kind, TableWriter};
+use sensing::{Column, ColumnKind, TableWriter};
 use serde::Deserialize;
 use serde_json::json;
 use traffic::{LinkState, Network, Step};
@@ -74,15 +74,15 @@ impl EstimateRequest {
     }
 }
 
-const COLUMNS: [(&str, Kind); 8] = [
-    ("step", Kind::I64),
-    ("link", Kind::Text),
-    ("density_veh_km_lane", Kind::F64),
-    ("flow_veh_min_lane", Kind::F64),
-    ("density_low", Kind::F64),
-    ("density_high", Kind::F64),
-    ("flow_low", Kind::F64),
-    ("flow_high", Kind::F64),
+const COLUMNS: [(&str, ColumnKind); 8] = [
+    ("step", ColumnKind::I64),
+    ("link", ColumnKind::Text),
+    ("density_veh_km_lane", ColumnKind::F64),
+    ("flow_veh_min_lane", ColumnKind::F64),
+    ("density_low", ColumnKind::F64),
+    ("density_high", ColumnKind::F64),
+    ("flow_low", ColumnKind::F64),
+    ("flow_high", ColumnKind::F64),
 ];
 /// Columns of a table without intervals.
 const PLAIN: usize = 4;
@@ -107,7 +107,7 @@ impl Estimated {
         self.loops.timeline().windows()
     }
 
-    fn columns(&self) -> &'static [(&'static str, Kind)] {
+    fn columns(&self) -> &'static [(&'static str, ColumnKind)] {
         if self.intervals.is_some() { &COLUMNS } else { &COLUMNS[..PLAIN] }
     }
 }
@@ -177,7 +177,7 @@ fn in_blocks(
     let bar = progress::bar("estimating", windows.len() as u64);
     let mut states = Vec::new();
     for block in windows.chunks(BLOCK) {
-        progress::go_on()?;
+        progress::check_stop()?;
         states.extend(estimate(block)?);
         bar.inc(block.len() as u64);
     }

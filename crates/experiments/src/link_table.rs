@@ -8,7 +8,7 @@ use traffic::{LinkId, Network, Seconds};
 
 /// Mean, standard deviation and maximum over steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
+pub struct StepStatistics {
     /// Mean.
     pub mean: f64,
     /// Standard deviation.
@@ -17,7 +17,7 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Spread {
+impl StepStatistics {
     fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
         let count = values.clone().count() as f64;
         if count == 0.0 {
@@ -43,11 +43,11 @@ pub struct LinkRow {
     /// Distance travelled over length: how often the link was driven along.
     pub vehicles: f64,
     /// veh/km/lane
-    pub density: Spread,
+    pub density: StepStatistics,
     /// veh/min/lane
-    pub flow: Spread,
+    pub flow: StepStatistics,
     /// m/s, over the steps with a vehicle
-    pub speed: Spread,
+    pub speed: StepStatistics,
     /// Share of steps with a vehicle.
     pub occupied: f64,
 }
@@ -72,9 +72,9 @@ pub fn link_rows(network: &Network, step: Seconds, truth: &FeatureTable) -> Vec<
                 lanes: link.lanes,
                 length_m: link.length.get(),
                 vehicles: metres / link.length.get(),
-                density: Spread::of(of_link.clone().map(|state| state.density.get())),
-                flow: Spread::of(of_link.clone().map(|state| state.flow.get())),
-                speed: Spread::of(speeds.clone().map(|speed| speed.get())),
+                density: StepStatistics::of(of_link.clone().map(|state| state.density.get())),
+                flow: StepStatistics::of(of_link.clone().map(|state| state.flow.get())),
+                speed: StepStatistics::of(speeds.clone().map(|speed| speed.get())),
                 occupied: speeds.count() as f64 / steps,
             }
         })
@@ -130,7 +130,7 @@ pub fn render_beside(names: [&str; 2], rows: [&[LinkRow]; 2]) -> String {
         "{:<width$}   {:>13} {:>13}   {:>11} {:>11}   {:>11} {:>11}",
         "", short[0], short[1], short[0], short[1], short[0], short[1]
     );
-    let pair = |spread: &Spread| format!("{:.1} ± {:.1}", spread.mean, spread.sd);
+    let pair = |spread: &StepStatistics| format!("{:.1} ± {:.1}", spread.mean, spread.sd);
     for (a, b) in rows[0].iter().zip(rows[1]) {
         let _ = writeln!(
             text,
@@ -157,10 +157,10 @@ mod tests {
 
     #[test]
     fn spread_has_its_closed_form() {
-        let spread = Spread::of([1.0, 2.0, 3.0, 6.0].into_iter());
+        let spread = StepStatistics::of([1.0, 2.0, 3.0, 6.0].into_iter());
         assert_eq!((spread.mean, spread.max), (3.0, 6.0));
         // Squares of the deviations: 4 + 1 + 0 + 9 over 4.
         assert_eq!(spread.sd, 3.5f64.sqrt());
-        assert!(Spread::of(std::iter::empty()).mean.is_nan());
+        assert!(StepStatistics::of(std::iter::empty()).mean.is_nan());
     }
 }

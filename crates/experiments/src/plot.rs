@@ -85,7 +85,7 @@ fn speed_colour(share: f64) -> RGBColor {
 }
 
 /// The drawing library's errors, with the file they concern.
-pub fn drawn<T, E: std::error::Error + Send + Sync>(
+pub fn with_path<T, E: std::error::Error + Send + Sync>(
     path: &Path,
     result: Result<T, DrawingAreaErrorKind<E>>,
 ) -> Result<T> {

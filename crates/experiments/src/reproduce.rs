@@ -16,7 +16,7 @@ pub use cells::Quantity;
 use datasets::{Datasets, Facts, prepare_all};
 pub use date::today;
 use job::{Estimator, Job, JobFolder, Record, Settings};
-use outcome::Outcome;
+use outcome::ReproducedResult;
 use peer::Peer;
 use plan::{Range, TablePlan};
 pub use program::Program;
@@ -114,8 +114,8 @@ pub fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
         plan.name
     );
     let made = (command, date::today()?);
-    let head = head::Head::new(&plan, &range, &settings, &finished, made, arguments.quick);
-    let outcome = Outcome::new(arguments.what, &plan, &range, &finished, head);
+    let head = head::ResultHeader::new(&plan, &range, &settings, &finished, made, arguments.quick);
+    let outcome = ReproducedResult::new(arguments.what, &plan, &range, &finished, head);
     let shown = write(arguments, &outcome)?;
     if let Some(first) = failures.first() {
         let error = crate::error_chain(&first.error);
@@ -195,7 +195,7 @@ fn unpublishable(program: &Program) -> InvalidOption {
     InvalidOption::new("publish", problem)
 }
 
-fn write(arguments: &ReproduceArguments, outcome: &Outcome) -> Result<(String, String)> {
+fn write(arguments: &ReproduceArguments, outcome: &ReproducedResult) -> Result<(String, String)> {
     let (text, value) = (outcome.text(), outcome.json()?);
     let mut folders = vec![&arguments.out];
     if let Some(publish) = &arguments.publish {

@@ -9,7 +9,7 @@ use clap::Args;
 use sensing::Dataset;
 use sensing::pneuma::{PneumaWriter, PositionNoise, Variant};
 use serde_json::json;
-use traffic::{Metres, Network, Samples, Seconds, VehicleClass, VehicleId, VehicleSample};
+use traffic::{Metres, Network, PositionSource, Seconds, VehicleClass, VehicleId, VehiclePosition};
 
 /// Film a dataset as a drone would: the pNEUMA format, with position noise
 ///
@@ -105,7 +105,7 @@ impl<'n> Truth<'n> {
         Ok(Self { network, begin, out, tracks: 0, failure: None })
     }
 
-    fn add(&mut self, track: &[VehicleSample]) {
+    fn add(&mut self, track: &[VehiclePosition]) {
         self.tracks += u64::from(!track.is_empty());
         let Some(out) = &mut self.out else { return };
         for sample in track {

@@ -11,7 +11,7 @@ use estimator::LoopData;
 use sensing::stream::{FleetColumns, LoopColumns};
 use sensing::{Dataset, Features, Fleet};
 use serde_json::json;
-use traffic::{Samples, StepClock};
+use traffic::{PositionSource, StepClock};
 
 use crate::party::live::pace::Pace;
 

@@ -93,14 +93,14 @@ pub(crate) fn run(arguments: &UpArguments, json: bool) -> Result<()> {
         stop.borrow().is_some()
     };
     if folders.trained() {
-        told(json, &format!("trained already, in {}", folder.display()));
+        print_status(json, &format!("trained already, in {}", folder.display()));
     } else if !train(arguments, &folders, json, &stopped)? {
         return Ok(());
     }
     live(arguments, &folders, &recordings, json, &stopped)
 }
 
-fn told(json: bool, text: &str) {
+fn print_status(json: bool, text: &str) {
     if !json {
         println!("{text}");
     }
@@ -114,7 +114,10 @@ fn train(
     stopped: &dyn Fn() -> bool,
 ) -> Result<bool> {
     let guests = folders.guests().len();
-    told(json, &format!("training a host and {guests} guests, each a process, over mutual TLS"));
+    print_status(
+        json,
+        &format!("training a host and {guests} guests, each a process, over mutual TLS"),
+    );
     folders.configure_training(free_port()?, arguments.epochs, arguments.seed)?;
     let bar = progress::bar("training", arguments.epochs.into());
     let began = Instant::now();
@@ -131,7 +134,7 @@ fn train(
         }
     }
     bar.finish_and_clear();
-    told(json, &format!("trained in {:.0} s", began.elapsed().as_secs_f64()));
+    print_status(json, &format!("trained in {:.0} s", began.elapsed().as_secs_f64()));
     Ok(true)
 }
 
@@ -197,7 +200,7 @@ fn live(
         parties.check()?;
         if playing && replays.all_ended()? {
             playing = false;
-            told(json, "the recording has ended; the map stays until Ctrl-C");
+            print_status(json, "the recording has ended; the map stays until Ctrl-C");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::{ok, ok_json, text};
 use serde_json::Value;
-use traffic::{Samples, VehicleSample};
+use traffic::{PositionSource, VehiclePosition};
 
 fn simulate(out: &Path, world: &str, minutes: &str) -> Value {
     ok_json(&[
@@ -49,7 +49,7 @@ fn own_totals(folder: &Path) -> (f64, f64) {
     let mut samples = dataset.samples().expect("samples");
     let mut moment = Vec::new();
     // Per vehicle: when it was first seen, and its last sample.
-    let mut seen: HashMap<u32, (f64, VehicleSample)> = HashMap::new();
+    let mut seen: HashMap<u32, (f64, VehiclePosition)> = HashMap::new();
     let mut metres = 0.0;
     while samples.next_moment(&mut moment).expect("a moment").is_some() {
         for sample in &moment {

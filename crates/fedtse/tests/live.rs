@@ -11,7 +11,7 @@ use std::fs;
 use common::{ok, refused, text};
 use live_parties::{LiveWorld, Sender};
 use parties::wait_for;
-use sensing::{Column, Kind, TableReader};
+use sensing::{Column, ColumnKind, TableReader};
 use serde_json::Value;
 
 /// Density and flow of each step and link, as `fedtse estimate` writes them: to the last bit.
@@ -24,10 +24,10 @@ fn offline(world: &LiveWorld) -> BTreeMap<i64, Vec<(String, f64, f64)>> {
     ok(&[&arguments[..], &["--data", text(&data), "--out", text(&out)]].concat());
     let mut table = TableReader::open(&out).expect("a table");
     for (column, kind) in [
-        ("step", Kind::I64),
-        ("link", Kind::Text),
-        ("density_veh_km_lane", Kind::F64),
-        ("flow_veh_min_lane", Kind::F64),
+        ("step", ColumnKind::I64),
+        ("link", ColumnKind::Text),
+        ("density_veh_km_lane", ColumnKind::F64),
+        ("flow_veh_min_lane", ColumnKind::F64),
     ] {
         table.want(column, kind).expect("a column");
     }

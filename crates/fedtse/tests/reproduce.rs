@@ -116,7 +116,7 @@ fn the_numbers_are_those_of_train() {
 }
 
 #[test]
-fn the_federation_loses_nothing_but_what_its_crossing_is_too_narrow_for() {
+fn the_federation_loses_only_what_a_narrow_embedding_cannot_carry() {
     let folder = tempfile::tempdir().unwrap();
     let (out, data) = (folder.path().join("out"), folder.path().join("data"));
     let more = ["--only", "oracle,fedtse", "--seeds", "1", "--target", "raw", "--rates", "20"];
@@ -142,7 +142,7 @@ fn the_federation_loses_nothing_but_what_its_crossing_is_too_narrow_for() {
         let job: Value = serde_json::from_str(&jobs(&out)[name]).unwrap();
         job["bytes"].as_f64().unwrap()
     };
-    let (four, one) = ("seed-1.fedtse.link.fleet-20.raw.training-1", ".crossing-1");
+    let (four, one) = ("seed-1.fedtse.link.fleet-20.raw.training-1", ".embedding-1");
     let ratio = bytes(four) / bytes(&format!("{four}{one}"));
     assert!((3.0..4.0).contains(&ratio), "{ratio}");
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use common::{ok, ok_json, refused, text};
-use fedtse::{CustomSubModelSpecs, Watched};
+use fedtse::{CustomSubModelSpecs, Observer};
 use serde_json::{from_value, json};
 
 #[test]
@@ -229,7 +229,7 @@ fn work_that_is_told_to_stop_stops() {
 
     let told = |work: &dyn Fn() -> Result<()>| {
         work().expect("unwatched, it comes to its end");
-        let watched = Arc::new(Watched::default());
+        let watched = Arc::new(Observer::default());
         watched.stop();
         let error = watched.work(work).expect_err("it was told to stop");
         assert!(fedtse::error_chain(&error).contains("stopped before the end"), "{error:#}");
@@ -246,7 +246,7 @@ fn work_that_is_told_to_stop_stops() {
         fedtse::simulate(&from_value(options)?, None).map(drop)
     };
     simulate("made").expect("unwatched, it comes to its end");
-    let watched = Arc::new(Watched::default());
+    let watched = Arc::new(Observer::default());
     watched.stop();
     assert!(watched.work(|| simulate("unmade")).is_err());
     assert!(!path("unmade").join("manifest.json").exists());

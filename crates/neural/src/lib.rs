@@ -15,33 +15,33 @@
 //! vectors with a [`Layout`]. All dense layers share one matrix [`Product`]. This crate knows
 //! nothing of traffic, nor of networks of computers.
 
-mod activation;
-mod average;
-mod chain;
-mod chebyshev;
+pub mod activation;
+pub mod average;
+pub mod chain;
+pub mod chebyshev;
 #[doc(hidden)]
 pub mod check;
-mod dropout;
-mod embedding;
-mod fusion;
-mod gemm;
+pub mod dropout;
+pub mod embedding;
+pub mod fusion;
+pub mod gemm;
 mod kernel;
-mod layer;
-mod layout;
-mod learner;
-mod linear;
-mod loss;
-mod messages;
-mod norm;
-mod optimiser;
-mod party;
+pub mod layer;
+pub mod layout;
+pub mod learner;
+pub mod linear;
+pub mod loss;
+pub mod messages;
+pub mod norm;
+pub mod optimiser;
+pub mod party;
 pub mod random;
-mod residual;
-mod schedule;
-mod sparse;
-mod stgcn;
-mod store;
-mod temporal;
+pub mod residual;
+pub mod schedule;
+pub mod sparse;
+pub mod stgcn;
+pub mod store;
+pub mod temporal;
 mod vector;
 mod winograd;
 

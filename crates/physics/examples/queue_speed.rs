@@ -15,7 +15,7 @@ use physics::Parameters;
 use physics::queue::{Knowledge, LinkQueues, Relations, Road, Span, Tally, Timing};
 use sensing::PassageCollector;
 use serde_json::{Value, json};
-use traffic::{Network, Passage, Samples, Seconds, corridor};
+use traffic::{Network, Passage, PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 const MINUTES: f64 = 40.0;

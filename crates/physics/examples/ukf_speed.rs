@@ -14,7 +14,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use physics::filter::{
-    Adaptation, FilterNoise, FilterPlan, Measurements, Reading, Spread, TrafficFilter,
+    Adaptation, FilterNoise, FilterPlan, Measurements, Reading, SigmaPointSpread, TrafficFilter,
 };
 use physics::{Ctm, Discretisation, GreenPlan, Inputs, Parameters, TrafficModel};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use traffic::{Network, Seconds, corridor};
 const STEP: Seconds = Seconds::new(10.0);
 const STEPS: usize = 400;
 /// Points of a tenth of a deviation, as the paper's authors had it.
-const SPREAD: Spread = Spread { alpha: 0.1, beta: 2.0, kappa: 0.0 };
+const SPREAD: SigmaPointSpread = SigmaPointSpread { alpha: 0.1, beta: 2.0, kappa: 0.0 };
 const FLOW_VARIANCE: f64 = 1.0;
 const SPEED_VARIANCE: f64 = 1.0;
 const START: f64 = 15.0;

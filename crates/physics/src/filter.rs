@@ -14,5 +14,5 @@ mod triangle;
 pub use error::FilterError;
 pub use measurement::{Measurements, Quantity, Reading, Softened};
 pub use noise::{Adaptation, FilterNoise};
-pub use square_root::{Spread, SquareRootFilter};
+pub use square_root::{SigmaPointSpread, SquareRootFilter};
 pub use traffic::{FilterPlan, FilterReport, TrafficFilter};

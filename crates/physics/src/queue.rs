@@ -45,7 +45,7 @@ mod window;
 pub use link_queues::{CycleReport, Knowledge, LinkQueues};
 pub use loop_curve::LoopCurve;
 pub use profile::Profile;
-pub use program::{Outcome, Problem, Terms};
+pub use program::{Problem, SolveOutcome, Terms};
 pub use relation::{Relation, Relations, penetration};
 pub use road::{QueueError, Road};
 pub use steps::StepQueue;

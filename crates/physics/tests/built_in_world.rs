@@ -8,7 +8,7 @@ use physics::{
     Ctm, Discretisation, GreenPlan, Inputs, Parameters, RoadGraph, Segment, TrafficModel,
 };
 use sensing::{FeatureExtractor, FeaturePlan, Fleets, StepFeatures, VehicleTable};
-use traffic::{LinkId, Network, Samples, Seconds, corridor};
+use traffic::{LinkId, Network, PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 const STEP: f64 = 10.0;

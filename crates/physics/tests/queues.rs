@@ -3,7 +3,7 @@
 use physics::Parameters;
 use physics::queue::{Knowledge, LinkQueues, Relations, Road, Span, Tally, Timing};
 use sensing::PassageCollector;
-use traffic::{LinkId, Samples, Seconds, corridor};
+use traffic::{LinkId, PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 const UNTIL: f64 = 3600.0;

@@ -9,17 +9,17 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thiserror::Error;
 
 thread_local! {
-    static WATCHED: RefCell<Option<Arc<Watched>>> = const { RefCell::new(None) };
+    static OBSERVER: RefCell<Option<Arc<Observer>>> = const { RefCell::new(None) };
 }
 
-/// Work on one thread that another one watches and may stop, instead of a terminal.
+/// A front end that follows work on another thread and may stop it.
 #[derive(Default)]
-pub struct Watched {
+pub struct Observer {
     bar: Mutex<Option<ProgressBar>>,
     stop: AtomicBool,
 }
 
-/// How far watched work has come.
+/// How far observed work has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// What is being done.
@@ -30,17 +30,17 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// Watched work was told to stop.
+/// Observed work was told to stop.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("stopped before the end")]
 pub struct Stopped;
 
-impl Watched {
-    /// Does something on this thread, watched.
+impl Observer {
+    /// Does work on this thread and reports its progress to this observer.
     pub fn work<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
-        let before = WATCHED.replace(Some(Arc::clone(self)));
+        let before = OBSERVER.replace(Some(Arc::clone(self)));
         let done = work();
-        WATCHED.set(before);
+        OBSERVER.set(before);
         done
     }
 
@@ -50,7 +50,7 @@ impl Watched {
         Some(Progress { what: bar.message(), done: bar.position(), total: bar.length() })
     }
 
-    /// The work stops where it next looks.
+    /// Tells the work to stop at its next check.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -61,21 +61,21 @@ impl Watched {
     }
 }
 
-/// Who watches the work on this thread.
-pub fn watched() -> Option<Arc<Watched>> {
-    WATCHED.with_borrow(Option::clone)
+/// The observer of the work on this thread, if there is one.
+pub fn observer() -> Option<Arc<Observer>> {
+    OBSERVER.with_borrow(Option::clone)
 }
 
-/// Whether the work on this thread is to go on.
-pub fn go_on() -> Result<(), Stopped> {
-    let stopped = watched().is_some_and(|watched| watched.stop.load(Ordering::Relaxed));
+/// An error if the observer has told the work on this thread to stop.
+pub fn check_stop() -> Result<(), Stopped> {
+    let stopped = observer().is_some_and(|observer| observer.stop.load(Ordering::Relaxed));
     if stopped { Err(Stopped) } else { Ok(()) }
 }
 
-/// Does something on this thread for work that is watched on another.
-pub fn watched_by<T>(watched: Option<&Arc<Watched>>, work: impl FnOnce() -> T) -> T {
-    match watched {
-        Some(watched) => watched.work(work),
+/// Does work on this thread that belongs to observed work on another.
+pub fn observed_by<T>(observer: Option<&Arc<Observer>>, work: impl FnOnce() -> T) -> T {
+    match observer {
+        Some(observer) => observer.work(work),
         None => work(),
     }
 }
@@ -89,10 +89,10 @@ impl Counting {
         Self(bar(what, length))
     }
 
-    /// So much is done; whether to go on.
+    /// Records how much is done; false if the work is to stop.
     pub fn at(&self, done: u64) -> bool {
         self.0.set_position(done);
-        go_on().is_ok()
+        check_stop().is_ok()
     }
 }
 
@@ -100,8 +100,8 @@ impl Counting {
 pub fn bar(what: &'static str, length: u64) -> ProgressBar {
     let bar = ProgressBar::new(length).with_message(what);
     bar.set_style(style("{msg:<22} {wide_bar} {percent:>3} %  {eta} left"));
-    if let Some(watched) = watched() {
-        watched.show(&bar);
+    if let Some(observer) = observer() {
+        observer.show(&bar);
     }
     bar
 }
@@ -117,8 +117,8 @@ pub fn named(what: &'static str, length: u64) -> ProgressBar {
 pub fn spinner(what: &'static str) -> ProgressBar {
     let spinner = ProgressBar::new_spinner().with_message(what);
     spinner.set_style(style("{spinner} {msg:<22} {human_pos}  {elapsed}"));
-    match watched() {
-        Some(watched) => watched.show(&spinner),
+    match observer() {
+        Some(observer) => observer.show(&spinner),
         None => spinner.enable_steady_tick(Duration::from_millis(120)),
     }
     spinner
@@ -140,20 +140,20 @@ mod tests {
 
     #[test]
     fn who_watches_sees_how_far_it_is_and_can_stop_it() {
-        let watched = Arc::new(Watched::default());
-        assert_eq!(watched.progress(), None);
-        let stopped = watched.work(|| {
+        let observer = Arc::new(Observer::default());
+        assert_eq!(observer.progress(), None);
+        let stopped = observer.work(|| {
             let bar = bar("counting", 3);
             bar.set_position(2);
-            assert_eq!(go_on(), Ok(()));
-            let shown = watched.progress();
+            assert_eq!(check_stop(), Ok(()));
+            let shown = observer.progress();
             let expected = Progress { what: "counting".into(), done: 2, total: Some(3) };
             assert_eq!(shown, Some(expected));
-            watched.stop();
-            go_on()
+            observer.stop();
+            check_stop()
         });
         assert_eq!(stopped, Err(Stopped));
         // Other work is none of its business.
-        assert_eq!(go_on(), Ok(()));
+        assert_eq!(check_stop(), Ok(()));
     }
 }

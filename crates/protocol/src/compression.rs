@@ -84,7 +84,7 @@ pub enum Packing {
     F32,
     /// 16 bits each, times a power of two.
     F16 {
-        /// Of the power of two; one of [`EXPONENTS`].
+        /// Of the power of two; one of `EXPONENTS`.
         exponent: i32,
     },
     /// 8 bits each: multiples of a step.

@@ -15,8 +15,8 @@
 //! released. Lines reach the operating system at once and the disk at each checkpoint.
 
 mod audit;
+mod entry;
 mod file;
-mod line;
 mod queried_steps;
 mod released;
 
@@ -33,8 +33,8 @@ use crate::message::committed::Digest;
 use crate::party::{Now, PartyId, Round};
 
 pub use audit::{Audit, Tally, audit, audit_file};
+pub use entry::{LedgerEntry, UsedKey};
 pub use file::{MemorySink, Sink};
-pub use line::{Line, UsedKey};
 pub use queried_steps::{QueriedSteps, QueryBudget};
 pub use released::Released;
 
@@ -160,7 +160,7 @@ impl Ledger {
         (again, steps): (bool, Option<QueriedSteps>),
     ) -> Result<Released<M>, LedgerError> {
         let content = Bytes::from(message.encode());
-        let line = Line {
+        let line = LedgerEntry {
             sequence: self.sequence + 1,
             time_ms: u64::try_from(now.unix.as_millis()).unwrap_or(u64::MAX),
             to: to.clone(),
@@ -182,7 +182,7 @@ impl Ledger {
         let numbers = self.numbers.entry(line.kind.clone()).or_default();
         *numbers = numbers.saturating_add(line.numbers());
         self.queries.count(&line);
-        self.head = line::hash(text.trim_end().as_bytes());
+        self.head = entry::hash(text.trim_end().as_bytes());
         Ok(Released::new(line.to, content, message))
     }
 

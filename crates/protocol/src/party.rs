@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Longest name of a party, in bytes.
 pub(crate) const MAX_NAME: usize = 64;
 
-/// The name of a party: 1 to [`MAX_NAME`] of `a–z A–Z 0–9 - _ .`, beginning with a letter or digit.
+/// The name of a party: 1 to `MAX_NAME` of `a–z A–Z 0–9 - _ .`, beginning with a letter or digit.
 ///
 /// A name goes into file names, certificates and logs, so it can hold nothing that means something
 /// there.

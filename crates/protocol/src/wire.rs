@@ -36,8 +36,8 @@ pub const MAX_MESSAGE: usize = 4 * MAX_VALUES + (1 << 20);
 
 /// Most bytes of a message in a run with this many numbers of a sample in one: an embedding, or values
 /// and weights of measurements. Batches hold at most [`MAX_STEPS`] samples, and a greeting at most
-/// [`MAX_RANGES`](crate::message::parts::MAX_RANGES) ranges of steps and
-/// [`MAX_ENTRIES`](crate::message::measurements::MAX_ENTRIES) entries.
+/// `MAX_RANGES` ranges of steps and
+/// `MAX_ENTRIES` entries.
 pub fn message_limit(width: u32) -> usize {
     (4 * MAX_STEPS).saturating_mul(width as usize).saturating_add(1 << 18).min(MAX_MESSAGE)
 }

@@ -82,19 +82,19 @@ fn rlwe(rows: usize, blocks: usize, width: usize, rounds: usize) -> Outcome<serd
         .and(MagnitudeBound::of_offsets(&[0.0; 8192])?)
         .scale()?;
     let begin = processor_ms()?;
-    let mut granted = 0;
+    let mut gradient_bytes = 0;
     for _ in 0..rounds {
         let (request, kept) = host.encrypt_coefficients(&part, scale, true)?;
         let reply = guest.multiply_masked(&request, &levels, None)?;
         let shares = [host.accept_masked(&kept, &reply)?];
         let gradient = host.mask_gradient(&[0.0; 8192], scale, &shares)?;
-        granted = request.len() + reply.len() + gradient.len();
+        gradient_bytes = request.len() + reply.len() + gradient.len();
         guest.unmask(&gradient)?;
     }
-    let grant_ms = (processor_ms()? - begin) / rounds as f64;
+    let gradient_ms = (processor_ms()? - begin) / rounds as f64;
     Ok(json!({
-        "upload_ms": upload_ms, "exchange_ms": exchange_ms, "grant_ms": grant_ms, "exchange_wall_ms": wall_ms, "error": worst,
-        "up": up, "down": down, "back": back, "masked gradient": granted,
+        "upload_ms": upload_ms, "exchange_ms": exchange_ms, "gradient_ms": gradient_ms, "exchange_wall_ms": wall_ms, "error": worst,
+        "up": up, "down": down, "back": back, "gradient": gradient_bytes,
     }))
 }
 

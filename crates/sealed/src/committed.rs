@@ -34,7 +34,7 @@ use zeroize::Zeroize;
 
 use crate::ipfe::{random_scalar, small_scalar};
 use crate::random::Randomness;
-use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
 use generators::blinding_generator;
 use range_proof::{BITS, RangeProof};
 pub use seed::{BlindingSeed, Named};
@@ -108,7 +108,7 @@ impl Committed {
 
     /// For the host.
     pub fn commitments(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::Commitments, 4 + 32 * self.points.len());
+        let mut writer = Writer::new(MessageKind::Commitments, 4 + 32 * self.points.len());
         writer.u32(self.points.len() as u32);
         for point in &self.points {
             writer.bytes(point.as_bytes());
@@ -140,7 +140,7 @@ impl Committed {
         let proof = RangeProof::prove(&mut transcript, &values, &blindings, random);
         values.zeroize();
         blindings.zeroize();
-        let mut writer = Writer::new(Kind::RangeProof, proof.len());
+        let mut writer = Writer::new(MessageKind::RangeProof, proof.len());
         proof.write(&mut writer);
         Ok(writer.finish())
     }
@@ -151,7 +151,7 @@ impl Committed {
         check_weights(weights, self.levels.len())?;
         let terms = weights.iter().zip(&self.blindings);
         let sum: Scalar = terms.map(|(&weight, blinding)| small_scalar(weight) * blinding).sum();
-        let mut writer = Writer::new(Kind::Opening, 32);
+        let mut writer = Writer::new(MessageKind::Opening, 32);
         writer.bytes(sum.as_bytes());
         Ok(writer.finish())
     }
@@ -181,7 +181,7 @@ impl Commitments {
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, CommittedError> {
         let read = || {
-            let mut reader = Reader::new("commitments", Kind::Commitments, bytes)?;
+            let mut reader = Reader::new("commitments", MessageKind::Commitments, bytes)?;
             let count = reader.count("values", MOST_COMMITTED)?;
             let compressed = reader.bytes(32 * count)?.as_chunks::<32>().0;
             let compressed: Vec<_> = compressed.iter().map(|&b| CompressedRistretto(b)).collect();
@@ -227,7 +227,7 @@ impl Commitments {
     ) -> Result<(), CommittedError> {
         check_range(low, high)?;
         let read = || {
-            let mut reader = Reader::new("range proof", Kind::RangeProof, proof)?;
+            let mut reader = Reader::new("range proof", MessageKind::RangeProof, proof)?;
             let proof = RangeProof::read(&mut reader, 2 * self.points.len())?;
             reader.finish()?;
             Ok(proof)
@@ -252,7 +252,7 @@ impl Commitments {
     ) -> Result<(), CommittedError> {
         check_weights(weights, self.points.len())?;
         let read = || {
-            let mut reader = Reader::new("opening", Kind::Opening, opening)?;
+            let mut reader = Reader::new("opening", MessageKind::Opening, opening)?;
             let blinding = scalar(reader.array()?)?;
             reader.finish()?;
             Ok(blinding)

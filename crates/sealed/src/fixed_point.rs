@@ -47,7 +47,7 @@ pub enum FixedPointError {
         "row: found {values} values on a grid of {levels} levels for products of at most {limit}, expected room \
          for weights of {LEAST_WEIGHT} on average"
     )]
-    Room {
+    NoPrecision {
         /// Values of the row.
         values: usize,
         /// Levels of the grid.
@@ -157,7 +157,7 @@ pub(crate) fn room(values: usize, grid: &Grid, limit: i64) -> Result<i64, FixedP
     if room >= LEAST_WEIGHT * values as i64 {
         return Ok(room);
     }
-    Err(FixedPointError::Room { values, levels: grid.levels, limit })
+    Err(FixedPointError::NoPrecision { values, levels: grid.levels, limit })
 }
 
 impl Zeroize for RowScale {

@@ -42,7 +42,7 @@ pub mod committed;
 pub mod fixed_point;
 pub mod ipfe;
 mod kernel;
-mod masked_gradient;
+pub mod masked_gradient;
 pub mod noise;
 pub mod plain;
 pub mod product;

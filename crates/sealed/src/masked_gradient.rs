@@ -105,7 +105,7 @@ fn finite(
     Ok(sizes.fold(f64::MIN_POSITIVE, f64::max))
 }
 
-/// What the host keeps of encrypted coefficients until it is relayed. Erased when dropped.
+/// What the host keeps of encrypted coefficients until the masked products arrive. Erased when dropped.
 pub struct PendingProducts {
     /// Random: a reply of another request has another.
     pub(crate) exchange: u64,

@@ -13,7 +13,7 @@ use crate::product::{
     SealedError, Terms, misuse, peer, rows_of, size_of_coefficients,
 };
 use crate::random::Randomness;
-use crate::wire::{DecodeError, Kind, Reader, Writer, other_exchange, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, other_exchange, out_of_range};
 
 /// A guest that sends its values as they are.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl PlainGuest {
 }
 
 /// Its head, and each coefficient.
-fn bytes_of_loan(products: usize, terms: usize) -> usize {
+fn request_bytes(products: usize, terms: usize) -> usize {
     20usize.saturating_add(products.saturating_mul(terms).saturating_mul(8))
 }
 
@@ -50,7 +50,7 @@ impl Guest for PlainGuest {
         }
         self.agreement.grid.check(levels)?;
         self.blocks.insert(block, levels.to_vec());
-        let mut writer = Writer::new(Kind::PlainUpload, 8 + Terms::LEN);
+        let mut writer = Writer::new(MessageKind::PlainUpload, 8 + Terms::LEN);
         writer.u64(block.0);
         self.agreement.terms().write(&mut writer);
         Ok(writer.finish())
@@ -61,7 +61,7 @@ impl Guest for PlainGuest {
         &mut self,
         request: &[u8],
         levels: &[i32],
-        _taker: Option<&[u8]>,
+        _recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
         let CoefficientsSize { products, terms } = self.coefficients_size(request)?;
         if levels.len() != products * terms {
@@ -70,7 +70,7 @@ impl Guest for PlainGuest {
         let grid = self.agreement.grid;
         grid.check(levels)?;
         let read = || {
-            let mut reader = Reader::new("coefficients", Kind::PlainCoefficients, request)?;
+            let mut reader = Reader::new("coefficients", MessageKind::PlainCoefficients, request)?;
             let exchange = reader.u64()?;
             // The size, which is known.
             reader.u64()?;
@@ -85,21 +85,22 @@ impl Guest for PlainGuest {
             dot(row, &values)
         };
         let products: Vec<f64> = rows.map(value).collect();
-        Ok(write_products(Kind::PlainMaskedProducts, exchange, &products))
+        Ok(write_products(MessageKind::PlainMaskedProducts, exchange, &products))
     }
 
     fn coefficients_size(&self, request: &[u8]) -> Result<CoefficientsSize, SealedError> {
         size_of_coefficients(
-            Kind::PlainCoefficients,
+            MessageKind::PlainCoefficients,
             request,
             self.agreement.most_rows,
-            bytes_of_loan,
+            request_bytes,
         )
     }
 
     fn unmask(&mut self, gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
         let read = || {
-            let mut reader = Reader::new("masked gradient", Kind::PlainMaskedGradient, gradient)?;
+            let mut reader =
+                Reader::new("masked gradient", MessageKind::PlainMaskedGradient, gradient)?;
             reader.u64()?;
             let products =
                 reader.count("products of the masked gradient", self.agreement.most_rows)?;
@@ -115,7 +116,8 @@ impl Answerer for PlainGuest {
     fn answer(&mut self, question: &[u8]) -> Result<Vec<u8>, SealedError> {
         let Agreement { width, most_rows, .. } = self.agreement;
         let Numbers { exchange, rows, blocks, numbers } =
-            read(Kind::PlainQuestion, "question", question, most_rows).map_err(peer("question"))?;
+            read(MessageKind::PlainQuestion, "question", question, most_rows)
+                .map_err(peer("question"))?;
         let columns = blocks.len().saturating_mul(width);
         if numbers.len() != rows.saturating_mul(columns) {
             let expected = rows.saturating_mul(columns);
@@ -127,11 +129,11 @@ impl Answerer for PlainGuest {
         }
         let products: Vec<f64> =
             numbers.chunks_exact(columns).map(|row| dot(row, &values)).collect();
-        Ok(write_products(Kind::PlainAnswer, exchange, &products))
+        Ok(write_products(MessageKind::PlainAnswer, exchange, &products))
     }
 
     fn rows(&self, question: &[u8]) -> Result<usize, SealedError> {
-        rows_of(Kind::PlainQuestion, question, self.agreement.most_rows)
+        rows_of(MessageKind::PlainQuestion, question, self.agreement.most_rows)
     }
 }
 
@@ -181,7 +183,7 @@ impl Host for PlainHost {
 
     fn store(&mut self, upload: &[u8]) -> Result<BlockId, SealedError> {
         let read = || {
-            let mut reader = Reader::new("upload", Kind::PlainUpload, upload)?;
+            let mut reader = Reader::new("upload", MessageKind::PlainUpload, upload)?;
             let block = BlockId(reader.u64()?);
             let terms = Terms::read(&mut reader)?;
             reader.finish()?;
@@ -205,14 +207,20 @@ impl Host for PlainHost {
         self.check(matrix.blocks)?;
         let exchange = self.random.bits();
         self.pending = Some(Pending { exchange, rows: matrix.rows });
-        Ok(write(Kind::PlainQuestion, exchange, matrix.rows, matrix.blocks, &[matrix.values]))
+        Ok(write(
+            MessageKind::PlainQuestion,
+            exchange,
+            matrix.rows,
+            matrix.blocks,
+            &[matrix.values],
+        ))
     }
 
     fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError> {
         let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
         let what = ["answer", "exchange of the answer", "rows of the answer"];
         let expected = (pending.exchange, pending.rows);
-        let products = read_products(Kind::PlainAnswer, what, answer, expected)?;
+        let products = read_products(MessageKind::PlainAnswer, what, answer, expected)?;
         self.pending = None;
         Ok(products)
     }
@@ -226,7 +234,7 @@ impl Host for PlainHost {
         let products = part.products(&self.agreement)?;
         MagnitudeBound::of(&self.agreement, part)?.check(scale)?;
         let exchange = self.random.bits();
-        let mut writer = Writer::new(Kind::PlainCoefficients, 16 + 8 * part.values.len());
+        let mut writer = Writer::new(MessageKind::PlainCoefficients, 16 + 8 * part.values.len());
         writer.u64(exchange);
         writer.u32(products as u32);
         writer.u32(part.terms as u32);
@@ -248,7 +256,7 @@ impl Host for PlainHost {
             "products of the masked products",
         ];
         let expected = (request.exchange, request.products);
-        let products = read_products(Kind::PlainMaskedProducts, what, reply, expected)?;
+        let products = read_products(MessageKind::PlainMaskedProducts, what, reply, expected)?;
         let numbers = masked_gradient::Numbers::Plain(products);
         Ok(MaskedShare { exchange: request.exchange, own: request.own, numbers })
     }
@@ -274,7 +282,7 @@ impl Host for PlainHost {
             }
             sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         }
-        Ok(write_products(Kind::PlainMaskedGradient, self.random.bits(), &sums))
+        Ok(write_products(MessageKind::PlainMaskedGradient, self.random.bits(), &sums))
     }
 }
 
@@ -288,7 +296,7 @@ struct Numbers {
 }
 
 fn write(
-    kind: Kind,
+    kind: MessageKind,
     exchange: u64,
     rows: usize,
     blocks: &[BlockId],
@@ -309,7 +317,7 @@ fn write(
 }
 
 fn read(
-    kind: Kind,
+    kind: MessageKind,
     what: &'static str,
     bytes: &[u8],
     most_rows: usize,
@@ -326,8 +334,8 @@ fn read(
     Ok(Numbers { exchange, rows, blocks, numbers })
 }
 
-/// What answers, replies and grants are.
-fn write_products(kind: Kind, exchange: u64, products: &[f64]) -> Vec<u8> {
+/// The layout of answers, replies and masked gradients.
+fn write_products(kind: MessageKind, exchange: u64, products: &[f64]) -> Vec<u8> {
     let mut writer = Writer::new(kind, 12 + 8 * products.len());
     writer.u64(exchange);
     writer.u32(products.len() as u32);
@@ -337,7 +345,7 @@ fn write_products(kind: Kind, exchange: u64, products: &[f64]) -> Vec<u8> {
 
 /// Reads them, with the exchange and as many as expected.
 fn read_products(
-    kind: Kind,
+    kind: MessageKind,
     [what, exchange_of, rows_of]: [&'static str; 3],
     bytes: &[u8],
     (exchange, rows): (u64, usize),

@@ -9,7 +9,7 @@
 //!    │ answer: masked numbers ────────────────────────►   open: A·u, and nothing else
 //! ```
 //!
-//! Its mirror, products for a guest alone, is in [`lending`](crate::masked_gradient).
+//! Its mirror, products for a guest alone, is in [`masked_gradient`](crate::masked_gradient).
 //!
 //! A *block* is what a guest encrypts at a time: `width` values on the agreed grid, for instance the
 //! measurements of one step. A question is about any of the uploaded blocks, in any order.
@@ -25,7 +25,7 @@ use crate::fixed_point::{FixedPointError, Grid};
 use crate::masked_gradient::{MaskedShare, PendingProducts, Scale};
 use crate::random::RandomnessError;
 use crate::rlwe::message::masked::MOST_TERMS;
-use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
 
 /// The name of a block, chosen by the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -251,7 +251,11 @@ pub trait Answerer {
 }
 
 /// What every question begins with: the number of the exchange, and of rows.
-pub(crate) fn rows_of(kind: Kind, question: &[u8], most: usize) -> Result<usize, SealedError> {
+pub(crate) fn rows_of(
+    kind: MessageKind,
+    question: &[u8],
+    most: usize,
+) -> Result<usize, SealedError> {
     let read = || {
         let mut reader = Reader::new("question", kind, question)?;
         reader.u64()?;
@@ -272,7 +276,7 @@ pub struct CoefficientsSize {
 /// What every request begins with: the number of the exchange, and its size. It has as many bytes as that takes, so
 /// that nobody makes room for more.
 pub(crate) fn size_of_coefficients(
-    kind: Kind,
+    kind: MessageKind,
     request: &[u8],
     most: usize,
     bytes: fn(usize, usize) -> usize,

@@ -5,7 +5,7 @@
 //! 1. `residue`, `transform`, `ring`: arithmetic modulo q and X^8192 + 1.
 //! 2. `codec`, [`message`]: ciphertexts as bytes.
 //! 3. [`RlweGuest`] encrypts and decrypts; [`RlweHost`] multiplies and hides.
-//! 4. `slots`, `lending`: the mirror, in which the host encrypts and the guest multiplies.
+//! 4. `slots`, `masked_gradient`: the mirror, in which the host encrypts and the guest multiplies.
 //!
 //! # Packing
 //!

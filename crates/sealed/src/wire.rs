@@ -26,11 +26,11 @@ pub enum DecodeError {
     },
     /// Another message.
     #[error("found a message of kind {found}, expected {expected:?}")]
-    Kind {
+    MessageKind {
         /// The number of the kind found.
         found: u8,
         /// What was expected.
-        expected: Kind,
+        expected: MessageKind,
     },
     /// Too few or too many bytes.
     #[error("{what}: found {found} bytes, expected {expected}")]
@@ -67,7 +67,7 @@ pub enum DecodeError {
 /// Kinds of messages, by their numbers on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MessageKind {
     /// A guest's public key for lattice products.
     RlwePublicKey = 1,
     /// A block of a guest's values, encrypted.
@@ -119,7 +119,7 @@ pub enum Kind {
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    pub(crate) fn new(kind: Kind, capacity: usize) -> Self {
+    pub(crate) fn new(kind: MessageKind, capacity: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEADER + capacity);
         bytes.extend(MAGIC);
         bytes.extend([VERSION, kind as u8]);
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
     /// Checks the header.
     pub(crate) fn new(
         what: &'static str,
-        kind: Kind,
+        kind: MessageKind,
         bytes: &'a [u8],
     ) -> Result<Self, DecodeError> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else {
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             return Err(DecodeError::Version { found: header[2] });
         }
         if header[3] != kind as u8 {
-            return Err(DecodeError::Kind { found: header[3], expected: kind });
+            return Err(DecodeError::MessageKind { found: header[3], expected: kind });
         }
         Ok(Self { what, rest })
     }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn fields_come_back_in_the_order_written() {
-        let mut writer = Writer::new(Kind::Opening, 27);
+        let mut writer = Writer::new(MessageKind::Opening, 27);
         writer.u32(0x0403_0201);
         writer.u64(u64::MAX - 1);
         writer.f64(-0.0);
@@ -257,7 +257,7 @@ mod tests {
         let bytes = writer.finish();
         assert_eq!(bytes[..8], [0x5E, 0xA1, 2, 66, 1, 2, 3, 4], "numbers are little-endian");
         assert_eq!(bytes.len(), 4 + 4 + 8 + 8 + 3 + 4);
-        let mut reader = Reader::new("fields", Kind::Opening, &bytes).unwrap();
+        let mut reader = Reader::new("fields", MessageKind::Opening, &bytes).unwrap();
         assert_eq!(reader.remaining(), 27);
         assert_eq!(reader.u32(), Ok(0x0403_0201));
         assert_eq!(reader.u64(), Ok(u64::MAX - 1));
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn headers_of_other_messages_are_named() {
-        let bytes = Writer::new(Kind::RlweUpload, 0).finish();
-        let read = |bytes: &[u8]| Reader::new("upload", Kind::RlweUpload, bytes).map(|_| ());
+        let bytes = Writer::new(MessageKind::RlweUpload, 0).finish();
+        let read = |bytes: &[u8]| Reader::new("upload", MessageKind::RlweUpload, bytes).map(|_| ());
         assert_eq!(read(&bytes), Ok(()));
         for found in 0..4 {
             let expected = DecodeError::Length { what: "upload", found, expected: 4 };
@@ -281,14 +281,17 @@ mod tests {
         assert_eq!(read(&[0; 4]), Err(DecodeError::Foreign));
         assert_eq!(read(&[0x5E, 0xA1, 1, 99]), Err(DecodeError::Version { found: 1 }));
         let error = read(&[0x5E, 0xA1, VERSION, 99]).unwrap_err();
-        assert_eq!(error, DecodeError::Kind { found: 99, expected: Kind::RlweUpload });
+        assert_eq!(
+            error,
+            DecodeError::MessageKind { found: 99, expected: MessageKind::RlweUpload }
+        );
         assert_eq!(error.to_string(), "found a message of kind 99, expected RlweUpload");
     }
 
     #[test]
     fn bytes_that_are_missing_or_left_are_counted() {
-        let bytes = [0x5E, 0xA1, VERSION, Kind::Opening as u8, 1, 0, 0, 0, 7];
-        let mut reader = Reader::new("opening", Kind::Opening, &bytes).unwrap();
+        let bytes = [0x5E, 0xA1, VERSION, MessageKind::Opening as u8, 1, 0, 0, 0, 7];
+        let mut reader = Reader::new("opening", MessageKind::Opening, &bytes).unwrap();
         // A field that is not there takes nothing.
         let missing = DecodeError::Length { what: "opening", found: 5, expected: 8 };
         assert_eq!(reader.u64(), Err(missing.clone()));
@@ -305,10 +308,10 @@ mod tests {
     #[test]
     fn counts_are_from_one_to_the_most() {
         for (found, sound) in [(0, false), (1, true), (10, true), (11, false), (u32::MAX, false)] {
-            let mut writer = Writer::new(Kind::Opening, 4);
+            let mut writer = Writer::new(MessageKind::Opening, 4);
             writer.u32(found);
             let bytes = writer.finish();
-            let mut reader = Reader::new("opening", Kind::Opening, &bytes).unwrap();
+            let mut reader = Reader::new("opening", MessageKind::Opening, &bytes).unwrap();
             let counted = reader.count("things", 10);
             if sound {
                 assert_eq!(counted, Ok(found as usize));

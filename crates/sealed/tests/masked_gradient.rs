@@ -100,8 +100,8 @@ fn scale_of(parties: &[Party], offsets: &[f64]) -> Result<Scale, SealedError> {
     parts.into_iter().reduce(MagnitudeBound::and).expect("offsets").scale()
 }
 
-/// The first one takes, all lend.
-fn granted(parties: &mut [Party], offsets: &[f64]) -> Result<Vec<f64>, SealedError> {
+/// The first party receives the sum, all parties compute shares of it.
+fn unmasked(parties: &mut [Party], offsets: &[f64]) -> Result<Vec<f64>, SealedError> {
     let scale = scale_of(parties, offsets)?;
     let opening = parties[0].guest.public_key();
     let shares = parties.iter_mut().enumerate();
@@ -120,7 +120,7 @@ fn error_of(lattice: bool, products: usize, terms: &[usize], sizes: &[f64], seed
         parties.map(|(&terms, &size)| Party::new(lattice, [products, terms], size, &mut random));
     let mut parties: Vec<Party> = parties.collect();
     let offsets: Vec<f64> = (0..products).map(|_| uniform(&mut random) * sizes[0]).collect();
-    let found = granted(&mut parties, &offsets).expect("products");
+    let found = unmasked(&mut parties, &offsets).expect("products");
     let mut expected = offsets.clone();
     let mut largest = offsets.iter().fold(0.0f64, |most, c| most.max(c.abs()));
     for party in &parties {
@@ -141,7 +141,7 @@ fn error_of(lattice: bool, products: usize, terms: &[usize], sizes: &[f64], seed
 }
 
 #[test]
-fn the_taker_gets_the_sum_of_all_parts() {
+fn the_recipient_gets_the_sum_of_all_shares() {
     // One guest for itself, others of other sizes, several polynomials, parts of very different size.
     type Case<'a> = (bool, usize, &'a [usize], &'a [f64]);
     let cases: [Case<'_>; 5] = [
@@ -182,7 +182,7 @@ fn sums_of_the_largest_products_do_not_overflow() {
             party.levels.fill(MOST_LEVELS);
             party.coefficients.fill(sign);
         }
-        let found = granted(&mut parties, &[sign]).unwrap();
+        let found = unmasked(&mut parties, &[sign]).unwrap();
         // 3·18 values of 2, and 1, below 2^7: units of 2^-32, half of one for each of 54 weights, times 2^14.
         assert!((found[0] - sign * 109.0).abs() < 54.0 * 2f64.powi(-19), "{found:?}");
     }
@@ -201,7 +201,7 @@ fn two(lattice: bool, random: &mut Randomness) -> [Party; 2] {
 }
 
 #[test]
-fn what_does_not_belong_to_a_loan_is_refused() {
+fn replies_that_do_not_match_their_request_are_refused() {
     let mut random = Randomness::insecure_from_seed(3);
     for lattice in [true, false] {
         let mut parties = two(lattice, &mut random);
@@ -272,26 +272,27 @@ fn what_does_not_belong_to_a_loan_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_lent_is_refused() {
+fn invalid_coefficients_are_refused() {
     let mut random = Randomness::insecure_from_seed(5);
     for lattice in [true, false] {
         let mut parties = two(lattice, &mut random);
         let scale = scale_of(&parties, &[0.0; 2]).unwrap();
         let host = &mut parties[0].host;
-        let mut lend = |terms, values: &[f64]| {
+        let mut request = |terms, values: &[f64]| {
             said(host.encrypt_coefficients(&Coefficients { terms, values }, scale, true))
         };
         assert_eq!(
-            lend(5, &[1.0; 9]),
+            request(5, &[1.0; 9]),
             "coefficients: found 9, expected as many for each product, 5"
         );
-        assert_eq!(lend(0, &[]), "values of a product: found 0, expected 1 to 128");
-        assert_eq!(lend(1, &[]), "products: found 0, expected 1 to 10000");
-        assert_eq!(lend(1, &[1.0; 10_001]), "products: found 10001, expected 1 to 10000");
-        let error = lend(1, &[f64::NAN]);
+        assert_eq!(request(0, &[]), "values of a product: found 0, expected 1 to 128");
+        assert_eq!(request(1, &[]), "products: found 0, expected 1 to 10000");
+        assert_eq!(request(1, &[1.0; 10_001]), "products: found 10001, expected 1 to 10000");
+        let error = request(1, &[f64::NAN]);
         assert_eq!(error, "coefficient of a masked gradient: found NaN, expected a finite number");
         assert!(
-            lend(2, &[1e308; 2]).starts_with("products of a masked gradient: found a row of size")
+            request(2, &[1e308; 2])
+                .starts_with("products of a masked gradient: found a row of size")
         );
         let error = said(host.mask_gradient(&[f64::INFINITY], scale, &[]));
         assert_eq!(error, "offset of a masked gradient: found inf, expected a finite number");
@@ -299,7 +300,7 @@ fn what_cannot_be_lent_is_refused() {
 }
 
 #[test]
-fn a_grant_is_read_by_whoever_has_the_masks() {
+fn a_masked_gradient_is_read_by_whoever_has_the_masks() {
     let mut random = Randomness::insecure_from_seed(6);
     let mut parties = two(true, &mut random);
     let offsets = [0.5, -0.5];
@@ -326,7 +327,7 @@ fn a_grant_is_read_by_whoever_has_the_masks() {
 }
 
 #[test]
-fn grants_of_any_readable_scale_are_finite_numbers() {
+fn masked_gradients_of_any_readable_scale_are_finite_numbers() {
     let mut random = Randomness::insecure_from_seed(7);
     let [mut recipient, _] = two(true, &mut random);
     let scale_of =

@@ -248,7 +248,7 @@ fn interleaved(
 }
 
 #[test]
-fn grants_and_late_answers_do_not_disturb_a_question() {
+fn masked_gradients_and_late_answers_do_not_disturb_a_question() {
     let agreement = agreement(4, 100);
     let (mut guest, mut asker) =
         (PlainGuest::new(agreement).unwrap(), PlainGuest::new(agreement).unwrap());

@@ -29,26 +29,26 @@ struct Vector {
     blocks: Vec<Vec<i32>>,
     rows: usize,
     matrix: Vec<f64>,
-    /// What the guest lends to another one, which lends to itself, too.
+    /// The products that the guest computes for a recipient, which computes its own share, too.
     terms: usize,
     coefficients: Vec<f64>,
-    lent_levels: Vec<i32>,
+    measured_levels: Vec<i32>,
     offsets: Vec<f64>,
-    taker_key_seed: u64,
-    taker_guest_seed: u64,
-    taker_host_seed: u64,
-    taker_terms: usize,
-    taker_coefficients: Vec<f64>,
-    taker_levels: Vec<i32>,
+    recipient_key_seed: u64,
+    recipient_guest_seed: u64,
+    recipient_host_seed: u64,
+    recipient_terms: usize,
+    recipient_coefficients: Vec<f64>,
+    recipient_levels: Vec<i32>,
     public_key_sha256: String,
     upload_sha256: Vec<String>,
     question_sha256: String,
-    loan_sha256: String,
-    relay_sha256: String,
-    grant_sha256: String,
+    coefficients_sha256: String,
+    masked_products_sha256: String,
+    masked_gradient_sha256: String,
     answer: String,
     products: Vec<f64>,
-    granted: Vec<f64>,
+    unmasked: Vec<f64>,
     refused: Vec<Refused>,
 }
 
@@ -73,7 +73,7 @@ struct Messages {
     reply: Vec<u8>,
     gradient: Vec<u8>,
     products: Vec<f64>,
-    granted: Vec<f64>,
+    unmasked: Vec<f64>,
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn version_2_has_these_bytes() {
     let uploads: Vec<String> = messages.uploads.iter().map(|bytes| hash(bytes)).collect();
     assert_eq!(uploads, vector.upload_sha256);
     assert_eq!(hash(&messages.question), vector.question_sha256);
-    assert_eq!(hash(&messages.gradient), vector.grant_sha256);
-    assert_eq!(hash(&messages.request), vector.loan_sha256);
-    assert_eq!(hash(&messages.reply), vector.relay_sha256);
+    assert_eq!(hash(&messages.gradient), vector.masked_gradient_sha256);
+    assert_eq!(hash(&messages.request), vector.coefficients_sha256);
+    assert_eq!(hash(&messages.reply), vector.masked_products_sha256);
     assert_eq!(HEXLOWER.encode(&messages.answer), vector.answer);
     assert_eq!(messages.products, vector.products);
-    assert_eq!(messages.granted, vector.granted);
+    assert_eq!(messages.unmasked, vector.unmasked);
     assert!(vector.refused.len() >= 10);
     for refused in &vector.refused {
         let error = decode_changed(&messages, &vector, refused);
@@ -126,30 +126,33 @@ fn run(vector: &Vector) -> Messages {
     let answer = guest.answer(&question).expect("an answer");
     let products = host.open(&answer).expect("products");
 
-    let key = KeySeed::drawn(&mut random(vector.taker_key_seed));
-    let taker_random = random(vector.taker_guest_seed);
-    let mut recipient = RlweGuest::with_randomness(agreement, &key, taker_random).expect("a guest");
-    let random = random(vector.taker_host_seed);
+    let key = KeySeed::drawn(&mut random(vector.recipient_key_seed));
+    let recipient_random = random(vector.recipient_guest_seed);
+    let mut recipient =
+        RlweGuest::with_randomness(agreement, &key, recipient_random).expect("a guest");
+    let random = random(vector.recipient_host_seed);
     let its_host = RlweHost::with_randomness(agreement, &recipient.public_key(), random);
     let mut its_host = its_host.expect("a host");
     let part = Coefficients { terms: vector.terms, values: &vector.coefficients };
-    let own = Coefficients { terms: vector.taker_terms, values: &vector.taker_coefficients };
+    let own =
+        Coefficients { terms: vector.recipient_terms, values: &vector.recipient_coefficients };
     let reach = MagnitudeBound::of(&agreement, &part).expect("a reach");
     let reach = reach.and(MagnitudeBound::of(&agreement, &own).expect("a reach"));
     let reach = reach.and(MagnitudeBound::of_offsets(&vector.offsets).expect("a reach"));
     let scale = reach.scale().expect("a scale");
     let (request, kept) = host.encrypt_coefficients(&part, scale, false).expect("a request");
     let reply = guest
-        .multiply_masked(&request, &vector.lent_levels, Some(&recipient.public_key()))
+        .multiply_masked(&request, &vector.measured_levels, Some(&recipient.public_key()))
         .expect("a reply");
     let shares = host.accept_masked(&kept, &reply).expect("what was asked for");
-    let (own_loan, kept) = its_host.encrypt_coefficients(&own, scale, true).expect("a request");
-    let own_relay =
-        recipient.multiply_masked(&own_loan, &vector.taker_levels, None).expect("a reply");
-    let own = its_host.accept_masked(&kept, &own_relay).expect("what was asked for");
-    let gradient = its_host.mask_gradient(&vector.offsets, scale, &[shares, own]).expect("a grant");
-    let granted = recipient.unmask(&gradient).expect("products");
-    Messages { public_key, uploads, question, answer, request, reply, gradient, products, granted }
+    let (own_request, kept) = its_host.encrypt_coefficients(&own, scale, true).expect("a request");
+    let own_reply =
+        recipient.multiply_masked(&own_request, &vector.recipient_levels, None).expect("a reply");
+    let own = its_host.accept_masked(&kept, &own_reply).expect("what was asked for");
+    let gradient =
+        its_host.mask_gradient(&vector.offsets, scale, &[shares, own]).expect("a masked gradient");
+    let unmasked = recipient.unmask(&gradient).expect("products");
+    Messages { public_key, uploads, question, answer, request, reply, gradient, products, unmasked }
 }
 
 fn decode_changed(messages: &Messages, vector: &Vector, refused: &Refused) -> Option<String> {
@@ -205,23 +208,23 @@ fn inputs() -> Vector {
             .collect(),
         terms: 3,
         coefficients: vec![1.0, 2.0, 3.0, -0.5, 0.25, 8.0],
-        lent_levels: vec![16384, -16384, 0, 1, 2, -3],
+        measured_levels: vec![16384, -16384, 0, 1, 2, -3],
         offsets: vec![0.0, -7.5],
-        taker_key_seed: 4,
-        taker_guest_seed: 5,
-        taker_host_seed: 6,
-        taker_terms: 2,
-        taker_coefficients: vec![0.5, -2.0, 4.0, 0.0],
-        taker_levels: vec![-16384, 8192, 16384, 5],
+        recipient_key_seed: 4,
+        recipient_guest_seed: 5,
+        recipient_host_seed: 6,
+        recipient_terms: 2,
+        recipient_coefficients: vec![0.5, -2.0, 4.0, 0.0],
+        recipient_levels: vec![-16384, 8192, 16384, 5],
         public_key_sha256: String::new(),
         upload_sha256: Vec::new(),
         question_sha256: String::new(),
-        loan_sha256: String::new(),
-        relay_sha256: String::new(),
-        grant_sha256: String::new(),
+        coefficients_sha256: String::new(),
+        masked_products_sha256: String::new(),
+        masked_gradient_sha256: String::new(),
         answer: String::new(),
         products: Vec::new(),
-        granted: Vec::new(),
+        unmasked: Vec::new(),
         refused: vec![
             refuse("public key", Some(3), 0, ""),
             refuse("public key", None, 0, "00"),
@@ -268,12 +271,12 @@ fn filled(mut vector: Vector) -> Vector {
     vector.public_key_sha256 = hash(&messages.public_key);
     vector.upload_sha256 = messages.uploads.iter().map(|bytes| hash(bytes)).collect();
     vector.question_sha256 = hash(&messages.question);
-    vector.grant_sha256 = hash(&messages.gradient);
-    vector.loan_sha256 = hash(&messages.request);
-    vector.relay_sha256 = hash(&messages.reply);
+    vector.masked_gradient_sha256 = hash(&messages.gradient);
+    vector.coefficients_sha256 = hash(&messages.request);
+    vector.masked_products_sha256 = hash(&messages.reply);
     vector.answer = HEXLOWER.encode(&messages.answer);
     vector.products = messages.products.clone();
-    vector.granted = messages.granted.clone();
+    vector.unmasked = messages.unmasked.clone();
     let errors: Vec<Option<String>> =
         vector.refused.iter().map(|refused| decode_changed(&messages, &vector, refused)).collect();
     for (refused, error) in vector.refused.iter_mut().zip(errors) {

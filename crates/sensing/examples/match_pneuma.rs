@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use sensing::matching::{MatchParameters, MatchReport, MatchScratch, Matcher, Track, accuracy};
 use sensing::pneuma::{ReadOptions, open_pneuma};
-use traffic::{Network, Seconds, VehicleId, VehicleSample, parse_network};
+use traffic::{Network, Seconds, VehicleId, VehiclePosition, parse_network};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let matcher = Matcher::new(&network, MatchParameters::default())?;
     let mut scratch = MatchScratch::default();
     let mut report = MatchReport::default();
-    let mut matched: Vec<VehicleSample> = Vec::new();
+    let mut matched: Vec<VehiclePosition> = Vec::new();
     for track in &tracks {
         let vehicle = VehicleId(track.name.parse()?);
         let result = matcher.match_track(track, vehicle, &mut scratch);
@@ -62,7 +62,7 @@ fn read_truth(
     network: &Network,
     path: &str,
     interval: f64,
-) -> Result<Vec<VehicleSample>, Box<dyn Error>> {
+) -> Result<Vec<VehiclePosition>, Box<dyn Error>> {
     let mut truth = Vec::new();
     for row in csv::Reader::from_path(path)?.into_deserialize() {
         let (vehicle, time, link, position): (u32, f64, String, f32) = row?;
@@ -72,7 +72,7 @@ fn read_truth(
         }
         let link = network.link_named(&link).ok_or("truth names a link that is not there")?;
         let vehicle = VehicleId(vehicle);
-        truth.push(VehicleSample { time, vehicle, link, position, lane: 0, speed: 0.0 });
+        truth.push(VehiclePosition { time, vehicle, link, position, lane: 0, speed: 0.0 });
     }
     Ok(truth)
 }

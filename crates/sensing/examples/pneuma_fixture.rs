@@ -16,7 +16,7 @@ use std::path::Path;
 use seeded::SplitMix64;
 use sensing::pneuma::{Film, PositionNoise, Variant, write_header, write_track};
 use traffic::{
-    GridPlan, LinkId, Network, Seconds, VehicleClass, VehicleId, VehicleSample, corridor, grid,
+    GridPlan, LinkId, Network, Seconds, VehicleClass, VehicleId, VehiclePosition, corridor, grid,
     write_network,
 };
 
@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// One vehicle on a random route, at 1 s steps: it speeds up, slows down for the end of some links
 /// and waits there.
-fn drive(network: &Network, vehicle: VehicleId, random: &mut Random) -> Vec<VehicleSample> {
+fn drive(network: &Network, vehicle: VehicleId, random: &mut Random) -> Vec<VehiclePosition> {
     let entries: Vec<LinkId> = network.entries().collect();
     let mut link = entries[random.below(entries.len())];
     let mut time = (random.share() * DEPARTURES).floor();
@@ -66,7 +66,7 @@ fn drive(network: &Network, vehicle: VehicleId, random: &mut Random) -> Vec<Vehi
     let mut samples = Vec::new();
     loop {
         let length = network.link(link).length.get();
-        let sample = VehicleSample {
+        let sample = VehiclePosition {
             time,
             vehicle,
             link,

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use sensing::read_network;
 use sensing::sumo::{EdgeMap, FcdReader};
-use traffic::Samples;
+use traffic::PositionSource;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

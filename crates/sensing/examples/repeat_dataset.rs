@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::Path;
 
 use sensing::{Dataset, DatasetWriter, Provenance, VehicleTable};
-use traffic::{Samples, Seconds, VehicleId, VehicleSample};
+use traffic::{PositionSource, Seconds, VehicleId, VehiclePosition};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let time = time.get() + f64::from(repetition) * period;
             for sample in &mut samples {
                 let vehicle = VehicleId(sample.vehicle.0 + before);
-                *sample = VehicleSample { time, vehicle, ..*sample };
+                *sample = VehiclePosition { time, vehicle, ..*sample };
             }
             writer.moment(Seconds::new(time), &samples)?;
             written += samples.len() as u64;

@@ -17,23 +17,23 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{
-    LoopCount, Network, NetworkFileError, Seconds, VehicleSample, network_file_hash, network_hash,
-    parse_network, write_network,
+    LoopCount, Network, NetworkFileError, Seconds, VehiclePosition, network_file_hash,
+    network_hash, parse_network, write_network,
 };
 
 use crate::journey::is_time;
 use crate::recordings::{self, Recording, RecordingWatch};
-use crate::table::{Column, Kind, TableError, TableReader, TableWriter};
+use crate::table::{Column, ColumnKind, TableError, TableReader, TableWriter};
 use crate::vehicles::VehicleTable;
 
 mod moments;
 mod moments_ahead;
-mod samples;
+mod positions;
 mod tables;
 mod text;
 
-pub(crate) use samples::DatasetPositions;
-pub use samples::DatasetSamples;
+pub(crate) use positions::DatasetPositions;
+pub use positions::DatasetReader;
 pub(crate) use tables::{class_name, class_named};
 use tables::{read_loops, read_vehicles, write_loops, write_vehicles};
 pub(crate) use text::{read_json, read_text, software, write_json, write_text};
@@ -47,7 +47,7 @@ const GROUP_ROWS: usize = 1 << 18;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetManifest {
-    /// [`DATASET_FORMAT`].
+    /// `DATASET_FORMAT`.
     pub format: String,
     /// The version of fedtse that wrote it.
     pub software: String,
@@ -140,13 +140,13 @@ pub struct Provenance {
     pub source: BTreeMap<String, String>,
 }
 
-const TRAJECTORY_COLUMNS: [(&str, Kind); 6] = [
-    ("time", Kind::F64),
-    ("vehicle", Kind::I32),
-    ("link", Kind::I32),
-    ("position", Kind::F32),
-    ("lane", Kind::I32),
-    ("speed", Kind::F32),
+const TRAJECTORY_COLUMNS: [(&str, ColumnKind); 6] = [
+    ("time", ColumnKind::F64),
+    ("vehicle", ColumnKind::I32),
+    ("link", ColumnKind::I32),
+    ("position", ColumnKind::F32),
+    ("lane", ColumnKind::I32),
+    ("speed", ColumnKind::F32),
 ];
 
 /// Writes a dataset, moment by moment. Dropped before it is finished, it takes away what it wrote:
@@ -157,7 +157,7 @@ pub struct DatasetWriter {
     file_hash: String,
     provenance: Provenance,
     trajectories: Option<TableWriter>,
-    rows: Vec<VehicleSample>,
+    rows: Vec<VehiclePosition>,
     watch: RecordingWatch,
     samples: u64,
     finished: bool,
@@ -194,13 +194,17 @@ impl DatasetWriter {
         })
     }
 
-    /// Appends all samples of a moment, later than all before.
-    pub fn moment(&mut self, time: Seconds, samples: &[VehicleSample]) -> Result<(), DatasetError> {
+    /// Appends all positions of a moment, later than all before.
+    pub fn moment(
+        &mut self,
+        time: Seconds,
+        samples: &[VehiclePosition],
+    ) -> Result<(), DatasetError> {
         if !is_time(time.get()) {
             return Err(DatasetError::Row {
                 path: self.folder.join("trajectories.parquet"),
                 row: self.samples + 1,
-                problem: crate::SampleError::Time(time.get()).to_string(),
+                problem: crate::PositionError::Time(time.get()).to_string(),
             });
         }
         self.watch.note(time);
@@ -343,8 +347,8 @@ impl Dataset {
     }
 
     /// Its trajectories, in order of time.
-    pub fn samples(&self) -> Result<DatasetSamples<'_>, DatasetError> {
-        DatasetSamples::open(self)
+    pub fn samples(&self) -> Result<DatasetReader<'_>, DatasetError> {
+        DatasetReader::open(self)
     }
 
     /// Its trajectories without lanes and speeds, which features do not need.
@@ -368,7 +372,7 @@ pub fn read_network(path: &Path) -> Result<Network, DatasetError> {
     parse_network(&text).map_err(|source| DatasetError::Network { path: path.to_owned(), source })
 }
 
-fn open_table(path: &Path, columns: &[(&str, Kind)]) -> Result<TableReader, TableError> {
+fn open_table(path: &Path, columns: &[(&str, ColumnKind)]) -> Result<TableReader, TableError> {
     let mut table = TableReader::open(path)?;
     for &(name, kind) in columns {
         table.want(name, kind)?;

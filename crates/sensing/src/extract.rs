@@ -5,7 +5,7 @@
 //! *patience* has passed since its end: a vehicle may go unseen for that long and still be taken
 //! to have moved straight on.
 //!
-//! 1. [`journey`](crate::check_sample) turns two sightings into motion along links.
+//! 1. [`journey`](crate::check_position) turns two sightings into motion along links.
 //! 2. [`traffic::cut`] divides the motion exactly at cells and sub-steps.
 //! 3. Pieces are added up per band of fleets; a step's fleets are sums of bands.
 //!
@@ -14,11 +14,11 @@
 
 use serde::Serialize;
 use thiserror::Error;
-use traffic::{Metres, Network, Seconds, Totals, VehicleId, VehicleSample};
+use traffic::{Metres, Network, Seconds, Totals, VehicleId, VehiclePosition};
 
 use crate::concentration::FirstSight;
 use crate::journey::{
-    BreakReason, Breaks, Position, Progress, SampleError, Sighting, check_place, check_sample,
+    BreakReason, Breaks, Position, PositionError, Progress, Sighting, check_place, check_position,
     is_time, over_turns, progress,
 };
 use crate::vehicles::VehicleTable;
@@ -55,11 +55,11 @@ pub enum ExtractError {
         /// The sample's time.
         time: f64,
         /// What is wrong.
-        error: SampleError,
+        error: PositionError,
     },
     /// Moments out of order.
     #[error("moment: {0}")]
-    Moment(SampleError),
+    Moment(PositionError),
 }
 
 /// Totals for a check that nothing was lost, and what was odd.
@@ -83,7 +83,7 @@ pub struct ExtractReport {
 ///
 /// ```
 /// use sensing::{FeatureExtractor, FeaturePlan, Fleets, VehicleTable};
-/// use traffic::{Seconds, VehicleClass, VehicleSample};
+/// use traffic::{Seconds, VehicleClass, VehiclePosition};
 ///
 /// let network = traffic::corridor()?;
 /// let link = network.link_named("E1").ok_or("no link E1")?;
@@ -98,7 +98,7 @@ pub struct ExtractReport {
 /// };
 /// for second in 0..=20u8 {
 ///     let (time, position) = (f64::from(second), 5.0 * f32::from(second));
-///     let sample = VehicleSample { time, vehicle, link, position, lane: 0, speed: 5.0 };
+///     let sample = VehiclePosition { time, vehicle, link, position, lane: 0, speed: 5.0 };
 ///     extractor.moment(Seconds::new(time), &[sample], &vehicles, &mut note)?;
 /// }
 /// extractor.end(Seconds::new(20.0), &mut note);
@@ -124,7 +124,7 @@ pub(crate) struct BadPosition {
     /// Its place in its moment.
     pub at: usize,
     /// What is wrong.
-    pub error: SampleError,
+    pub error: PositionError,
 }
 
 impl<'n> FeatureExtractor<'n> {
@@ -158,19 +158,19 @@ impl<'n> FeatureExtractor<'n> {
     pub fn moment(
         &mut self,
         time: Seconds,
-        samples: &[VehicleSample],
+        samples: &[VehiclePosition],
         vehicles: &VehicleTable,
         on_step: &mut impl FnMut(&StepFeatures),
     ) -> Result<(), ExtractError> {
         let t = time.get();
         if !is_time(t) {
-            return Err(ExtractError::Moment(SampleError::Time(t)));
+            return Err(ExtractError::Moment(PositionError::Time(t)));
         }
         if self.recording.is_some() && t < self.now {
-            let error = SampleError::Backwards { found: t, last: self.now };
+            let error = PositionError::Backwards { found: t, last: self.now };
             return Err(ExtractError::Moment(error));
         }
-        let failed = |sample: &VehicleSample, error| ExtractError::Sample {
+        let failed = |sample: &VehiclePosition, error| ExtractError::Sample {
             vehicle: vehicles.get(sample.vehicle).map_or_else(
                 || format!("number {}", sample.vehicle.0),
                 |vehicle| vehicle.name.to_string(),
@@ -180,12 +180,12 @@ impl<'n> FeatureExtractor<'n> {
         };
         let mut positions = Vec::with_capacity(samples.len());
         for sample in samples {
-            check_sample(self.network, sample).map_err(|error| failed(sample, error))?;
+            check_position(self.network, sample).map_err(|error| failed(sample, error))?;
             if sample.time != t {
-                let error = SampleError::OtherMoment { found: sample.time, moment: t };
+                let error = PositionError::OtherMoment { found: sample.time, moment: t };
                 return Err(failed(sample, error));
             }
-            let &VehicleSample { vehicle, link, position: metres, .. } = sample;
+            let &VehiclePosition { vehicle, link, position: metres, .. } = sample;
             positions.push(Position { vehicle, link, metres });
         }
         self.positions(time, &positions, vehicles, on_step)
@@ -212,7 +212,7 @@ impl<'n> FeatureExtractor<'n> {
         let mut others = std::mem::take(&mut self.others);
         others.clear();
         match &stretch {
-            Some(stretch) => self.go_on(stretch, positions, &mut others),
+            Some(stretch) => self.advance_within_spans(stretch, positions, &mut others),
             None => others.extend(0..positions.len()),
         }
         for &at in &others {
@@ -248,7 +248,12 @@ impl<'n> FeatureExtractor<'n> {
     }
 
     /// Adds up the motion of all vehicles that go on within their room; notes the `others`.
-    fn go_on(&mut self, stretch: &Stretch, positions: &[Position], others: &mut Vec<usize>) {
+    fn advance_within_spans(
+        &mut self,
+        stretch: &Stretch,
+        positions: &[Position],
+        others: &mut Vec<usize>,
+    ) {
         if self.current != stretch.step {
             self.current = stretch.step;
             self.enter_step(stretch, positions);
@@ -259,7 +264,7 @@ impl<'n> FeatureExtractor<'n> {
         for (at, &position) in positions.iter().enumerate() {
             let vehicle = self.traffic.find(position.vehicle);
             if let Some(vehicle) = vehicle
-                && let Some(metres) = vehicle.goes_on(stretch, position)
+                && let Some(metres) = vehicle.continues_within_span(stretch, position)
             {
                 let piece = Totals { time: seconds, distance: Metres::new(metres) };
                 boxes[vehicle.span.row + stretch.sub_step + vehicle.span.cell] += piece;
@@ -300,14 +305,14 @@ impl<'n> FeatureExtractor<'n> {
     }
 
     /// Takes in one position, whatever the vehicle did.
-    fn take(&mut self, position: Position, vehicles: &VehicleTable) -> Result<(), SampleError> {
+    fn take(&mut self, position: Position, vehicles: &VehicleTable) -> Result<(), PositionError> {
         let Position { vehicle: id, link, metres } = position;
         check_place(self.network, link, metres)?;
         let length = self.network.link(link).length.get() as f32;
         let next = Sighting { time: self.now, link, metres: metres.min(length) };
         let Some(vehicle) = self.traffic.find(id) else {
             let Some(known) = vehicles.get(id) else {
-                return Err(SampleError::Vehicle { found: id.0, vehicles: vehicles.all().len() });
+                return Err(PositionError::Vehicle { found: id.0, vehicles: vehicles.all().len() });
             };
             let seen = FirstSight {
                 name: &known.name,
@@ -322,7 +327,7 @@ impl<'n> FeatureExtractor<'n> {
             return Ok(());
         };
         if next.time <= vehicle.seen.time {
-            return Err(SampleError::Duplicate { time: next.time });
+            return Err(PositionError::Duplicate { time: next.time });
         }
         let sums = &mut self.sums;
         match progress(self.network, &vehicle.seen, &next, self.plan.patience) {

@@ -142,17 +142,17 @@ pub enum FeaturesError {
 /// What whoever watches says: to go on, or to stop. Nothing said means to go on.
 pub trait Verdict {
     /// Whether to go on.
-    fn goes_on(&self) -> bool;
+    fn should_continue(&self) -> bool;
 }
 
 impl Verdict for () {
-    fn goes_on(&self) -> bool {
+    fn should_continue(&self) -> bool {
         true
     }
 }
 
 impl Verdict for bool {
-    fn goes_on(&self) -> bool {
+    fn should_continue(&self) -> bool {
         *self
     }
 }
@@ -209,7 +209,7 @@ pub fn extract_dataset<V: Verdict>(
         }
         let taken = extractor.positions(time, moment, dataset.vehicles(), &mut on_step);
         taken.map_err(|bad| positions.bad_row(first + bad.at as u64, bad.error.to_string()))?;
-        if !progress(rows_read, rows).goes_on() {
+        if !progress(rows_read, rows).should_continue() {
             return Err(FeaturesError::Stopped { path: dataset.folder().to_owned() });
         }
     }

@@ -8,7 +8,7 @@ use traffic::{Network, Seconds};
 
 use crate::extract::{ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, StepFeatures};
 use crate::features::Verdict;
-use crate::journey::{Position, SampleError, is_time};
+use crate::journey::{Position, PositionError, is_time};
 use crate::vehicles::VehicleTable;
 
 /// Rows of a table.
@@ -55,7 +55,7 @@ pub fn extract_frame<V: Verdict>(
     let mut extractor = FeatureExtractor::new(network, plan)?;
     let times = frame.times;
     if let Some(row) = times.iter().position(|&time| !is_time(time)) {
-        return Err(bad(row, SampleError::Time(times[row])));
+        return Err(bad(row, PositionError::Time(times[row])));
     }
     let order = order(times);
     let row = |at: usize| order.as_ref().map_or(at, |order| order[at]);
@@ -88,7 +88,7 @@ pub fn extract_frame<V: Verdict>(
             extractor.positions(Seconds::new(time), &positions, frame.vehicles, &mut on_step);
         taken.map_err(|wrong| bad(moment[wrong.at].1, wrong.error))?;
         let told = begin >> 12 != at >> 12;
-        if told && !progress(at as u64, times.len() as u64).goes_on() {
+        if told && !progress(at as u64, times.len() as u64).should_continue() {
             return Err(FrameError::Stopped);
         }
     }
@@ -98,7 +98,7 @@ pub fn extract_frame<V: Verdict>(
     Ok(*extractor.report())
 }
 
-fn bad(row: usize, error: SampleError) -> FrameError {
+fn bad(row: usize, error: PositionError) -> FrameError {
     FrameError::Row { row, problem: error.to_string() }
 }
 
@@ -114,7 +114,7 @@ fn order(times: &[f64]) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use traffic::{LinkId, VehicleClass, VehicleId, VehicleSample};
+    use traffic::{LinkId, VehicleClass, VehicleId, VehiclePosition};
 
     use super::*;
     use crate::dataset::{Dataset, DatasetWriter, Provenance};
@@ -124,13 +124,13 @@ mod tests {
     const GAP: Seconds = Seconds::new(30.0);
 
     /// Ten vehicles on the corridor's first link, 2 m/s, with a silence of 60 s in between.
-    fn samples() -> (Vec<VehicleSample>, VehicleTable) {
+    fn samples() -> (Vec<VehiclePosition>, VehicleTable) {
         let mut vehicles = VehicleTable::default();
         let mut samples = Vec::new();
         for number in 0..10_u32 {
             let vehicle = vehicles.number(&format!("v{number}"), VehicleClass::Car);
             for second in (0..30).chain(90..120) {
-                samples.push(VehicleSample {
+                samples.push(VehiclePosition {
                     time: f64::from(second),
                     vehicle,
                     link: LinkId(0),
@@ -144,13 +144,13 @@ mod tests {
     }
 
     fn of_frame(
-        samples: &[VehicleSample],
+        samples: &[VehiclePosition],
         vehicles: &VehicleTable,
     ) -> (Vec<StepFeatures>, ExtractReport) {
         let network = traffic::corridor().expect("the corridor");
         let times: Vec<f64> = samples.iter().map(|sample| sample.time).collect();
         let position = |row: usize| {
-            let VehicleSample { vehicle, link, position: metres, .. } = samples[row];
+            let VehiclePosition { vehicle, link, position: metres, .. } = samples[row];
             Ok(Position { vehicle, link, metres })
         };
         let frame = Frame { times: &times, position, vehicles, gap: GAP, from: Seconds::ZERO };

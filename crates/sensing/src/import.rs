@@ -23,11 +23,11 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 use traffic::{
-    LatLon, LinkId, LoopCount, Network, Seconds, VehicleClass, VehicleId, VehicleSample,
+    LatLon, LinkId, LoopCount, Network, Seconds, VehicleClass, VehicleId, VehiclePosition,
 };
 
 use crate::dataset::{DatasetError, DatasetWriter, class_named};
-use crate::journey::{LastSeen, SampleError, check_sample, is_time};
+use crate::journey::{LastSeen, PositionError, check_position, is_time};
 use crate::matching::{
     MatchParameters, MatchReport, MatchScratch, Matcher, MatcherError, Track, TrackPoint,
 };
@@ -67,7 +67,7 @@ pub enum ImportError {
     },
     /// A row that cannot be true.
     #[error("{}: {}: {problem}", path.display(), place(path, *line))]
-    Row {
+    TrajectoryRow {
         /// The file.
         path: PathBuf,
         /// The line of a CSV file (the header is line 1), or the row of a Parquet file (from 1).
@@ -93,17 +93,17 @@ fn place(path: &Path, line: u64) -> String {
 }
 
 /// One row of a trajectory file.
-pub(crate) struct Row<'r> {
+pub(crate) struct TrajectoryRow<'r> {
     pub vehicle: &'r str,
     pub time: f64,
-    pub place: Place<'r>,
+    pub place: RowPosition<'r>,
     pub lane: u8,
     pub speed: Option<f64>,
     pub class: Option<&'r str>,
 }
 
 /// Where a row says that the vehicle is.
-pub(crate) enum Place<'r> {
+pub(crate) enum RowPosition<'r> {
     OnLink { link: &'r str, position: f64 },
     OnEarth(LatLon),
 }
@@ -128,7 +128,7 @@ pub struct TrajectoryImport<'n> {
     network: &'n Network,
     vehicles: VehicleTable,
     last_seen: LastSeen,
-    on_links: Sorter<VehicleSample>,
+    on_links: Sorter<VehiclePosition>,
     on_earth: Sorter<PlacedPoint>,
     any_on_earth: bool,
 }
@@ -154,7 +154,7 @@ impl<'n> TrajectoryImport<'n> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<u64, ImportError> {
         let mut rows = 0;
-        let on_row = &mut |row: Row<'_>| {
+        let on_row = &mut |row: TrajectoryRow<'_>| {
             rows += 1;
             if rows % 65_536 == 0 {
                 progress(rows);
@@ -171,7 +171,7 @@ impl<'n> TrajectoryImport<'n> {
         Ok(rows)
     }
 
-    fn take(&mut self, row: &Row<'_>) -> Result<(), String> {
+    fn take(&mut self, row: &TrajectoryRow<'_>) -> Result<(), String> {
         if row.vehicle.is_empty() {
             return Err("vehicle: found nothing, expected a name".into());
         }
@@ -184,7 +184,7 @@ impl<'n> TrajectoryImport<'n> {
             })?,
         };
         if !is_time(row.time) {
-            return Err(SampleError::Time(row.time).to_string());
+            return Err(PositionError::Time(row.time).to_string());
         }
         if let Some(speed) = row.speed {
             if !(speed >= 0.0 && speed.is_finite()) {
@@ -200,7 +200,7 @@ impl<'n> TrajectoryImport<'n> {
             .note(vehicle, row.time)
             .map_err(|error| format!("vehicle \"{}\": {error}", row.vehicle))?;
         match row.place {
-            Place::OnLink { link, position } => {
+            RowPosition::OnLink { link, position } => {
                 let link = self.network.link_named(link).ok_or_else(|| {
                     format!(
                         "link: found \"{link}\", expected a link of network \"{}\"",
@@ -209,7 +209,7 @@ impl<'n> TrajectoryImport<'n> {
                 })?;
                 self.take_on_link(row, vehicle, link, position)
             }
-            Place::OnEarth(place) => {
+            RowPosition::OnEarth(place) => {
                 let sound = place.lat.abs() <= 90.0 && place.lon.abs() <= 180.0;
                 if !sound {
                     return Err(format!(
@@ -232,12 +232,12 @@ impl<'n> TrajectoryImport<'n> {
 
     fn take_on_link(
         &mut self,
-        row: &Row<'_>,
+        row: &TrajectoryRow<'_>,
         vehicle: VehicleId,
         link: LinkId,
         position: f64,
     ) -> Result<(), String> {
-        let sample = VehicleSample {
+        let sample = VehiclePosition {
             time: row.time,
             vehicle,
             link,
@@ -245,13 +245,13 @@ impl<'n> TrajectoryImport<'n> {
             lane: row.lane,
             speed: row.speed.unwrap_or(0.0) as f32,
         };
-        check_sample(self.network, &sample).map_err(|error| error.to_string())?;
+        check_position(self.network, &sample).map_err(|error| error.to_string())?;
         let lanes = self.network.link(link).lanes;
         if row.lane >= lanes {
             return Err(format!("lane: found {}, expected less than {lanes}", row.lane));
         }
         let speed = if row.speed.is_some() { sample.speed } else { f32::NAN };
-        let sample = VehicleSample { speed, ..sample };
+        let sample = VehiclePosition { speed, ..sample };
         self.on_links.push(sample).map_err(|error| format!("sorting: {error}"))
     }
 
@@ -304,11 +304,11 @@ fn track_point(point: &PlacedPoint) -> TrackPoint {
 /// Writes sorted samples moment by moment; a speed that is missing (NaN) is taken from the
 /// vehicle's progress since it was last seen.
 pub fn write_sorted(
-    samples: Sorter<VehicleSample>,
+    samples: Sorter<VehiclePosition>,
     writer: &mut DatasetWriter,
 ) -> Result<(), ImportError> {
-    let mut last: FxHashMap<VehicleId, VehicleSample> = FxHashMap::default();
-    let mut moment: Vec<VehicleSample> = Vec::new();
+    let mut last: FxHashMap<VehicleId, VehiclePosition> = FxHashMap::default();
+    let mut moment: Vec<VehiclePosition> = Vec::new();
     for sample in samples.sorted().map_err(ImportError::Sorting)? {
         let mut sample = sample.map_err(ImportError::Sorting)?;
         if sample.speed.is_nan() {

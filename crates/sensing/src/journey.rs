@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use thiserror::Error;
-use traffic::{LinkId, Motion, Network, Seconds, VehicleId, VehicleSample};
+use traffic::{LinkId, Motion, Network, Seconds, VehicleId, VehiclePosition};
 
 /// How many turns a vehicle may make between two samples.
 const MAX_TURNS: usize = 4;
@@ -23,7 +23,7 @@ pub(crate) const MAX_TIME: f64 = 1e11;
 
 /// A sample that cannot be true.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum SampleError {
+pub enum PositionError {
     /// Time is not a number.
     #[error("time: found {0}, expected 0 s to 1e11 s")]
     Time(f64),
@@ -86,13 +86,13 @@ pub(crate) fn is_time(seconds: f64) -> bool {
 }
 
 /// Checks one sample by itself against its network.
-pub fn check_sample(network: &Network, sample: &VehicleSample) -> Result<(), SampleError> {
+pub fn check_position(network: &Network, sample: &VehiclePosition) -> Result<(), PositionError> {
     if !is_time(sample.time) {
-        return Err(SampleError::Time(sample.time));
+        return Err(PositionError::Time(sample.time));
     }
     check_place(network, sample.link, sample.position)?;
     if !(sample.speed >= 0.0 && sample.speed.is_finite()) {
-        return Err(SampleError::Speed(sample.speed));
+        return Err(PositionError::Speed(sample.speed));
     }
     Ok(())
 }
@@ -102,16 +102,16 @@ pub(crate) fn check_place(
     network: &Network,
     link: LinkId,
     position: f32,
-) -> Result<(), SampleError> {
+) -> Result<(), PositionError> {
     let links = network.links();
     let Some(found) = links.get(link.index()) else {
-        return Err(SampleError::Link { found: link.0, links: links.len() });
+        return Err(PositionError::Link { found: link.0, links: links.len() });
     };
     let length = found.length.get();
     if position >= 0.0 && position <= length as f32 + END_TOLERANCE {
         return Ok(());
     }
-    Err(SampleError::Position { found: position, length, link: found.name.clone() })
+    Err(PositionError::Position { found: position, length, link: found.name.clone() })
 }
 
 /// Where a vehicle is at a moment: what features need of a sample.
@@ -282,7 +282,7 @@ pub struct LastSeen {
 
 impl LastSeen {
     /// Notes a sighting; an error if the vehicle was seen at that time or later before.
-    pub fn note(&mut self, vehicle: VehicleId, time: f64) -> Result<(), SampleError> {
+    pub fn note(&mut self, vehicle: VehicleId, time: f64) -> Result<(), PositionError> {
         if self.times.len() <= vehicle.index() {
             self.times.resize(vehicle.index() + 1, f64::NEG_INFINITY);
         }
@@ -290,9 +290,9 @@ impl LastSeen {
         if time > last {
             Ok(())
         } else if time == last {
-            Err(SampleError::Duplicate { time })
+            Err(PositionError::Duplicate { time })
         } else {
-            Err(SampleError::Backwards { found: time, last })
+            Err(PositionError::Backwards { found: time, last })
         }
     }
 }

@@ -32,7 +32,7 @@ mod vehicles;
 
 pub use concentration::{Concentration, Trait};
 pub use dataset::{
-    Dataset, DatasetError, DatasetManifest, DatasetSamples, DatasetWriter, Provenance, read_network,
+    Dataset, DatasetError, DatasetManifest, DatasetReader, DatasetWriter, Provenance, read_network,
 };
 pub use extract::{
     ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, FleetFeatures, StepFeatures,
@@ -44,7 +44,7 @@ pub use features::{
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use frame::{Frame, FrameError, extract_frame};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
-pub use journey::{Breaks, LastSeen, Position, SampleError, check_sample};
+pub use journey::{Breaks, LastSeen, Position, PositionError, check_position};
 pub use passages::{PassageCollector, PassagesError, read_passages};
 pub use recordings::{
     HeldSteps, LEAST_RECORDINGS, Recording, RecordingWatch, Split, StepRange, split,
@@ -52,6 +52,6 @@ pub use recordings::{
 };
 pub use scale_up::{ScaleUpErrors, scale_up_errors};
 pub use sort::{Sortable, Sorted, Sorter};
-pub use table::{Column, Kind, Packing, TableError, TableReader, TableWriter};
+pub use table::{Column, ColumnKind, Packing, TableError, TableReader, TableWriter};
 
 pub use vehicles::{Vehicle, VehicleTable};

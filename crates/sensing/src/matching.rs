@@ -14,7 +14,7 @@
 //!    goes on, the stretch is cut and the matching starts anew: it never stops at a gap.
 //! 3. *All* places are then projected onto the chosen way, and smoothed to positions that never
 //!    decrease (isotonic regression): noise while standing does not make vehicles drive back.
-//! 4. [`VehicleSample`](traffic::VehicleSample)s go out, with a [`TrackReport`] of how much was
+//! 4. [`VehiclePosition`](traffic::VehiclePosition)s go out, with a [`TrackReport`] of how much was
 //!    matched and [why](Unmatched) the rest was not. [`MatchReport`] adds tracks up.
 //!
 //! Links run from stop line to stop line, so what happens inside a junction is on the link that the

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
-use traffic::{LinkId, Mark, Network, Passage, Queued, Samples, Seconds, VehicleId, VehicleSample};
+use traffic::{
+    LinkId, Mark, Network, Passage, PositionSource, Queued, Seconds, VehicleId, VehiclePosition,
+};
 
 use crate::concentration::FirstSight;
 use crate::dataset::{Dataset, DatasetError};
@@ -55,7 +57,7 @@ pub fn read_passages(
     };
     let wanted = wanted.iter().map(place).collect::<Result<Vec<usize>, _>>()?;
     let network = dataset.network();
-    let belongs = |sample: &VehicleSample| {
+    let belongs = |sample: &VehiclePosition| {
         dataset.vehicles().get(sample.vehicle).is_some_and(|vehicle| {
             let seen = FirstSight {
                 name: &vehicle.name,
@@ -123,7 +125,7 @@ impl<'n> PassageCollector<'n> {
     }
 
     /// Takes in all samples of a moment, later than all before, that were checked.
-    pub fn moment(&mut self, time: Seconds, samples: &[VehicleSample]) {
+    pub fn moment(&mut self, time: Seconds, samples: &[VehiclePosition]) {
         self.now = time.get();
         for sample in samples {
             self.take(sample);
@@ -153,7 +155,7 @@ impl<'n> PassageCollector<'n> {
         self.passages
     }
 
-    fn take(&mut self, sample: &VehicleSample) {
+    fn take(&mut self, sample: &VehiclePosition) {
         let link = sample.link;
         let length = self.network.link(link).length.get();
         let metres = sample.position.min(length as f32);
@@ -167,7 +169,7 @@ impl<'n> PassageCollector<'n> {
             return;
         }
         match progress(self.network, &vehicle.seen, &next, self.patience) {
-            Progress::Along(_) => vehicle.go_on(next, sample, length),
+            Progress::Along(_) => vehicle.advance(next, sample, length),
             Progress::Over { path, metres } => {
                 let first = vehicle.seen.link;
                 let mut entered = next.time;
@@ -223,14 +225,14 @@ impl<'n> PassageCollector<'n> {
 }
 
 impl UnderWay {
-    fn new(seen: Sighting, sample: &VehicleSample, length: f64, entered: f64) -> Self {
+    fn new(seen: Sighting, sample: &VehiclePosition, length: f64, entered: f64) -> Self {
         let mut vehicle =
             Self { seen, speed: sample.speed, entered, joined: None, stood: None, released: None };
-        vehicle.go_on(seen, sample, length);
+        vehicle.advance(seen, sample, length);
         vehicle
     }
 
-    fn go_on(&mut self, seen: Sighting, sample: &VehicleSample, length: f64) {
+    fn advance(&mut self, seen: Sighting, sample: &VehiclePosition, length: f64) {
         self.seen = Sighting { metres: seen.metres.max(self.seen.metres), ..seen };
         self.speed = sample.speed;
         let here = Mark { time: seen.time, distance: length - f64::from(self.seen.metres) };

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 
-use traffic::{LinkId, VehicleId, VehicleSample};
+use traffic::{LinkId, VehicleId, VehiclePosition};
 
 /// Records held in memory before a run goes to disk.
 const RUN_RECORDS: usize = 1 << 21;
@@ -79,11 +79,11 @@ impl<T: Sortable> Sorter<T> {
 pub struct Sorted<T: Sortable> {
     memory: std::vec::IntoIter<T>,
     runs: Vec<BufReader<File>>,
-    heads: BinaryHeap<Reverse<Head<T>>>,
+    heads: BinaryHeap<Reverse<NextRecord<T>>>,
 }
 
 /// The next record of a source: a run, or after the runs the part still in memory.
-struct Head<T> {
+struct NextRecord<T> {
     record: T,
     source: usize,
 }
@@ -95,7 +95,7 @@ impl<T: Sortable> Sorted<T> {
             None => self.memory.next(),
         };
         if let Some(record) = next {
-            self.heads.push(Reverse(Head { record, source }));
+            self.heads.push(Reverse(NextRecord { record, source }));
         }
         Ok(())
     }
@@ -119,28 +119,28 @@ fn read_record<T: Sortable>(run: &mut BufReader<File>) -> io::Result<Option<T>> 
     }
 }
 
-impl<T: Sortable> Ord for Head<T> {
+impl<T: Sortable> Ord for NextRecord<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.record.order(&other.record).then(self.source.cmp(&other.source))
     }
 }
 
-impl<T: Sortable> PartialOrd for Head<T> {
+impl<T: Sortable> PartialOrd for NextRecord<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T: Sortable> PartialEq for Head<T> {
+impl<T: Sortable> PartialEq for NextRecord<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<T: Sortable> Eq for Head<T> {}
+impl<T: Sortable> Eq for NextRecord<T> {}
 
 /// By time, then by vehicle: the order of a dataset.
-impl Sortable for VehicleSample {
+impl Sortable for VehiclePosition {
     type Bytes = [u8; 25];
     const BLANK: Self::Bytes = [0; 25];
 
@@ -229,7 +229,7 @@ mod tests {
             rows in prop::collection::vec((0.0..100.0f64, 0u32..50), 0..200),
             run in 1usize..64,
         ) {
-            let mut expected: Vec<VehicleSample> = rows.iter().map(|&(time, vehicle)| VehicleSample {
+            let mut expected: Vec<VehiclePosition> = rows.iter().map(|&(time, vehicle)| VehiclePosition {
                 time,
                 vehicle: VehicleId(vehicle),
                 link: LinkId(vehicle / 7),
@@ -241,8 +241,8 @@ mod tests {
             for &sample in &expected {
                 sorter.push(sample).unwrap();
             }
-            let sorted: Vec<VehicleSample> = sorter.sorted().unwrap().map(Result::unwrap).collect();
-            expected.sort_by(VehicleSample::order);
+            let sorted: Vec<VehiclePosition> = sorter.sorted().unwrap().map(Result::unwrap).collect();
+            expected.sort_by(VehiclePosition::order);
             prop_assert_eq!(sorted, expected);
         }
     }

@@ -27,7 +27,7 @@ mod loop_feed;
 use thiserror::Error;
 
 use crate::extract::ExtractError;
-use crate::journey::SampleError;
+use crate::journey::PositionError;
 
 pub use columns::{FleetColumns, FleetRecord, LoopColumns, LoopRecord, MAX_LINE};
 pub use fleet_feed::FleetFeed;
@@ -82,7 +82,7 @@ pub enum RecordError {
     },
     /// It cannot be true.
     #[error(transparent)]
-    Sample(#[from] SampleError),
+    Sample(#[from] PositionError),
     /// The extractor refuses it.
     #[error(transparent)]
     Extract(#[from] ExtractError),

@@ -24,7 +24,7 @@ pub use write::{Packing, TableWriter};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// 32-bit integers.
     I32,
     /// 64-bit integers.
@@ -42,17 +42,17 @@ pub enum Kind {
 /// A batch of one column's values.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// See [`Kind::I32`].
+    /// See [`ColumnKind::I32`].
     I32(Vec<i32>),
-    /// See [`Kind::I64`].
+    /// See [`ColumnKind::I64`].
     I64(Vec<i64>),
-    /// See [`Kind::F32`].
+    /// See [`ColumnKind::F32`].
     F32(Vec<f32>),
-    /// See [`Kind::F64`].
+    /// See [`ColumnKind::F64`].
     F64(Vec<f64>),
-    /// See [`Kind::OptionalF64`].
+    /// See [`ColumnKind::OptionalF64`].
     OptionalF64(Vec<Option<f64>>),
-    /// See [`Kind::Text`].
+    /// See [`ColumnKind::Text`].
     Text(Vec<String>),
 }
 
@@ -123,26 +123,26 @@ pub enum TableError {
 
 impl Column {
     /// An empty column of a kind.
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: ColumnKind) -> Self {
         match kind {
-            Kind::I32 => Self::I32(Vec::new()),
-            Kind::I64 => Self::I64(Vec::new()),
-            Kind::F32 => Self::F32(Vec::new()),
-            Kind::F64 => Self::F64(Vec::new()),
-            Kind::OptionalF64 => Self::OptionalF64(Vec::new()),
-            Kind::Text => Self::Text(Vec::new()),
+            ColumnKind::I32 => Self::I32(Vec::new()),
+            ColumnKind::I64 => Self::I64(Vec::new()),
+            ColumnKind::F32 => Self::F32(Vec::new()),
+            ColumnKind::F64 => Self::F64(Vec::new()),
+            ColumnKind::OptionalF64 => Self::OptionalF64(Vec::new()),
+            ColumnKind::Text => Self::Text(Vec::new()),
         }
     }
 
     /// Its kind.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ColumnKind {
         match self {
-            Self::I32(_) => Kind::I32,
-            Self::I64(_) => Kind::I64,
-            Self::F32(_) => Kind::F32,
-            Self::F64(_) => Kind::F64,
-            Self::OptionalF64(_) => Kind::OptionalF64,
-            Self::Text(_) => Kind::Text,
+            Self::I32(_) => ColumnKind::I32,
+            Self::I64(_) => ColumnKind::I64,
+            Self::F32(_) => ColumnKind::F32,
+            Self::F64(_) => ColumnKind::F64,
+            Self::OptionalF64(_) => ColumnKind::OptionalF64,
+            Self::Text(_) => ColumnKind::Text,
         }
     }
 

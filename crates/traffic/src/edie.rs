@@ -109,7 +109,7 @@ impl Boxes {
 #[inline(always)]
 pub fn cut(motion: Motion, boxes: Boxes, mut piece: impl FnMut(i64, usize, f64, f64)) {
     let Motion { t0, x0, t1, x1 } = motion;
-    let here = Place::at(t0, x0, boxes);
+    let here = BoxBorders::at(t0, x0, boxes);
     // Most pieces of a dense trajectory lie in one box: no division of the motion is needed.
     if x1 <= here.next_x && t1 <= here.next_t {
         piece(here.sub_step, here.cell, t1 - t0, x1 - x0);
@@ -145,14 +145,14 @@ pub fn cut_cells(
 }
 
 /// A box of cell and sub-step, and its borders ahead.
-struct Place {
+struct BoxBorders {
     cell: usize,
     sub_step: i64,
     next_x: f64,
     next_t: f64,
 }
 
-impl Place {
+impl BoxBorders {
     #[inline(always)]
     fn at(t: f64, x: f64, boxes: Boxes) -> Self {
         let (cell, next_x) = boxes.cell_at(x);
@@ -164,11 +164,11 @@ impl Place {
 fn cut_across(
     motion: Motion,
     boxes: Boxes,
-    from: Place,
+    from: BoxBorders,
     piece: &mut impl FnMut(i64, usize, f64, f64),
 ) {
     let Motion { t0, x0, t1, x1 } = motion;
-    let Place { mut cell, mut sub_step, mut next_x, mut next_t } = from;
+    let BoxBorders { mut cell, mut sub_step, mut next_x, mut next_t } = from;
     let last_cell = boxes.cells - 1;
     let (duration, length) = (t1 - t0, x1 - x0);
     let (mut t, mut x) = (t0, x0);

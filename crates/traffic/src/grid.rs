@@ -65,7 +65,7 @@ const LEFT_GREEN: Seconds = Seconds::new(10.0);
 const YELLOW: Seconds = Seconds::new(3.0);
 const CLEARANCE: Seconds = Seconds::new(1.0);
 
-type Place = (i64, i64);
+type GridPoint = (i64, i64);
 
 /// Makes a grid city.
 ///
@@ -81,13 +81,15 @@ pub fn grid(plan: GridPlan) -> Result<Network, GridError> {
     {
         return Err(GridError::Size { rows: plan.rows, columns: plan.columns });
     }
-    let inside = |(x, y): Place| (0..columns).contains(&x) && (0..rows).contains(&y);
-    let point =
-        |(x, y): Place| Point { x: x as f64 * plan.block.get(), y: y as f64 * plan.block.get() };
+    let inside = |(x, y): GridPoint| (0..columns).contains(&x) && (0..rows).contains(&y);
+    let point = |(x, y): GridPoint| Point {
+        x: x as f64 * plan.block.get(),
+        y: y as f64 * plan.block.get(),
+    };
 
     let mut links = Vec::new();
     // BTreeMap: the order of links must not depend on a hash.
-    let mut between: BTreeMap<(Place, Place), LinkId> = BTreeMap::new();
+    let mut between: BTreeMap<(GridPoint, GridPoint), LinkId> = BTreeMap::new();
     for y in -1..=rows {
         for x in -1..=columns {
             for (dx, dy) in DIRECTIONS {
@@ -150,7 +152,7 @@ pub fn grid(plan: GridPlan) -> Result<Network, GridError> {
     Ok(Network::new(parts)?)
 }
 
-fn four_phases((x, y): Place, groups: [Vec<Movement>; 4]) -> Signal {
+fn four_phases((x, y): GridPoint, groups: [Vec<Movement>; 4]) -> Signal {
     let mut phases = Vec::with_capacity(12);
     for (group, movements) in groups.into_iter().enumerate() {
         let green = if group % 2 == 0 { STRAIGHT_GREEN } else { LEFT_GREEN };

@@ -3,7 +3,7 @@
 //! 1. [`units`](crate::Metres): metres, seconds, veh/km/lane … as types.
 //! 2. [`Network`]: links and turns, with [`Signal`]s and [`LoopDetector`]s, read from a
 //!    [network file](parse_network), or made by [`corridor`] and [`grid`].
-//! 3. [`VehicleSample`] and [`LoopCount`]: what sensors report; [`Passage`]: a vehicle's way over a link.
+//! 3. [`VehiclePosition`] and [`LoopCount`]: what sensors report; [`Passage`]: a vehicle's way over a link.
 //! 4. [`cut`] and [`Totals`]: Edie's definitions, from samples to [`LinkState`].
 //! 5. [`FundamentalDiagram`]: how density, flow and speed hang together.
 //!
@@ -39,7 +39,7 @@ pub use network::{
 };
 pub use network_file::{NetworkFileError, parse_network, spread_lanes, write_network};
 pub use network_hash::{network_file_hash, network_hash};
-pub use observation::{LoopCount, Samples, VehicleClass, VehicleId, VehicleSample};
+pub use observation::{LoopCount, PositionSource, VehicleClass, VehicleId, VehiclePosition};
 pub use passage::{Mark, Passage, Queued};
 pub use signal::{Aspect, Phase, Signal};
 pub use state::{LinkState, Step, StepClock};

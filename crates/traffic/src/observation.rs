@@ -19,7 +19,7 @@ impl VehicleId {
 
 /// Where a vehicle is at a moment. Plain numbers: hundreds of millions of these are processed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct VehicleSample {
+pub struct VehiclePosition {
     /// Seconds since the epoch.
     pub time: f64,
     /// Which vehicle.
@@ -66,13 +66,15 @@ pub struct LoopCount {
     pub count: u32,
 }
 
-/// A source of vehicle samples, one moment at a time: a simulator, a file or a live stream.
-pub trait Samples {
+/// A source of vehicle positions, one moment at a time: a simulator, a file or a live stream.
+pub trait PositionSource {
     /// Why reading failed.
     type Error;
 
-    /// Replaces `out` by all samples of the next moment, in order of vehicle, and returns its time;
+    /// Replaces `out` by all positions of the next moment, in order of vehicle, and returns its time;
     /// `None` at the end. Times increase from call to call. A moment may have no vehicles.
-    fn next_moment(&mut self, out: &mut Vec<VehicleSample>)
-    -> Result<Option<Seconds>, Self::Error>;
+    fn next_moment(
+        &mut self,
+        out: &mut Vec<VehiclePosition>,
+    ) -> Result<Option<Seconds>, Self::Error>;
 }

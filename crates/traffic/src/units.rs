@@ -252,13 +252,13 @@ mod tests {
     #[test]
     fn quantities_are_bare_numbers_in_files() {
         #[derive(Debug, PartialEq, Serialize, Deserialize)]
-        struct Line {
+        struct Record {
             length: Metres,
             flow: VehPerMinLane,
         }
-        let line = Line { length: Metres::new(0.1), flow: VehPerMinLane::new(-2.5) };
+        let line = Record { length: Metres::new(0.1), flow: VehPerMinLane::new(-2.5) };
         let text = toml::to_string(&line).unwrap();
         assert_eq!(text, "length = 0.1\nflow = -2.5\n");
-        assert_eq!(toml::from_str::<Line>(&text).unwrap(), line);
+        assert_eq!(toml::from_str::<Record>(&text).unwrap(), line);
     }
 }

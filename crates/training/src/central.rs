@@ -53,7 +53,7 @@ pub(crate) fn train_on_labels(
             by_epoch.push(scored(study, data.data(), &outputs));
         }
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
-        progress::go_on()?;
+        progress::check_stop()?;
     }
     bar.finish_and_clear();
     let training = Training::central(&run);
@@ -136,7 +136,7 @@ pub(crate) fn train_on_measurements(
 
 fn run_to_the_end(run: &mut CentralRun, bar: &ProgressBar) -> Result<Training> {
     while let Some(epoch) = run.epoch()? {
-        progress::go_on()?;
+        progress::check_stop()?;
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
     bar.finish_and_clear();

@@ -162,7 +162,7 @@ pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitte
         if let Event::Epoch(epoch) = event {
             progress::after_epoch(bar, epoch.number as usize, epoch.train, epoch.validation);
         }
-        progress::go_on().err().map(Text::of)
+        progress::check_stop().err().map(Text::of)
     })?;
     bar.finish_and_clear();
     let epochs = host.history().iter().map(|epoch| Epoch {

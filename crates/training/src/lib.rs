@@ -9,9 +9,9 @@
 //! 1. [`Method`] names an estimator: whose data it sees, what it learns from, who takes part.
 //! 2. [`TrainOptions`] fits one on a [`Study`](estimator::Study) and estimates windows.
 //! 3. [`learner`]: what host and guests do in each exchange (FedBCD).
-//! 4. [`CentralRun`] drives the learners directly: centralised training. [`federated`] drives them through the messages
+//! 4. [`CentralRun`] drives the learners directly: centralised training. `federated` drives them through the messages
 //!    of `federation`, with all parties in this process.
-//! 5. [`party`]: a party's data, policy and model, for [`federated`] and for parties in processes of their own.
+//! 5. [`party`]: a party's data, policy and model, for `federated` and for parties in processes of their own.
 
 mod absence;
 mod central;

@@ -10,7 +10,7 @@ use estimator::artifact::{DataSpec, HostRecord, ModelRecord};
 use estimator::data::{HostScales, JointData, Scale};
 use estimator::loss::Labelled;
 use estimator::{
-    Architecture, ModelShape, NeuralPlan, Party, Recipe, TargetKind, WINDOW, WindowSource,
+    Architecture, FeatureSet, ModelShape, NeuralPlan, Recipe, TargetKind, WINDOW, WindowSource,
 };
 use traffic::{Window, corridor as corridor_network};
 use training::learner::HostLoss;
@@ -33,7 +33,7 @@ fn data(shape: &ModelShape, recipe: Recipe) -> JointData {
         next(neural::Layer::input_len(&layer))
     });
     let guests = inputs.collect();
-    let plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, SEED);
+    let plan = NeuralPlan::new(FeatureSet::Both, Architecture::Link, TargetKind::Raw, SEED);
     let scale = Scale { mean: 0.0, deviation: 1.0 };
     let record = ModelRecord {
         plan: NeuralPlan { recipe, ..plan },

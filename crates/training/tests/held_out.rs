@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use estimator::data::train_span;
 use estimator::loss::{FoldRates, Penetration, local_shares, penetration};
 use estimator::{
-    Architecture, Estimates, FleetData, HeldOutStudy, LoopData, NeuralPlan, Party, Study,
+    Architecture, Estimates, FeatureSet, FleetData, HeldOutStudy, LoopData, NeuralPlan, Study,
     TargetKind, WINDOW, scale_up, score,
 };
 use sensing::{
@@ -55,7 +55,7 @@ fn study(data: &Path) -> Result<Study, estimator::data::StudyError> {
 }
 
 fn plan(target: TargetKind, epochs: usize) -> NeuralPlan {
-    let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, target, 5);
+    let mut plan = NeuralPlan::new(FeatureSet::Both, Architecture::Link, target, 5);
     plan.recipe = plan.recipe.held_out(FOLDS);
     plan.recipe.epochs = epochs;
     plan.sizes.units = 32;

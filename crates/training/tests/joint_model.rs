@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 use estimator::artifact::{ModelFolderError, NeuralError};
 use estimator::data::InputsError;
 use estimator::{
-    Architecture, FleetData, GuestFeatures, GuestPlan, HostStudy, LoopData, NeuralEstimator,
-    NeuralPlan, NeuralStudy, Party, Study, TargetKind, WindowSource, score,
+    Architecture, FeatureSet, FleetData, GuestFeatures, GuestPlan, HostStudy, LoopData,
+    NeuralEstimator, NeuralPlan, NeuralStudy, Study, TargetKind, WindowSource, score,
 };
-use sensing::{Column, Kind, TableWriter};
+use sensing::{Column, ColumnKind, TableWriter};
 use traffic::{Step, Window};
 use training::CentralRun;
 use training::learner::HostLoss;
@@ -34,7 +34,7 @@ fn study() -> Study {
     Study::open(data(), "fleet-20").expect("a dataset with features")
 }
 
-fn plan(party: Party, epochs: usize) -> NeuralPlan {
+fn plan(party: FeatureSet, epochs: usize) -> NeuralPlan {
     let mut plan = NeuralPlan::new(party, Architecture::Link, TargetKind::Raw, 5);
     plan.recipe.epochs = epochs;
     plan.sizes.units = 32;
@@ -69,8 +69,10 @@ fn test_error(study: &Study, plan: NeuralPlan) -> f64 {
 #[test]
 fn who_sees_the_fleet_errs_less() {
     let study = study();
-    let (host, both) =
-        (test_error(&study, plan(Party::Host, 20)), test_error(&study, plan(Party::Both, 20)));
+    let (host, both) = (
+        test_error(&study, plan(FeatureSet::Host, 20)),
+        test_error(&study, plan(FeatureSet::Both, 20)),
+    );
     // On this corridor the fleet's totals save a third of the error and more; a model that cannot
     // use them saves nothing.
     assert!(both < 0.85 * host, "{both} {host}");
@@ -80,7 +82,8 @@ fn who_sees_the_fleet_errs_less() {
 fn the_papers_model_learns_too() {
     let study = study();
     let with = |epochs| {
-        let mut plan = NeuralPlan::new(Party::Both, Architecture::Paper, TargetKind::Smooth, 5);
+        let mut plan =
+            NeuralPlan::new(FeatureSet::Both, Architecture::Paper, TargetKind::Smooth, 5);
         plan.recipe.epochs = epochs;
         plan.recipe.rate = 3e-3; // ten times the paper's, for few epochs
         test_error(&study, plan)
@@ -92,7 +95,7 @@ fn the_papers_model_learns_too() {
 #[test]
 fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
     let study = study();
-    let data = NeuralStudy::new(&study, plan(Party::Both, 1)).unwrap();
+    let data = NeuralStudy::new(&study, plan(FeatureSet::Both, 1)).unwrap();
     let run = run(&data);
     let history = run.history();
     let estimator = data.assemble(&run.best()).unwrap();
@@ -130,7 +133,8 @@ fn counts_that_are_no_numbers_are_refused() {
     copy_files(&copy, &["features/fleet-20.parquet"]);
     let study = study();
     let (steps, loops) = (study.steps().count(), study.network().loops().len());
-    let columns = [("step", Kind::I64), ("loop", Kind::I32), ("count", Kind::OptionalF64)];
+    let columns =
+        [("step", ColumnKind::I64), ("loop", ColumnKind::I32), ("count", ColumnKind::OptionalF64)];
     let with = |count: fn(usize) -> Option<f64>| {
         let path = copy.join("features").join("loops.parquet");
         let mut table = TableWriter::create(&path, &columns).unwrap();
@@ -143,7 +147,7 @@ fn counts_that_are_no_numbers_are_refused() {
         table.write(&numbers).unwrap();
         table.finish().unwrap();
         let study = Study::open(&copy, "fleet-20").unwrap();
-        NeuralStudy::new(&study, plan(Party::Host, 1)).err().unwrap().to_string()
+        NeuralStudy::new(&study, plan(FeatureSet::Host, 1)).err().unwrap().to_string()
     };
     let error = with(|row| Some(if row == 7 { f64::NAN } else { 1.0 }));
     assert!(error.contains("loop counts: found NaN, expected a finite number"), "{error}");
@@ -161,7 +165,7 @@ fn no_party_needs_a_file_of_another() {
     copy_files(&guest, &["features/fleet-20.parquet"]);
 
     let whole = study();
-    let plan = plan(Party::Both, 1);
+    let plan = plan(FeatureSet::Both, 1);
     let joint = NeuralStudy::new(&whole, plan.clone()).unwrap();
     let city = Study::open_fleets(&host, &[]).unwrap();
     let city = HostStudy::new(&city, &plan).unwrap();
@@ -199,7 +203,7 @@ fn two_guests_may_see_different_things() {
         GuestPlan::new("speeds", GuestFeatures::Speeds, Architecture::Link),
         GuestPlan::new("totals", GuestFeatures::Totals, Architecture::Link),
     ];
-    let plan = plan(Party::Host, 8);
+    let plan = plan(FeatureSet::Host, 8);
     let alone = test_error(&study, plan.clone());
     let both = test_error(&study, plan.clone().with_guests(guests.clone()));
     // The second sees every vehicle: little is left to guess.
@@ -212,7 +216,7 @@ fn two_guests_may_see_different_things() {
 #[test]
 fn a_model_for_other_data_is_refused() {
     let study = study();
-    let data = NeuralStudy::new(&study, plan(Party::Both, 1)).unwrap();
+    let data = NeuralStudy::new(&study, plan(FeatureSet::Both, 1)).unwrap();
     let untrained = CentralRun::new(data.data(), HostLoss::of(data.objective())).unwrap();
     let folder = tempfile::tempdir().unwrap();
     data.assemble(&untrained.best()).unwrap().save(folder.path(), &[]).unwrap();
@@ -241,6 +245,6 @@ fn a_model_for_other_data_is_refused() {
 #[test]
 fn cells_that_were_not_made_are_missed() {
     let study = study();
-    let error = NeuralStudy::new(&study, plan(Party::BothAndCells, 1)).err().unwrap();
+    let error = NeuralStudy::new(&study, plan(FeatureSet::BothAndCells, 1)).err().unwrap();
     assert_eq!(error, NeuralError::Inputs(InputsError::NoCells));
 }

@@ -10,8 +10,8 @@ use traffic::Window;
 use estimator::data::train_span;
 use estimator::loss::{MeasuredTerms, calibrated_ctm, penetration};
 use estimator::{
-    Architecture, Estimates, FilteredStates, FleetData, LabelFreeStudy, LoopData,
-    MeasurementSource, MeasurementTable, NeuralPlan, Party, Study, TargetKind, score,
+    Architecture, Estimates, FeatureSet, FilteredStates, FleetData, LabelFreeStudy, LoopData,
+    MeasurementSource, MeasurementTable, NeuralPlan, Study, TargetKind, score,
 };
 use sensing::split;
 use training::CentralRun;
@@ -40,7 +40,7 @@ fn learn(data: &Path, epochs: usize, threads: usize) -> Fallible<(Vec<f64>, Esti
     let loops = LoopData::open(data)?;
     let fleets = [FleetData::open(data, FLEET)?];
     let split = split(loops.timeline().windows());
-    let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
+    let mut plan = NeuralPlan::new(FeatureSet::Both, Architecture::Link, TargetKind::Raw, 5);
     (plan.recipe.epochs, plan.sizes.units) = (epochs, 16);
     let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, TERMS, None, 4)?;
     let physics = calibrated_ctm(loops.timeline(), &fleets, &train_span(&split.train), None)?;
@@ -93,7 +93,7 @@ fn batches_are_of_whole_segments_and_the_schedule_knows() -> Fallible<()> {
     let loops = LoopData::open(data())?;
     let fleets = [FleetData::open(data(), FLEET)?];
     let split = split(loops.timeline().windows());
-    let mut plan = NeuralPlan::new(Party::Both, Architecture::Link, TargetKind::Raw, 5);
+    let mut plan = NeuralPlan::new(FeatureSet::Both, Architecture::Link, TargetKind::Raw, 5);
     plan.sizes.units = 4;
     assert_eq!(plan.recipe.batch, 128);
     for (segment, batch) in [(12, 120), (4, 128), (200, 200)] {

@@ -74,7 +74,7 @@ fn a_sealed_run_gives_what_a_clear_one_gives() {
     agree(1, LATTICE);
 }
 
-/// The same with several guests, each of which learns from what all of them have measured. Parts that others lend
+/// The same with several guests, each of which learns from what all of them have measured. Shares that others compute
 /// err by the grid, as its own does.
 #[test]
 fn with_several_guests_a_sealed_run_gives_what_a_clear_one_gives() {
@@ -308,9 +308,9 @@ fn more_rows_than_agreed_are_refused_at_both_sides() {
     assert!(error.to_string().contains("rows of the question"), "{error}");
 }
 
-/// What a guest lends counts as what it answers: with one product less in its budget than a run needs, it stops.
+/// Masked products count like answers: with one product less in its budget than a run needs, it stops.
 #[test]
-fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
+fn masked_products_are_in_the_ledger_and_the_budget() {
     let talked = |most_products| {
         let sharing = DisclosurePolicy { most_products, ..DisclosurePolicy::default() };
         let plan = plan_of(Some(PLAIN));
@@ -327,16 +327,16 @@ fn what_a_guest_lends_is_in_its_ledger_and_its_budget() {
     let free = talked(None);
     let [(_, speeds), (_, totals)] =
         free.iter().collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("two guests"));
-    let lent = |guest: &GuestParty| guest.ledger().numbers("masked-products");
+    let masked_products = |guest: &GuestParty| guest.ledger().numbers("masked-products");
     // Two epochs of 23 segments of 4 samples, which cover 90 steps; a sample has 34 values, and embeddings have 3·17 and
-    // 2·17 numbers, each of which depends on all values. What a guest lends to itself does not count.
-    assert_eq!(lent(speeds), 2 * 92 * 51 * 34);
-    assert_eq!(lent(totals), 2 * 92 * 34 * 34);
+    // 2·17 numbers, each of which depends on all values. A guest's products for itself do not count.
+    assert_eq!(masked_products(speeds), 2 * 92 * 51 * 34);
+    assert_eq!(masked_products(totals), 2 * 92 * 34 * 34);
     // Both have 34 numbers of a step. The one with the most products of one of them is the first to stop.
     let all = |guest: &GuestParty| guest.ledger().queries().most().expect("products").1;
     let most = all(speeds).max(all(totals));
     // All steps that were trained with were asked about, and those of two segments twice as often as others.
-    let answered = |guest: &GuestParty| lent(guest) + guest.ledger().numbers("products");
+    let answered = |guest: &GuestParty| masked_products(guest) + guest.ledger().numbers("products");
     let mean = |guest: &GuestParty| answered(guest) as f64 / (34.0 * 120.0);
     assert!(all(speeds) > mean(speeds) && all(totals) > mean(totals));
     let ended = |budget: f64| {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traffic::{
-    GridPlan, LinkId, Network, Samples, Seconds, VehicleClass, VehicleId, corridor, grid,
+    GridPlan, LinkId, Network, PositionSource, Seconds, VehicleClass, VehicleId, corridor, grid,
 };
 use worlds::{Departure, Simulation, SimulationPlan};
 

@@ -145,12 +145,12 @@ struct Noise {
 struct Blockages {
     per_hour: f64,
     mean_duration: Seconds,
-    places: Vec<Place>,
+    places: Vec<ParkingPosition>,
 }
 
 /// Where a car double-parks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Place {
+struct ParkingPosition {
     link: LinkId,
     lane: u8,
     position: Metres,

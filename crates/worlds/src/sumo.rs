@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! use std::path::Path;
-//! use traffic::{Samples, Seconds};
+//! use traffic::{PositionSource, Seconds};
 //! use worlds::{SumoOptions, SumoTools, corridor_demand, simulate_sumo};
 //!
 //! let corridor = traffic::corridor()?;

@@ -11,7 +11,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use sensing::sumo::{ImportOptions, import_net};
-use traffic::{GridPlan, Network, Samples, Seconds, VehPerHour, VehicleId, VehicleSample, grid};
+use traffic::{
+    GridPlan, Network, PositionSource, Seconds, VehPerHour, VehicleId, VehiclePosition, grid,
+};
 use worlds::{
     Demand, Departure, FcdFormat, SumoError, SumoOptions, SumoRun, SumoTools, corridor_demand,
     simulate_sumo,
@@ -45,7 +47,7 @@ fn drive(
     run
 }
 
-fn moments(run: &SumoRun, network: &Network) -> Vec<(Seconds, Vec<VehicleSample>)> {
+fn moments(run: &SumoRun, network: &Network) -> Vec<(Seconds, Vec<VehiclePosition>)> {
     let mut samples = run.samples(network).unwrap();
     let (mut out, mut moments) = (Vec::new(), Vec::new());
     while let Some(time) = samples.next_moment(&mut out).unwrap() {
@@ -86,7 +88,7 @@ fn vehicles_drive_their_routes_on_our_links() {
     let expected: Vec<f64> = (1..=900).map(f64::from).collect();
     assert_eq!(times, expected);
 
-    let mut last: HashMap<VehicleId, VehicleSample> = HashMap::new();
+    let mut last: HashMap<VehicleId, VehiclePosition> = HashMap::new();
     let mut crossings = vec![0_i64; corridor.loops().len()];
     for (_, samples) in &moments {
         for sample in samples {

@@ -24,7 +24,7 @@ const BINS: usize = 3;
 /// Least errors of a bin: with fewer the widest interval would need one more extreme than all.
 const LEAST: usize = 2 * 100 / (100 - LEVELS[LEVELS.len() - 1] as usize) - 1;
 
-/// Intervals of all links, for every level of [`LEVELS`].
+/// Intervals of all links, for every level of `LEVELS`.
 ///
 /// ```
 /// use estimator::Intervals;
@@ -95,7 +95,7 @@ pub enum IntervalsError {
         /// Counted from 0.
         link: usize,
     },
-    /// Not one of [`LEVELS`].
+    /// Not one of `LEVELS`.
     #[error("interval: found {found} %, expected one of 50, 80, 90, 95")]
     Level {
         /// In percent.
@@ -168,7 +168,7 @@ impl Intervals {
     }
 }
 
-/// One of [`LEVELS`].
+/// One of `LEVELS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level(usize);
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use physics::queue::{
-    CycleReport, Found, Knowledge, LinkQueues, Outcome, QueueError, Relations, Road, Span,
+    CycleReport, Found, Knowledge, LinkQueues, QueueError, Relations, Road, SolveOutcome, Span,
     StepQueue, Tally, Timing, TimingSource, penetration,
 };
 use physics::{ModelError, Parameters};
@@ -137,7 +137,7 @@ impl QueueStates {
         fleets: &[&str],
         knowledge: QueueKnowledge,
     ) -> Result<Self, QueueStatesError> {
-        let Told { fleet, passages, loops } = Told::read(folder, fleets, knowledge)?;
+        let PartyData { fleet, passages, loops } = PartyData::read(folder, fleets, knowledge)?;
         Self::solve(&fleet, &passages, loops.as_ref())
     }
 
@@ -214,23 +214,23 @@ impl QueueReport {
         self.cycles += 1;
         self.unseen += usize::from(cycle.fleet == 0);
         match cycle.outcome {
-            Outcome::Solved => {}
-            Outcome::SetAside(positions) => self.set_aside += positions,
-            Outcome::WithoutLoop => self.without_loop += 1,
-            Outcome::Failed => self.failed += 1,
+            SolveOutcome::Solved => {}
+            SolveOutcome::SetAside(positions) => self.set_aside += positions,
+            SolveOutcome::WithoutLoop => self.without_loop += 1,
+            SolveOutcome::Failed => self.failed += 1,
         }
     }
 }
 
 /// What the parties tell.
-struct Told {
+struct PartyData {
     fleet: FleetData,
     /// By link.
     passages: Vec<Vec<Passage>>,
     loops: Option<LoopData>,
 }
 
-impl Told {
+impl PartyData {
     fn read(
         folder: &Path,
         fleets: &[&str],

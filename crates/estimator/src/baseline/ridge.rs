@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 
-use crate::data::study::{Party, Study, TargetKind};
+use crate::data::study::{FeatureSet, Study, TargetKind};
 use crate::metrics::{Estimates, score};
 
 /// Strengths of regularisation that are tried, relative to the number of samples.
@@ -37,7 +37,7 @@ pub enum RidgeError {
 /// A fitted regression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ridge {
-    party: Party,
+    party: FeatureSet,
     strength: f64,
     features: Scaler,
     outputs: Scaler,
@@ -81,7 +81,7 @@ impl Scaler {
 
 impl Ridge {
     /// Fits on the training part and chooses the strength on the validation part.
-    pub fn fit(study: &Study, kind: TargetKind, party: Party) -> Result<Self, RidgeError> {
+    pub fn fit(study: &Study, kind: TargetKind, party: FeatureSet) -> Result<Self, RidgeError> {
         let train = &study.split().train;
         let mut x = windows(study, party, train)?;
         let columns = x.len() / train.len();
@@ -151,7 +151,7 @@ impl Ridge {
     }
 }
 
-fn windows(study: &Study, party: Party, steps: &[Step]) -> Result<Vec<f64>, RidgeError> {
+fn windows(study: &Study, party: FeatureSet, steps: &[Step]) -> Result<Vec<f64>, RidgeError> {
     let mut rows = Vec::new();
     for &step in steps {
         let begin = rows.len();

@@ -30,7 +30,7 @@ pub enum TargetKind {
 /// Whose features an estimator sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Party {
+pub enum FeatureSet {
     /// Loop counts only.
     Host,
     /// Loop counts and the fleets' mean speeds.
@@ -53,14 +53,14 @@ pub enum GuestFeatures {
     TotalsAndCells,
 }
 
-impl Party {
+impl FeatureSet {
     /// What its guests make of their fleets; none if there are no guests.
     pub fn guest_features(self) -> Option<GuestFeatures> {
         match self {
-            Party::Host => None,
-            Party::HostAndSpeeds => Some(GuestFeatures::Speeds),
-            Party::Both => Some(GuestFeatures::Totals),
-            Party::BothAndCells => Some(GuestFeatures::TotalsAndCells),
+            FeatureSet::Host => None,
+            FeatureSet::HostAndSpeeds => Some(GuestFeatures::Speeds),
+            FeatureSet::Both => Some(GuestFeatures::Totals),
+            FeatureSet::BothAndCells => Some(GuestFeatures::TotalsAndCells),
         }
     }
 }
@@ -263,7 +263,7 @@ impl Study {
     /// Per step: of each loop its count and whether it reported; then, as the party goes, of each
     /// fleet and link its scaled-up density and flow (then those of its cells), or its speed and
     /// whether it has one.
-    pub fn window(&self, party: Party, last: Step, out: &mut Vec<f64>) {
+    pub fn window(&self, party: FeatureSet, last: Step, out: &mut Vec<f64>) {
         for step in (last.0 + 1 - WINDOW as i64..=last.0).map(Step) {
             for count in self.loops.counts(step) {
                 out.extend([count.unwrap_or(0.0), f64::from(u8::from(count.is_some()))]);

@@ -30,7 +30,7 @@ use neural::{
 use serde::{Deserialize, Serialize};
 use traffic::Network;
 
-use crate::model::layers::{Gated, Interleave, PerNode, Spread};
+use crate::model::layers::{Gated, Interleave, PartLayout, PerNode};
 use crate::model::model_error::{MOST_GUESTS, ModelError};
 use crate::model::parts::{
     EmbeddingShape, GuestShape, Roads, SubModelKind, laplacian, name_key, party_seed,
@@ -205,8 +205,10 @@ impl HostShape {
             return Box::new(local);
         }
         let context = self.context();
-        let beside =
-            Interleave::new(nodes, &[Spread::Shared(context), Spread::PerNode(self.channels)]);
+        let beside = Interleave::new(
+            nodes,
+            &[PartLayout::Shared(context), PartLayout::PerNode(self.channels)],
+        );
         let context = self.context_part(context);
         Box::new(Fusion::new(beside).with("context", context).with("local", local))
     }
@@ -245,7 +247,7 @@ impl HostShape {
 
     fn link_head(&self, roads: &Roads) -> Result<Chain, ModelError> {
         let nodes = roads.nodes;
-        let mut parts = vec![Spread::PerNode(self.context() + self.channels)];
+        let mut parts = vec![PartLayout::PerNode(self.context() + self.channels)];
         let mut width = self.context() + self.channels;
         let direct = self.slots.iter().filter(|slot| slot.direct).count().max(1);
         let mut chosen = Vec::new();
@@ -255,7 +257,7 @@ impl HostShape {
             };
             let starts = if slot.direct { each.min(2) } else { 0 };
             chosen.extend((0..starts).map(|i| (width + i, i, 1.0 / direct as f32)));
-            parts.extend([Spread::PerNode(each), Spread::Shared(1)]);
+            parts.extend([PartLayout::PerNode(each), PartLayout::Shared(1)]);
             width += each + 1;
         }
         let sizes = &self.sizes;
@@ -298,9 +300,9 @@ impl ModelShape {
     pub fn learner(&self, network: &Network, seed: u64) -> Result<Learner<Fusion>, ModelError> {
         let mut learner = Learner::new(self.build(network)?, seed, Plan::default());
         let host = self.host.build(network)?;
-        let mut first: Vec<Vec<f32>> = vec![drawn(&host, party_seed(seed, HOST))];
+        let mut first: Vec<Vec<f32>> = vec![initial_parameters(&host, party_seed(seed, HOST))];
         for guest in &self.guests {
-            first.push(drawn(&guest.build(network)?, party_seed(seed, &guest.name)));
+            first.push(initial_parameters(&guest.build(network)?, party_seed(seed, &guest.name)));
         }
         let blocks = self.blocks(learner.model());
         learner.update(|parameters, _| {
@@ -325,7 +327,7 @@ impl ModelShape {
     }
 }
 
-fn drawn(layer: &impl Layer, seed: u64) -> Vec<f32> {
+fn initial_parameters(layer: &impl Layer, seed: u64) -> Vec<f32> {
     let mut parameters = vec![0.0; layer.layout().len()];
     layer.initialise(&mut Draw::new(seed), &mut parameters);
     parameters

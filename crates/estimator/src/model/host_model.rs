@@ -54,7 +54,7 @@ pub struct HostBatch<'a> {
 pub struct HostModel {
     block: PartyBlock,
     own: usize,
-    slots: Vec<Place>,
+    slots: Vec<GuestInput>,
     /// Where each link is estimated by itself.
     by_link: Option<ByLink>,
     x: Vec<f32>,
@@ -66,7 +66,7 @@ pub struct HostModel {
 }
 
 /// A guest in the model's input.
-struct Place {
+struct GuestInput {
     name: String,
     /// Its flag, then what it gave, in one sample.
     flag: usize,
@@ -91,7 +91,7 @@ impl HostModel {
         let mut flag = own;
         let slots = shape.slots.iter().map(|slot| {
             let numbers = flag + 1..flag + 1 + slot.embedding.len(links);
-            let place = Place { name: slot.name.clone(), flag, numbers, gradient: None };
+            let place = GuestInput { name: slot.name.clone(), flag, numbers, gradient: None };
             flag = place.numbers.end;
             place
         });
@@ -210,7 +210,7 @@ impl HostModel {
         self.block.load(checkpoint)
     }
 
-    /// The best weights alone, for [`load_best`](Self::load_best).
+    /// The best weights alone, for `load_best`.
     pub fn save_best(&self) -> Checkpoint {
         self.block.save_best()
     }

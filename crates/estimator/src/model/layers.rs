@@ -8,7 +8,7 @@ pub(crate) mod per_node;
 pub(crate) mod sum;
 
 pub(crate) use gated::Gated;
-pub(crate) use interleave::{Interleave, Spread};
+pub(crate) use interleave::{Interleave, PartLayout};
 pub(crate) use per_node::PerNode;
 pub(crate) use sum::Sum;
 

@@ -37,9 +37,9 @@ pub enum ModelError {
         /// The guest.
         guest: String,
     },
-    /// A sub-model that a guest brings along.
-    #[error("guest `{guest}`: found a sub-model of its own, expected one that can be built here")]
-    Own {
+    /// A custom sub-model, which only its guest can build.
+    #[error("guest `{guest}`: found a custom sub-model, expected one that can be built here")]
+    CustomSubModel {
         /// The guest.
         guest: String,
     },

@@ -41,16 +41,18 @@ pub enum SubModelKind {
     /// A linear map.
     Linear,
     /// The guest's own, which nobody else can build.
-    Own,
+    #[serde(rename = "own")]
+    Custom,
     /// The same, with its features by step.
-    OwnByStep,
+    #[serde(rename = "own-by-step")]
+    CustomByStep,
 }
 
 impl SubModelKind {
     /// How it wants its features.
     pub fn arrangement(self) -> Arrangement {
         match self {
-            SubModelKind::Stgcn | SubModelKind::OwnByStep => Arrangement::ByStep,
+            SubModelKind::Stgcn | SubModelKind::CustomByStep => Arrangement::ByStep,
             _ => Arrangement::ByLink,
         }
     }
@@ -122,8 +124,8 @@ impl GuestShape {
         let nodes = network.links().len();
         let sizes = &self.sizes;
         Ok(match (self.sub_model, self.embedding) {
-            (SubModelKind::Own | SubModelKind::OwnByStep, _) => {
-                return Err(ModelError::Own { guest: self.name.clone() });
+            (SubModelKind::Custom | SubModelKind::CustomByStep, _) => {
+                return Err(ModelError::CustomSubModel { guest: self.name.clone() });
             }
             (SubModelKind::Stgcn, embedding) => {
                 let embedding = embedding.len(nodes);

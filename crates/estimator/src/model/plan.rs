@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::data::inputs::{Arrangement, GuestInputs, HostInputs};
-use crate::data::study::{GuestFeatures, Party, TargetKind};
+use crate::data::study::{FeatureSet, GuestFeatures, TargetKind};
 use crate::model::architecture::{Architecture, GuestSlot, HostShape};
 use crate::model::parts::{EmbeddingShape, GuestShape, SubModelKind};
 use crate::model::recipe::Recipe;
@@ -48,7 +48,12 @@ pub struct GuestPlan {
 
 impl NeuralPlan {
     /// The default for an architecture: one guest, unless the host is alone.
-    pub fn new(party: Party, architecture: Architecture, target: TargetKind, seed: u64) -> Self {
+    pub fn new(
+        party: FeatureSet,
+        architecture: Architecture,
+        target: TargetKind,
+        seed: u64,
+    ) -> Self {
         let guest = party.guest_features().map(|f| GuestPlan::new("guest", f, architecture));
         Self {
             architecture,

@@ -138,7 +138,7 @@ impl LayerSubModel {
         Ok(Self::new(shape.build(network)?, party_seed(seed, &shape.name), rule))
     }
 
-    /// The best weights alone, for [`load_best`](Self::load_best).
+    /// The best weights alone, for `load_best`.
     pub fn save_best(&self) -> Checkpoint {
         self.block.save_best()
     }

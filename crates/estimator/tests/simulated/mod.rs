@@ -5,7 +5,7 @@ use std::path::Path;
 use sensing::{
     Dataset, DatasetWriter, FeaturePlan, Fleets, Provenance, VehicleTable, make_features,
 };
-use traffic::{Samples, Seconds, corridor};
+use traffic::{PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 /// Some time of the corridor in the built-in world, with fleets of 20 % and of everyone.

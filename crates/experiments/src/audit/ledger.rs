@@ -141,7 +141,7 @@ struct WhileAskedTo(File);
 
 impl Read for WhileAskedTo {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        progress::go_on().map_err(io::Error::other)?;
+        progress::check_stop().map_err(io::Error::other)?;
         self.0.read(to)
     }
 }

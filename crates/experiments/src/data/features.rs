@@ -168,7 +168,7 @@ pub fn make(dataset: &Dataset, plan: FeaturePlan, from: Seconds) -> Result<Featu
         if done % 4096 < 256 {
             bar.set_position(done);
         }
-        progress::go_on().is_ok()
+        progress::check_stop().is_ok()
     })?;
     bar.finish_and_clear();
     Ok(manifest)

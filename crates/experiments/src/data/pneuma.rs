@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use sensing::matching::{Accuracy, MatchReport, MatchScratch, Matcher, Track, accuracy};
 use sensing::pneuma::{ReadOptions, Session, open_pneuma};
 use sensing::{DatasetManifest, Sorter, VehicleTable, write_sorted};
-use traffic::{Network, Seconds, VehicleClass, VehicleSample};
+use traffic::{Network, Seconds, VehicleClass, VehiclePosition};
 
 use super::import::{ImportTarget, file_names};
 use super::load_network;
@@ -70,7 +70,7 @@ impl PneumaImport {
         let (films, epoch) = films(&arguments.files)?;
         let matcher = Matcher::new(&network, target.matching())?;
         let mut vehicles = VehicleTable::default();
-        let mut samples: Sorter<VehicleSample> = Sorter::default();
+        let mut samples: Sorter<VehiclePosition> = Sorter::default();
         let mut report = MatchReport::default();
         let mut to_measure = Vec::new();
         ensure!(
@@ -136,7 +136,7 @@ fn read_truth(
     network: &Network,
     film: &Film<'_>,
     vehicles: &mut VehicleTable,
-) -> Result<Vec<VehicleSample>> {
+) -> Result<Vec<VehiclePosition>> {
     let mut reader = csv::Reader::from_path(path).with_context(|| format!("{}", path.display()))?;
     let mut truth = Vec::new();
     for row in reader.deserialize() {
@@ -145,7 +145,7 @@ fn read_truth(
         let link = network.link_named(&link).with_context(|| {
             format!("{}: link: found \"{link}\", expected a link of the network", path.display())
         })?;
-        truth.push(VehicleSample {
+        truth.push(VehiclePosition {
             time: time + film.start.get(),
             vehicle: vehicles.number(&format!("{}{vehicle}", film.prefix), VehicleClass::Car),
             link,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use sensing::{DatasetManifest, DatasetWriter, Provenance, VehicleTable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use traffic::{LoopCount, Network, Samples, Seconds, VehPerHour};
+use traffic::{LoopCount, Network, PositionSource, Seconds, VehPerHour};
 use training::InvalidOption;
 use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo};
 
@@ -142,7 +142,7 @@ pub fn simulate(options: &SimulateOptions, given: Option<&Network>) -> Result<Si
     Ok(Simulated { dataset: outcome.manifest, seconds, world: outcome.world })
 }
 
-struct Outcome {
+struct SimulationResult {
     manifest: DatasetManifest,
     world: Value,
 }
@@ -191,14 +191,18 @@ fn provenance(options: &SimulateOptions, demand: &Demand, world: &str) -> Proven
     }
 }
 
-fn run(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<Outcome> {
+fn run(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<SimulationResult> {
     match options.world {
         World::Builtin => builtin(options, network, demand),
         World::Sumo => sumo(options, network, demand),
     }
 }
 
-fn builtin(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<Outcome> {
+fn builtin(
+    options: &SimulateOptions,
+    network: &Network,
+    demand: &Demand,
+) -> Result<SimulationResult> {
     let until = Seconds::new(options.minutes * 60.0);
     let plan = SimulationPlan {
         until,
@@ -218,10 +222,10 @@ fn builtin(options: &SimulateOptions, network: &Network, demand: &Demand) -> Res
     world["left"] = counts.left.into();
     world["present"] = counts.present.into();
     world["waiting"] = counts.waiting.into();
-    Ok(Outcome { manifest, world })
+    Ok(SimulationResult { manifest, world })
 }
 
-fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<Outcome> {
+fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<SimulationResult> {
     let tools = SumoTools::find(options.sumo.as_deref())?;
     let until = Seconds::new(options.minutes * 60.0);
     let temporary = tempfile::tempdir().context("temporary folder")?;
@@ -242,7 +246,7 @@ fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result
     let departures = demand.departures(network, options.seed, until);
     let run = simulate_sumo(&tools, network, departures, folder, &settings, |time| {
         bar.set_position(time.get() as u64);
-        progress::go_on().is_ok()
+        progress::check_stop().is_ok()
     })?;
     bar.finish_and_clear();
     let mut samples = run.samples(network)?;
@@ -256,7 +260,7 @@ fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result
         }
     }
     let manifest = writer.finish(run.vehicles(), &loops)?;
-    Ok(Outcome { manifest, world: serde_json::to_value(run.statistics)? })
+    Ok(SimulationResult { manifest, world: serde_json::to_value(run.statistics)? })
 }
 
 fn writer(
@@ -277,7 +281,7 @@ fn store<S>(
     writer: &mut DatasetWriter,
 ) -> Result<()>
 where
-    S: Samples,
+    S: PositionSource,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
     let bar = progress::bar(what, (options.minutes * 60.0) as u64);
@@ -288,7 +292,7 @@ where
             writer.moment(time, &samples)?;
         }
         if time.get() % 60.0 == 0.0 {
-            progress::go_on()?;
+            progress::check_stop()?;
             bar.set_position(time.get() as u64);
         }
     }

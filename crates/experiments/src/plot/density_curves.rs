@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use sensing::FeatureTable;
 use traffic::{Network, Seconds};
 
-use super::drawn;
+use super::with_path;
 
 /// Panels of one picture: more would not be legible.
 const MOST_PANELS: usize = 12;
@@ -33,12 +33,12 @@ pub(super) fn draw(
 
     let height = PANEL_HEIGHT * links.len() as u32 + 60;
     let root = SVGBackend::new(path, (1200, height)).into_drawing_area();
-    drawn(path, root.fill(&WHITE))?;
+    with_path(path, root.fill(&WHITE))?;
     let title = format!("Density on {}, veh/km/lane, 60 s mean", network.name());
     let panels =
-        drawn(path, root.titled(&title, ("sans-serif", 22)))?.split_evenly((links.len(), 1));
+        with_path(path, root.titled(&title, ("sans-serif", 22)))?.split_evenly((links.len(), 1));
     for (panel, &link) in panels.iter().zip(&links) {
-        let mut chart = drawn(
+        let mut chart = with_path(
             path,
             ChartBuilder::on(panel)
                 .margin_left(20)
@@ -47,7 +47,7 @@ pub(super) fn draw(
                 .y_label_area_size(80)
                 .build_cartesian_2d(minute(0)..minute(steps.len() - 1) + 1e-6, 0.0..highest),
         )?;
-        drawn(
+        with_path(
             path,
             chart
                 .configure_mesh()
@@ -67,9 +67,9 @@ pub(super) fn draw(
             let length = (range.last.0 - range.first.0 + 1) as usize;
             let points = (at..at + length)
                 .map(|at| (minute(at), smooth[at * truth.links + link.index()].density.get()));
-            drawn(path, chart.draw_series(LineSeries::new(points, RGBColor(30, 90, 140))))?;
+            with_path(path, chart.draw_series(LineSeries::new(points, RGBColor(30, 90, 140))))?;
             at += length;
         }
     }
-    drawn(path, root.present())
+    with_path(path, root.present())
 }

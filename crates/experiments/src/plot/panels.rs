@@ -6,7 +6,7 @@ use anyhow::Result;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::drawn;
+use super::with_path;
 
 /// One panel.
 pub(crate) struct Panel {
@@ -17,7 +17,7 @@ pub(crate) struct Panel {
     /// Label of the vertical axis.
     pub y: &'static str,
     /// Its curves.
-    pub lines: Vec<Line>,
+    pub lines: Vec<PlotLine>,
     /// Heights that are marked in red.
     pub levels: Vec<f64>,
     /// How far it reaches.
@@ -28,13 +28,13 @@ pub(crate) struct Panel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Span {
     /// From the lowest point to a few times as high, over all x from 0.
-    Course,
+    LossCurve,
     /// From 0 to the highest point, over the x that there are.
     Whole,
 }
 
 /// A line with its name.
-pub(crate) struct Line {
+pub(crate) struct PlotLine {
     /// Its name in the legend.
     pub label: String,
     /// (x, y).
@@ -43,7 +43,7 @@ pub(crate) struct Line {
 
 const COLUMNS: usize = 2;
 const SIZE: (u32, u32) = (560, 380);
-/// Where a course begins it is far off, and would press the rest flat: what is higher than so many
+/// A loss curve begins far off and would press the rest flat: what is higher than so many
 /// times the lowest point is drawn at the upper edge.
 const HIGHEST: f64 = 2.5;
 /// Told apart by lightness too.
@@ -63,18 +63,18 @@ pub(crate) fn draw(path: &Path, panels: &[Panel]) -> Result<()> {
     let rows = panels.len().div_ceil(COLUMNS).max(1);
     let size = (SIZE.0 * COLUMNS as u32, SIZE.1 * rows as u32);
     let root = SVGBackend::new(path, size).into_drawing_area();
-    drawn(path, root.fill(&WHITE))?;
+    with_path(path, root.fill(&WHITE))?;
     for (area, panel) in root.split_evenly((rows, COLUMNS)).iter().zip(panels) {
         draw_one(path, area, panel)?;
     }
-    drawn(path, root.present())
+    with_path(path, root.present())
 }
 
 fn draw_one(path: &Path, area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Panel) -> Result<()> {
     let points = || panel.lines.iter().flat_map(|line| &line.points);
     let right = points().map(|point| point.0).fold(1.0, f64::max);
     let left = match panel.span {
-        Span::Course => 0.0,
+        Span::LossCurve => 0.0,
         Span::Whole => points().map(|point| point.0).fold(right, f64::min),
     };
     let heights = || points().map(|point| point.1).chain(panel.levels.iter().copied());
@@ -82,10 +82,10 @@ fn draw_one(path: &Path, area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Pane
     let lowest = if lowest.is_finite() { lowest.max(1e-9) } else { 1.0 };
     let highest = heights().fold(lowest, f64::max);
     let (bottom, highest) = match panel.span {
-        Span::Course => (lowest * 0.95, highest.min(HIGHEST * lowest) * 1.02),
+        Span::LossCurve => (lowest * 0.95, highest.min(HIGHEST * lowest) * 1.02),
         Span::Whole => (0.0, highest * 1.05),
     };
-    let mut chart = drawn(
+    let mut chart = with_path(
         path,
         ChartBuilder::on(area)
             .caption(&panel.caption, ("sans-serif", 17))
@@ -94,7 +94,7 @@ fn draw_one(path: &Path, area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Pane
             .y_label_area_size(58)
             .build_cartesian_2d(left..right * 1.01, bottom..highest),
     )?;
-    drawn(
+    with_path(
         path,
         chart
             .configure_mesh()
@@ -108,15 +108,15 @@ fn draw_one(path: &Path, area: &DrawingArea<SVGBackend<'_>, Shift>, panel: &Pane
     )?;
     for &level in &panel.levels {
         let ends = [(left, level), (right, level)];
-        drawn(path, chart.draw_series(LineSeries::new(ends, RED.stroke_width(1))))?;
+        with_path(path, chart.draw_series(LineSeries::new(ends, RED.stroke_width(1))))?;
     }
     for (line, &colour) in panel.lines.iter().zip(COLOURS.iter().cycle()) {
         let points = line.points.iter().map(|&(x, y)| (x, y.min(highest)));
-        drawn(path, chart.draw_series(LineSeries::new(points, colour.stroke_width(2))))?
+        with_path(path, chart.draw_series(LineSeries::new(points, colour.stroke_width(2))))?
             .label(&line.label)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
-    drawn(
+    with_path(
         path,
         chart
             .configure_series_labels()

@@ -7,7 +7,7 @@ use plotters::prelude::*;
 use sensing::FeatureTable;
 use traffic::{LinkId, Network, Seconds};
 
-use super::{Span, drawn, speed_colour};
+use super::{Span, speed_colour, with_path};
 
 /// Cells of a link: what the features have, or the whole link.
 struct Grid {
@@ -41,9 +41,9 @@ pub(super) fn draw(
     let fastest = along.iter().map(|&link| network.link(link).speed.get()).fold(1.0, f64::max);
 
     let root = SVGBackend::new(path, (1200, 620)).into_drawing_area();
-    drawn(path, root.fill(&WHITE))?;
+    with_path(path, root.fill(&WHITE))?;
     let (main, legend) = root.split_horizontally(1090);
-    let mut chart = drawn(
+    let mut chart = with_path(
         path,
         ChartBuilder::on(&main)
             .caption(format!("Speed along {}", network.name()), ("sans-serif", 22))
@@ -52,7 +52,7 @@ pub(super) fn draw(
             .y_label_area_size(110)
             .build_cartesian_2d(from..from + span.minutes, 0.0..total),
     )?;
-    drawn(
+    with_path(
         path,
         chart
             .configure_mesh()
@@ -65,24 +65,24 @@ pub(super) fn draw(
     )?;
     let grid = grid(truth);
     let rectangles = rectangles(network, truth, &steps, &shown, along, &grid, step, fastest);
-    drawn(path, chart.draw_series(rectangles))?;
+    with_path(path, chart.draw_series(rectangles))?;
 
     // Names of the links beside their stretch, and a line at each stop line.
     let mut start = 0.0;
     for &link in along {
         let end = start + network.link(link).length.get();
         let line = PathElement::new([(from, end), (from + span.minutes, end)], BLACK.mix(0.35));
-        drawn(path, chart.draw_series([line]))?;
+        with_path(path, chart.draw_series([line]))?;
         let (x, y) = chart.backend_coord(&(from, (start + end) / 2.0));
         let style = ("sans-serif", 14).into_font().color(&BLACK);
-        drawn(
+        with_path(
             path,
             root.draw(&Text::new(network.link(link).name.clone(), (x - 90, y - 7), style)),
         )?;
         start = end;
     }
     draw_legend(path, &legend, fastest)?;
-    drawn(path, root.present())
+    with_path(path, root.present())
 }
 
 fn grid(truth: &FeatureTable) -> Grid {
@@ -198,15 +198,15 @@ fn draw_legend(
     fastest: f64,
 ) -> Result<()> {
     let style = ("sans-serif", 13).into_font().color(&BLACK);
-    drawn(path, area.draw(&Text::new("m/s", (10, 40), style.clone())))?;
+    with_path(path, area.draw(&Text::new("m/s", (10, 40), style.clone())))?;
     for part in 0..24 {
         let y = 60 + (23 - part) * 18;
         let colour = speed_colour(f64::from(part) / 23.0);
-        drawn(path, area.draw(&Rectangle::new([(10, y), (30, y + 18)], colour.filled())))?;
+        with_path(path, area.draw(&Rectangle::new([(10, y), (30, y + 18)], colour.filled())))?;
     }
     for (share, y) in [(1.0, 60), (0.5, 269), (0.0, 479)] {
         let label = format!("{:.1}", share * fastest);
-        drawn(path, area.draw(&Text::new(label, (36, y), style.clone())))?;
+        with_path(path, area.draw(&Text::new(label, (36, y), style.clone())))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use sealed::noise::accounting::{Budget, continuous_ratio, least_ratio};
 use serde::Deserialize;
 
-use super::section::{Chart, Grid, Line, Row, Section, Value};
+use super::section::{Chart, ChartLine, Grid, GridRow, Section, Value};
 
 const FORMAT: &str = "fedtse-attacks/1";
 /// Values of ε that the curve is drawn through.
@@ -31,13 +31,13 @@ struct Attack {
     victim: String,
     setting: String,
     noise: String,
-    results: Vec<Outcome>,
+    results: Vec<AttackResult>,
     #[serde(default)]
     memberships: Vec<MembershipOutcome>,
 }
 
 #[derive(Deserialize)]
-struct Outcome {
+struct AttackResult {
     mode: String,
     quantity: String,
     unit: String,
@@ -121,7 +121,7 @@ impl Attack {
                 percent(one.confidence),
                 Value::plain(promised),
             ];
-            Row { label: one.mode.clone(), paper: false, cells }
+            GridRow { label: one.mode.clone(), paper: false, cells }
         });
         let columns = [
             "what is there",
@@ -156,7 +156,7 @@ impl Attack {
                 Value::plain(noise),
                 Value::words(one.note.clone()),
             ];
-            Row { label: one.mode.clone(), paper: false, cells }
+            GridRow { label: one.mode.clone(), paper: false, cells }
         });
         let columns = [
             "looked for",
@@ -181,11 +181,11 @@ impl Attack {
 
 /// How large noise must be for an ε, in units of what it hides.
 fn noise_by_epsilon(delta: f64) -> Result<Chart> {
-    let line = |label: &str, ratio: fn(Budget) -> f64| -> Result<Line> {
+    let line = |label: &str, ratio: fn(Budget) -> f64| -> Result<ChartLine> {
         let points =
             EPSILONS.iter().map(|&epsilon| Ok((epsilon, ratio(Budget::new(epsilon, delta)?))));
         let points = points.collect::<Result<_>>()?;
-        Ok(Line { label: label.to_owned(), points, paper: false, shown: true })
+        Ok(ChartLine { label: label.to_owned(), points, paper: false, shown: true })
     };
     Ok(Chart {
         caption: format!("Noise that an ε takes, δ = {delta:e}"),

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-use super::section::{Chart, Grid, Line, Row, Section, Value};
+use super::section::{Chart, ChartLine, Grid, GridRow, Section, Value};
 
 /// The curve's name in a folder of results.
 pub(super) const CURVE_FILE: &str = "privacy.json";
@@ -72,7 +72,7 @@ const WHO_LEARNS: [(&str, [&str; 4]); 7] = [
 
 /// The table of modes.
 pub(super) fn modes() -> Section {
-    let rows = WHO_LEARNS.iter().map(|(who, learns)| Row {
+    let rows = WHO_LEARNS.iter().map(|(who, learns)| GridRow {
         label: (*who).to_owned(),
         paper: false,
         cells: learns.iter().map(|text| Value::words(*text)).collect(),
@@ -168,7 +168,7 @@ fn parse(text: &str) -> Result<Option<Section>> {
             let finite = epsilons.iter().filter(|epsilon| epsilon.is_finite());
             let points = finite.filter_map(|&epsilon| Some((epsilon, found(rate, epsilon, pick)?)));
             let label = format!("{rate} % of the vehicles");
-            Line { label, points: points.collect(), paper: false, shown: true }
+            ChartLine { label, points: points.collect(), paper: false, shown: true }
         });
         Chart {
             caption: format!("RMSE of {name} by ε"),
@@ -189,7 +189,7 @@ fn parse(text: &str) -> Result<Option<Section>> {
                 found(rate, epsilon, pick)
                     .map_or_else(Value::default, |error| Value::plain(format!("{error:.2}")))
             });
-            Row { label, paper: false, cells: cells.collect() }
+            GridRow { label, paper: false, cells: cells.collect() }
         });
         Grid {
             caption: format!("RMSE of {name}, {unit}, by share of the vehicles"),

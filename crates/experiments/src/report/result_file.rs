@@ -63,11 +63,11 @@ pub(super) struct Cell {
 
 #[derive(Deserialize)]
 pub(super) struct Spreads {
-    pub rmse: Spread,
+    pub rmse: SeedStatistics,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Spread {
+pub(super) struct SeedStatistics {
     pub mean: f64,
     pub deviation: Option<f64>,
 }
@@ -83,11 +83,11 @@ pub(super) struct Curve {
     pub label: String,
     pub rate: u32,
     pub exchanges: usize,
-    pub courses: Vec<Course>,
+    pub runs: Vec<TrainingCurve>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Course {
+pub(super) struct TrainingCurve {
     pub density: Vec<f64>,
     pub flow: Vec<f64>,
 }
@@ -129,7 +129,7 @@ impl PaperRow {
 }
 
 impl Cell {
-    pub(super) fn of(&self, quantity: Quantity) -> &Spread {
+    pub(super) fn of(&self, quantity: Quantity) -> &SeedStatistics {
         if quantity == Quantity::Density { &self.density.rmse } else { &self.flow.rmse }
     }
 }
@@ -137,10 +137,10 @@ impl Cell {
 impl Curve {
     /// Over trainings, for as long as all of them lasted.
     pub(super) fn mean(&self, quantity: Quantity) -> Vec<f64> {
-        let of = |course: &Course| -> Vec<f64> {
-            if quantity == Quantity::Density { course.density.clone() } else { course.flow.clone() }
+        let of = |run: &TrainingCurve| -> Vec<f64> {
+            if quantity == Quantity::Density { run.density.clone() } else { run.flow.clone() }
         };
-        let all: Vec<Vec<f64>> = self.courses.iter().map(of).collect();
+        let all: Vec<Vec<f64>> = self.runs.iter().map(of).collect();
         let epochs = all.iter().map(Vec::len).min().unwrap_or(0);
         let mean = |epoch: usize| all.iter().map(|one| one[epoch]).sum::<f64>() / all.len() as f64;
         (0..epochs).map(mean).collect()

@@ -6,8 +6,10 @@ use anyhow::Result;
 
 use super::attacks::{self, ATTACKS_FILE};
 use super::privacy;
-use super::result_file::{Cell, QUANTITIES, Quantity, Reached, ResultFile, Spread, TableRow};
-use super::section::{Chart, Grid, Line, Row, Section, Value};
+use super::result_file::{
+    Cell, QUANTITIES, Quantity, Reached, ResultFile, SeedStatistics, TableRow,
+};
+use super::section::{Chart, ChartLine, Grid, GridRow, Section, Value};
 use crate::reproduce::PAPER_ROUNDS;
 
 /// Results in the order of the page. Of figures that are a table's picture the table is enough.
@@ -75,7 +77,7 @@ impl ResultFile {
         let mut charts = self.by_column();
         // Table 3 and the figure of its curves have the same trainings: one shows numbers, the other lines.
         if self.table != "table3" {
-            charts.extend(self.courses());
+            charts.extend(self.training_charts());
         }
         charts.extend(self.over_time());
         charts.iter_mut().for_each(choose);
@@ -106,14 +108,14 @@ impl ResultFile {
                     Some(cells.iter().map(|cell| self.shown(cell.as_ref(), quantity)).collect())
                 };
                 let rows = self.rows.iter().filter_map(|row| {
-                    Some(Row { label: plain(&row.label), paper: false, cells: cells(row)? })
+                    Some(GridRow { label: plain(&row.label), paper: false, cells: cells(row)? })
                 });
-                let mut rows: Vec<Row> = rows.collect();
+                let mut rows: Vec<GridRow> = rows.collect();
                 self.mark_best(&mut rows, at, quantity);
                 if rows.is_empty() {
                     continue;
                 }
-                rows.extend(self.paper.iter().map(|row| Row {
+                rows.extend(self.paper.iter().map(|row| GridRow {
                     label: row.label.clone(),
                     paper: true,
                     cells: row.of(quantity).iter().map(|&value| number(value)).collect(),
@@ -128,7 +130,7 @@ impl ResultFile {
 
     fn shown(&self, cell: Option<&Cell>, quantity: Quantity) -> Value {
         let Some(cell) = cell else { return Value::default() };
-        let Spread { mean, deviation } = cell.of(quantity);
+        let SeedStatistics { mean, deviation } = cell.of(quantity);
         let mut text = format!("{mean:.2}");
         if let Some(deviation) = deviation {
             text += &format!(" ± {deviation:.2}");
@@ -140,7 +142,7 @@ impl ResultFile {
     }
 
     /// All that are as good as the best, to the two decimals that are shown.
-    fn mark_best(&self, shown: &mut [Row], at: usize, quantity: Quantity) {
+    fn mark_best(&self, shown: &mut [GridRow], at: usize, quantity: Quantity) {
         let mean = |row: &TableRow, column: usize| {
             let cell = row.cells.get(at)?.get(column)?.as_ref()?;
             Some((cell.of(quantity).mean * 100.0).round())
@@ -176,7 +178,7 @@ impl ResultFile {
                 let points = numbers.iter().zip(cells);
                 let points =
                     points.filter_map(|(&x, cell)| Some((x, cell.as_ref()?.of(quantity).mean)));
-                Line {
+                ChartLine {
                     label: plain(&row.label),
                     points: points.collect(),
                     paper: false,
@@ -187,7 +189,7 @@ impl ResultFile {
                 let points = numbers.iter().zip(row.of(quantity));
                 let points = points.filter_map(|(&x, value)| Some((x, (*value)?)));
                 let label = format!("paper: {}", row.label);
-                Line { label, points: points.collect(), paper: true, shown: true }
+                ChartLine { label, points: points.collect(), paper: true, shown: true }
             });
             Chart {
                 caption: format!("RMSE of {}, {target} targets", quantity.name()),
@@ -201,7 +203,7 @@ impl ResultFile {
     }
 
     /// The course of training: over rounds where local updates are compared, over epochs otherwise.
-    fn courses(&self) -> Vec<Chart> {
+    fn training_charts(&self) -> Vec<Chart> {
         let by_round = !self.rounds.is_empty();
         let mut rates: Vec<u32> = self.curves.iter().map(|curve| curve.rate).collect();
         rates.dedup();
@@ -212,7 +214,7 @@ impl ResultFile {
                     let each = if by_round { curve.exchanges } else { 1 };
                     let points = curve.mean(quantity).into_iter().enumerate();
                     let points = points.map(|(epoch, rmse)| (((epoch + 1) * each) as f64, rmse));
-                    Line {
+                    ChartLine {
                         label: plain(&curve.label),
                         points: points.collect(),
                         paper: false,
@@ -247,7 +249,7 @@ impl ResultFile {
                 let rounds = rounds.map_or("not reached".to_owned(), |n| format!("{n:.0}{share}"));
                 cells.extend([number(*target), Value::plain(rounds), number(*end)]);
             }
-            rows.push(Row { label: plain(&row.label), paper: false, cells });
+            rows.push(GridRow { label: plain(&row.label), paper: false, cells });
         }
         for (q, rounds) in PAPER_ROUNDS {
             let text = |at: usize| match q {
@@ -260,7 +262,7 @@ impl ResultFile {
             let cells =
                 ["7.70".into(), text(0), String::new(), "1.75".into(), text(1), String::new()];
             let cells = cells.map(Value::plain).to_vec();
-            rows.push(Row { label: format!("FedTSE, Q = {q}"), paper: true, cells });
+            rows.push(GridRow { label: format!("FedTSE, Q = {q}"), paper: true, cells });
         }
         let columns =
             ["density target", "rounds", "at the end", "flow target", "rounds", "at the end"];
@@ -276,7 +278,7 @@ impl ResultFile {
         let Some(first) = self.series.first() else { return Vec::new() };
         let charts = first.series.iter().enumerate().flat_map(|(place, link)| {
             QUANTITIES.map(|quantity| {
-                let line = |label: &str, values: &[f64]| Line {
+                let line = |label: &str, values: &[f64]| ChartLine {
                     label: label.to_owned(),
                     points: link.minutes.iter().copied().zip(values.iter().copied()).collect(),
                     paper: false,
@@ -306,7 +308,7 @@ fn number(value: Option<f64>) -> Value {
 
 /// Of many lines, draws the ones that matter most, if they are among them.
 fn choose(chart: &mut Chart) {
-    let wanted = |line: &Line| DRAWN.contains(&line.label.as_str());
+    let wanted = |line: &ChartLine| DRAWN.contains(&line.label.as_str());
     if chart.lines.len() > FEW && chart.lines.iter().any(wanted) {
         chart.lines.iter_mut().for_each(|line| line.shown = wanted(line));
     }

@@ -24,12 +24,12 @@ pub struct Section {
 pub struct Grid {
     pub caption: String,
     pub columns: Vec<String>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<GridRow>,
 }
 
 /// A row of a grid.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct GridRow {
     pub label: String,
     /// Whether the numbers are the paper's.
     pub paper: bool,
@@ -53,14 +53,14 @@ pub struct Chart {
     pub caption: String,
     pub x: String,
     pub y: String,
-    pub lines: Vec<Line>,
+    pub lines: Vec<ChartLine>,
     /// Values to be reached, drawn across.
     pub levels: Vec<f64>,
 }
 
 /// A line of a chart.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct ChartLine {
     pub label: String,
     pub points: Vec<(f64, f64)>,
     /// The paper's numbers: drawn with dashes.

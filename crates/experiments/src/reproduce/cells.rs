@@ -19,13 +19,13 @@ pub(super) struct Cell {
 /// Errors over demand seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ErrorSpreads {
-    pub rmse: Spread,
-    pub mae: Spread,
+    pub rmse: SeedStatistics,
+    pub mae: SeedStatistics,
 }
 
 /// A number over demand seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Spread {
+pub(super) struct SeedStatistics {
     pub mean: f64,
     /// Standard deviation between demand seeds (n − 1); none for a single one.
     pub deviation: Option<f64>,
@@ -43,7 +43,7 @@ impl Cell {
         }
         let spread = |number: fn(&Score) -> f64| {
             let means = seeds.values().map(|scores| mean(scores.iter().map(number)));
-            Spread::of(means.collect())
+            SeedStatistics::of(means.collect())
         };
         if seeds.is_empty() {
             return None;
@@ -68,7 +68,7 @@ impl Cell {
         self.rmse(quantity).by_seed.get(at).copied()
     }
 
-    pub(super) fn rmse(&self, quantity: Quantity) -> &Spread {
+    pub(super) fn rmse(&self, quantity: Quantity) -> &SeedStatistics {
         match quantity {
             Quantity::Density => &self.density.rmse,
             Quantity::Flow => &self.flow.rmse,
@@ -100,7 +100,7 @@ impl Quantity {
     }
 }
 
-impl Spread {
+impl SeedStatistics {
     fn of(by_seed: Vec<f64>) -> Self {
         let mean = mean(by_seed.iter().copied());
         let squares: f64 = by_seed.iter().map(|value| (value - mean).powi(2)).sum();

@@ -12,16 +12,16 @@ use training::Method;
 pub(super) const LOSS_RATES: [u32; 2] = [20, 40];
 /// The rate at which local updates are compared, in percent. The paper does not say its own.
 pub(super) const Q_RATE: u32 = 20;
-/// Numbers per link that cross in a model without a narrow crossing.
+/// Numbers per link of an embedding that is no bottleneck.
 const WIDE: u16 = 32;
 
 /// Curves of Oracle-cell and FedTSE-cell.
 pub(super) fn losses(rates: &[u32]) -> TablePlan {
-    let row = |label, method, architecture, crossing| RowPlan {
+    let row = |label, method, architecture, embedding_size| RowPlan {
         label,
         estimator: Own(method),
         architecture: Some(architecture),
-        variant: Variant { crossing, curve: true, ..Variant::USUAL },
+        variant: Variant { embedding_size, curve: true, ..Variant::USUAL },
         pick: Pick::Test,
     };
     let rows = vec![
@@ -104,7 +104,7 @@ fn plan(
 }
 
 const LOSS_NOTES: &[&str] = &[
-    "FedTSE-cell was trained by a host and a guest (Q = 1). With the same network its course is Oracle-cell's bit for bit, as the two curves of `paper` show; the wide Oracle-cell has no narrow crossing (32 numbers per link instead of 4).",
+    "FedTSE-cell was trained by a host and a guest (Q = 1). With the same network its curve is Oracle-cell's bit for bit, as the two curves of `paper` show; the wide Oracle-cell has no narrow embedding (32 numbers per link instead of 4).",
     "The weights that are scored are those that would be kept: of `link` the running average.",
 ];
 

@@ -22,12 +22,12 @@ pub(super) struct Curve {
     pub rate: u32,
     /// Rounds of an epoch.
     pub exchanges: usize,
-    pub courses: Vec<Course>,
+    pub runs: Vec<TrainingCurve>,
 }
 
 /// One training.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Course {
+pub(super) struct TrainingCurve {
     pub demand_seed: u64,
     pub training_seed: Option<u64>,
     /// Of the weights that were kept.
@@ -60,14 +60,14 @@ pub(super) fn curves(
                 variant: first.job.variant,
                 rate: column.rate,
                 exchanges: first.exchanges.unwrap_or(1),
-                courses: found.into_iter().map(Course::of).collect(),
+                runs: found.into_iter().map(TrainingCurve::of).collect(),
             });
         }
     }
     curves
 }
 
-impl Course {
+impl TrainingCurve {
     fn of(record: &Record) -> Self {
         let numbers =
             |pick: fn(&super::job::Moment) -> f64| record.curve.iter().map(pick).collect();
@@ -107,10 +107,10 @@ impl Course {
 impl Curve {
     /// Epoch and mean over trainings, for as long as all of them lasted.
     pub(super) fn mean(&self, quantity: Quantity) -> Vec<(usize, f64)> {
-        let epochs = self.courses.iter().map(|course| course.rmse(quantity).len()).min();
+        let epochs = self.runs.iter().map(|run| run.rmse(quantity).len()).min();
         let mean = |epoch: usize| {
-            let all = self.courses.iter().map(|course| course.rmse(quantity)[epoch]);
-            (epoch + 1, all.sum::<f64>() / self.courses.len() as f64)
+            let all = self.runs.iter().map(|run| run.rmse(quantity)[epoch]);
+            (epoch + 1, all.sum::<f64>() / self.runs.len() as f64)
         };
         (0..epochs.unwrap_or(0)).map(mean).collect()
     }
@@ -120,8 +120,8 @@ impl Curve {
 mod tests {
     use super::*;
 
-    fn course(density: &[f64]) -> Course {
-        Course {
+    fn training_curve(density: &[f64]) -> TrainingCurve {
+        TrainingCurve {
             demand_seed: 1,
             training_seed: Some(1),
             end: Score::default(),
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn a_target_is_reached_at_the_first_epoch_below_it() {
-        let course = course(&[9.0, 5.0, 6.0, 4.0]);
-        let reached = |target| course.epochs_to(Quantity::Density, target);
+        let run = training_curve(&[9.0, 5.0, 6.0, 4.0]);
+        let reached = |target| run.epochs_to(Quantity::Density, target);
         assert_eq!([9.0, 5.5, 4.0].map(reached), [Some(1), Some(2), Some(4)]);
         assert_eq!(reached(3.9), None);
-        assert_eq!(course.epochs_to(Quantity::Flow, 9.0), None);
+        assert_eq!(run.epochs_to(Quantity::Flow, 9.0), None);
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
             variant: Variant::USUAL,
             rate: 20,
             exchanges: 27,
-            courses: vec![course(&[4.0, 2.0, 1.0]), course(&[6.0, 3.0])],
+            runs: vec![training_curve(&[4.0, 2.0, 1.0]), training_curve(&[6.0, 3.0])],
         };
         assert_eq!(curve.mean(Quantity::Density), [(1, 5.0), (2, 2.5)]);
     }

@@ -6,7 +6,7 @@ use super::curves::Curve;
 use super::rounds::Rounds;
 use super::series::Labelled;
 use super::table::{QUANTITIES, Table};
-use crate::plot::panels::{Line, Panel, Span};
+use crate::plot::panels::{Panel, PlotLine, Span};
 
 /// A panel for each rate and quantity, over epochs.
 pub(super) fn by_epoch(curves: &[Curve]) -> Vec<Panel> {
@@ -21,7 +21,7 @@ pub(super) fn by_epoch(curves: &[Curve]) -> Vec<Panel> {
                 y: unit(quantity),
                 lines: of_rate.map(|curve| line(curve, quantity, 1)).collect(),
                 levels: Vec::new(),
-                span: Span::Course,
+                span: Span::LossCurve,
             }
         })
     });
@@ -43,7 +43,7 @@ pub(super) fn by_round(curves: &[Curve], rounds: &[Rounds]) -> Vec<Panel> {
                 y: unit(quantity),
                 lines: own.map(|curve| line(curve, quantity, curve.exchanges)).collect(),
                 levels: first.and_then(|row| row.of(quantity).target).into_iter().collect(),
-                span: Span::Course,
+                span: Span::LossCurve,
             }
         })
     });
@@ -64,7 +64,7 @@ pub(super) fn by_column(table: &Table, x: &'static str) -> Vec<Panel> {
                 .iter()
                 .zip(cells)
                 .filter_map(|(x, cell)| Some(((*x)?, cell.as_ref()?.rmse(quantity).mean)));
-            Line { label: row.label.replace(['`', '*'], ""), points: points.collect() }
+            PlotLine { label: row.label.replace(['`', '*'], ""), points: points.collect() }
         });
         let (caption, y) = (name(quantity).to_owned(), unit(quantity));
         Panel { caption, x, y, lines: lines.collect(), levels: Vec::new(), span: Span::Whole }
@@ -77,7 +77,7 @@ pub(super) fn over_time(all: &[Labelled]) -> Vec<Panel> {
     let Some(first) = all.first() else { return Vec::new() };
     let panels = first.series.iter().enumerate().flat_map(|(place, link)| {
         QUANTITIES.map(|quantity| {
-            let drawn = |label: &str, values: &[f64]| Line {
+            let drawn = |label: &str, values: &[f64]| PlotLine {
                 label: label.to_owned(),
                 points: link.minutes.iter().copied().zip(values.iter().copied()).collect(),
             };
@@ -99,9 +99,9 @@ pub(super) fn over_time(all: &[Labelled]) -> Vec<Panel> {
     panels.collect()
 }
 
-fn line(curve: &Curve, quantity: Quantity, step: usize) -> Line {
+fn line(curve: &Curve, quantity: Quantity, step: usize) -> PlotLine {
     let points = curve.mean(quantity).into_iter();
-    Line {
+    PlotLine {
         label: curve.label.replace('`', ""),
         points: points.map(|(epoch, rmse)| ((epoch * step) as f64, rmse)).collect(),
     }

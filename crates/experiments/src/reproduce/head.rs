@@ -13,7 +13,7 @@ use super::scene::Scene;
 
 /// See the [module](self).
 #[derive(Serialize)]
-pub(super) struct Head {
+pub(super) struct ResultHeader {
     pub table: &'static str,
     pub title: &'static str,
     /// A small version, to see that the program works: its numbers mean nothing.
@@ -41,7 +41,7 @@ pub(super) struct Made {
     pub date: String,
 }
 
-impl Head {
+impl ResultHeader {
     pub(super) fn new(
         plan: &TablePlan,
         range: &Range,

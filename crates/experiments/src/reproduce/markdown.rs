@@ -5,7 +5,7 @@ use std::fmt::Write;
 use estimator::TargetKind;
 
 use super::cells::{Cell, Quantity};
-use super::table::{Compared, QUANTITIES, Row, Table};
+use super::table::{Compared, QUANTITIES, Table, TableRow};
 
 /// The whole text.
 pub(super) fn render(table: &Table) -> String {
@@ -45,7 +45,7 @@ fn errors(table: &Table, at: usize, quantity: Quantity, place: usize) -> String 
             means.fold(f64::INFINITY, f64::min)
         })
         .collect();
-    let run = |row: &&Row| row.cells[at].iter().any(Option::is_some);
+    let run = |row: &&TableRow| row.cells[at].iter().any(Option::is_some);
     for row in table.rows.iter().filter(run) {
         let cells = row.cells[at].iter().zip(&best).map(|(cell, best)| match cell {
             Some(cell) => shown(cell, quantity, *best, table),
@@ -87,7 +87,7 @@ fn choices(table: &Table, at: usize) -> String {
         + &aligned(&grid)
 }
 
-fn mean_of(row: &Row, at: usize, column: usize, quantity: Quantity) -> Option<f64> {
+fn mean_of(row: &TableRow, at: usize, column: usize, quantity: Quantity) -> Option<f64> {
     Some(row.cells[at].get(column)?.as_ref()?.rmse(quantity).mean)
 }
 

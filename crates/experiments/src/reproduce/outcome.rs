@@ -8,7 +8,7 @@ use estimator::TargetKind;
 use serde::Serialize;
 
 use super::curves::{Curve, curves};
-use super::head::Head;
+use super::head::ResultHeader;
 use super::job::Record;
 use super::plan::{Range, TablePlan};
 use super::request::What;
@@ -19,11 +19,11 @@ use super::{figures, markdown};
 use crate::plot::panels::{self, Panel};
 
 /// See the [module](self).
-pub(super) enum Outcome {
+pub(super) enum ReproducedResult {
     Table(Table),
     Drawn(Drawn, Vec<Panel>),
-    Rounds(Courses),
-    Figure(Courses, Vec<Panel>),
+    Rounds(TrainingCurves),
+    Figure(TrainingCurves, Vec<Panel>),
 }
 
 /// A table that is looked at as a picture.
@@ -37,22 +37,22 @@ pub(super) struct Drawn {
 
 /// The course of some trainings.
 #[derive(Serialize)]
-pub(super) struct Courses {
+pub(super) struct TrainingCurves {
     #[serde(flatten)]
-    head: Head,
+    head: ResultHeader,
     target: TargetKind,
     curves: Vec<Curve>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rounds: Vec<Rounds>,
 }
 
-impl Outcome {
+impl ReproducedResult {
     pub(super) fn new(
         what: What,
         plan: &TablePlan,
         range: &Range,
         records: &BTreeMap<String, Record>,
-        head: Head,
+        head: ResultHeader,
     ) -> Self {
         let target = range.targets.first().copied().unwrap_or(TargetKind::Raw);
         if !what.is_course() {
@@ -67,57 +67,64 @@ impl Outcome {
                     let panels = figures::over_time(&series);
                     (series, panels)
                 }
-                _ => return Outcome::Table(table),
+                _ => return ReproducedResult::Table(table),
             };
-            return Outcome::Drawn(Drawn { table, series }, panels);
+            return ReproducedResult::Drawn(Drawn { table, series }, panels);
         }
         let curves = curves(plan, range, target, records);
         if what == What::FigLoss {
             let panels = figures::by_epoch(&curves);
             let rounds = Vec::new();
-            return Outcome::Figure(Courses { head, target, curves, rounds }, panels);
+            return ReproducedResult::Figure(
+                TrainingCurves { head, target, curves, rounds },
+                panels,
+            );
         }
         let rounds = rounds::rounds(&curves);
         let panels = figures::by_round(&curves, &rounds);
-        let courses = Courses { head, target, curves, rounds };
+        let training = TrainingCurves { head, target, curves, rounds };
         match what {
-            What::FigQ => Outcome::Figure(courses, panels),
-            _ => Outcome::Rounds(courses),
+            What::FigQ => ReproducedResult::Figure(training, panels),
+            _ => ReproducedResult::Rounds(training),
         }
     }
 
-    pub(super) fn head(&self) -> &Head {
+    pub(super) fn head(&self) -> &ResultHeader {
         match self {
-            Outcome::Table(table) | Outcome::Drawn(Drawn { table, .. }, _) => &table.head,
-            Outcome::Rounds(courses) | Outcome::Figure(courses, _) => &courses.head,
+            ReproducedResult::Table(table) | ReproducedResult::Drawn(Drawn { table, .. }, _) => {
+                &table.head
+            }
+            ReproducedResult::Rounds(training) | ReproducedResult::Figure(training, _) => {
+                &training.head
+            }
         }
     }
 
     pub(super) fn text(&self) -> String {
         match self {
-            Outcome::Table(table) => markdown::render(table),
-            Outcome::Drawn(drawn, _) => {
+            ReproducedResult::Table(table) => markdown::render(table),
+            ReproducedResult::Drawn(drawn, _) => {
                 let head = &drawn.table.head;
                 markdown::render(&drawn.table)
                     + &format!("\n![{}]({}.svg)\n", head.title, head.table)
             }
-            Outcome::Rounds(courses) => {
-                let seeds = courses.head.demand_seeds.len();
-                courses.framed(&rounds::text(&courses.rounds, seeds))
+            ReproducedResult::Rounds(training) => {
+                let seeds = training.head.demand_seeds.len();
+                training.framed(&rounds::text(&training.rounds, seeds))
             }
-            Outcome::Figure(courses, _) => {
-                let table = courses.head.table;
-                courses.framed(&format!("\n![{}]({table}.svg)\n", courses.head.title))
+            ReproducedResult::Figure(training, _) => {
+                let table = training.head.table;
+                training.framed(&format!("\n![{}]({table}.svg)\n", training.head.title))
             }
         }
     }
 
     pub(super) fn json(&self) -> Result<String> {
         let value = match self {
-            Outcome::Table(table) => serde_json::to_string_pretty(table)?,
-            Outcome::Drawn(drawn, _) => serde_json::to_string_pretty(drawn)?,
-            Outcome::Rounds(courses) | Outcome::Figure(courses, _) => {
-                serde_json::to_string_pretty(courses)?
+            ReproducedResult::Table(table) => serde_json::to_string_pretty(table)?,
+            ReproducedResult::Drawn(drawn, _) => serde_json::to_string_pretty(drawn)?,
+            ReproducedResult::Rounds(training) | ReproducedResult::Figure(training, _) => {
+                serde_json::to_string_pretty(training)?
             }
         };
         Ok(value + "\n")
@@ -126,7 +133,7 @@ impl Outcome {
     /// Writes all files into a folder.
     pub(super) fn write(&self, folder: &Path, text: &str, json: &str) -> Result<()> {
         let name = self.head().table;
-        if let Outcome::Figure(_, panels) | Outcome::Drawn(_, panels) = self {
+        if let ReproducedResult::Figure(_, panels) | ReproducedResult::Drawn(_, panels) = self {
             panels::draw(&folder.join(format!("{name}.svg")), panels)?;
         }
         durable::write(&folder.join(format!("{name}.json")), json)?;
@@ -134,10 +141,10 @@ impl Outcome {
     }
 }
 
-impl Courses {
+impl TrainingCurves {
     fn framed(&self, body: &str) -> String {
         let head = &self.head;
-        let lines = match self.curves.first().map(|curve| curve.courses.len()) {
+        let lines = match self.curves.first().map(|curve| curve.runs.len()) {
             Some(1) | None => "",
             Some(_) => "Lines and numbers are means over trainings.\n",
         };

@@ -34,7 +34,7 @@ pub(super) struct Peer {
 
 /// One line of the script's output.
 #[derive(Deserialize)]
-struct Line {
+struct PeerScore {
     quantity: String,
     rmse: f64,
     mae: f64,
@@ -103,7 +103,7 @@ impl Peer {
 
 /// Reads one line of density and one of flow.
 fn scores(text: &str) -> Result<(Score, String)> {
-    let lines: Vec<Line> =
+    let lines: Vec<PeerScore> =
         text.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("JSON lines")?;
     let errors = |quantity: &str| -> Result<Errors> {
         let mut of = lines.iter().filter(|line| line.quantity == quantity);

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn every_job_has_a_file_of_its_own() {
         let jobs = table2::plan(&table2::RATES).jobs(&range());
-        // Neural: 2 architectures × 2 training seeds × (1 + 5 × 4), and 4 rows of other crossings.
+        // Neural: 2 architectures × 2 training seeds × (1 + 5 × 4), and 4 rows of other embedding sizes.
         // Others: 2 that see no fleet, 4 that do.
         let per_seed_and_target = 2 * (2 * (1 + 5 * 4) + 4 * 4) + 2 + 4 * 4;
         assert_eq!(jobs.len(), 3 * 2 * per_seed_and_target);

@@ -6,7 +6,7 @@ use estimator::Architecture;
 use serde::Serialize;
 
 use super::cells::Quantity;
-use super::curves::{Course, Curve};
+use super::curves::{Curve, TrainingCurve};
 use super::markdown::aligned;
 use super::table::QUANTITIES;
 use super::variant::Variant;
@@ -85,22 +85,21 @@ impl Rounds {
 
 impl Reached {
     fn of(curve: &Curve, one: &Curve, quantity: Quantity, first: Option<&Reached>) -> Self {
-        let reached = |course: &Course| {
-            let same = |other: &&Course| {
-                (other.demand_seed, other.training_seed)
-                    == (course.demand_seed, course.training_seed)
+        let reached = |run: &TrainingCurve| {
+            let same = |other: &&TrainingCurve| {
+                (other.demand_seed, other.training_seed) == (run.demand_seed, run.training_seed)
             };
-            let target = FACTOR * one.courses.iter().find(same)?.end_rmse(quantity);
-            let epochs = course.epochs_to(quantity, target);
+            let target = FACTOR * one.runs.iter().find(same)?.end_rmse(quantity);
+            let epochs = run.epochs_to(quantity, target);
             Some(SeedReached {
-                demand_seed: course.demand_seed,
-                training_seed: course.training_seed,
+                demand_seed: run.demand_seed,
+                training_seed: run.training_seed,
                 target,
                 rounds: epochs.map(|epochs| epochs * curve.exchanges),
-                end: course.end_rmse(quantity),
+                end: run.end_rmse(quantity),
             })
         };
-        let seeds: Vec<SeedReached> = curve.courses.iter().filter_map(reached).collect();
+        let seeds: Vec<SeedReached> = curve.runs.iter().filter_map(reached).collect();
         let mean = |pick: fn(&SeedReached) -> Option<f64>, seeds: &[SeedReached]| {
             let all: Option<Vec<f64>> = seeds.iter().map(pick).collect();
             all.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64)
@@ -182,7 +181,7 @@ mod tests {
 
     fn curve(q: Option<u32>, density: &[f64], end: f64) -> Curve {
         let errors = Errors { rmse: end, mae: 0.0 };
-        let course = Course {
+        let run = TrainingCurve {
             demand_seed: 1,
             training_seed: Some(1),
             end: Score { density: errors, flow: errors },
@@ -198,7 +197,7 @@ mod tests {
             variant: Variant { q, curve: true, ..Variant::USUAL },
             rate: 20,
             exchanges: 10,
-            courses: vec![course],
+            runs: vec![run],
         }
     }
 

@@ -46,10 +46,10 @@ impl Workshop<'_> {
         let threads = (cores / at_once).max(1);
         let next = AtomicUsize::new(0);
         let failures = Mutex::new(Vec::new());
-        let watched = progress::watched();
+        let watched = progress::observer();
         let run = |job: &Job| {
-            progress::watched_by(watched.as_ref(), || {
-                progress::go_on()?;
+            progress::observed_by(watched.as_ref(), || {
+                progress::check_stop()?;
                 self.run(job, threads)
             })
         };

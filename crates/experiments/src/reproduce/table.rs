@@ -6,7 +6,7 @@ use estimator::{Architecture, Score, TargetKind};
 use serde::Serialize;
 
 use super::cells::{Cell, PaperErrors, Quantity, mean};
-use super::head::Head;
+use super::head::ResultHeader;
 use super::job::Record;
 use super::plan::{Comparison, Range, TablePlan};
 use super::variant::Variant;
@@ -17,17 +17,17 @@ pub(super) const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow]
 #[derive(Serialize)]
 pub(super) struct Table {
     #[serde(flatten)]
-    pub head: Head,
+    pub head: ResultHeader,
     pub targets: Vec<TargetKind>,
     pub columns: Vec<String>,
-    pub rows: Vec<Row>,
+    pub rows: Vec<TableRow>,
     pub paper: Vec<Published>,
     pub comparisons: Vec<Compared>,
 }
 
 /// An estimator's errors.
 #[derive(Serialize)]
-pub(super) struct Row {
+pub(super) struct TableRow {
     pub label: &'static str,
     pub estimator: String,
     pub architecture: Option<Architecture>,
@@ -81,7 +81,7 @@ impl Table {
         plan: &TablePlan,
         range: &Range,
         records: &BTreeMap<String, Record>,
-        head: Head,
+        head: ResultHeader,
     ) -> Self {
         let rows = rows(plan, range, records);
         let paper = published(plan);
@@ -106,7 +106,7 @@ impl Table {
 }
 
 /// The rows that have at least one finished job.
-fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> Vec<Row> {
+fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> Vec<TableRow> {
     let mut rows = Vec::new();
     for row in &plan.rows {
         let all = |score: &dyn Fn(&Record) -> Option<Score>| -> Vec<Vec<Option<Cell>>> {
@@ -124,7 +124,7 @@ fn rows(plan: &TablePlan, range: &Range, records: &BTreeMap<String, Record>) -> 
         let cells = all(&|record| row.pick.score(record));
         if cells.iter().flatten().any(Option::is_some) {
             let chosen = plan.choices.contains(&row.label);
-            rows.push(Row {
+            rows.push(TableRow {
                 label: row.label,
                 estimator: row.estimator.name(),
                 architecture: row.architecture,
@@ -153,7 +153,7 @@ fn published(plan: &TablePlan) -> Vec<Published> {
 /// None if there is nothing to compare.
 fn compared(
     comparison: &Comparison,
-    rows: &[Row],
+    rows: &[TableRow],
     (at, target): (usize, TargetKind),
     quantity: Quantity,
     paper: &[Published],

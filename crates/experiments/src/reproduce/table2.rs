@@ -43,10 +43,10 @@ const NOTES: &[&str] = &[
     "`link` shares one set of weights among all links (docs/decisions/0003); `paper` is the paper's STGCN and MLP.",
     "TSE-n sees no fleet, so that it is the same at every rate.",
     "FedTSE was trained by a host and a guest that exchange embeddings and gradients and nothing else, with one local update per exchange (Q = 1). From guest to host cross d = 4 numbers per link unless the row says otherwise, with `paper` 9 numbers in all.",
-    "With Q = 1 and the same d, FedTSE is Oracle's training bit for bit. What the federation costs in accuracy is the narrow crossing: the wide rows have 32 numbers per link instead of 4.",
+    "With Q = 1 and the same d, FedTSE is Oracle's training bit for bit. What the federation costs in accuracy is the narrow embedding: the wide rows have 32 numbers per link instead of 4.",
 ];
 
-/// Numbers per link that cross in a model without a narrow crossing.
+/// Numbers per link of an embedding that is no bottleneck.
 const WIDE: u16 = 32;
 
 /// The rows among which d is chosen.
@@ -57,11 +57,11 @@ fn rows() -> Vec<RowPlan> {
         let variant = Variant::USUAL;
         RowPlan { label, estimator, architecture, variant, pick: Pick::Test }
     };
-    let crossing = |label, method, numbers| RowPlan {
+    let embedding_size = |label, method, numbers| RowPlan {
         label,
         estimator: Own(method),
         architecture: Some(Link),
-        variant: Variant { crossing: Some(numbers), ..Variant::USUAL },
+        variant: Variant { embedding_size: Some(numbers), ..Variant::USUAL },
         pick: Pick::Test,
     };
     vec![
@@ -77,14 +77,14 @@ fn rows() -> Vec<RowPlan> {
         row("gradient boosting", Peer(Boosting::Boosting), None),
         row("Oracle, `link`", Own(Method::Oracle), Some(Link)),
         row("Oracle, `paper`", Own(Method::Oracle), Some(Paper)),
-        crossing("Oracle, `link`, wide", Method::Oracle, WIDE),
+        embedding_size("Oracle, `link`, wide", Method::Oracle, WIDE),
         row("FedTSE, `link`", Own(Method::FedTse), Some(Link)),
-        crossing("FedTSE, `link`, d = 2", Method::FedTse, 2),
-        crossing("FedTSE, `link`, d = 1", Method::FedTse, 1),
+        embedding_size("FedTSE, `link`, d = 2", Method::FedTse, 2),
+        embedding_size("FedTSE, `link`, d = 1", Method::FedTse, 1),
         row("FedTSE, `paper`", Own(Method::FedTse), Some(Paper)),
         row("Oracle-cell, `link`", Own(Method::OracleCell), Some(Link)),
         row("Oracle-cell, `paper`", Own(Method::OracleCell), Some(Paper)),
-        crossing("Oracle-cell, `link`, wide", Method::OracleCell, WIDE),
+        embedding_size("Oracle-cell, `link`, wide", Method::OracleCell, WIDE),
         row("FedTSE-cell, `link`", Own(Method::FedTseCell), Some(Link)),
         row("FedTSE-cell, `paper`", Own(Method::FedTseCell), Some(Paper)),
     ]

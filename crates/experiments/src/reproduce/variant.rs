@@ -13,9 +13,9 @@ use training::{FederationOptions, GuestOptions, TrainOptions, Watch};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Variant {
-    /// Numbers that cross from a guest to the host.
+    /// Numbers of a guest's embedding, per link.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub crossing: Option<u16>,
+    pub embedding_size: Option<u16>,
     /// Guests among which the fleet is divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guests: Option<u16>,
@@ -55,7 +55,7 @@ pub(super) struct Variant {
 impl Variant {
     /// Nothing otherwise.
     pub(super) const USUAL: Variant = Variant {
-        crossing: None,
+        embedding_size: None,
         guests: None,
         q: None,
         epochs: None,
@@ -81,7 +81,7 @@ impl Variant {
                 let _ = write!(text, ".{what}-{value}");
             }
         };
-        add("crossing", self.crossing.map(|value| value.to_string()));
+        add("embedding", self.embedding_size.map(|value| value.to_string()));
         add("guests", self.guests.map(|value| value.to_string()));
         add("q", self.q.map(|value| value.to_string()));
         add("epochs", self.epochs.map(|value| value.to_string()));
@@ -116,7 +116,7 @@ impl Variant {
     /// Changes a task accordingly.
     pub(super) fn apply(&self, task: &mut TrainOptions) {
         task.guest = GuestOptions {
-            embedding_size: self.crossing,
+            embedding_size: self.embedding_size,
             party_dropout: self.party_dropout,
             head_units: self.head_units,
             ..GuestOptions::default()

@@ -37,15 +37,15 @@ pub struct LinkEstimates {
     pub has_loop: bool,
     pub length_m: f64,
     /// veh/km/lane.
-    pub density: Course,
+    pub density: QuantitySeries,
     /// veh/min/lane.
-    pub flow: Course,
+    pub flow: QuantitySeries,
 }
 
 /// A quantity over time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Course {
+pub struct QuantitySeries {
     pub truth: Vec<f64>,
     pub estimates: Vec<Estimate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,11 +83,11 @@ impl Estimated {
         });
         let links = study.targets().iter().enumerate().map(|(place, &link)| {
             let counted = |id: LinkId| study.network().loops().iter().any(|one| one.link == id);
-            let mut all = [Course::default(), Course::default()];
-            for (quantity, course) in QUANTITIES.iter().zip(&mut all) {
+            let mut all = [QuantitySeries::default(), QuantitySeries::default()];
+            for (quantity, series) in QUANTITIES.iter().zip(&mut all) {
                 let truth = windows.iter().map(|&step| study.target(target, step, link));
-                course.truth = truth.map(|state| rounded(quantity(&state))).collect();
-                course.estimates =
+                series.truth = truth.map(|state| rounded(quantity(&state))).collect();
+                series.estimates =
                     shown.iter().map(|one| of_link(study, one, place, quantity)).collect();
             }
             if let Some((one, intervals, places)) = surest {

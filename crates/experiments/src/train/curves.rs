@@ -6,7 +6,7 @@ use anyhow::Result;
 use estimator::Epoch;
 use plotters::prelude::*;
 
-use crate::plot::drawn;
+use crate::plot::with_path;
 
 /// Training and validation loss over epochs, on a logarithmic scale.
 pub(super) fn draw(path: &Path, history: &[Epoch]) -> Result<()> {
@@ -15,8 +15,8 @@ pub(super) fn draw(path: &Path, history: &[Epoch]) -> Result<()> {
     let highest = losses().fold(1e-6, f64::max) * 1.1;
     let lowest = losses().fold(highest, f64::min).max(highest * 1e-6) * 0.9;
     let root = SVGBackend::new(path, (800, 480)).into_drawing_area();
-    drawn(path, root.fill(&WHITE))?;
-    let mut chart = drawn(
+    with_path(path, root.fill(&WHITE))?;
+    let mut chart = with_path(
         path,
         ChartBuilder::on(&root)
             .caption("Loss over epochs", ("sans-serif", 22))
@@ -25,7 +25,7 @@ pub(super) fn draw(path: &Path, history: &[Epoch]) -> Result<()> {
             .y_label_area_size(70)
             .build_cartesian_2d(0.0..history.len() as f64 + 0.5, (lowest..highest).log_scale()),
     )?;
-    drawn(
+    with_path(
         path,
         chart
             .configure_mesh()
@@ -44,13 +44,13 @@ pub(super) fn draw(path: &Path, history: &[Epoch]) -> Result<()> {
     ];
     for (name, pick, colour) in curves {
         let points = history.iter().map(|epoch| (epoch.number as f64, pick(epoch).max(lowest)));
-        drawn(path, chart.draw_series(LineSeries::new(points, colour.stroke_width(2))))?
+        with_path(path, chart.draw_series(LineSeries::new(points, colour.stroke_width(2))))?
             .label(name)
             .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
-    drawn(
+    with_path(
         path,
         chart.configure_series_labels().border_style(BLACK.mix(0.2)).background_style(WHITE).draw(),
     )?;
-    drawn(path, root.present())
+    with_path(path, root.present())
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use sensing::DatasetWriter;
 use sensing::sumo::{FcdReader, ImportOptions, LoopReader, import_net};
-use traffic::{LoopCount, Samples, Seconds};
+use traffic::{LoopCount, PositionSource, Seconds};
 
 use super::{counts, tell};
 use crate::network;

@@ -57,7 +57,7 @@ pub(crate) struct AuthorityArguments {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Config {
+struct AuthorityConfig {
     identity: IdentitySection,
     network: NetworkSection,
     keys: KeysSection,
@@ -121,7 +121,7 @@ struct Office {
 
 pub(crate) fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
     let example = include_str!("authority.toml");
-    let Some((config, folder)) = arguments.file.read::<Config>(example)? else {
+    let Some((config, folder)) = arguments.file.read::<AuthorityConfig>(example)? else {
         return Ok(());
     };
     logs::start(&config.observe)?;

@@ -21,7 +21,7 @@ use tracing::info;
 use super::CustomSubModelSpec;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
-use super::guest_config::{self, Config, Prepared};
+use super::guest_config::{self, GuestConfig, Prepared};
 use super::policy;
 use super::{config, logs, network_threads, print_stopped, stopping};
 
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
         print!("{}", policy::EXAMPLE);
         return Ok(());
     }
-    let Some((config, folder)) = arguments.file.read::<Config>(guest_config::EXAMPLE)? else {
+    let Some((config, folder)) = arguments.file.read::<GuestConfig>(guest_config::EXAMPLE)? else {
         return Ok(());
     };
     logs::start(&config.observe)?;
@@ -64,13 +64,13 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
 
 /// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
 pub fn join(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
-    let (config, folder) = config::read::<Config>(config)?;
+    let (config, folder) = config::read::<GuestConfig>(config)?;
     logs::start_if_none(&config.observe);
     Ok(take_part(&config, &folder, own)?.json())
 }
 
 /// How taking part ended.
-struct Ended {
+struct RunEnd {
     end: End,
     round: Round,
     traffic: Arc<Traffic>,
@@ -83,7 +83,7 @@ enum End {
     Stopped(Text),
 }
 
-impl Ended {
+impl RunEnd {
     fn json(&self) -> Value {
         match &self.end {
             End::Stopped(reason) => json!({"stopped": reason.as_str(), "round": self.round}),
@@ -97,7 +97,11 @@ impl Ended {
     }
 }
 
-fn take_part(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Ended> {
+fn take_part(
+    config: &GuestConfig,
+    folder: &Path,
+    own: Option<&CustomSubModelSpec>,
+) -> Result<RunEnd> {
     let clock = Clock::start();
     let Prepared { tls, address, part, settings } = config.prepare(folder, own)?;
     let widest = settings.width.max(2 * settings.measures.layout.len() as u32);
@@ -125,7 +129,7 @@ fn take_part(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) -
     })?;
     info!(guest = %name, host = %config.host.address, "dialling");
     let traffic = line.traffic();
-    let rounds = progress::watched().map(|_| progress::spinner("rounds"));
+    let rounds = progress::observer().map(|_| progress::spinner("rounds"));
     let mut watch = WatchGuest::new(|guest: &Guest<_, _>, connected| {
         gauges.traffic(&traffic);
         let mut shown = gauges.shown();
@@ -155,5 +159,5 @@ fn take_part(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) -
         trained.write(&run, id, &best, own)?;
         model.settle()?;
     }
-    Ok(Ended { end, round, traffic, weights })
+    Ok(RunEnd { end, round, traffic, weights })
 }

@@ -24,7 +24,7 @@ pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Config {
+pub(super) struct GuestConfig {
     identity: IdentitySection,
     pub host: HostSection,
     data: DataSection,
@@ -115,7 +115,7 @@ pub(super) struct Prepared {
     pub settings: GuestSettings,
 }
 
-impl Config {
+impl GuestConfig {
     /// Reads identity and data.
     pub(super) fn prepare(
         &self,
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn the_example_is_a_configuration_with_the_defaults_it_names() {
-        let config: Config = toml::from_str(EXAMPLE).unwrap();
-        let short: Config = toml::from_str(
+        let config: GuestConfig = toml::from_str(EXAMPLE).unwrap();
+        let short: GuestConfig = toml::from_str(
             r#"
             identity = { certificate = "c", key = "k", authority = "a" }
             host = { name = "city", address = "city.example:7443" }
@@ -188,9 +188,9 @@ mod tests {
         assert_eq!(config.plan(&name, None), short.plan(&name, None));
         assert_eq!(config.model.compression, short.model.compression);
         assert_eq!(config.data.measures, short.data.measures);
-        let timing = |config: &Config| config.patience.timing().unwrap();
+        let timing = |config: &GuestConfig| config.patience.timing().unwrap();
         assert_eq!(timing(&config), timing(&short));
-        let host = |config: &Config| {
+        let host = |config: &GuestConfig| {
             let host = &config.host;
             HostAddress::new(&host.address, host.certificate_name.as_deref()).unwrap().name
         };

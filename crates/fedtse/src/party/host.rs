@@ -28,8 +28,8 @@ use super::HostPart;
 use super::HostParty;
 use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
-use super::host_config::{self, Config, Prepared};
-use super::stopping::Asked;
+use super::host_config::{self, HostConfig, Prepared};
+use super::stopping::StopRequest;
 use super::{config, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
@@ -46,7 +46,7 @@ pub(crate) struct HostArguments {
 }
 
 pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
-    let Some((config, folder)) = arguments.file.read::<Config>(host_config::EXAMPLE)? else {
+    let Some((config, folder)) = arguments.file.read::<HostConfig>(host_config::EXAMPLE)? else {
         return Ok(());
     };
     logs::start(&config.observe)?;
@@ -68,13 +68,13 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 
 /// Leads a run for a front end, with a sub-model of the host's own if there is one, and tells how it went.
 pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
-    let (config, folder) = config::read::<Config>(config)?;
+    let (config, folder) = config::read::<HostConfig>(config)?;
     logs::start_if_none(&config.observe);
     Ok(lead_run(&config, &folder, own)?.json())
 }
 
 /// How a run ended.
-struct Ended {
+struct RunEnd {
     end: End,
     round: Round,
     traffic: Arc<Traffic>,
@@ -96,7 +96,7 @@ struct Finished {
     weights: String,
 }
 
-impl Ended {
+impl RunEnd {
     fn json(&self) -> Value {
         match &self.end {
             End::Stopped(reason) => json!({"stopped": reason.as_str(), "round": self.round}),
@@ -109,7 +109,11 @@ impl Ended {
     }
 }
 
-fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) -> Result<Ended> {
+fn lead_run(
+    config: &HostConfig,
+    folder: &Path,
+    own: Option<&CustomSubModelSpec>,
+) -> Result<RunEnd> {
     let clock = Clock::start();
     let Prepared { name, tls, part, seats, settings } = config.prepare(folder, own)?;
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
@@ -142,7 +146,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) ->
     info!(host = %name, address = %door.address(), "waiting for guests");
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
-    let rounds = progress::watched().map(|_| progress::spinner("rounds"));
+    let rounds = progress::observer().map(|_| progress::spinner("rounds"));
     let mut board = Board { gauges: &gauges, door: &door, begun: None, stop: &stop, rounds };
     let mut inputs = Inputs::new(arrivals, stop.reason.clone());
     drive(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut board)?;
@@ -165,7 +169,7 @@ fn lead_run(config: &Config, folder: &Path, own: Option<&CustomSubModelSpec>) ->
         Some(HostEnd::Stopped(error)) => bail!("{error}"),
         None => bail!("the host has stopped before its end"),
     };
-    Ok(Ended { end, round, traffic, refused, seconds })
+    Ok(RunEnd { end, round, traffic, refused, seconds })
 }
 
 /// Leaves intervals for live estimates beside the model, or none of an earlier one.
@@ -199,7 +203,7 @@ struct Board<'a> {
     gauges: &'a Gauges,
     door: &'a GrpcListener,
     begun: Option<Instant>,
-    stop: &'a Asked,
+    stop: &'a StopRequest,
     /// For a front end that watches.
     rounds: Option<ProgressBar>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use estimator::{
-    Architecture, GuestSlot, NeuralPlan, Party, Sizes, TargetKind, TrainingSignal, whole_batch,
+    Architecture, FeatureSet, GuestSlot, NeuralPlan, Sizes, TargetKind, TrainingSignal, whole_batch,
 };
 use federation::grpc::tls;
 use federation::{AbsencePolicy, HostSettings};
@@ -31,7 +31,7 @@ pub(super) const EXAMPLE: &str = include_str!("host.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Config {
+pub(super) struct HostConfig {
     identity: IdentitySection,
     pub network: NetworkSection,
     data: DataSection,
@@ -156,7 +156,7 @@ pub(super) struct Prepared {
     pub settings: HostSettings,
 }
 
-impl Config {
+impl HostConfig {
     /// Reads identity and data, for a host with a sub-model of its own if there is one.
     pub(super) fn prepare(
         &self,
@@ -191,7 +191,8 @@ impl Config {
     fn neural_plan(&self) -> NeuralPlan {
         let training = &self.training;
         // Which features the guests have is their own affair.
-        let mut plan = NeuralPlan::new(Party::Host, training.arch, self.data.target, training.seed);
+        let mut plan =
+            NeuralPlan::new(FeatureSet::Host, training.arch, self.data.target, training.seed);
         plan.recipe = training.method.recipe(plan.recipe);
         let head = training.head(plan.sizes);
         NeuralPlan { party_dropout: training.party_dropout, head, ..plan }
@@ -267,8 +268,8 @@ mod tests {
 
     #[test]
     fn the_example_is_a_configuration_with_the_defaults_it_names() {
-        let config: Config = toml::from_str(EXAMPLE).unwrap();
-        let short: Config = toml::from_str(
+        let config: HostConfig = toml::from_str(EXAMPLE).unwrap();
+        let short: HostConfig = toml::from_str(
             r#"
             identity = { certificate = "c", key = "k", authority = "a" }
             network = { listen = "127.0.0.1:0", accepted = "g" }
@@ -278,7 +279,7 @@ mod tests {
             "#,
         )
         .unwrap();
-        let plan = |config: &Config| (config.neural_plan().recipe, config.neural_plan().seed);
+        let plan = |config: &HostConfig| (config.neural_plan().recipe, config.neural_plan().seed);
         assert_eq!(plan(&config), plan(&short));
         assert_eq!(config.seats()[0], short.seats()[0]);
         assert_eq!(config.patience.timing().unwrap(), short.patience.timing().unwrap());
@@ -296,7 +297,7 @@ mod tests {
             let text = EXAMPLE
                 .replace("method = \"labels\"", "method = \"pi\"")
                 .replace("sealed = false ", &format!("commitments = \"noised\"\n{words}"));
-            toml::from_str::<Config>(&text).unwrap().training.sealing()
+            toml::from_str::<HostConfig>(&text).unwrap().training.sealing()
         };
         let sealed = sealing("sealed = true #").unwrap().unwrap();
         assert_eq!(sealed.commitments, Some(CommitmentTerms { bounds: Bounds::Noised, checks: 1 }));
@@ -310,7 +311,7 @@ mod tests {
             let text = EXAMPLE
                 .replace("target = \"smooth\"", &format!("target = \"{target}\""))
                 .replace("method = \"labels\"", &format!("method = \"{method}\""));
-            let config: Config = toml::from_str(&text).unwrap();
+            let config: HostConfig = toml::from_str(&text).unwrap();
             config.prepare(Path::new("nowhere"), None).err().unwrap().to_string()
         };
         for method in ["hf", "pi", "pi-v", "pi-k", "pi-hf"] {
@@ -323,7 +324,8 @@ mod tests {
 
     #[test]
     fn unknown_fields_are_refused_with_their_line() {
-        let error = toml::from_str::<Config>(&EXAMPLE.replace("seed = 1", "sead = 1")).unwrap_err();
+        let error =
+            toml::from_str::<HostConfig>(&EXAMPLE.replace("seed = 1", "sead = 1")).unwrap_err();
         let line = 1 + EXAMPLE.lines().position(|line| line.starts_with("seed")).unwrap();
         let text = error.to_string();
         assert!(text.contains(&format!("line {line}")) && text.contains("sead"), "{text}");

@@ -31,7 +31,7 @@ pub(crate) struct RehearseArguments {
 }
 
 pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
-    let (config, folder) = config::read::<host_config::Config>(&arguments.host)?;
+    let (config, folder) = config::read::<host_config::HostConfig>(&arguments.host)?;
     let host_config::Prepared { name, part, seats, settings, .. } =
         config.prepare(&folder, None)?;
     let bar = progress::bar("epochs", settings.plan.epochs.into());
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let mut host = Host::new(settings, part.maker(seats, None), store, ledger, Now::default())?;
     let mut guests = BTreeMap::new();
     for path in &arguments.guest {
-        let (config, folder) = config::read::<guest_config::Config>(path)?;
+        let (config, folder) = config::read::<guest_config::GuestConfig>(path)?;
         let guest_config::Prepared { part, settings, .. } = config.prepare(&folder, None)?;
         let (party, store) = (settings.party.clone(), MemoryStore::default());
         let ledger = self::ledger(&party)?;

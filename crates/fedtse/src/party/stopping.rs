@@ -6,27 +6,27 @@ use tokio::sync::watch;
 use tracing::info;
 
 /// Whether someone wants the party to stop: a signal, or a front end that watches.
-pub(crate) struct Asked {
+pub(crate) struct StopRequest {
     pub reason: watch::Receiver<Option<Text>>,
     front_end: Option<watch::Sender<Option<Text>>>,
 }
 
-impl Asked {
+impl StopRequest {
     /// Looks whether the front end wants it.
     pub(crate) fn look(&self) {
-        if let (Some(sender), Err(stopped)) = (&self.front_end, progress::go_on()) {
+        if let (Some(sender), Err(stopped)) = (&self.front_end, progress::check_stop()) {
             let _ = sender.send(Some(Text::of(stopped)));
         }
     }
 }
 
 /// Begins to listen. Signals are a front end's own affair, if there is one.
-pub(crate) async fn asked() -> Result<Asked> {
-    if progress::watched().is_none() {
-        return Ok(Asked { reason: on_signal().await?, front_end: None });
+pub(crate) async fn asked() -> Result<StopRequest> {
+    if progress::observer().is_none() {
+        return Ok(StopRequest { reason: on_signal().await?, front_end: None });
     }
     let (sender, reason) = watch::channel(None);
-    Ok(Asked { reason, front_end: Some(sender) })
+    Ok(StopRequest { reason, front_end: Some(sender) })
 }
 
 /// Holds a reason as soon as someone wants the party to stop.

@@ -24,7 +24,7 @@ use super::triangle::Rows;
 
 /// How far the points lie from the mean, and how the centre counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub struct SigmaPointSpread {
     /// Distance of the points.
     pub alpha: f64,
     /// 2 is best for a normal distribution; at least α².
@@ -33,7 +33,7 @@ pub struct Spread {
     pub kappa: f64,
 }
 
-impl Default for Spread {
+impl Default for SigmaPointSpread {
     /// α = 0.1, β = 2, κ = 0, as the authors of the paper had it.
     fn default() -> Self {
         Self { alpha: 0.1, beta: 2.0, kappa: 0.0 }
@@ -43,7 +43,7 @@ impl Default for Spread {
 /// A mean and the root of its covariance.
 #[derive(Clone, Debug)]
 pub struct SquareRootFilter {
-    spread: Spread,
+    spread: SigmaPointSpread,
     mean: Vec<f64>,
     root: Rows,
     /// γ and w of the file's head.
@@ -67,7 +67,11 @@ pub struct SquareRootFilter {
 
 impl SquareRootFilter {
     /// Starts from a mean and standard deviations of its numbers.
-    pub fn new(mean: Vec<f64>, deviations: &[f64], spread: Spread) -> Result<Self, FilterError> {
+    pub fn new(
+        mean: Vec<f64>,
+        deviations: &[f64],
+        spread: SigmaPointSpread,
+    ) -> Result<Self, FilterError> {
         let n = mean.len();
         check_len("standard deviations", deviations.len(), n)?;
         check_positive(|| "alpha".into(), spread.alpha)?;
@@ -233,7 +237,7 @@ impl SquareRootFilter {
         Ok((&self.innovation, &self.variance))
     }
 
-    /// Takes in what [`Self::compare`] was given, with noise of these standard deviations. Returns
+    /// Takes in what `compare` was given, with noise of these standard deviations. Returns
     /// the squared innovation in units of its covariance.
     pub fn take(&mut self, noise: &[f64]) -> Result<f64, FilterError> {
         let (n, m) = (self.mean.len(), self.innovation.len());

@@ -11,7 +11,7 @@ use traffic::Network;
 use super::error::{FilterError, check_len};
 use super::measurement::{Measurements, Quantity, Softened};
 use super::noise::{Adaptation, FilterNoise};
-use super::square_root::{Spread, SquareRootFilter};
+use super::square_root::{SigmaPointSpread, SquareRootFilter};
 use crate::ctm::Ctm;
 use crate::model::{Inputs, Memory, TrafficModel};
 use crate::parameters::KM_PER_MIN;
@@ -27,7 +27,7 @@ pub struct FilterPlan {
     /// How noise adapts.
     pub adaptation: Adaptation,
     /// Where the points lie.
-    pub spread: Spread,
+    pub spread: SigmaPointSpread,
 }
 
 /// What a step of the filter did.

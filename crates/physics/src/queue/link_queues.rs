@@ -4,7 +4,7 @@ use traffic::Passage;
 
 use super::loop_curve::LoopCurve;
 use super::profile::Profile;
-use super::program::{Outcome, Problem, Terms, cholesky, variance};
+use super::program::{Problem, SolveOutcome, Terms, cholesky, variance};
 use super::relation::Relations;
 use super::road::{QueueError, Road, positive};
 use super::tally::Tally;
@@ -32,7 +32,7 @@ pub struct CycleReport {
     /// Vehicles of the fleet on the link in it.
     pub fleet: usize,
     /// How the program came out.
-    pub outcome: Outcome,
+    pub outcome: SolveOutcome,
     /// The largest distance from the stop line to the back of the queue.
     pub longest: f64,
 }
@@ -297,16 +297,20 @@ impl<'a> LinkQueues<'a> {
 
 /// Solves; what contradicts all else is left out: queue positions (measurements from `relations` on),
 /// then the loop (limits from `limits` on).
-fn solve(problem: &mut Problem, relations: usize, limits: usize) -> (Option<Vec<f64>>, Outcome) {
+fn solve(
+    problem: &mut Problem,
+    relations: usize,
+    limits: usize,
+) -> (Option<Vec<f64>>, SolveOutcome) {
     let hessian = problem.hessian();
-    let mut outcome = Outcome::Solved;
+    let mut outcome = SolveOutcome::Solved;
     let mut solution = problem.solve_with(&hessian);
     if solution.is_none() && problem.limits.len() > limits {
         problem.limits.truncate(limits);
         solution = problem.solve_with(&hessian);
-        outcome = Outcome::WithoutLoop;
+        outcome = SolveOutcome::WithoutLoop;
     }
-    let Some(unknowns) = solution else { return (None, Outcome::Failed) };
+    let Some(unknowns) = solution else { return (None, SolveOutcome::Failed) };
     let off: Vec<usize> = (relations..problem.measured.len())
         .filter(|&at| problem.residual(at, &unknowns).abs() > CONTRADICTION)
         .collect();
@@ -317,7 +321,9 @@ fn solve(problem: &mut Problem, relations: usize, limits: usize) -> (Option<Vec<
         problem.measured.swap_remove(*at);
     }
     match problem.solve() {
-        Some(again) if outcome == Outcome::Solved => (Some(again), Outcome::SetAside(off.len())),
+        Some(again) if outcome == SolveOutcome::Solved => {
+            (Some(again), SolveOutcome::SetAside(off.len()))
+        }
         Some(again) => (Some(again), outcome),
         None => (Some(unknowns), outcome),
     }

@@ -49,7 +49,7 @@ pub struct Problem {
 
 /// How a problem came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum SolveOutcome {
     /// Solved.
     Solved,
     /// Solved without some queue positions, which contradict all others.

@@ -2,7 +2,7 @@
 
 use super::link_queues::{CycleReport, LinkQueues};
 use super::profile::Profile;
-use super::program::Outcome;
+use super::program::SolveOutcome;
 
 /// A link in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -104,7 +104,7 @@ impl Sum {
         self.of.vehicles_variance += vehicles * seconds;
         self.of.flow += profile.passed(begin, until);
         self.of.flow_variance += flow * seconds;
-        self.of.measured &= report.fleet > 0 && report.outcome != Outcome::Failed;
+        self.of.measured &= report.fleet > 0 && report.outcome != SolveOutcome::Failed;
         self.seconds += seconds;
     }
 

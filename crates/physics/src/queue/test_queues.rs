@@ -6,7 +6,7 @@
 use proptest::prelude::*;
 use traffic::{FundamentalDiagram, Mark, Metres, MetresPerSecond, Passage, Queued, VehPerKmLane};
 
-use super::program::Outcome;
+use super::program::SolveOutcome;
 use super::*;
 
 const LENGTH: f64 = 150.0;
@@ -183,7 +183,7 @@ fn with_all_vehicles_the_profile_is_right_to_a_vehicle_length() -> Result<(), Qu
         let (mut off, mut looks) = (0.0, 0.0);
         for cycle in 3..9 {
             let (profile, report, _) = queues.cycle(cycle);
-            assert_eq!(report.outcome, Outcome::Solved);
+            assert_eq!(report.outcome, SolveOutcome::Solved);
             let begin = CYCLE * cycle as f64;
             for second in 0..90 {
                 let time = begin + f64::from(second);
@@ -331,8 +331,11 @@ fn contradictions_are_set_aside_and_reported() -> Result<(), QueueError> {
     let sure = Knowledge { relations, ..knowledge(&road, 1.0) };
     let tally = tally(&own, 6)?;
     let queues = LinkQueues::new(road, &tally, &own, &sure)?;
-    let outcomes: Vec<Outcome> = (0..6).map(|cycle| queues.cycle(cycle).1.outcome).collect();
-    assert!(outcomes.iter().any(|outcome| matches!(outcome, Outcome::SetAside(_))), "{outcomes:?}");
+    let outcomes: Vec<SolveOutcome> = (0..6).map(|cycle| queues.cycle(cycle).1.outcome).collect();
+    assert!(
+        outcomes.iter().any(|outcome| matches!(outcome, SolveOutcome::SetAside(_))),
+        "{outcomes:?}"
+    );
     // A loop that counts nobody while the whole fleet passes.
     let curve =
         LoopCurve { distance: 20.0, begin: 0.0, interval: 10.0, counts: vec![Some(0.0); 54] };
@@ -340,7 +343,7 @@ fn contradictions_are_set_aside_and_reported() -> Result<(), QueueError> {
     let blind = Knowledge { loop_curve: Some(curve), ..knowledge(&road, 1.0) };
     let busy_tally = super::test_queues::tally(&busy, 6)?;
     let (_, report, _) = LinkQueues::new(road, &busy_tally, &busy, &blind)?.cycle(3);
-    assert_eq!(report.outcome, Outcome::WithoutLoop);
+    assert_eq!(report.outcome, SolveOutcome::WithoutLoop);
     Ok(())
 }
 

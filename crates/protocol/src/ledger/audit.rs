@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use serde::Serialize;
 
 use super::LedgerError;
-use super::line::{self, Line, MAX_LINE, UsedKey};
+use super::entry::{self, LedgerEntry, MAX_LINE, UsedKey};
 use super::queried_steps::QueryBudget;
 use crate::message::committed::Digest;
 use crate::party::{PartyId, Round};
@@ -63,7 +63,7 @@ pub fn audit_file(path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
 
 /// The same from any reader; `path` is for messages.
 pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
-    let head = line::beginning(party, line::FORMAT);
+    let head = entry::beginning(party, entry::FORMAT);
     let mut audit = Audit {
         messages: 0,
         bytes: 0,
@@ -105,14 +105,14 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         }
         text.pop();
         if audit.messages == 0
-            && let Some(format) = (1..line::FORMAT).find(|format| begins(&text, party, *format))
+            && let Some(format) = (1..entry::FORMAT).find(|format| begins(&text, party, *format))
         {
-            let expected = line::FORMAT;
+            let expected = entry::FORMAT;
             return Err(broken(format!(
                 "format: found {format}, expected {expected}; this ledger was written by an earlier version"
             )));
         }
-        let line: Line =
+        let line: LedgerEntry =
             serde_json::from_slice(&text).map_err(|error| broken(error.to_string()))?;
         // The hash covers the text, the sums use its meaning: they must not differ.
         if line.to_text().trim_end().as_bytes() != text {
@@ -136,7 +136,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
             );
             return Err(broken(problem));
         }
-        audit.head_bytes = line::hash(&text);
+        audit.head_bytes = entry::hash(&text);
         audit.end += found as u64;
         audit.add(&line);
     }
@@ -155,7 +155,7 @@ impl Audit {
         sums
     }
 
-    fn add(&mut self, line: &Line) {
+    fn add(&mut self, line: &LedgerEntry) {
         self.messages += 1;
         self.bytes = self.bytes.saturating_add(line.bytes);
         self.queries.count(line);
@@ -174,7 +174,7 @@ impl Audit {
 
 /// Whether this is the first line of a ledger in some format.
 fn begins(line: &[u8], party: &PartyId, format: u32) -> bool {
-    let beginning = HEXLOWER.encode(&line::beginning(party, format));
+    let beginning = HEXLOWER.encode(&entry::beginning(party, format));
     let line: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     line.is_some_and(|line| line["previous"] == beginning.as_str())
 }

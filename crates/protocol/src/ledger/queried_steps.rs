@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use traffic::Window;
 
-use super::line::Line;
+use super::entry::LedgerEntry;
 use crate::message::parts::MAX_STEP;
 
 /// Most ranges of steps in a line, which is not to grow without end.
@@ -81,7 +81,7 @@ pub struct QueryBudget {
 
 impl QueryBudget {
     /// Counts a line.
-    pub(super) fn count(&mut self, line: &Line) {
+    pub(super) fn count(&mut self, line: &LedgerEntry) {
         match &line.steps {
             Some(about) => self.add(about),
             None if line.is_of_products() => {
@@ -164,7 +164,7 @@ mod tests {
         let about = QueriedSteps::of(&samples(&far), 34, u64::MAX).unwrap();
         assert!(about.is_valid());
         assert!(
-            serde_json::to_string(&about).unwrap().len() < super::super::line::MAX_LINE / 2 + 4096
+            serde_json::to_string(&about).unwrap().len() < super::super::entry::MAX_LINE / 2 + 4096
         );
     }
 

@@ -150,9 +150,9 @@ fn the_ledger_of_another_party_is_refused() {
 
 #[test]
 fn a_ledger_of_an_earlier_format_is_refused_by_name() {
-    let beginning = |format| data_encoding::HEXLOWER.encode(&line::beginning(&guest(), format));
+    let beginning = |format| data_encoding::HEXLOWER.encode(&entry::beginning(&guest(), format));
     let old = String::from_utf8(written(1)).unwrap();
-    let old = old.replace(&beginning(line::FORMAT), &beginning(1));
+    let old = old.replace(&beginning(entry::FORMAT), &beginning(1));
     let error = check(old.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("line 1: format: found 1, expected 2"), "{error}");
 }

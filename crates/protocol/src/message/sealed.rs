@@ -137,7 +137,7 @@ impl MissingCiphertexts {
     }
 }
 
-/// Which of a lender's entries each number of the taker's embedding depends on: `[number, term]`.
+/// Which entries of the computing guest each number of the recipient's embedding depends on: `[number, term]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoefficientEntries(Vec<u32>);
 

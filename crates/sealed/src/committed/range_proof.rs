@@ -69,7 +69,7 @@ impl RangeProof {
         };
         let a = hidden(&alpha, &left, &right);
         let s = hidden(&rho, &s_left, &s_right);
-        let Places { y, z, powers, numbers } = Places::of(transcript, [&a, &s], length);
+        let BitTerms { y, z, powers, numbers } = BitTerms::of(transcript, [&a, &s], length);
 
         // l(X) = l0 + l1·X, r(X) = r0 + r1·X.
         let mut l0: Vec<Scalar> = left.iter().map(|bit| bit - z).collect();
@@ -116,7 +116,7 @@ impl RangeProof {
         let count = padded(values.len());
         let length = count * BITS;
         let [a, s, t1, t2] = &self.points;
-        let Places { y, z, powers, numbers } = Places::of(transcript, [a, s], length);
+        let BitTerms { y, z, powers, numbers } = BitTerms::of(transcript, [a, s], length);
         let x = x(transcript, [t1, t2]);
         let [t, t_hiding, hiding] = self.scalars;
         let w = w(transcript, &self.scalars);
@@ -206,7 +206,7 @@ impl RangeProof {
 }
 
 /// What the first two challenges give each bit.
-struct Places {
+struct BitTerms {
     y: Scalar,
     z: Scalar,
     /// y^i.
@@ -215,7 +215,7 @@ struct Places {
     numbers: Vec<Scalar>,
 }
 
-impl Places {
+impl BitTerms {
     fn of(transcript: &mut Transcript, [a, s]: [&CompressedRistretto; 2], length: usize) -> Self {
         transcript.append(b"bits", &(length as u64).to_le_bytes());
         transcript.point(b"A", a);

@@ -13,7 +13,7 @@ use super::{Committed, CommittedError, MOST_COMMITTED, misuse};
 use crate::committed::generators::blinding_generator;
 use crate::ipfe::{random_scalar, small_scalar};
 use crate::random::{Randomness, RandomnessError};
-use crate::wire::{Kind, Writer};
+use crate::wire::{MessageKind, Writer};
 
 /// What all blindings of a guest follow from. As secret as the data.
 pub struct BlindingSeed(Zeroizing<[u8; 32]>);
@@ -70,7 +70,7 @@ impl BlindingSeed {
     }
 
     /// What hides Σ w_j·k_j over all levels of some parts, as [`Committed::open`] shows it. Refuses weights with which
-    /// a sum would tell more than a product: see [`MOST_WEIGHTS`].
+    /// a sum would tell more than a product: see `MOST_WEIGHTS`.
     pub fn open(&self, parts: &[Named<'_>], weights: &[i64]) -> Result<Vec<u8>, CommittedError> {
         let expected: usize = parts.iter().map(|part| part.levels.len()).sum();
         if weights.len() != expected {
@@ -84,7 +84,7 @@ impl BlindingSeed {
         let blindings = parts.iter().flat_map(|part| self.blindings(part));
         let terms = weights.iter().zip(blindings);
         let sum: Scalar = terms.map(|(&weight, blinding)| small_scalar(weight) * blinding).sum();
-        let mut writer = Writer::new(Kind::Opening, 32);
+        let mut writer = Writer::new(MessageKind::Opening, 32);
         writer.bytes(sum.as_bytes());
         Ok(writer.finish())
     }

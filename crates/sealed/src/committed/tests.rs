@@ -50,7 +50,7 @@ fn forge(guest: &Committed, (low, high): (i32, i32), random: &mut Randomness) ->
         guest.blindings.iter().flat_map(|blinding| [*blinding, -blinding]).collect();
     let mut transcript = begun(&guest.points, (low, high), b"");
     let proof = RangeProof::prove(&mut transcript, &values, &blindings, random);
-    let mut writer = Writer::new(Kind::RangeProof, proof.len());
+    let mut writer = Writer::new(MessageKind::RangeProof, proof.len());
     proof.write(&mut writer);
     writer.finish()
 }

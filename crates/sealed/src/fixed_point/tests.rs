@@ -109,7 +109,7 @@ fn rows_without_room_are_refused() {
         let found = RowScale::new(&[1.0; 10], &grid, limit);
         assert_eq!(found.is_ok(), sound, "{limit}");
         if let Err(error) = found {
-            assert_eq!(error, FixedPointError::Room { values: 10, levels: 100, limit });
+            assert_eq!(error, FixedPointError::NoPrecision { values: 10, levels: 100, limit });
         }
     }
     // The longest rows of all have room in lattice products: ⌊(2^39 − 1)/2^14⌋ − 2^21/2.

@@ -16,7 +16,7 @@ use super::message::{Answer, PublicKey, Question, scalar};
 use super::{random_scalar, second_generator, small_scalar};
 use crate::product::{Agreement, Answerer, SealedError, Terms, misuse, peer, rows_of};
 use crate::random::Randomness;
-use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
 
 /// Issues function keys for rows.
 pub struct Authority {
@@ -59,7 +59,7 @@ impl Authority {
     /// to be stored before an answer is sent, so that no restart forgets a key that is out.
     pub fn state(&self) -> Zeroizing<Vec<u8>> {
         let length = Terms::LEN + 64 * self.master.len() + 4 + 32 * self.issued.len();
-        let mut writer = Writer::new(Kind::AuthorityState, length);
+        let mut writer = Writer::new(MessageKind::AuthorityState, length);
         self.public.terms.write(&mut writer);
         for scalar in self.master.iter().flatten() {
             writer.bytes(scalar.as_bytes());
@@ -78,7 +78,8 @@ impl Authority {
     pub fn restore(agreement: Agreement, state: &[u8]) -> Result<Self, SealedError> {
         let agreement = agreement.checked()?;
         let read = || -> Result<Self, DecodeError> {
-            let mut reader = Reader::new("state of an authority", Kind::AuthorityState, state)?;
+            let mut reader =
+                Reader::new("state of an authority", MessageKind::AuthorityState, state)?;
             Terms::read(&mut reader)?.check(&agreement)?;
             let keys = reader.bytes(64 * agreement.width)?.as_chunks::<32>().0.as_chunks::<2>().0;
             let master = keys.iter().map(|&[s, t]| Ok([scalar(s)?, scalar(t)?]));
@@ -162,7 +163,7 @@ impl Answerer for Authority {
     }
 
     fn rows(&self, question: &[u8]) -> Result<usize, SealedError> {
-        rows_of(Kind::IpfeQuestion, question, self.agreement.most_rows)
+        rows_of(MessageKind::IpfeQuestion, question, self.agreement.most_rows)
     }
 }
 

@@ -65,14 +65,14 @@ impl Guest for IpfeGuest {
 
     fn multiply_masked(
         &mut self,
-        _loan: &[u8],
+        _request: &[u8],
         _levels: &[i32],
-        _taker: Option<&[u8]>,
+        _recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 
-    fn coefficients_size(&self, _loan: &[u8]) -> Result<CoefficientsSize, SealedError> {
+    fn coefficients_size(&self, _request: &[u8]) -> Result<CoefficientsSize, SealedError> {
         Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 }

@@ -155,8 +155,8 @@ impl Host for IpfeHost {
 
     fn accept_masked(
         &self,
-        _loan: &PendingProducts,
-        _relay: &[u8],
+        _request: &PendingProducts,
+        _reply: &[u8],
     ) -> Result<MaskedShare, SealedError> {
         Err(SealedError::Unsupported(NO_MIRROR))
     }
@@ -165,7 +165,7 @@ impl Host for IpfeHost {
         &mut self,
         _offsets: &[f64],
         _scale: Scale,
-        _lent: &[MaskedShare],
+        _shares: &[MaskedShare],
     ) -> Result<Vec<u8>, SealedError> {
         Err(SealedError::Unsupported(NO_MIRROR))
     }

@@ -11,7 +11,7 @@ use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
 
 use crate::product::{BlockId, MOST_WIDTH, Terms};
-use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
 
 /// The largest weight.
 pub(crate) const MOST_WEIGHT: i32 = 1 << 30;
@@ -27,7 +27,8 @@ pub struct PublicKey {
 impl PublicKey {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::IpfePublicKey, Terms::LEN + 32 * self.points.len());
+        let mut writer =
+            Writer::new(MessageKind::IpfePublicKey, Terms::LEN + 32 * self.points.len());
         self.terms.write(&mut writer);
         for point in &self.points {
             writer.bytes(point.compress().as_bytes());
@@ -37,7 +38,7 @@ impl PublicKey {
 
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("public key", Kind::IpfePublicKey, bytes)?;
+        let mut reader = Reader::new("public key", MessageKind::IpfePublicKey, bytes)?;
         let terms = Terms::read(&mut reader)?;
         let points = points("point of the public key", reader.bytes(32 * terms.width())?)?;
         reader.finish()?;
@@ -60,7 +61,8 @@ pub struct Upload {
 impl Upload {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::IpfeUpload, Terms::LEN + 72 + 32 * self.values.len());
+        let mut writer =
+            Writer::new(MessageKind::IpfeUpload, Terms::LEN + 72 + 32 * self.values.len());
         writer.u64(self.block.0);
         self.terms.write(&mut writer);
         for point in self.heads.iter().chain(&self.values) {
@@ -71,7 +73,7 @@ impl Upload {
 
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("upload", Kind::IpfeUpload, bytes)?;
+        let mut reader = Reader::new("upload", MessageKind::IpfeUpload, bytes)?;
         let block = BlockId(reader.u64()?);
         let terms = Terms::read(&mut reader)?;
         let heads = [
@@ -103,7 +105,7 @@ impl std::fmt::Debug for Question {
 impl Question {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::IpfeQuestion, 16 + 4 * self.weights.len());
+        let mut writer = Writer::new(MessageKind::IpfeQuestion, 16 + 4 * self.weights.len());
         writer.u64(self.exchange);
         writer.u32((self.weights.len() / self.values.max(1)) as u32);
         writer.u32(self.values as u32);
@@ -115,7 +117,7 @@ impl Question {
 
     /// From bytes, with at most so many rows of exactly so many values.
     pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("question", Kind::IpfeQuestion, bytes)?;
+        let mut reader = Reader::new("question", MessageKind::IpfeQuestion, bytes)?;
         let exchange = reader.u64()?;
         let rows = reader.count("rows of the question", most_rows)?;
         let values = reader.count("values of the question", MOST_WIDTH)?;
@@ -149,7 +151,7 @@ impl std::fmt::Debug for Answer {
 impl Answer {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::IpfeAnswer, 12 + 64 * self.keys.len());
+        let mut writer = Writer::new(MessageKind::IpfeAnswer, 12 + 64 * self.keys.len());
         writer.u64(self.exchange);
         writer.u32(self.keys.len() as u32);
         for scalar in self.keys.iter().flatten() {
@@ -160,7 +162,7 @@ impl Answer {
 
     /// From bytes, with at most so many rows.
     pub fn decode(bytes: &[u8], most_rows: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("answer", Kind::IpfeAnswer, bytes)?;
+        let mut reader = Reader::new("answer", MessageKind::IpfeAnswer, bytes)?;
         let exchange = reader.u64()?;
         let rows = reader.count("rows of the answer", most_rows)?;
         let keys = reader.bytes(64 * rows)?;

@@ -8,7 +8,7 @@ use super::accounting::LEAST_STEPS;
 use super::{DiscreteGaussian, NoiseError};
 use crate::fixed_point::{FixedPointError, Grid};
 use crate::random::Randomness;
-use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
 
 /// Levels of a grid with noise of σ steps: one release, however often it is used.
 ///
@@ -98,7 +98,7 @@ impl NoisedVector {
 
     /// As bytes, for the guest's own store.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::NoisedVector, 36 + 4 * self.levels.len());
+        let mut writer = Writer::new(MessageKind::NoisedVector, 36 + 4 * self.levels.len());
         writer.f64(self.sigma);
         writer.f64(self.grid.centre());
         writer.f64(self.grid.step());
@@ -113,7 +113,7 @@ impl NoisedVector {
     /// From bytes; grid and σ must be those that are agreed now: σ as given to [`NoisedVector::draw`], 0 for a
     /// vector without noise.
     pub fn decode(bytes: &[u8], grid: Grid, expected_sigma: f64) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("noised vector", Kind::NoisedVector, bytes)?;
+        let mut reader = Reader::new("noised vector", MessageKind::NoisedVector, bytes)?;
         let sigma = reader.f64()?;
         // What is drawn is σ rounded up, so that is what was stored.
         let drawn = DiscreteGaussian::new(expected_sigma / grid.step());

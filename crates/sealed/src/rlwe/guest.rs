@@ -18,7 +18,7 @@ use crate::product::{
     size_of_coefficients,
 };
 use crate::random::Randomness;
-use crate::wire::Kind;
+use crate::wire::MessageKind;
 
 /// A guest of the lattice protocol.
 pub struct RlweGuest {
@@ -153,12 +153,12 @@ impl Guest for RlweGuest {
         levels: &[i32],
         recipient: Option<&[u8]>,
     ) -> Result<Vec<u8>, SealedError> {
-        self.relayed(request, levels, recipient)
+        self.masked_products(request, levels, recipient)
     }
 
     fn coefficients_size(&self, request: &[u8]) -> Result<CoefficientsSize, SealedError> {
         size_of_coefficients(
-            Kind::RlweCoefficients,
+            MessageKind::RlweCoefficients,
             request,
             self.agreement.most_rows,
             EncryptedCoefficients::size,
@@ -180,7 +180,7 @@ impl Answerer for RlweGuest {
     }
 
     fn rows(&self, question: &[u8]) -> Result<usize, SealedError> {
-        rows_of(Kind::RlweQuestion, question, self.agreement.most_rows)
+        rows_of(MessageKind::RlweQuestion, question, self.agreement.most_rows)
     }
 }
 

@@ -296,7 +296,7 @@ impl Host for RlweHost {
         scale: Scale,
         shares: &[MaskedShare],
     ) -> Result<Vec<u8>, SealedError> {
-        self.granted(offsets, scale, shares)
+        self.masked_gradient(offsets, scale, shares)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Products for a guest alone, see [`lending`](crate::masked_gradient): the host encrypts coefficients, the owner multiplies
+//! Products for a guest alone, see [`masked_gradient`](crate::masked_gradient): the host encrypts coefficients, the owner multiplies
 //! them by its values, place by place ([`slots`](super::slots)).
 //!
 //! What the host decrypts is masked by numbers that are uniform modulo t, so it is uniform itself; and c1 and the noise
@@ -117,7 +117,7 @@ impl RlweHost {
         Ok(MaskedShare { exchange, own: request.own, numbers })
     }
 
-    pub(super) fn granted(
+    pub(super) fn masked_gradient(
         &mut self,
         offsets: &[f64],
         scale: Scale,
@@ -184,7 +184,7 @@ fn numbers_of(sealed: &Sealed, key: &Poly) -> Poly {
 }
 
 impl RlweGuest {
-    pub(super) fn relayed(
+    pub(super) fn masked_products(
         &mut self,
         request: &[u8],
         levels: &[i32],
@@ -198,7 +198,8 @@ impl RlweGuest {
         }
         self.agreement.grid.check(levels)?;
         let seed = Zeroizing::new(self.random.seed());
-        let for_taker = recipient.map(|opening| self.seed_for(&seed, opening)).transpose()?;
+        let seed_for_recipient =
+            recipient.map(|opening| self.seed_for(&seed, opening)).transpose()?;
         let mut public = Expanded::new();
         public.fill(&key);
         let seeds = (0..polys_of(products)).map(|_| Zeroizing::new(self.random.seed()));
@@ -226,10 +227,10 @@ impl RlweGuest {
             sealed
         });
         let polys = polys.collect();
-        if for_taker.is_none() {
+        if seed_for_recipient.is_none() {
             self.own = Some(OwnMask { exchange, seed });
         }
-        Ok(MaskedProducts { exchange, products, polys, seed: for_taker }.encode())
+        Ok(MaskedProducts { exchange, products, polys, seed: seed_for_recipient }.encode())
     }
 
     /// A seed, encrypted for the guest with this opening.

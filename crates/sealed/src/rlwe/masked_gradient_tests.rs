@@ -146,7 +146,7 @@ fn products_of_polynomials_are_products_at_places() {
 }
 
 #[test]
-fn the_host_sees_uniform_numbers_whatever_is_lent() {
+fn the_host_sees_uniform_numbers_whatever_the_products_are() {
     let mut owner = Lender::new(1);
     // As different as can be: nothing, and the largest coefficients on the largest values.
     let views = [0, MOST_LEVELS].map(|level| {

@@ -1,4 +1,4 @@
-//! The messages of the lattice protocol about products for the host; [`masked`] has those about products for a guest.
+//! The messages of the lattice protocol about products for the host; `masked` has those about products for a guest.
 //!
 //! ```text
 //! PublicKey   terms:24  seed:32  b: 3 × 8192 residues                      153 660 bytes
@@ -19,7 +19,7 @@ use super::codec::{pack, packed_len, unpack};
 use super::ring::{PLAIN_BITS, PRIME, PRIMES};
 use super::transform::DEGREE;
 use crate::product::{BlockId, Terms};
-use crate::wire::{DecodeError, Kind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
 
 pub use masked::{EncryptedCoefficients, MaskedGradient, MaskedProducts};
 
@@ -87,7 +87,8 @@ pub struct PublicKey {
 impl PublicKey {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlwePublicKey, Terms::LEN + 32 + PRIMES * POLY_BYTES);
+        let mut writer =
+            Writer::new(MessageKind::RlwePublicKey, Terms::LEN + 32 + PRIMES * POLY_BYTES);
         self.terms.write(&mut writer);
         self.half.write(&mut writer);
         writer.finish()
@@ -95,7 +96,7 @@ impl PublicKey {
 
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("public key", Kind::RlwePublicKey, bytes)?;
+        let mut reader = Reader::new("public key", MessageKind::RlwePublicKey, bytes)?;
         let terms = Terms::read(&mut reader)?;
         let half = SeededHalf::read("public key", &mut reader)?;
         reader.finish()?;
@@ -115,7 +116,8 @@ pub struct Upload {
 impl Upload {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlweUpload, Terms::LEN + 40 + PRIMES * POLY_BYTES);
+        let mut writer =
+            Writer::new(MessageKind::RlweUpload, Terms::LEN + 40 + PRIMES * POLY_BYTES);
         writer.u64(self.block.0);
         self.terms.write(&mut writer);
         self.half.write(&mut writer);
@@ -124,7 +126,7 @@ impl Upload {
 
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("upload", Kind::RlweUpload, bytes)?;
+        let mut reader = Reader::new("upload", MessageKind::RlweUpload, bytes)?;
         let block = BlockId(reader.u64()?);
         let terms = Terms::read(&mut reader)?;
         let half = SeededHalf::read("upload", &mut reader)?;
@@ -218,7 +220,7 @@ pub struct Question(pub(crate) SealedProducts);
 impl Question {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlweQuestion, 12 + self.0.len());
+        let mut writer = Writer::new(MessageKind::RlweQuestion, 12 + self.0.len());
         writer.u64(self.0.exchange);
         writer.u32(self.0.rows as u32);
         self.0.write(&mut writer);
@@ -227,7 +229,7 @@ impl Question {
 
     /// From bytes, with at most so many rows of so many values per block.
     pub fn decode(bytes: &[u8], width: usize, most_rows: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("question", Kind::RlweQuestion, bytes)?;
+        let mut reader = Reader::new("question", MessageKind::RlweQuestion, bytes)?;
         let exchange = reader.u64()?;
         let rows = reader.count("rows of the question", most_rows)?;
         let per_poly = super::rows_per_poly(width);
@@ -268,7 +270,7 @@ impl std::fmt::Debug for Answer {
 impl Answer {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(Kind::RlweAnswer, 12 + PLAIN_BYTES * self.masked.len());
+        let mut writer = Writer::new(MessageKind::RlweAnswer, 12 + PLAIN_BYTES * self.masked.len());
         writer.u64(self.exchange);
         writer.u32(self.masked.len() as u32);
         for masked in &self.masked {
@@ -279,7 +281,7 @@ impl Answer {
 
     /// From bytes, with at most so many rows.
     pub fn decode(bytes: &[u8], most_rows: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("answer", Kind::RlweAnswer, bytes)?;
+        let mut reader = Reader::new("answer", MessageKind::RlweAnswer, bytes)?;
         let exchange = reader.u64()?;
         let rows = reader.count("rows of the answer", most_rows)?;
         let masked = reader.bytes(PLAIN_BYTES * rows)?;

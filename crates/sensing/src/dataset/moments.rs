@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::{Dataset, DatasetError, open_table};
-use crate::journey::{SampleError, is_time};
-use crate::table::{Column, Kind, TableReader};
+use crate::journey::{PositionError, is_time};
+use crate::table::{Column, ColumnKind, TableReader};
 
 /// Rows decoded at a time: enough to be fast, few enough that those that wait stay in the cache.
 pub(super) const BATCH_ROWS: usize = 1 << 14;
@@ -27,7 +27,10 @@ pub(super) struct Moments {
 pub(super) type BadRow = (usize, String);
 
 impl Moments {
-    pub(super) fn open(dataset: &Dataset, columns: &[(&str, Kind)]) -> Result<Self, DatasetError> {
+    pub(super) fn open(
+        dataset: &Dataset,
+        columns: &[(&str, ColumnKind)],
+    ) -> Result<Self, DatasetError> {
         let path = dataset.folder.join("trajectories.parquet");
         Ok(Self {
             table: open_table(&path, columns)?,
@@ -107,7 +110,7 @@ impl Moments {
 
     fn check_time(&self, time: f64) -> Result<(), DatasetError> {
         let problem = if !is_time(time) {
-            SampleError::Time(time).to_string()
+            PositionError::Time(time).to_string()
         } else if time <= self.now {
             format!("time: found {time}, expected later than {}", self.now)
         } else {

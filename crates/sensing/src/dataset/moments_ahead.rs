@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::moments::{BATCH_ROWS, BadRow, Moments, bad_row};
 use super::{Dataset, DatasetError};
-use crate::table::{Column, Kind, ReadAhead};
+use crate::table::{Column, ColumnKind, ReadAhead};
 
 /// Appends rows of a batch of columns.
 pub(super) type Gather<T> = fn(&[Column], Range<usize>, &mut Vec<T>) -> Result<(), BadRow>;
@@ -39,7 +39,7 @@ impl<T: Send + 'static> MomentsAhead<T> {
     /// Starts to read a dataset's trajectories.
     pub(super) fn open(
         dataset: &Dataset,
-        columns: &[(&str, Kind)],
+        columns: &[(&str, ColumnKind)],
         gather: Gather<T>,
     ) -> Result<Self, DatasetError> {
         let mut moments = Moments::open(dataset, columns)?;

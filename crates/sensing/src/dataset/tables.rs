@@ -5,14 +5,14 @@ use std::path::Path;
 use traffic::{LoopCount, Seconds, VehicleClass};
 
 use super::{DatasetError, open_table};
-use crate::table::{Column, Kind, ReadAhead, TableWriter};
+use crate::table::{Column, ColumnKind, ReadAhead, TableWriter};
 use crate::vehicles::VehicleTable;
 
 /// Rows decoded at a time: few enough that their texts stay in the cache.
 const BATCH_ROWS: usize = 1 << 12;
 
-const VEHICLE_COLUMNS: [(&str, Kind); 3] =
-    [("vehicle", Kind::I32), ("name", Kind::Text), ("class", Kind::Text)];
+const VEHICLE_COLUMNS: [(&str, ColumnKind); 3] =
+    [("vehicle", ColumnKind::I32), ("name", ColumnKind::Text), ("class", ColumnKind::Text)];
 
 pub(super) fn write_vehicles(path: &Path, vehicles: &VehicleTable) -> Result<(), DatasetError> {
     let mut table = TableWriter::create(path, &VEHICLE_COLUMNS)?;
@@ -56,8 +56,12 @@ pub(super) fn read_vehicles(path: &Path) -> Result<VehicleTable, DatasetError> {
     Ok(vehicles)
 }
 
-const LOOP_COLUMNS: [(&str, Kind); 4] =
-    [("loop", Kind::I32), ("begin", Kind::F64), ("end", Kind::F64), ("count", Kind::I32)];
+const LOOP_COLUMNS: [(&str, ColumnKind); 4] = [
+    ("loop", ColumnKind::I32),
+    ("begin", ColumnKind::F64),
+    ("end", ColumnKind::F64),
+    ("count", ColumnKind::I32),
+];
 
 pub(super) fn write_loops(path: &Path, loops: &[LoopCount]) -> Result<(), DatasetError> {
     let mut table = TableWriter::create(path, &LOOP_COLUMNS)?;

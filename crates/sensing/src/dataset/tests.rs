@@ -1,10 +1,10 @@
-use traffic::{LinkId, Samples, VehicleClass, VehicleId};
+use traffic::{LinkId, PositionSource, VehicleClass, VehicleId};
 
 use super::*;
 use crate::test_roads::corridor;
 
-fn sample(time: f64, vehicle: u32, position: f32) -> VehicleSample {
-    VehicleSample {
+fn sample(time: f64, vehicle: u32, position: f32) -> VehiclePosition {
+    VehiclePosition {
         time,
         vehicle: VehicleId(vehicle),
         link: LinkId(0),
@@ -21,7 +21,7 @@ fn vehicles() -> VehicleTable {
     vehicles
 }
 
-fn written(folder: &Path, moments: &[(f64, Vec<VehicleSample>)]) -> DatasetManifest {
+fn written(folder: &Path, moments: &[(f64, Vec<VehiclePosition>)]) -> DatasetManifest {
     let provenance = Provenance { epoch: "simulation start".into(), ..Provenance::default() };
     let network = corridor().unwrap();
     let mut writer =
@@ -34,7 +34,7 @@ fn written(folder: &Path, moments: &[(f64, Vec<VehicleSample>)]) -> DatasetManif
     writer.finish(&vehicles(), &[count]).unwrap()
 }
 
-fn moments() -> Vec<(f64, Vec<VehicleSample>)> {
+fn moments() -> Vec<(f64, Vec<VehiclePosition>)> {
     vec![
         (0.0, vec![sample(0.0, 0, 1.0), sample(0.0, 1, 50.25)]),
         (1.0, vec![]),

@@ -9,8 +9,8 @@ fn plan(rates: &[f64]) -> FeaturePlan {
     FeaturePlan::paper(Fleets::nested(rates, 1).unwrap())
 }
 
-fn sample(time: f64, vehicle: u32, link: LinkId, position: f32) -> VehicleSample {
-    VehicleSample { time, vehicle: VehicleId(vehicle), link, position, lane: 0, speed: 1.0 }
+fn sample(time: f64, vehicle: u32, link: LinkId, position: f32) -> VehiclePosition {
+    VehiclePosition { time, vehicle: VehicleId(vehicle), link, position, lane: 0, speed: 1.0 }
 }
 
 fn named(count: u32) -> VehicleTable {
@@ -25,7 +25,7 @@ fn named(count: u32) -> VehicleTable {
 fn extract(
     network: &Network,
     plan: FeaturePlan,
-    moments: &[(f64, Vec<VehicleSample>)],
+    moments: &[(f64, Vec<VehiclePosition>)],
     end: f64,
 ) -> (Vec<StepFeatures>, ExtractReport) {
     let vehicles = named(100);
@@ -41,7 +41,7 @@ fn extract(
 }
 
 /// One vehicle at 10 m/s from the start of E1 over E2 (110 m) into E3, seen each second.
-fn drive_through() -> (Network, Vec<(f64, Vec<VehicleSample>)>) {
+fn drive_through() -> (Network, Vec<(f64, Vec<VehiclePosition>)>) {
     let network = corridor().unwrap();
     let links = ["E1", "E2", "E3"].map(|name| network.link_named(name).unwrap());
     let moments = (0..=40).map(|second| {
@@ -152,13 +152,13 @@ fn a_gap_breaks_the_track_and_is_counted() {
 fn impossible_samples_are_refused_by_name() {
     let network = corridor().unwrap();
     let e1 = network.link_named("E1").unwrap();
-    let refuse = |samples: &[VehicleSample]| {
+    let refuse = |samples: &[VehiclePosition]| {
         let mut extractor = FeatureExtractor::new(&network, plan(&[])).unwrap();
         let moment = Seconds::new(0.0);
         let error = extractor.moment(moment, samples, &named(3), &mut |_| {}).unwrap_err();
         error.to_string()
     };
-    let bad = |change: &dyn Fn(&mut VehicleSample)| {
+    let bad = |change: &dyn Fn(&mut VehiclePosition)| {
         let mut bad = sample(0.0, 2, e1, 5.0);
         change(&mut bad);
         refuse(&[bad])

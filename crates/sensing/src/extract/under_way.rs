@@ -42,15 +42,15 @@ impl UnderWay {
 
     /// The metres that it went, if all it did in a stretch was to go on within its span.
     #[inline]
-    pub(super) fn goes_on(&self, stretch: &Stretch, now: Position) -> Option<f64> {
+    pub(super) fn continues_within_span(&self, stretch: &Stretch, now: Position) -> Option<f64> {
         self.goes(stretch, now).filter(|_| f64::from(now.metres) < self.span.end)
     }
 
     /// The metres that it went, if all it did in a stretch was to go along its link.
     #[inline]
     pub(super) fn goes_along(&self, stretch: &Stretch, now: Position, length: f64) -> Option<f64> {
-        let in_room = self.span.end > f64::NEG_INFINITY;
-        self.goes(stretch, now).filter(|_| in_room && f64::from(now.metres) < length)
+        let has_span = self.span.end > f64::NEG_INFINITY;
+        self.goes(stretch, now).filter(|_| has_span && f64::from(now.metres) < length)
     }
 
     #[inline]
@@ -80,11 +80,11 @@ pub(super) struct Stretch {
 pub(super) struct Traffic {
     all: Vec<UnderWay>,
     /// `[vehicle]`: its place in `all`.
-    places: Vec<Place>,
+    places: Vec<VehicleSlot>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum VehicleSlot {
     NeverSeen,
     Gone,
     At(u32),
@@ -94,7 +94,7 @@ impl Traffic {
     #[inline]
     pub(super) fn find(&mut self, vehicle: VehicleId) -> Option<&mut UnderWay> {
         match self.places.get(vehicle.index()) {
-            Some(&Place::At(place)) => self.all.get_mut(place as usize),
+            Some(&VehicleSlot::At(place)) => self.all.get_mut(place as usize),
             _ => None,
         }
     }
@@ -103,25 +103,25 @@ impl Traffic {
     pub(super) fn add(&mut self, vehicle: UnderWay) -> bool {
         let index = vehicle.vehicle.index();
         if self.places.len() <= index {
-            self.places.resize(index + 1, Place::NeverSeen);
+            self.places.resize(index + 1, VehicleSlot::NeverSeen);
         }
-        let place = Place::At(self.all.len() as u32);
+        let place = VehicleSlot::At(self.all.len() as u32);
         self.all.push(vehicle);
-        std::mem::replace(&mut self.places[index], place) == Place::Gone
+        std::mem::replace(&mut self.places[index], place) == VehicleSlot::Gone
     }
 
     pub(super) fn remove(&mut self, vehicle: VehicleId) {
-        let Some(&Place::At(place)) = self.places.get(vehicle.index()) else { return };
+        let Some(&VehicleSlot::At(place)) = self.places.get(vehicle.index()) else { return };
         self.all.swap_remove(place as usize);
-        self.places[vehicle.index()] = Place::Gone;
+        self.places[vehicle.index()] = VehicleSlot::Gone;
         if let Some(moved) = self.all.get(place as usize) {
-            self.places[moved.vehicle.index()] = Place::At(place);
+            self.places[moved.vehicle.index()] = VehicleSlot::At(place);
         }
     }
 
     pub(super) fn clear(&mut self) {
         for vehicle in self.all.drain(..) {
-            self.places[vehicle.vehicle.index()] = Place::Gone;
+            self.places[vehicle.vehicle.index()] = VehicleSlot::Gone;
         }
     }
 

@@ -11,7 +11,7 @@ use crate::recordings::HeldSteps;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeaturesManifest {
-    /// [`FEATURES_FORMAT`](super::FEATURES_FORMAT).
+    /// `FEATURES_FORMAT`.
     pub format: String,
     /// The version of fedtse that wrote it.
     pub software: String,

@@ -3,7 +3,7 @@
 use traffic::{LinkId, Network, Step, TurnId};
 
 use super::{Features, FeaturesError};
-use crate::table::{Column, Kind, TableReader};
+use crate::table::{Column, ColumnKind, TableReader};
 
 const BATCH_ROWS: usize = 1 << 16;
 
@@ -44,9 +44,9 @@ fn rows(
         return Ok(Vec::new());
     }
     let mut reader = TableReader::open(&path)?;
-    reader.want("step", Kind::I64)?;
-    reader.want(column, Kind::I32)?;
-    reader.want("count", Kind::I32)?;
+    reader.want("step", ColumnKind::I64)?;
+    reader.want(column, ColumnKind::I32)?;
+    reader.want("count", ColumnKind::I32)?;
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
     while reader.next_batch(BATCH_ROWS, &mut columns)? > 0 {
         let [Column::I64(steps), Column::I32(numbers), Column::I32(counts)] = &columns[..] else {

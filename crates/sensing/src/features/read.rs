@@ -6,7 +6,7 @@ use super::write::{cell_columns, smooth_steps, trailing_mean};
 use super::{Features, FeaturesError};
 use crate::extract::FleetFeatures;
 use crate::recordings::HeldSteps;
-use crate::table::{Column, Kind, TableReader};
+use crate::table::{Column, ColumnKind, TableReader};
 
 const BATCH_ROWS: usize = 1 << 16;
 
@@ -35,18 +35,18 @@ impl FeatureTable {
         let manifest = &features.manifest;
         let cells = cell_columns(manifest.cells, manifest.sub_steps);
         let mut table = TableReader::open(&path)?;
-        table.want("step", Kind::I64)?;
-        table.want("link", Kind::I32)?;
-        table.want("travel_time_s", Kind::F64)?;
-        table.want("travel_distance_m", Kind::F64)?;
-        table.want("vehicles", Kind::I32)?;
+        table.want("step", ColumnKind::I64)?;
+        table.want("link", ColumnKind::I32)?;
+        table.want("travel_time_s", ColumnKind::F64)?;
+        table.want("travel_distance_m", ColumnKind::F64)?;
+        table.want("vehicles", ColumnKind::I32)?;
         let with_squares = name == "all";
         if with_squares {
-            table.want("time_square_s2", Kind::F64)?;
-            table.want("distance_square_m2", Kind::F64)?;
+            table.want("time_square_s2", ColumnKind::F64)?;
+            table.want("distance_square_m2", ColumnKind::F64)?;
         }
         for column in &cells {
-            table.want(column, Kind::F32)?;
+            table.want(column, ColumnKind::F32)?;
         }
         let mut read = Self {
             held: manifest.held.clone(),
@@ -210,9 +210,9 @@ impl LoopTable {
     pub(super) fn read(features: &Features, detectors: usize) -> Result<Self, FeaturesError> {
         let path = features.folder.join("loops.parquet");
         let mut table = TableReader::open(&path)?;
-        table.want("step", Kind::I64)?;
-        table.want("loop", Kind::I32)?;
-        table.want("count", Kind::OptionalF64)?;
+        table.want("step", ColumnKind::I64)?;
+        table.want("loop", ColumnKind::I32)?;
+        table.want("count", ColumnKind::OptionalF64)?;
         let (mut counts, mut columns) = (Vec::new(), Vec::new());
         while table.next_batch(BATCH_ROWS, &mut columns)? > 0 {
             if let Column::OptionalF64(values) = &columns[2] {

@@ -1,4 +1,4 @@
-use traffic::{LinkId, LoopCount, VehicleClass, VehicleId, VehicleSample};
+use traffic::{LinkId, LoopCount, VehicleClass, VehicleId, VehiclePosition};
 
 use super::*;
 use crate::dataset::{DatasetWriter, Provenance};
@@ -8,7 +8,7 @@ use crate::scale_up::scale_up_errors;
 use crate::test_roads::corridor;
 use crate::vehicles::VehicleTable;
 
-type Moments = Vec<(f64, Vec<VehicleSample>)>;
+type Moments = Vec<(f64, Vec<VehiclePosition>)>;
 
 /// Vehicles enter E1 every 3 s and drive to E3 at speeds from 4 to 12 m/s; then all is dark for
 /// five minutes, and it begins again.
@@ -26,7 +26,7 @@ fn traffic(network: &Network) -> (Moments, VehicleTable) {
             for &link in &route {
                 let length = network.link(link).length.get();
                 if (0.0..length).contains(&x) {
-                    samples.push(VehicleSample {
+                    samples.push(VehiclePosition {
                         time: t,
                         vehicle: id,
                         link,
@@ -86,11 +86,14 @@ fn file_and_live_stream_give_identical_steps() {
         if watch.note(time) {
             extractor.begin(time, &mut on_step);
         }
-        let renumbered: Vec<VehicleSample> = samples
+        let renumbered: Vec<VehiclePosition> = samples
             .iter()
             .map(|sample| {
                 let name = &dataset.vehicles().get(sample.vehicle).unwrap().name;
-                VehicleSample { vehicle: live_vehicles.number(name, VehicleClass::Car), ..*sample }
+                VehiclePosition {
+                    vehicle: live_vehicles.number(name, VehicleClass::Car),
+                    ..*sample
+                }
             })
             .collect();
         extractor.moment(time, &renumbered, &live_vehicles, &mut on_step).unwrap();
@@ -158,7 +161,7 @@ fn a_row_off_the_road_is_named() {
     let link = network.link_named("E1").unwrap();
     for second in 0..=20 {
         let time = f64::from(second);
-        let samples = [0, 1, 2].map(|number| VehicleSample {
+        let samples = [0, 1, 2].map(|number| VehiclePosition {
             time,
             vehicle: VehicleId(number),
             link,
@@ -211,7 +214,7 @@ fn a_step_longer_than_the_smoothing_is_its_own_mean() {
     let mut targets =
         crate::TableReader::open(&folder.path().join("features/targets.parquet")).unwrap();
     for column in ["density", "density_smooth"] {
-        targets.want(column, crate::Kind::F64).unwrap();
+        targets.want(column, crate::ColumnKind::F64).unwrap();
     }
     let mut columns = Vec::new();
     targets.next_batch(1 << 16, &mut columns).unwrap();

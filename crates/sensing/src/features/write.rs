@@ -9,7 +9,7 @@ use traffic::{LinkState, Network, Seconds, Step, Totals, VehPerKmLane, VehPerMin
 use super::loops::LoopSteps;
 use crate::dataset::DatasetError;
 use crate::extract::{FeaturePlan, FleetFeatures, StepFeatures};
-use crate::table::{Column, Kind, Packing, TableError, TableWriter};
+use crate::table::{Column, ColumnKind, Packing, TableError, TableWriter};
 
 /// Length of the trailing mean of the smooth targets, as the paper's labels were averaged.
 pub(super) const SMOOTH: Seconds = Seconds::new(60.0);
@@ -27,7 +27,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn create(path: &Path, columns: &[(&str, Kind)]) -> Result<Self, TableError> {
+    fn create(path: &Path, columns: &[(&str, ColumnKind)]) -> Result<Self, TableError> {
         let table = TableWriter::create_packed(path, columns, Packing::Fast)?;
         let columns = columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
         Ok(Self { table, columns, written: 0 })
@@ -112,24 +112,28 @@ impl FleetRows {
         with_squares: bool,
     ) -> Result<Self, TableError> {
         let mut columns = vec![
-            ("step", Kind::I64),
-            ("link", Kind::I32),
-            ("travel_time_s", Kind::F64),
-            ("travel_distance_m", Kind::F64),
-            ("speed_m_s", Kind::OptionalF64),
-            ("vehicles", Kind::I32),
+            ("step", ColumnKind::I64),
+            ("link", ColumnKind::I32),
+            ("travel_time_s", ColumnKind::F64),
+            ("travel_distance_m", ColumnKind::F64),
+            ("speed_m_s", ColumnKind::OptionalF64),
+            ("vehicles", ColumnKind::I32),
         ];
         if with_squares {
-            columns.extend([("time_square_s2", Kind::F64), ("distance_square_m2", Kind::F64)]);
+            columns.extend([
+                ("time_square_s2", ColumnKind::F64),
+                ("distance_square_m2", ColumnKind::F64),
+            ]);
         }
         let cells = cell_columns(plan.cells, plan.sub_steps);
-        columns.extend(cells.iter().map(|name| (name.as_str(), Kind::F32)));
-        let turns = [("step", Kind::I64), ("turn", Kind::I32), ("count", Kind::I32)];
+        columns.extend(cells.iter().map(|name| (name.as_str(), ColumnKind::F32)));
+        let turns =
+            [("step", ColumnKind::I64), ("turn", ColumnKind::I32), ("count", ColumnKind::I32)];
         let trips = [
-            ("step", Kind::I64),
-            ("origin", Kind::I32),
-            ("destination", Kind::I32),
-            ("count", Kind::I32),
+            ("step", ColumnKind::I64),
+            ("origin", ColumnKind::I32),
+            ("destination", ColumnKind::I32),
+            ("count", ColumnKind::I32),
         ];
         Ok(Self {
             boxes: Rows::create(&folder.join(format!("{name}.parquet")), &columns)?,
@@ -207,14 +211,18 @@ impl<'n> FeatureWriter<'n> {
     ) -> Result<Self, DatasetError> {
         let fleets = plan.fleets.all().iter();
         let fleets = fleets.map(|fleet| FleetRows::create(folder, &fleet.name, plan, false));
-        let loops = [("step", Kind::I64), ("loop", Kind::I32), ("count", Kind::OptionalF64)];
+        let loops = [
+            ("step", ColumnKind::I64),
+            ("loop", ColumnKind::I32),
+            ("count", ColumnKind::OptionalF64),
+        ];
         let targets = [
-            ("step", Kind::I64),
-            ("link", Kind::I32),
-            ("density", Kind::F64),
-            ("flow", Kind::F64),
-            ("density_smooth", Kind::F64),
-            ("flow_smooth", Kind::F64),
+            ("step", ColumnKind::I64),
+            ("link", ColumnKind::I32),
+            ("density", ColumnKind::F64),
+            ("flow", ColumnKind::F64),
+            ("density_smooth", ColumnKind::F64),
+            ("flow_smooth", ColumnKind::F64),
         ];
         Ok(Self {
             network,

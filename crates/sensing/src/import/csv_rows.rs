@@ -8,14 +8,16 @@ use csv::{ByteRecord, Reader, ReaderBuilder};
 use flate2::read::MultiGzDecoder;
 use traffic::LatLon;
 
-use super::{EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, OnLoopRow, Place, Row};
+use super::{
+    EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, OnLoopRow, RowPosition, TrajectoryRow,
+};
 
 type Input = Reader<Box<dyn Read>>;
 
 /// Hands each row of a trajectory file to `on_row`.
 pub(super) fn trajectories(
     path: &Path,
-    on_row: &mut dyn FnMut(Row<'_>) -> Result<(), String>,
+    on_row: &mut dyn FnMut(TrajectoryRow<'_>) -> Result<(), String>,
 ) -> Result<(), ImportError> {
     let mut reader = open(path)?;
     let columns = Columns::of(path, &mut reader)?;
@@ -31,17 +33,17 @@ pub(super) fn trajectories(
     let (lane, speed, class) = (found("lane"), found("speed"), found("class"));
     each(path, &mut reader, |record| {
         let place = match (on_link, on_earth) {
-            (Some((link, position)), _) => Place::OnLink {
+            (Some((link, position)), _) => RowPosition::OnLink {
                 link: text(record, link, "link")?,
                 position: number(record, position, "position")?,
             },
-            (None, Some((lat, lon))) => Place::OnEarth(LatLon {
+            (None, Some((lat, lon))) => RowPosition::OnEarth(LatLon {
                 lat: number(record, lat, "lat")?,
                 lon: number(record, lon, "lon")?,
             }),
             (None, None) => return Ok(()),
         };
-        on_row(Row {
+        on_row(TrajectoryRow {
             vehicle: text(record, vehicle, "vehicle")?,
             time: number(record, time, "time")?,
             place,
@@ -110,7 +112,7 @@ fn each(
 ) -> Result<(), ImportError> {
     let mut record = ByteRecord::new();
     while reader.read_byte_record(&mut record).map_err(|error| damaged(path, &error))? {
-        on_record(&record).map_err(|problem| ImportError::Row {
+        on_record(&record).map_err(|problem| ImportError::TrajectoryRow {
             path: path.to_owned(),
             line: record.position().map_or(0, csv::Position::line),
             problem,
@@ -128,7 +130,7 @@ fn damaged(path: &Path, error: &csv::Error) -> ImportError {
         csv::ErrorKind::Io(error) => error.to_string(),
         _ => error.to_string(),
     };
-    ImportError::Row { path: path.to_owned(), line, problem }
+    ImportError::TrajectoryRow { path: path.to_owned(), line, problem }
 }
 
 fn text<'r>(record: &'r ByteRecord, column: usize, field: &str) -> Result<&'r str, String> {

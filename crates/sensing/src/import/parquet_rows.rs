@@ -4,15 +4,17 @@ use std::path::Path;
 
 use traffic::LatLon;
 
-use super::{EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, OnLoopRow, Place, Row};
-use crate::table::{Column, Kind, TableReader};
+use super::{
+    EXPECTED_COLUMNS, EXPECTED_LOOP_COLUMNS, ImportError, OnLoopRow, RowPosition, TrajectoryRow,
+};
+use crate::table::{Column, ColumnKind, TableReader};
 
 const BATCH_ROWS: usize = 1 << 15;
 
 /// Hands each row of a trajectory file to `on_row`.
 pub(super) fn trajectories(
     path: &Path,
-    on_row: &mut dyn FnMut(Row<'_>) -> Result<(), String>,
+    on_row: &mut dyn FnMut(TrajectoryRow<'_>) -> Result<(), String>,
 ) -> Result<(), ImportError> {
     let mut table = TableReader::open(path)?;
     let names = table.columns();
@@ -21,14 +23,14 @@ pub(super) fn trajectories(
     if !has("vehicle") || !has("time") || !(on_link || (has("lat") && has("lon"))) {
         return Err(wrong(path, &names, EXPECTED_COLUMNS));
     }
-    table.want("vehicle", Kind::Text)?;
-    table.want("time", Kind::F64)?;
+    table.want("vehicle", ColumnKind::Text)?;
+    table.want("time", ColumnKind::F64)?;
     if on_link {
-        table.want("link", Kind::Text)?;
-        table.want("position", Kind::F64)?;
+        table.want("link", ColumnKind::Text)?;
+        table.want("position", ColumnKind::F64)?;
     } else {
-        table.want("lat", Kind::F64)?;
-        table.want("lon", Kind::F64)?;
+        table.want("lat", ColumnKind::F64)?;
+        table.want("lon", ColumnKind::F64)?;
     }
     let mut optional = |name, kind| -> Result<bool, ImportError> {
         if has(name) {
@@ -36,9 +38,9 @@ pub(super) fn trajectories(
         }
         Ok(has(name))
     };
-    let has_lane = optional("lane", Kind::I64)?;
-    let has_speed = optional("speed", Kind::OptionalF64)?;
-    let has_class = optional("class", Kind::Text)?;
+    let has_lane = optional("lane", ColumnKind::I64)?;
+    let has_speed = optional("speed", ColumnKind::OptionalF64)?;
+    let has_class = optional("class", ColumnKind::Text)?;
     each(path, &mut table, |columns, at| {
         let ([Column::Text(vehicles), Column::F64(times)], rest) = columns.split_at(2) else {
             return Ok(());
@@ -46,10 +48,10 @@ pub(super) fn trajectories(
         let (places, mut rest) = rest.split_at(2);
         let place = match places {
             [Column::Text(links), Column::F64(positions)] => {
-                Place::OnLink { link: &links[at], position: positions[at] }
+                RowPosition::OnLink { link: &links[at], position: positions[at] }
             }
             [Column::F64(lats), Column::F64(lons)] => {
-                Place::OnEarth(LatLon { lat: lats[at], lon: lons[at] })
+                RowPosition::OnEarth(LatLon { lat: lats[at], lon: lons[at] })
             }
             _ => return Ok(()),
         };
@@ -71,7 +73,7 @@ pub(super) fn trajectories(
             Some(Column::Text(classes)) => Some(classes[at].as_str()),
             _ => None,
         };
-        on_row(Row { vehicle: &vehicles[at], time: times[at], place, lane, speed, class })
+        on_row(TrajectoryRow { vehicle: &vehicles[at], time: times[at], place, lane, speed, class })
     })
 }
 
@@ -79,8 +81,12 @@ pub(super) fn trajectories(
 pub(super) fn loops(path: &Path, on_row: &mut OnLoopRow<'_>) -> Result<(), ImportError> {
     let mut table = TableReader::open(path)?;
     let names = table.columns();
-    let wanted =
-        [("loop", Kind::Text), ("begin", Kind::F64), ("end", Kind::F64), ("count", Kind::F64)];
+    let wanted = [
+        ("loop", ColumnKind::Text),
+        ("begin", ColumnKind::F64),
+        ("end", ColumnKind::F64),
+        ("count", ColumnKind::F64),
+    ];
     if wanted.iter().any(|(name, _)| !names.iter().any(|column| column == name)) {
         return Err(wrong(path, &names, EXPECTED_LOOP_COLUMNS));
     }
@@ -108,7 +114,7 @@ fn each(
             return Ok(());
         }
         for at in 0..rows {
-            on_row(&columns, at).map_err(|problem| ImportError::Row {
+            on_row(&columns, at).map_err(|problem| ImportError::TrajectoryRow {
                 path: path.to_owned(),
                 line: before + at as u64 + 1,
                 problem,

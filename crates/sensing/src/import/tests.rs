@@ -1,12 +1,12 @@
 use proptest::prelude::*;
-use traffic::Samples;
+use traffic::PositionSource;
 
 use super::*;
 use crate::dataset::{Dataset, Provenance};
-use crate::table::{Column, Kind, TableWriter};
+use crate::table::{Column, ColumnKind, TableWriter};
 use crate::test_roads::corridor;
 
-fn import(path: &Path, kind: FileKind) -> Result<Vec<VehicleSample>, ImportError> {
+fn import(path: &Path, kind: FileKind) -> Result<Vec<VehiclePosition>, ImportError> {
     let network = corridor().unwrap();
     let mut import = TrajectoryImport::new(&network);
     import.read(path, kind, &mut |_| {})?;
@@ -23,7 +23,7 @@ fn import(path: &Path, kind: FileKind) -> Result<Vec<VehicleSample>, ImportError
     Ok(all)
 }
 
-fn import_csv(text: &str) -> Result<Vec<VehicleSample>, String> {
+fn import_csv(text: &str) -> Result<Vec<VehiclePosition>, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.csv");
     std::fs::write(&path, text).unwrap();
@@ -55,12 +55,12 @@ fn parquet_gives_what_csv_gives() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.parquet");
     let columns = [
-        ("vehicle", Kind::Text),
-        ("time", Kind::F64),
-        ("link", Kind::Text),
-        ("position", Kind::F64),
-        ("speed", Kind::OptionalF64),
-        ("lane", Kind::I32),
+        ("vehicle", ColumnKind::Text),
+        ("time", ColumnKind::F64),
+        ("link", ColumnKind::Text),
+        ("position", ColumnKind::F64),
+        ("speed", ColumnKind::OptionalF64),
+        ("lane", ColumnKind::I32),
     ];
     let text = |values: [&str; 5]| Column::Text(values.map(String::from).to_vec());
     let mut table = TableWriter::create(&path, &columns).unwrap();

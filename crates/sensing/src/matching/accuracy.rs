@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use traffic::{Metres, Network, VehicleId, VehicleSample};
+use traffic::{Metres, Network, VehicleId, VehiclePosition};
 
 /// Agreement of matched samples with true ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -24,18 +24,18 @@ pub struct Accuracy {
 /// Matched samples without a true one are not counted. `None` if there is no truth.
 pub fn accuracy(
     network: &Network,
-    truth: &[VehicleSample],
-    matched: &[VehicleSample],
+    truth: &[VehiclePosition],
+    matched: &[VehiclePosition],
 ) -> Option<Accuracy> {
-    let key = |sample: &VehicleSample| (sample.vehicle, (sample.time * 1000.0).round() as i64);
-    let known: FxHashMap<(VehicleId, i64), &VehicleSample> =
+    let key = |sample: &VehiclePosition| (sample.vehicle, (sample.time * 1000.0).round() as i64);
+    let known: FxHashMap<(VehicleId, i64), &VehiclePosition> =
         matched.iter().map(|sample| (key(sample), sample)).collect();
     let mut right = 0usize;
     let mut errors = Vec::with_capacity(truth.len());
     for real in truth {
         let Some(found) = known.get(&key(real)) else { continue };
         right += usize::from(found.link == real.link);
-        let point = |sample: &VehicleSample| {
+        let point = |sample: &VehiclePosition| {
             network.link(sample.link).point_at(Metres::new(f64::from(sample.position)))
         };
         errors.push(point(real).distance(point(found)));
@@ -63,8 +63,8 @@ mod tests {
 
     use super::*;
 
-    fn sample(vehicle: u32, time: f64, link: LinkId, position: f32) -> VehicleSample {
-        VehicleSample { time, vehicle: VehicleId(vehicle), link, position, lane: 0, speed: 0.0 }
+    fn sample(vehicle: u32, time: f64, link: LinkId, position: f32) -> VehiclePosition {
+        VehiclePosition { time, vehicle: VehicleId(vehicle), link, position, lane: 0, speed: 0.0 }
     }
 
     #[test]
@@ -72,9 +72,9 @@ mod tests {
         let network = corridor().unwrap();
         let [e1, e2] = ["E1", "E2"].map(|name| network.link_named(name).unwrap());
         // 20 moments; all but the last are matched, the first 18 to the right link, each a metre further off.
-        let truth: Vec<VehicleSample> =
+        let truth: Vec<VehiclePosition> =
             (0..20).map(|i| sample(3, f64::from(i), e1, 50.0)).collect();
-        let mut matched: Vec<VehicleSample> =
+        let mut matched: Vec<VehiclePosition> =
             (0..18).map(|i| sample(3, f64::from(i) + 0.0004, e1, 50.0 + i as f32)).collect();
         matched.push(sample(3, 18.0, e2, 0.0));
         // Of another vehicle, and at another time: neither counts.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use thiserror::Error;
-use traffic::{LocalPlane, Metres, Network, Point, Seconds, VehicleId, VehicleSample};
+use traffic::{LocalPlane, Metres, Network, Point, Seconds, VehicleId, VehiclePosition};
 
 use super::lattice::{Chain, Decision, Lattice, Model};
 use super::parameters::{MatchParameters, ParameterError};
@@ -57,7 +57,7 @@ struct Fate {
 pub struct MatchedTrack {
     /// Stretches without a break, in the order of time. Along each, the vehicle never goes back.
     /// Nothing is known of the vehicle between two of them.
-    pub parts: Vec<Vec<VehicleSample>>,
+    pub parts: Vec<Vec<VehiclePosition>>,
     /// How much was matched, and why the rest was not.
     pub report: TrackReport,
 }
@@ -294,7 +294,7 @@ impl<'n> Matcher<'n> {
         run: Range<usize>,
         chain_start: usize,
         scratch: &MatchScratch,
-    ) -> Vec<VehicleSample> {
+    ) -> Vec<VehiclePosition> {
         let along = &scratch.along;
         let samples = run.clone().zip(along).map(|(index, &at)| {
             let point = &track.points[index];
@@ -309,7 +309,7 @@ impl<'n> Matcher<'n> {
                 if speed.is_finite() { speed } else { 0.0 }
             });
             let left = scratch.projections[index - chain_start].left;
-            VehicleSample {
+            VehiclePosition {
                 time: point.time,
                 vehicle,
                 link,

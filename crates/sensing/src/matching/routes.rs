@@ -27,11 +27,11 @@ pub(super) struct Routes {
 struct Reached {
     limit: f64,
     /// In order of link.
-    links: Vec<Reach>,
+    links: Vec<ReachedLink>,
 }
 
 #[derive(Clone, Copy)]
-struct Reach {
+struct ReachedLink {
     link: LinkId,
     /// The link before it on the way.
     via: LinkId,
@@ -76,7 +76,13 @@ impl Routes {
         way[begin..].reverse();
     }
 
-    fn reach(&mut self, map: &RoadMap, from: LinkId, to: LinkId, limit: f64) -> Option<Reach> {
+    fn reach(
+        &mut self,
+        map: &RoadMap,
+        from: LinkId,
+        to: LinkId,
+        limit: f64,
+    ) -> Option<ReachedLink> {
         if self.from.get(&from).is_none_or(|reached| reached.limit < limit) {
             let known = self.from.remove(&from);
             self.remembered -= known.map_or(0, |reached| reached.links.len());
@@ -106,7 +112,7 @@ struct Search {
 }
 
 impl Search {
-    fn run(&mut self, map: &RoadMap, from: LinkId, limit: f64) -> Vec<Reach> {
+    fn run(&mut self, map: &RoadMap, from: LinkId, limit: f64) -> Vec<ReachedLink> {
         if self.best.len() != map.link_count() || self.number == u32::MAX {
             self.best.clear();
             self.best.resize(map.link_count(), (0, 0.0));
@@ -123,7 +129,7 @@ impl Search {
             }
             // Settled: an equally long second way must not be added again.
             self.best[link.index()].1 = f64::NEG_INFINITY;
-            reached.push(Reach { link, via, metres });
+            reached.push(ReachedLink { link, via, metres });
             if reached.len() == MAX_REACHED {
                 break;
             }

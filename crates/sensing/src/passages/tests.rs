@@ -1,16 +1,16 @@
-use traffic::{LinkId, Mark, Passage, Queued, Seconds, VehicleId, VehicleSample};
+use traffic::{LinkId, Mark, Passage, Queued, Seconds, VehicleId, VehiclePosition};
 
 use super::*;
 use crate::fleet::part_name;
 use crate::test_roads::corridor;
 
-fn sample(time: f64, link: u32, position: f32, speed: f32) -> VehicleSample {
+fn sample(time: f64, link: u32, position: f32, speed: f32) -> VehiclePosition {
     let (vehicle, link) = (VehicleId(0), LinkId(link));
-    VehicleSample { time, vehicle, link, position, lane: 0, speed }
+    VehiclePosition { time, vehicle, link, position, lane: 0, speed }
 }
 
 fn collect(
-    samples: &[VehicleSample],
+    samples: &[VehiclePosition],
     until: f64,
 ) -> Result<Vec<Vec<Passage>>, traffic::NetworkFileError> {
     let network = corridor()?;
@@ -18,7 +18,7 @@ fn collect(
     let mut samples = samples.iter().peekable();
     for second in 0..=until as i64 {
         let time = second as f64;
-        let now: Vec<VehicleSample> =
+        let now: Vec<VehiclePosition> =
             samples.next_if(|sample| sample.time == time).copied().into_iter().collect();
         collector.moment(Seconds::new(time), &now);
     }
@@ -28,7 +28,7 @@ fn collect(
 /// E1 is 150 m long, E2 110 m.
 #[test]
 fn a_stop_at_a_signal_has_its_place_and_times() -> Result<(), traffic::NetworkFileError> {
-    let mut samples: Vec<VehicleSample> =
+    let mut samples: Vec<VehiclePosition> =
         (0..13).map(|t| sample(f64::from(t), 0, 10.0 * t as f32, 10.0)).collect();
     // At 120 m from 12 s on, started at 33 s, over the line from 145 to 155 m at 35.5 s.
     samples.extend((13..33).map(|t| sample(f64::from(t), 0, 120.0, 0.0)));
@@ -48,7 +48,7 @@ fn a_stop_at_a_signal_has_its_place_and_times() -> Result<(), traffic::NetworkFi
 
 #[test]
 fn whoever_is_there_at_the_end_has_not_left() -> Result<(), traffic::NetworkFileError> {
-    let samples: Vec<VehicleSample> =
+    let samples: Vec<VehiclePosition> =
         (0..=20).map(|t| sample(f64::from(t), 0, 5.0 + t as f32, 0.5)).collect();
     let passages = collect(&samples, 20.0)?;
     assert_eq!(passages[0].len(), 1);

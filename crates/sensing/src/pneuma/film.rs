@@ -2,7 +2,7 @@
 //! the errors of a receiver.
 
 use thiserror::Error;
-use traffic::{LatLon, LinkId, LocalPlane, Metres, Network, Point, VehicleSample};
+use traffic::{LatLon, LinkId, LocalPlane, Metres, Network, Point, VehiclePosition};
 
 use super::FRAME;
 use super::noise::{NoiseStream, PositionNoise};
@@ -23,7 +23,7 @@ pub struct Film {
     /// What the film shows.
     pub frames: Vec<Frame>,
     /// Where the vehicle was at each frame, on the network, without errors.
-    pub truth: Vec<VehicleSample>,
+    pub truth: Vec<VehiclePosition>,
 }
 
 /// One frame of one vehicle.
@@ -73,7 +73,7 @@ impl Film {
     /// Between two samples it moves evenly along the road. Equal seeds give equal errors.
     pub fn of(
         network: &Network,
-        samples: &[VehicleSample],
+        samples: &[VehiclePosition],
         noise: PositionNoise,
         seed: u64,
     ) -> Result<Self, FilmError> {
@@ -107,7 +107,7 @@ impl Film {
                 let (link, position) = drive.link(network, at);
                 let lane = if share < 0.5 { from.lane } else { to.lane };
                 let lane = lane.min(network.link(link).lanes.saturating_sub(1));
-                film.truth.push(VehicleSample {
+                film.truth.push(VehiclePosition {
                     time,
                     vehicle: from.vehicle,
                     link,
@@ -126,7 +126,7 @@ fn first_frame(time: f64) -> i64 {
     (time / FRAME - 1e-6).ceil() as i64
 }
 
-fn left_of_centre(network: &Network, sample: &VehicleSample) -> f64 {
+fn left_of_centre(network: &Network, sample: &VehiclePosition) -> f64 {
     let lanes = f64::from(network.link(sample.link).lanes);
     (f64::from(sample.lane) - (lanes - 1.0) / 2.0) * LANE_WIDTH.get()
 }
@@ -157,7 +157,7 @@ struct Drive {
 }
 
 impl Drive {
-    fn along(network: &Network, samples: &[VehicleSample]) -> Result<Self, FilmError> {
+    fn along(network: &Network, samples: &[VehiclePosition]) -> Result<Self, FilmError> {
         let mut drive = Self { links: Vec::new(), at: Vec::with_capacity(samples.len()) };
         for (index, sample) in samples.iter().enumerate() {
             let position = f64::from(sample.position);
@@ -172,7 +172,7 @@ impl Drive {
             let backwards = sample.link == before.link && sample.position < before.position;
             let way = network.path(before.link, sample.link, MAX_TURNS);
             let Some(way) = way.filter(|_| !backwards) else {
-                let shown = |sample: &VehicleSample| {
+                let shown = |sample: &VehiclePosition| {
                     format!("`{}` at {} m", network.link(sample.link).name, sample.position)
                 };
                 return Err(FilmError::NoWay {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use thiserror::Error;
-use traffic::{Network, Seconds, VehicleClass, VehicleId, VehicleSample};
+use traffic::{Network, Seconds, VehicleClass, VehicleId, VehiclePosition};
 
 use super::FRAME;
 use super::film::{Film, FilmError};
@@ -56,7 +56,7 @@ pub struct PneumaWriter<'n, W> {
     noise: PositionNoise,
     seed: u64,
     start: Seconds,
-    present: BTreeMap<VehicleId, (VehicleClass, Vec<VehicleSample>)>,
+    present: BTreeMap<VehicleId, (VehicleClass, Vec<VehiclePosition>)>,
 }
 
 /// Why writing stopped.
@@ -94,9 +94,9 @@ impl<'n, W: Write> PneumaWriter<'n, W> {
     /// last one, frame by frame, to `truth`.
     pub fn moment(
         &mut self,
-        samples: &[VehicleSample],
+        samples: &[VehiclePosition],
         class: impl Fn(VehicleId) -> VehicleClass,
-        truth: impl FnMut(&[VehicleSample]),
+        truth: impl FnMut(&[VehiclePosition]),
     ) -> Result<(), PneumaWriteError> {
         let now = samples.first().map_or(f64::INFINITY, |sample| sample.time);
         for sample in samples.iter().filter(|sample| sample.time >= self.start.get()) {
@@ -107,7 +107,7 @@ impl<'n, W: Write> PneumaWriter<'n, W> {
     }
 
     /// Writes the vehicles that are still present, and gives the file back.
-    pub fn finish(mut self, truth: impl FnMut(&[VehicleSample])) -> Result<W, PneumaWriteError> {
+    pub fn finish(mut self, truth: impl FnMut(&[VehiclePosition])) -> Result<W, PneumaWriteError> {
         self.write_gone(f64::INFINITY, truth)?;
         self.out.flush()?;
         Ok(self.out)
@@ -116,7 +116,7 @@ impl<'n, W: Write> PneumaWriter<'n, W> {
     fn write_gone(
         &mut self,
         now: f64,
-        mut truth: impl FnMut(&[VehicleSample]),
+        mut truth: impl FnMut(&[VehiclePosition]),
     ) -> Result<(), PneumaWriteError> {
         let Self { network, out, variant, noise, seed, start, present } = self;
         let mut result = Ok(());

@@ -1,11 +1,11 @@
 //! A fleet's records to steps.
 
-use traffic::{Network, Seconds, VehicleClass, VehicleId, VehicleSample};
+use traffic::{Network, Seconds, VehicleClass, VehicleId, VehiclePosition};
 
 use super::jumps::{Jumps, Word};
 use super::{FleetRecord, RecordError};
 use crate::extract::{FeatureExtractor, FeaturePlan, StepFeatures};
-use crate::journey::{SampleError, check_sample};
+use crate::journey::{PositionError, check_position};
 use crate::vehicles::VehicleTable;
 
 /// Most vehicles that are remembered at a time.
@@ -18,7 +18,7 @@ pub struct FleetFeed<'n> {
     vehicles: VehicleTable,
     /// `[vehicle]`: when it was last seen; forgotten ones are at minus infinity.
     seen: Vec<f64>,
-    moment: Vec<VehicleSample>,
+    moment: Vec<VehiclePosition>,
     /// The time that the stream has reached.
     now: Option<f64>,
     jumps: Jumps,
@@ -64,7 +64,7 @@ impl<'n> FleetFeed<'n> {
                 self.flush(on_step)
             }
             FleetRecord::Seen { time, vehicle, link, position } => {
-                let mut sample = VehicleSample {
+                let mut sample = VehiclePosition {
                     time,
                     vehicle: VehicleId(0),
                     link,
@@ -72,12 +72,12 @@ impl<'n> FleetFeed<'n> {
                     lane: 0,
                     speed: 0.0,
                 };
-                check_sample(self.network, &sample)?;
+                check_position(self.network, &sample)?;
                 self.reach(time, Word::Single, on_step)?;
                 sample.vehicle = self.number(vehicle)?;
                 let seen = &mut self.seen[sample.vehicle.index()];
                 if *seen == time {
-                    return Err(SampleError::Duplicate { time }.into());
+                    return Err(PositionError::Duplicate { time }.into());
                 }
                 *seen = time;
                 self.moment.push(sample);

@@ -1,7 +1,7 @@
 //! Which records belong to a recording, and which begin a new one.
 
 use super::RecordError;
-use crate::journey::{SampleError, is_time};
+use crate::journey::{PositionError, is_time};
 
 /// Records in a row that must agree on another time before they are believed.
 const ENOUGH: u32 = 3;
@@ -39,7 +39,7 @@ impl Jumps {
         word: Word,
     ) -> Result<bool, RecordError> {
         if !is_time(time) {
-            return Err(SampleError::Time(time).into());
+            return Err(PositionError::Time(time).into());
         }
         let refused = self.refused.take();
         let Some(now) = now else { return Ok(true) };

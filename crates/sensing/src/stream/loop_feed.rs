@@ -7,7 +7,7 @@ use traffic::{Network, Seconds, Step, StepClock};
 use super::jumps::{Jumps, Word};
 use super::{LoopRecord, RecordError};
 use crate::features::{BORDER_TOLERANCE, LoopSums};
-use crate::journey::{SampleError, is_time};
+use crate::journey::{PositionError, is_time};
 
 /// Makes steps of loop counts, see the [module](super).
 ///
@@ -58,7 +58,7 @@ impl<'n> LoopFeed<'n> {
             }
             LoopRecord::Count { detector, begin, end, count } => {
                 if !is_time(begin) {
-                    return Err(SampleError::Time(begin).into());
+                    return Err(PositionError::Time(begin).into());
                 }
                 let name = || self.network.loops()[detector].name.clone();
                 let Some(step) = LoopSums::step_of(self.clock, begin, end) else {

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use traffic::{Network, Seconds, Step, StepClock, VehicleClass, VehicleId, VehicleSample};
+use traffic::{Network, Seconds, Step, StepClock, VehicleClass, VehicleId, VehiclePosition};
 
 use super::*;
 use crate::extract::{FeatureExtractor, FeaturePlan, StepFeatures};
@@ -14,7 +14,7 @@ fn plan() -> FeaturePlan {
 }
 
 /// Vehicles enter E1 every 7 s and drive to E3 at 4 to 12 m/s, seen each second.
-fn moments(network: &Network, seconds: u32) -> Vec<(f64, Vec<(String, VehicleSample)>)> {
+fn moments(network: &Network, seconds: u32) -> Vec<(f64, Vec<(String, VehiclePosition)>)> {
     let route = ["E1", "E2", "E3"].map(|name| network.link_named(name).unwrap());
     let moment = |second: u32| {
         let time = f64::from(second);
@@ -27,7 +27,7 @@ fn moments(network: &Network, seconds: u32) -> Vec<(f64, Vec<(String, VehicleSam
                 if (0.0..length).contains(&x) {
                     let (vehicle, position) = (VehicleId(number), x as f32);
                     let sample =
-                        VehicleSample { time, vehicle, link, position, lane: 0, speed: 0.0 };
+                        VehiclePosition { time, vehicle, link, position, lane: 0, speed: 0.0 };
                     seen.push((format!("v{number}"), sample));
                 }
                 x -= length;
@@ -67,9 +67,9 @@ fn lines_give_the_steps_of_the_samples_themselves() {
     let (mut vehicles, mut expected) = (VehicleTable::default(), Vec::new());
     let mut extractor = FeatureExtractor::new(&network, plan()).unwrap();
     for (time, seen) in moments(&network, 300) {
-        let samples: Vec<VehicleSample> = seen
+        let samples: Vec<VehiclePosition> = seen
             .into_iter()
-            .map(|(name, sample)| VehicleSample {
+            .map(|(name, sample)| VehiclePosition {
                 vehicle: vehicles.number(&name, VehicleClass::Car),
                 ..sample
             })
@@ -266,7 +266,7 @@ fn counts_that_are_late_or_lie_across_steps_are_refused() {
     assert!(matches!(error, RecordError::Late { .. }), "{error}");
     let error = take(",,-1,").unwrap_err();
     assert!(
-        matches!(error, RecordError::Sample(SampleError::Time(time)) if time == -1.0),
+        matches!(error, RecordError::Sample(PositionError::Time(time)) if time == -1.0),
         "{error:?}"
     );
     for wrong in ["X,620,630,1", ",620,630,1", &format!("{name},630,620,1")] {

@@ -137,7 +137,7 @@ impl EdgeMap {
 }
 
 /// One lane's way across a junction.
-pub(super) struct Crossing<'a> {
+pub(super) struct LaneConnection<'a> {
     pub(super) to: &'a str,
     pub(super) to_lane: usize,
     /// The internal lanes in order, with their lengths in metres.
@@ -151,7 +151,7 @@ const MOST_PARTS: usize = 16;
 ///
 /// A crossing has two parts where vehicles may wait inside the junction: the connection leads over
 /// `:J_3_0`, and the connection from there over `:J_9_0`.
-pub(super) fn crossings(net: &SumoNet) -> Vec<Crossing<'_>> {
+pub(super) fn crossings(net: &SumoNet) -> Vec<LaneConnection<'_>> {
     let onward: FxHashMap<(&str, usize), &str> = net
         .connections
         .iter()
@@ -172,7 +172,7 @@ pub(super) fn crossings(net: &SumoNet) -> Vec<Crossing<'_>> {
                 .and_then(|(edge, index)| onward.get(&(edge, index.parse().ok()?)).copied());
         }
         let to_lane = connection.to_lane;
-        crossings.push(Crossing { to: &connection.to, to_lane, lanes });
+        crossings.push(LaneConnection { to: &connection.to, to_lane, lanes });
     }
     crossings
 }

@@ -11,7 +11,7 @@ mod xml;
 use std::io::Read;
 use std::path::Path;
 
-use traffic::{Samples, Seconds, VehicleSample};
+use traffic::{PositionSource, Seconds, VehiclePosition};
 
 use self::csv::CsvRows;
 use self::rows::Placing;
@@ -96,12 +96,12 @@ impl FcdReader {
     }
 }
 
-impl Samples for FcdReader {
+impl PositionSource for FcdReader {
     type Error = SumoFileError;
 
     fn next_moment(
         &mut self,
-        out: &mut Vec<VehicleSample>,
+        out: &mut Vec<VehiclePosition>,
     ) -> Result<Option<Seconds>, SumoFileError> {
         out.clear();
         let time = match &mut self.format {

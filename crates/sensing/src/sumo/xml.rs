@@ -110,8 +110,8 @@ impl XmlFile {
         loop {
             match self.advance()? {
                 None => return Ok(None),
-                Some(Kind::End) => {}
-                Some(Kind::Start | Kind::Empty) => return Ok(Some(Element { file: self })),
+                Some(TagKind::End) => {}
+                Some(TagKind::Start | TagKind::Empty) => return Ok(Some(Element { file: self })),
             }
         }
     }
@@ -121,10 +121,10 @@ impl XmlFile {
     pub(super) fn next_tag(&mut self) -> Result<Option<Tag<'_>>, SumoFileError> {
         let Some(kind) = self.advance()? else { return Ok(None) };
         Ok(Some(match kind {
-            Kind::Start => Tag::Start(Element { file: self }),
-            Kind::Empty => Tag::Empty(Element { file: self }),
+            TagKind::Start => Tag::Start(Element { file: self }),
+            TagKind::Empty => Tag::Empty(Element { file: self }),
             // `</name>`, maybe with white space behind the name.
-            Kind::End => Tag::End(self.buffer[2..self.markup - 1].trim_ascii_end()),
+            TagKind::End => Tag::End(self.buffer[2..self.markup - 1].trim_ascii_end()),
         }))
     }
 
@@ -134,11 +134,11 @@ impl XmlFile {
     }
 
     #[inline]
-    fn advance(&mut self) -> Result<Option<Kind>, SumoFileError> {
+    fn advance(&mut self) -> Result<Option<TagKind>, SumoFileError> {
         self.read_tag().map_err(|problem| self.refuse(problem))
     }
 
-    fn read_tag(&mut self) -> Result<Option<Kind>, Problem> {
+    fn read_tag(&mut self) -> Result<Option<TagKind>, Problem> {
         let Self { reader, buffer, markup, document } = self;
         loop {
             buffer.clear();
@@ -154,20 +154,20 @@ impl XmlFile {
                     buffer.extend_from_slice(&available[tag]);
                     *markup = buffer.len();
                     stream.consume(length);
-                    return Ok(Some(Kind::Empty));
+                    return Ok(Some(TagKind::Empty));
                 }
             }
             document.after_text = false;
             let kind = match reader.read_event_into(buffer)? {
                 Event::Start(tag) => {
                     document.tag(&tag)?;
-                    Kind::Start
+                    TagKind::Start
                 }
                 Event::Empty(tag) => {
                     document.tag(&tag)?;
-                    Kind::Empty
+                    TagKind::Empty
                 }
-                Event::End(_) => Kind::End,
+                Event::End(_) => TagKind::End,
                 Event::Text(text) => {
                     document.after_text = true;
                     document.text(&text)?;
@@ -206,7 +206,7 @@ impl XmlFile {
                 }
             };
             *markup = buffer.len();
-            if kind != Kind::End && !document.plain {
+            if kind != TagKind::End && !document.plain {
                 document.normalise(buffer)?;
             }
             if document.count(kind)? {
@@ -267,7 +267,7 @@ impl XmlFile {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum TagKind {
     Start,
     Empty,
     End,
@@ -514,16 +514,16 @@ impl Document {
 
     /// Keeps count of open elements; whether the tag is below the root.
     #[inline]
-    fn count(&mut self, kind: Kind) -> Result<bool, Problem> {
+    fn count(&mut self, kind: TagKind) -> Result<bool, Problem> {
         let at_root = self.depth == 0;
         match kind {
-            Kind::Start if self.depth == MAX_DEPTH => {
+            TagKind::Start if self.depth == MAX_DEPTH => {
                 return Err(found("elements nested deeper", format!("at most {MAX_DEPTH}")));
             }
-            Kind::Start => self.depth += 1,
+            TagKind::Start => self.depth += 1,
             // quick-xml has found the start tag to it.
-            Kind::End => self.depth -= 1,
-            Kind::Empty => {}
+            TagKind::End => self.depth -= 1,
+            TagKind::Empty => {}
         }
         if self.depth == 0 {
             self.part = Part::Epilog;

@@ -12,7 +12,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::claims::Claims;
 use super::pages::CheckedPages;
-use super::{Column, Kind, TableError, damaged};
+use super::{Column, ColumnKind, TableError, damaged};
 
 /// Bytes of a text: a dictionary may repeat a long one in every row.
 const MAX_TEXT: usize = 1024;
@@ -32,7 +32,7 @@ pub struct TableReader {
 struct Wanted {
     name: String,
     index: usize,
-    kind: Kind,
+    kind: ColumnKind,
     optional: bool,
 }
 
@@ -73,7 +73,7 @@ impl TableReader {
     }
 
     /// Asks for a column. Call before the first batch; batches have columns in the order asked.
-    pub fn want(&mut self, name: &str, kind: Kind) -> Result<(), TableError> {
+    pub fn want(&mut self, name: &str, kind: ColumnKind) -> Result<(), TableError> {
         let schema = self.file.metadata().file_metadata().schema_descr_ptr();
         let Some(index) = schema.columns().iter().position(|c| c.path().string() == name) else {
             return Err(TableError::Missing {
@@ -110,7 +110,7 @@ impl TableReader {
             self.open_group()?;
         }
         let rows = rows.min(self.left_in_group);
-        columns.resize_with(self.wanted.len(), || Column::new(Kind::I32));
+        columns.resize_with(self.wanted.len(), || Column::new(ColumnKind::I32));
         for ((wanted, reader), column) in
             self.wanted.iter().zip(&mut self.readers).zip(columns.iter_mut())
         {
@@ -164,14 +164,14 @@ impl TableReader {
     }
 }
 
-fn expected_types(kind: Kind) -> (&'static [Physical], &'static str) {
+fn expected_types(kind: ColumnKind) -> (&'static [Physical], &'static str) {
     match kind {
-        Kind::I32 => (&[Physical::INT32], "a 32-bit integer"),
-        Kind::I64 => (&[Physical::INT64, Physical::INT32], "an integer"),
-        Kind::F32 | Kind::F64 | Kind::OptionalF64 => {
+        ColumnKind::I32 => (&[Physical::INT32], "a 32-bit integer"),
+        ColumnKind::I64 => (&[Physical::INT64, Physical::INT32], "an integer"),
+        ColumnKind::F32 | ColumnKind::F64 | ColumnKind::OptionalF64 => {
             (&[Physical::DOUBLE, Physical::FLOAT, Physical::INT32, Physical::INT64], "a number")
         }
-        Kind::Text => (&[Physical::BYTE_ARRAY, Physical::INT32, Physical::INT64], "text"),
+        ColumnKind::Text => (&[Physical::BYTE_ARRAY, Physical::INT32, Physical::INT64], "text"),
     }
 }
 

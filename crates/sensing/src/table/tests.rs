@@ -11,13 +11,13 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-const SCHEMA: [(&str, Kind); 6] = [
-    ("step", Kind::I64),
-    ("time", Kind::F64),
-    ("speed", Kind::OptionalF64),
-    ("name", Kind::Text),
-    ("link", Kind::I32),
-    ("share", Kind::F32),
+const SCHEMA: [(&str, ColumnKind); 6] = [
+    ("step", ColumnKind::I64),
+    ("time", ColumnKind::F64),
+    ("speed", ColumnKind::OptionalF64),
+    ("name", ColumnKind::Text),
+    ("link", ColumnKind::I32),
+    ("share", ColumnKind::F32),
 ];
 
 fn written(folder: &Path) -> PathBuf {
@@ -62,9 +62,9 @@ fn a_table_reads_back_as_written_in_any_batch_size() {
 fn numbers_and_names_are_converted_where_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let mut reader = TableReader::open(&written(folder.path())).unwrap();
-    reader.want("link", Kind::Text).unwrap();
-    reader.want("link", Kind::F64).unwrap();
-    reader.want("share", Kind::F64).unwrap();
+    reader.want("link", ColumnKind::Text).unwrap();
+    reader.want("link", ColumnKind::F64).unwrap();
+    reader.want("share", ColumnKind::F64).unwrap();
     let mut read = Vec::new();
     reader.next_batch(10, &mut read).unwrap();
     assert_eq!(read[0], Column::Text(vec!["1".into(), "2".into(), "3".into()]));
@@ -77,13 +77,13 @@ fn what_cannot_be_read_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = written(folder.path());
     let mut reader = TableReader::open(&path).unwrap();
-    let missing = reader.want("lane", Kind::I32).unwrap_err().to_string();
+    let missing = reader.want("lane", ColumnKind::I32).unwrap_err().to_string();
     assert!(
         missing.contains("table.parquet: column `lane`: not found, expected one of: step, time")
     );
-    let wrong = reader.want("name", Kind::F64).unwrap_err().to_string();
+    let wrong = reader.want("name", ColumnKind::F64).unwrap_err().to_string();
     assert!(wrong.contains("column `name`: found type BYTE_ARRAY, expected a number"), "{wrong}");
-    reader.want("speed", Kind::F64).unwrap();
+    reader.want("speed", ColumnKind::F64).unwrap();
     let null = reader.next_batch(10, &mut Vec::new()).unwrap_err().to_string();
     assert!(null.contains("row 2, column `speed`: found no value, expected one"), "{null}");
 }

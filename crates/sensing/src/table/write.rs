@@ -12,7 +12,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type};
 
-use super::{Column, Kind, TableError, damaged};
+use super::{Column, ColumnKind, TableError, damaged};
 
 /// What matters more about a table: its size or the time it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +26,20 @@ pub enum Packing {
 /// Writes a table under a temporary name, and gives it its own when it is whole.
 pub struct TableWriter {
     path: PathBuf,
-    kinds: Vec<Kind>,
+    kinds: Vec<ColumnKind>,
     writer: SerializedFileWriter<PendingFile>,
 }
 
 impl TableWriter {
     /// Starts a small table with the given columns.
-    pub fn create(path: &Path, columns: &[(&str, Kind)]) -> Result<Self, TableError> {
+    pub fn create(path: &Path, columns: &[(&str, ColumnKind)]) -> Result<Self, TableError> {
         Self::create_packed(path, columns, Packing::Small)
     }
 
     /// Starts a table with the given columns.
     pub(crate) fn create_packed(
         path: &Path,
-        columns: &[(&str, Kind)],
+        columns: &[(&str, ColumnKind)],
         packing: Packing,
     ) -> Result<Self, TableError> {
         let file = PendingFile::create(path)?;
@@ -62,7 +62,7 @@ impl TableWriter {
             .set_compression(compression)
             .set_statistics_enabled(statistics)
             .set_dictionary_enabled(false);
-        for &(name, _) in columns.iter().filter(|&&(_, kind)| kind == Kind::Text) {
+        for &(name, _) in columns.iter().filter(|&&(_, kind)| kind == ColumnKind::Text) {
             // Of numbers, compression alone makes less, and faster.
             properties = properties.set_column_dictionary_enabled(ColumnPath::from(name), true);
         }
@@ -103,17 +103,17 @@ fn failed(path: &Path, error: ParquetError) -> TableError {
     }
 }
 
-fn field(name: &str, kind: Kind) -> Result<Type, ParquetError> {
+fn field(name: &str, kind: ColumnKind) -> Result<Type, ParquetError> {
     let (physical, repetition) = match kind {
-        Kind::I32 => (Physical::INT32, Repetition::REQUIRED),
-        Kind::I64 => (Physical::INT64, Repetition::REQUIRED),
-        Kind::F32 => (Physical::FLOAT, Repetition::REQUIRED),
-        Kind::F64 => (Physical::DOUBLE, Repetition::REQUIRED),
-        Kind::OptionalF64 => (Physical::DOUBLE, Repetition::OPTIONAL),
-        Kind::Text => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
+        ColumnKind::I32 => (Physical::INT32, Repetition::REQUIRED),
+        ColumnKind::I64 => (Physical::INT64, Repetition::REQUIRED),
+        ColumnKind::F32 => (Physical::FLOAT, Repetition::REQUIRED),
+        ColumnKind::F64 => (Physical::DOUBLE, Repetition::REQUIRED),
+        ColumnKind::OptionalF64 => (Physical::DOUBLE, Repetition::OPTIONAL),
+        ColumnKind::Text => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
     };
     let mut builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
-    if kind == Kind::Text {
+    if kind == ColumnKind::Text {
         builder = builder.with_logical_type(Some(parquet::basic::LogicalType::String));
     }
     builder.build()
@@ -153,7 +153,7 @@ mod tests {
     fn a_table_that_is_not_finished_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.parquet");
-        let mut writer = TableWriter::create(&path, &[("step", Kind::I64)]).unwrap();
+        let mut writer = TableWriter::create(&path, &[("step", ColumnKind::I64)]).unwrap();
         writer.write(&[Column::I64(vec![1, 2, 3])]).unwrap();
         drop(writer);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

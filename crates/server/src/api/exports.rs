@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use axum::body::{Body, Bytes};
 use futures_util::stream;
-use sensing::{Column, Kind, TableWriter};
+use sensing::{Column, ColumnKind, TableWriter};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use traffic::Step;
 
@@ -256,9 +256,10 @@ fn write_parquet(
     let failed = |error: &dyn std::fmt::Display| ApiError::Internal(format!("Parquet: {error}"));
     let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
     let path = folder.path().join("estimates.parquet");
-    let mut columns = vec![("step", Kind::I64), ("begin_s", Kind::F64), ("link", Kind::Text)];
-    columns.extend(NUMBERS.map(|name| (name, Kind::OptionalF64)));
-    columns.push(("participants", Kind::Text));
+    let mut columns =
+        vec![("step", ColumnKind::I64), ("begin_s", ColumnKind::F64), ("link", ColumnKind::Text)];
+    columns.extend(NUMBERS.map(|name| (name, ColumnKind::OptionalF64)));
+    columns.push(("participants", ColumnKind::Text));
     let mut writer = TableWriter::create(&path, &columns).map_err(|error| failed(&error))?;
     let mut group = Group::default();
     visit(history, span, |estimate| {

@@ -214,7 +214,7 @@ fn length(found: usize) -> Result<u32, HistoryError> {
 }
 
 pub(super) fn decode(step: Step, bytes: &[u8]) -> Result<Estimate, HistoryError> {
-    let (head, rows) = Head::read(bytes)?;
+    let (head, rows) = RecordHeader::read(bytes)?;
     let all: Vec<LinkEstimate> =
         (0..head.links).map(|at| head.link(rows, at)).collect::<Result<_, _>>()?;
     Ok(Estimate {
@@ -229,7 +229,7 @@ pub(super) fn decode(step: Step, bytes: &[u8]) -> Result<Estimate, HistoryError>
 
 /// One link of an estimate, without reading the others.
 fn decode_link(step: Step, bytes: &[u8], link: usize) -> Result<LinkStep, HistoryError> {
-    let (head, rows) = Head::read(bytes)?;
+    let (head, rows) = RecordHeader::read(bytes)?;
     if link >= head.links {
         let text = format!("found {} links, expected more than {link}", head.links);
         return Err(HistoryError::Record(text));
@@ -238,7 +238,7 @@ fn decode_link(step: Step, bytes: &[u8], link: usize) -> Result<LinkStep, Histor
     Ok(LinkStep { step, link: head.link(rows, link)?, participants })
 }
 
-struct Head<'a> {
+struct RecordHeader<'a> {
     made_s: f64,
     latency_s: f64,
     participants: &'a [u8],
@@ -246,7 +246,7 @@ struct Head<'a> {
     numbers: usize,
 }
 
-impl<'a> Head<'a> {
+impl<'a> RecordHeader<'a> {
     fn read(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), HistoryError> {
         let mut reader = Reader(bytes);
         let [version] = reader.take()?;
@@ -269,7 +269,7 @@ impl<'a> Head<'a> {
             let text = format!("found {found} bytes of {links} links, expected {expected:?}");
             return Err(HistoryError::Record(text));
         }
-        Ok((Head { made_s, latency_s, participants, links, numbers }, reader.0))
+        Ok((RecordHeader { made_s, latency_s, participants, links, numbers }, reader.0))
     }
 
     fn link(&self, rows: &[u8], at: usize) -> Result<LinkEstimate, HistoryError> {

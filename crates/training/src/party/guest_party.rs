@@ -24,7 +24,7 @@ pub enum GuestParty {
 /// A custom sub-model, and how to make it.
 #[derive(Clone)]
 pub struct CustomSubModelSpec {
-    /// [`SubModelKind::Own`] or [`SubModelKind::OwnByStep`]: how it wants its features.
+    /// [`SubModelKind::Custom`] or [`SubModelKind::CustomByStep`]: how it wants its features.
     pub kind: SubModelKind,
     /// What it gives; the architecture's own if none.
     pub embedding: Option<EmbeddingShape>,

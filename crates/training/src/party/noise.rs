@@ -1,7 +1,7 @@
 //! Noise that a guest adds to its data once, before anything else sees them.
 //!
 //! Every number is counted in vehicles: time on a link over the step's length, distance over the most that a
-//! vehicle drives in a step (`Reach`), density by queue profiles times the link's lane-kilometres. All are clipped
+//! vehicle drives in a step (`MaxDistance`), density by queue profiles times the link's lane-kilometres. All are clipped
 //! to what the longest link can hold, put on one grid, and get discrete Gaussian noise of the same σ. The result is kept in a
 //! file, and features, speeds, weights and whatever else leaves the guest is computed from that file alone: all of
 //! it together is one (ε, δ) release of the *unit of privacy*:
@@ -155,7 +155,7 @@ pub fn noised(
     let timeline = fleet.timeline();
     let network = timeline.network();
     let step_s = timeline.step().get();
-    let reach = Reach::of(terms.unit, network, timeline.step());
+    let reach = MaxDistance::of(terms.unit, network, timeline.step());
     let lane_km = |link: LinkId| network.link(link).lane_length().get() / 1000.0;
     let mut values = Vec::new();
     let places: Vec<(Step, LinkId)> = timeline
@@ -219,12 +219,12 @@ pub fn noised(
 ///
 /// On a link it drives no farther than the link is long, and so a change of one link by a vehicle is no larger. A
 /// vehicle in a step may pass several links, and is bounded by its speed alone: what it drives on all of them together.
-struct Reach {
+struct MaxDistance {
     /// By link.
     of_link: Vec<Metres>,
 }
 
-impl Reach {
+impl MaxDistance {
     fn of(unit: Unit, network: &Network, step: Seconds) -> Self {
         let fastest = Metres::new(FASTEST * step.get());
         let most = |length: Metres| match unit {

@@ -46,7 +46,8 @@ impl TrainedModel {
         (network, weights): (&Network, &PartyWeights),
         own: Option<&CustomSubModelSpec>,
     ) -> Result<Self> {
-        let brought = matches!(part.shape.sub_model, SubModelKind::Own | SubModelKind::OwnByStep);
+        let brought =
+            matches!(part.shape.sub_model, SubModelKind::Custom | SubModelKind::CustomByStep);
         match (brought, own) {
             (false, None) => Ok(TrainedModel::Layers(Box::new(part.model(network, weights)?))),
             (true, Some(own)) => {

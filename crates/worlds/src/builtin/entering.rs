@@ -61,7 +61,7 @@ impl Outside {
     }
 }
 
-struct Place {
+struct EntryPosition {
     lane: LaneId,
     position: f64,
     speed: f64,
@@ -70,7 +70,7 @@ struct Place {
 impl Road {
     /// Where a vehicle can enter a link now: of the lanes with room, the one that needs the fewest
     /// lane changes, then the one with the most room.
-    fn place_to_enter(&self, link: u32, vehicle: &mut Vehicle) -> Option<Place> {
+    fn place_to_enter(&self, link: u32, vehicle: &mut Vehicle) -> Option<EntryPosition> {
         let street = &self.streets.streets[link as usize];
         if vehicle.lane_costs.is_empty() {
             self.streets.settle(vehicle, street.first_lane);
@@ -91,7 +91,7 @@ impl Road {
         let (_, _, lane) = best?;
         let position = self.entry_position(lane, vehicle);
         let speed = self.entry_speed(lane, vehicle, position);
-        self.upstream_can_follow(lane, position - vehicle.length, speed).then_some(Place {
+        self.upstream_can_follow(lane, position - vehicle.length, speed).then_some(EntryPosition {
             lane,
             position,
             speed,

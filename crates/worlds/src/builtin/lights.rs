@@ -15,12 +15,12 @@ pub(super) struct Lights {
 #[derive(Clone, Debug)]
 struct Light {
     signal: Signal,
-    governs: Vec<(Movement, Head)>,
+    governs: Vec<(Movement, SignalHead)>,
     phase: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Head {
+enum SignalHead {
     Turn(TurnId),
     Exit(LinkId),
 }
@@ -34,8 +34,8 @@ impl Lights {
             .map(|(index, turn)| ((turn.from, turn.to), TurnId(index as u32)))
             .collect();
         let head = |movement: Movement| match movement.to {
-            Some(to) => turns.get(&(movement.from, to)).map(|&turn| Head::Turn(turn)),
-            None => Some(Head::Exit(movement.from)),
+            Some(to) => turns.get(&(movement.from, to)).map(|&turn| SignalHead::Turn(turn)),
+            None => Some(SignalHead::Exit(movement.from)),
         };
         let light = |signal: &Signal| Light {
             governs: signal.movements().into_iter().filter_map(|m| Some((m, head(m)?))).collect(),
@@ -61,8 +61,8 @@ impl Lights {
             for &(movement, head) in &light.governs {
                 let aspect = light.signal.aspect(movement, time);
                 match head {
-                    Head::Turn(turn) => self.of_turn[turn.index()] = aspect,
-                    Head::Exit(link) => self.of_exit[link.index()] = aspect,
+                    SignalHead::Turn(turn) => self.of_turn[turn.index()] = aspect,
+                    SignalHead::Exit(link) => self.of_exit[link.index()] = aspect,
                 }
             }
         }

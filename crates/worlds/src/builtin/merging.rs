@@ -19,7 +19,7 @@ const FAR_BEYOND: f64 = -1.0e6;
 
 /// Leave to enter a merging lane.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Grant {
+pub(super) struct MergePermit {
     /// To which vehicle.
     pub vehicle: u32,
     /// How far before the line the tail of its virtual leader is, in metres; negative beyond it.
@@ -32,7 +32,7 @@ pub(super) struct Grant {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Merge {
     /// In the order of entering.
-    pub grants: Vec<Grant>,
+    pub grants: Vec<MergePermit>,
     candidates: Vec<Candidate>,
 }
 
@@ -80,7 +80,7 @@ impl Road {
                     continue;
                 }
             }
-            grants.push(Grant {
+            grants.push(MergePermit {
                 vehicle: candidate.vehicle,
                 leader_tail: leader.0,
                 leader_speed: leader.1,

@@ -1,6 +1,6 @@
 //! Carrying out a step: positions, crossings of stop lines, stops, and turns from a wrong lane.
 
-use traffic::{Aspect, LinkId, VehicleId, VehicleSample};
+use traffic::{Aspect, LinkId, VehicleId, VehiclePosition};
 
 use super::road::{Road, SLOW};
 use super::streets::LaneId;
@@ -78,7 +78,7 @@ impl Road {
     /// Hands vehicles beyond their stop line on to the next link or out of the network, ends stops,
     /// and lets those turn who waited too long in a wrong lane. `left` gets a last sample of each
     /// vehicle that left, at the end of its last link.
-    pub(super) fn hand_on(&mut self, time: f64, left: &mut Vec<VehicleSample>) -> Incidents {
+    pub(super) fn hand_on(&mut self, time: f64, left: &mut Vec<VehiclePosition>) -> Incidents {
         let mut incidents = Incidents::default();
         for lane in 0..self.lanes.len() as LaneId {
             while let Some(vehicle) = self.take_crossing(lane) {
@@ -105,7 +105,7 @@ impl Road {
         mut vehicle: Vehicle,
         mut lane: LaneId,
         time: f64,
-        left: &mut Vec<VehicleSample>,
+        left: &mut Vec<VehiclePosition>,
         incidents: &mut Incidents,
     ) {
         while vehicle.position > self.streets.lane(lane).length {
@@ -194,14 +194,14 @@ impl Road {
     }
 
     /// A vehicle as its sensors report it.
-    pub(super) fn sample(&self, vehicle: &Vehicle, lane: LaneId, time: f64) -> VehicleSample {
+    pub(super) fn sample(&self, vehicle: &Vehicle, lane: LaneId, time: f64) -> VehiclePosition {
         let lane = self.streets.lane(lane);
         let mut position = vehicle.position as f32;
         if f64::from(position) > lane.length {
             // Rounding to the shorter type may not put a vehicle beyond its link.
             position = position.next_down();
         }
-        VehicleSample {
+        VehiclePosition {
             time,
             vehicle: VehicleId(vehicle.number),
             link: LinkId(lane.link),

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 
 use rayon::prelude::*;
-use traffic::{Network, Samples, Seconds, VehicleClass, VehicleId, VehicleSample};
+use traffic::{Network, PositionSource, Seconds, VehicleClass, VehicleId, VehiclePosition};
 
 use super::entering::Outside;
 use super::krauss::Krauss;
@@ -52,7 +52,7 @@ pub struct Entered {
 /// A running simulation: a source of samples of all vehicles.
 ///
 /// ```
-/// use traffic::{Samples, VehicleClass, VehicleId, Seconds, corridor};
+/// use traffic::{PositionSource, VehicleClass, VehicleId, Seconds, corridor};
 /// use worlds::{Departure, Simulation, SimulationPlan};
 /// let corridor = corridor()?;
 /// let route = ["E1", "off_R1"].map(|name| corridor.link_named(name).unwrap());
@@ -83,7 +83,7 @@ pub struct Simulation<D: Iterator<Item = Departure>> {
     counts: Counts,
     incidents: Incidents,
     entered: Vec<Entered>,
-    pub(super) left: Vec<VehicleSample>,
+    pub(super) left: Vec<VehiclePosition>,
     scratch: Scratch,
     /// From how many vehicles on the work is shared between threads.
     pub(super) worth_sharing: usize,
@@ -240,12 +240,12 @@ impl<D: Iterator<Item = Departure>> Simulation<D> {
     }
 }
 
-impl<D: Iterator<Item = Departure>> Samples for Simulation<D> {
+impl<D: Iterator<Item = Departure>> PositionSource for Simulation<D> {
     type Error = SimulationError;
 
     fn next_moment(
         &mut self,
-        out: &mut Vec<VehicleSample>,
+        out: &mut Vec<VehiclePosition>,
     ) -> Result<Option<Seconds>, SimulationError> {
         let time = self.time_of(self.moment);
         if time > self.plan.until.get() {

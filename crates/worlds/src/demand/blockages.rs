@@ -3,7 +3,7 @@
 use traffic::{Network, Seconds, VehicleClass};
 
 use super::random::{Purpose, bits, uniform};
-use super::{Blockages, Place};
+use super::{Blockages, ParkingPosition};
 use crate::departure::{Departure, Stop};
 
 /// Gives stops to departures as they pass.
@@ -54,7 +54,7 @@ impl<'a> Parking<'a> {
     }
 
     fn stop(&self, slot: u64) -> Stop {
-        let Place { link, lane, position } = self.place(slot);
+        let ParkingPosition { link, lane, position } = self.place(slot);
         let share = 0.5 + uniform(self.seed, Purpose::BlockageDuration, 0, slot);
         // Whole seconds: both worlds can keep them exactly.
         let duration = (self.blockages.mean_duration.get() * share).round().max(1.0);
@@ -62,7 +62,7 @@ impl<'a> Parking<'a> {
     }
 
     /// The places come in rounds, each round in a random order.
-    fn place(&self, slot: u64) -> Place {
+    fn place(&self, slot: u64) -> ParkingPosition {
         let places = &self.blockages.places;
         let (round, turn) = (slot / places.len() as u64, slot as usize % places.len());
         let mut order: Vec<usize> = (0..places.len()).collect();

@@ -8,7 +8,8 @@ use toml::Spanned;
 use traffic::{LinkId, Metres, Network, Seconds, VehPerHour, VehicleClass};
 
 use super::{
-    Blockages, Demand, Entry, Headways, LONGEST_ROUTE, Noise, Peaks, Place, Routes, equal_shares,
+    Blockages, Demand, Entry, Headways, LONGEST_ROUTE, Noise, ParkingPosition, Peaks, Routes,
+    equal_shares,
 };
 
 /// The first line of every demand file.
@@ -260,7 +261,7 @@ impl Reader<'_> {
                 &format!("more than {} (the junction) and at most {}", link.junction, link.length),
                 |&position| position > link.junction.get() && position <= link.length.get(),
             )?;
-            places.push(Place { link: id, lane, position: Metres::new(position) });
+            places.push(ParkingPosition { link: id, lane, position: Metres::new(position) });
         }
         if places.is_empty() {
             let found = "no places".to_owned();

@@ -231,16 +231,16 @@ fn signals(network: &Network) -> String {
 }
 
 /// One lane's way through a signal.
-struct Head {
+struct SignalHead {
     movement: Movement,
     from_lane: u8,
     to_lane: u8,
 }
 
-fn heads(network: &Network, signal: &Signal) -> Vec<Head> {
+fn heads(network: &Network, signal: &Signal) -> Vec<SignalHead> {
     let mut heads = Vec::new();
     for movement in signal.movements() {
-        let mut add = |from_lane, to_lane| heads.push(Head { movement, from_lane, to_lane });
+        let mut add = |from_lane, to_lane| heads.push(SignalHead { movement, from_lane, to_lane });
         match movement.to.and_then(|to| network.turn_between(movement.from, to)) {
             Some(turn) => {
                 network.turn(turn).lanes.iter().for_each(|pair| add(pair.from, pair.to));
@@ -252,7 +252,7 @@ fn heads(network: &Network, signal: &Signal) -> Vec<Head> {
 }
 
 /// `G` has right of way; `g` gives way: where two links have green into the same lane, both look.
-fn aspect(network: &Network, phase: &Phase, head: &Head) -> char {
+fn aspect(network: &Network, phase: &Phase, head: &SignalHead) -> char {
     if phase.yellow.contains(&head.movement) {
         return 'y';
     }

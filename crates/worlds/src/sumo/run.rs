@@ -219,7 +219,7 @@ fn follow_steps<V: Verdict>(
                 continue;
             }
             if let Some(time) = step_time(&line) {
-                if !progress(time).goes_on() {
+                if !progress(time).should_continue() {
                     return None;
                 }
             } else if !line.is_empty() {

@@ -17,7 +17,7 @@ use traffic::{LinkId, LinkState, Passage, Step};
 
 use super::plans::open_from;
 use super::{
-    Link, QueueKnowledge, QueueReport, QueueState, QueueStatesError, Told, links, of_link,
+    Link, PartyData, QueueKnowledge, QueueReport, QueueState, QueueStatesError, links, of_link,
 };
 use crate::baseline::scale_up::{averaged, averaged_steps};
 use crate::data::study::{Study, TargetKind};
@@ -30,7 +30,7 @@ const INSTANT: f64 = 1e-3;
 
 /// A fleet's passages on all links, from which the state of any step can be told as of its end.
 pub struct LiveQueues {
-    told: Told,
+    told: PartyData,
     links: Vec<Link>,
     /// Of each link.
     relations: Vec<Relations>,
@@ -44,7 +44,7 @@ impl LiveQueues {
         fleet: &str,
         knowledge: QueueKnowledge,
     ) -> Result<Self, QueueStatesError> {
-        let told = Told::read(folder, &[fleet], knowledge)?;
+        let told = PartyData::read(folder, &[fleet], knowledge)?;
         let (links, rate) = links(&told.fleet, &told.passages, told.loops.as_ref())?;
         let relations =
             links.iter().map(|link| Relations::fit(&link.road, rate, &link.found)).collect();

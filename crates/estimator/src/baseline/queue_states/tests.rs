@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use sensing::{DatasetWriter, FeaturePlan, Fleets, Provenance, VehicleTable, make_features};
-use traffic::{Samples, Seconds, corridor};
+use traffic::{PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 use super::*;

@@ -10,7 +10,7 @@ use neural::{Given, Layer, Layout, Memory, Pass};
 
 /// How a part lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Spread {
+pub(crate) enum PartLayout {
     /// This many channels of each node.
     PerNode(usize),
     /// This many channels, the same for all nodes.
@@ -21,12 +21,12 @@ pub(crate) enum Spread {
 #[derive(Clone, Debug)]
 pub(crate) struct Interleave {
     nodes: usize,
-    parts: Vec<Spread>,
+    parts: Vec<PartLayout>,
 }
 
 impl Interleave {
     /// Of these parts.
-    pub(crate) fn new(nodes: usize, parts: &[Spread]) -> Self {
+    pub(crate) fn new(nodes: usize, parts: &[PartLayout]) -> Self {
         Interleave { nodes, parts: parts.to_vec() }
     }
 
@@ -42,7 +42,7 @@ impl Interleave {
         for part in &self.parts {
             let count = part.channels();
             for node in 0..self.nodes {
-                let ahead = if matches!(part, Spread::PerNode(_)) { node * count } else { 0 };
+                let ahead = if matches!(part, PartLayout::PerNode(_)) { node * count } else { 0 };
                 visit(from + ahead, node * width + column, count);
             }
             from += part.len(self.nodes);
@@ -51,17 +51,17 @@ impl Interleave {
     }
 }
 
-impl Spread {
+impl PartLayout {
     fn channels(self) -> usize {
         match self {
-            Spread::PerNode(channels) | Spread::Shared(channels) => channels,
+            PartLayout::PerNode(channels) | PartLayout::Shared(channels) => channels,
         }
     }
 
     fn len(self, nodes: usize) -> usize {
         match self {
-            Spread::PerNode(channels) => nodes * channels,
-            Spread::Shared(channels) => channels,
+            PartLayout::PerNode(channels) => nodes * channels,
+            PartLayout::Shared(channels) => channels,
         }
     }
 }

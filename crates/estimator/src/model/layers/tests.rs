@@ -31,9 +31,9 @@ fn each_node_has_a_map_of_its_own() {
 
 #[test]
 fn shared_parts_are_repeated_at_each_node() {
-    let layer = Interleave::new(2, &[Spread::PerNode(1), Spread::Shared(2)]);
+    let layer = Interleave::new(2, &[PartLayout::PerNode(1), PartLayout::Shared(2)]);
     assert_eq!(infer(layer, &[], &[1.0, 2.0, 8.0, 9.0]), [1.0, 8.0, 9.0, 2.0, 8.0, 9.0]);
-    let layer = Interleave::new(3, &[Spread::Shared(2), Spread::PerNode(2)]);
+    let layer = Interleave::new(3, &[PartLayout::Shared(2), PartLayout::PerNode(2)]);
     check_layer(&layer, 4, 1, |_, x| {
         let each = x[2..].chunks_exact(2);
         each.flat_map(|own| [x[0], x[1], own[0], own[1]]).collect()

@@ -6,13 +6,13 @@ use anyhow::Result;
 use attacks::decoder::{Examples, decode};
 use attacks::{Mode, Recovery};
 use estimator::data::HostTargets;
-use estimator::{Architecture, HostStudy, NeuralPlan, Party, TargetKind};
+use estimator::{Architecture, FeatureSet, HostStudy, NeuralPlan, TargetKind};
 use sealed::Randomness;
 use traffic::{LinkState, Step, Window};
 use training::learner::HostLoss;
 
 use super::fleet_noise::{FleetNoise, NoisedInputs};
-use super::report::{Attack, Outcome};
+use super::report::{Attack, AttackResult};
 use super::scene::Scene;
 use super::training::{Features, Parties};
 
@@ -48,15 +48,16 @@ pub(super) fn attacks(
         let (of_features, of_labels) =
             (features(scene, &crossed, seed)?, truths(scene, &crossed, seed)?);
         for mode in modes {
-            let outcome = |(quantity, unit, recovery): &(String, &'static str, Recovery)| Outcome {
-                mode,
-                quantity: quantity.clone(),
-                unit,
-                rounds: warm_up,
-                recovery: *recovery,
-                noise: None,
-                note: String::new(),
-            };
+            let outcome =
+                |(quantity, unit, recovery): &(String, &'static str, Recovery)| AttackResult {
+                    mode,
+                    quantity: quantity.clone(),
+                    unit,
+                    rounds: warm_up,
+                    recovery: *recovery,
+                    noise: None,
+                    note: String::new(),
+                };
             embedding.extend(of_features.iter().map(outcome));
             labels.extend(of_labels.iter().map(outcome));
         }
@@ -107,7 +108,7 @@ fn trained(
     seed: u64,
 ) -> Result<Crossed> {
     let study = &scene.study;
-    let plan = NeuralPlan::new(Party::Both, architecture, TargetKind::Raw, seed);
+    let plan = NeuralPlan::new(FeatureSet::Both, architecture, TargetKind::Raw, seed);
     let host = Arc::new(HostStudy::new(study, &plan)?);
     let fleet = &study.fleets()[0];
     let (inputs, record) = plan.guests[0].read(fleet, &study.train_span())?;

@@ -9,14 +9,14 @@ use attacks::least_squares::{EACH, LastLayer};
 use attacks::{Mode, SealedBatch};
 use estimator::loss::calibrated_ctm;
 use estimator::{
-    Architecture, HostStudy, MeasurementSource, NeuralPlan, Party, PhysicsInformed, TargetKind,
-    segments,
+    Architecture, FeatureSet, HostStudy, MeasurementSource, NeuralPlan, PhysicsInformed,
+    TargetKind, segments,
 };
 use sealed::Agreement;
 use sealed::noise::accounting::Budget;
 
 use super::gradients::{host_jacobian, last_layer_inputs, slopes, to_embedding};
-use super::report::{Attack, Outcome};
+use super::report::{Attack, AttackResult};
 use super::scene::{MOST, Scene};
 use super::sums::{Layer, small_batch};
 use super::training::{Features, GUEST, Parties};
@@ -48,7 +48,7 @@ pub(super) fn attacks(
     choices: &Choices,
 ) -> Result<Vec<Attack>> {
     let study = &scene.study;
-    let plan = NeuralPlan::new(Party::Both, architecture, TargetKind::Raw, choices.seed);
+    let plan = NeuralPlan::new(FeatureSet::Both, architecture, TargetKind::Raw, choices.seed);
     let host = Arc::new(HostStudy::without_truth(study.loops(), study.split(), &plan)?);
     let span = study.train_span();
     let (inputs, _) = plan.guests[0].read(&study.fleets()[0], &span)?;
@@ -82,7 +82,7 @@ pub(super) fn attacks(
     let mut measurements = PhysicsInformed::new(None, scales.clone(), entries)?;
     let width = study.targets().len() * EACH;
 
-    let mut results: Vec<Outcome> = Vec::new();
+    let mut results: Vec<AttackResult> = Vec::new();
     for mode in [Mode::Clear, Mode::NoisyClear] {
         results.extend(outcomes(mode, 1, &versions, &versions.of_mode(mode).0.values(), ""));
     }
@@ -108,9 +108,11 @@ pub(super) fn attacks(
         let asked = match architecture {
             Architecture::Paper => {
                 let hidden = last_layer_inputs(&mut learner, &x)?;
-                sums::Asked::LastLayer(LastLayer::new(count, &hidden, slopes)?)
+                sums::QueriedSums::LastLayer(LastLayer::new(count, &hidden, slopes)?)
             }
-            Architecture::Link => sums::Asked::All(host_jacobian(scene, &mut learner, &x, &slopes)),
+            Architecture::Link => {
+                sums::QueriedSums::All(host_jacobian(scene, &mut learner, &x, &slopes))
+            }
         };
         products = asked.products();
         for (mode, sealed, layer) in &mut host_sees {

@@ -33,14 +33,14 @@ pub(crate) struct Attack {
     /// In one sentence: what noise there is, where there is some.
     pub noise: String,
     /// Of attacks that guess numbers.
-    pub results: Vec<Outcome>,
+    pub results: Vec<AttackResult>,
     /// Of attacks that guess whether a vehicle is there.
     pub memberships: Vec<MembershipOutcome>,
 }
 
 /// What guessing numbers came to in one mode.
 #[derive(Serialize)]
-pub(crate) struct Outcome {
+pub(crate) struct AttackResult {
     pub mode: Mode,
     /// What was looked for.
     pub quantity: String,
@@ -88,7 +88,7 @@ pub(super) fn print(report: &Report) {
     );
 }
 
-fn print_results(results: &[Outcome]) {
+fn print_results(results: &[AttackResult]) {
     println!(
         "  {:<13} {:<32} {:>6} {:>10} {:>10} {:>9} {:>8}",
         "mode", "looked for", "rounds", "error", "trivial", "found", "noise"

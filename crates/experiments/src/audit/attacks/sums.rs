@@ -20,14 +20,14 @@ pub(super) fn small_batch() -> usize {
 }
 
 /// What the host asks about in an exchange.
-pub(super) enum Asked {
+pub(super) enum QueriedSums {
     /// The weights of the head's last layer.
     LastLayer(LastLayer),
     /// Every weight: rows of A, one for each.
     All(Vec<Vec<f64>>),
 }
 
-impl Asked {
+impl QueriedSums {
     pub(super) fn products(&self) -> usize {
         match self {
             Self::LastLayer(layer) => layer.products(),
@@ -57,12 +57,12 @@ impl Layer {
         Self::Whole { equations: Equations::with_guess(&guess, GUESS * SIZE), centre }
     }
 
-    pub(super) fn exchange(&mut self, asked: &Asked, from: &mut SealedBatch) -> Result<()> {
+    pub(super) fn exchange(&mut self, asked: &QueriedSums, from: &mut SealedBatch) -> Result<()> {
         match (self, asked) {
-            (Self::ByLink(collected), Asked::LastLayer(layer)) => {
+            (Self::ByLink(collected), QueriedSums::LastLayer(layer)) => {
                 collected.exchange(layer, from)?;
             }
-            (Self::Whole { equations, .. }, Asked::All(rows)) => {
+            (Self::Whole { equations, .. }, QueriedSums::All(rows)) => {
                 for rows in rows.chunks(ROWS) {
                     let answered = from.ask(&rows.concat(), rows.len())?;
                     equations.add(&answered.applied, &answered.products)?;

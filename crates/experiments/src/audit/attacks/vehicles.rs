@@ -12,7 +12,7 @@ use attacks::membership::lower_bound;
 use estimator::Study;
 use sealed::Randomness;
 use sensing::{Dataset, FeatureExtractor, FeaturePlan, Features, Fleets, StepFeatures, draw};
-use traffic::{LinkId, Samples, Seconds, Step, VehicleId, VehicleSample};
+use traffic::{LinkId, PositionSource, Seconds, Step, VehicleId, VehiclePosition};
 
 use super::fleet_noise::FleetNoise;
 use super::report::{Attack, MembershipOutcome};
@@ -169,7 +169,7 @@ fn followed(folder: &Path, study: &Study) -> Result<Vec<Vec<Share>>> {
             }
         }
         for ((vehicle, extractor), shares) in ones.iter_mut().zip(&mut shares) {
-            let own: Vec<VehicleSample> =
+            let own: Vec<VehiclePosition> =
                 moment.iter().filter(|sample| sample.vehicle == *vehicle).copied().collect();
             let mut on_step = |step: &StepFeatures| collect(step, study, shares);
             extractor.moment(time, &own, dataset.vehicles(), &mut on_step)?;

@@ -8,7 +8,7 @@ use sealed::noise::accounting::least_ratio;
 use sealed::{Grid, Randomness};
 
 use super::products::Choices;
-use super::report::Outcome;
+use super::report::AttackResult;
 use super::scene::{Batch, MOST, QUANTITIES};
 
 /// Levels of the grid that measurements are put on.
@@ -61,7 +61,7 @@ pub(super) fn outcomes(
     versions: &Versions,
     guess: &[f64],
     note: &str,
-) -> Vec<Outcome> {
+) -> Vec<AttackResult> {
     let each = QUANTITIES.iter().zip(MOST).enumerate();
     let each = each.map(|(kind, ((quantity, unit), most))| {
         let of = |values: &[f64]| -> Vec<f64> {
@@ -70,7 +70,7 @@ pub(super) fn outcomes(
             known.map(|(value, _)| value * most).collect()
         };
         let truth = of(&versions.truth.values);
-        Outcome {
+        AttackResult {
             mode,
             quantity: (*quantity).to_owned(),
             unit,

@@ -24,7 +24,7 @@ use tracing::info;
 use traffic::{Seconds, StepClock};
 
 use super::feed::Feed;
-use super::guest_config::{self, Config};
+use super::guest_config::{self, LiveGuestConfig};
 use super::guest_feed::FleetTaker;
 use super::terms;
 use crate::party::arguments::ConfigArguments;
@@ -51,7 +51,8 @@ pub(super) struct LiveGuestArguments {
 }
 
 pub(super) fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
-    let Some((config, folder)) = arguments.file.read::<Config>(guest_config::EXAMPLE)? else {
+    let Some((config, folder)) = arguments.file.read::<LiveGuestConfig>(guest_config::EXAMPLE)?
+    else {
         return Ok(());
     };
     logs::start(&config.observe)?;
@@ -70,29 +71,29 @@ pub(super) fn run(arguments: &LiveGuestArguments, json: bool) -> Result<()> {
 
 /// Takes part for a front end, with a sub-model of the guest's own if there is one, and tells how it went.
 pub fn join_live(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
-    let (config, folder) = config::read::<Config>(config)?;
+    let (config, folder) = config::read::<LiveGuestConfig>(config)?;
     logs::start_if_none(&config.observe);
     Ok(embed_steps(config, folder, own)?.json())
 }
 
 /// How it ended.
-struct Ended {
+struct RunEnd {
     reason: Text,
     counts: GuestCounts,
     bad_lines: u64,
 }
 
-impl Ended {
+impl RunEnd {
     fn json(&self) -> Value {
         json!({"stopped": self.reason.as_str(), "steps": self.counts, "bad_lines": self.bad_lines})
     }
 }
 
 fn embed_steps(
-    config: Config,
+    config: LiveGuestConfig,
     folder: PathBuf,
     own_model: Option<&CustomSubModelSpec>,
-) -> Result<Ended> {
+) -> Result<RunEnd> {
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
@@ -155,7 +156,7 @@ fn embed_steps(
     info!(guest = %party, host = %host_name, "dialling");
     let traffic = line.traffic();
     let mut inputs = Inputs::live(arrivals, own, stop.reason.clone());
-    let steps = progress::watched().map(|_| progress::spinner("steps"));
+    let steps = progress::observer().map(|_| progress::spinner("steps"));
     let mut watch = WatchGuest::new(|guest: &LiveGuest, connected| {
         *view.0.lock().unwrap_or_else(PoisonError::into_inner) = Shown {
             connected,
@@ -180,7 +181,7 @@ fn embed_steps(
     match guest.ended() {
         Some(PartyError::Stopped { reason }) => {
             info!("stopped: {reason}");
-            Ok(Ended { reason: reason.clone(), counts: guest.counts(), bad_lines })
+            Ok(RunEnd { reason: reason.clone(), counts: guest.counts(), bad_lines })
         }
         Some(error) => bail!("{error}"),
         None => bail!("the guest has stopped before its end"),

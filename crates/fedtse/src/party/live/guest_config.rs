@@ -13,7 +13,7 @@ pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Config {
+pub(super) struct LiveGuestConfig {
     pub identity: IdentitySection,
     pub host: HostSection,
     pub model: ModelSection,
@@ -38,8 +38,8 @@ mod tests {
 
     #[test]
     fn the_example_is_a_configuration_with_the_defaults_it_names() {
-        let config: Config = toml::from_str(EXAMPLE).unwrap();
-        let short: Config = toml::from_str(
+        let config: LiveGuestConfig = toml::from_str(EXAMPLE).unwrap();
+        let short: LiveGuestConfig = toml::from_str(
             r#"
             identity = { certificate = "c", key = "k", authority = "a" }
             host = { name = "city", address = "city.example:7443" }
@@ -50,7 +50,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.patience.timing().unwrap(), short.patience.timing().unwrap());
-        let bad_lines = |config: &Config| format!("{:?}", config.records).contains("Skip");
+        let bad_lines = |config: &LiveGuestConfig| format!("{:?}", config.records).contains("Skip");
         assert!(bad_lines(&config) && bad_lines(&short));
         assert_eq!(config.records.gap_s, Some(super::super::guest::GAP_S));
         config.records.check().unwrap();
@@ -59,10 +59,10 @@ mod tests {
     #[test]
     fn sources_are_named_in_one_of_three_ways() {
         let wrong = EXAMPLE.replace("\"stdin\"", "\"udp:1\"");
-        let error = toml::from_str::<Config>(&wrong).unwrap_err().to_string();
+        let error = toml::from_str::<LiveGuestConfig>(&wrong).unwrap_err().to_string();
         assert!(error.contains("udp:1") && error.contains("expected stdin, tcp:"), "{error}");
         let paced = EXAMPLE.replace("# speed-up", "speed-up");
-        let error = toml::from_str::<Config>(&paced).unwrap().records.check().unwrap_err();
+        let error = toml::from_str::<LiveGuestConfig>(&paced).unwrap().records.check().unwrap_err();
         assert!(error.to_string().contains("records.speed-up"), "{error}");
     }
 }

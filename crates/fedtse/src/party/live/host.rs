@@ -31,11 +31,11 @@ use traffic::{LinkState, Seconds, StepClock};
 use super::board::{Board, Published, Shown};
 use super::borders::Borders;
 use super::feed::Feed;
-use super::host_config::{self, Config};
+use super::host_config::{self, LiveHostConfig};
 use super::host_feed::{Ends, LoopTaker, Own};
 use super::terms;
 use crate::party::arguments::ConfigArguments;
-use crate::party::stopping::Asked;
+use crate::party::stopping::StopRequest;
 use crate::party::{
     self, HOST_SUB_MODEL, TrainedCustomSubModel, config, logs, network_threads, own_name, software,
     stopping,
@@ -57,7 +57,8 @@ pub(super) struct LiveHostArguments {
 }
 
 pub(super) fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
-    let Some((config, folder)) = arguments.file.read::<Config>(host_config::EXAMPLE)? else {
+    let Some((config, folder)) = arguments.file.read::<LiveHostConfig>(host_config::EXAMPLE)?
+    else {
         return Ok(());
     };
     logs::start(&config.observe)?;
@@ -76,18 +77,18 @@ pub(super) fn run(arguments: &LiveHostArguments, json: bool) -> Result<()> {
 
 /// Estimates for a front end, with a sub-model of the host's own if there is one, and tells how it went.
 pub fn lead_live(config: &Path, own: Option<&party::CustomSubModelSpec>) -> Result<Value> {
-    let (config, folder) = config::read::<Config>(config)?;
+    let (config, folder) = config::read::<LiveHostConfig>(config)?;
     logs::start_if_none(&config.observe);
     Ok(estimate_steps(config, folder, own)?.json())
 }
 
 /// How it ended.
-struct Ended {
+struct RunEnd {
     reason: Text,
     shown: Shown,
 }
 
-impl Ended {
+impl RunEnd {
     fn json(&self) -> Value {
         let shown = &self.shown;
         json!({
@@ -100,10 +101,10 @@ impl Ended {
 }
 
 fn estimate_steps(
-    config: Config,
+    config: LiveHostConfig,
     folder: PathBuf,
     own_model: Option<&party::CustomSubModelSpec>,
-) -> Result<Ended> {
+) -> Result<RunEnd> {
     let clock = Clock::start();
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
@@ -157,7 +158,7 @@ fn estimate_steps(
     let lag = Seconds::new(config.live.lag_s(file.steps.patience_s)?);
     let steps = StepClock { length: Seconds::new(file.steps.step_s) };
     let window = file.part.live(&network, &file.steps);
-    let Config { records, network: door, publish, observe, .. } = config;
+    let LiveHostConfig { records, network: door, publish, observe, .. } = config;
     let accepted_file = folder.join(&door.accepted);
     let feed = Feed::start(records, folder, move |fill| {
         let feed = LoopFeed::new(&network, steps, lag, gap);
@@ -191,7 +192,7 @@ fn estimate_steps(
         publisher: &publisher,
         borders: &borders,
         stop: &stop,
-        steps: progress::watched().map(|_| progress::spinner("steps")),
+        steps: progress::observer().map(|_| progress::spinner("steps")),
     };
     let mut inputs = Inputs::live(arrivals, own, stop.reason.clone());
     drive(runtime.handle(), &clock, &mut host, &door, &mut inputs, &mut watch)?;
@@ -208,7 +209,7 @@ fn estimate_steps(
     match host.ended() {
         Some(PartyError::Stopped { reason }) => {
             info!("stopped: {reason}");
-            Ok(Ended { reason: reason.clone(), shown: board.shown().clone() })
+            Ok(RunEnd { reason: reason.clone(), shown: board.shown().clone() })
         }
         Some(error) => bail!("{error}"),
         None => bail!("the host has stopped before its end"),
@@ -286,7 +287,7 @@ struct LiveBoard<'a> {
     clock: &'a Clock,
     publisher: &'a Publisher,
     borders: &'a Borders,
-    stop: &'a Asked,
+    stop: &'a StopRequest,
     /// For a front end that watches.
     steps: Option<ProgressBar>,
 }

@@ -17,7 +17,7 @@ pub(super) const EXAMPLE: &str = include_str!("host.toml");
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Config {
+pub(super) struct LiveHostConfig {
     pub identity: IdentitySection,
     pub network: NetworkSection,
     pub model: ModelSection,
@@ -99,8 +99,8 @@ mod tests {
 
     #[test]
     fn the_example_is_a_configuration_with_the_defaults_it_names() {
-        let config: Config = toml::from_str(EXAMPLE).unwrap();
-        let short: Config = toml::from_str(
+        let config: LiveHostConfig = toml::from_str(EXAMPLE).unwrap();
+        let short: LiveHostConfig = toml::from_str(
             r#"
             identity = { certificate = "c", key = "k", authority = "a" }
             network = { listen = "127.0.0.1:0", accepted = "g" }

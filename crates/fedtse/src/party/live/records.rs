@@ -171,12 +171,12 @@ impl RecordsSection {
         let mut buffer = Vec::new();
         for number in 1_u64.. {
             match next_line(reader, &mut buffer).with_context(|| name.clone())? {
-                Line::None => break,
-                Line::Cut if may_be_cut => {
+                ParsedLine::None => break,
+                ParsedLine::Cut if may_be_cut => {
                     warn!("{name}, line {number}: left out, for it has no end");
                     break;
                 }
-                Line::Cut | Line::Whole => {}
+                ParsedLine::Cut | ParsedLine::Whole => {}
             }
             counts.lines.fetch_add(1, Ordering::Relaxed);
             let taken = text(&buffer).and_then(|line| {
@@ -234,7 +234,7 @@ fn silent(error: &anyhow::Error) -> bool {
 }
 
 /// What was found of a line.
-enum Line {
+enum ParsedLine {
     Whole,
     /// It has no end.
     Cut,
@@ -242,11 +242,11 @@ enum Line {
 }
 
 /// The next line without its end; a too long one is cut off, and refused by [`text`].
-fn next_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Line> {
+fn next_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<ParsedLine> {
     buffer.clear();
     let most = MAX_LINE as u64 + 2;
     if reader.by_ref().take(most).read_until(b'\n', buffer)? == 0 {
-        return Ok(Line::None);
+        return Ok(ParsedLine::None);
     }
     let whole = buffer.last() == Some(&b'\n') || buffer.len() as u64 == most;
     if buffer.last() != Some(&b'\n') && buffer.len() as u64 == most {
@@ -262,7 +262,7 @@ fn next_line(reader: &mut impl BufRead, buffer: &mut Vec<u8>) -> io::Result<Line
     while buffer.last().is_some_and(|end| matches!(end, b'\n' | b'\r')) {
         buffer.pop();
     }
-    Ok(if whole { Line::Whole } else { Line::Cut })
+    Ok(if whole { ParsedLine::Whole } else { ParsedLine::Cut })
 }
 
 fn text(line: &[u8]) -> Result<&str> {

@@ -84,7 +84,7 @@ proptest! {
         let squares: Vec<f64> = first.iter().map(|d| d * d).collect();
         let mut kalman = Kalman { x: list(n, -1.0, 1.0), p: diagonal(&squares) };
         let mut filter =
-            SquareRootFilter::new(kalman.x.clone(), &first, Spread::default()).unwrap();
+            SquareRootFilter::new(kalman.x.clone(), &first, SigmaPointSpread::default()).unwrap();
         for _ in 0..30 {
             let z = list(m, -2.0, 2.0);
             kalman.step(&f, &q, &h, &r, &z);
@@ -109,7 +109,7 @@ proptest! {
     fn the_covariance_stays_positive_definite(seed: u64, n in 1..8_usize) {
         let draw = &mut Draw::new(seed);
         let mut filter =
-            SquareRootFilter::new(vec![0.0; n], &vec![1.0; n], Spread::default()).unwrap();
+            SquareRootFilter::new(vec![0.0; n], &vec![1.0; n], SigmaPointSpread::default()).unwrap();
         for _ in 0..200 {
             // A rough function with kinks, noise from 1e-6 to 1, measurements that come and go.
             let noise = 10_f64.powf(draw.between(-6.0, 0.0));
@@ -138,7 +138,7 @@ proptest! {
 #[test]
 fn the_centred_sum_is_van_der_merwes_covariance() {
     // x² of a normal x: the usual weights, with −96 or so on the centre, give the same matrix.
-    let spread = Spread::default();
+    let spread = SigmaPointSpread::default();
     let mut filter = SquareRootFilter::new(vec![1.5, -0.5], &[0.7, 0.3], spread).unwrap();
     let square = |x: &[f64], y: &mut [f64]| {
         y[0] = x[0] * x[0] + x[1];
@@ -179,16 +179,16 @@ fn the_centred_sum_is_van_der_merwes_covariance() {
 
 #[test]
 fn numbers_that_make_no_filter_are_refused() {
-    let new = |mean: Vec<f64>, deviations: &[f64], spread: Spread| {
+    let new = |mean: Vec<f64>, deviations: &[f64], spread: SigmaPointSpread| {
         SquareRootFilter::new(mean, deviations, spread).unwrap_err().to_string()
     };
     assert_eq!(
-        new(vec![0.0], &[-1.0], Spread::default()),
+        new(vec![0.0], &[-1.0], SigmaPointSpread::default()),
         "filter: standard deviation 0: found -1, expected more than 0"
     );
-    let flat = Spread { alpha: 1.0, beta: 0.0, kappa: 0.0 };
+    let flat = SigmaPointSpread { alpha: 1.0, beta: 0.0, kappa: 0.0 };
     assert!(new(vec![0.0], &[1.0], flat).contains("beta: found 0"));
-    let mut filter = SquareRootFilter::new(vec![0.0], &[1.0], Spread::default()).unwrap();
+    let mut filter = SquareRootFilter::new(vec![0.0], &[1.0], SigmaPointSpread::default()).unwrap();
     let error = filter.predict(1, &[0.0], |x, y| {
         y.copy_from_slice(x);
         Ok::<_, FilterError>(())

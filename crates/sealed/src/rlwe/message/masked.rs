@@ -14,7 +14,7 @@
 use rayon::prelude::*;
 
 use super::{
-    DecodeError, Kind, POLY_BYTES, PRIMES, Reader, Sealed, SeededHalf, Writer, out_of_range,
+    DecodeError, MessageKind, POLY_BYTES, PRIMES, Reader, Sealed, SeededHalf, Writer, out_of_range,
     packed_len, read_scale,
 };
 use crate::masked_gradient::Scale;
@@ -58,7 +58,7 @@ impl EncryptedCoefficients {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer =
-            Writer::new(Kind::RlweCoefficients, 16 + (1 + self.planes.len()) * HALF_BYTES);
+            Writer::new(MessageKind::RlweCoefficients, 16 + (1 + self.planes.len()) * HALF_BYTES);
         writer.u64(self.exchange);
         writer.u32(self.products as u32);
         writer.u32(self.terms as u32);
@@ -69,7 +69,7 @@ impl EncryptedCoefficients {
 
     /// From bytes, with at most so many products.
     pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("coefficients", Kind::RlweCoefficients, bytes)?;
+        let mut reader = Reader::new("coefficients", MessageKind::RlweCoefficients, bytes)?;
         let exchange = reader.u64()?;
         let products = reader.count("products of the coefficients", most_products)?;
         let terms = reader.count("values of a product", MOST_TERMS)?;
@@ -103,7 +103,7 @@ impl MaskedProducts {
     pub fn encode(&self) -> Vec<u8> {
         let seeds = usize::from(self.seed.is_some());
         let length = 16 + self.polys.len() * 2 * POLY_BYTES + seeds * SEED_BYTES;
-        let mut writer = Writer::new(Kind::RlweMaskedProducts, length);
+        let mut writer = Writer::new(MessageKind::RlweMaskedProducts, length);
         writer.u64(self.exchange);
         writer.u32(self.products as u32);
         writer.u32(seeds as u32);
@@ -113,7 +113,7 @@ impl MaskedProducts {
 
     /// From bytes, with at most so many products.
     pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("masked products", Kind::RlweMaskedProducts, bytes)?;
+        let mut reader = Reader::new("masked products", MessageKind::RlweMaskedProducts, bytes)?;
         let exchange = reader.u64()?;
         let products = reader.count("products of the masked products", most_products)?;
         let seeds = reader.u32()?;
@@ -157,7 +157,7 @@ impl MaskedGradient {
     /// As bytes.
     pub fn encode(&self) -> Vec<u8> {
         let length = Self::size(self.masked.len(), self.seeds.len());
-        let mut writer = Writer::new(Kind::RlweMaskedGradient, length);
+        let mut writer = Writer::new(MessageKind::RlweMaskedGradient, length);
         writer.u64(self.own);
         writer.u32(self.masked.len() as u32);
         writer.u32(self.scale.0 as u32);
@@ -171,7 +171,7 @@ impl MaskedGradient {
 
     /// From bytes, with at most so many products.
     pub fn decode(bytes: &[u8], most_products: usize) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new("masked gradient", Kind::RlweMaskedGradient, bytes)?;
+        let mut reader = Reader::new("masked gradient", MessageKind::RlweMaskedGradient, bytes)?;
         let own = reader.u64()?;
         let products = reader.count("products of the masked gradient", most_products)?;
         let scale = Scale(read_scale(&mut reader)?);

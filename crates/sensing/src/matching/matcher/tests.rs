@@ -31,7 +31,7 @@ fn match_it(network: &Network, track: &Track) -> MatchedTrack {
 
 /// Drives along links at constant speed, one place a second, from 30 m after the start of the first
 /// to 30 m before the end of the last.
-fn drive(network: &Network, route: &[LinkId], speed: f64) -> Vec<VehicleSample> {
+fn drive(network: &Network, route: &[LinkId], speed: f64) -> Vec<VehiclePosition> {
     let whole: f64 = route.iter().map(|&link| network.link(link).length.get()).sum();
     let mut samples = Vec::new();
     let mut driven = 30.0;
@@ -42,7 +42,7 @@ fn drive(network: &Network, route: &[LinkId], speed: f64) -> Vec<VehicleSample> 
             position -= network.link(route[at]).length.get();
             at += 1;
         }
-        samples.push(VehicleSample {
+        samples.push(VehiclePosition {
             time: samples.len() as f64,
             vehicle: VEHICLE,
             link: route[at],
@@ -58,7 +58,7 @@ fn drive(network: &Network, route: &[LinkId], speed: f64) -> Vec<VehicleSample> 
 /// The places of samples, each moved by what `error` gives.
 fn places(
     network: &Network,
-    samples: &[VehicleSample],
+    samples: &[VehiclePosition],
     mut error: impl FnMut() -> [f64; 2],
 ) -> Track {
     let points = samples.iter().map(|sample| {
@@ -95,7 +95,7 @@ fn random_route(network: &Network, choices: &[usize]) -> Vec<LinkId> {
     route
 }
 
-fn only_part(matched: &MatchedTrack) -> &[VehicleSample] {
+fn only_part(matched: &MatchedTrack) -> &[VehiclePosition] {
     assert_eq!(matched.parts.len(), 1, "{:?}", matched.report);
     &matched.parts[0]
 }
@@ -168,7 +168,7 @@ proptest! {
 }
 
 /// Positions lie on their links and never decrease; links follow one another.
-fn check_forward(network: &Network, part: &[VehicleSample]) -> Result<(), TestCaseError> {
+fn check_forward(network: &Network, part: &[VehiclePosition]) -> Result<(), TestCaseError> {
     for sample in part {
         let length = network.link(sample.link).length.get() as f32;
         prop_assert!((0.0..=length).contains(&sample.position));
@@ -321,7 +321,7 @@ fn a_red_light_is_spent_before_the_stop_line() {
     let city = city();
     let route = ["-1_1-0_1", "0_1-1_1", "1_1-2_1"].map(|name| link(&city, name));
     let mut truth = drive(&city, &route[..2], 10.0);
-    let at_line = VehicleSample { position: 149.0, ..truth[truth.len() - 1] };
+    let at_line = VehiclePosition { position: 149.0, ..truth[truth.len() - 1] };
     truth.extend([at_line; 60]);
     truth.extend(drive(&city, &route[2..], 10.0));
     for (index, sample) in truth.iter_mut().enumerate() {
@@ -346,7 +346,7 @@ fn turning_round_in_the_street_starts_anew_on_the_other_side() {
     }
     let matched = match_it(&city, &track);
     assert_eq!(matched.parts.len(), 2, "{:?}", matched.report);
-    let name = |sample: &VehicleSample| city.link(sample.link).name.clone();
+    let name = |sample: &VehiclePosition| city.link(sample.link).name.clone();
     assert_eq!(name(&matched.parts[0][0]), "0_1-1_1");
     assert_eq!(name(matched.parts[1].last().unwrap()), "1_1-0_1");
     // What is lost: falling back 15 m, and a decision's spacing.

@@ -6,8 +6,8 @@ use crate::pneuma::{PneumaReader, PneumaWriter, ReadOptions, Variant, write_head
 use crate::test_roads::corridor;
 
 /// From the end of E1 over the line to E2, at 10 m/s, changing from lane 0 to lane 1.
-fn samples(network: &Network) -> Vec<VehicleSample> {
-    let sample = |time, link, position, lane| VehicleSample {
+fn samples(network: &Network) -> Vec<VehiclePosition> {
+    let sample = |time, link, position, lane| VehiclePosition {
         time,
         vehicle: VehicleId(3),
         link: network.link_named(link).unwrap(),
@@ -100,7 +100,7 @@ fn equal_seeds_give_equal_films() {
 #[test]
 fn what_cannot_be_driven_is_refused() {
     let network = corridor().unwrap();
-    let film = |samples: &[VehicleSample]| {
+    let film = |samples: &[VehiclePosition]| {
         Film::of(&network, samples, PositionNoise::NONE, 0).map_err(|error| error.to_string())
     };
     let mut late = samples(&network);
@@ -120,9 +120,9 @@ fn a_simulation_is_written_as_vehicles_leave() {
     let network = corridor().unwrap();
     let first = samples(&network);
     // A second vehicle, one second later on the same way, which stays until the end.
-    let second: Vec<VehicleSample> = first
+    let second: Vec<VehiclePosition> = first
         .iter()
-        .map(|sample| VehicleSample { time: sample.time + 1.0, vehicle: VehicleId(9), ..*sample })
+        .map(|sample| VehiclePosition { time: sample.time + 1.0, vehicle: VehicleId(9), ..*sample })
         .collect();
     let noise = PositionNoise::default();
     let mut writer =
@@ -133,8 +133,9 @@ fn a_simulation_is_written_as_vehicles_leave() {
         if vehicle.0 == 9 { VehicleClass::Bus } else { VehicleClass::Car }
     };
     for time in 100..105 {
-        let now = |sample: &&VehicleSample| sample.time == f64::from(time);
-        let moment: Vec<VehicleSample> = first.iter().chain(&second).filter(now).copied().collect();
+        let now = |sample: &&VehiclePosition| sample.time == f64::from(time);
+        let moment: Vec<VehiclePosition> =
+            first.iter().chain(&second).filter(now).copied().collect();
         writer.moment(&moment, class, |real| truth.extend_from_slice(real)).unwrap();
         // The first vehicle is gone at 104 s, and written then.
         assert_eq!(truth.len(), if time < 104 { 0 } else { 75 });

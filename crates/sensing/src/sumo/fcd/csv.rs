@@ -4,11 +4,11 @@
 
 use std::io::BufRead;
 
-use traffic::VehicleSample;
+use traffic::VehiclePosition;
 
 use super::super::source::Source;
 use super::super::{Fault, SumoFileError, quoted};
-use super::rows::{Placing, Row};
+use super::rows::{FcdRow, Placing};
 
 pub(super) struct CsvRows {
     source: Source,
@@ -45,7 +45,7 @@ impl CsvRows {
     pub(super) fn next_moment(
         &mut self,
         placing: &mut Placing,
-        out: &mut Vec<VehicleSample>,
+        out: &mut Vec<VehiclePosition>,
     ) -> Result<Option<f64>, SumoFileError> {
         let mut time = None;
         loop {
@@ -77,7 +77,7 @@ fn read_row(
     columns: &Columns,
     placing: &mut Placing,
     time: &mut Option<f64>,
-    out: &mut Vec<VehicleSample>,
+    out: &mut Vec<VehiclePosition>,
 ) -> Result<(), Fault> {
     if time.is_none() {
         *time = Some(placing.begin(Some(fields[columns.time]))?);
@@ -88,7 +88,7 @@ fn read_row(
         placing.skipped.not_vehicles += u64::from(elsewhere);
         return Ok(());
     }
-    let row = Row {
+    let row = FcdRow {
         id: Some(fields[columns.id]),
         lane: Some(fields[columns.lane]),
         pos: Some(fields[columns.pos]),

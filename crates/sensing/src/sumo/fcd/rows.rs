@@ -1,6 +1,6 @@
 //! One row of FCD, whatever the file's form: checked, and placed on a link.
 
-use traffic::{VehicleClass, VehicleId, VehicleSample};
+use traffic::{VehicleClass, VehicleId, VehiclePosition};
 
 use super::super::edges::{EdgeMap, LanePlace};
 use super::super::number::parse_magnitude;
@@ -10,7 +10,7 @@ use crate::vehicles::VehicleTable;
 
 /// The fields of a row as written.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Row<'a> {
+pub(super) struct FcdRow<'a> {
     pub(super) id: Option<&'a [u8]>,
     pub(super) lane: Option<&'a [u8]>,
     pub(super) pos: Option<&'a [u8]>,
@@ -73,7 +73,7 @@ impl Placing {
 
     /// The sample of a row; `None` if it is on no link.
     #[inline]
-    pub(super) fn place(&mut self, row: Row<'_>) -> Result<Option<VehicleSample>, Fault> {
+    pub(super) fn place(&mut self, row: FcdRow<'_>) -> Result<Option<VehiclePosition>, Fault> {
         let name = row.id.filter(|id| !id.is_empty()).ok_or_else(|| missing("vehicle id"))?;
         let lane = row.lane.ok_or_else(|| missing("vehicle lane"))?;
         let speed = magnitude("vehicle speed", row.speed)?;
@@ -91,7 +91,7 @@ impl Placing {
             return Err(Fault::new("vehicle pos", found, format!("at most {} m", on.length)));
         }
         let vehicle = self.vehicle(name, row)?;
-        Ok(Some(VehicleSample {
+        Ok(Some(VehiclePosition {
             time: self.time,
             vehicle,
             link: on.link,
@@ -101,7 +101,7 @@ impl Placing {
         }))
     }
 
-    fn vehicle(&mut self, name: &[u8], row: Row<'_>) -> Result<VehicleId, Fault> {
+    fn vehicle(&mut self, name: &[u8], row: FcdRow<'_>) -> Result<VehicleId, Fault> {
         let class = match row.kind {
             None => VehicleClass::Car,
             Some(kind) if kind == self.last_kind.0 => self.last_kind.1,

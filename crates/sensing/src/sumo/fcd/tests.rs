@@ -18,7 +18,7 @@ fn reader(name: &str, bytes: &[u8]) -> Result<FcdReader, SumoFileError> {
     FcdReader::from_reader(Path::new(name), bytes, imported().edges)
 }
 
-type Moments = Vec<(f64, Vec<VehicleSample>)>;
+type Moments = Vec<(f64, Vec<VehiclePosition>)>;
 
 fn moments(name: &str, bytes: &[u8]) -> Result<Moments, SumoFileError> {
     let mut reader = reader(name, bytes)?;

@@ -1,11 +1,11 @@
 //! FCD as XML: `<timestep time="…"><vehicle id="…" lane="…" pos="…" speed="…"/>…</timestep>`.
 
-use traffic::VehicleSample;
+use traffic::VehiclePosition;
 
 use super::super::source::Source;
 use super::super::xml::{Element, Tag, XmlFile};
 use super::super::{Fault, SumoFileError};
-use super::rows::{Placing, Row};
+use super::rows::{FcdRow, Placing};
 
 pub(super) struct XmlRows {
     file: XmlFile,
@@ -19,7 +19,7 @@ impl XmlRows {
     pub(super) fn next_moment(
         &mut self,
         placing: &mut Placing,
-        out: &mut Vec<VehicleSample>,
+        out: &mut Vec<VehiclePosition>,
     ) -> Result<Option<f64>, SumoFileError> {
         let mut time = None;
         loop {
@@ -66,11 +66,11 @@ fn vehicle(
     placing: &mut Placing,
     element: Element<'_>,
     in_step: bool,
-) -> Result<Option<VehicleSample>, Fault> {
+) -> Result<Option<VehiclePosition>, Fault> {
     if !in_step {
         return Err(Fault::new("vehicle", "one outside a timestep", "all within timesteps"));
     }
-    let mut row = Row::default();
+    let mut row = FcdRow::default();
     for (name, value) in element.attributes() {
         // Byte by byte: comparing such short names by a call costs more than reading them.
         match name {

@@ -7,7 +7,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::*;
-use crate::table::{Column, Kind, TableReader};
+use crate::table::{Column, ColumnKind, TableReader};
 
 /// Writes a column `name` of texts.
 fn texts(values: &[&str], optional: bool, properties: WriterPropertiesBuilder) -> Vec<u8> {
@@ -36,7 +36,9 @@ fn read(bytes: &[u8]) -> Result<Vec<String>, String> {
     let all = || {
         let mut reader = TableReader::open(file.path())?;
         for name in reader.columns() {
-            reader.want(&name, Kind::Text).or_else(|_| reader.want(&name, Kind::F64))?;
+            reader
+                .want(&name, ColumnKind::Text)
+                .or_else(|_| reader.want(&name, ColumnKind::F64))?;
         }
         let (mut all, mut batch) = (Vec::new(), Vec::new());
         while reader.next_batch(1000, &mut batch)? > 0 {

@@ -4,7 +4,7 @@ use sensing::{
     Dataset, DatasetWriter, FeaturePlan, Features, Fleets, Provenance, VehicleTable, make_features,
     part_name, read_passages,
 };
-use traffic::{Samples, Seconds, corridor};
+use traffic::{PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 use super::*;

@@ -65,13 +65,13 @@ fn noise_is_drawn_once() {
 fn a_vehicle_drives_no_farther_than_it_can() {
     let network = traffic::corridor().unwrap();
     let step = Seconds::new(10.0);
-    let cell = Reach::of(Unit::Cell, &network, step);
-    let vehicle = Reach::of(Unit::VehicleStep, &network, step);
+    let cell = MaxDistance::of(Unit::Cell, &network, step);
+    let vehicle = MaxDistance::of(Unit::VehicleStep, &network, step);
     for link in network.link_ids() {
         // All links of the corridor are shorter than 400 m.
         assert_eq!(cell.on(link), network.link(link).length);
         assert_eq!(vehicle.on(link), Metres::new(400.0));
     }
     // A step in which not even the fastest gets to the end.
-    assert_eq!(Reach::of(Unit::Cell, &network, Seconds::new(1.0)).on(LinkId(0)).get(), 40.0);
+    assert_eq!(MaxDistance::of(Unit::Cell, &network, Seconds::new(1.0)).on(LinkId(0)).get(), 40.0);
 }

@@ -12,7 +12,7 @@ fn a_double_parked_vehicle_is_passed_and_leaves() {
     departures[10].stop = stop(1, 0, 120.0, 300.0);
     let record = run(&network, plan(1200.0), departures);
     assert_eq!(record.counts.left, 200);
-    let parked: Vec<&VehicleSample> =
+    let parked: Vec<&VehiclePosition> =
         record.track(10).iter().filter(|s| s.speed == 0.0 && s.link.0 == 1).collect();
     // It comes to rest within the last metre before its place, and stands for 300 steps.
     assert!((300..=303).contains(&parked.len()), "{}", parked.len());

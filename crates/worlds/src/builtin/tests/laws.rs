@@ -152,7 +152,7 @@ fn samples_of(
     departures: &[Departure],
     seed: u64,
     shared: bool,
-) -> Vec<VehicleSample> {
+) -> Vec<VehiclePosition> {
     let plan = SimulationPlan { seed, ..plan(300.0) };
     let mut world = Simulation::new(network, plan, departures.to_vec()).unwrap();
     world.worth_sharing = if shared { 0 } else { usize::MAX };
@@ -178,7 +178,7 @@ fn threads_change_nothing_and_seeds_do() {
     assert!(alone == samples_of(&city, &departures, 1, false), "a second run differs");
     // Another seed, other drivers: of the vehicles that both worlds have at the end, hardly one is at the same place.
     let other = samples_of(&city, &departures, 2, false);
-    let at_end = |samples: &[VehicleSample]| -> HashMap<u32, VehicleSample> {
+    let at_end = |samples: &[VehiclePosition]| -> HashMap<u32, VehiclePosition> {
         let last = samples.last().unwrap().time;
         samples.iter().filter(|s| s.time == last).map(|s| (s.vehicle.0, *s)).collect()
     };

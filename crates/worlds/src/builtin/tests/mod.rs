@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use traffic::{
     Aspect, LanePair, Link, LinkId, Metres, MetresPerSecond, Movement, Network, NetworkParts,
-    Phase, Point, Samples, Seconds, Signal, Turn, VehicleClass, VehicleId, VehicleSample,
+    Phase, Point, PositionSource, Seconds, Signal, Turn, VehicleClass, VehicleId, VehiclePosition,
 };
 
 use super::krauss::Krauss;
@@ -85,13 +85,13 @@ fn exact(until: f64) -> SimulationPlan {
 
 /// Everything that a simulation gave out, by vehicle.
 struct Record {
-    tracks: HashMap<u32, Vec<VehicleSample>>,
+    tracks: HashMap<u32, Vec<VehiclePosition>>,
     counts: Counts,
     incidents: Incidents,
 }
 
 impl Record {
-    fn track(&self, vehicle: u32) -> &[VehicleSample] {
+    fn track(&self, vehicle: u32) -> &[VehiclePosition] {
         &self.tracks[&vehicle]
     }
 
@@ -108,7 +108,7 @@ fn run(network: &Network, plan: SimulationPlan, departures: Vec<Departure>) -> R
     let mut world = Simulation::new(network, plan, departures.clone()).unwrap();
     let mut inspector = Inspector::new(network, plan, &departures);
     let mut samples = Vec::new();
-    let mut tracks: HashMap<u32, Vec<VehicleSample>> = HashMap::new();
+    let mut tracks: HashMap<u32, Vec<VehiclePosition>> = HashMap::new();
     while let Some(time) = world.next_moment(&mut samples).unwrap() {
         inspector.inspect(&world, time.get(), &samples);
         for sample in &samples {
@@ -123,7 +123,7 @@ struct Inspector<'a> {
     network: &'a Network,
     plan: SimulationPlan,
     departures: &'a [Departure],
-    before: HashMap<VehicleId, VehicleSample>,
+    before: HashMap<VehicleId, VehiclePosition>,
     factors: HashMap<VehicleId, f64>,
     wrong_lane_turns: u64,
 }
@@ -141,7 +141,7 @@ impl<'a> Inspector<'a> {
         &mut self,
         world: &Simulation<D>,
         time: f64,
-        samples: &[VehicleSample],
+        samples: &[VehiclePosition],
     ) {
         let counts = world.counts();
         assert!(samples.windows(2).all(|w| w[0].vehicle < w[1].vehicle), "not in order");
@@ -182,7 +182,7 @@ impl<'a> Inspector<'a> {
 
     /// One vehicle's step: forward along its route, by speed × step, and not past a red light that
     /// it could have heeded. Returns 1 for a turn from a wrong lane.
-    fn check_step(&self, before: &VehicleSample, now: &VehicleSample, leaves: bool) -> u64 {
+    fn check_step(&self, before: &VehiclePosition, now: &VehiclePosition, leaves: bool) -> u64 {
         let step = self.plan.step.get();
         let krauss = Krauss::new(step, REACTION_TIME, DECELERATION);
         let (was, is) = (f64::from(before.position), f64::from(now.position));
@@ -215,7 +215,13 @@ impl<'a> Inspector<'a> {
         0
     }
 
-    fn check_light(&self, movement: Movement, before: &VehicleSample, ahead: f64, krauss: &Krauss) {
+    fn check_light(
+        &self,
+        movement: Movement,
+        before: &VehiclePosition,
+        ahead: f64,
+        krauss: &Krauss,
+    ) {
         let Some(signal) = self.network.signal_of(movement) else {
             return;
         };

@@ -37,14 +37,14 @@ fn a_starting_queue_dissolves_backwards_at_jam_spacing_over_reaction_time() {
     let record = discharge(60, 1.0);
     // Where and when a car reaches 2 m/s, interpolated within the step.
     let starts = |i: u32| {
-        let moving = |s: &VehicleSample| s.speed >= 2.0;
+        let moving = |s: &VehiclePosition| s.speed >= 2.0;
         let track = record.track(i);
         let pair = track
             .windows(2)
             .find(|w| w[0].time > 299.0 && !moving(&w[0]) && moving(&w[1]))
             .unwrap();
         let share = f64::from((2.0 - pair[0].speed) / (pair[1].speed - pair[0].speed));
-        let x = |s: &VehicleSample| f64::from(s.position) + 1000.0 * f64::from(s.link.0);
+        let x = |s: &VehiclePosition| f64::from(s.position) + 1000.0 * f64::from(s.link.0);
         (
             pair[0].time + share * (pair[1].time - pair[0].time),
             x(&pair[0]) + share * (x(&pair[1]) - x(&pair[0])),
@@ -97,7 +97,7 @@ fn a_red_light_fills_the_link_and_then_the_one_before() {
     let record = run(&network, exact(800.0), departures);
     let at_end = |link: u32| {
         let last = record.tracks.values().filter_map(|t| t.last().copied());
-        let mut here: Vec<VehicleSample> = last.filter(|s| s.link.0 == link).collect();
+        let mut here: Vec<VehiclePosition> = last.filter(|s| s.link.0 == link).collect();
         here.sort_by(|a, b| b.position.total_cmp(&a.position));
         here
     };

@@ -13,7 +13,7 @@ pub(super) const MAX_LINE: usize = 1 << 16;
 /// One message that left, see the [module](super).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct LedgerEntry {
     /// From 1.
     pub sequence: u64,
     /// When, in milliseconds since the epoch, by the party's own clock.
@@ -62,7 +62,7 @@ pub struct UsedKey {
     pub fingerprint: String,
 }
 
-impl Line {
+impl LedgerEntry {
     /// How many numbers it has that were not sent before.
     pub(super) fn numbers(&self) -> u64 {
         if self.shape.is_empty() || self.again {

@@ -2,33 +2,33 @@
 
 use std::ops::Range;
 
-use traffic::{LinkId, Network, Samples, Seconds, VehicleId, VehicleSample};
+use traffic::{LinkId, Network, PositionSource, Seconds, VehicleId, VehiclePosition};
 
 use super::moments::BadRow;
 use super::moments_ahead::MomentsAhead;
 use super::{Dataset, DatasetError, TRAJECTORY_COLUMNS};
-use crate::journey::{Position, check_sample};
+use crate::journey::{Position, check_position};
 use crate::table::Column;
 
 /// Reads `trajectories.parquet` moment by moment, in constant memory.
-pub struct DatasetSamples<'d> {
+pub struct DatasetReader<'d> {
     network: &'d Network,
-    moments: MomentsAhead<VehicleSample>,
+    moments: MomentsAhead<VehiclePosition>,
 }
 
-impl<'d> DatasetSamples<'d> {
+impl<'d> DatasetReader<'d> {
     pub(super) fn open(dataset: &'d Dataset) -> Result<Self, DatasetError> {
         let moments = MomentsAhead::open(dataset, &TRAJECTORY_COLUMNS, gather_samples)?;
         Ok(Self { network: &dataset.network, moments })
     }
 }
 
-impl Samples for DatasetSamples<'_> {
+impl PositionSource for DatasetReader<'_> {
     type Error = DatasetError;
 
     fn next_moment(
         &mut self,
-        out: &mut Vec<VehicleSample>,
+        out: &mut Vec<VehiclePosition>,
     ) -> Result<Option<Seconds>, DatasetError> {
         out.clear();
         let before = self.moments.rows_read();
@@ -36,7 +36,7 @@ impl Samples for DatasetSamples<'_> {
         let bad = samples
             .iter()
             .enumerate()
-            .find_map(|(at, sample)| Some((at, check_sample(self.network, sample).err()?)));
+            .find_map(|(at, sample)| Some((at, check_position(self.network, sample).err()?)));
         if let Some((at, error)) = bad {
             return Err(self.moments.bad_row(before + at as u64, error.to_string()));
         }
@@ -48,7 +48,7 @@ impl Samples for DatasetSamples<'_> {
 fn gather_samples(
     columns: &[Column],
     rows: Range<usize>,
-    out: &mut Vec<VehicleSample>,
+    out: &mut Vec<VehiclePosition>,
 ) -> Result<(), BadRow> {
     let [
         Column::F64(times),
@@ -63,7 +63,7 @@ fn gather_samples(
     };
     for at in rows {
         let lane = lanes[at];
-        out.push(VehicleSample {
+        out.push(VehiclePosition {
             time: times[at],
             vehicle: VehicleId(vehicles[at] as u32),
             link: LinkId(links[at] as u32),
