@@ -21,7 +21,7 @@ use clap::{Parser, Subcommand};
 use experiments::{audit, estimate, report, reproduce, train};
 pub use experiments::{error_chain, error_chain_by_keyword};
 
-pub use ::progress::{Counting, Progress, Stopped, Observer};
+pub use ::progress::{Counting, Observer, Progress, Stopped};
 pub use experiments::audit::{LedgerArguments, ledger_report as audit};
 pub use experiments::data::features::{FeatureOptions, Featured, make_stored as features};
 pub use experiments::data::simulate::{SimulateOptions, Simulated, simulate};

@@ -17,7 +17,7 @@
 //! ```
 
 use crate::kernel::fma;
-use crate::layer::{Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::vector::{self, Pairwise, Pointwise};
 
@@ -178,15 +178,8 @@ impl Layer for Activate {
         self.activation.apply(y);
     }
 
-    fn backward(
-        &self,
-        _pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        _gradient: &mut [f32],
-        _memory: Memory<'_>,
-    ) {
+    fn backward(&self, _pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, dx, .. } = work;
         let Some(dx) = dx else { return };
         dx.copy_from_slice(dy);
         self.activation.backward(if self.activation.needs_input() { given.x } else { given.y }, dx);

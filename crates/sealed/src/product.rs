@@ -158,11 +158,7 @@ impl Matrix<'_> {
     }
 }
 
-impl fmt::Debug for Matrix<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Matrix({} rows, {} blocks, …)", self.rows, self.blocks.len())
-    }
-}
+crate::debug_sizes!(Matrix<'_>, |it| "Matrix({} rows, {} blocks, …)", it.rows, it.blocks.len());
 
 /// Coefficients of products for one guest alone: each is a sum over some of a owner's values, which the owner
 /// chooses as it was told by other means.
@@ -192,11 +188,7 @@ impl Coefficients<'_> {
     }
 }
 
-impl fmt::Debug for Coefficients<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Coefficients({} terms each, …)", self.terms)
-    }
-}
+crate::debug_sizes!(Coefficients<'_>, |it| "Coefficients({} terms each, …)", it.terms);
 
 /// Who answers a host's questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

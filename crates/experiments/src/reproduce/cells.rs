@@ -69,10 +69,7 @@ impl Cell {
     }
 
     pub(super) fn rmse(&self, quantity: Quantity) -> &SeedStatistics {
-        match quantity {
-            Quantity::Density => &self.density.rmse,
-            Quantity::Flow => &self.flow.rmse,
-        }
+        quantity.pick(&self.density.rmse, &self.flow.rmse)
     }
 }
 
@@ -85,18 +82,20 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    pub fn name(self) -> &'static str {
+    /// What belongs to the quantity, of what belongs to density and to flow.
+    pub(super) fn pick<T>(self, density: T, flow: T) -> T {
         match self {
-            Quantity::Density => "density",
-            Quantity::Flow => "flow",
+            Quantity::Density => density,
+            Quantity::Flow => flow,
         }
     }
 
+    pub fn name(self) -> &'static str {
+        self.pick("density", "flow")
+    }
+
     pub(crate) fn unit(self) -> &'static str {
-        match self {
-            Quantity::Density => "veh/km/lane",
-            Quantity::Flow => "veh/min/lane",
-        }
+        self.pick("veh/km/lane", "veh/min/lane")
     }
 }
 
@@ -135,10 +134,7 @@ impl From<[Vec<f64>; 4]> for PaperErrors {
 
 impl PaperErrors {
     pub(super) fn rmse(&self, quantity: Quantity, column: usize) -> Option<f64> {
-        let errors = match quantity {
-            Quantity::Density => &self.density,
-            Quantity::Flow => &self.flow,
-        };
+        let errors = quantity.pick(&self.density, &self.flow);
         errors.get(column).map(|errors| errors.rmse)
     }
 }

@@ -1,7 +1,5 @@
 //! The guest: encrypts to the authority's key, and is not asked again.
 
-use std::fmt;
-
 use curve25519_dalek::ristretto::RistrettoPoint;
 use zeroize::Zeroize;
 
@@ -77,8 +75,4 @@ impl Guest for IpfeGuest {
     }
 }
 
-impl fmt::Debug for IpfeGuest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IpfeGuest(width {}, …)", self.agreement.width)
-    }
-}
+crate::debug_sizes!(IpfeGuest, |it| "IpfeGuest(width {}, …)", it.agreement.width);

@@ -1,6 +1,5 @@
 //! The host: asks the authority for keys of its rows, and decrypts the products.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -178,8 +177,4 @@ impl Drop for Pending {
     }
 }
 
-impl fmt::Debug for IpfeHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IpfeHost({} blocks, …)", self.blocks.len())
-    }
-}
+crate::debug_sizes!(IpfeHost, |it| "IpfeHost({} blocks, …)", it.blocks.len());
