@@ -18,7 +18,6 @@
 
 use crate::kernel::fma;
 use crate::layer::{BackwardPass, Layer, Memory, Pass};
-use crate::layout::Layout;
 use crate::vector::{self, Pairwise, Pointwise};
 
 /// A pointwise function.
@@ -163,13 +162,7 @@ impl Activate {
 }
 
 impl Layer for Activate {
-    fn layout(&self) -> Layout {
-        Layout::default()
-    }
     fn input_len(&self) -> usize {
-        self.len
-    }
-    fn output_len(&self) -> usize {
         self.len
     }
 

@@ -18,7 +18,6 @@
 
 use crate::kernel::{Vectorised, vectorise};
 use crate::layer::{BackwardPass, DropoutRng, Layer, Memory, Pass};
-use crate::layout::Layout;
 use crate::random::hash;
 
 /// The layer, see the [module](self).
@@ -78,13 +77,7 @@ impl Vectorised for Mask<'_> {
 }
 
 impl Layer for Dropout {
-    fn layout(&self) -> Layout {
-        Layout::default()
-    }
     fn input_len(&self) -> usize {
-        self.len
-    }
-    fn output_len(&self) -> usize {
         self.len
     }
 

@@ -17,11 +17,15 @@ use crate::{Draw, Layout};
 /// [`Fusion`](crate::Fusion). To train one, give it to a [`Learner`](crate::Learner).
 pub trait Layer: Send + Sync {
     /// Names, shapes and places of the parameters.
-    fn layout(&self) -> Layout;
+    fn layout(&self) -> Layout {
+        Layout::default()
+    }
     /// Input values of one sample.
     fn input_len(&self) -> usize;
     /// Output values of one sample.
-    fn output_len(&self) -> usize;
+    fn output_len(&self) -> usize {
+        self.input_len()
+    }
     /// Values that [`prepare`](Self::prepare) writes.
     fn prepared_len(&self) -> usize {
         0

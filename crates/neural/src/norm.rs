@@ -55,9 +55,6 @@ impl Layer for LayerNorm {
     fn input_len(&self) -> usize {
         self.groups * self.width
     }
-    fn output_len(&self) -> usize {
-        self.groups * self.width
-    }
     fn saved_len(&self, samples: usize) -> usize {
         2 * samples * self.groups
     }

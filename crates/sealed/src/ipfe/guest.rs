@@ -5,7 +5,7 @@ use zeroize::Zeroize;
 
 use super::message::{PublicKey, Upload};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, BlockId, CoefficientsSize, Guest, SealedError, misuse, peer};
+use crate::product::{Agreement, BlockId, Guest, SealedError, misuse, peer};
 use crate::random::Randomness;
 
 /// A guest of functional encryption.
@@ -55,23 +55,6 @@ impl Guest for IpfeGuest {
         let upload = Upload { block, terms, heads, values: values.collect() };
         r.zeroize();
         Ok(upload.encode())
-    }
-
-    fn unmask(&mut self, _gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
-        Err(SealedError::Unsupported(super::host::NO_MIRROR))
-    }
-
-    fn multiply_masked(
-        &mut self,
-        _request: &[u8],
-        _levels: &[i32],
-        _recipient: Option<&[u8]>,
-    ) -> Result<Vec<u8>, SealedError> {
-        Err(SealedError::Unsupported(super::host::NO_MIRROR))
-    }
-
-    fn coefficients_size(&self, _request: &[u8]) -> Result<CoefficientsSize, SealedError> {
-        Err(SealedError::Unsupported(super::host::NO_MIRROR))
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //! A part is given for each node, or once for all and then repeated.
 
-use neural::{BackwardPass, Layer, Layout, Memory, Pass};
+use neural::{BackwardPass, Layer, Memory, Pass};
 
 /// How a part lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,6 @@ impl PartLayout {
 }
 
 impl Layer for Interleave {
-    fn layout(&self) -> Layout {
-        Layout::default()
-    }
     fn input_len(&self) -> usize {
         self.parts.iter().map(|part| part.len(self.nodes)).sum()
     }
