@@ -252,13 +252,16 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::job::Absent;
-    use super::super::request::{ReproduceArguments, What, needed};
+    use super::super::request::{self, ReproduceArguments, What};
     use super::super::scene::{Scene, Skew};
     use super::*;
     use training::Method;
 
-    fn plan(what: What) -> TablePlan {
-        ReproduceArguments { what, report: true, ..Default::default() }.plan().unwrap()
+    fn plan_of(what: What) -> TablePlan {
+        let mut arguments = ReproduceArguments::default().of(what);
+        // Table 1 needs recordings only to be made.
+        arguments.report = true;
+        arguments.plan().unwrap()
     }
 
     fn range() -> Range {
@@ -271,20 +274,20 @@ mod tests {
 
     #[test]
     fn every_job_has_a_file_of_its_own() {
-        let jobs = plan(What::Table2).jobs(&range());
+        let jobs = plan_of(What::Table2).jobs(&range());
         // Neural: 2 architectures × 2 training seeds × (1 + 5 × 4), and 4 rows of other embedding sizes.
         // Others: 2 that see no fleet, 4 that do.
         let per_seed_and_target = 2 * (2 * (1 + 5 * 4) + 4 * 4) + 2 + 4 * 4;
         assert_eq!(jobs.len(), 3 * 2 * per_seed_and_target);
         let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
         assert_eq!(names.len(), jobs.len());
-        let jobs = plan(What::Table4).jobs(&range());
+        let jobs = plan_of(What::Table4).jobs(&range());
         assert_eq!(jobs.len(), 3 * 2 * 6 * (2 * 2 + 2));
     }
 
     #[test]
     fn guests_share_the_fleets_that_are_made_for_them() {
-        let plan = plan(What::Guests);
+        let plan = plan_of(What::Guests);
         let jobs = plan.jobs(&range());
         // TSE-n has one job for all numbers of guests; absence is scored by the jobs trained for it.
         assert_eq!(jobs.len(), 3 * 2 * 2 * (1 + 2 * 4));
@@ -292,14 +295,14 @@ mod tests {
         assert_eq!(names.len(), jobs.len());
         let lone = jobs.iter().filter(|job| !job.estimator.is_federated());
         assert!(lone.map(|job| job.variant).all(|variant| variant.is_usual()));
-        let needed = needed(&plan);
+        let needed = request::needed(&plan);
         assert_eq!(needed.divided, [(40, 2), (40, 4), (40, 8)]);
     }
 
     #[test]
     fn larger_q_has_the_same_updates_in_fewer_rounds() {
-        let jobs = plan(What::Table3).jobs(&range());
-        assert_eq!(jobs, plan(What::FigQ).jobs(&range()));
+        let jobs = plan_of(What::Table3).jobs(&range());
+        assert_eq!(jobs, plan_of(What::FigQ).jobs(&range()));
         for job in &jobs {
             assert!(job.variant.curve);
             // `link` is trained for 100 epochs, in one cycle of the learning rate.
@@ -313,19 +316,19 @@ mod tests {
 
     #[test]
     fn scenes_have_datasets_and_jobs_of_their_own() {
-        let plan = plan(What::Table5);
+        let plan = plan_of(What::Table5);
         let jobs = plan.jobs(&range());
         let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
         assert_eq!(names.len(), jobs.len());
         let skewed = |by| Scene { loops: None, fleets: Some(by) };
         let mut expected = vec![Scene::USUAL];
         expected.extend([Skew::Entry, Skew::Hour, Skew::Class].map(skewed));
-        let needed = needed(&plan);
+        let needed = request::needed(&plan);
         assert_eq!(needed.scenes, expected);
         // Folds of every rate, once for each number of them.
         let folds = [20, 40, 60, 80].map(|rate| [(rate, 4), (rate, 8)]);
         assert_eq!(needed.divided, folds.concat());
-        let loops = needed(&plan(What::Table6));
+        let loops = request::needed(&plan_of(What::Table6));
         let loops: Vec<Option<u8>> = loops.scenes.iter().map(|scene| scene.loops).collect();
         assert_eq!(loops, [Some(3), None, Some(1)]);
     }
@@ -333,7 +336,7 @@ mod tests {
     #[test]
     fn all_labels_and_none_are_the_jobs_of_other_tables() {
         let range = Range { targets: vec![TargetKind::Raw], ..range() };
-        let jobs = plan(What::LabelShare).jobs(&range);
+        let jobs = plan_of(What::LabelShare).jobs(&range);
         let of = |method, labels| {
             let with = jobs.iter().filter(|job| job.estimator == Estimator::Own(method));
             with.filter(|job| job.variant.labels == labels).count()
@@ -343,7 +346,7 @@ mod tests {
         assert_eq!([of(Method::Oracle, Some(0)), of(Method::Oracle, Some(100))], [0, 0]);
         // Without labels it is that of table 5, with all of them it is not.
         assert_eq!([of(Method::OraclePi, None), of(Method::OraclePi, Some(100))], [6, 6]);
-        let others = plan(What::Table5).jobs(&range);
+        let others = plan_of(What::Table5).jobs(&range);
         let usual = jobs.iter().filter(|job| job.variant.is_usual());
         let known = usual.filter(|job| others.contains(job)).count();
         // Ridge and Oracle with all labels, Oracle-PI with none; Oracle-PI+HF is federated in table 5.
@@ -365,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_whole_table_comes_before_the_next_training_seed() {
-        let jobs = plan(What::Table2).jobs(&range());
+        let jobs = plan_of(What::Table2).jobs(&range());
         let second = jobs.iter().position(|job| job.training_seed == Some(2)).unwrap();
         assert!(jobs[second..].iter().all(|job| job.training_seed == Some(2)));
         let paper = jobs.iter().position(|job| job.architecture == Some(Architecture::Paper));
@@ -389,7 +392,7 @@ mod tests {
             FigLoss,
             FigPiEstimates,
         ] {
-            let plan = plan(what);
+            let plan = plan_of(what);
             let has = |label: &str| plan.rows.iter().any(|row| row.label == label);
             let paper_has = |label: &str| plan.paper.iter().any(|row| row.label == label);
             for comparison in &plan.comparisons {
