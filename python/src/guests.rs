@@ -101,51 +101,34 @@ pub(crate) fn train<'py>(
     python(py, &because(py, made, &raised)?)
 }
 
-/// Estimates live as the host of trained parties.
-#[pyfunction]
-pub(crate) fn live_host<'py>(
-    py: Python<'py>,
-    config: PathBuf,
-    sub_model: Option<&Bound<'py, PyAny>>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    as_party(py, sub_model, progress, |own| fedtse::lead_live(&config, own))
+/// A function that runs a party by its configuration file, with a sub-model of its own if there is one.
+macro_rules! party {
+    ($($(#[$doc:meta])* $name:ident = $run:path;)*) => {$(
+        $(#[$doc])*
+        #[pyfunction]
+        pub(crate) fn $name<'py>(
+            py: Python<'py>,
+            config: PathBuf,
+            sub_model: Option<&Bound<'py, PyAny>>,
+            progress: Option<&Bound<'py, PyAny>>,
+        ) -> PyResult<Bound<'py, PyAny>> {
+            as_party(py, sub_model, progress, |own| $run(&config, own))
+        }
+    )*};
 }
 
-/// Embeds each step live as a trained guest.
-#[pyfunction]
-pub(crate) fn live_guest<'py>(
-    py: Python<'py>,
-    config: PathBuf,
-    sub_model: Option<&Bound<'py, PyAny>>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    as_party(py, sub_model, progress, |own| fedtse::join_live(&config, own))
+party! {
+    /// Estimates live as the host of trained parties.
+    live_host = fedtse::lead_live;
+    /// Embeds each step live as a trained guest.
+    live_guest = fedtse::join_live;
+    /// Leads a federation over the network, as its host.
+    host = fedtse::lead;
+    /// Takes part in a federation over the network.
+    guest = fedtse::join;
 }
 
-/// Leads a federation over the network, as its host.
-#[pyfunction]
-pub(crate) fn host<'py>(
-    py: Python<'py>,
-    config: PathBuf,
-    sub_model: Option<&Bound<'py, PyAny>>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    as_party(py, sub_model, progress, |own| fedtse::lead(&config, own))
-}
-
-/// Takes part in a federation over the network.
-#[pyfunction]
-pub(crate) fn guest<'py>(
-    py: Python<'py>,
-    config: PathBuf,
-    sub_model: Option<&Bound<'py, PyAny>>,
-    progress: Option<&Bound<'py, PyAny>>,
-) -> PyResult<Bound<'py, PyAny>> {
-    as_party(py, sub_model, progress, |own| fedtse::join(&config, own))
-}
-
-/// Does what a party does with its sub-model, if it custom one, and tells how it went.
+/// Does what a party does with its sub-model, if it has one of its own, and tells how it went.
 fn as_party<'py, T: Display>(
     py: Python<'py>,
     sub_model: Option<&Bound<'py, PyAny>>,

@@ -83,7 +83,7 @@ pub fn run(arguments: &ReportArguments, json: bool) -> Result<()> {
 /// Writes the page of some runs and sections; who can learn what stands before what attacks have found.
 pub fn write(path: &Path, runs: &[RunRecord], mut results: Vec<Section>) -> Result<()> {
     let attacks = results.iter().position(|section| section.id == attacks::ID);
-    results.insert(attacks.unwrap_or(results.len()), privacy::modes());
+    results.insert(attacks.unwrap_or(results.len()), privacy::modes()?);
     let page = Page::new(runs, results).context("report")?;
     Ok(durable::write(path, page.html()?)?)
 }

@@ -1,7 +1,7 @@
 //! `fedtse reproduce`: the paper's tables and figures, ours beside the paper's numbers.
 //!
-//! 1. [`request`]: what was asked for, as a [`plan`]: rows and columns as a list of jobs ([`table1`],
-//!    [`table2`], [`table4`], [`guests`], without ground truth [`label_free`], by the share of it [`label_share`], and of the course of training [`curve_plans`]).
+//! 1. [`request`]: what was asked for, as a [`plan`]: rows and columns as a list of jobs. Plans are data: a file of
+//!    `assets/tables` each, with the paper's numbers.
 //! 2. [`datasets`]: simulated traffic and its features, made once per demand seed and [`scene`]; or
 //!    [`recordings`].
 //! 3. [`runner`]: runs the jobs that have no file yet ([`job`]), gradient boosting by a [`peer`].
@@ -31,16 +31,12 @@ use training::InvalidOption;
 
 mod all;
 mod cells;
-mod curve_plans;
 mod curves;
 mod datasets;
 mod date;
 mod figures;
-mod guests;
 mod head;
 mod job;
-mod label_free;
-mod label_share;
 mod markdown;
 mod outcome;
 mod peer;
@@ -53,9 +49,6 @@ mod runner;
 mod scene;
 mod series;
 mod table;
-mod table1;
-mod table2;
-mod table4;
 mod variant;
 
 pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {

@@ -29,7 +29,7 @@ fn rounds_and_figures_are_drawn_from_the_same_trainings() {
     for curve in table["curves"].as_array().unwrap() {
         // 141 windows to learn from: two exchanges of at most 128, and two epochs.
         assert_eq!(curve["exchanges"], 2);
-        let course = &curve["courses"][0];
+        let course = &curve["runs"][0];
         let (density, end) =
             (numbers(&course["density"]), course["end"]["density"]["rmse"].clone());
         assert_eq!(density.len(), 2);
@@ -52,7 +52,7 @@ fn rounds_and_figures_are_drawn_from_the_same_trainings() {
     let train = ["train", "--data", text(&dataset), "--method", "fedtse", "--rate", "20"];
     let more = ["--target", "raw", "--epochs", "2", "--q", "2"];
     let trained = ok_json(&[&train[..], &more[..]].concat());
-    let course = &table["curves"][1]["courses"][0];
+    let course = &table["curves"][1]["runs"][0];
     assert_eq!(course["end"], trained[0]["score"]);
 }
 
@@ -65,7 +65,7 @@ fn a_federated_course_is_that_of_central_training() {
     let curves = figure["curves"].as_array().unwrap();
     let labels = curves.iter().map(|curve| curve["label"].as_str().unwrap());
     assert_eq!(labels.collect::<Vec<_>>(), ["Oracle-cell, `paper`", "FedTSE-cell, `paper`"]);
-    assert_eq!(curves[0]["courses"], curves[1]["courses"]);
+    assert_eq!(curves[0]["runs"], curves[1]["runs"]);
     assert!(out.join("fig-loss.svg").exists());
     let error = refused(&reproduce("fig-loss", &out, &data, &["--target", "raw,smooth"]));
     assert!(error.contains("--target: found 2, expected one"), "{error}");

@@ -17,8 +17,7 @@
 //! ```
 
 use crate::kernel::fma;
-use crate::layer::{Given, Layer, Memory, Pass};
-use crate::layout::Layout;
+use crate::layer::{BackwardPass, Layer, Memory, Pass};
 use crate::vector::{self, Pairwise, Pointwise};
 
 /// A pointwise function.
@@ -163,13 +162,7 @@ impl Activate {
 }
 
 impl Layer for Activate {
-    fn layout(&self) -> Layout {
-        Layout::default()
-    }
     fn input_len(&self) -> usize {
-        self.len
-    }
-    fn output_len(&self) -> usize {
         self.len
     }
 
@@ -178,15 +171,8 @@ impl Layer for Activate {
         self.activation.apply(y);
     }
 
-    fn backward(
-        &self,
-        _pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        _gradient: &mut [f32],
-        _memory: Memory<'_>,
-    ) {
+    fn backward(&self, _pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, dx, .. } = work;
         let Some(dx) = dx else { return };
         dx.copy_from_slice(dy);
         self.activation.backward(if self.activation.needs_input() { given.x } else { given.y }, dx);

@@ -14,7 +14,7 @@
 
 use std::ops::Range;
 
-use crate::layer::{Given, Layer, Memory, Pass, carve};
+use crate::layer::{BackwardPass, Given, Layer, Memory, Pass, carve};
 use crate::layout::Layout;
 use crate::random::Draw;
 
@@ -120,15 +120,8 @@ impl Layer for Chain {
         last.layer.forward(&last.pass(pass), x, y, Memory { saved, scratch });
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, mut dx, gradient, memory } = work;
         let wide = pass.samples * self.widest();
         let (gradients, scratch) = memory.scratch.split_at_mut(2 * wide);
         let [mut next, mut current] = carve(gradients, [wide, wide]);
@@ -148,7 +141,10 @@ impl Layer for Chain {
             let dy = if i + 1 == self.links.len() { &mut *dy } else { &mut current[..y.len()] };
             let gradient = &mut gradient[link.parameters.clone()];
             let memory = Memory { saved: own, scratch: &mut *scratch };
-            layer.backward(&link.pass(pass), Given { x, y }, dy, dx, gradient, memory);
+            layer.backward(
+                &link.pass(pass),
+                BackwardPass { given: Given { x, y }, dy, dx, gradient, memory },
+            );
             std::mem::swap(&mut next, &mut current);
             (y, saved) = (x, rest);
         }

@@ -31,7 +31,7 @@ use std::ops::Range;
 
 use crate::activation::Activation;
 use crate::gemm::{Product, Start};
-use crate::layer::{Given, Layer, Memory, Pass, carve};
+use crate::layer::{BackwardPass, Layer, Memory, Pass, carve};
 use crate::layout::Layout;
 use crate::linear::transpose;
 use crate::random::Draw;
@@ -277,15 +277,8 @@ impl Layer for ChebConv {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, mut dx, gradient, memory } = work;
         let ChebShape { orders, slices, inputs, outputs } = self.shape;
         let rows = pass.samples * slices * self.nodes;
         self.activation.backward(given.y, dy);

@@ -6,7 +6,7 @@
 //!
 //! Public for the tests of crates that have layers of their own.
 
-use crate::layer::{DropoutRng, Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, DropoutRng, Given, Layer, Memory, Pass};
 use crate::random::Draw;
 
 /// Where the random decisions of a tested pass stand.
@@ -84,7 +84,16 @@ pub fn passes(
     let mut gradient = vec![1.0; parameters.len()];
     let memory = Memory { saved: &mut saved, scratch: &mut scratch };
     let given = Given { x, y: &y };
-    layer.backward(&pass, given, &mut dy.to_vec(), Some(&mut dx), &mut gradient, memory);
+    layer.backward(
+        &pass,
+        BackwardPass {
+            given,
+            dy: &mut dy.to_vec(),
+            dx: Some(&mut dx),
+            gradient: &mut gradient,
+            memory,
+        },
+    );
     gradient.iter_mut().for_each(|g| *g -= 1.0);
     layer.finish_gradient(&mut gradient);
     (y, dx, gradient)

@@ -17,8 +17,7 @@
 //! ```
 
 use crate::kernel::{Vectorised, vectorise};
-use crate::layer::{DropoutRng, Given, Layer, Memory, Pass};
-use crate::layout::Layout;
+use crate::layer::{BackwardPass, DropoutRng, Layer, Memory, Pass};
 use crate::random::hash;
 
 /// The layer, see the [module](self).
@@ -78,13 +77,7 @@ impl Vectorised for Mask<'_> {
 }
 
 impl Layer for Dropout {
-    fn layout(&self) -> Layout {
-        Layout::default()
-    }
     fn input_len(&self) -> usize {
-        self.len
-    }
-    fn output_len(&self) -> usize {
         self.len
     }
 
@@ -95,15 +88,8 @@ impl Layer for Dropout {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        _given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        _gradient: &mut [f32],
-        _memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { dy, dx, .. } = work;
         let Some(dx) = dx else { return };
         dx.copy_from_slice(dy);
         if let Some(rng) = pass.rng {

@@ -15,7 +15,7 @@
 //! assert_eq!(y, [1.0, 7.0, 2.0, 8.0]);
 //! ```
 
-use crate::layer::{Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::random::Draw;
 use crate::vector;
@@ -65,15 +65,8 @@ impl Layer for NodeEmbedding {
         }
     }
 
-    fn backward(
-        &self,
-        _pass: &Pass<'_>,
-        _given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        _memory: Memory<'_>,
-    ) {
+    fn backward(&self, _pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { dy, mut dx, gradient, .. } = work;
         let row = self.inputs + self.width;
         for (i, dy) in dy.chunks_exact(row).enumerate() {
             let node = i % self.nodes;

@@ -23,7 +23,7 @@
 
 use std::ops::Range;
 
-use crate::layer::{Given, Layer, Memory, Pass, carve};
+use crate::layer::{BackwardPass, Given, Layer, Memory, Pass, carve};
 use crate::layout::Layout;
 use crate::random::Draw;
 
@@ -162,15 +162,8 @@ impl Layer for Fusion {
         self.head.layer.forward(&self.head.pass(pass), fused, y, memory);
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, mut dx, gradient, memory } = work;
         let samples = pass.samples;
         let lens = self.shared_lens(samples);
         let total = lens.iter().sum();
@@ -185,7 +178,10 @@ impl Layer for Fusion {
         let known = Given { x: fused, y: given.y };
         let own = Memory { saved: own, scratch: &mut *scratch };
         let d_head = &mut gradient[head.parameters.clone()];
-        head.layer.backward(&head.pass(pass), known, dy, Some(d_fused), d_head, own);
+        head.layer.backward(
+            &head.pass(pass),
+            BackwardPass { given: known, dy, dx: Some(d_fused), gradient: d_head, memory: own },
+        );
         for part in self.parts.iter().rev() {
             let dz = &mut d_outputs[samples * part.output.start..samples * part.output.end];
             take_columns(d_fused, self.fused_len(), part.output.clone(), dz);
@@ -198,7 +194,10 @@ impl Layer for Fusion {
             let d_part = &mut gradient[part.parameters.clone()];
             let dx_part = &mut d_inputs[samples * part.input.start..samples * part.input.end];
             let wanted = dx.is_some().then_some(&mut *dx_part);
-            part.layer.backward(&part.pass(pass), known, dz, wanted, d_part, memory);
+            part.layer.backward(
+                &part.pass(pass),
+                BackwardPass { given: known, dy: dz, dx: wanted, gradient: d_part, memory },
+            );
             if let Some(dx) = dx.as_deref_mut() {
                 put_columns(dx_part, self.input_len(), part.input.clone(), dx);
             }

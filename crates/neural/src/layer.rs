@@ -17,11 +17,15 @@ use crate::{Draw, Layout};
 /// [`Fusion`](crate::Fusion). To train one, give it to a [`Learner`](crate::Learner).
 pub trait Layer: Send + Sync {
     /// Names, shapes and places of the parameters.
-    fn layout(&self) -> Layout;
+    fn layout(&self) -> Layout {
+        Layout::default()
+    }
     /// Input values of one sample.
     fn input_len(&self) -> usize;
     /// Output values of one sample.
-    fn output_len(&self) -> usize;
+    fn output_len(&self) -> usize {
+        self.input_len()
+    }
     /// Values that [`prepare`](Self::prepare) writes.
     fn prepared_len(&self) -> usize {
         0
@@ -45,15 +49,7 @@ pub trait Layer: Send + Sync {
 
     /// Adds the gradient of the parameters to `gradient` and writes that of the input to `dx`, if
     /// wanted. `x`, `y` and `saved` are as forward left them; `dy` and `saved` may be overwritten.
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    );
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>);
 
     /// Completes the gradient after all chunks have been added up. For parameters whose gradient
     /// is a copy of another's.
@@ -91,16 +87,8 @@ macro_rules! layer_behind {
             fn forward(&self, pass: &Pass<'_>, x: &[f32], y: &mut [f32], memory: Memory<'_>) {
                 (**self).forward(pass, x, y, memory);
             }
-            fn backward(
-                &self,
-                pass: &Pass<'_>,
-                given: Given<'_>,
-                dy: &mut [f32],
-                dx: Option<&mut [f32]>,
-                gradient: &mut [f32],
-                memory: Memory<'_>,
-            ) {
-                (**self).backward(pass, given, dy, dx, gradient, memory);
+            fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+                (**self).backward(pass, work);
             }
             fn finish_gradient(&self, gradient: &mut [f32]) {
                 (**self).finish_gradient(gradient);
@@ -143,6 +131,21 @@ pub struct Given<'a> {
     pub x: &'a [f32],
     /// The output.
     pub y: &'a [f32],
+}
+
+/// What a layer computes derivatives from, and where to.
+#[derive(Debug)]
+pub struct BackwardPass<'a> {
+    /// Input and output of the forward pass.
+    pub given: Given<'a>,
+    /// ∂L/∂y; may be overwritten.
+    pub dy: &'a mut [f32],
+    /// Where ∂L/∂x is written, if it is wanted.
+    pub dx: Option<&'a mut [f32]>,
+    /// Where the gradient of the parameters is added.
+    pub gradient: &'a mut [f32],
+    /// Space of the layer.
+    pub memory: Memory<'a>,
 }
 
 /// Memory lent to a pass, of at least the lengths that the layer asked for. Its first contents

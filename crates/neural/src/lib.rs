@@ -53,7 +53,7 @@ pub use dropout::Dropout;
 pub use embedding::NodeEmbedding;
 pub use fusion::Fusion;
 pub use gemm::{Product, Start};
-pub use layer::{DropoutRng, Given, Layer, Memory, Pass, carve};
+pub use layer::{BackwardPass, DropoutRng, Given, Layer, Memory, Pass, carve};
 pub use layout::{Layout, Parameter};
 pub use learner::{Learner, OneSample, ParametersError, Plan, PulledBack};
 pub use linear::Linear;

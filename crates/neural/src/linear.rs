@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::activation::Activation;
 use crate::gemm::{Product, Start};
-use crate::layer::{Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::random::Draw;
 use crate::vector;
@@ -91,15 +91,8 @@ impl Layer for Linear {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, dx, gradient, memory } = work;
         let needs_input = self.activation.needs_input();
         let known = if needs_input { &memory.saved[..dy.len()] } else { given.y };
         self.activation.backward(known, dy);

@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use crate::activation::Activation;
 use crate::gemm::{Product, Start};
-use crate::layer::{Given, Layer, Memory, Pass, carve};
+use crate::layer::{BackwardPass, Layer, Memory, Pass, carve};
 use crate::layout::Layout;
 use crate::linear::transpose;
 use crate::random::Draw;
@@ -131,15 +131,8 @@ impl Layer for MessagePassing {
         self.activation.apply(y);
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, dx, gradient, memory } = work;
         let MessageShape { inputs, outputs, .. } = self.shape;
         let lens = self.saved_lens(pass.samples);
         let [from_up, from_down, input] = carve(memory.saved, lens);

@@ -20,7 +20,7 @@
 use std::ops::Range;
 
 use crate::kernel::{Vectorised, fma, vectorise};
-use crate::layer::{Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::random::Draw;
 use crate::vector::across;
@@ -55,9 +55,6 @@ impl Layer for LayerNorm {
     fn input_len(&self) -> usize {
         self.groups * self.width
     }
-    fn output_len(&self) -> usize {
-        self.groups * self.width
-    }
     fn saved_len(&self, samples: usize) -> usize {
         2 * samples * self.groups
     }
@@ -73,15 +70,8 @@ impl Layer for LayerNorm {
         vectorise(Forward { x, y, scale, shift, moments: memory.saved });
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, dx, gradient, memory } = work;
         let scale = &pass.parameters[self.scale.clone()];
         let (d_scale, d_shift) = gradient.split_at_mut(self.width);
         let moments = &*memory.saved;

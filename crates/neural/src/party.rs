@@ -21,7 +21,7 @@
 //! assert_eq!(y, [1.0, 2.0, 1.0, 5.0, 6.0, 0.0]);
 //! ```
 
-use crate::layer::{DropoutRng, Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, DropoutRng, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::random::{hash, unit};
 use crate::vector;
@@ -100,15 +100,8 @@ impl Layer for PartyDropout {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        _memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, mut dx, gradient, .. } = work;
         let input = self.input_len();
         let samples = given.x.chunks_exact(input).zip(dy.chunks_exact(self.output_len()));
         for (sample, (x, dy)) in samples.enumerate() {

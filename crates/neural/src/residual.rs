@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use crate::gemm::{Product, Start};
-use crate::layer::{Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, Given, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::linear::transpose;
 use crate::random::Draw;
@@ -112,26 +112,21 @@ impl<L: Layer> Layer for Residual<L> {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, mut dx, gradient, memory } = work;
         let (inner_y, saved) = memory.saved.split_at_mut(dy.len());
         // The inner layer may overwrite what it is given.
         let (inner_dy, scratch) = memory.scratch.split_at_mut(dy.len());
         inner_dy.copy_from_slice(dy);
         self.inner.backward(
             &self.inner_pass(pass),
-            Given { x: given.x, y: inner_y },
-            inner_dy,
-            dx.as_deref_mut(),
-            &mut gradient[self.inside.clone()],
-            Memory { saved, scratch },
+            BackwardPass {
+                given: Given { x: given.x, y: inner_y },
+                dy: inner_dy,
+                dx: dx.as_deref_mut(),
+                gradient: &mut gradient[self.inside.clone()],
+                memory: Memory { saved, scratch },
+            },
         );
         let rows = pass.samples * self.rows;
         if let Some((weight, bias)) = &self.align {

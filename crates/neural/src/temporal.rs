@@ -36,7 +36,7 @@ use std::ops::Range;
 use crate::activation::Activation;
 use crate::gemm::{Product, Start};
 use crate::kernel::vectorise;
-use crate::layer::{Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, Layer, Memory, Pass};
 use crate::layout::Layout;
 use crate::random::Draw;
 use crate::vector;
@@ -297,15 +297,8 @@ impl Layer for TemporalConv {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, dx, gradient, memory } = work;
         if self.gated {
             let halves = &mut memory.saved[..2 * dy.len()];
             let channels = self.shape.outputs;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use neural::check::{RNG, passes};
 use neural::{
-    Activate, Activation, Chain, ChebConv, ChebShape, Draw, Dropout, Fusion, Given, Layer,
-    LayerNorm, Learner, Linear, Memory, MessagePassing, MessageShape, NodeEmbedding,
+    Activate, Activation, BackwardPass, Chain, ChebConv, ChebShape, Draw, Dropout, Fusion, Given,
+    Layer, LayerNorm, Learner, Linear, Memory, MessagePassing, MessageShape, NodeEmbedding,
     ParametersError, PartyDropout, Pass, Plan, Residual, Sparse, TemporalConv, TemporalShape, head,
     scaled_laplacian,
 };
@@ -161,7 +161,16 @@ fn alone(
     let (mut dx, mut gradient) = (vec![0.0; x.len()], vec![0.0; parameters.len()]);
     let memory = Memory { saved: &mut saved, scratch: &mut scratch };
     let given = Given { x, y: &y };
-    layer.backward(&pass, given, &mut dy.to_vec(), Some(&mut dx), &mut gradient, memory);
+    layer.backward(
+        &pass,
+        BackwardPass {
+            given,
+            dy: &mut dy.to_vec(),
+            dx: Some(&mut dx),
+            gradient: &mut gradient,
+            memory,
+        },
+    );
     layer.finish_gradient(&mut gradient);
     (y, dx, gradient)
 }
@@ -204,7 +213,10 @@ fn parameter_gradients_do_not_depend_on_whether_the_input_has_one() {
         let mut without = vec![1.0; w.len()];
         let memory = Memory { saved: &mut saved, scratch: &mut scratch };
         let given = Given { x: &x, y: &y };
-        layer.backward(&pass, given, &mut dy.clone(), None, &mut without, memory);
+        layer.backward(
+            &pass,
+            BackwardPass { given, dy: &mut dy.clone(), dx: None, gradient: &mut without, memory },
+        );
         without.iter_mut().for_each(|g| *g -= 1.0);
         layer.finish_gradient(&mut without);
         assert_eq!(without, with, "{name}");

@@ -15,10 +15,9 @@ use crate::cells::{Cells, Discretisation};
 use crate::error::{ModelError, check_len};
 use crate::exchange::{Diverge, Rules, TransferCotangents};
 use crate::graph::RoadGraph;
-use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
+use crate::model::{Gradient, Inputs, Memory, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
 use crate::rounding::snap;
-use crate::sub_steps::{self, SubStepped};
 
 mod cells_of_link;
 
@@ -138,7 +137,83 @@ impl Ctm {
     }
 }
 
-impl SubStepped for Ctm {
+impl TrafficModel for Ctm {
+    fn graph(&self) -> &RoadGraph {
+        &self.graph
+    }
+
+    fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    fn state_len(&self) -> usize {
+        self.cells.count() + self.links.len()
+    }
+
+    fn sub_steps(&self) -> usize {
+        self.cells.sub_steps
+    }
+
+    fn step_length(&self) -> Seconds {
+        self.cells.step
+    }
+
+    fn parameters(&self) -> &[f64] {
+        self.parameters.values()
+    }
+
+    fn set_parameters(&mut self, values: Vec<f64>) -> Result<(), ModelError> {
+        let parameters = Parameters::from_values(&self.graph, values)?;
+        self.cells.check_stable(&parameters, |n| self.graph.name(n).into())?;
+        for (n, link) in self.links.iter_mut().enumerate() {
+            link.diagram = parameters.diagram(n);
+        }
+        self.parameters = parameters;
+        Ok(())
+    }
+
+    fn fill_state(&self, densities: &[f64], _flows: &[f64], state: &mut [f64]) {
+        for (link, &density) in self.links.iter().zip(densities) {
+            state[link.cells.clone()].fill(density);
+        }
+        state[self.cells.count()..].fill(0.0);
+    }
+
+    fn fill_state_vjp(
+        &self,
+        _link_state: (&[f64], &[f64]),
+        d_state: &[f64],
+        d_densities: &mut [f64],
+        _d_flows: &mut [f64],
+    ) {
+        for (link, d_density) in self.links.iter().zip(d_densities) {
+            *d_density += d_state[link.cells.clone()].iter().sum::<f64>();
+        }
+    }
+
+    fn read_densities(&self, state: &[f64], densities: &mut [f64]) {
+        for (link, density) in self.links.iter().zip(densities) {
+            *density = state[link.cells.clone()].iter().sum::<f64>() / link.cells.len() as f64;
+        }
+    }
+
+    fn read_densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) {
+        for (link, d_density) in self.links.iter().zip(d_densities) {
+            for d in &mut d_state[link.cells.clone()] {
+                *d += d_density / link.cells.len() as f64;
+            }
+        }
+    }
+
+    fn vehicles(&self, state: &[f64]) -> f64 {
+        let on_road: f64 = self
+            .links
+            .iter()
+            .map(|link| state[link.cells.clone()].iter().sum::<f64>() * link.length * link.lanes)
+            .sum();
+        on_road + state[self.cells.count()..].iter().sum::<f64>()
+    }
+
     fn advance(
         &self,
         (state, next): (&[f64], &mut [f64]),
@@ -222,122 +297,5 @@ impl SubStepped for Ctm {
                 d_diagram.add_to(layout, n, parameters);
             }
         }
-    }
-}
-
-impl TrafficModel for Ctm {
-    fn graph(&self) -> &RoadGraph {
-        &self.graph
-    }
-
-    fn links(&self) -> usize {
-        self.links.len()
-    }
-
-    fn state_len(&self) -> usize {
-        self.cells.count() + self.links.len()
-    }
-
-    fn sub_steps(&self) -> usize {
-        self.cells.sub_steps
-    }
-
-    fn step_length(&self) -> Seconds {
-        self.cells.step
-    }
-
-    fn parameters(&self) -> &[f64] {
-        self.parameters.values()
-    }
-
-    fn set_parameters(&mut self, values: Vec<f64>) -> Result<(), ModelError> {
-        let parameters = Parameters::from_values(&self.graph, values)?;
-        self.cells.check_stable(&parameters, |n| self.graph.name(n).into())?;
-        for (n, link) in self.links.iter_mut().enumerate() {
-            link.diagram = parameters.diagram(n);
-        }
-        self.parameters = parameters;
-        Ok(())
-    }
-
-    fn memory(&self) -> Memory {
-        Memory::new(&self.graph, self.state_len(), self.sub_steps())
-    }
-
-    fn lift(&self, densities: &[f64], flows: &[f64], state: &mut [f64]) -> Result<(), ModelError> {
-        check_len("densities", densities.len(), self.links())?;
-        check_len("flows", flows.len(), self.links())?;
-        check_len("state", state.len(), self.state_len())?;
-        for (link, &density) in self.links.iter().zip(densities) {
-            state[link.cells.clone()].fill(density);
-        }
-        state[self.cells.count()..].fill(0.0);
-        Ok(())
-    }
-
-    fn lift_vjp(
-        &self,
-        _link_state: (&[f64], &[f64]),
-        d_state: &[f64],
-        d_densities: &mut [f64],
-        _d_flows: &mut [f64],
-    ) -> Result<(), ModelError> {
-        check_len("cotangent of the densities", d_densities.len(), self.links())?;
-        check_len("cotangent of the state", d_state.len(), self.state_len())?;
-        for (link, d_density) in self.links.iter().zip(d_densities) {
-            *d_density += d_state[link.cells.clone()].iter().sum::<f64>();
-        }
-        Ok(())
-    }
-
-    fn densities(&self, state: &[f64], densities: &mut [f64]) -> Result<(), ModelError> {
-        check_len("densities", densities.len(), self.links())?;
-        check_len("state", state.len(), self.state_len())?;
-        for (link, density) in self.links.iter().zip(densities) {
-            *density = state[link.cells.clone()].iter().sum::<f64>() / link.cells.len() as f64;
-        }
-        Ok(())
-    }
-
-    fn densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) -> Result<(), ModelError> {
-        check_len("cotangent of the densities", d_densities.len(), self.links())?;
-        check_len("cotangent of the state", d_state.len(), self.state_len())?;
-        for (link, d_density) in self.links.iter().zip(d_densities) {
-            for d in &mut d_state[link.cells.clone()] {
-                *d += d_density / link.cells.len() as f64;
-            }
-        }
-        Ok(())
-    }
-
-    fn step(
-        &self,
-        state: &[f64],
-        inputs: &Inputs,
-        memory: &mut Memory,
-        next: &mut [f64],
-        flows: &mut [f64],
-    ) -> Result<Throughput, ModelError> {
-        sub_steps::step(self, state, inputs, memory, next, flows)
-    }
-
-    fn vjp(
-        &self,
-        inputs: &Inputs,
-        memory: &mut Memory,
-        d_next: &[f64],
-        d_flows: &[f64],
-        gradient: Gradient<'_>,
-    ) -> Result<(), ModelError> {
-        sub_steps::vjp(self, inputs, memory, d_next, d_flows, gradient)
-    }
-
-    fn vehicles(&self, state: &[f64]) -> f64 {
-        let on_road: f64 = self
-            .links
-            .iter()
-            .map(|link| state[link.cells.clone()].iter().sum::<f64>() * link.length * link.lanes)
-            .sum();
-        on_road + state[self.cells.count()..].iter().sum::<f64>()
     }
 }

@@ -31,7 +31,6 @@ mod rounding;
 mod signals;
 mod store_and_forward;
 mod stores;
-mod sub_steps;
 #[cfg(test)]
 mod test_networks;
 

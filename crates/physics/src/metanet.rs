@@ -26,10 +26,9 @@ use crate::cells::{Cells, Discretisation, SubSteps};
 use crate::error::{ModelError, check_len};
 use crate::exchange::{Diverge, Rules, TransferCotangents};
 use crate::graph::RoadGraph;
-use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
+use crate::model::{Gradient, Inputs, Memory, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, KM_PER_MIN, Parameters};
 use crate::rounding::snap;
-use crate::sub_steps::{self, SubStepped};
 
 mod speed;
 
@@ -214,7 +213,102 @@ impl Metanet {
     }
 }
 
-impl SubStepped for Metanet {
+impl TrafficModel for Metanet {
+    fn graph(&self) -> &RoadGraph {
+        &self.graph
+    }
+
+    fn links(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn state_len(&self) -> usize {
+        2 * self.cells.count() + self.lanes.len()
+    }
+
+    fn sub_steps(&self) -> usize {
+        self.cells.sub_steps
+    }
+
+    fn step_length(&self) -> Seconds {
+        self.cells.step
+    }
+
+    fn parameters(&self) -> &[f64] {
+        self.parameters.values()
+    }
+
+    fn set_parameters(&mut self, values: Vec<f64>) -> Result<(), ModelError> {
+        let parameters = Parameters::from_values(&self.graph, values)?;
+        self.cells.check_stable(&parameters, |n| self.graph.name(n).into())?;
+        self.law.check_stable(&self.cells, &parameters, &self.graph)?;
+        self.parameters = parameters;
+        Ok(())
+    }
+
+    /// Speeds are flow over density, at most free; an empty link is free.
+    fn fill_state(&self, densities: &[f64], flows: &[f64], state: &mut [f64]) {
+        let count = self.cells.count();
+        for link in 0..self.links() {
+            let free = self.parameters.diagram(link).free;
+            let (density, flow) = (densities[link], flows[link]);
+            let speed = if density > 0.0 { (flow / density).clamp(0.0, free) } else { free };
+            for cell in self.range(link) {
+                state[cell] = density;
+                state[count + cell] = speed / KM_PER_MIN;
+            }
+        }
+        state[2 * count..].fill(0.0);
+    }
+
+    fn fill_state_vjp(
+        &self,
+        (densities, flows): (&[f64], &[f64]),
+        d_state: &[f64],
+        d_densities: &mut [f64],
+        d_flows: &mut [f64],
+    ) {
+        let count = self.cells.count();
+        for link in 0..self.links() {
+            let free = self.parameters.diagram(link).free;
+            let (density, flow) = (densities[link], flows[link]);
+            let moves = density > 0.0 && flow > 0.0 && flow < free * density;
+            for cell in self.range(link) {
+                d_densities[link] += d_state[cell];
+                if moves {
+                    let d_speed = d_state[count + cell] / KM_PER_MIN;
+                    d_flows[link] += d_speed / density;
+                    d_densities[link] -= d_speed * flow / (density * density);
+                }
+            }
+        }
+    }
+
+    fn read_densities(&self, state: &[f64], densities: &mut [f64]) {
+        for (link, density) in densities.iter_mut().enumerate() {
+            let cells = &state[self.range(link)];
+            *density = cells.iter().sum::<f64>() / cells.len() as f64;
+        }
+    }
+
+    fn read_densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) {
+        for (link, d_density) in d_densities.iter().enumerate() {
+            let range = self.range(link);
+            let share = d_density / range.len() as f64;
+            d_state[range].iter_mut().for_each(|d| *d += share);
+        }
+    }
+
+    fn vehicles(&self, state: &[f64]) -> f64 {
+        let on_road: f64 = (0..self.links())
+            .map(|link| {
+                let cells: f64 = state[self.range(link)].iter().sum();
+                cells * self.cells.length[link] * self.lanes[link]
+            })
+            .sum();
+        on_road + state[2 * self.cells.count()..].iter().sum::<f64>()
+    }
+
     fn advance(
         &self,
         (state, next): (&[f64], &mut [f64]),
@@ -371,8 +465,6 @@ fn add_sent(state: &[f64], count: usize, cell: usize, given: f64, d_state: &mut 
         d_state[count + cell] += given * state[cell] * KM_PER_MIN;
     }
 }
-
-mod model;
 
 #[cfg(test)]
 mod tests;

@@ -119,25 +119,94 @@ pub trait TrafficModel {
     fn parameters(&self) -> &[f64];
     /// Other parameters; refused where they make no stable model, and the old ones stay.
     fn set_parameters(&mut self, values: Vec<f64>) -> Result<(), ModelError>;
-    /// Space for one caller.
-    fn memory(&self) -> Memory;
+    /// All vehicles: on the road and waiting outside.
+    fn vehicles(&self, state: &[f64]) -> f64;
 
-    /// The state that stands for densities and flows of all links, with nobody waiting outside.
-    fn lift(&self, densities: &[f64], flows: &[f64], state: &mut [f64]) -> Result<(), ModelError>;
-    /// Adds the cotangents of what [`Self::lift`] was given.
-    fn lift_vjp(
+    /// [`Self::lift`] of slices whose lengths are right, as those of all that follow up to [`Self::memory`].
+    fn fill_state(&self, densities: &[f64], flows: &[f64], state: &mut [f64]);
+    /// [`Self::lift_vjp`].
+    fn fill_state_vjp(
         &self,
         link_state: (&[f64], &[f64]),
         d_state: &[f64],
         d_densities: &mut [f64],
         d_flows: &mut [f64],
-    ) -> Result<(), ModelError>;
-    /// The density of each link.
-    fn densities(&self, state: &[f64], densities: &mut [f64]) -> Result<(), ModelError>;
-    /// Adds the cotangent of the state that [`Self::densities`] was given.
-    fn densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) -> Result<(), ModelError>;
+    );
+    /// [`Self::densities`].
+    fn read_densities(&self, state: &[f64], densities: &mut [f64]);
+    /// [`Self::densities_vjp`].
+    fn read_densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]);
+    /// One sub-step from a state to the next; adds to the flows. Returns the vehicles that left.
+    fn advance(
+        &self,
+        states: (&[f64], &mut [f64]),
+        inputs: &Inputs,
+        sub_step: usize,
+        memory: &mut Memory,
+        flows: &mut [f64],
+    ) -> f64;
 
-    /// One step. `flows` are those of each link during the step.
+    /// The transpose of [`Self::advance`]: given a state and the cotangent of the next, replaces the
+    /// cotangent of the state and adds the others to the gradient.
+    fn step_vjp(
+        &self,
+        cotangents: (&[f64], &[f64], &mut [f64]),
+        inputs: &Inputs,
+        sub_step: usize,
+        memory: &mut Memory,
+        d_flows: &[f64],
+        gradient: &mut Gradient<'_>,
+    );
+
+    /// Space for one caller.
+    fn memory(&self) -> Memory {
+        Memory::new(self.graph(), self.state_len(), self.sub_steps())
+    }
+
+    /// The state that stands for densities and flows of all links, with nobody waiting outside.
+    fn lift(&self, densities: &[f64], flows: &[f64], state: &mut [f64]) -> Result<(), ModelError> {
+        check_len("densities", densities.len(), self.links())?;
+        check_len("flows", flows.len(), self.links())?;
+        check_len("state", state.len(), self.state_len())?;
+        self.fill_state(densities, flows, state);
+        Ok(())
+    }
+
+    /// Adds the cotangents of what [`Self::lift`] was given.
+    fn lift_vjp(
+        &self,
+        (densities, flows): (&[f64], &[f64]),
+        d_state: &[f64],
+        d_densities: &mut [f64],
+        d_flows: &mut [f64],
+    ) -> Result<(), ModelError> {
+        check_len("densities", densities.len(), self.links())?;
+        check_len("flows", flows.len(), self.links())?;
+        check_len("cotangent of the densities", d_densities.len(), self.links())?;
+        check_len("cotangent of the flows", d_flows.len(), self.links())?;
+        check_len("cotangent of the state", d_state.len(), self.state_len())?;
+        self.fill_state_vjp((densities, flows), d_state, d_densities, d_flows);
+        Ok(())
+    }
+
+    /// The density of each link.
+    fn densities(&self, state: &[f64], densities: &mut [f64]) -> Result<(), ModelError> {
+        check_len("densities", densities.len(), self.links())?;
+        check_len("state", state.len(), self.state_len())?;
+        self.read_densities(state, densities);
+        Ok(())
+    }
+
+    /// Adds the cotangent of the state that [`Self::densities`] was given.
+    fn densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) -> Result<(), ModelError> {
+        check_len("cotangent of the densities", d_densities.len(), self.links())?;
+        check_len("cotangent of the state", d_state.len(), self.state_len())?;
+        self.read_densities_vjp(d_densities, d_state);
+        Ok(())
+    }
+
+    /// One step: a chain of sub-steps. `flows` are those of each link during the step. The state at the start of every
+    /// sub-step stays on a tape, from which [`Self::vjp`] starts again.
     fn step(
         &self,
         state: &[f64],
@@ -145,7 +214,27 @@ pub trait TrafficModel {
         memory: &mut Memory,
         next: &mut [f64],
         flows: &mut [f64],
-    ) -> Result<Throughput, ModelError>;
+    ) -> Result<Throughput, ModelError> {
+        let len = self.state_len();
+        inputs.check(self.graph(), self.links(), self.sub_steps())?;
+        check_len("state", state.len(), len)?;
+        check_len("next state", next.len(), len)?;
+        check_len("flows", flows.len(), self.links())?;
+        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
+        flows.fill(0.0);
+        let mut tape = std::mem::take(&mut memory.tape);
+        tape[..len].copy_from_slice(state);
+        let mut left = 0.0;
+        for sub_step in 0..self.sub_steps() {
+            let (past, future) = tape.split_at_mut((sub_step + 1) * len);
+            let now = &past[sub_step * len..];
+            let then = future.get_mut(..len).unwrap_or(&mut *next);
+            left += self.advance((now, then), inputs, sub_step, memory, flows);
+        }
+        memory.tape = tape;
+        let minutes = self.step_length().get() / 60.0;
+        Ok(Throughput { arrived: inputs.demand.iter().sum::<f64>() * minutes, left })
+    }
 
     /// Adds the cotangents of everything that the last [`Self::step`] with this memory was given.
     fn vjp(
@@ -154,9 +243,75 @@ pub trait TrafficModel {
         memory: &mut Memory,
         d_next: &[f64],
         d_flows: &[f64],
-        gradient: Gradient<'_>,
-    ) -> Result<(), ModelError>;
+        mut gradient: Gradient<'_>,
+    ) -> Result<(), ModelError> {
+        let len = self.state_len();
+        inputs.check(self.graph(), self.links(), self.sub_steps())?;
+        check_len("cotangent of the next state", d_next.len(), len)?;
+        check_len("cotangent of the flows", d_flows.len(), self.links())?;
+        check_len("cotangent of the state", gradient.state.len(), len)?;
+        check_len("memory", memory.tape.len(), len * self.sub_steps())?;
+        if let Some(parameters) = &gradient.parameters {
+            check_len("gradient of the parameters", parameters.len(), self.parameters().len())?;
+        }
+        if let Some(demand) = &gradient.demand {
+            check_len("gradient of the demand", demand.len(), self.links())?;
+        }
+        let tape = std::mem::take(&mut memory.tape);
+        let [mut d_now, mut d_then] = std::mem::take(&mut memory.d_state);
+        d_then.copy_from_slice(d_next);
+        for sub_step in (0..self.sub_steps()).rev() {
+            let state = &tape[sub_step * len..][..len];
+            let cotangents = (state, &d_then[..], &mut d_now[..]);
+            self.step_vjp(cotangents, inputs, sub_step, memory, d_flows, &mut gradient);
+            std::mem::swap(&mut d_now, &mut d_then);
+        }
+        gradient.state.iter_mut().zip(&d_then).for_each(|(sum, d)| *sum += d);
+        memory.tape = tape;
+        memory.d_state = [d_now, d_then];
+        Ok(())
+    }
+}
 
-    /// All vehicles: on the road and waiting outside.
-    fn vehicles(&self, state: &[f64]) -> f64;
+#[cfg(test)]
+mod tests {
+    use traffic::Seconds;
+
+    use super::*;
+    use crate::cells::Discretisation;
+    use crate::parameters::Parameters;
+    use crate::test_networks::network;
+    use crate::{Ctm, Metanet, MetanetConstants, StoreAndForward};
+
+    #[test]
+    fn gradients_of_another_length_are_refused_by_every_model() {
+        let network = network(&[(500.0, 1, 14.0), (500.0, 1, 14.0)], &[(0, 1)]);
+        let parameters = Parameters::typical(&network).unwrap();
+        let plan = Discretisation::of_step(Seconds::new(10.0));
+        let constants = MetanetConstants::default();
+        let models: [Box<dyn TrafficModel>; 3] = [
+            Box::new(Ctm::new(&network, parameters.clone(), plan).unwrap()),
+            Box::new(Metanet::new(&network, parameters.clone(), plan, constants).unwrap()),
+            Box::new(StoreAndForward::new(&network, parameters, plan.step).unwrap()),
+        ];
+        for model in &models {
+            let (inputs, mut memory) = (Inputs::free(&**model), model.memory());
+            let (d_next, d_flows) = (vec![1.0; model.state_len()], vec![1.0; model.links()]);
+            let mut refused = |parameters: usize, demand: usize| {
+                let mut state = vec![0.0; model.state_len()];
+                let [mut parameters, mut demand] = [vec![0.0; parameters], vec![0.0; demand]];
+                let gradient = Gradient {
+                    state: &mut state,
+                    parameters: Some(&mut parameters),
+                    demand: Some(&mut demand),
+                };
+                let done = model.vjp(&inputs, &mut memory, &d_next, &d_flows, gradient);
+                done.err().map(|error| error.to_string())
+            };
+            let (parameters, links) = (model.parameters().len(), model.links());
+            assert_eq!(refused(parameters, links), None);
+            assert!(refused(parameters - 1, links).unwrap().contains("parameters"));
+            assert!(refused(parameters, links + 1).unwrap().contains("demand"));
+        }
+    }
 }

@@ -10,13 +10,12 @@
 
 use traffic::Seconds;
 
-use crate::error::{ModelError, check_len};
+use crate::error::ModelError;
 use crate::exchange::{Diverge, Rules, TransferCotangents};
 use crate::graph::RoadGraph;
-use crate::model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
+use crate::model::{Gradient, Inputs, Memory, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
 use crate::rounding::snap;
-use crate::sub_steps::{self, SubStepped};
 
 /// What a store offers, given its mean density (veh/km/lane); all in vehicles a minute.
 pub trait Law {
@@ -109,7 +108,77 @@ impl<L: Law> StoreModel<L> {
     }
 }
 
-impl<L: Law> SubStepped for StoreModel<L> {
+impl<L: Law> TrafficModel for StoreModel<L> {
+    fn graph(&self) -> &RoadGraph {
+        &self.graph
+    }
+
+    fn links(&self) -> usize {
+        self.links.len()
+    }
+
+    fn state_len(&self) -> usize {
+        2 * self.stores.len()
+    }
+
+    fn sub_steps(&self) -> usize {
+        self.sub_steps
+    }
+
+    fn step_length(&self) -> Seconds {
+        self.step
+    }
+
+    fn parameters(&self) -> &[f64] {
+        self.parameters.values()
+    }
+
+    fn set_parameters(&mut self, values: Vec<f64>) -> Result<(), ModelError> {
+        let parameters = Parameters::from_values(&self.graph, values)?;
+        let mut stores = self.stores.clone();
+        for (place, store) in stores.iter_mut().enumerate() {
+            store.diagram = parameters.diagram(place);
+        }
+        self.check_stable(&stores)?;
+        (self.stores, self.parameters) = (stores, parameters);
+        Ok(())
+    }
+
+    fn fill_state(&self, densities: &[f64], _flows: &[f64], state: &mut [f64]) {
+        state.fill(0.0);
+        for (&(place, size), density) in self.links.iter().zip(densities) {
+            state[place] += size * density;
+        }
+    }
+
+    fn fill_state_vjp(
+        &self,
+        _link_state: (&[f64], &[f64]),
+        d_state: &[f64],
+        d_densities: &mut [f64],
+        _d_flows: &mut [f64],
+    ) {
+        for (&(place, size), d_density) in self.links.iter().zip(d_densities) {
+            *d_density += size * d_state[place];
+        }
+    }
+
+    fn read_densities(&self, state: &[f64], densities: &mut [f64]) {
+        for (&(place, _), density) in self.links.iter().zip(densities) {
+            *density = state[place] / self.stores[place].size;
+        }
+    }
+
+    fn read_densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) {
+        for (&(place, _), d_density) in self.links.iter().zip(d_densities) {
+            d_state[place] += d_density / self.stores[place].size;
+        }
+    }
+
+    fn vehicles(&self, state: &[f64]) -> f64 {
+        state.iter().sum()
+    }
+
     fn advance(
         &self,
         (state, next): (&[f64], &mut [f64]),
@@ -186,116 +255,5 @@ impl<L: Law> SubStepped for StoreModel<L> {
                 *demand += d.entry_demand[place];
             }
         }
-    }
-}
-
-impl<L: Law> TrafficModel for StoreModel<L> {
-    fn graph(&self) -> &RoadGraph {
-        &self.graph
-    }
-
-    fn links(&self) -> usize {
-        self.links.len()
-    }
-
-    fn state_len(&self) -> usize {
-        2 * self.stores.len()
-    }
-
-    fn sub_steps(&self) -> usize {
-        self.sub_steps
-    }
-
-    fn step_length(&self) -> Seconds {
-        self.step
-    }
-
-    fn parameters(&self) -> &[f64] {
-        self.parameters.values()
-    }
-
-    fn set_parameters(&mut self, values: Vec<f64>) -> Result<(), ModelError> {
-        let parameters = Parameters::from_values(&self.graph, values)?;
-        let mut stores = self.stores.clone();
-        for (place, store) in stores.iter_mut().enumerate() {
-            store.diagram = parameters.diagram(place);
-        }
-        self.check_stable(&stores)?;
-        (self.stores, self.parameters) = (stores, parameters);
-        Ok(())
-    }
-
-    fn memory(&self) -> Memory {
-        Memory::new(&self.graph, self.state_len(), self.sub_steps)
-    }
-
-    fn lift(&self, densities: &[f64], flows: &[f64], state: &mut [f64]) -> Result<(), ModelError> {
-        check_len("densities", densities.len(), self.links())?;
-        check_len("flows", flows.len(), self.links())?;
-        check_len("state", state.len(), self.state_len())?;
-        state.fill(0.0);
-        for (&(place, size), density) in self.links.iter().zip(densities) {
-            state[place] += size * density;
-        }
-        Ok(())
-    }
-
-    fn lift_vjp(
-        &self,
-        _link_state: (&[f64], &[f64]),
-        d_state: &[f64],
-        d_densities: &mut [f64],
-        _d_flows: &mut [f64],
-    ) -> Result<(), ModelError> {
-        check_len("cotangent of the densities", d_densities.len(), self.links())?;
-        check_len("cotangent of the state", d_state.len(), self.state_len())?;
-        for (&(place, size), d_density) in self.links.iter().zip(d_densities) {
-            *d_density += size * d_state[place];
-        }
-        Ok(())
-    }
-
-    fn densities(&self, state: &[f64], densities: &mut [f64]) -> Result<(), ModelError> {
-        check_len("densities", densities.len(), self.links())?;
-        check_len("state", state.len(), self.state_len())?;
-        for (&(place, _), density) in self.links.iter().zip(densities) {
-            *density = state[place] / self.stores[place].size;
-        }
-        Ok(())
-    }
-
-    fn densities_vjp(&self, d_densities: &[f64], d_state: &mut [f64]) -> Result<(), ModelError> {
-        check_len("cotangent of the densities", d_densities.len(), self.links())?;
-        check_len("cotangent of the state", d_state.len(), self.state_len())?;
-        for (&(place, _), d_density) in self.links.iter().zip(d_densities) {
-            d_state[place] += d_density / self.stores[place].size;
-        }
-        Ok(())
-    }
-
-    fn step(
-        &self,
-        state: &[f64],
-        inputs: &Inputs,
-        memory: &mut Memory,
-        next: &mut [f64],
-        flows: &mut [f64],
-    ) -> Result<Throughput, ModelError> {
-        sub_steps::step(self, state, inputs, memory, next, flows)
-    }
-
-    fn vjp(
-        &self,
-        inputs: &Inputs,
-        memory: &mut Memory,
-        d_next: &[f64],
-        d_flows: &[f64],
-        gradient: Gradient<'_>,
-    ) -> Result<(), ModelError> {
-        sub_steps::vjp(self, inputs, memory, d_next, d_flows, gradient)
-    }
-
-    fn vehicles(&self, state: &[f64]) -> f64 {
-        state.iter().sum()
     }
 }

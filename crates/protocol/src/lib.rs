@@ -11,6 +11,19 @@
 //! There are no tensors and no models here, and no sockets: a program that only audits ledgers or
 //! decodes messages needs this crate alone.
 
+/// `Debug` that tells sizes alone: what a type holds must not get into a log.
+macro_rules! debug_sizes {
+    ($type:ty, |$it:ident| $($format:tt)+) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $it = self;
+                write!(f, $($format)+)
+            }
+        }
+    };
+}
+pub(crate) use debug_sizes;
+
 pub mod compression;
 pub mod ledger;
 pub mod message;

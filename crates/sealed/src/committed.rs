@@ -23,7 +23,6 @@ mod range_proof;
 mod seed;
 mod transcript;
 
-use std::fmt;
 use std::ops::Range;
 
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
@@ -164,11 +163,7 @@ impl Drop for Committed {
     }
 }
 
-impl fmt::Debug for Committed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Committed({} values, …)", self.levels.len())
-    }
-}
+crate::debug_sizes!(Committed, |it| "Committed({} values, …)", it.levels.len());
 
 /// The host's side: what a guest has committed to.
 #[derive(Clone, Debug, PartialEq, Eq)]

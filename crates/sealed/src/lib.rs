@@ -38,6 +38,19 @@
 //! assumptions is in docs/sealed.md, and so is what it does not hide: **exact products give the vectors
 //! away** after enough of them, whatever the encryption. Encrypt noised vectors.
 
+/// `Debug` that tells sizes alone: what a type holds must not get into a log.
+macro_rules! debug_sizes {
+    ($type:ty, |$it:ident| $($format:tt)+) => {
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let $it = self;
+                write!(f, $($format)+)
+            }
+        }
+    };
+}
+pub(crate) use debug_sizes;
+
 pub mod committed;
 pub mod fixed_point;
 pub mod ipfe;

@@ -13,8 +13,6 @@
 //! All parts of a masked gradient are whole numbers in units of one power of two, the [`Scale`], modulo a prime below 2^40. What
 //! keeps their sum from overflowing is the [`MagnitudeBound`] of all parts together.
 
-use std::fmt;
-
 use zeroize::Zeroize;
 
 use crate::fixed_point::FixedPointError;
@@ -168,14 +166,6 @@ impl Drop for MaskedShare {
     }
 }
 
-impl fmt::Debug for PendingProducts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PendingProducts({} products, …)", self.products)
-    }
-}
+crate::debug_sizes!(PendingProducts, |it| "PendingProducts({} products, …)", it.products);
 
-impl fmt::Debug for MaskedShare {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MaskedShare({} products, …)", self.products())
-    }
-}
+crate::debug_sizes!(MaskedShare, |it| "MaskedShare({} products, …)", it.products());

@@ -158,11 +158,7 @@ impl Matrix<'_> {
     }
 }
 
-impl fmt::Debug for Matrix<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Matrix({} rows, {} blocks, …)", self.rows, self.blocks.len())
-    }
-}
+crate::debug_sizes!(Matrix<'_>, |it| "Matrix({} rows, {} blocks, …)", it.rows, it.blocks.len());
 
 /// Coefficients of products for one guest alone: each is a sum over some of a owner's values, which the owner
 /// chooses as it was told by other means.
@@ -192,11 +188,7 @@ impl Coefficients<'_> {
     }
 }
 
-impl fmt::Debug for Coefficients<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Coefficients({} terms each, …)", self.terms)
-    }
-}
+crate::debug_sizes!(Coefficients<'_>, |it| "Coefficients({} terms each, …)", it.terms);
 
 /// Who answers a host's questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,7 +199,10 @@ pub enum AnsweredBy {
     Authority,
 }
 
-/// The host's side, for one guest.
+const NO_MIRROR: &str =
+    "functional encryption has no products for the guest alone: it would have to see the rows";
+
+/// The host's side, for one guest. A scheme without masked gradients leaves out what has a default.
 pub trait Host {
     /// Who answers [`Host::ask`].
     fn answered_by(&self) -> AnsweredBy;
@@ -223,23 +218,29 @@ pub trait Host {
     /// itself.
     fn encrypt_coefficients(
         &mut self,
-        part: &Coefficients<'_>,
-        scale: Scale,
-        own: bool,
-    ) -> Result<(Vec<u8>, PendingProducts), SealedError>;
+        _part: &Coefficients<'_>,
+        _scale: Scale,
+        _own: bool,
+    ) -> Result<(Vec<u8>, PendingProducts), SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
     /// Takes in what this guest has made of encrypted coefficients.
     fn accept_masked(
         &self,
-        request: &PendingProducts,
-        reply: &[u8],
-    ) -> Result<MaskedShare, SealedError>;
+        _request: &PendingProducts,
+        _reply: &[u8],
+    ) -> Result<MaskedShare, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
     /// Products for this guest alone: what all have shares, and offsets, in units of the scale.
     fn mask_gradient(
         &mut self,
-        offsets: &[f64],
-        scale: Scale,
-        shares: &[MaskedShare],
-    ) -> Result<Vec<u8>, SealedError>;
+        _offsets: &[f64],
+        _scale: Scale,
+        _shares: &[MaskedShare],
+    ) -> Result<Vec<u8>, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
 }
 
 /// Whoever answers a host's questions.
@@ -295,7 +296,7 @@ pub(crate) fn size_of_coefficients(
     read().map_err(peer("coefficients"))
 }
 
-/// The guest's side.
+/// The guest's side. A scheme without masked gradients leaves out what has a default.
 pub trait Guest {
     /// What the host needs of this guest before all else.
     fn public_key(&self) -> Vec<u8>;
@@ -305,14 +306,20 @@ pub trait Guest {
     /// opening, or for this one itself.
     fn multiply_masked(
         &mut self,
-        request: &[u8],
-        levels: &[i32],
-        recipient: Option<&[u8]>,
-    ) -> Result<Vec<u8>, SealedError>;
+        _request: &[u8],
+        _levels: &[i32],
+        _recipient: Option<&[u8]>,
+    ) -> Result<Vec<u8>, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
     /// How large a request is, before anything is computed.
-    fn coefficients_size(&self, request: &[u8]) -> Result<CoefficientsSize, SealedError>;
+    fn coefficients_size(&self, _request: &[u8]) -> Result<CoefficientsSize, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
     /// The products of a masked gradient.
-    fn unmask(&mut self, gradient: &[u8]) -> Result<Vec<f64>, SealedError>;
+    fn unmask(&mut self, _gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
+        Err(SealedError::Unsupported(NO_MIRROR))
+    }
 }
 
 /// Why a party does not go on.

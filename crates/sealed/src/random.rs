@@ -1,7 +1,5 @@
 //! Randomness: a seed from the operating system, expanded by ChaCha20.
 
-use std::fmt;
-
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use thiserror::Error;
@@ -81,11 +79,7 @@ impl Randomness {
     }
 }
 
-impl fmt::Debug for Randomness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Randomness(…)")
-    }
-}
+crate::debug_sizes!(Randomness, |_it| "Randomness(…)");
 
 #[cfg(test)]
 mod tests {

@@ -12,95 +12,10 @@ use super::section::{Chart, ChartLine, Grid, GridRow, Section, Value};
 
 /// The curve's name in a folder of results.
 pub(super) const CURVE_FILE: &str = "privacy.json";
-const MODES: [&str; 4] = ["clear", "noisy-clear", "sealed", "sealed+noise"];
-/// Who, of what, and how much of it in each mode.
-const WHO_LEARNS: [(&str, [&str; 4]); 7] = [
-    (
-        "host, of a guest's measurements",
-        [
-            "all",
-            "all, with their noise",
-            "all, after enough products: they are exact",
-            "all, with their noise, and no more after any number of exchanges",
-        ],
-    ),
-    (
-        "host, of a guest's fleet, by its embeddings",
-        [
-            "what the embeddings tell: see the attacks",
-            "the same of data with noise",
-            "as clear: embeddings are not sealed",
-            "as noisy-clear",
-        ],
-    ),
-    (
-        "host, whether a vehicle was there, if it knew the fleet's totals, which nobody sends",
-        [
-            "certainty",
-            "bounded by ε for the stated unit; a trip of many steps is more than one unit",
-            "certainty",
-            "as noisy-clear",
-        ],
-    ),
-    (
-        "guest, of the host's truth, where that is learned from",
-        [
-            "what gradients tell: see the attacks",
-            "less, as its own data have noise",
-            "as clear",
-            "as noisy-clear: a guest's noise protects the guest",
-        ],
-    ),
-    (
-        "guest, of the host's matrix",
-        ["it is not sent", "it is not sent", "its number of rows", "its number of rows"],
-    ),
-    (
-        "another guest",
-        [
-            "by gradients: what a guest adds to the estimates",
-            "the same of data with noise",
-            "as clear",
-            "as noisy-clear",
-        ],
-    ),
-    (
-        "who watches the network",
-        ["times, sizes, who talks to whom", "the same", "the same", "the same"],
-    ),
-];
 
 /// The table of modes.
-pub(super) fn modes() -> Section {
-    let rows = WHO_LEARNS.iter().map(|(who, learns)| GridRow {
-        label: (*who).to_owned(),
-        paper: false,
-        cells: learns.iter().map(|text| Value::words(*text)).collect(),
-    });
-    Section {
-        id: "modes".to_owned(),
-        title: "Privacy: who can learn what, in which mode".to_owned(),
-        short: "Modes".to_owned(),
-        made:
-            "From SECURITY.md, which also says what a party gains that does not follow the protocol"
-                .to_owned(),
-        warnings: Vec::new(),
-        charts: Vec::new(),
-        grids: vec![Grid {
-            caption: "Who can learn what of whom, for parties that follow the protocol".to_owned(),
-            columns: MODES.map(String::from).to_vec(),
-            rows: rows.collect(),
-        }],
-        notes: vec![
-            "clear: embeddings, gradients and measurements cross as they are.".to_owned(),
-            "noisy-clear: data carry noise that was drawn once, before anything else saw them."
-                .to_owned(),
-            "sealed: measurements enter the gradients through secure products, as in the paper."
-                .to_owned(),
-            "sealed+noise: both. However many exchanges there are, they cost one (ε, δ)."
-                .to_owned(),
-        ],
-    }
+pub(super) fn modes() -> Result<Section> {
+    Ok(serde_json::from_str(include_str!("../../assets/report/modes.json"))?)
 }
 
 /// One training of the curve.
@@ -266,7 +181,7 @@ mod tests {
 
     #[test]
     fn every_mode_has_a_column() {
-        let grid = &modes().grids[0];
+        let grid = &modes().unwrap().grids[0];
         assert!(grid.rows.iter().all(|row| row.cells.len() == grid.columns.len()));
         assert!(grid.rows.iter().flat_map(|row| &row.cells).all(|cell| !cell.text.is_empty()));
     }

@@ -1,9 +1,9 @@
 //! What a result looks like on the page: grids of numbers and charts of lines.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One table or figure.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Section {
     /// Of its link; unique on a page.
     pub id: String,
@@ -13,14 +13,16 @@ pub struct Section {
     /// How it was made: command, commit, day.
     pub made: String,
     /// What a reader must know before the numbers: that it is a small version, or not whole.
+    #[serde(default)]
     pub warnings: Vec<String>,
+    #[serde(default)]
     pub charts: Vec<Chart>,
     pub grids: Vec<Grid>,
     pub notes: Vec<String>,
 }
 
 /// Numbers in rows and columns.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Grid {
     pub caption: String,
     pub columns: Vec<String>,
@@ -28,16 +30,18 @@ pub struct Grid {
 }
 
 /// A row of a grid.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GridRow {
     pub label: String,
     /// Whether the numbers are the paper's.
+    #[serde(default)]
     pub paper: bool,
     pub cells: Vec<Value>,
 }
 
 /// What stands in a cell.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Value {
     /// Empty where nothing was run.
     pub text: String,
@@ -48,7 +52,7 @@ pub struct Value {
 }
 
 /// Lines over a common axis.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chart {
     pub caption: String,
     pub x: String,
@@ -59,7 +63,7 @@ pub struct Chart {
 }
 
 /// A line of a chart.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChartLine {
     pub label: String,
     pub points: Vec<(f64, f64)>,

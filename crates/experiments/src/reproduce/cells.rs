@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use estimator::{Errors, Score};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What the finished jobs behind one place of a table say.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -69,10 +69,7 @@ impl Cell {
     }
 
     pub(super) fn rmse(&self, quantity: Quantity) -> &SeedStatistics {
-        match quantity {
-            Quantity::Density => &self.density.rmse,
-            Quantity::Flow => &self.flow.rmse,
-        }
+        quantity.pick(&self.density.rmse, &self.flow.rmse)
     }
 }
 
@@ -85,18 +82,20 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    pub fn name(self) -> &'static str {
+    /// What belongs to the quantity, of what belongs to density and to flow.
+    pub(super) fn pick<T>(self, density: T, flow: T) -> T {
         match self {
-            Quantity::Density => "density",
-            Quantity::Flow => "flow",
+            Quantity::Density => density,
+            Quantity::Flow => flow,
         }
     }
 
+    pub fn name(self) -> &'static str {
+        self.pick("density", "flow")
+    }
+
     pub(crate) fn unit(self) -> &'static str {
-        match self {
-            Quantity::Density => "veh/km/lane",
-            Quantity::Flow => "veh/min/lane",
-        }
+        self.pick("veh/km/lane", "veh/min/lane")
     }
 }
 
@@ -116,26 +115,26 @@ pub(super) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 /// The paper's errors of one method, one number for each column.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "[Vec<f64>; 4]")]
 pub(super) struct PaperErrors {
     pub density: Vec<Errors>,
     pub flow: Vec<Errors>,
 }
 
-impl PaperErrors {
-    /// RMSE and MAE of density, then of flow.
-    pub(super) fn new(rows: [&[f64]; 4]) -> Self {
-        let pairs = |rmse: &[f64], mae: &[f64]| {
-            rmse.iter().zip(mae).map(|(&rmse, &mae)| Errors { rmse, mae }).collect()
+/// RMSE and MAE of density, then of flow.
+impl From<[Vec<f64>; 4]> for PaperErrors {
+    fn from([density_rmse, density_mae, flow_rmse, flow_mae]: [Vec<f64>; 4]) -> Self {
+        let pairs = |rmse: Vec<f64>, mae| {
+            rmse.into_iter().zip(mae).map(|(rmse, mae)| Errors { rmse, mae }).collect()
         };
-        Self { density: pairs(rows[0], rows[1]), flow: pairs(rows[2], rows[3]) }
+        Self { density: pairs(density_rmse, density_mae), flow: pairs(flow_rmse, flow_mae) }
     }
+}
 
+impl PaperErrors {
     pub(super) fn rmse(&self, quantity: Quantity, column: usize) -> Option<f64> {
-        let errors = match quantity {
-            Quantity::Density => &self.density,
-            Quantity::Flow => &self.flow,
-        };
+        let errors = quantity.pick(&self.density, &self.flow);
         errors.get(column).map(|errors| errors.rmse)
     }
 }

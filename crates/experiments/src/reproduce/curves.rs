@@ -84,18 +84,12 @@ impl TrainingCurve {
     }
 
     pub(super) fn rmse(&self, quantity: Quantity) -> &[f64] {
-        match quantity {
-            Quantity::Density => &self.density,
-            Quantity::Flow => &self.flow,
-        }
+        quantity.pick(&self.density, &self.flow)
     }
 
     /// RMSE of the weights that were kept.
     pub(super) fn end_rmse(&self, quantity: Quantity) -> f64 {
-        match quantity {
-            Quantity::Density => self.end.density.rmse,
-            Quantity::Flow => self.end.flow.rmse,
-        }
+        quantity.pick(self.end.density.rmse, self.end.flow.rmse)
     }
 
     /// The first epoch after which the error is at most this.

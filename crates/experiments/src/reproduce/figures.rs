@@ -108,15 +108,9 @@ fn line(curve: &Curve, quantity: Quantity, step: usize) -> PlotLine {
 }
 
 fn name(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Density => "Density",
-        Quantity::Flow => "Flow",
-    }
+    quantity.pick("Density", "Flow")
 }
 
 fn unit(quantity: Quantity) -> &'static str {
-    match quantity {
-        Quantity::Density => "test RMSE, veh/km/lane",
-        Quantity::Flow => "test RMSE, veh/min/lane",
-    }
+    quantity.pick("test RMSE, veh/km/lane", "test RMSE, veh/min/lane")
 }

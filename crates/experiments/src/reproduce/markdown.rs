@@ -24,10 +24,7 @@ pub(super) fn render(table: &Table) -> String {
         };
         let _ = write!(text, "\n## {what}\n");
         for (place, quantity) in QUANTITIES.into_iter().enumerate() {
-            let unit = match quantity {
-                Quantity::Density => "density, veh/km/lane",
-                Quantity::Flow => "flow, veh/min/lane",
-            };
+            let unit = quantity.pick("density, veh/km/lane", "flow, veh/min/lane");
             let _ = write!(text, "\nRMSE of {unit}:\n\n");
             text += &errors(table, at, quantity, place);
         }
@@ -114,10 +111,7 @@ fn gains(table: &Table, target: TargetKind) -> String {
     }
     let mut grid = vec![header(table, "")];
     for row in rows {
-        let quantity = match row.quantity {
-            Quantity::Density => "density",
-            Quantity::Flow => "flow",
-        };
+        let quantity = row.quantity.pick("density", "flow");
         let cells = row.gains.iter().enumerate().map(|(column, gain)| {
             let mut text = match gain {
                 Some(gain) if gain.not_run.is_empty() => format!("{:+.1} %", gain.percent),

@@ -1,25 +1,88 @@
 //! What a table is made of: rows, columns, and the jobs behind each place.
 
 use estimator::{Architecture, Errors, Score, TargetKind};
+use serde::Deserialize;
 
 use super::cells::{PaperErrors, mean};
 use super::job::{Estimator, Job, Record};
 use super::variant::Variant;
 
-/// A table before anything was run.
+/// A table before anything was run: one of `assets/tables`, for the columns that were asked for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TablePlan {
     /// Of its files.
     pub name: &'static str,
     pub title: &'static str,
-    pub columns: Vec<Column>,
-    pub rows: Vec<RowPlan>,
-    pub comparisons: Vec<Comparison>,
-    /// Rows among which one was chosen, which are shown on the validation part too.
-    pub choices: &'static [&'static str],
-    pub paper: Vec<PaperRow>,
-    pub notes: &'static [&'static str],
     /// What the datasets differ by.
     pub seeds: &'static str,
+    #[serde(rename = "columns")]
+    pub range: ColumnRange,
+    #[serde(skip)]
+    pub columns: Vec<Column>,
+    pub rows: Vec<RowPlan>,
+    #[serde(default)]
+    pub comparisons: Vec<Comparison>,
+    /// Rows among which one was chosen, which are shown on the validation part too.
+    #[serde(borrow, default)]
+    pub choices: Vec<&'static str>,
+    #[serde(default)]
+    pub paper: Vec<PaperRow>,
+    #[serde(borrow)]
+    pub notes: Vec<&'static str>,
+}
+
+/// What the columns of a table differ by.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ColumnRange {
+    pub by: ColumnKind,
+    /// Penetration rate in percent, where columns do not differ by it.
+    #[serde(default)]
+    rate: u32,
+    /// Those of the whole table, in which the paper's errors are.
+    pub usual: Vec<usize>,
+    pub quick: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum ColumnKind {
+    /// Penetration rates in percent.
+    Rates,
+    /// Numbers of samples.
+    Sizes,
+    Guests,
+    /// Percentages of the steps that have ground truth.
+    LabelShares,
+}
+
+impl ColumnRange {
+    pub(super) fn columns(&self, values: &[usize]) -> Vec<Column> {
+        let column = |&value: &usize| {
+            let usual = Column {
+                label: format!("{value} %"),
+                rate: self.rate,
+                samples: None,
+                guests: None,
+                labels: None,
+                paper: self.usual.iter().position(|&one| one == value),
+            };
+            match self.by {
+                ColumnKind::Rates => Column { rate: value as u32, ..usual },
+                ColumnKind::Sizes => {
+                    Column { label: value.to_string(), samples: Some(value), ..usual }
+                }
+                ColumnKind::Guests => {
+                    let many = if value == 1 { "" } else { "s" };
+                    let label = format!("{value} guest{many}");
+                    Column { label, guests: Some(value as u16), ..usual }
+                }
+                ColumnKind::LabelShares => Column { labels: Some(value as u32), ..usual },
+            }
+        };
+        values.iter().map(column).collect()
+    }
 }
 
 pub(super) struct Column {
@@ -35,19 +98,25 @@ pub(super) struct Column {
     pub paper: Option<usize>,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct RowPlan {
     pub label: &'static str,
     pub estimator: Estimator,
     pub architecture: Option<Architecture>,
+    #[serde(default)]
     pub variant: Variant,
     /// Which of a job's errors it shows.
+    #[serde(default)]
     pub pick: Pick,
 }
 
 /// Which of a job's errors a row shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Pick {
     /// On the test part.
+    #[default]
     Test,
     /// Without one guest, the mean over guests.
     OneAbsent,
@@ -77,26 +146,23 @@ fn mean_score(scores: &[Score]) -> Option<Score> {
 }
 
 /// How much better one row is than the best of others.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Comparison {
     pub ours: &'static str,
+    #[serde(borrow)]
     pub others: Vec<&'static str>,
     /// The others, in words.
     pub what: &'static str,
     /// The rows of the paper that compare alike: ours and the other.
+    #[serde(borrow)]
     pub paper: Option<[&'static str; 2]>,
 }
 
+#[derive(Deserialize)]
 pub(super) struct PaperRow {
     pub label: &'static str,
     pub errors: PaperErrors,
-}
-
-impl PaperRow {
-    /// RMSE and MAE of density, then of flow, by rate.
-    pub(super) fn new(label: &'static str, numbers: [[f64; 4]; 4]) -> Self {
-        let [rmse, mae, flow_rmse, flow_mae] = &numbers;
-        Self { label, errors: PaperErrors::new([rmse, mae, flow_rmse, flow_mae]) }
-    }
 }
 
 /// What the jobs of a table range over.
@@ -186,12 +252,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::job::Absent;
+    use super::super::request::{self, ReproduceArguments, What};
     use super::super::scene::{Scene, Skew};
-    use super::super::{
-        curve_plans, guests, label_free, label_share, request, table1, table2, table4,
-    };
     use super::*;
     use training::Method;
+
+    fn plan_of(what: What) -> TablePlan {
+        let mut arguments = ReproduceArguments::default().of(what);
+        // Table 1 needs recordings only to be made.
+        arguments.report = true;
+        arguments.plan().unwrap()
+    }
 
     fn range() -> Range {
         Range {
@@ -203,20 +274,20 @@ mod tests {
 
     #[test]
     fn every_job_has_a_file_of_its_own() {
-        let jobs = table2::plan(&table2::RATES).jobs(&range());
+        let jobs = plan_of(What::Table2).jobs(&range());
         // Neural: 2 architectures × 2 training seeds × (1 + 5 × 4), and 4 rows of other embedding sizes.
         // Others: 2 that see no fleet, 4 that do.
         let per_seed_and_target = 2 * (2 * (1 + 5 * 4) + 4 * 4) + 2 + 4 * 4;
         assert_eq!(jobs.len(), 3 * 2 * per_seed_and_target);
         let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
         assert_eq!(names.len(), jobs.len());
-        let jobs = table4::plan(&table4::SIZES).jobs(&range());
+        let jobs = plan_of(What::Table4).jobs(&range());
         assert_eq!(jobs.len(), 3 * 2 * 6 * (2 * 2 + 2));
     }
 
     #[test]
     fn guests_share_the_fleets_that_are_made_for_them() {
-        let plan = guests::plan(&guests::GUESTS);
+        let plan = plan_of(What::Guests);
         let jobs = plan.jobs(&range());
         // TSE-n has one job for all numbers of guests; absence is scored by the jobs trained for it.
         assert_eq!(jobs.len(), 3 * 2 * 2 * (1 + 2 * 4));
@@ -230,8 +301,8 @@ mod tests {
 
     #[test]
     fn larger_q_has_the_same_updates_in_fewer_rounds() {
-        let jobs = curve_plans::rounds().jobs(&range());
-        assert_eq!(jobs, curve_plans::local_updates().jobs(&range()));
+        let jobs = plan_of(What::Table3).jobs(&range());
+        assert_eq!(jobs, plan_of(What::FigQ).jobs(&range()));
         for job in &jobs {
             assert!(job.variant.curve);
             // `link` is trained for 100 epochs, in one cycle of the learning rate.
@@ -245,7 +316,7 @@ mod tests {
 
     #[test]
     fn scenes_have_datasets_and_jobs_of_their_own() {
-        let plan = label_free::by_rate(&table2::RATES);
+        let plan = plan_of(What::Table5);
         let jobs = plan.jobs(&range());
         let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
         assert_eq!(names.len(), jobs.len());
@@ -255,9 +326,9 @@ mod tests {
         let needed = request::needed(&plan);
         assert_eq!(needed.scenes, expected);
         // Folds of every rate, once for each number of them.
-        let folds = table2::RATES.map(|rate| [(rate, 4), (rate, 8)]);
+        let folds = [20, 40, 60, 80].map(|rate| [(rate, 4), (rate, 8)]);
         assert_eq!(needed.divided, folds.concat());
-        let loops = request::needed(&label_free::by_loops(&table2::RATES));
+        let loops = request::needed(&plan_of(What::Table6));
         let loops: Vec<Option<u8>> = loops.scenes.iter().map(|scene| scene.loops).collect();
         assert_eq!(loops, [Some(3), None, Some(1)]);
     }
@@ -265,7 +336,7 @@ mod tests {
     #[test]
     fn all_labels_and_none_are_the_jobs_of_other_tables() {
         let range = Range { targets: vec![TargetKind::Raw], ..range() };
-        let jobs = label_share::plan(false).jobs(&range);
+        let jobs = plan_of(What::LabelShare).jobs(&range);
         let of = |method, labels| {
             let with = jobs.iter().filter(|job| job.estimator == Estimator::Own(method));
             with.filter(|job| job.variant.labels == labels).count()
@@ -275,7 +346,7 @@ mod tests {
         assert_eq!([of(Method::Oracle, Some(0)), of(Method::Oracle, Some(100))], [0, 0]);
         // Without labels it is that of table 5, with all of them it is not.
         assert_eq!([of(Method::OraclePi, None), of(Method::OraclePi, Some(100))], [6, 6]);
-        let others = label_free::by_rate(&table2::RATES).jobs(&range);
+        let others = plan_of(What::Table5).jobs(&range);
         let usual = jobs.iter().filter(|job| job.variant.is_usual());
         let known = usual.filter(|job| others.contains(job)).count();
         // Ridge and Oracle with all labels, Oracle-PI with none; Oracle-PI+HF is federated in table 5.
@@ -297,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_whole_table_comes_before_the_next_training_seed() {
-        let jobs = table2::plan(&table2::RATES).jobs(&range());
+        let jobs = plan_of(What::Table2).jobs(&range());
         let second = jobs.iter().position(|job| job.training_seed == Some(2)).unwrap();
         assert!(jobs[second..].iter().all(|job| job.training_seed == Some(2)));
         let paper = jobs.iter().position(|job| job.architecture == Some(Architecture::Paper));
@@ -307,17 +378,21 @@ mod tests {
 
     #[test]
     fn comparisons_name_rows_that_exist() {
-        for plan in [
-            table1::plan(&table2::RATES),
-            table2::plan(&table2::RATES),
-            table4::plan(&table4::SIZES),
-            guests::plan(&guests::GUESTS),
-            label_free::by_rate(&table2::RATES),
-            label_free::by_loops(&table2::RATES),
-            label_free::figure(&table2::RATES),
-            label_free::sealed(&table2::RATES),
-            label_share::plan(false),
+        use What::*;
+        for what in [
+            Table1,
+            Table2,
+            Table4,
+            Guests,
+            Table5,
+            Table6,
+            FigPiRate,
+            Table5Sealed,
+            LabelShare,
+            FigLoss,
+            FigPiEstimates,
         ] {
+            let plan = plan_of(what);
             let has = |label: &str| plan.rows.iter().any(|row| row.label == label);
             let paper_has = |label: &str| plan.paper.iter().any(|row| row.label == label);
             for comparison in &plan.comparisons {

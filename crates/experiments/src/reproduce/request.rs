@@ -10,8 +10,7 @@ use training::InvalidOption;
 
 use super::datasets::{Needed, Source};
 use super::job::{Estimator, Settings};
-use super::plan::{Range, TablePlan};
-use super::{curve_plans, guests, label_free, label_share, table1, table2, table4};
+use super::plan::{ColumnKind, Range, TablePlan};
 use crate::data::simulate::World;
 use crate::train::MOST_EPOCHS;
 
@@ -164,47 +163,57 @@ impl What {
     pub(crate) fn is_course(self) -> bool {
         matches!(self, What::Table3 | What::FigLoss | What::FigQ)
     }
+
+    /// What it is made of, without columns.
+    fn plan(self) -> Result<TablePlan> {
+        let text = match self {
+            What::Table1 => include_str!("../../assets/tables/table1.json"),
+            What::Table2 => include_str!("../../assets/tables/table2.json"),
+            What::Table3 | What::FigQ => include_str!("../../assets/tables/table3.json"),
+            What::Table4 => include_str!("../../assets/tables/table4.json"),
+            What::Table5 | What::FigPiRate => include_str!("../../assets/tables/table5.json"),
+            What::Table5Sealed => include_str!("../../assets/tables/table5-sealed.json"),
+            What::Table6 => include_str!("../../assets/tables/table6.json"),
+            What::FigLoss => include_str!("../../assets/tables/fig-loss.json"),
+            What::FigPiEstimates => include_str!("../../assets/tables/fig-pi-estimates.json"),
+            What::LabelShare => include_str!("../../assets/tables/label-share.json"),
+            What::Guests => include_str!("../../assets/tables/guests.json"),
+            What::All => bail!("all: expected one result at a time"),
+        };
+        let mut plan: TablePlan = serde_json::from_str(text)?;
+        match self {
+            What::FigQ => {
+                plan.name = "fig-q";
+                plan.title = "Test RMSE by communication round, with Q local updates";
+            }
+            What::FigPiRate => {
+                plan.name = "fig-pi-rate";
+                plan.title = "Test RMSE by penetration rate, without ground truth";
+                plan.comparisons.clear();
+            }
+            _ => {}
+        }
+        Ok(plan)
+    }
 }
 
 impl ReproduceArguments {
     pub(super) fn plan(&self) -> Result<TablePlan> {
         self.check_options()?;
-        let or = |given: &[u32], quick: &[u32], usual: &[u32]| match (given, self.quick) {
-            ([], false) => usual.to_vec(),
-            ([], true) => quick.to_vec(),
+        let mut plan = self.what.plan()?;
+        let whole = |value: &u32| *value as usize;
+        let (option, given): (_, Vec<usize>) = match plan.range.by {
+            ColumnKind::Rates => ("rates", self.rates.iter().map(whole).collect()),
+            ColumnKind::Sizes => ("sizes", self.sizes.clone()),
+            ColumnKind::Guests => ("guests", self.guests.iter().map(|&n| n.into()).collect()),
+            ColumnKind::LabelShares => ("what", Vec::new()),
+        };
+        let values = match (&given[..], self.quick) {
+            ([], false) => plan.range.usual.clone(),
+            ([], true) => plan.range.quick.clone(),
             (given, _) => given.to_vec(),
         };
-        let rates = |quick: &[u32], usual| distinct("rates", or(&self.rates, quick, usual));
-        let mut plan = match self.what {
-            What::Table1 => table1::plan(&rates(&[20, 80], &table2::RATES)?),
-            What::Table2 => table2::plan(&rates(&[20, 80], &table2::RATES)?),
-            What::Table3 => curve_plans::rounds(),
-            What::Table4 => {
-                let sizes = match (&self.sizes[..], self.quick) {
-                    ([], false) => table4::SIZES.to_vec(),
-                    ([], true) => vec![64, 128],
-                    (sizes, _) => sizes.to_vec(),
-                };
-                table4::plan(&distinct("sizes", sizes)?)
-            }
-            What::Table5 => label_free::by_rate(&rates(&[20, 80], &table2::RATES)?),
-            What::Table5Sealed => label_free::sealed(&rates(&[20], &table2::RATES)?),
-            What::Table6 => label_free::by_loops(&rates(&[20], &table2::RATES)?),
-            What::FigPiRate => label_free::figure(&rates(&[20, 80], &table2::RATES)?),
-            What::FigPiEstimates => label_free::estimates(),
-            What::LabelShare => label_share::plan(self.quick),
-            What::FigLoss => curve_plans::losses(&rates(&[20], &curve_plans::LOSS_RATES)?),
-            What::FigQ => curve_plans::local_updates(),
-            What::Guests => {
-                let guests = match (&self.guests[..], self.quick) {
-                    ([], false) => guests::GUESTS.to_vec(),
-                    ([], true) => vec![1, 2],
-                    (guests, _) => guests.to_vec(),
-                };
-                guests::plan(&distinct("guests", guests)?)
-            }
-            What::All => bail!("all: expected one result at a time"),
-        };
+        plan.columns = plan.range.columns(&distinct(option, values)?);
         if !self.only.is_empty() {
             plan.rows.retain(|row| self.only.contains(&row.estimator));
         }

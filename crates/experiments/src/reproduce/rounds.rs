@@ -76,10 +76,7 @@ pub(super) fn rounds(curves: &[Curve]) -> Vec<Rounds> {
 
 impl Rounds {
     pub(super) fn of(&self, quantity: Quantity) -> &Reached {
-        match quantity {
-            Quantity::Density => &self.density,
-            Quantity::Flow => &self.flow,
-        }
+        quantity.pick(&self.density, &self.flow)
     }
 }
 

@@ -37,10 +37,7 @@ pub struct Labelled {
 impl Series {
     /// Truth and estimate.
     pub fn of(&self, quantity: Quantity) -> &[Vec<f64>; 2] {
-        match quantity {
-            Quantity::Density => &self.density,
-            Quantity::Flow => &self.flow,
-        }
+        quantity.pick(&self.density, &self.flow)
     }
 }
 

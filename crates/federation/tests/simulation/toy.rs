@@ -22,7 +22,7 @@ use protocol::{
 };
 use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
-/// OptimiserSettings of an embedding.
+/// Numbers of an embedding.
 pub const WIDTH: usize = 2;
 pub const KEEP_EVERY: u32 = 3;
 /// Two epochs of three batches and one validation block, and one block of estimates.
@@ -155,7 +155,7 @@ pub struct ToyGuest {
     embedded: Vec<Window>,
     /// Training exchanges, with or without it.
     exchanges: u64,
-    /// OptimiserSettings that it measures of a sample.
+    /// Numbers that it measures of a sample.
     entries: usize,
 }
 
@@ -373,7 +373,7 @@ impl HostModel for ToyHost {
                 coefficients,
             };
             let numbers = || (0..samples.len()).flat_map(|s| (0..WIDTH).map(move |z| (s, z)));
-            // Whoever lends counts twice as much as oneself: a loan less is another gradient.
+            // Measurements of others count twice: without one of them the gradient is another.
             let lent = |(party, weights): (&PartyId, &Vec<f32>)| {
                 let column = |at: usize| f64::from(weights[at] * (2.0 + y[at / entries]));
                 let lent = |(sample, z): (usize, usize)| {

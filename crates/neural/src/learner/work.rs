@@ -1,6 +1,6 @@
 //! The memory of lanes and chunks.
 
-use crate::layer::{Given, Layer, Memory, Pass};
+use crate::layer::{BackwardPass, Given, Layer, Memory, Pass};
 
 /// One accumulator of gradients and losses.
 #[derive(Default)]
@@ -56,6 +56,9 @@ impl Work {
         let length = pass.samples * model.output_len();
         let given = Given { x, y: &self.y[..length] };
         let memory = Memory { saved: &mut self.saved, scratch: &mut self.scratch };
-        model.backward(pass, given, &mut self.dy[..length], dx, gradient, memory);
+        model.backward(
+            pass,
+            BackwardPass { given, dy: &mut self.dy[..length], dx, gradient, memory },
+        );
     }
 }

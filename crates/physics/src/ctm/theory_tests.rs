@@ -5,6 +5,7 @@ use traffic::{FundamentalDiagram, Metres, MetresPerSecond, Seconds, VehPerKmLane
 use super::*;
 use crate::cells::{CellRule, SubSteps};
 use crate::convergence::{Bottleneck, cell_error};
+use crate::model::Throughput;
 use crate::test_networks::{network, road};
 
 /// 12 m/s, 6 m/s, 150 veh/km: critical 50 veh/km, capacity 36 veh/min.

@@ -264,11 +264,12 @@ pub struct CommitmentGroup {
     pub proof: Vec<u8>,
 }
 
-impl fmt::Debug for CommitmentGroup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} bytes, {} of proof]", self.commitments.len(), self.proof.len())
-    }
-}
+crate::debug_sizes!(
+    CommitmentGroup,
+    |it| "[{} bytes, {} of proof]",
+    it.commitments.len(),
+    it.proof.len()
+);
 
 /// Commitments to the values of some samples, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -340,11 +341,7 @@ impl CheckWeights {
     }
 }
 
-impl fmt::Debug for CheckWeights {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} check weights]", self.0.len())
-    }
-}
+crate::debug_sizes!(CheckWeights, |it| "[{} check weights]", it.0.len());
 
 /// What opens each row of a challenge.
 #[derive(Clone, PartialEq, Eq)]
@@ -372,8 +369,4 @@ impl CommitmentOpenings {
     }
 }
 
-impl fmt::Debug for CommitmentOpenings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} opened rows]", self.0.len())
-    }
-}
+crate::debug_sizes!(CommitmentOpenings, |it| "[{} opened rows]", it.0.len());

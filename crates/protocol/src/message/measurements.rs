@@ -5,7 +5,6 @@
 //! their values and weights ([`Measurements`]). Here they cross in the clear.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use traffic::{LinkId, MeasurementEntry, Quantity};
@@ -296,8 +295,4 @@ fn largest(quantity: Quantity) -> f32 {
     }
 }
 
-impl fmt::Debug for Measurements {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} × {} measurements]", self.samples(), self.entries)
-    }
-}
+crate::debug_sizes!(Measurements, |it| "[{} × {} measurements]", it.samples(), it.entries);

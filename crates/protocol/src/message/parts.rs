@@ -266,11 +266,7 @@ impl Values {
     }
 }
 
-impl fmt::Debug for Values {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} × {} values]", self.samples(), self.width)
-    }
-}
+crate::debug_sizes!(Values, |it| "[{} × {} values]", it.samples(), it.width);
 
 /// z^k: what a guest's sub-model makes of its windows, `[sample, width]`.
 #[derive(Clone, Debug, PartialEq)]

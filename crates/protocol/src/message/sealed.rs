@@ -180,11 +180,7 @@ impl Sealed {
     }
 }
 
-impl fmt::Debug for Sealed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} sealed bytes]", self.0.len())
-    }
-}
+crate::debug_sizes!(Sealed, |it| "[{} sealed bytes]", it.0.len());
 
 /// The SHA-256 of a guest's key: fleets that compare those in their ledgers know that the host has handed on
 /// the right ones.
@@ -254,8 +250,4 @@ impl BlockWeights {
     }
 }
 
-impl fmt::Debug for BlockWeights {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{} weights]", self.0.len())
-    }
-}
+crate::debug_sizes!(BlockWeights, |it| "[{} weights]", it.0.len());

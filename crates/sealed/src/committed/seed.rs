@@ -107,11 +107,7 @@ impl BlindingSeed {
     }
 }
 
-impl std::fmt::Debug for BlindingSeed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("BlindingSeed(…)")
-    }
-}
+crate::debug_sizes!(BlindingSeed, |_it| "BlindingSeed(…)");
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,6 @@
 //! refuses more than a limit below `width`: with `width` independent rows the host could read every block.
 
 use std::collections::HashSet;
-use std::fmt;
 
 use curve25519_dalek::ristretto::RistrettoPoint;
 use curve25519_dalek::scalar::Scalar;
@@ -175,8 +174,9 @@ impl Drop for Authority {
     }
 }
 
-impl fmt::Debug for Authority {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Authority({} values, {} keys issued, …)", self.master.len(), self.issued.len())
-    }
-}
+crate::debug_sizes!(
+    Authority,
+    |it| "Authority({} values, {} keys issued, …)",
+    it.master.len(),
+    it.issued.len()
+);

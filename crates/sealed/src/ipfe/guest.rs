@@ -1,13 +1,11 @@
 //! The guest: encrypts to the authority's key, and is not asked again.
 
-use std::fmt;
-
 use curve25519_dalek::ristretto::RistrettoPoint;
 use zeroize::Zeroize;
 
 use super::message::{PublicKey, Upload};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, BlockId, CoefficientsSize, Guest, SealedError, misuse, peer};
+use crate::product::{Agreement, BlockId, Guest, SealedError, misuse, peer};
 use crate::random::Randomness;
 
 /// A guest of functional encryption.
@@ -58,27 +56,6 @@ impl Guest for IpfeGuest {
         r.zeroize();
         Ok(upload.encode())
     }
-
-    fn unmask(&mut self, _gradient: &[u8]) -> Result<Vec<f64>, SealedError> {
-        Err(SealedError::Unsupported(super::host::NO_MIRROR))
-    }
-
-    fn multiply_masked(
-        &mut self,
-        _request: &[u8],
-        _levels: &[i32],
-        _recipient: Option<&[u8]>,
-    ) -> Result<Vec<u8>, SealedError> {
-        Err(SealedError::Unsupported(super::host::NO_MIRROR))
-    }
-
-    fn coefficients_size(&self, _request: &[u8]) -> Result<CoefficientsSize, SealedError> {
-        Err(SealedError::Unsupported(super::host::NO_MIRROR))
-    }
 }
 
-impl fmt::Debug for IpfeGuest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IpfeGuest(width {}, …)", self.agreement.width)
-    }
-}
+crate::debug_sizes!(IpfeGuest, |it| "IpfeGuest(width {}, …)", it.agreement.width);

@@ -1,6 +1,5 @@
 //! The host: asks the authority for keys of its rows, and decrypts the products.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -10,15 +9,9 @@ use super::logarithm::LogarithmTable;
 use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
 use super::multiply::weighted_sum;
 use crate::fixed_point::{RowScale, room};
-use crate::masked_gradient::{MaskedShare, PendingProducts, Scale};
-use crate::product::{
-    Agreement, AnsweredBy, BlockId, Coefficients, Host, Matrix, SealedError, misuse, peer,
-};
+use crate::product::{Agreement, AnsweredBy, BlockId, Host, Matrix, SealedError, misuse, peer};
 use crate::random::Randomness;
 use crate::wire::{other_exchange, out_of_range};
-
-pub(super) const NO_MIRROR: &str =
-    "functional encryption has no products for the guest alone: it would have to see the rows";
 
 /// A host of functional encryption, for one guest.
 pub struct IpfeHost {
@@ -143,32 +136,6 @@ impl Host for IpfeHost {
         self.pending = None;
         Ok(products)
     }
-
-    fn encrypt_coefficients(
-        &mut self,
-        _part: &Coefficients<'_>,
-        _scale: Scale,
-        _own: bool,
-    ) -> Result<(Vec<u8>, PendingProducts), SealedError> {
-        Err(SealedError::Unsupported(NO_MIRROR))
-    }
-
-    fn accept_masked(
-        &self,
-        _request: &PendingProducts,
-        _reply: &[u8],
-    ) -> Result<MaskedShare, SealedError> {
-        Err(SealedError::Unsupported(NO_MIRROR))
-    }
-
-    fn mask_gradient(
-        &mut self,
-        _offsets: &[f64],
-        _scale: Scale,
-        _shares: &[MaskedShare],
-    ) -> Result<Vec<u8>, SealedError> {
-        Err(SealedError::Unsupported(NO_MIRROR))
-    }
 }
 
 impl Drop for Pending {
@@ -178,8 +145,4 @@ impl Drop for Pending {
     }
 }
 
-impl fmt::Debug for IpfeHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "IpfeHost({} blocks, …)", self.blocks.len())
-    }
-}
+crate::debug_sizes!(IpfeHost, |it| "IpfeHost({} blocks, …)", it.blocks.len());

@@ -83,11 +83,7 @@ impl LogarithmTable {
     }
 }
 
-impl std::fmt::Debug for LogarithmTable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LogarithmTable(2^{} points)", self.bits)
-    }
-}
+crate::debug_sizes!(LogarithmTable, |it| "LogarithmTable(2^{} points)", it.bits);
 
 /// Eight bytes of the unique form of each point's double.
 fn keys(points: &[RistrettoPoint]) -> Vec<u64> {

@@ -142,11 +142,7 @@ pub struct Answer {
     pub(crate) keys: Vec<[Scalar; 2]>,
 }
 
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Answer(exchange {}, {} keys, …)", self.exchange, self.keys.len())
-    }
-}
+crate::debug_sizes!(Answer, |it| "Answer(exchange {}, {} keys, …)", it.exchange, it.keys.len());
 
 impl Answer {
     /// As bytes.

@@ -1,7 +1,5 @@
 //! A vector with its noise: clipped, noised once, stored, and used for everything from then on.
 
-use std::fmt;
-
 use zeroize::Zeroize;
 
 use super::accounting::LEAST_STEPS;
@@ -140,11 +138,12 @@ impl NoisedVector {
     }
 }
 
-impl fmt::Debug for NoisedVector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NoisedVector({} values, σ = {}, …)", self.levels.len(), self.sigma)
-    }
-}
+crate::debug_sizes!(
+    NoisedVector,
+    |it| "NoisedVector({} values, σ = {}, …)",
+    it.levels.len(),
+    it.sigma
+);
 
 impl Drop for NoisedVector {
     fn drop(&mut self) {

@@ -1,7 +1,5 @@
 //! The guest: encrypts its blocks, decrypts what the host has masked.
 
-use std::fmt;
-
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -67,11 +65,7 @@ impl KeySeed {
     }
 }
 
-impl fmt::Debug for KeySeed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeySeed(…)")
-    }
-}
+crate::debug_sizes!(KeySeed, |_it| "KeySeed(…)");
 
 impl RlweGuest {
     /// A guest with these keys; encryptions use randomness of the operating system.
@@ -184,11 +178,7 @@ impl Answerer for RlweGuest {
     }
 }
 
-impl fmt::Debug for RlweGuest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RlweGuest(width {}, …)", self.agreement.width)
-    }
-}
+crate::debug_sizes!(RlweGuest, |it| "RlweGuest(width {}, …)", it.agreement.width);
 
 /// c1·s modulo the first prime, balanced.
 pub(super) fn times_key(c1: &[u64], key: &Poly, out: &mut Poly) {

@@ -1,7 +1,5 @@
 //! The host: multiplies uploaded blocks by its rows, and hides all but the products.
 
-use std::fmt;
-
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zeroize::{Zeroize, Zeroizing};
@@ -307,8 +305,4 @@ impl Drop for Pending {
     }
 }
 
-impl fmt::Debug for RlweHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "RlweHost({} blocks, …)", self.blocks.len())
-    }
-}
+crate::debug_sizes!(RlweHost, |it| "RlweHost({} blocks, …)", it.blocks.len());

@@ -33,11 +33,7 @@ pub(crate) struct SeededHalf {
     pub(crate) packed: Vec<u8>,
 }
 
-impl std::fmt::Debug for SeededHalf {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SeededHalf(…)")
-    }
-}
+crate::debug_sizes!(SeededHalf, |_it| "SeededHalf(…)");
 
 const POLY_BYTES: usize = packed_len(DEGREE);
 /// Polynomials that a thread packs or unpacks at a time.
@@ -261,11 +257,7 @@ pub struct Answer {
     pub(crate) masked: Vec<u64>,
 }
 
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Answer(exchange {}, {} rows, …)", self.exchange, self.masked.len())
-    }
-}
+crate::debug_sizes!(Answer, |it| "Answer(exchange {}, {} rows, …)", it.exchange, it.masked.len());
 
 impl Answer {
     /// As bytes.

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use neural::{Draw, Given, Layer, Layout, Memory, Pass, carve};
+use neural::{BackwardPass, Draw, Given, Layer, Layout, Memory, Pass, carve};
 
 /// The layer, see the [module](self). Parameters: those of the body, then of the direct path.
 pub(crate) struct Gated<B, D> {
@@ -107,15 +107,8 @@ impl<B: Layer, D: Layer> Layer for Gated<B, D> {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, dx, gradient, memory } = work;
         let lengths = self.lengths(pass.samples);
         let [body_y, direct_y, body_saved, direct_saved] = carve(memory.saved, lengths);
         let buffers = [lengths[0], lengths[1], pass.samples * self.input_len()];
@@ -136,15 +129,36 @@ impl<B: Layer, D: Layer> Layer for Gated<B, D> {
         let known = Given { x: given.x, y: direct_y };
         let own = Memory { saved: direct_saved, scratch: &mut *scratch };
         let dx_wanted = wanted.then_some(&mut *dx_direct);
-        self.direct.backward(&direct_pass, known, d_direct, dx_wanted, g_direct, own);
+        self.direct.backward(
+            &direct_pass,
+            BackwardPass {
+                given: known,
+                dy: d_direct,
+                dx: dx_wanted,
+                gradient: g_direct,
+                memory: own,
+            },
+        );
         let known = Given { x: given.x, y: body_y };
         let own = Memory { saved: body_saved, scratch };
         match dx {
             Some(dx) => {
-                self.body.backward(&body_pass, known, d_body, Some(&mut *dx), g_body, own);
+                self.body.backward(
+                    &body_pass,
+                    BackwardPass {
+                        given: known,
+                        dy: d_body,
+                        dx: Some(&mut *dx),
+                        gradient: g_body,
+                        memory: own,
+                    },
+                );
                 super::add(dx, dx_direct);
             }
-            None => self.body.backward(&body_pass, known, d_body, None, g_body, own),
+            None => self.body.backward(
+                &body_pass,
+                BackwardPass { given: known, dy: d_body, dx: None, gradient: g_body, memory: own },
+            ),
         }
     }
 

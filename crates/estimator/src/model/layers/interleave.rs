@@ -6,7 +6,7 @@
 //!
 //! A part is given for each node, or once for all and then repeated.
 
-use neural::{Given, Layer, Layout, Memory, Pass};
+use neural::{BackwardPass, Layer, Memory, Pass};
 
 /// How a part lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,6 @@ impl PartLayout {
 }
 
 impl Layer for Interleave {
-    fn layout(&self) -> Layout {
-        Layout::default()
-    }
     fn input_len(&self) -> usize {
         self.parts.iter().map(|part| part.len(self.nodes)).sum()
     }
@@ -86,15 +83,8 @@ impl Layer for Interleave {
         }
     }
 
-    fn backward(
-        &self,
-        _pass: &Pass<'_>,
-        _given: Given<'_>,
-        dy: &mut [f32],
-        dx: Option<&mut [f32]>,
-        _gradient: &mut [f32],
-        _memory: Memory<'_>,
-    ) {
+    fn backward(&self, _pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { dy, dx, .. } = work;
         let Some(dx) = dx else { return };
         dx.fill(0.0);
         let samples = dx.chunks_exact_mut(self.input_len());

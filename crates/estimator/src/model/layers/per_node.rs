@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use neural::{Draw, Given, Layer, Layout, Memory, Pass, Product, Start};
+use neural::{BackwardPass, Draw, Layer, Layout, Memory, Pass, Product, Start};
 
 /// The layer, see the [module](self).
 #[derive(Clone, Debug)]
@@ -107,15 +107,8 @@ impl Layer for PerNode {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        _memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, mut dx, gradient, .. } = work;
         let samples = pass.samples;
         let weight = Product {
             a_depth: self.input_len(),

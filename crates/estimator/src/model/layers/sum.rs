@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use neural::{Draw, Given, Layer, Layout, Memory, Pass, carve};
+use neural::{BackwardPass, Draw, Given, Layer, Layout, Memory, Pass, carve};
 
 /// The layer, see the [module](self). Parameters: those of the first, then of the second.
 pub(crate) struct Sum {
@@ -88,15 +88,8 @@ impl Layer for Sum {
         }
     }
 
-    fn backward(
-        &self,
-        pass: &Pass<'_>,
-        given: Given<'_>,
-        dy: &mut [f32],
-        mut dx: Option<&mut [f32]>,
-        gradient: &mut [f32],
-        memory: Memory<'_>,
-    ) {
+    fn backward(&self, pass: &Pass<'_>, work: BackwardPass<'_>) {
+        let BackwardPass { given, dy, mut dx, gradient, memory } = work;
         let length = dy.len();
         let (outputs, mut saved) = memory.saved.split_at_mut(2 * length);
         let lengths = [length, pass.samples * self.input_len()];
@@ -112,7 +105,16 @@ impl Layer for Sum {
             d_own.copy_from_slice(dy);
             let known = Given { x: given.x, y };
             let wanted = dx.is_some().then_some(&mut *dx_own);
-            layer.backward(pass, known, d_own, wanted, &mut gradient[range.clone()], memory);
+            layer.backward(
+                pass,
+                BackwardPass {
+                    given: known,
+                    dy: d_own,
+                    dx: wanted,
+                    gradient: &mut gradient[range.clone()],
+                    memory,
+                },
+            );
             if let Some(dx) = dx.as_deref_mut() {
                 super::add(dx, dx_own);
             }
