@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use client::{Options, PATIENCE, Server, TOKEN};
+use flate2::read::GzDecoder;
 use openapi::Description;
 use server::ReadersSection;
 
@@ -305,6 +306,13 @@ fn pages_are_revalidated_and_compressed() {
     assert_eq!(gzip.headers["content-encoding"], "gzip");
     assert!(gzip.body.len() < plain.body.len() * 2 / 3 && gzip.body.starts_with(&[0x1f, 0x8b]));
     assert!(!plain.headers.contains_key("content-encoding"));
+    // Of several chunks, compressed whole.
+    let csv = server.get("/v1/exports/estimates.csv");
+    let compressed =
+        server.request("GET", "/v1/exports/estimates.csv", "Accept-Encoding: gzip\r\n");
+    let mut text = Vec::new();
+    GzDecoder::new(compressed.body.as_slice()).read_to_end(&mut text).unwrap();
+    assert_eq!(text, csv.body);
     let parquet =
         server.request("GET", "/v1/exports/estimates.parquet", "Accept-Encoding: gzip\r\n");
     assert!(!parquet.headers.contains_key("content-encoding"));

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use axum::body::{Body, Bytes};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use sensing::{Column, ColumnKind, TableWriter};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use traffic::Step;
@@ -81,7 +81,7 @@ impl ChunkReader {
     pub(super) async fn begin(mut self) -> Option<Body> {
         let first = self.0.recv().await?;
         let state = (Some(first), self.0);
-        Some(Body::from_stream(stream::unfold(Some(state), async |state| {
+        let chunks = stream::unfold(Some(state), async |state| {
             let (held, mut from) = state?;
             let chunk = match held {
                 Some(chunk) => Some(chunk),
@@ -93,7 +93,9 @@ impl ChunkReader {
                 // Ends the connection, so that the client does not take it for a whole file.
                 None => Some((Err(io::Error::from(io::ErrorKind::UnexpectedEof)), None)),
             }
-        })))
+        });
+        // Compression polls once more after the end, which `unfold` does not allow.
+        Some(Body::from_stream(chunks.fuse()))
     }
 }
 
