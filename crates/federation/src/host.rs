@@ -296,7 +296,7 @@ impl<M: HostModel, S: Store> Host<M, S> {
             ToHost::Live(_) => {
                 Err(PartyError::misbehaved(from, "it wants to estimate live, and this host trains"))
             }
-            message => match exchange_of(&message) {
+            message => match message.exchange() {
                 Some(exchange) => self.answer(from, exchange, message),
                 None => Ok(Transition::Stay),
             },
@@ -560,20 +560,5 @@ impl<M> Phase<M> {
     /// The last finished round.
     fn round(&self) -> Round {
         self.run().map_or(Round::START, |run| run.done)
-    }
-}
-
-/// The exchange that a message of a guest is about.
-fn exchange_of(message: &ToHost) -> Option<Exchange> {
-    match message {
-        ToHost::Embedding { exchange, .. }
-        | ToHost::Measurements { exchange, .. }
-        | ToHost::PublicKey { exchange, .. }
-        | ToHost::Upload { exchange, .. }
-        | ToHost::Products { exchange, .. }
-        | ToHost::MaskedProducts { exchange, .. }
-        | ToHost::Checkpointed { exchange } => Some(*exchange),
-        ToHost::Commitment(reply) => Some(reply.exchange()),
-        ToHost::Hello(_) | ToHost::Heartbeat | ToHost::Live(_) | ToHost::Leave { .. } => None,
     }
 }

@@ -68,7 +68,7 @@ impl<M: GuestModel> Training<M> {
         context: &mut GuestContext<M, S>,
         message: ToGuest,
     ) -> Result<(), PartyError> {
-        let Some(exchange) = exchange_of(&message) else { return Ok(()) };
+        let Some(exchange) = message.exchange() else { return Ok(()) };
         let run = &self.run;
         if (run.record.run, run.attempt) != (exchange.run, exchange.attempt) {
             return Ok(());
@@ -272,20 +272,6 @@ impl<M, S> GuestContext<M, S> {
             return Err(PartyError::misbehaved(host, what));
         }
         Ok(())
-    }
-}
-
-/// The exchange that a message of the host is about.
-fn exchange_of(message: &ToGuest) -> Option<Exchange> {
-    match message {
-        ToGuest::EmbeddingRequest { exchange, .. }
-        | ToGuest::ProductQuery { exchange, .. }
-        | ToGuest::EncryptedCoefficients { exchange, .. }
-        | ToGuest::MaskedGradient { exchange, .. }
-        | ToGuest::Gradient { exchange, .. }
-        | ToGuest::ExchangeClosed { exchange, .. } => Some(*exchange),
-        ToGuest::Commitment(request) => Some(request.exchange()),
-        _ => None,
     }
 }
 

@@ -16,17 +16,7 @@ impl Recorded for ToHost {
     }
 
     fn round(&self) -> Option<Round> {
-        match self {
-            ToHost::Embedding { exchange, .. }
-            | ToHost::Measurements { exchange, .. }
-            | ToHost::PublicKey { exchange, .. }
-            | ToHost::Upload { exchange, .. }
-            | ToHost::Products { exchange, .. }
-            | ToHost::MaskedProducts { exchange, .. }
-            | ToHost::Checkpointed { exchange } => Some(exchange.round),
-            ToHost::Commitment(message) => Some(message.exchange().round),
-            ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
-        }
+        self.exchange().map(|exchange| exchange.round)
     }
 
     fn shape(&self) -> Vec<usize> {
@@ -101,6 +91,23 @@ impl Recorded for ToGuest {
         match self {
             ToGuest::Commitment(CommitmentRequest::Accepted { digest, .. }) => Some(*digest),
             _ => None,
+        }
+    }
+}
+
+impl ToHost {
+    /// The exchange it belongs to, if any.
+    pub fn exchange(&self) -> Option<Exchange> {
+        match self {
+            ToHost::Embedding { exchange, .. }
+            | ToHost::Measurements { exchange, .. }
+            | ToHost::PublicKey { exchange, .. }
+            | ToHost::Upload { exchange, .. }
+            | ToHost::Products { exchange, .. }
+            | ToHost::MaskedProducts { exchange, .. }
+            | ToHost::Checkpointed { exchange } => Some(*exchange),
+            ToHost::Commitment(message) => Some(message.exchange()),
+            ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
         }
     }
 }
