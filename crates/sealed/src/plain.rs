@@ -278,7 +278,7 @@ impl Host for PlainHost {
                 ));
             };
             if numbers.len() != sums.len() {
-                return Err(misuse("products that were shares", numbers.len(), sums.len()));
+                return Err(misuse("products of a share", numbers.len(), sums.len()));
             }
             sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         }

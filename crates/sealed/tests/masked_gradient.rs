@@ -263,7 +263,7 @@ fn replies_that_do_not_match_their_request_are_refused() {
                 .starts_with("scale of a masked gradient")
         );
         let error = said(recipient.host.mask_gradient(&[0.0], scale, &shares));
-        assert_eq!(error, "products that were shares: found 2, expected 1");
+        assert_eq!(error, "products of a share: found 2, expected 1");
         assert!(
             said(recipient.host.mask_gradient(&[1e12; 2], scale, &shares))
                 .starts_with("scale of a masked gradient")
@@ -323,7 +323,7 @@ fn a_masked_gradient_is_read_by_whoever_has_the_masks() {
     );
     let again = recipient.encrypt_coefficients(scale, None).unwrap();
     let error = said(recipient.host.mask_gradient(&offsets, scale, &[other, again]));
-    assert_eq!(error, "what the recipient has shares to itself: found two parts, expected one");
+    assert_eq!(error, "shares of the recipient itself: found two parts, expected one");
 }
 
 #[test]

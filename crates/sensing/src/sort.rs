@@ -14,7 +14,7 @@ const RUN_RECORDS: usize = 1 << 21;
 pub trait Sortable: Copy {
     /// Bytes on disk.
     type Bytes: AsRef<[u8]> + AsMut<[u8]>;
-    /// Room for one.
+    /// Memory for one.
     const BLANK: Self::Bytes;
     /// Its form on disk.
     fn to_bytes(&self) -> Self::Bytes;

@@ -11,7 +11,7 @@ use crate::plot::with_path;
 /// Training and validation loss over epochs, on a logarithmic scale.
 pub(super) fn draw(path: &Path, history: &[Epoch]) -> Result<()> {
     let losses = || history.iter().flat_map(|epoch| [epoch.train, epoch.validation]);
-    // Room for a logarithm, also where a loss is zero or all are equal.
+    // The axis suits a logarithm, also where a loss is zero or all are equal.
     let highest = losses().fold(1e-6, f64::max) * 1.1;
     let lowest = losses().fold(highest, f64::min).max(highest * 1e-6) * 0.9;
     let root = SVGBackend::new(path, (800, 480)).into_drawing_area();

@@ -26,7 +26,7 @@ pub struct RlweGuest {
     public: PublicKey,
     pub(super) random: Randomness,
     pub(super) scratch: ScratchPool,
-    /// The mask of what it has shares to itself last.
+    /// The mask of its last share of its own gradient.
     pub(super) own: Option<OwnMask>,
 }
 

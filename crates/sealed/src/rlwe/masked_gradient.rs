@@ -142,11 +142,11 @@ impl RlweHost {
                 ));
             };
             if masked.len() != sums.len() {
-                return Err(misuse("products that were shares", masked.len(), sums.len()));
+                return Err(misuse("products of a share", masked.len(), sums.len()));
             }
             sums.iter_mut().zip(masked).for_each(|(sum, masked)| *sum = t.reduce(*sum + masked));
             if part.own && std::mem::replace(&mut own, part.exchange) != 0 {
-                return Err(misuse("what the recipient has shares to itself", "two parts", "one"));
+                return Err(misuse("shares of the recipient itself", "two parts", "one"));
             }
             seeds.extend(seed.clone());
         }

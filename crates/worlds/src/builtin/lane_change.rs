@@ -19,7 +19,7 @@ const OUTLOOK: f64 = 5.0;
 const VIEW: f64 = 80.0;
 /// Seconds between changes for the sake of speed.
 const PATIENCE: f64 = 5.0;
-/// Room between a double-parked vehicle and the stop line to come back into its lane, in metres.
+/// Distance between a double-parked vehicle and the stop line to come back into its lane, in metres.
 const RETURN: f64 = 30.0;
 /// How hard a follower may have to brake for a change that is not needed, in m/s².
 const POLITE: f64 = 2.0;

@@ -15,7 +15,7 @@ fn noise_is_what_the_unit_needs() {
         let needed = ratio * (f64::sqrt(squared) + f64::sqrt(changed) * grid.step());
         // A hundredth of the step more, so that it is enough whatever the step turns out to be.
         assert!(sigma >= needed && sigma < 1.01 * needed, "{unit:?}: {sigma} {needed}");
-        // Room for six σ on either side.
+        // Six σ fit on either side.
         assert!(grid.value(-grid.levels()) <= -6.0 * sigma + 1e-9);
     }
     let wrong = NoiseTerms { epsilon: 0.0, ..NoiseTerms::default() };
