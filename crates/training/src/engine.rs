@@ -259,6 +259,12 @@ impl CentralRun {
 
     /// One pass over the training part, then the validation part; none if training has ended.
     pub fn epoch(&mut self) -> Result<Option<Epoch>, EngineError> {
+        // On a thread of the pool: an exchange has some ten short parallel parts, and to begin each from outside
+        // costs two changes of threads.
+        rayon::scope(|_| self.pass())
+    }
+
+    fn pass(&mut self) -> Result<Option<Epoch>, EngineError> {
         let number = self.schedule.history().len() + 1;
         while let Some((purpose, samples)) = self.schedule.next() {
             let step = self.schedule.exchanges();

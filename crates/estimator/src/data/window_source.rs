@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use traffic::Window;
 
 /// Rows of numbers by window: inputs of a sub-model, or targets of the loss.
@@ -34,7 +35,6 @@ impl<S: WindowSource + ?Sized> WindowSource for &S {
 pub fn gather_rows(source: &impl WindowSource, windows: &[Window], to: &mut Vec<f32>) {
     let each = source.row_len();
     to.resize(windows.len() * each, 0.0);
-    for (&window, row) in windows.iter().zip(to.chunks_exact_mut(each.max(1))) {
-        source.write_row(window, row);
-    }
+    let rows = to.par_chunks_exact_mut(each.max(1)).zip(windows).with_min_len(16);
+    rows.for_each(|(row, &window)| source.write_row(window, row));
 }
