@@ -22,6 +22,7 @@ ACCEPTED = {
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
+    "bzip2-1.0.6",
 }
 
 

@@ -4,6 +4,6 @@ use sensing::sumo::{ImportOptions, import_net};
 
 fuzz_target!(|bytes: &[u8]| {
     let net = fuzz::file("a.net.xml", include_bytes!("../seeds/sumo_net/small.net.xml"));
-    let detectors = vec![fuzz::file("a.add.xml", bytes)];
-    let _ = import_net(&net, &ImportOptions { largest_component: true, detectors });
+    let additional = vec![fuzz::file("a.add.xml", bytes)];
+    let _ = import_net(&net, &ImportOptions { additional, ..ImportOptions::default() });
 });

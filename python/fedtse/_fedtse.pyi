@@ -96,6 +96,9 @@ class SimulateOptions(TypedDict, total=False):
     network: _Path | None
     demand: _Path | None
     flow: float | None
+    sumocfg: _Path | None
+    loops: Sequence[str] | None
+    targets: Sequence[str] | None
     minutes: float | None
     warm_up: float | None
     step: float | None
@@ -148,6 +151,7 @@ class FederationOptions(TypedDict, total=False):
 @type_check_only
 class PhysicsOptions(TypedDict, total=False):
     segment: int | None
+    traffic_model: str | None
     learn_physics: bool | None
     no_physics: bool | None
     label_share: float | None
@@ -191,6 +195,8 @@ class ReproduceArguments(TypedDict, total=False):
     guests: int | Sequence[int] | None
     target: str | Sequence[str] | None
     epochs: int | None
+    worlds: str | Sequence[str] | None
+    datasets_only: bool | None
     only: str | Sequence[str] | None
     arch: str | None
     jobs: int | None

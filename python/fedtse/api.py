@@ -129,6 +129,7 @@ def train(
     segment: int | None = None,
     no_physics: bool = False,
     learn_physics: bool = False,
+    traffic_model: Literal["ctm", "store-and-forward", "metanet", "regions"] | None = None,
     seed: int | None = None,
     epochs: int | None = None,
     learning_rate: float | None = None,
@@ -158,7 +159,9 @@ def train(
         "federation": {
             "guests": number, "q": q, "frozen": frozen, "proximal": proximal, "compression": compression,
         },
-        "physics": {"segment": segment, "no_physics": no_physics, "learn_physics": learn_physics},
+        "physics": {
+            "segment": segment, "no_physics": no_physics, "learn_physics": learn_physics, "traffic_model": traffic_model,
+        },
     }
     with shown(progress) as call:
         return _fedtse.train(request, host, own, absent, call)

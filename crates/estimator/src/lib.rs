@@ -6,6 +6,7 @@
 //! loss/      labels; measurements and a traffic model; a held-out part of the fleet
 //! baseline/  scale-up, ridge regression, unscented filter, queue profiles
 //! artifact/  trained models as files, the estimators they become, intervals
+//! least_squares   regularised, in closed form: for ridge regression and the read-out
 //! metrics    errors over the target links, as the paper reports them
 //! ```
 //!
@@ -25,6 +26,7 @@
 pub mod artifact;
 pub mod baseline;
 pub mod data;
+mod least_squares;
 pub mod loss;
 mod metrics;
 pub mod model;

@@ -163,7 +163,7 @@ fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkStat
     let fleets = record.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let model = NeuralEstimator::load(folder, loops, &fleets)?;
     let prepared = model.prepare(loops, &fleets)?;
-    in_blocks(loops.timeline().windows(), |block| Ok(prepared.estimate(block)))
+    in_blocks(loops.timeline().windows(), |block| Ok(prepared.estimate(block)?))
 }
 
 /// Windows that are estimated together.
@@ -191,11 +191,13 @@ fn intervals(
     states: &[LinkState],
     percent: u8,
 ) -> Result<Vec<LinkInterval>> {
-    let level = Intervals::level(percent);
-    let level = level.map_err(|error| InvalidOption::new("interval", error))?;
+    let invalid = |error| InvalidOption::new("interval", error);
+    // Before a file is looked for.
+    Intervals::level(percent).map_err(invalid)?;
     let links = network.links().len();
     let intervals = Intervals::load(model, links)
         .context("expected a model that `fedtse train --out` has made intervals for")?;
+    let level = intervals.known_level(percent).map_err(invalid)?;
     let of_state = |(at, state)| intervals.of(at % links, state, level);
     states.iter().enumerate().map(of_state).collect::<Option<_>>().context("intervals of all links")
 }

@@ -5,8 +5,10 @@
 //! 2. [`datasets`]: simulated traffic and its features, made once per demand seed and [`scene`]; or
 //!    [`recordings`].
 //! 3. [`runner`]: runs the jobs that have no file yet ([`job`]), gradient boosting by a [`peer`].
+//!    In other people's traffic: [`worlds`].
 //! 4. [`outcome`]: what is finished, as a [`table`] of means and spreads ([`cells`]), as [`rounds`] to
-//!    a target or as [`figures`] of [`curves`] and [`series`]; in JSON and [`markdown`].
+//!    a target or as [`figures`] of [`curves`] and [`series`], as a [`worlds_table`] with its
+//!    [`criteria`]; in JSON and [`markdown`].
 
 use std::collections::BTreeMap;
 
@@ -31,6 +33,7 @@ use training::InvalidOption;
 
 mod all;
 mod cells;
+mod criteria;
 mod curves;
 mod datasets;
 mod date;
@@ -50,6 +53,8 @@ mod scene;
 mod series;
 mod table;
 mod variant;
+mod worlds;
+mod worlds_table;
 
 pub fn run(arguments: &ReproduceArguments, json: bool) -> Result<()> {
     if arguments.what == What::All {
@@ -72,6 +77,10 @@ pub fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
     let jobs = plan.jobs(&range);
     let command = arguments.command(&range, &settings);
     let mut failures = Vec::new();
+    if arguments.datasets_only {
+        let datasets = datasets_of(arguments, &plan, &range, &settings)?;
+        return made_datasets(&datasets);
+    }
     if !arguments.report {
         let datasets = datasets_of(arguments, &plan, &range, &settings)?;
         let facts = datasets.iter().map(|(&data, one)| (data, one.facts.clone())).collect();
@@ -99,6 +108,8 @@ pub fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
         failures = workshop.run_all(&open, at_once, cores)?;
     }
     let finished = finished(&folder, &jobs, &settings, BTreeMap::new())?;
+    let failed = jobs.iter().filter(|job| !finished.contains_key(&job.name()));
+    let failed = failed.filter_map(|job| Some((job.name(), folder.failure(job)?))).collect();
     check_programs(arguments, finished.values().map(|one| &one.program))?;
     ensure!(
         !finished.is_empty() || !failures.is_empty(),
@@ -108,13 +119,51 @@ pub fn make(arguments: &ReproduceArguments) -> Result<(String, String)> {
     );
     let made = (command, date::today()?);
     let head = head::ResultHeader::new(&plan, &range, &settings, &finished, made, arguments.quick);
-    let outcome = ReproducedResult::new(arguments.what, &plan, &range, &finished, head);
+    let outcome = ReproducedResult::new(arguments.what, &plan, &range, &finished, head, failed);
     let shown = write(arguments, &outcome)?;
-    if let Some(first) = failures.first() {
+    // In other people's worlds an error is a result, which the table shows.
+    if let Some(first) = failures.first().filter(|_| arguments.what != What::Worlds) {
         let error = crate::error_chain(&first.error);
         bail!("{} of {} jobs failed; {}: {error}", failures.len(), jobs.len(), first.job.name());
     }
     Ok(shown)
+}
+
+/// Where the datasets are and how large, as text and as JSON.
+fn made_datasets(datasets: &Datasets) -> Result<(String, String)> {
+    let (mut text, mut all) = (String::new(), Vec::new());
+    for one in datasets.values() {
+        let folder = one.folder.display().to_string();
+        let features = size(&one.folder.join("features"))?;
+        // Features are made again where they are missing: they need not be carried.
+        let traffic = size(&one.folder)? - features;
+        text += &format!(
+            "{folder}: {} steps, {:.1} MB and {:.1} MB of features\n",
+            one.facts.steps,
+            traffic as f64 / 1e6,
+            features as f64 / 1e6
+        );
+        all.push(serde_json::json!({
+            "folder": folder,
+            "bytes": traffic,
+            "feature_bytes": features,
+            "facts": one.facts,
+        }));
+    }
+    Ok((text, format!("{:#}\n", serde_json::json!(all))))
+}
+
+/// Bytes of all files in a folder.
+fn size(folder: &std::path::Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry.with_context(|| folder.display().to_string())?.path();
+        bytes += match path.is_dir() {
+            true => size(&path)?,
+            false => path.metadata().with_context(|| path.display().to_string())?.len(),
+        };
+    }
+    Ok(bytes)
 }
 
 fn datasets_of(

@@ -1,14 +1,17 @@
 //! `fedtse train`: fits an estimator and scores it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Error, Result, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use estimator::artifact::Coverage;
+use estimator::data::StudyError;
+use estimator::loss::TrafficModelKind;
 use estimator::{Architecture, Epoch, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
+use sensing::FeaturesError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -24,7 +27,7 @@ pub use training::{
 };
 
 use crate::data::check_folder;
-use crate::data::features::RATES;
+use crate::data::features::{RATES, divide};
 
 /// Fit an estimator on a dataset's features and score it
 ///
@@ -95,6 +98,9 @@ pub struct Row {
     method: Method,
     #[serde(skip_serializing_if = "Option::is_none")]
     architecture: Option<Architecture>,
+    /// Of those with a traffic model: which one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traffic_model: Option<TrafficModelKind>,
     rate: f64,
     target: TargetKind,
     part: Part,
@@ -110,6 +116,13 @@ pub struct Row {
     /// Of the federated ones: guests that did not come to the end, and why.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     left: BTreeMap<String, String>,
+    /// Of a combination: its models, with their weights for density and for flow.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    models: Vec<(&'static str, [f64; 2])>,
+    /// Errors as a held-out part of the fleet tells them, without ground truth: root mean squares of density and flow, none where
+    /// they cannot be told from noise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated_errors: Option<[Option<f64>; 2]>,
     /// Of a federation with custom sub-models: each epoch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     history: Vec<Epoch>,
@@ -209,18 +222,27 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
     for &rate in &arguments.rate {
         let fleets = task(arguments, TargetKind::Raw).fleets(rate);
         let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
-        let mut study = Study::open_fleets(&arguments.data, &fleets).map_err(Error::from);
-        if let (parts @ 2.., data) = (fleets.len(), arguments.data.display()) {
-            study = study.with_context(|| {
-                format!("this needs the fleet in {parts} parts, as `fedtse features {data} --rates {rate} --providers {parts}` makes them")
-            });
-        }
-        let study = study?;
+        let study = open_divided(&arguments.data, rate, &fleets)?;
         for &target in &targets {
             rows.push(fit(arguments, custom, &study, rate, target)?);
         }
     }
     Ok(rows)
+}
+
+/// Opens the fleets of a rate. Where one is needed in parts that nobody made yet, they are made.
+fn open_divided(data: &Path, rate: f64, fleets: &[&str]) -> Result<Study> {
+    let study = Study::open_fleets(data, fleets);
+    let parts = fleets.len();
+    match study {
+        Err(StudyError::Features(FeaturesError::NoFleet { .. })) if parts > 1 => {
+            divide(data, &format!("fleet-{rate}"), parts).with_context(|| {
+                format!("fleet of {rate} %: could not be divided into {parts} parts, which this method needs")
+            })?;
+            Ok(Study::open_fleets(data, fleets)?)
+        }
+        study => Ok(study?),
+    }
 }
 
 fn fit(
@@ -255,6 +277,8 @@ fn fit(
         curves::draw(&folder.join("curves.svg"), history)?;
         kept_run::keep(folder, &task, (study, rate), windows, &fitted, begun.elapsed())?;
     }
+    let models = fitted.weights.iter().map(|one| (one.model, one.weights)).collect();
+    let estimated_errors = fitted.estimated_errors.map(|errors| errors.rmse);
     let mut training = fitted.training;
     let left = training.as_mut().map(|training| std::mem::take(&mut training.left));
     let left = left.unwrap_or_default();
@@ -263,6 +287,7 @@ fn fit(
     Ok(Row {
         method: task.method,
         architecture,
+        traffic_model: task.traffic_model(),
         rate,
         target,
         part: arguments.part,
@@ -271,6 +296,8 @@ fn fit(
         rounds: training.as_ref().and_then(|training| training.rounds),
         bytes: training.as_ref().and_then(|training| training.bytes),
         left,
+        models,
+        estimated_errors,
         history,
         intervals,
     })
@@ -316,6 +343,25 @@ fn print(rows: &[Row], part: Part) {
         if let (Some(rounds), Some(bytes)) = (row.rounds, row.bytes) {
             let megabytes = bytes as f64 / 1e6;
             println!("{:>5}%: {rounds} exchanges, {megabytes:.1} MB left the parties", row.rate);
+        }
+        for (model, weights) in &row.models {
+            let [density, flow] = weights.map(|weight| 100.0 * weight);
+            println!(
+                "{:>5}%: {model}: weight {density:.0} % for density, {flow:.0} % for flow",
+                row.rate
+            );
+        }
+        if let Some(errors) = row.estimated_errors {
+            let [density, flow] = errors.map(|rmse| {
+                rmse.map_or_else(
+                    || "not told from noise".to_owned(),
+                    |rmse| format!("RMSE {rmse:.2}"),
+                )
+            });
+            println!(
+                "{:>5}%: without ground truth, a held-out part of the fleet tells: density {density}, flow {flow}",
+                row.rate
+            );
         }
         for one in &row.intervals {
             let [density, flow] = one.within.map(|share| 100.0 * share);

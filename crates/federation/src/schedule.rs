@@ -169,9 +169,12 @@ impl SampleSchedule {
         &self.progress.history
     }
 
-    /// The epoch with the least validation loss so far, of those that can be compared; the first of equals.
+    /// The epoch with the least validation loss so far, of those that can be compared; the first of equals. With a patience of 0 the last one.
     /// If all epochs are over and none can be compared, the last one: some weights must be kept.
     pub fn best(&self) -> Option<EpochLosses> {
+        if self.order.patience == 0 {
+            return self.progress.history.last().copied();
+        }
         let mut best: Option<EpochLosses> = None;
         for &epoch in self.progress.history.iter().filter(|epoch| !epoch.partial) {
             if best.is_none_or(|best| epoch.validation < best.validation) {

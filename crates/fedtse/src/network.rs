@@ -1,16 +1,17 @@
-//! `fedtse network`: makes and checks network files.
+//! `fedtse network`: makes, checks and changes network files.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use experiments::data::network_edits::{EditedNetwork, NetworkEdit};
 use serde_json::json;
 use traffic::{GridPlan, Metres, Network, corridor, grid, network_hash, write_network};
 
-/// Make or check a network file
+/// Make, check or change a network file
 #[derive(Args)]
 #[command(
-    after_help = "Example:\n  fedtse network grid --rows 10 --columns 10 --out city.toml\n  fedtse network check city.toml"
+    after_help = "Example:\n  fedtse network grid --rows 10 --columns 10 --out city.toml\n  fedtse network check city.toml\n  fedtse network edit data/city --loops 10% --targets E3,E4"
 )]
 pub(crate) struct NetworkArguments {
     #[command(subcommand)]
@@ -51,6 +52,14 @@ enum What {
         /// The file
         file: PathBuf,
     },
+    /// Change loops, signals and targets of a network file, or of a dataset and its network alike
+    ///
+    /// Links and turns stay as they are: data lie on them. When the loops of a dataset change, its features,
+    /// which count at them, are deleted.
+    #[command(
+        after_help = "Examples:\n  fedtse network edit data/city --loops 10% --targets E3,E4\n  fedtse network edit data/city --net city.net.xml --additional signals.add.xml\n  fedtse network edit data/city --from edited.toml"
+    )]
+    Edit(NetworkEdit),
 }
 
 pub(crate) fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
@@ -68,6 +77,17 @@ pub(crate) fn run(arguments: &NetworkArguments, json: bool) -> Result<()> {
         }
         What::Check { file } => {
             describe(&sensing::read_network(file)?, json);
+            Ok(())
+        }
+        What::Edit(edit) => {
+            let EditedNetwork { network, features_deleted } = edit.run()?;
+            describe(&network, json);
+            if features_deleted && !json {
+                let folder = edit.path.display();
+                println!(
+                    "  features deleted, since they count at the loops: make them anew with `fedtse features {folder}`"
+                );
+            }
             Ok(())
         }
     }

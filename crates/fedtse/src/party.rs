@@ -11,6 +11,7 @@ pub(crate) mod host;
 mod host_config;
 pub(crate) mod live;
 pub(crate) mod logs;
+mod metrics;
 pub(crate) mod rehearse;
 pub(crate) mod stopping;
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// names. Without --network and --demand it is the corridor of the paper.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  fedtse simulate --world builtin --out data/corridor\n  fedtse simulate --world sumo --seed 3 --out data/sumo-3\n  fedtse simulate --network city.toml --flow 300 --minutes 60 --out data/city"
+    after_help = "Examples:\n  fedtse simulate --world builtin --out data/corridor\n  fedtse simulate --world sumo --seed 3 --out data/sumo-3\n  fedtse simulate --network city.toml --flow 300 --minutes 60 --out data/city\n  fedtse simulate --sumocfg town/run.sumocfg --loops 20% --out data/town"
 )]
 pub(crate) struct SimulateArguments {
     #[command(flatten)]
@@ -20,9 +20,13 @@ pub(crate) struct SimulateArguments {
 
 pub(crate) fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
     let options = &arguments.options;
-    let Simulated { dataset: manifest, seconds, world } = &simulate(options, None)?;
+    let Simulated { dataset: manifest, seconds, minutes, stored, world, warnings } =
+        &simulate(options, None)?;
     if json {
-        println!("{}", json!({ "dataset": manifest, "seconds": seconds, "world": world }));
+        println!(
+            "{}",
+            json!({ "dataset": manifest, "seconds": seconds, "world": world, "warnings": warnings })
+        );
         return Ok(());
     }
     println!(
@@ -30,13 +34,16 @@ pub(crate) fn run(arguments: &SimulateArguments, json: bool) -> Result<()> {
         options.out.display(),
         manifest.vehicles,
         manifest.samples,
-        options.minutes - options.warm_up,
-        options.minutes * 60.0 / seconds
+        stored,
+        minutes * 60.0 / seconds
     );
     if let Value::Object(fields) = world {
         // Zeros are shown too: that nobody was teleported is worth knowing.
         let fields = fields.iter().map(|(key, value)| format!("{} {value}", key.replace('_', " ")));
         println!("{}", fields.collect::<Vec<_>>().join(", "));
+    }
+    if let Some(warnings) = warnings {
+        println!("SUMO: {warnings}");
     }
     Ok(())
 }

@@ -217,6 +217,161 @@ fn osm_files() {
         assert!(error.contains("map.osm") && error.contains(expected), "{expected}: {error}");
         assert!(!out.exists());
     }
+    // Cut off in the middle, whatever the form.
+    let data = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../sensing/tests/data"));
+    for (name, expected) in [
+        ("crossing.osm", "line "),
+        ("crossing.osm.bz2", "line "),
+        ("crossing.osm.pbf", "block "),
+        ("crossing.plain.osm.pbf", "block "),
+    ] {
+        let whole = std::fs::read(data.join(name)).unwrap();
+        let file = folder.write(name, &whole[..whole.len() / 2]);
+        let error = refused(&["import", "osm", text(&file), "--out", text(&out)]);
+        assert!(error.contains(&format!("{name}: {expected}")), "{error}");
+        assert!(!out.exists());
+        let file = folder.write(name, &whole);
+        let error =
+            refused(&["import", "osm", text(&file), "--targets", "Elm", "--out", text(&out)]);
+        assert!(error.contains("targets: found `Elm`, expected a link of `crossing"), "{error}");
+    }
+}
+
+#[test]
+fn sumo_scenarios() {
+    let folder = Folder::new();
+    let net = concat!(env!("CARGO_MANIFEST_DIR"), "/../sensing/tests/data/small.net.xml");
+    let out = folder.path("out");
+    let with = |inner: &str| format!("<configuration>{inner}</configuration>");
+    let net_file = format!("<net-file value=\"{net}\"/>");
+    folder.write("bad.add.xml", "<additional>\n<tlLogic id=\"J\" offset=\"x\"/></additional>");
+    folder.write("loop.add.xml", "<a>\n<e1Detector id=\"l\" lane=\"Z_0\" pos=\"3\"/></a>");
+    folder.write("round.add.xml", "<a>\n<include href=\"round.add.xml\"/></a>");
+    let additional = |file: &str| with(&format!("{net_file}<additional-files value=\"{file}\"/>"));
+    for (content, expected) in [
+        (String::new(), "a.sumocfg: the file is empty, expected configuration"),
+        (with(""), "a.sumocfg: line 1: net-file: found nothing, expected the name of a net"),
+        (with("<net-file value=\"none.xml\"/>"), "none.xml: line 1: No such file"),
+        (format!("<configuration>{net_file}"), "a.sumocfg: line 1: the file ends too early"),
+        (additional("none.add.xml"), "none.add.xml: line 1: No such file"),
+        (
+            additional("bad.add.xml"),
+            "bad.add.xml: line 2: tlLogic offset: found `x`, expected a number",
+        ),
+        (
+            additional("loop.add.xml"),
+            "loop.add.xml: line 2: e1Detector lane: found `Z_0`, expected a lane",
+        ),
+        (
+            additional("round.add.xml"),
+            "include href: found another file, expected at most 16 files",
+        ),
+    ] {
+        let file = folder.write("a.sumocfg", &content);
+        let error = refused(&["simulate", "--sumocfg", text(&file), "--out", text(&out)]);
+        assert!(error.contains(expected), "{expected}: {error}");
+        assert!(!out.exists());
+    }
+}
+
+#[test]
+fn changes_of_networks() {
+    let folder = Folder::new();
+    let data = dataset(&folder);
+    let network = data.join("network.toml");
+    let before = std::fs::read_to_string(&network).unwrap();
+    let other = folder.write("other.toml", before.replacen("lanes = 5", "lanes = 6", 1));
+    let net = concat!(env!("CARGO_MANIFEST_DIR"), "/../sensing/tests/data/small.net.xml");
+    let programs = folder.write("p.add.xml", "<additional/>");
+    for (arguments, expected) in [
+        (vec!["--targets", "Z"], "targets: found `Z`, expected a link of `"),
+        (vec!["--loops", "E2@9999"], "loops: found `E2@9999`, expected metres along the link"),
+        (vec!["--loops", "0%"], "loops: found `0%`, expected a share above 0%"),
+        (vec!["--from", text(&other)], "other.toml: found other links or turns, expected those of"),
+        (
+            vec!["--net", net, "--additional", text(&programs)],
+            "small.net.xml: found other links or turns, expected those of",
+        ),
+        (vec!["--out", "x.toml"], "out: found with a dataset"),
+    ] {
+        let error = refused(&[&["network", "edit", text(&data)], &arguments[..]].concat());
+        assert!(error.contains(expected), "{expected}: {error}");
+        assert_eq!(std::fs::read_to_string(&network).unwrap(), before);
+    }
+    let nowhere = folder.path("nowhere");
+    let error = refused(&["network", "edit", text(&nowhere), "--targets", "E3"]);
+    assert!(error.contains("nowhere: No such file"), "{error}");
+}
+
+/// A network that was changed by hand is refused by all that read the dataset; changed by the command it
+/// is accepted by all.
+#[test]
+fn a_dataset_and_its_network_stay_together() {
+    let folder = Folder::new();
+    let data = folder.path("data");
+    ok(&["simulate", "--minutes", "30", "--warm-up", "1", "--out", text(&data)]);
+    let features = ["features", text(&data), "--rates", "40"];
+    let model = folder.path("model");
+    let train = |out: &Path| {
+        let (data, out) = (text(&data).to_owned(), text(out).to_owned());
+        let fixed = ["--method", "oracle", "--rate", "40", "--target", "raw", "--epochs", "1"]
+            .map(String::from);
+        [vec!["train".into(), "--data".into(), data], fixed.to_vec(), vec!["--out".into(), out]]
+            .concat()
+    };
+    let train_at = |name: &str| train(&folder.path(name));
+    let estimates = folder.path("estimates.csv");
+    let estimate =
+        ["estimate", "--model", text(&model), "--data", text(&data), "--out", text(&estimates)];
+    let run = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        ok(&arguments)
+    };
+    ok(&features);
+    run(&train(&model));
+    ok(&estimate);
+
+    let network = data.join("network.toml");
+    let original = std::fs::read_to_string(&network).unwrap();
+    let targets = original.lines().find(|line| line.starts_with("targets = ")).unwrap();
+    for changed in [
+        original.replace("lanes = 5", "lanes = 6"),
+        original.replace(targets, "targets = [\"E3\"]"),
+        original.replacen("name = \"L1\"", "name = \"L9\"", 1),
+    ] {
+        assert_ne!(changed, original);
+        std::fs::write(&network, changed).unwrap();
+        let train = train_at("refused");
+        let train: Vec<&str> = train.iter().map(String::as_str).collect();
+        for arguments in [&features[..], &train, &estimate, &["inspect", text(&data)]] {
+            let error = refused(arguments);
+            let expected = "as when the data were made; loops, targets and signals are changed by `fedtse network edit`";
+            assert!(error.contains("network.toml: network hash: found sha256:"), "{error}");
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+    std::fs::write(&network, &original).unwrap();
+
+    // Targets and signals leave the features as they are.
+    ok(&["network", "edit", text(&data), "--targets", "E3,E4"]);
+    run(&train_at("targets"));
+    ok(&estimate);
+    let edited = folder.path("edited.toml");
+    let text_of = std::fs::read_to_string(&network).unwrap();
+    std::fs::write(&edited, text_of.replacen("duration = ", "duration = 1", 1)).unwrap();
+    ok(&["network", "edit", text(&data), "--from", text(&edited)]);
+    run(&train_at("signals"));
+    // Other loops make other features.
+    let said = ok(&["network", "edit", text(&data), "--loops", "E2@5"]);
+    assert!(said.contains("features deleted, since they count at the loops"), "{said}");
+    let train = train_at("loops");
+    let train: Vec<&str> = train.iter().map(String::as_str).collect();
+    let error = refused(&train);
+    assert!(error.contains("features/manifest.json: not found"), "{error}");
+    ok(&features);
+    ok(&train);
+    let (model, out) = (folder.path("loops"), folder.path("again.csv"));
+    ok(&["estimate", "--model", text(&model), "--data", text(&data), "--out", text(&out)]);
 }
 
 #[test]

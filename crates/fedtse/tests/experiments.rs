@@ -33,8 +33,10 @@ fn rounds_and_figures_are_drawn_from_the_same_trainings() {
         let (density, end) =
             (numbers(&course["density"]), course["end"]["density"]["rmse"].clone());
         assert_eq!(density.len(), 2);
-        // What was kept is one of the epochs.
-        assert!(density.contains(&end.as_f64().unwrap()), "{density:?} {end}");
+        // What was kept is one of the epochs, with a read-out fitted to its network: of so little data it moves estimates by less
+        // than a tenth.
+        let end = end.as_f64().unwrap();
+        assert!(density.iter().any(|own| (own - end).abs() < 0.1 * own), "{density:?} {end}");
     }
     // The same jobs again, as a picture.
     let jobs = || std::fs::read_dir(out.join("jobs")).unwrap().count();

@@ -349,3 +349,80 @@ fn all_results_end_in_one_page() {
     let error = refused(&run.arguments(&["--rates", "20"]));
     assert!(error.contains("--rates: not with all"), "{error}");
 }
+
+/// Two small worlds, one of SUMO's; needs SUMO (`make sumo`).
+#[test]
+fn worlds_are_made_by_recipes_and_compared() {
+    if worlds::SumoTools::find(None).is_err() {
+        assert!(
+            std::env::var_os("FEDTSE_REQUIRE_SUMO").is_none(),
+            "SUMO is required and was not found: run `make sumo`"
+        );
+        eprintln!("skipped: SUMO was not found; `make sumo` installs it");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (out, data) = (folder.path().join("out"), folder.path().join("data"));
+    let run = Run { table: "worlds", out: &out, data: &data };
+    // Datasets alone, as they are made where SUMO is and carried elsewhere.
+    let made = ok_json(&run.arguments(&["--seeds", "1", "--datasets-only"]));
+    let folders: Vec<&str> =
+        made.as_array().unwrap().iter().map(|one| one["folder"].as_str().unwrap()).collect();
+    assert_eq!(folders.len(), 2, "{folders:?}");
+    assert!(jobs(&out).is_empty());
+
+    let more = ["--seeds", "1", "--only", "scale-up,ridge,oracle", "--jobs", "2"];
+    let shown = ok_json(&run.arguments(&more));
+    let names: Vec<&str> = shown["worlds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["ramp", "town"]);
+    for world in shown["worlds"].as_array().unwrap() {
+        let number = |what: &str| world[what].as_str().unwrap().parse::<usize>().unwrap();
+        assert!(number("loops") >= 2 && number("targets") <= number("links"), "{world}");
+        assert!(world["vehicles"].as_u64().unwrap() > 50, "{world}");
+    }
+    // Every job has ended in a number or in an error that is shown.
+    let failed = shown["failed"].as_object().unwrap().len();
+    assert_eq!(jobs(&out).len() + failed, 2 * 3, "{}", shown["failed"]);
+    assert_eq!(shown["unfinished"].as_array().unwrap().len(), failed);
+    for verdict in shown["verdicts"].as_array().unwrap() {
+        assert!(verdict["worst"].as_f64() >= verdict["median"].as_f64(), "{verdict}");
+    }
+
+    // What cannot be done is told in the table and does not end the command.
+    let job = "seed-1.ridge.fleet-20.raw.world-ramp";
+    let features = data.join("ramp-10-seed-1").join("features").join("fleet-20.parquet");
+    std::fs::remove_file(out.join("jobs").join(format!("{job}.json"))).unwrap();
+    let whole = std::fs::read(&features).unwrap();
+    std::fs::write(&features, "broken").unwrap();
+    let broken = ok_json(&run.arguments(&more));
+    let error = broken["failed"][job].as_str().unwrap();
+    assert!(error.contains("fleet-20.parquet"), "{error}");
+    let page = std::fs::read_to_string(out.join("worlds.md")).unwrap();
+    assert!(page.contains("✗") && page.contains(job), "{page}");
+    // Run again, it is as before.
+    std::fs::write(&features, whole).unwrap();
+    let again = ok_json(&run.arguments(&more));
+    for what in ["rows", "verdicts", "failed"] {
+        assert_eq!(again[what], shown[what], "{what}");
+    }
+
+    // Another recipe is another world.
+    let recipe = data.join("town-10-seed-1").join("world.json");
+    let text = std::fs::read_to_string(&recipe).unwrap();
+    std::fs::write(&recipe, text.replace("town.osm", "city.osm")).unwrap();
+    let error = refused(&run.arguments(&more));
+    assert!(error.contains("world.json: recipe: found"), "{error}");
+    let unknown = Command::new(env!("CARGO_BIN_EXE_fedtse"))
+        .args(run.arguments(&["--worlds", "atlantis"]))
+        .output()
+        .unwrap();
+    let unknown = String::from_utf8(unknown.stderr).unwrap();
+    assert!(unknown.contains("found `atlantis`, expected one of corridor, ramp"), "{unknown}");
+    let error = refused(&["reproduce", "table2", "--worlds", "ramp"]);
+    assert!(error.contains("--worlds: table2 has one world"), "{error}");
+}

@@ -148,9 +148,11 @@ fn run(scene: &Value, most: usize) -> Result<Value, Box<dyn Error>> {
             let list = step[field].as_array().map_or(&[][..], Vec::as_slice);
             list.iter().map(|v| v.as_f64().map(|value| Reading { value, variance })).collect()
         };
+        let flows = readings("flows", FLOW_VARIANCE);
         measurements.push(Measurements {
-            flows: readings("flows", FLOW_VARIANCE),
             speeds: readings("speeds", SPEED_VARIANCE),
+            densities: vec![None; flows.len()],
+            flows,
         });
         greens.push(serde_json::from_value(step["green"].clone())?);
         truth.push(serde_json::from_value(step["densities"].clone())?);

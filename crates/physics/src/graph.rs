@@ -100,8 +100,31 @@ impl RoadGraph {
         self.check_ways_out(ratios)
     }
 
-    /// Searches backwards from the sinks; a place that is not met is a trap.
     fn check_ways_out(&self, ratios: &[f64]) -> Result<(), ModelError> {
+        match self.leads_out(ratios).iter().position(|leads| !leads) {
+            Some(place) => Err(ModelError::Trap { link: self.name(place).into() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a share of the traffic end its trip at each place from which it could not leave at all: in real
+    /// networks trips end inside, and dead ends turn around. Returns how many places that were.
+    pub(crate) fn open_traps(&self, ratios: &mut [f64], share: f64) -> usize {
+        let leads = self.leads_out(ratios);
+        let (turns, exits) = ratios.split_at_mut(self.turns());
+        for (ratio, &from) in turns.iter_mut().zip(&self.from) {
+            if !leads[from as usize] {
+                *ratio *= 1.0 - share;
+            }
+        }
+        for (exit, _) in exits.iter_mut().zip(&leads).filter(|(_, leads)| !**leads) {
+            *exit += share * (1.0 - *exit);
+        }
+        leads.iter().filter(|leads| !**leads).count()
+    }
+
+    /// Searches backwards from the sinks; a place that is not met is a trap.
+    fn leads_out(&self, ratios: &[f64]) -> Vec<bool> {
         let mut into: Vec<Vec<u32>> = vec![Vec::new(); self.places()];
         for ((&from, &to), &ratio) in self.from.iter().zip(&self.to).zip(ratios) {
             if ratio > 0.0 {
@@ -117,15 +140,17 @@ impl RoadGraph {
                 }
             }
         }
-        match leads_out.iter().position(|leads| !leads) {
-            Some(place) => Err(ModelError::Trap { link: self.name(place).into() }),
-            None => Ok(()),
-        }
+        leads_out
     }
 }
 
+/// The share of traffic that ends its trip on a link of which nothing is known but that no way leads out:
+/// trips of some twenty links, a usual length in towns.
+pub(crate) const ENDING: f64 = 0.05;
+
 /// Shares by lanes: a turn gets traffic in proportion to the lanes that lead into it, and links
-/// without a turn let all traffic out. A first guess where nothing was counted.
+/// without a turn let all traffic out. Where no way leads out, a share of trips ends on each link. A first
+/// guess where nothing was counted.
 pub(crate) fn ratios_by_lanes(network: &Network) -> Vec<f64> {
     let lanes = |turn: &traffic::Turn| turn.lanes.len() as f64;
     let mut sums = vec![0.0; network.links().len()];
@@ -134,7 +159,9 @@ pub(crate) fn ratios_by_lanes(network: &Network) -> Vec<f64> {
     }
     let turns = network.turns().iter().map(|turn| lanes(turn) / sums[turn.from.index()]);
     let exits = sums.iter().map(|&sum| if sum == 0.0 { 1.0 } else { 0.0 });
-    turns.chain(exits).collect()
+    let mut ratios: Vec<f64> = turns.chain(exits).collect();
+    RoadGraph::of(network).open_traps(&mut ratios, ENDING);
+    ratios
 }
 
 #[cfg(test)]
@@ -143,6 +170,17 @@ mod tests {
 
     use super::*;
     use crate::test_networks::network;
+
+    /// Two links that turn into each other, as a dead end with a U-turn, and a third that leads out.
+    #[test]
+    fn trips_end_where_no_way_leads_out() {
+        let lanes = [(100.0, 1, 10.0); 3];
+        let closed = network(&lanes[..2], &[(0, 1), (1, 0)]);
+        assert_eq!(ratios_by_lanes(&closed), [0.95, 0.95, 0.05, 0.05]);
+        RoadGraph::of(&closed).check_ratios(&ratios_by_lanes(&closed)).unwrap();
+        let open = network(&lanes, &[(0, 1), (1, 0), (1, 2)]);
+        assert_eq!(ratios_by_lanes(&open), [1.0, 0.5, 0.5, 0.0, 0.0, 1.0]);
+    }
 
     fn graph(names: usize, turns: &[(u32, u32)]) -> RoadGraph {
         RoadGraph::new((0..names).map(|n| format!("P{n}")).collect(), turns).unwrap()

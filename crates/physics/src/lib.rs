@@ -42,7 +42,7 @@ pub use exchange::Diverge;
 pub use graph::RoadGraph;
 pub use metanet::{Metanet, MetanetConstants};
 pub use model::{Gradient, Inputs, Memory, Throughput, TrafficModel};
-pub use parameters::{ParameterLayout, Parameters};
+pub use parameters::{ParameterLayout, Parameters, STANDING};
 pub use region::{Mfd, Region, RegionModel, Regions};
 pub use residual::{PhysicsLoss, ResidualWeights, Segment, SegmentGradient};
 pub use signals::GreenPlan;

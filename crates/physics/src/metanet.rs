@@ -54,6 +54,23 @@ impl Default for MetanetConstants {
     }
 }
 
+/// Sub-steps of a step that anticipation may cost.
+const MOST_FOR_ANTICIPATION: f64 = 20.0;
+
+impl MetanetConstants {
+    /// The same with as much anticipation as the shortest link allows in a step: a driver looks ahead by some
+    /// distance, and over a link that is shorter the term has no stable form.
+    pub fn for_network(self, network: &Network, parameters: &Parameters, step: Seconds) -> Self {
+        let sub_step = step.get() / 3600.0 / MOST_FOR_ANTICIPATION;
+        let most = |(n, link): (usize, &traffic::Link)| {
+            let jam = parameters.diagram(n).jam;
+            (link.length.get() / 1000.0).powi(2) * (jam + self.kappa) / (4.0 * sub_step * jam)
+        };
+        let most = network.links().iter().enumerate().map(most).fold(f64::INFINITY, f64::min);
+        Self { anticipation: self.anticipation.min(most), ..self }
+    }
+}
+
 /// The METANET model of a network.
 #[derive(Clone, Debug)]
 pub struct Metanet {

@@ -22,7 +22,7 @@ use crate::graph::{RoadGraph, ratios_by_lanes};
 pub(crate) const KM_PER_MIN: f64 = 0.06;
 
 /// A standing vehicle with its gap takes 7.5 m, a usual value for passenger traffic.
-const STANDING: VehPerKmLane = VehPerKmLane::new(1000.0 / 7.5);
+pub const STANDING: VehPerKmLane = VehPerKmLane::new(1000.0 / 7.5);
 /// In the middle of 4 to 5.4 m/s, found on the paper's corridor by its authors.
 const WAVE: MetresPerSecond = MetresPerSecond::new(5.0);
 

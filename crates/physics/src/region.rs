@@ -44,6 +44,96 @@ pub struct Regions {
     pub crossings: Vec<(usize, usize, f64)>,
 }
 
+/// Links of a region that is grown, unless the network has fewer.
+const GROWN: usize = 12;
+
+impl Regions {
+    /// Regions of neighbouring links, where nobody has drawn any: from a link that has none yet along turns, until a region
+    /// has a dozen. `passed`: vehicles that came to the end of each link, of which the ratios of `parameters` are
+    /// shares. Diagrams are means over lane-kilometres; a trip is what is driven in a region for each vehicle that leaves it.
+    pub fn grown(
+        network: &Network,
+        parameters: &Parameters,
+        passed: &[f64],
+    ) -> Result<Self, ModelError> {
+        let links = network.links();
+        check_len("vehicles that passed", passed.len(), links.len())?;
+        let of_link = grow(network);
+        let count = of_link.iter().max().map_or(0, |last| last + 1);
+        // Nobody was seen on some links: a vehicle keeps their ways open.
+        let passed = |link: usize| passed[link].max(1.0);
+        let (turns, ratios) = (network.turns(), parameters.ratios());
+        let mut flows = std::collections::BTreeMap::new();
+        for (turn, ratio) in turns.iter().zip(ratios) {
+            let (from, to) = (of_link[turn.from.index()], of_link[turn.to.index()]);
+            if from != to && *ratio > 0.0 {
+                *flows.entry((from, to)).or_insert(0.0) += ratio * passed(turn.from.index());
+            }
+        }
+        let mut sums = vec![[0.0; 6]; count];
+        for (n, link) in links.iter().enumerate() {
+            let [size, free, wave, jam, driven, ended] = &mut sums[of_link[n]];
+            let own = link.lane_length().get() / 1000.0;
+            *size += own;
+            let diagram = parameters.fundamental_diagram(n)?;
+            *free += own * diagram.free_speed().get();
+            *wave += own * diagram.wave_speed().get();
+            *jam += own * diagram.jam_density().get();
+            *driven += passed(n) * link.length.get();
+            *ended += ratios[turns.len() + n] * passed(n);
+        }
+        let mut regions = Vec::with_capacity(count);
+        let mut crossings = Vec::new();
+        for (r, [size, free, wave, jam, driven, ended]) in sums.into_iter().enumerate() {
+            let crossed: Vec<(usize, f64)> =
+                flows.range((r, 0)..(r + 1, 0)).map(|(&(_, to), &flow)| (to, flow)).collect();
+            let leaving = ended + crossed.iter().map(|(_, flow)| flow).sum::<f64>();
+            let name = format!("region {}", r + 1);
+            let diagram = FundamentalDiagram::triangular(
+                MetresPerSecond::new(free / size),
+                MetresPerSecond::new(wave / size),
+                traffic::VehPerKmLane::new(jam / size),
+            )
+            .map_err(|source| ModelError::Diagram { link: name.clone(), source })?;
+            regions.push(Region {
+                name,
+                diagram,
+                trip_length: Metres::new(driven / leaving),
+                ending: ended / leaving,
+            });
+            crossings.extend(crossed.into_iter().map(|(to, flow)| (r, to, flow / leaving)));
+        }
+        Ok(Self { regions, of_link, crossings })
+    }
+}
+
+/// The region of each link: breadth first, along turns in either direction.
+fn grow(network: &Network) -> Vec<usize> {
+    let mut of_link = vec![usize::MAX; network.links().len()];
+    let mut next = 0;
+    for first in network.link_ids() {
+        if of_link[first.index()] != usize::MAX {
+            continue;
+        }
+        let (mut queue, mut size) = (std::collections::VecDeque::from([first]), 0);
+        while let Some(link) = queue.pop_front() {
+            if size == GROWN {
+                break;
+            }
+            if of_link[link.index()] != usize::MAX {
+                continue;
+            }
+            of_link[link.index()] = next;
+            size += 1;
+            let onward = network.outgoing(link).iter().map(|&turn| network.turn(turn).to);
+            let back = network.incoming(link).iter().map(|&turn| network.turn(turn).from);
+            queue.extend(onward.chain(back));
+        }
+        next += 1;
+    }
+    of_link
+}
+
 /// A region by its MFD.
 #[derive(Clone, Copy, Debug)]
 pub struct Mfd;

@@ -101,13 +101,39 @@ impl<'m> PhysicsLoss<'m> {
         })
     }
 
-    /// The loss of a segment; adds `scale` times its gradient, where one is asked for.
-    pub fn add(
+    /// Adds the squares of a segment's residuals, link by link: of density, then of flow. Nothing is added for links that
+    /// do not count.
+    pub fn add_squares(
         &mut self,
         segment: Segment<'_>,
-        scale: f64,
-        mut gradient: Option<SegmentGradient<'_>>,
-    ) -> Result<f64, ModelError> {
+        density: &mut [f64],
+        flow: &mut [f64],
+    ) -> Result<(), ModelError> {
+        let links = self.model.links();
+        check_len("squares of density", density.len(), links)?;
+        check_len("squares of flow", flow.len(), links)?;
+        for t in 1..self.steps_of(&segment)? {
+            self.predict(&segment, t)?;
+            for (n, (density, flow)) in density.iter_mut().zip(flow.iter_mut()).enumerate() {
+                let (now, then) = ((t - 1) * links + n, t * links + n);
+                if self.weights.density[n] > 0.0 {
+                    *density += (segment.densities[then] - self.densities[n]).powi(2);
+                }
+                if self.weights.flow[n] > 0.0 {
+                    *flow += (segment.flows[now] - self.flows[n]).powi(2);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How much residuals count from now on.
+    pub fn weights_mut(&mut self) -> &mut ResidualWeights {
+        &mut self.weights
+    }
+
+    /// Steps of a segment of the right shape.
+    fn steps_of(&self, segment: &Segment<'_>) -> Result<usize, ModelError> {
         let links = self.model.links();
         let steps = segment.densities.len() / links.max(1);
         check_len("densities of the segment", segment.densities.len(), steps * links)?;
@@ -116,6 +142,30 @@ impl<'m> PhysicsLoss<'m> {
             let (found, expected) = (segment.inputs.len(), steps - 1);
             return Err(ModelError::Shape { what: "inputs of the segment", found, expected });
         }
+        Ok(steps)
+    }
+
+    /// What the model makes of step t − 1: densities of step t, flows of step t − 1.
+    fn predict(&mut self, segment: &Segment<'_>, t: usize) -> Result<(), ModelError> {
+        let links = self.model.links();
+        let now = (t - 1) * links..t * links;
+        let (k, q) = (&segment.densities[now.clone()], &segment.flows[now]);
+        self.model.lift(k, q, &mut self.state)?;
+        let inputs = &segment.inputs[t - 1];
+        let (next, memory) = (&mut self.next, &mut self.memory);
+        self.model.step(&self.state, inputs, memory, next, &mut self.flows)?;
+        self.model.densities(&self.next, &mut self.densities)
+    }
+
+    /// The loss of a segment; adds `scale` times its gradient, where one is asked for.
+    pub fn add(
+        &mut self,
+        segment: Segment<'_>,
+        scale: f64,
+        mut gradient: Option<SegmentGradient<'_>>,
+    ) -> Result<f64, ModelError> {
+        let links = self.model.links();
+        let steps = self.steps_of(&segment)?;
         if let Some(gradient) = &gradient {
             check_len("gradient of the densities", gradient.densities.len(), steps * links)?;
             check_len("gradient of the flows", gradient.flows.len(), steps * links)?;
@@ -125,10 +175,7 @@ impl<'m> PhysicsLoss<'m> {
             let (now, then) = ((t - 1) * links..t * links, t * links..(t + 1) * links);
             let inputs = &segment.inputs[t - 1];
             let (k, q) = (&segment.densities[now.clone()], &segment.flows[now.clone()]);
-            self.model.lift(k, q, &mut self.state)?;
-            let memory = &mut self.memory;
-            self.model.step(&self.state, inputs, memory, &mut self.next, &mut self.flows)?;
-            self.model.densities(&self.next, &mut self.densities)?;
+            self.predict(&segment, t)?;
             for (n, &own_flow) in q.iter().enumerate() {
                 let density = segment.densities[then.start + n] - self.densities[n];
                 let flow = own_flow - self.flows[n];
@@ -222,6 +269,22 @@ mod tests {
             Segment { densities: &scene.densities, flows: &scene.flows, inputs: &scene.inputs };
         // The same additions in the same order.
         assert!(loss.add(segment, 1.0, None).unwrap() < 1e-20);
+    }
+
+    /// Squares are those of which the loss is made.
+    #[test]
+    fn squares_over_variances_are_twice_the_loss() {
+        let scene = scene();
+        let mut loss = PhysicsLoss::new(&scene.model, weights()).unwrap();
+        let densities: Vec<f64> = scene.densities.iter().map(|k| 0.9 * k + 3.0).collect();
+        let segment = Segment { densities: &densities, flows: &scene.flows, inputs: &scene.inputs };
+        let mut squares = [vec![0.0; 17], vec![0.0; 17]];
+        let [density, flow] = &mut squares;
+        loss.add_squares(segment, density, flow).unwrap();
+        let twice = density.iter().sum::<f64>() / 4.0 + flow.iter().sum::<f64>();
+        let found = loss.add(segment, 1.0, None).unwrap();
+        // The same terms in another order.
+        assert!(found > 1.0 && (2.0 * found - twice).abs() < 1e-12 * twice, "{found} {twice}");
     }
 
     #[test]

@@ -31,9 +31,10 @@ use curve25519_dalek::traits::VartimeMultiscalarMul;
 use thiserror::Error;
 use zeroize::Zeroize;
 
-use crate::ipfe::{random_scalar, small_scalar};
+use crate::ipfe::message::{point, scalar};
+use crate::ipfe::small_scalar;
 use crate::random::Randomness;
-use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer};
 use generators::blinding_generator;
 use range_proof::{BITS, RangeProof};
 pub use seed::{BlindingSeed, Named};
@@ -94,15 +95,14 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// Commits to levels, 1 to [`MOST_COMMITTED`].
-    pub fn to(levels: &[i32], random: &mut Randomness) -> Result<Self, CommittedError> {
-        check_count(levels.len())?;
-        let blindings: Vec<Scalar> = levels.iter().map(|_| random_scalar(random)).collect();
-        let points = levels.iter().zip(&blindings).map(|(&level, blinding)| {
+    /// Commits to levels, 1 to [`MOST_COMMITTED`], with a blinding for each.
+    fn new(levels: &[i32], blindings: &[Scalar]) -> Self {
+        let points = levels.iter().zip(blindings).map(|(&level, blinding)| {
             let value = RistrettoPoint::mul_base(&small_scalar(level.into()));
             (value + blinding * blinding_generator()).compress()
         });
-        Ok(Self { levels: levels.to_vec(), points: points.collect(), blindings })
+        let points = points.collect();
+        Self { levels: levels.to_vec(), blindings: blindings.to_vec(), points }
     }
 
     /// For the host.
@@ -143,17 +143,6 @@ impl Committed {
         proof.write(&mut writer);
         Ok(writer.finish())
     }
-
-    /// What hides Σ w_j·k_j: shows the sum to whoever has the commitments, and nothing else. Each opening costs as much as
-    /// a product: count them alike.
-    pub fn open(&self, weights: &[i64]) -> Result<Vec<u8>, CommittedError> {
-        check_weights(weights, self.levels.len())?;
-        let terms = weights.iter().zip(&self.blindings);
-        let sum: Scalar = terms.map(|(&weight, blinding)| small_scalar(weight) * blinding).sum();
-        let mut writer = Writer::new(MessageKind::Opening, 32);
-        writer.bytes(sum.as_bytes());
-        Ok(writer.finish())
-    }
 }
 
 impl Drop for Committed {
@@ -181,7 +170,8 @@ impl Commitments {
             let compressed = reader.bytes(32 * count)?.as_chunks::<32>().0;
             let compressed: Vec<_> = compressed.iter().map(|&b| CompressedRistretto(b)).collect();
             reader.finish()?;
-            let points = compressed.iter().map(point).collect::<Result<_, _>>()?;
+            let points = compressed.iter().map(|point_bytes| point("point", point_bytes));
+            let points = points.collect::<Result<_, _>>()?;
             Ok(Self { compressed, points })
         };
         read().map_err(peer("commitments"))
@@ -248,7 +238,7 @@ impl Commitments {
         check_weights(weights, self.points.len())?;
         let read = || {
             let mut reader = Reader::new("opening", MessageKind::Opening, opening)?;
-            let blinding = scalar(reader.array()?)?;
+            let blinding = scalar("scalar", reader.array()?)?;
             reader.finish()?;
             Ok(blinding)
         };
@@ -273,13 +263,6 @@ fn begun(points: &[CompressedRistretto], (low, high): (i32, i32), context: &[u8]
     transcript
 }
 
-fn check_count(found: usize) -> Result<(), CommittedError> {
-    match (1..=MOST_COMMITTED).contains(&found) {
-        true => Ok(()),
-        false => Err(misuse("values", found, format!("1 to {MOST_COMMITTED}"))),
-    }
-}
-
 fn check_range(low: i32, high: i32) -> Result<(), CommittedError> {
     let most = 1i64 << BITS;
     match (0..most).contains(&(i64::from(high) - i64::from(low))) {
@@ -300,16 +283,6 @@ fn check_weights(weights: &[i64], expected: usize) -> Result<(), CommittedError>
 
 /// The largest weight of a sum: far more than products have, far less than scalars have room for.
 const MOST_WEIGHT: i64 = 1 << 48;
-
-fn point(compressed: &CompressedRistretto) -> Result<RistrettoPoint, DecodeError> {
-    let expected = "a canonical point of ristretto255";
-    compressed.decompress().ok_or_else(|| out_of_range("point", "bytes of no point", expected))
-}
-
-fn scalar(bytes: [u8; 32]) -> Result<Scalar, DecodeError> {
-    let scalar = Option::from(Scalar::from_canonical_bytes(bytes));
-    scalar.ok_or_else(|| out_of_range("scalar", "bytes of no scalar", "a canonical scalar"))
-}
 
 #[cfg(test)]
 mod tests;

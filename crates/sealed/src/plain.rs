@@ -9,11 +9,11 @@ use crate::masked_gradient::{
     self, MagnitudeBound, MaskedShare, PendingProducts, ProductSecrets, Scale,
 };
 use crate::product::{
-    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, CoefficientsSize, Guest, Host, Matrix,
-    SealedError, Terms, misuse, peer, rows_of, size_of_coefficients,
+    Agreement, AnsweredBy, Answerer, BlockId, Coefficients, CoefficientsSize, Expected, Guest,
+    Host, Matrix, SealedError, Terms, misuse, peer, rows_of, size_of_coefficients,
 };
 use crate::random::Randomness;
-use crate::wire::{DecodeError, MessageKind, Reader, Writer, other_exchange, out_of_range};
+use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
 
 /// A guest that sends its values as they are.
 #[derive(Debug)]
@@ -45,10 +45,7 @@ impl Guest for PlainGuest {
     }
 
     fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError> {
-        if levels.len() != self.agreement.width {
-            return Err(misuse("values of a block", levels.len(), self.agreement.width));
-        }
-        self.agreement.grid.check(levels)?;
+        self.agreement.check_levels(levels)?;
         self.blocks.insert(block, levels.to_vec());
         let mut writer = Writer::new(MessageKind::PlainUpload, 8 + Terms::LEN);
         writer.u64(block.0);
@@ -115,9 +112,8 @@ impl Guest for PlainGuest {
 impl Answerer for PlainGuest {
     fn answer(&mut self, question: &[u8]) -> Result<Vec<u8>, SealedError> {
         let Agreement { width, most_rows, .. } = self.agreement;
-        let Numbers { exchange, rows, blocks, numbers } =
-            read(MessageKind::PlainQuestion, "question", question, most_rows)
-                .map_err(peer("question"))?;
+        let Question { exchange, rows, blocks, numbers } =
+            read_question(question, most_rows).map_err(peer("question"))?;
         let columns = blocks.len().saturating_mul(width);
         if numbers.len() != rows.saturating_mul(columns) {
             let expected = rows.saturating_mul(columns);
@@ -191,9 +187,7 @@ impl Host for PlainHost {
             Ok(block)
         };
         let block = read().map_err(peer("upload"))?;
-        if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
-            return Err(SealedError::Full { block, most: self.agreement.most_blocks });
-        }
+        self.agreement.check_room(&self.blocks, block)?;
         self.blocks.insert(block, ());
         Ok(block)
     }
@@ -207,20 +201,20 @@ impl Host for PlainHost {
         self.check(matrix.blocks)?;
         let exchange = self.random.bits();
         self.pending = Some(Pending { exchange, rows: matrix.rows });
-        Ok(write(
-            MessageKind::PlainQuestion,
-            exchange,
-            matrix.rows,
-            matrix.blocks,
-            &[matrix.values],
-        ))
+        let length = 16 + 8 * (matrix.blocks.len() + matrix.values.len());
+        let mut writer = Writer::new(MessageKind::PlainQuestion, length);
+        writer.u64(exchange);
+        writer.u32(matrix.rows as u32);
+        writer.u32(matrix.blocks.len() as u32);
+        matrix.blocks.iter().for_each(|block| writer.u64(block.0));
+        matrix.values.iter().for_each(|entry| writer.f64(*entry));
+        Ok(writer.finish())
     }
 
     fn open(&mut self, answer: &[u8]) -> Result<Vec<f64>, SealedError> {
         let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
-        let what = ["answer", "exchange of the answer", "rows of the answer"];
-        let expected = (pending.exchange, pending.rows);
-        let products = read_products(MessageKind::PlainAnswer, what, answer, expected)?;
+        let expected = Expected::answer(pending.exchange, pending.rows);
+        let products = read_products(MessageKind::PlainAnswer, answer, &expected)?;
         self.pending = None;
         Ok(products)
     }
@@ -250,13 +244,8 @@ impl Host for PlainHost {
         request: &PendingProducts,
         reply: &[u8],
     ) -> Result<MaskedShare, SealedError> {
-        let what = [
-            "masked products",
-            "exchange of the masked products",
-            "products of the masked products",
-        ];
-        let expected = (request.exchange, request.products);
-        let products = read_products(MessageKind::PlainMaskedProducts, what, reply, expected)?;
+        let expected = Expected::masked_products(request);
+        let products = read_products(MessageKind::PlainMaskedProducts, reply, &expected)?;
         let numbers = masked_gradient::Numbers::Plain(products);
         Ok(MaskedShare { exchange: request.exchange, own: request.own, numbers })
     }
@@ -287,7 +276,7 @@ impl Host for PlainHost {
 }
 
 /// A question.
-struct Numbers {
+struct Question {
     exchange: u64,
     rows: usize,
     blocks: Vec<BlockId>,
@@ -295,34 +284,8 @@ struct Numbers {
     numbers: Vec<f64>,
 }
 
-fn write(
-    kind: MessageKind,
-    exchange: u64,
-    rows: usize,
-    blocks: &[BlockId],
-    numbers: &[&[f64]],
-) -> Vec<u8> {
-    let count: usize = numbers.iter().map(|numbers| numbers.len()).sum();
-    let mut writer = Writer::new(kind, 16 + 8 * (blocks.len() + count));
-    writer.u64(exchange);
-    writer.u32(rows as u32);
-    writer.u32(blocks.len() as u32);
-    for block in blocks {
-        writer.u64(block.0);
-    }
-    for number in numbers.iter().copied().flatten() {
-        writer.f64(*number);
-    }
-    writer.finish()
-}
-
-fn read(
-    kind: MessageKind,
-    what: &'static str,
-    bytes: &[u8],
-    most_rows: usize,
-) -> Result<Numbers, DecodeError> {
-    let mut reader = Reader::new(what, kind, bytes)?;
+fn read_question(bytes: &[u8], most_rows: usize) -> Result<Question, DecodeError> {
+    let mut reader = Reader::new("question", MessageKind::PlainQuestion, bytes)?;
     let exchange = reader.u64()?;
     let rows = reader.count("rows", most_rows)?;
     let count = reader.count("blocks", bytes.len() / 8)?;
@@ -331,7 +294,7 @@ fn read(
     let rest = reader.remaining();
     let numbers = floats(reader.bytes(rest / 8 * 8)?)?;
     reader.finish()?;
-    Ok(Numbers { exchange, rows, blocks, numbers })
+    Ok(Question { exchange, rows, blocks, numbers })
 }
 
 /// The layout of answers, replies and masked gradients.
@@ -346,25 +309,17 @@ fn write_products(kind: MessageKind, exchange: u64, products: &[f64]) -> Vec<u8>
 /// Reads them, with the exchange and as many as expected.
 fn read_products(
     kind: MessageKind,
-    [what, exchange_of, rows_of]: [&'static str; 3],
     bytes: &[u8],
-    (exchange, rows): (u64, usize),
+    expected: &Expected,
 ) -> Result<Vec<f64>, SealedError> {
     let read = || {
-        let mut reader = Reader::new(what, kind, bytes)?;
-        let found = reader.u64()?;
-        if found != exchange {
-            return Err(other_exchange(exchange_of, found, exchange));
-        }
-        let found = reader.u32()?;
-        if usize::try_from(found).ok() != Some(rows) {
-            return Err(out_of_range(rows_of, found, rows));
-        }
-        let products = floats(reader.bytes(8 * rows)?)?;
+        let mut reader = Reader::new(expected.what[0], kind, bytes)?;
+        expected.check(reader.u64()?, reader.u32()? as usize)?;
+        let products = floats(reader.bytes(8 * expected.products)?)?;
         reader.finish()?;
         Ok(products)
     };
-    read().map_err(peer(what))
+    read().map_err(peer(expected.what[0]))
 }
 
 /// Finite numbers.

@@ -19,6 +19,7 @@
 
 use std::fmt;
 
+use rustc_hash::FxHashMap;
 use thiserror::Error;
 
 use crate::fixed_point::{FixedPointError, Grid};
@@ -70,6 +71,26 @@ impl Agreement {
             }
         }
         Ok(self)
+    }
+
+    /// Checks the levels of a block.
+    pub(crate) fn check_levels(&self, levels: &[i32]) -> Result<(), SealedError> {
+        if levels.len() != self.width {
+            return Err(misuse("values of a block", levels.len(), self.width));
+        }
+        Ok(self.grid.check(levels)?)
+    }
+
+    /// Refuses a block for which a host with these blocks has no room.
+    pub(crate) fn check_room<T>(
+        &self,
+        blocks: &FxHashMap<BlockId, T>,
+        block: BlockId,
+    ) -> Result<(), SealedError> {
+        if blocks.len() >= self.most_blocks && !blocks.contains_key(&block) {
+            return Err(SealedError::Full { block, most: self.most_blocks });
+        }
+        Ok(())
     }
 
     /// What the other party must have agreed on, too.
@@ -387,6 +408,42 @@ pub(crate) fn misuse(
     expected: impl ToString,
 ) -> SealedError {
     SealedError::Misuse { what, found: found.to_string(), expected: expected.to_string() }
+}
+
+/// A message as the host expects it: of an exchange, with so many products.
+pub(crate) struct Expected {
+    pub(crate) exchange: u64,
+    pub(crate) products: usize,
+    /// The message and its two fields, for errors.
+    pub(crate) what: [&'static str; 3],
+}
+
+impl Expected {
+    /// The answer to a question.
+    pub(crate) fn answer(exchange: u64, products: usize) -> Self {
+        let what = ["answer", "exchange of the answer", "rows of the answer"];
+        Self { exchange, products, what }
+    }
+
+    /// What a guest makes of encrypted coefficients.
+    pub(crate) fn masked_products(request: &PendingProducts) -> Self {
+        let &PendingProducts { exchange, products, .. } = request;
+        let of = "masked products";
+        let what = [of, "exchange of the masked products", "products of the masked products"];
+        Self { exchange, products, what }
+    }
+
+    /// Refuses another exchange, or another number of products.
+    pub(crate) fn check(&self, exchange: u64, products: usize) -> Result<(), DecodeError> {
+        if exchange != self.exchange {
+            let (what, expected) = (self.what[1], self.exchange);
+            return Err(DecodeError::OtherExchange { what, found: exchange, expected });
+        }
+        if products != self.products {
+            return Err(out_of_range(self.what[2], products, self.products));
+        }
+        Ok(())
+    }
 }
 
 /// Says which message was wrong.

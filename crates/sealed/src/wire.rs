@@ -229,10 +229,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(crate) fn other_exchange(what: &'static str, found: u64, expected: u64) -> DecodeError {
-    DecodeError::OtherExchange { what, found, expected }
-}
-
 /// A number that is not accepted.
 pub(crate) fn out_of_range(
     what: &'static str,

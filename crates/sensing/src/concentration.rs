@@ -8,7 +8,6 @@
 use serde::{Deserialize, Serialize};
 use traffic::{Seconds, VehicleClass};
 
-use crate::dataset::class_name;
 use crate::fleet::{FleetError, draw};
 
 /// What vehicles have in common that belong to fleets more or less often.
@@ -53,7 +52,7 @@ impl Concentration {
         let shared = match self.by {
             Trait::Entry => format!("entry {}", seen.link),
             Trait::Hour => format!("hour {}", (seen.time.get() / 3600.0).floor()),
-            Trait::Class => format!("class {}", class_name(seen.class)),
+            Trait::Class => format!("class {}", seen.class.name()),
         };
         1.0 + self.strength * (2.0 * draw(seed, &shared) - 1.0)
     }

@@ -21,7 +21,7 @@ use traffic::{
     network_hash, parse_network, write_network,
 };
 
-use crate::journey::is_time;
+use crate::journey::{Position, is_time};
 use crate::recordings::{self, Recording, RecordingWatch};
 use crate::table::{Column, ColumnKind, TableError, TableReader, TableWriter};
 use crate::vehicles::VehicleTable;
@@ -32,9 +32,9 @@ mod positions;
 mod tables;
 mod text;
 
-pub(crate) use positions::DatasetPositions;
+use moments_ahead::MomentsAhead;
 pub use positions::DatasetReader;
-pub(crate) use tables::{class_name, class_named};
+use positions::open_positions;
 use tables::{read_loops, read_vehicles, write_loops, write_vehicles};
 pub(crate) use text::{read_json, read_text, software, write_json, write_text};
 
@@ -82,7 +82,7 @@ pub enum DatasetError {
     #[error("{}: folder is not empty, expected a new or empty one", .0.display())]
     NotEmpty(PathBuf),
     /// There is no manifest.
-    #[error("{}: not found; is it a finished dataset? (`fedtse simulate` and `fedtse import` make one)", .0.display())]
+    #[error("{}: not found; is it a finished dataset? (`fedtse simulate` and `fedtse import` make one, `fedtse features` its features)", .0.display())]
     NoManifest(PathBuf),
     /// The manifest cannot be read.
     #[error("{}: {problem}", path.display())]
@@ -99,6 +99,22 @@ pub enum DatasetError {
         path: PathBuf,
         /// What is wrong.
         source: NetworkFileError,
+    },
+    /// The network is not the one that the data were made with.
+    #[error("{}: network hash: found {found}, expected {expected} as when the data were made; loops, targets and signals are changed by `fedtse network edit`, anything else needs the data made anew", path.display())]
+    EditedNetwork {
+        /// The network file.
+        path: PathBuf,
+        /// Hash of the network at hand.
+        found: String,
+        /// Hash in the manifest.
+        expected: String,
+    },
+    /// Loops that change in a dataset whose loops were counted by sensors.
+    #[error("{}: loops: found counts by sensors, expected none: a loop that is added has no counts, and a loop that goes leaves its own behind", path.display())]
+    CountedLoops {
+        /// The counts.
+        path: PathBuf,
     },
     /// The data were made on another network.
     #[error("{}: network hash: found {found}, expected {expected}", path.display())]
@@ -311,19 +327,35 @@ impl Dataset {
         if let Some(problem) = recordings::problem(&manifest.recordings) {
             return Err(DatasetError::Manifest { path, problem });
         }
-        let path = folder.join("network.toml");
-        let network = read_network(&path)?;
-        for (found, expected) in [
-            (network_hash(&network), &manifest.network_hash),
-            (network_file_hash(&network), &manifest.network_file_hash),
-        ] {
-            if found != *expected {
-                let expected = expected.clone();
-                return Err(DatasetError::WrongNetwork { path, found, expected });
-            }
-        }
+        let network = network_of(folder, &manifest)?;
         let vehicles = read_vehicles(&folder.join("vehicles.parquet"))?;
         Ok(Self { folder: folder.to_owned(), manifest, network, vehicles })
+    }
+
+    /// Puts a network in place of its own that has the same links and turns: other loops, signals or
+    /// targets. Features count at the loops, so they go when the loops change; whether they did.
+    pub fn replace_network(&mut self, network: Network) -> Result<bool, DatasetError> {
+        let path = self.folder.join("network.toml");
+        let (found, expected) = (network_hash(&network), self.manifest.network_hash.clone());
+        if found != expected {
+            return Err(DatasetError::WrongNetwork { path, found, expected });
+        }
+        let other_loops = network.loops() != self.network.loops();
+        let counts = self.folder.join("loops.parquet");
+        if other_loops && counts.exists() {
+            return Err(DatasetError::CountedLoops { path: counts });
+        }
+        let features = self.folder.join("features");
+        let stale = other_loops && features.exists();
+        if stale {
+            std::fs::remove_dir_all(&features)
+                .map_err(|source| DatasetError::Io { path: features, source })?;
+        }
+        self.manifest.network_file_hash = network_file_hash(&network);
+        write_text(&path, &write_network(&network))?;
+        write_json(&self.folder.join("manifest.json"), &self.manifest)?;
+        self.network = network;
+        Ok(stale)
     }
 
     /// Its folder.
@@ -352,8 +384,8 @@ impl Dataset {
     }
 
     /// Its trajectories without lanes and speeds, which features do not need.
-    pub(crate) fn positions(&self) -> Result<DatasetPositions, DatasetError> {
-        DatasetPositions::open(self)
+    pub(crate) fn positions(&self) -> Result<MomentsAhead<Position>, DatasetError> {
+        open_positions(self)
     }
 
     /// Counts of its loop sensors, if they counted.
@@ -370,6 +402,31 @@ impl Dataset {
 pub fn read_network(path: &Path) -> Result<Network, DatasetError> {
     let text = read_text(path)?;
     parse_network(&text).map_err(|source| DatasetError::Network { path: path.to_owned(), source })
+}
+
+/// Reads the network of a dataset's folder, and checks that the data were made with it where the
+/// dataset's manifest is there: a party has features without it.
+pub fn read_dataset_network(folder: &Path) -> Result<Network, DatasetError> {
+    let path = folder.join("manifest.json");
+    match path.exists() {
+        true => network_of(folder, &read_json(&path)?),
+        false => read_network(&folder.join("network.toml")),
+    }
+}
+
+fn network_of(folder: &Path, manifest: &DatasetManifest) -> Result<Network, DatasetError> {
+    let path = folder.join("network.toml");
+    let network = read_network(&path)?;
+    for (found, expected) in [
+        (network_hash(&network), &manifest.network_hash),
+        (network_file_hash(&network), &manifest.network_file_hash),
+    ] {
+        if found != *expected {
+            let expected = expected.clone();
+            return Err(DatasetError::EditedNetwork { path, found, expected });
+        }
+    }
+    Ok(network)
 }
 
 fn open_table(path: &Path, columns: &[(&str, ColumnKind)]) -> Result<TableReader, TableError> {

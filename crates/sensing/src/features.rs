@@ -69,6 +69,9 @@ pub enum FeaturesError {
         /// What is wrong.
         source: ExtractError,
     },
+    /// Fleets that cannot be.
+    #[error(transparent)]
+    Fleets(#[from] crate::fleet::FleetError),
     /// A loop's counts do not fit the steps.
     #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}", path.display())]
     LoopInterval {
@@ -180,7 +183,7 @@ pub fn extract_dataset<V: Verdict>(
     let mut current = None::<crate::Recording>;
     let rows = positions.rows();
     let mut rows_read = 0;
-    while let Some((time, moment)) = positions.next_moment()? {
+    while let Some((time, moment)) = positions.next()? {
         let first = rows_read;
         rows_read += moment.len() as u64;
         if time < from {
@@ -232,14 +235,28 @@ pub fn make_features<V: Verdict>(
     from: Seconds,
     progress: impl FnMut(u64, u64) -> V,
 ) -> Result<FeaturesManifest, FeaturesError> {
+    // Features that were there stay until the new ones are whole.
+    let pending = PendingFolder::create(&dataset.folder().join("features"));
+    let pending = pending.map_err(DatasetError::from)?;
+    let manifest = write_features(dataset, plan, from, pending.path(), progress)?;
+    write_json(&pending.path().join("manifest.json"), &manifest)?;
+    pending.commit().map_err(DatasetError::from)?;
+    Ok(manifest)
+}
+
+/// Writes the tables of features into a folder; gives their manifest.
+fn write_features<V: Verdict>(
+    dataset: &Dataset,
+    plan: FeaturePlan,
+    from: Seconds,
+    folder: &Path,
+    progress: impl FnMut(u64, u64) -> V,
+) -> Result<FeaturesManifest, FeaturesError> {
     let sensors = match dataset.loops()? {
         Some(counts) => Some(loops::per_step(dataset, &counts, plan.clock)?),
         None => None,
     };
-    // Features that were there stay until the new ones are whole.
-    let pending = PendingFolder::create(&dataset.folder().join("features"));
-    let pending = pending.map_err(DatasetError::from)?;
-    let writer = FeatureWriter::create(pending.path(), dataset.network(), &plan)?;
+    let writer = FeatureWriter::create(folder, dataset.network(), &plan)?;
     let mut held = HeldSteps::default();
     let (report, writer) = std::thread::scope(|scope| {
         let mut writer = WriteBehind::start(scope, writer, sensors.as_ref());
@@ -268,7 +285,7 @@ pub fn make_features<V: Verdict>(
         return Err(FeaturesError::NoMotion { path: dataset.folder().to_owned(), patience });
     }
     writer.finish()?;
-    let manifest = FeaturesManifest {
+    Ok(FeaturesManifest {
         format: FEATURES_FORMAT.into(),
         software: software(),
         network_hash: network_hash(dataset.network()),
@@ -277,6 +294,7 @@ pub fn make_features<V: Verdict>(
         cells: plan.cells,
         sub_steps: plan.sub_steps,
         patience_s: plan.patience,
+        from_s: from.get().is_finite().then_some(from),
         smooth_s: write::SMOOTH,
         fleet_seed: plan.fleets.seed(),
         concentration: plan.fleets.concentration(),
@@ -284,10 +302,51 @@ pub fn make_features<V: Verdict>(
         loops: if sensors.is_some() { "sensors" } else { "trajectories" }.into(),
         held,
         report: (&report).into(),
+    })
+}
+
+/// Adds the parts of a fleet to a dataset's features, made by the same plan. All that is there stays as it is.
+pub fn add_parts<V: Verdict>(
+    dataset: &Dataset,
+    fleet: &str,
+    parts: usize,
+    progress: impl FnMut(u64, u64) -> V,
+) -> Result<FeaturesManifest, FeaturesError> {
+    let features = Features::open(dataset.folder(), dataset.network())?;
+    if features.manifest.fleets.iter().all(|entry| entry.name != fleet) {
+        return Err(features.no_fleet(fleet));
+    }
+    let mut stored = features.manifest;
+    let fleets = stored.fleets_of()?.divided_where(|all| all.name == fleet, &[parts])?;
+    let plan = FeaturePlan {
+        clock: traffic::StepClock { length: stored.step_s },
+        cells: stored.cells,
+        sub_steps: stored.sub_steps,
+        patience: stored.patience_s,
+        fleets,
     };
-    write_json(&pending.path().join("manifest.json"), &manifest)?;
+    let from = stored.from_s.unwrap_or(Seconds::new(f64::NEG_INFINITY));
+    let pending = PendingFolder::create(&features.folder).map_err(DatasetError::from)?;
+    let made = write_features(dataset, plan, from, pending.path(), progress)?;
+    if made.held != stored.held {
+        let path = features.folder.join("manifest.json");
+        let problem = "held: found other steps than the dataset has now, expected the same; make the features again";
+        return Err(FeaturesError::Mismatch { path, problem: problem.into() });
+    }
+    // What is there stays to the last bit: sums over more fleets may be rounded otherwise.
+    let failed = |source| DatasetError::Io { path: features.folder.clone(), source };
+    for entry in std::fs::read_dir(&features.folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        std::fs::copy(entry.path(), pending.path().join(entry.file_name())).map_err(failed)?;
+    }
+    for entry in made.fleets {
+        if stored.fleets.iter().all(|own| own.name != entry.name) {
+            stored.fleets.push(entry);
+        }
+    }
+    write_json(&pending.path().join("manifest.json"), &stored)?;
     pending.commit().map_err(DatasetError::from)?;
-    Ok(manifest)
+    Ok(stored)
 }
 
 fn fleet_entries(plan: &FeaturePlan) -> Vec<FleetEntry> {
@@ -370,16 +429,11 @@ impl Features {
                 ),
             });
         }
-        let rate = fleets[at].rate;
-        // As `Fleets` has made and named them.
-        let part = name.rsplit_once('-').and_then(|(_, part)| part.split_once("of"));
-        let part: Option<usize> = part.and_then(|(part, _)| part.parse().ok());
-        let from = match part {
-            Some(part) => rate * part.saturating_sub(1) as f64,
-            None if name.starts_with("guest-") => fleets[..at].iter().map(|fleet| fleet.rate).sum(),
-            None => 0.0,
-        };
-        Ok(Fleet { name: name.to_owned(), from, to: from + rate })
+        let fleets = self.manifest.fleets_of().map_err(|error| FeaturesError::Mismatch {
+            path: self.folder.join("manifest.json"),
+            problem: error.to_string(),
+        })?;
+        Ok(fleets.all()[at].clone())
     }
 
     fn no_fleet(&self, name: &str) -> FeaturesError {

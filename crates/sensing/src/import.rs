@@ -26,7 +26,7 @@ use traffic::{
     LatLon, LinkId, LoopCount, Network, Seconds, VehicleClass, VehicleId, VehiclePosition,
 };
 
-use crate::dataset::{DatasetError, DatasetWriter, class_named};
+use crate::dataset::{DatasetError, DatasetWriter};
 use crate::journey::{LastSeen, PositionError, check_position, is_time};
 use crate::matching::{
     MatchParameters, MatchReport, MatchScratch, Matcher, MatcherError, Track, TrackPoint,
@@ -177,7 +177,7 @@ impl<'n> TrajectoryImport<'n> {
         }
         let class = match row.class {
             None => VehicleClass::Car,
-            Some(name) => class_named(name).ok_or_else(|| {
+            Some(name) => VehicleClass::named(name).ok_or_else(|| {
                 format!(
                     "class: found \"{name}\", expected car, taxi, motorcycle, bus, medium or heavy"
                 )
@@ -218,13 +218,9 @@ impl<'n> TrajectoryImport<'n> {
                     ));
                 }
                 self.any_on_earth = true;
-                let point = PlacedPoint {
-                    vehicle: vehicle.0,
-                    time: row.time,
-                    lat: place.lat,
-                    lon: place.lon,
-                    speed: row.speed.unwrap_or(f64::NAN),
-                };
+                let speed = row.speed.map(|speed| speed as f32);
+                let point = TrackPoint { time: row.time, place, speed };
+                let point = PlacedPoint { vehicle, point };
                 self.on_earth.push(point).map_err(|error| format!("sorting: {error}"))
             }
         }
@@ -273,31 +269,20 @@ impl<'n> TrajectoryImport<'n> {
             std::mem::take(&mut self.on_earth).sorted().map_err(ImportError::Sorting)?.peekable();
         while let Some(first) = points.next() {
             let first = first.map_err(ImportError::Sorting)?;
-            let mut track = Track {
-                name: "".into(),
-                class: VehicleClass::Car,
-                points: vec![track_point(&first)],
-            };
+            let mut track =
+                Track { name: "".into(), class: VehicleClass::Car, points: vec![first.point] };
             while let Some(point) =
                 points.next_if(|next| next.as_ref().is_ok_and(|p| p.vehicle == first.vehicle))
             {
-                track.points.push(track_point(&point.map_err(ImportError::Sorting)?));
+                track.points.push(point.map_err(ImportError::Sorting)?.point);
             }
-            let matched = matcher.match_track(&track, VehicleId(first.vehicle), &mut scratch);
+            let matched = matcher.match_track(&track, first.vehicle, &mut scratch);
             report.add(&matched.report);
             for &sample in matched.parts.iter().flatten() {
                 self.on_links.push(sample).map_err(ImportError::Sorting)?;
             }
         }
         Ok(report)
-    }
-}
-
-fn track_point(point: &PlacedPoint) -> TrackPoint {
-    TrackPoint {
-        time: point.time,
-        place: LatLon { lat: point.lat, lon: point.lon },
-        speed: (!point.speed.is_nan()).then_some(point.speed as f32),
     }
 }
 

@@ -32,14 +32,15 @@ mod vehicles;
 
 pub use concentration::{Concentration, Trait};
 pub use dataset::{
-    Dataset, DatasetError, DatasetManifest, DatasetReader, DatasetWriter, Provenance, read_network,
+    Dataset, DatasetError, DatasetManifest, DatasetReader, DatasetWriter, Provenance,
+    read_dataset_network, read_network,
 };
 pub use extract::{
     ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, FleetFeatures, StepFeatures,
 };
 pub use features::{
     FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry, LoopTable, MovementTable,
-    ReportEntry, Verdict, extract_dataset, make_features,
+    ReportEntry, Verdict, add_parts, extract_dataset, make_features,
 };
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
 pub use frame::{Frame, FrameError, extract_frame};
@@ -51,7 +52,7 @@ pub use recordings::{
     split_by_recording,
 };
 pub use scale_up::{ScaleUpErrors, scale_up_errors};
-pub use sort::{Sortable, Sorted, Sorter};
+pub use sort::{Sortable, Sorter};
 pub use table::{Column, ColumnKind, Packing, TableError, TableReader, TableWriter};
 
 pub use vehicles::{Vehicle, VehicleTable};

@@ -1,7 +1,7 @@
 //! Networks from OpenStreetMap.
 //!
-//! 1. Read ([`import_osm`]): nodes, the ways that cars use, turn restrictions. XML, streamed;
-//!    compressed with gzip or not.
+//! 1. Read ([`open_osm`]): nodes, the ways that cars use, turn restrictions. As OpenStreetMap is
+//!    distributed: XML, plain or compressed with gzip or bzip2, or the binary form (PBF); streamed.
 //! 2. Understand tags: directions, lanes, speed limits, with defaults by class of road.
 //! 3. Cut ways into pieces where they meet; join pieces that merely continue each other, and pull
 //!    together junctions less than a metre apart.
@@ -14,17 +14,22 @@
 mod build;
 mod line_reader;
 mod parse;
+mod pbf;
 mod pieces;
+mod raw_map;
 mod tags;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{Metres, Network, NetworkError};
+
+use self::raw_map::RawMap;
 
 /// How to make a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -103,13 +108,15 @@ pub enum OsmError {
         /// What the system said.
         error: io::Error,
     },
-    /// It is in the binary form.
-    #[error(
-        "{file}: found OpenStreetMap's binary form (PBF), expected XML: convert it, for example with `osmium cat {file} -o map.osm.gz`"
-    )]
-    Binary {
+    /// A block of the binary form cannot be read.
+    #[error("{file}: block {block}: {problem}")]
+    Block {
         /// The file.
         file: String,
+        /// The block, from 1.
+        block: u64,
+        /// What is wrong.
+        problem: String,
     },
     /// It is not well-formed XML.
     #[error("{file}: line {line}: {problem}")]
@@ -153,23 +160,31 @@ pub enum OsmError {
     },
 }
 
-/// Reads an `.osm` file, plain or compressed with gzip.
+/// Reads a file as OpenStreetMap is distributed: `.osm`, `.osm.gz`, `.osm.bz2` or `.osm.pbf`. What it
+/// is, its first bytes tell.
 pub fn open_osm(path: impl AsRef<Path>, options: &OsmOptions) -> Result<OsmImport, OsmError> {
     let file = path.as_ref().display().to_string();
     let fail = |error| OsmError::Io { file: file.clone(), error };
-    let mut plain = BufReader::with_capacity(1 << 18, File::open(path.as_ref()).map_err(fail)?);
-    let mut first = [0; 2];
+    let mut plain = BufReader::with_capacity(BUFFER, File::open(path.as_ref()).map_err(fail)?);
+    let mut first = [0; 3];
     let known = plain.fill_buf().map_err(fail)?.read(&mut first).map_err(fail)?;
-    // The binary form begins with the length of its first block, big-endian: a zero byte.
-    if file.ends_with(".pbf") || (known == 2 && first[0] == 0) {
-        return Err(OsmError::Binary { file });
-    }
-    if first == [0x1f, 0x8b] {
-        import_osm(BufReader::with_capacity(1 << 18, MultiGzDecoder::new(plain)), &file, options)
-    } else {
-        import_osm(plain, &file, options)
+    match first {
+        // The binary form begins with the length of its first block, big-endian and below 64 KiB.
+        [0, 0, _] if known == first.len() => import_pbf(plain, &file, options),
+        [0x1f, 0x8b, _] => {
+            let text = BufReader::with_capacity(BUFFER, MultiGzDecoder::new(plain));
+            import_osm(text, &file, options)
+        }
+        [b'B', b'Z', b'h'] => {
+            let text = BufReader::with_capacity(BUFFER, MultiBzDecoder::new(plain));
+            import_osm(text, &file, options)
+        }
+        _ => import_osm(plain, &file, options),
     }
 }
+
+/// Bytes.
+const BUFFER: usize = 1 << 18;
 
 /// Reads OpenStreetMap XML; `file` is its name for messages.
 pub fn import_osm(
@@ -177,13 +192,25 @@ pub fn import_osm(
     file: &str,
     options: &OsmOptions,
 ) -> Result<OsmImport, OsmError> {
-    let map = parse::parse(reader, file)?;
+    network_of(&parse::parse(reader, file)?, file, options)
+}
+
+/// Reads OpenStreetMap's binary form (PBF); `file` is its name for messages.
+pub fn import_pbf(
+    reader: impl Read + Send,
+    file: &str,
+    options: &OsmOptions,
+) -> Result<OsmImport, OsmError> {
+    network_of(&pbf::parse(reader, file)?, file, options)
+}
+
+fn network_of(map: &RawMap, file: &str, options: &OsmOptions) -> Result<OsmImport, OsmError> {
     let mut report = map.report.clone();
     if map.ways.is_empty() {
         return Err(OsmError::NoRoads { file: file.into(), ways: map.ways_read });
     }
-    let pieces = pieces::cut(&map, options.min_length, &mut report);
-    build::build(&map, &pieces, options, report, file)
+    let pieces = pieces::cut(map, options.min_length, &mut report);
+    build::build(map, &pieces, options, report, file)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use traffic::{
 use crate::concentration::FirstSight;
 use crate::dataset::{Dataset, DatasetError};
 use crate::features::FeaturesManifest;
-use crate::fleet::{FleetError, Fleets};
+use crate::fleet::FleetError;
 use crate::journey::{Progress, Sighting, over_turns, progress};
 
 /// Slower than this, in m/s, a vehicle stands.
@@ -45,13 +45,11 @@ pub fn read_passages(
     features: &FeaturesManifest,
     wanted: &[&str],
 ) -> Result<Vec<Vec<Passage>>, PassagesError> {
-    let entries: Vec<(&str, f64)> =
-        features.fleets.iter().map(|entry| (entry.name.as_str(), entry.rate)).collect();
-    let fleets = Fleets::of_entries(&entries, features.fleet_seed, features.concentration)?;
+    let fleets = features.fleets_of()?;
     let place = |name: &&str| {
         let place = fleets.all().iter().position(|one| one.name == *name);
         place.ok_or_else(|| {
-            let names: Vec<&str> = entries.iter().map(|&(name, _)| name).collect();
+            let names: Vec<&str> = fleets.all().iter().map(|one| one.name.as_str()).collect();
             PassagesError::NoFleet { found: (*name).to_owned(), expected: names.join(", ") }
         })
     };

@@ -1,27 +1,29 @@
 //! Sorting more records than fit in memory: sorted runs on disk, merged while reading.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 
-use traffic::{LinkId, VehicleId, VehiclePosition};
+use traffic::{LatLon, LinkId, VehicleId, VehiclePosition};
+
+use crate::matching::TrackPoint;
 
 /// Records held in memory before a run goes to disk.
 const RUN_RECORDS: usize = 1 << 21;
 
-/// A record of fixed size with an order.
+/// A record of a few numbers with an order.
 pub trait Sortable: Copy {
-    /// Bytes on disk.
-    type Bytes: AsRef<[u8]> + AsMut<[u8]>;
-    /// Memory for one.
-    const BLANK: Self::Bytes;
-    /// Its form on disk.
-    fn to_bytes(&self) -> Self::Bytes;
-    /// From its form on disk.
-    fn from_bytes(bytes: &Self::Bytes) -> Self;
-    /// The order wanted.
-    fn order(&self, other: &Self) -> Ordering;
+    /// All that it holds, as numbers; so it is kept on disk.
+    type Numbers: AsRef<[f64]> + AsMut<[f64]> + Default;
+    /// What it is sorted by.
+    type Key: Ord;
+    /// As numbers, none of which loses a digit.
+    fn to_numbers(&self) -> Self::Numbers;
+    /// From these numbers.
+    fn from_numbers(numbers: &Self::Numbers) -> Self;
+    /// What it is sorted by.
+    fn key(&self) -> Self::Key;
 }
 
 /// Takes records in any order.
@@ -48,10 +50,12 @@ impl<T: Sortable> Sorter<T> {
         if self.records.len() < self.run_records {
             return Ok(());
         }
-        self.records.sort_unstable_by(T::order);
+        self.records.sort_unstable_by_key(T::key);
         let mut writer = BufWriter::new(tempfile::tempfile()?);
         for record in &self.records {
-            writer.write_all(record.to_bytes().as_ref())?;
+            for number in record.to_numbers().as_ref() {
+                writer.write_all(&number.to_le_bytes())?;
+            }
         }
         let mut file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.seek(SeekFrom::Start(0))?;
@@ -62,11 +66,12 @@ impl<T: Sortable> Sorter<T> {
 
     /// Gives all records in order.
     pub(crate) fn sorted(mut self) -> io::Result<Sorted<T>> {
-        self.records.sort_unstable_by(T::order);
+        self.records.sort_unstable_by_key(T::key);
         let mut sorted = Sorted {
             memory: self.records.into_iter(),
+            next: vec![None; self.runs.len() + 1],
             runs: self.runs.into_iter().map(BufReader::new).collect(),
-            heads: BinaryHeap::new(),
+            order: BinaryHeap::new(),
         };
         for source in 0..=sorted.runs.len() {
             sorted.refill(source)?;
@@ -75,28 +80,23 @@ impl<T: Sortable> Sorter<T> {
     }
 }
 
-/// Records in order.
-pub struct Sorted<T: Sortable> {
+/// Records in order. Sources are the runs and, after them, the part still in memory.
+pub(crate) struct Sorted<T: Sortable> {
     memory: std::vec::IntoIter<T>,
     runs: Vec<BufReader<File>>,
-    heads: BinaryHeap<Reverse<NextRecord<T>>>,
-}
-
-/// The next record of a source: a run, or after the runs the part still in memory.
-struct NextRecord<T> {
-    record: T,
-    source: usize,
+    /// The next record of each source.
+    next: Vec<Option<T>>,
+    /// The sources that have one, that with the least first.
+    order: BinaryHeap<Reverse<(T::Key, usize)>>,
 }
 
 impl<T: Sortable> Sorted<T> {
     fn refill(&mut self, source: usize) -> io::Result<()> {
-        let next = match self.runs.get_mut(source) {
+        self.next[source] = match self.runs.get_mut(source) {
             Some(run) => read_record(run)?,
             None => self.memory.next(),
         };
-        if let Some(record) = next {
-            self.heads.push(Reverse(NextRecord { record, source }));
-        }
+        self.order.extend(self.next[source].map(|record| Reverse((record.key(), source))));
         Ok(())
     }
 }
@@ -105,115 +105,81 @@ impl<T: Sortable> Iterator for Sorted<T> {
     type Item = io::Result<T>;
 
     fn next(&mut self) -> Option<io::Result<T>> {
-        let Reverse(head) = self.heads.pop()?;
-        Some(self.refill(head.source).map(|()| head.record))
+        let Reverse((_, source)) = self.order.pop()?;
+        let record = self.next[source].take()?;
+        Some(self.refill(source).map(|()| record))
     }
 }
 
 fn read_record<T: Sortable>(run: &mut BufReader<File>) -> io::Result<Option<T>> {
-    let mut bytes = T::BLANK;
-    match run.read_exact(bytes.as_mut()) {
-        Ok(()) => Ok(Some(T::from_bytes(&bytes))),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
+    let mut numbers = T::Numbers::default();
+    for number in numbers.as_mut() {
+        let mut bytes = [0; 8];
+        match run.read_exact(&mut bytes) {
+            Ok(()) => *number = f64::from_le_bytes(bytes),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        }
     }
+    Ok(Some(T::from_numbers(&numbers)))
 }
 
-impl<T: Sortable> Ord for NextRecord<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.record.order(&other.record).then(self.source.cmp(&other.source))
-    }
+/// An integer that is in the order of [`f64::total_cmp`].
+fn time_key(time: f64) -> i64 {
+    let bits = time.to_bits() as i64;
+    bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
-
-impl<T: Sortable> PartialOrd for NextRecord<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T: Sortable> PartialEq for NextRecord<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl<T: Sortable> Eq for NextRecord<T> {}
 
 /// By time, then by vehicle: the order of a dataset.
 impl Sortable for VehiclePosition {
-    type Bytes = [u8; 25];
-    const BLANK: Self::Bytes = [0; 25];
+    type Numbers = [f64; 6];
+    type Key = (i64, VehicleId);
 
-    fn to_bytes(&self) -> [u8; 25] {
-        let mut bytes = Self::BLANK;
-        bytes[..8].copy_from_slice(&self.time.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.vehicle.0.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.link.0.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.position.to_le_bytes());
-        bytes[20..24].copy_from_slice(&self.speed.to_le_bytes());
-        bytes[24] = self.lane;
-        bytes
+    fn to_numbers(&self) -> [f64; 6] {
+        let Self { time, vehicle, link, position, speed, lane } = *self;
+        [time, vehicle.0.into(), link.0.into(), position.into(), speed.into(), lane.into()]
     }
 
-    fn from_bytes(bytes: &[u8; 25]) -> Self {
-        let four = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        let mut time = [0; 8];
-        time.copy_from_slice(&bytes[..8]);
+    fn from_numbers(&[time, vehicle, link, position, speed, lane]: &[f64; 6]) -> Self {
         Self {
-            time: f64::from_le_bytes(time),
-            vehicle: VehicleId(u32::from_le_bytes(four(8))),
-            link: LinkId(u32::from_le_bytes(four(12))),
-            position: f32::from_le_bytes(four(16)),
-            speed: f32::from_le_bytes(four(20)),
-            lane: bytes[24],
+            time,
+            vehicle: VehicleId(vehicle as u32),
+            link: LinkId(link as u32),
+            position: position as f32,
+            speed: speed as f32,
+            lane: lane as u8,
         }
     }
 
-    fn order(&self, other: &Self) -> Ordering {
-        self.time.total_cmp(&other.time).then(self.vehicle.cmp(&other.vehicle))
+    fn key(&self) -> Self::Key {
+        (time_key(self.time), self.vehicle)
     }
 }
 
 /// A place that a vehicle reported, by vehicle, then by time: the order of tracks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PlacedPoint {
-    pub vehicle: u32,
-    pub time: f64,
-    pub lat: f64,
-    pub lon: f64,
-    pub speed: f64,
+    pub vehicle: VehicleId,
+    pub point: TrackPoint,
 }
 
 impl Sortable for PlacedPoint {
-    type Bytes = [u8; 36];
-    const BLANK: Self::Bytes = [0; 36];
+    type Numbers = [f64; 5];
+    type Key = (VehicleId, i64);
 
-    fn to_bytes(&self) -> [u8; 36] {
-        let mut bytes = Self::BLANK;
-        bytes[..4].copy_from_slice(&self.vehicle.to_le_bytes());
-        for (at, value) in [self.time, self.lat, self.lon, self.speed].into_iter().enumerate() {
-            bytes[4 + 8 * at..12 + 8 * at].copy_from_slice(&value.to_le_bytes());
-        }
-        bytes
+    fn to_numbers(&self) -> [f64; 5] {
+        let TrackPoint { time, place, speed } = self.point;
+        [self.vehicle.0.into(), time, place.lat, place.lon, speed.unwrap_or(f32::NAN).into()]
     }
 
-    fn from_bytes(bytes: &[u8; 36]) -> Self {
-        let number = |at: usize| {
-            let mut eight = [0; 8];
-            eight.copy_from_slice(&bytes[4 + 8 * at..12 + 8 * at]);
-            f64::from_le_bytes(eight)
-        };
-        Self {
-            vehicle: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
-            time: number(0),
-            lat: number(1),
-            lon: number(2),
-            speed: number(3),
-        }
+    fn from_numbers(&[vehicle, time, lat, lon, speed]: &[f64; 5]) -> Self {
+        let speed = (!speed.is_nan()).then_some(speed as f32);
+        let point = TrackPoint { time, place: LatLon { lat, lon }, speed };
+        Self { vehicle: VehicleId(vehicle as u32), point }
     }
 
-    fn order(&self, other: &Self) -> Ordering {
-        self.vehicle.cmp(&other.vehicle).then(self.time.total_cmp(&other.time))
+    fn key(&self) -> Self::Key {
+        (self.vehicle, time_key(self.point.time))
     }
 }
 
@@ -242,14 +208,37 @@ mod tests {
                 sorter.push(sample).unwrap();
             }
             let sorted: Vec<VehiclePosition> = sorter.sorted().unwrap().map(Result::unwrap).collect();
-            expected.sort_by(VehiclePosition::order);
+            expected.sort_by(|a, b| a.time.total_cmp(&b.time).then(a.vehicle.cmp(&b.vehicle)));
             prop_assert_eq!(sorted, expected);
         }
     }
 
     #[test]
-    fn a_placed_point_survives_its_bytes() {
-        let point = PlacedPoint { vehicle: 7, time: 0.04, lat: 37.98, lon: 23.73, speed: 1.5 };
-        assert_eq!(PlacedPoint::from_bytes(&point.to_bytes()), point);
+    fn a_record_survives_the_disk_to_the_last_bit() {
+        for speed in [Some(1.1), None] {
+            let place = LatLon { lat: 37.98, lon: 23.73 };
+            let point = TrackPoint { time: 0.04, place, speed };
+            let point = PlacedPoint { vehicle: VehicleId(u32::MAX), point };
+            assert_eq!(PlacedPoint::from_numbers(&point.to_numbers()), point);
+        }
+        let sample = VehiclePosition {
+            time: 1e11 + 0.1,
+            vehicle: VehicleId(u32::MAX),
+            link: LinkId(u32::MAX - 1),
+            position: 0.1,
+            lane: 255,
+            speed: f32::MAX,
+        };
+        assert_eq!(VehiclePosition::from_numbers(&sample.to_numbers()), sample);
+        // A missing speed stays one.
+        let missing = VehiclePosition { speed: f32::NAN, ..sample };
+        assert!(VehiclePosition::from_numbers(&missing.to_numbers()).speed.is_nan());
+    }
+
+    #[test]
+    fn keys_of_times_are_in_the_order_of_the_times() {
+        let times =
+            [f64::NEG_INFINITY, -1.5, -0.0, 0.0, f64::MIN_POSITIVE, 0.04, 1e11, f64::INFINITY];
+        assert!(times.is_sorted_by(|&a, &b| time_key(a) < time_key(b)));
     }
 }

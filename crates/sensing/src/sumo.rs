@@ -9,9 +9,11 @@
 //! **Junctions.** SUMO drives vehicles across a junction on internal lanes (`:J_0_0`). They belong
 //! to the link that they lead into and are its first [`junction`](traffic::Link::junction) metres.
 
+mod config;
 mod edges;
 mod fcd;
 mod import;
+mod lights;
 mod loops;
 mod names;
 mod net;
@@ -26,6 +28,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use traffic::NetworkError;
 
+pub use config::SumoConfig;
 pub use edges::EdgeMap;
 pub use fcd::{FcdReader, SkippedRows};
 pub use import::{ImportOptions, ImportReport, ImportedNet, import_net};

@@ -35,7 +35,9 @@ pub struct VehiclePosition {
 }
 
 /// What kind of vehicle it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum VehicleClass {
     /// A passenger car.
@@ -51,6 +53,29 @@ pub enum VehicleClass {
     Medium,
     /// A heavy lorry.
     Heavy,
+}
+
+impl VehicleClass {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Car, Self::Taxi, Self::Motorcycle, Self::Bus, Self::Medium, Self::Heavy];
+
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Car => "car",
+            Self::Taxi => "taxi",
+            Self::Motorcycle => "motorcycle",
+            Self::Bus => "bus",
+            Self::Medium => "medium",
+            Self::Heavy => "heavy",
+        }
+    }
+
+    /// The kind of a name in files.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
 }
 
 /// Vehicles that a loop detector counted in an interval.

@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use estimator::data::{JointData, last_share};
-use estimator::loss::{MeasuredTerms, Penetration, SomeLabels, calibrated_ctm};
+use estimator::loss::{
+    LabelFreeEstimator, MeasuredTerms, Penetration, SomeLabels, calibrated_physics,
+};
 use estimator::{
-    Estimates, FleetData, HeldOutStudy, LabelFreeStudy, MeasurementSource, MeasurementTable,
-    NeuralPlan, NeuralStudy, QueueKnowledge, QueueStates, Study,
+    Estimates, FleetData, HeldOutEstimator, HeldOutStudy, LabelFreeStudy, MeasurementSource,
+    MeasurementTable, NeuralPlan, NeuralStudy, Study,
 };
 use indicatif::ProgressBar;
 use traffic::Step;
@@ -16,7 +18,8 @@ use crate::engine::CentralRun;
 use crate::error::{Result, TrainingError, bail};
 use crate::learner::{HostLoss, Sources};
 use crate::options::PhysicsOptions;
-use crate::signal::{DIAGRAM_RATE, SEGMENT};
+use crate::party::fleet_queues;
+use crate::signal::{SEGMENT, physics_plan};
 use crate::task::{Fitted, Training, Watch};
 use crate::{Context, run_fingerprint};
 
@@ -63,7 +66,7 @@ pub(crate) fn train_on_labels(
         kept.remove()?;
     }
     let estimates = estimator.estimate(study, windows)?;
-    Ok(Fitted { estimates, by_epoch, absent: Vec::new(), training: Some(training) })
+    Ok(Fitted { estimates, by_epoch, training: Some(training), ..Fitted::default() })
 }
 
 /// Learns from a held-out part of the fleet. Of the study, loops, fleets and the borders of its parts are used, and no
@@ -72,15 +75,13 @@ pub(crate) fn train_on_held_out_fleet(
     study: &Study,
     plan: NeuralPlan,
     penetration: Penetration,
-    windows: &[Step],
     bar: &ProgressBar,
-) -> Result<Fitted> {
+) -> Result<(HeldOutEstimator, Training)> {
     let (loops, folds) = (study.loops(), study.fleets());
     let data = HeldOutStudy::new(loops, folds, study.split(), plan, penetration)?;
     let mut run = CentralRun::new(data.data(), HostLoss::of(data.objective()))?;
     let training = run_to_the_end(&mut run, bar)?;
-    let estimates = data.assemble(&run.best())?.estimate(loops, folds, windows)?;
-    Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: Some(training) })
+    Ok((data.assemble(&run.best())?, training))
 }
 
 /// Learns from measurements and a traffic model. Of the study, loops, fleets, the borders of its parts and, for a
@@ -90,16 +91,15 @@ pub(crate) fn train_on_measurements(
     plan: NeuralPlan,
     terms: MeasuredTerms,
     options: &PhysicsOptions,
-    windows: &[Step],
     bar: &ProgressBar,
-) -> Result<Fitted> {
+) -> Result<(LabelFreeEstimator, Training)> {
     let (loops, fleets) = (study.loops(), study.fleets());
     // Folds of one fleet are as many fleets here, and together tell its queues.
     let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
     let queues = match &names[..] {
         [first, ..] if terms.queues => {
             let own = if terms.held_out.is_some() { &names[..] } else { &[*first][..] };
-            let queues = QueueStates::read_union(study.folder(), own, QueueKnowledge::Fleet)?;
+            let queues = fleet_queues(study.folder(), own)?;
             Some(MeasurementTable::queue_densities(&queues))
         }
         _ => None,
@@ -110,8 +110,8 @@ pub(crate) fn train_on_measurements(
     let physics = if options.no_physics {
         None
     } else {
-        let rate = options.learn_physics.then_some(DIAGRAM_RATE);
-        Some(calibrated_ctm(study.timeline(), fleets, &study.train_span(), rate)?)
+        let plan = physics_plan(options.traffic_model, options.learn_physics);
+        Some(calibrated_physics(loops, fleets, &study.train_span(), plan)?)
     };
     let labels = options.label_share.map(|share| {
         let parts = [&study.split().train, &study.split().validation];
@@ -130,8 +130,7 @@ pub(crate) fn train_on_measurements(
     let loss = HostLoss { objective: Box::new(data.objective(physics, labels)?), sources };
     let mut run = CentralRun::new(data.data(), loss)?;
     let training = run_to_the_end(&mut run, bar)?;
-    let estimates = data.assemble(&run.best())?.estimate(loops, fleets, windows)?;
-    Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: Some(training) })
+    Ok((data.assemble(&run.best())?, training))
 }
 
 fn run_to_the_end(run: &mut CentralRun, bar: &ProgressBar) -> Result<Training> {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use estimator::loss::ViewEstimates;
 use estimator::{
     Epoch, Estimates, GuestPlan, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel,
     TrainingSignal, whole_batch,
@@ -18,7 +19,7 @@ use federation::{
 use indicatif::ProgressBar;
 use protocol::message::parts::Text;
 use protocol::{Ledger, Now, PartyId, Plan, RunId, ledger::MemorySink};
-use traffic::Step;
+use traffic::{Step, Window};
 
 use crate::absence;
 use crate::error::{Context, Result, ensure};
@@ -53,6 +54,8 @@ pub(crate) struct FederatedTask<'a> {
     pub options: &'a FederationOptions,
     /// What is estimated at the end.
     pub windows: &'a [Step],
+    /// Windows in views of the guests' folds that are estimated besides.
+    pub in_views: &'a [Window],
     /// What is asked besides.
     pub watch: Watch,
     /// Where checkpoints, ledgers and at the end the model are kept.
@@ -64,18 +67,35 @@ type Guests = BTreeMap<PartyId, Guest<GuestParty, AnyStore>>;
 
 /// Trains host and guests and estimates some windows. Checkpoints and ledgers of all parties are
 /// kept in the folder, if one is given, and a run that was interrupted goes on; at the end the
-/// parts are put together there, as a model for `fedtse estimate`.
-pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitted> {
-    let &FederatedTask { study, plan, custom, signal, physics, options, windows, watch, keep } =
-        task;
+/// parts are put together there, as a model for `fedtse estimate`. Beside the fit: estimates of all links in the views asked for.
+pub(crate) fn train(
+    task: &FederatedTask<'_>,
+    bar: &ProgressBar,
+) -> Result<(Fitted, ViewEstimates)> {
+    let &FederatedTask {
+        study,
+        plan,
+        custom,
+        signal,
+        physics,
+        options,
+        windows,
+        in_views,
+        watch,
+        keep,
+    } = task;
     let each = signal.folds().unwrap_or(1);
     check_guests(&plan.guests, study.fleets().len(), each)?;
     let segment = match signal.has_physics() {
         true => physics.segment.unwrap_or(SEGMENT),
         false => 1,
     };
-    let loss =
-        LossOptions { signal, physics: !physics.no_physics, learn_physics: physics.learn_physics };
+    let loss = LossOptions {
+        signal,
+        physics: !physics.no_physics,
+        traffic_model: physics.traffic_model,
+        learn_physics: physics.learn_physics,
+    };
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let privacy = options.privacy.context(&signal, study.folder());
     let (mut guests, mut widths, mut slots) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -113,6 +133,8 @@ pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitte
         true => HostStudy::new(study, plan)?,
         false => HostStudy::without_truth(&loops, study.split(), plan)?,
     });
+    let mut samples = host_part::samples(&signal, study.split(), windows);
+    samples.estimate.extend(in_views);
     let settings = HostSettings {
         party: PartyId::new(HOST)?,
         guests: widths,
@@ -140,7 +162,7 @@ pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitte
             sealing: options.privacy.sealing(&signal)?,
         },
         measurement_bounds: host_part::measurement_bounds(&loops, study.split()),
-        samples: with_watched(host_part::samples(&signal, study.split(), windows), looked_at),
+        samples: with_watched(samples, looked_at),
         shuffle: plan.recipe.shuffle,
         patience: plan.recipe.patience as u32,
         absent: custom.absent,
@@ -172,9 +194,11 @@ pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitte
     });
     let epochs: Vec<Epoch> = epochs.collect();
     let left = left(&guests);
+    let (run, host_bytes) = (host.run(), host.ledger().released_bytes());
+    let mut model = host.into_model().context("the host's model")?;
+    model.fit_read_out(&host_study)?;
     // Custom sub-models cannot be put together in one model: each party keeps its part, as over the network.
     if let Some(folder) = keep.filter(|_| !custom.is_empty()) {
-        let (run, model) = (host.run(), host.model().context("the host's model")?);
         let best = model.host_model().save_best();
         trained_host.write(&folder.join(HOST), run, &best, model.custom_best()?)?;
         for (party, part) in trained {
@@ -186,18 +210,18 @@ pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitte
         }
     }
     if let Some(folder) = keep.filter(|_| custom.is_empty()) {
-        let model = host.model().context("the host's model")?;
-        let best = model.host_model().best();
-        let whole = assembled(study, plan, best, &guests)?;
+        let whole = assembled(study, plan, model.host_model(), &guests)?;
         whole.save(folder, &epochs)?;
     }
     let released = guests.values().map(|guest| guest.ledger().released_bytes());
     let releases = ledgers.iter().map(|(party, written)| Releases::read(party, written));
     let releases = releases.collect::<Result<_>>()?;
-    let bytes = host.ledger().released_bytes() + released.sum::<u64>();
-    let mut model = host.into_model().context("the host's model")?;
+    let bytes = host_bytes + released.sum::<u64>();
     model.settle()?;
     let estimates = scored(study, &host_study, &model.estimates(), windows)?;
+    let of_views =
+        |(window, output): (Window, &[f32])| (window, host_study.record().states(output).collect());
+    let in_views = model.estimates_in_views().map(of_views).collect();
     let by_epoch = model.epochs().iter().map(|all| scored(study, &host_study, all, windows));
     let by_epoch = by_epoch.collect::<Result<_>>()?;
     let mut absent = Vec::new();
@@ -211,20 +235,18 @@ pub(crate) fn train(task: &FederatedTask<'_>, bar: &ProgressBar) -> Result<Fitte
             absent.push((guest, scored(study, &host_study, &outputs, windows)?));
         }
     }
-    Ok(Fitted {
-        estimates,
-        by_epoch,
-        absent,
-        training: Some(Training {
-            best_epoch: Some(summary.best_epoch as usize),
-            history: epochs,
-            exchanges,
-            rounds: Some(summary.rounds.0),
-            bytes: Some(bytes),
-            releases,
-            left,
-        }),
-    })
+    let training = Training {
+        best_epoch: Some(summary.best_epoch as usize),
+        history: epochs,
+        exchanges,
+        rounds: Some(summary.rounds.0),
+        bytes: Some(bytes),
+        releases,
+        left,
+    };
+    let fitted =
+        Fitted { estimates, by_epoch, absent, training: Some(training), ..Fitted::default() };
+    Ok((fitted, in_views))
 }
 
 /// Guests that did not come to the end, and why.
@@ -240,17 +262,17 @@ fn left(guests: &Guests) -> BTreeMap<String, String> {
 fn assembled(
     study: &Study,
     plan: &NeuralPlan,
-    host: &[f32],
+    host: &estimator::HostModel,
     guests: &Guests,
 ) -> Result<estimator::NeuralEstimator> {
-    let mut parts = vec![host];
+    let mut parts = vec![host.best()];
     for guest in &plan.guests {
         let model = guests.get(&PartyId::new(&guest.name)?).and_then(Guest::model);
         let model = model.with_context(|| format!("the model of {}", guest.name))?;
         let layers = model.layers().with_context(|| format!("layers of {}", guest.name))?;
         parts.push(layers.best());
     }
-    Ok(NeuralStudy::new(study, plan.clone())?.assemble(&parts)?)
+    Ok(NeuralStudy::new(study, plan.clone())?.assemble_with(&parts, host.read_out())?)
 }
 
 /// Guests have fleets, or folds of them, by their place in the list: so many each, and no name twice.

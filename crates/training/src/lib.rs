@@ -15,10 +15,12 @@
 
 mod absence;
 mod central;
+mod combination;
 mod engine;
 mod error;
 mod federated;
 mod fingerprint;
+mod judged;
 pub mod learner;
 mod method;
 mod options;
@@ -28,6 +30,7 @@ pub mod signal;
 mod task;
 mod watched;
 
+pub use combination::ModelWeight;
 pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
 pub use error::{Context, Result, TrainingError};
 pub(crate) use fingerprint::run_fingerprint;

@@ -34,9 +34,11 @@ pub enum Method {
     FedTsePiK,
     FedTseHf,
     FedTsePiHf,
+    FedTseLabelFree,
     Hf,
     HfLocal,
     HfCell,
+    LabelFree,
     TsePiP,
     OraclePi,
     OraclePiV,
@@ -89,6 +91,8 @@ pub enum EstimatorKind {
     Ridge,
     /// The neural model.
     Neural,
+    /// Several neural models, each with the weight that a held-out part of the fleet gives it.
+    Combination,
 }
 
 /// Whether an estimate of a step may use what happened after it.
@@ -100,7 +104,7 @@ pub enum Hindsight {
     No,
 }
 
-use EstimatorKind::{Filter, Neural, QueueProfiles, ScaleUp};
+use EstimatorKind::{Combination, Filter, Neural, QueueProfiles, ScaleUp};
 use Participants::{Central, Federated, FleetAlone, HostAlone};
 
 const LABELS: Option<TrainingSignal> = Some(TrainingSignal::Labels);
@@ -122,11 +126,11 @@ const fn row(
 
 /// All estimators, in the order of [`Method`].
 #[rustfmt::skip]
-pub const METHODS: [MethodSpec; 28] = [
+pub const METHODS: [MethodSpec; 30] = [
     row(Method::ScaleUp, "scale-up", (FleetAlone, FeatureSet::Both), ScaleUp, None,
         "Fleet totals divided by the penetration rate"),
     row(Method::Ukf, "ukf", (Central, FeatureSet::HostAndSpeeds), Filter, None,
-        "Unscented Kalman filter on a traffic model, with loop flow and the fleet's speeds"),
+        "Unscented Kalman filter on a traffic model, with loop flow, the fleet's speeds and densities by queue profiles"),
     row(Method::Qest, "qest", (FleetAlone, FeatureSet::Both),
         QueueProfiles(QueueKnowledge::Fleet, Hindsight::Yes), None,
         "Queue profiles from the fleet's trajectories, by a convex program"),
@@ -169,12 +173,17 @@ pub const METHODS: [MethodSpec; 28] = [
     row(Method::FedTsePiHf, "fedtse-pi-hf", (Federated, FeatureSet::Both), Neural,
         Some(TrainingSignal::pi_and_held_out(FEDERATED_FOLDS)),
         "As fedtse-hf, with loop flow and a traffic model besides"),
+    row(Method::FedTseLabelFree, "fedtse-label-free", (Federated, FeatureSet::Both), Combination,
+        Some(TrainingSignal::held_out_totals(FEDERATED_FOLDS)),
+        "As label-free, but host and guests train together and keep their data"),
     row(Method::Hf, "hf", (Central, FeatureSet::Both), Neural, held_out(Penetration::Constant),
         "As oracle, but without ground truth: the model predicts a held-out part of the fleet from the rest"),
     row(Method::HfLocal, "hf-local", (Central, FeatureSet::Both), Neural, held_out(Penetration::Local),
         "As hf, with a fleet that is not a fair sample: its share by link and time, from loops"),
     row(Method::HfCell, "hf-cell", (Central, FeatureSet::BothAndCells), Neural, held_out(Penetration::Constant),
         "As oracle-cell, but without ground truth, like hf"),
+    row(Method::LabelFree, "label-free", (Central, FeatureSet::Both), Combination, held_out(Penetration::Constant),
+        "The default without ground truth: hf, and hf with loops, queues and a traffic model, weighted by how well they predict a held-out part of the fleet"),
     row(Method::TsePiP, "tse-pi-p", (Central, FeatureSet::HostAndSpeeds), Neural, Some(TrainingSignal::PI_P),
         "As tse-p, but without ground truth: loop flow, the fleet's speeds, usual flows and a traffic model"),
     row(Method::OraclePi, "oracle-pi", (Central, FeatureSet::Both), Neural, Some(TrainingSignal::PI),
@@ -207,7 +216,7 @@ impl Method {
 
     /// Whether it is a neural estimator.
     pub fn is_neural(self) -> bool {
-        self.spec().estimator == Neural
+        matches!(self.spec().estimator, Neural | Combination)
     }
 
     /// Whose data it sees, in words.
@@ -239,7 +248,9 @@ impl Method {
     /// Whether it estimates this: measurements and traffic models are of single steps, and what is
     /// learned from them is too.
     pub fn has_target(self, target: TargetKind) -> bool {
-        let of_steps = self.spec().signal.is_some_and(|signal| signal.measurements().is_some());
+        let spec = self.spec();
+        let of_steps = spec.estimator == Combination
+            || spec.signal.is_some_and(|signal| signal.measurements().is_some());
         target == TargetKind::Raw || !of_steps
     }
 

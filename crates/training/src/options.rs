@@ -5,6 +5,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use estimator::loss::TrafficModelKind;
 use estimator::{Architecture, EmbeddingShape, NeuralPlan, SubModelKind};
 use protocol::{Compression, LocalUpdates, LocalVariant};
 use serde::{Deserialize, Serialize};
@@ -133,8 +134,7 @@ impl GuestOptions {
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(deny_unknown_fields, default)]
 pub struct FederationOptions {
-    /// Guests of the federated estimators, among which the fleet is divided; more than one needs
-    /// `fedtse features --providers`
+    /// Guests of the federated estimators, among which the fleet is divided
     #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().guests))]
     pub guests: u16,
     /// Local updates of each party per exchange
@@ -215,6 +215,9 @@ pub struct PhysicsOptions {
     /// Consecutive steps of a segment, which a traffic model ties together; 4 unless given
     #[cfg_attr(feature = "clap", arg(long))]
     pub segment: Option<u16>,
+    /// Traffic model that ties consecutive steps together
+    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = TrafficModelKind::Ctm))]
+    pub traffic_model: TrafficModelKind,
     /// Learn the traffic model's diagrams too
     #[cfg_attr(feature = "clap", arg(long))]
     pub learn_physics: bool,

@@ -11,6 +11,7 @@ pub mod privacy;
 mod trained;
 mod trained_model;
 
+pub(crate) use contribution::fleet_queues;
 pub use guest_part::GuestPart;
 pub use guest_party::{CustomSubModelSpec, CustomSubModels, GuestParty, MakeCustomSubModel};
 pub use host_part::HostPart;

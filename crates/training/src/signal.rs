@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use estimator::data::{HostTargets, train_span};
-use estimator::loss::ctm_of_counts;
+use estimator::loss::{FleetAggregates, PhysicsPlan, TrafficModelKind, physics_of_counts};
 use estimator::{
     HostStudy, LoopData, MeasurementSource, MeasurementTable, PhysicsInformed, TrainingSignal,
 };
 use federation::{Agreed, ModelFailure};
-use protocol::MeasurementKind;
+use protocol::{MeasurementKind, Movements};
 use sensing::Split;
 use serde::{Deserialize, Deserializer, Serialize};
 use traffic::{Step, Window};
@@ -27,7 +27,7 @@ pub(crate) const CENTRAL_FOLDS: usize = 4;
 /// when the whole of it is seen at use.
 pub(crate) const FEDERATED_FOLDS: usize = 8;
 /// How fast a traffic model's diagrams are learned, if they are.
-pub(crate) const DIAGRAM_RATE: f32 = 1e-3;
+const DIAGRAM_RATE: f32 = 1e-3;
 
 /// Signals of a federation by name, as a host's configuration has them.
 pub(crate) const FEDERATED_SIGNALS: [(&str, TrainingSignal); 6] = [
@@ -60,6 +60,11 @@ pub fn measured_kinds(signal: &TrainingSignal) -> BTreeSet<MeasurementKind> {
     kinds.into_iter().filter(|(asked, _)| *asked).map(|(_, kind)| kind).collect()
 }
 
+/// A traffic model as it was chosen.
+pub(crate) fn physics_plan(model: TrafficModelKind, learn: bool) -> PhysicsPlan {
+    PhysicsPlan { model, learning_rate: learn.then_some(DIAGRAM_RATE) }
+}
+
 /// The samples of some windows, view by view.
 pub(crate) fn windows_of(signal: &TrainingSignal, windows: &[Step]) -> Vec<Window> {
     let of_view = |view| windows.iter().map(move |&last| Window { last, view });
@@ -73,6 +78,8 @@ pub struct LossOptions {
     pub signal: TrainingSignal,
     /// Whether a traffic model that belongs to the signal is in the loss.
     pub physics: bool,
+    /// Which traffic model.
+    pub traffic_model: TrafficModelKind,
     /// Whether its diagrams are learned too.
     pub learn_physics: bool,
 }
@@ -99,10 +106,19 @@ impl LossOptions {
             own.insert(HOST.to_owned(), Arc::new(flows));
         }
         let physics = if self.physics && terms.physics {
-            let movements = &agreed.movements;
-            let rate = self.learn_physics.then_some(DIAGRAM_RATE);
-            let physics =
-                ctm_of_counts(windows.timeline(), &movements.turned, &movements.left, rate);
+            let movements: Movements = agreed.movements.clone();
+            let counts = FleetAggregates {
+                turned: movements.turned,
+                left: movements.left,
+                free_metres: movements.free_metres,
+                free_seconds: movements.free_seconds,
+                queued_metres: movements.queued_metres,
+                queued_steps: movements.queued_steps,
+                fleets: agreed.layouts.len(),
+            };
+            let plan = physics_plan(self.traffic_model, self.learn_physics);
+            let steps = train_span(&windows.split().train);
+            let physics = physics_of_counts(loops, &counts, &steps, plan);
             Some(physics.map_err(|error| failed(&error))?.trusted(terms.systematic_trust()))
         } else {
             None

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use estimator::baseline::LiveQueues;
+use estimator::loss::{EstimatedErrors, LabelFreeEstimator, TrafficModelKind};
 use estimator::{
     Architecture, Epoch, Estimates, FilteredStates, GuestPlan, NeuralPlan, QueueKnowledge,
     QueueStates, Ridge, Study, TargetKind, TrainingSignal, scale_up,
@@ -13,9 +14,11 @@ use sensing::part_name;
 use traffic::Step;
 
 use crate::central;
+use crate::combination::{self, ModelWeight};
 use crate::engine::CentralRun;
 use crate::error::{Context, Result, bail, ensure};
 use crate::federated::{self, FederatedTask};
+use crate::judged::Judged;
 use crate::method::{EstimatorKind, Hindsight, Method};
 use crate::options::{FederationOptions, GuestOptions, PhysicsOptions};
 use crate::party::CustomSubModels;
@@ -72,6 +75,7 @@ pub struct Watch {
 }
 
 /// A fit's estimates, and of a neural estimator how it was trained.
+#[derive(Default)]
 pub struct Fitted {
     /// `[window][target link]`.
     pub estimates: Estimates,
@@ -81,6 +85,10 @@ pub struct Fitted {
     pub absent: Vec<(String, Estimates)>,
     /// Of a neural estimator.
     pub training: Option<Training>,
+    /// Of a combination: its models and their weights, for density and for flow.
+    pub weights: Vec<ModelWeight>,
+    /// Errors on the test part, or on all estimated windows if none is of it, by what held-out folds tell, of a method that holds some out.
+    pub estimated_errors: Option<EstimatedErrors>,
 }
 
 /// How a neural estimator was trained.
@@ -117,9 +125,23 @@ impl Training {
 }
 
 impl TrainOptions {
-    /// Epochs that training takes at most; none for what is not trained in epochs.
+    /// Epochs that training takes at most, or models of a combination; none for what is not trained.
     pub fn most_epochs(&self) -> Option<usize> {
-        self.method.is_neural().then(|| self.plan().recipe.epochs)
+        match self.method.spec().estimator {
+            EstimatorKind::Neural => Some(self.plan().recipe.epochs),
+            EstimatorKind::Combination => Some(combination::MODELS.len()),
+            _ => None,
+        }
+    }
+
+    /// The traffic model of those that have one.
+    pub fn traffic_model(&self) -> Option<TrafficModelKind> {
+        let spec = self.method.spec();
+        let filter = spec.estimator == EstimatorKind::Filter;
+        let in_loss = spec.signal.is_some_and(|signal| signal.has_physics())
+            || spec.estimator == EstimatorKind::Combination;
+        let loss = in_loss && !self.physics.no_physics;
+        (filter || loss).then_some(self.physics.traffic_model)
     }
 
     /// How what guests send is protected, of the federated ones. Modes are of measurements: without any, nothing is.
@@ -161,7 +183,7 @@ impl TrainOptions {
     }
 
     /// The plan with custom sub-models of the guests.
-    fn plan_with(&self, custom: &CustomSubModels) -> Result<NeuralPlan> {
+    pub(crate) fn plan_with(&self, custom: &CustomSubModels) -> Result<NeuralPlan> {
         let mut plan = self.plan();
         for (name, own) in &custom.guests {
             let guest = plan.guests.iter_mut().find(|guest| guest.name == *name);
@@ -218,7 +240,18 @@ impl TrainOptions {
             (EstimatorKind::ScaleUp, _) => scale_up(study, self.target, windows),
             (EstimatorKind::Filter, _) => {
                 let [fleet] = study.fleets() else { bail!("ukf: expected one fleet") };
-                let states = FilteredStates::run(study.loops(), fleet, &study.train_span())?;
+                ensure!(
+                    self.physics.traffic_model == TrafficModelKind::Ctm,
+                    "traffic-model: found {:?}, expected ctm: the filter ukf has no other",
+                    self.physics.traffic_model
+                );
+                let queues = QueueStates::read(study.folder(), fleet.name(), QueueKnowledge::Fleet);
+                if let Err(error) = &queues {
+                    eprintln!("warning: ukf: no densities by queue profiles: {error}");
+                }
+                let (loops, queues) = (study.loops(), queues.ok());
+                let span = study.train_span();
+                let states = FilteredStates::run(loops, fleet, queues.as_ref(), &span)?;
                 let (name, softened) = (fleet.name(), states.softened);
                 eprintln!("{name}: {softened} measurements contradicted all else and counted less");
                 states.estimate(study, self.target, windows)
@@ -229,10 +262,16 @@ impl TrainOptions {
             (EstimatorKind::Ridge, _) => {
                 Ridge::fit(study, self.target, spec.features)?.estimate(study, windows)?
             }
+            (EstimatorKind::Combination, _) => {
+                ensure!(keep.is_none(), "{}: cannot be kept yet", spec.name);
+                return combination::train(self, study, windows, custom, bar);
+            }
             (EstimatorKind::Neural, None) => {
                 bail!("{}: found nothing to learn from, expected a signal", spec.name)
             }
             (EstimatorKind::Neural, Some(signal)) if self.method.is_federated() => {
+                let judged = signal.folds().map(|folds| Judged::new(study, folds)).transpose()?;
+                let in_views = judged.as_ref().map(|judged| judged.in_views(&judged.told(windows)));
                 let task = FederatedTask {
                     study,
                     plan: &self.plan_with(custom)?,
@@ -241,24 +280,43 @@ impl TrainOptions {
                     physics: &self.physics,
                     options: &self.federation,
                     windows,
+                    in_views: in_views.as_deref().unwrap_or_default(),
                     watch,
                     keep,
                 };
-                return federated::train(&task, bar);
+                let (fitted, views) = federated::train(&task, bar)?;
+                let estimated_errors = judged.map(|judged| judged.errors_in_views(&views));
+                return Ok(Fitted { estimated_errors, ..fitted });
             }
             (EstimatorKind::Neural, Some(TrainingSignal::Labels)) => {
                 return central::train_on_labels(study, self.plan(), windows, (watch, keep), bar);
             }
             (EstimatorKind::Neural, Some(TrainingSignal::HeldOutFleet { penetration, .. })) => {
                 let plan = self.plan();
-                return central::train_on_held_out_fleet(study, plan, penetration, windows, bar);
+                let (estimator, training) =
+                    central::train_on_held_out_fleet(study, plan, penetration, bar)?;
+                let estimates = estimator.estimate(study.loops(), study.fleets(), windows)?;
+                let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
+                let estimated_errors = Some(judged.errors_of(&estimator, windows)?);
+                let training = Some(training);
+                return Ok(Fitted { estimates, training, estimated_errors, ..Fitted::default() });
             }
             (EstimatorKind::Neural, Some(TrainingSignal::Measurements(terms))) => {
-                let (plan, options) = (self.plan(), &self.physics);
-                return central::train_on_measurements(study, plan, terms, options, windows, bar);
+                let (estimator, training) =
+                    central::train_on_measurements(study, self.plan(), terms, &self.physics, bar)?;
+                let estimates = estimator.estimate(study.loops(), study.fleets(), windows)?;
+                let estimated_errors = match &estimator {
+                    LabelFreeEstimator::HeldOut(estimator) => {
+                        let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
+                        Some(judged.errors_of(estimator, windows)?)
+                    }
+                    LabelFreeEstimator::Whole(_) => None,
+                };
+                let training = Some(training);
+                return Ok(Fitted { estimates, training, estimated_errors, ..Fitted::default() });
             }
         };
-        Ok(Fitted { estimates, by_epoch: Vec::new(), absent: Vec::new(), training: None })
+        Ok(Fitted { estimates, ..Fitted::default() })
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use estimator::data::train_span;
-use estimator::loss::{FoldRates, Penetration, local_shares, penetration};
+use estimator::loss::{FoldRates, HeldOutJudge, Penetration, local_shares, penetration};
 use estimator::{
     Architecture, Estimates, FeatureSet, FleetData, HeldOutStudy, LoopData, NeuralPlan, Study,
     TargetKind, WINDOW, scale_up, score,
@@ -16,7 +16,7 @@ use estimator::{
 use sensing::{
     Concentration, Dataset, FeaturePlan, Fleets, Trait, make_features, part_name, split,
 };
-use traffic::{Seconds, Step};
+use traffic::{FleetView, LinkState, Seconds, Step, VehPerKmLane, VehPerMinLane, Window};
 use training::CentralRun;
 use training::learner::HostLoss;
 
@@ -269,5 +269,53 @@ fn folds_that_do_not_belong_together_are_refused() -> Outcome {
     assert!(penetration(study.loops(), std::slice::from_ref(&first), &span)? < RATE);
     let mixed = new(&[first, other]).unwrap_or_default();
     assert!(mixed.contains("fleet-40-2of4") && mixed.contains("other steps"), "{mixed}");
+    Ok(())
+}
+
+/// Estimates that are off by the same everywhere: what the folds tell of their error is that, over twelve draws of the fleet.
+#[test]
+fn held_out_folds_tell_the_error_of_any_estimates() -> Outcome {
+    const DRAWS: u64 = 12;
+    const OFF: [f64; 2] = [15.0, 4.0];
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("data");
+    simulated::simulated(&path, 60.0)?;
+    let mut squares = [Vec::new(), Vec::new()];
+    for seed in 0..DRAWS {
+        make_folds(&path, seed)?;
+        let study = study(&path)?;
+        let judge = HeldOutJudge::new(study.loops(), &[study.fleets()], &study.train_span())?;
+        let steps: Vec<Step> = study.steps().collect();
+        let views = (0..FOLDS).filter_map(FleetView::without);
+        let state = |step, link| {
+            let truth = study.target(TargetKind::Raw, step, link);
+            LinkState {
+                density: VehPerKmLane::new(truth.density.get() + OFF[0]),
+                flow: VehPerMinLane::new(truth.flow.get() + OFF[1]),
+            }
+        };
+        let of_step = |&last: &Step| {
+            let states: Vec<_> = study.network().link_ids().map(|link| state(last, link)).collect();
+            views.clone().map(move |view| (Window { last, view }, states.clone()))
+        };
+        let estimates = steps.iter().flat_map(of_step).collect();
+        let told = judge.errors(&estimates, false).rmse;
+        // The same estimate from every view: their mean errs as much, on the part that the whole fleet does not see.
+        let (rates, of_mean) = (judge.rates(), judge.errors(&estimates, true).rmse);
+        let share = (1.0 - rates.fleet()) / (1.0 - rates.seen());
+        for at in 0..2 {
+            let (told, of_mean) = (told[at].ok_or("no error")?, of_mean[at].ok_or("no error")?);
+            assert!((of_mean - share * told).abs() < 1e-9 * told, "{of_mean} {told}");
+            squares[at].push(told * told);
+        }
+    }
+    for (squares, off) in squares.iter().zip(OFF) {
+        let mean = squares.iter().sum::<f64>() / DRAWS as f64;
+        let spread: f64 = squares.iter().map(|one| (one - mean).powi(2)).sum();
+        let standard_error = (spread / (DRAWS * (DRAWS - 1)) as f64).sqrt();
+        assert!((mean - off * off).abs() < 4.0 * standard_error, "{mean} {off} {standard_error}");
+        // The test can fail: without the noise of labels taken off, the mean would be several times as much.
+        assert!(standard_error < 0.2 * off * off, "{standard_error}");
+    }
     Ok(())
 }

@@ -227,7 +227,7 @@ fn a_model_for_other_data_is_refused() {
         ("\"window\": 9", "\"window\": 8", "steps of a window: found 9, expected 8"),
         ("\"step_s\": 10.0", "\"step_s\": 20.0", "length of a step, s: found 10, expected 20"),
         ("\"loops\": [\n        \"", "\"loops\": [\n        \"x", "loops: found "),
-        ("fedtse-model/3", "fedtse-model/2", "format: found \"fedtse-model/2\""),
+        ("fedtse-model/4", "fedtse-model/3", "format: found \"fedtse-model/3\""),
     ] {
         let other = sound.replace(from, to);
         assert_ne!(other, sound, "{from}");

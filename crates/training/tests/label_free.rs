@@ -8,10 +8,11 @@ use std::sync::{Arc, OnceLock};
 use traffic::Window;
 
 use estimator::data::train_span;
-use estimator::loss::{MeasuredTerms, calibrated_ctm, penetration};
+use estimator::loss::{MeasuredTerms, PhysicsPlan, calibrated_physics, penetration};
 use estimator::{
     Architecture, Estimates, FeatureSet, FilteredStates, FleetData, LabelFreeStudy, LoopData,
-    MeasurementSource, MeasurementTable, NeuralPlan, Study, TargetKind, score,
+    MeasurementSource, MeasurementTable, NeuralPlan, QueueKnowledge, QueueStates, Study,
+    TargetKind, score,
 };
 use sensing::split;
 use training::CentralRun;
@@ -43,7 +44,8 @@ fn learn(data: &Path, epochs: usize, threads: usize) -> Fallible<(Vec<f64>, Esti
     let mut plan = NeuralPlan::new(FeatureSet::Both, Architecture::Link, TargetKind::Raw, 5);
     (plan.recipe.epochs, plan.sizes.units) = (epochs, 16);
     let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, TERMS, None, 4)?;
-    let physics = calibrated_ctm(loops.timeline(), &fleets, &train_span(&split.train), None)?;
+    let physics =
+        calibrated_physics(&loops, &fleets, &train_span(&split.train), PhysicsPlan::default())?;
     let own = data.measured().iter();
     let own =
         own.map(|(name, table)| (name.clone(), Arc::clone(table) as Arc<dyn MeasurementSource>));
@@ -110,7 +112,9 @@ fn batches_are_of_whole_segments_and_the_schedule_knows() -> Fallible<()> {
 fn the_filter_knows_more_than_the_mean_of_each_link() -> Fallible<()> {
     let study = Study::open(data(), FLEET)?;
     let split = study.split();
-    let states = FilteredStates::run(study.loops(), &study.fleets()[0], &study.train_span())?;
+    let (fleet, span) = (&study.fleets()[0], study.train_span());
+    let queues = QueueStates::read(data(), FLEET, QueueKnowledge::Fleet)?;
+    let states = FilteredStates::run(study.loops(), fleet, Some(&queues), &span)?;
     let links = study.targets().len();
     let states_of = |steps: &[traffic::Step]| -> Estimates {
         let of_step = |&step| study.targets().iter().map(move |&link| (step, link));

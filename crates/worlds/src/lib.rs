@@ -17,5 +17,6 @@ pub use demand::{Demand, DemandError, Departures, Entry, Headways, Routes, corri
 pub use departure::{Departure, Stop};
 pub use driving::Driving;
 pub use sumo::{
-    FcdFormat, SumoError, SumoOptions, SumoRun, SumoStatistics, SumoTools, simulate_sumo,
+    FcdFormat, ScenarioOutcome, ScenarioRun, SumoError, SumoOptions, SumoRun, SumoStatistics,
+    SumoTools, simulate_sumo,
 };

@@ -4,6 +4,8 @@
 //! 2. [`simulate_sumo`] writes the network and the departures as SUMO's files, and runs them.
 //! 3. [`SumoRun::samples`] and [`SumoRun::loop_counts`] stream what happened, on our links.
 //!
+//! [`ScenarioRun`] runs a scenario that somebody else wrote.
+//!
 //! ```no_run
 //! use std::path::Path;
 //! use traffic::{PositionSource, Seconds};
@@ -29,6 +31,7 @@
 
 mod plain;
 mod run;
+mod scenario;
 mod statistics;
 mod tools;
 mod trips;
@@ -41,6 +44,7 @@ use thiserror::Error;
 use traffic::Seconds;
 
 pub use run::{SumoRun, simulate_sumo};
+pub use scenario::{ScenarioOutcome, ScenarioRun};
 pub use statistics::SumoStatistics;
 pub use tools::SumoTools;
 

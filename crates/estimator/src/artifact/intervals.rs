@@ -1,30 +1,44 @@
 //! How far off an estimate may be: intervals by split-conformal prediction.
 //!
-//! What an estimator got wrong on windows that it did not learn from tells what it will get wrong on
-//! others. For each link and quantity the errors of the validation part are sorted by the size of the
-//! estimate into a few bins (a full road is harder to tell than an empty one); of each bin the
-//! quantiles of the error are kept. An interval is the estimate plus its bin's lower and upper
-//! quantile.
+//! What an estimator got wrong on windows that it did not learn from tells what it will get wrong on others. A full road
+//! is harder to tell than an empty one: so errors of all links together, sorted by the size of the estimate into bins,
+//! tell how large errors of that size are, `σ(estimate)`. What is left, `error / σ`, is ranked for each link, with the
+//! same of all other links beside it as if they were 50 more: a link of which little is known leans on the others. An
+//! interval is the estimate plus σ times the lower and the upper quantile. It contains its estimate: where both tails
+//! leave errors of one sign alone, it begins at the estimate and goes as far to that side as the level asks for.
 //!
-//! For n errors that are exchangeable with the new one, the interval between the ranks
-//! ⌊(n+1)·a/2⌋ and ⌈(n+1)·(1−a/2)⌉ covers the truth with probability of at least 1−a, whatever the
-//! estimator. Traffic is not exchangeable in time, and the validation part has also chosen the epoch:
-//! so coverage is measured ([`Coverage`]), not promised.
+//! For n errors that are exchangeable with the new one, the interval between the ranks ⌊(n+1)·a/2⌋ and ⌈(n+1)·(1−a/2)⌉
+//! covers the truth with probability of at least 1−a, whatever the estimator. Traffic is not exchangeable in time, and
+//! the validation part has also chosen the epoch: so coverage is measured ([`Coverage`]), not promised. A level is there
+//! if n is large enough for its ranks.
+//!
+//! Where the truth itself is noisy (what a held-out part of a fleet tells), the noise's variance is taken off σ².
 
 mod file;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::LinkState;
 
 /// Levels that are kept, in percent.
 pub(crate) const LEVELS: [u8; 4] = [50, 80, 90, 95];
-/// Bins by the size of the estimate, where there are errors enough.
-const BINS: usize = 3;
-/// Least errors of a bin: with fewer the widest interval would need one more extreme than all.
-const LEAST: usize = 2 * 100 / (100 - LEVELS[LEVELS.len() - 1] as usize) - 1;
+/// Most bins by the size of the estimate, over all links, and least errors of each.
+const BINS: usize = 10;
+const IN_A_BIN: usize = 100;
+/// As how many errors of a link those of all others count, at most.
+const POOLED: usize = 50;
+/// As how many they are ranked.
+const RANKED: usize = 1000;
+/// Least part of the mean square error that is not noise: less cannot be told.
+const LEAST_TRUE: f64 = 0.05;
 
-/// Intervals of all links, for every level of `LEVELS`.
+/// Least errors of a level in percent: with fewer, an interval would need one more extreme than all.
+fn least(level: u8) -> usize {
+    (2 * 100usize).div_ceil(100 - usize::from(level)) - 1
+}
+
+/// Intervals of all links, for every level of `LEVELS` that the errors allow.
 ///
 /// ```
 /// use estimator::Intervals;
@@ -44,17 +58,32 @@ const LEAST: usize = 2 * 100 / (100 - LEVELS[LEVELS.len() - 1] as usize) - 1;
 pub struct Intervals {
     /// Windows whose errors they come from.
     pub windows: usize,
-    links: Vec<[Bins; 2]>,
+    /// How large errors are, of density and flow.
+    sizes: [ErrorSizes; 2],
+    /// Of each link, of density and flow: of each level that there is, from the first of `LEVELS` on, the lower and upper
+    /// quantile of errors over their size.
+    links: Vec<[Vec<[f64; 2]>; 2]>,
 }
 
-/// Of one link and quantity.
+/// How large errors are, by the size of the estimate, over all links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Bins {
+struct ErrorSizes {
     /// Least estimate of each bin but the first.
     from: Vec<f64>,
-    /// Of each bin and level: the error's lower and upper quantile.
-    errors: Vec<[[f64; 2]; LEVELS.len()]>,
+    /// Root mean square error of each bin, without noise of the truth.
+    error: Vec<f64>,
+}
+
+/// What an estimator got wrong once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KnownError {
+    /// What it said.
+    pub estimate: f64,
+    /// The truth less that.
+    pub error: f64,
+    /// The variance of what is taken for the truth; 0 of ground truth.
+    pub noise: f64,
 }
 
 /// What the truth is likely to be between.
@@ -70,9 +99,9 @@ pub struct LinkInterval {
 #[derive(Debug, Error, PartialEq)]
 pub enum IntervalsError {
     /// Too few errors to tell.
-    #[error("intervals: found {found} windows with known truth, expected {LEAST} or more")]
+    #[error("intervals: found {found} known errors of a link, expected {} or more", least(LEVELS[0]))]
     TooFew {
-        /// Windows.
+        /// Errors.
         found: usize,
     },
     /// Not as many truths as estimates, or no whole windows.
@@ -101,12 +130,23 @@ pub enum IntervalsError {
         /// In percent.
         found: u8,
     },
+    /// A level for which there were too few errors.
+    #[error("interval: found {found} %, expected one that the model has: {has}")]
+    NoLevel {
+        /// In percent.
+        found: u8,
+        /// Those that there are.
+        has: String,
+    },
     /// A file whose parts do not fit together.
-    #[error("intervals of link number {link}: found bins that are out of order or not finite")]
+    #[error("intervals of link number {link}: found quantiles that are out of order or not finite")]
     Broken {
         /// Counted from 0.
         link: usize,
     },
+    /// The same.
+    #[error("intervals: found sizes of errors that are out of order or not finite")]
+    BrokenSizes,
 }
 
 impl Intervals {
@@ -118,23 +158,61 @@ impl Intervals {
     ) -> Result<Self, IntervalsError> {
         check_shape(estimates, truths, links)?;
         let windows = estimates.len() / links.max(1);
-        if windows < LEAST {
-            return Err(IntervalsError::TooFew { found: windows });
-        }
         let of_link = |link: usize| {
-            let pairs = |value: fn(&LinkState) -> f64| {
+            let known = |value: fn(&LinkState) -> f64| {
                 let of_window = |window| {
                     let at = window * links + link;
                     let (estimate, truth) = (value(&estimates[at]), value(&truths[at]));
                     let problem = IntervalsError::NotANumber { window, link };
-                    let known = estimate.is_finite() && truth.is_finite();
-                    known.then_some((estimate, truth - estimate)).ok_or(problem)
+                    let known = KnownError { estimate, error: truth - estimate, noise: 0.0 };
+                    (estimate.is_finite() && truth.is_finite()).then_some(known).ok_or(problem)
                 };
                 (0..windows).map(of_window).collect::<Result<Vec<_>, _>>()
             };
-            Ok([Bins::of(pairs(density)?), Bins::of(pairs(flow)?)])
+            Ok([known(density)?, known(flow)?])
         };
-        Ok(Self { windows, links: (0..links).map(of_link).collect::<Result<_, _>>()? })
+        Self::of_errors(&(0..links).map(of_link).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// From errors of density and flow of each link on windows that were not learned from, as many as are known of each.
+    pub fn of_errors(links: &[[Vec<KnownError>; 2]]) -> Result<Self, IntervalsError> {
+        for (link, known) in links.iter().enumerate() {
+            for known in known {
+                let sound = |one: &KnownError| {
+                    let all = [one.estimate, one.error, one.noise];
+                    all.iter().all(|value| value.is_finite()) && one.noise >= 0.0
+                };
+                if let Some(window) = known.iter().position(|one| !sound(one)) {
+                    return Err(IntervalsError::NotANumber { window, link });
+                }
+            }
+        }
+        let mut fewest = usize::MAX;
+        let scored: [(ErrorSizes, Vec<Vec<[f64; 2]>>); 2] = std::array::from_fn(|quantity| {
+            let of_links: Vec<&[KnownError]> =
+                links.iter().map(|known| known[quantity].as_slice()).collect();
+            let sizes = ErrorSizes::of(&of_links);
+            let scores = Scores::of(&of_links, &sizes);
+            let counts = (0..links.len()).map(|link| scores.count(link));
+            fewest = fewest.min(counts.min().unwrap_or(0));
+            let quantiles = (0..links.len()).into_par_iter().map(|link| scores.quantiles(link));
+            let quantiles = quantiles.collect();
+            (sizes.without_noise, quantiles)
+        });
+        let levels = LEVELS.iter().take_while(|&&level| fewest >= least(level)).count();
+        if levels == 0 {
+            return Err(IntervalsError::TooFew {
+                found: if links.is_empty() { 0 } else { fewest },
+            });
+        }
+        let [(density, densities), (flow, flows)] = scored;
+        let pairs = densities.into_iter().zip(flows).map(|(mut density, mut flow)| {
+            density.truncate(levels);
+            flow.truncate(levels);
+            [density, flow]
+        });
+        let windows = links.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        Ok(Self { windows, sizes: [density, flow], links: pairs.collect() })
     }
 
     /// Links that they are for.
@@ -148,19 +226,52 @@ impl Intervals {
         place.map(Level).ok_or(IntervalsError::Level { found: percent })
     }
 
-    /// The interval of an estimate of a link; none of a link that they are not for.
+    /// The same, if there were errors enough for it.
+    pub fn known_level(&self, percent: u8) -> Result<Level, IntervalsError> {
+        let level = Self::level(percent)?;
+        if self.levels().any(|known| known == level) {
+            return Ok(level);
+        }
+        let has: Vec<String> = self.levels().map(|level| level.percent().to_string()).collect();
+        Err(IntervalsError::NoLevel { found: percent, has: has.join(", ") })
+    }
+
+    /// The levels that there are.
+    pub fn levels(&self) -> impl Iterator<Item = Level> + use<> {
+        let levels = self.links.first().map_or(0, |[density, _]| density.len());
+        (0..levels).map(Level)
+    }
+
+    /// The interval of an estimate of a link, which contains the estimate; none of a link that they are not for, or of a
+    /// level that there is not.
     pub fn of(&self, link: usize, estimate: &LinkState, level: Level) -> Option<LinkInterval> {
-        let [densities, flows] = self.links.get(link)?;
+        let quantiles = self.links.get(link)?;
+        let around = |quantity: usize, estimate: f64| {
+            let [low, high] = *quantiles[quantity].get(level.0)?;
+            let size = self.sizes[quantity].at(estimate);
+            // Negative traffic does not exist.
+            Some([(estimate + size * low).max(0.0), estimate + size * high])
+        };
         Some(LinkInterval {
-            density: densities.around(density(estimate), level),
-            flow: flows.around(flow(estimate), level),
+            density: around(0, density(estimate))?,
+            flow: around(1, flow(estimate))?,
         })
     }
 
     /// Refuses what a file cannot have meant.
     pub fn check(&self) -> Result<(), IntervalsError> {
-        for (link, bins) in self.links.iter().enumerate() {
-            if !bins.iter().all(Bins::is_sound) {
+        if !self.sizes.iter().all(ErrorSizes::is_sound) {
+            return Err(IntervalsError::BrokenSizes);
+        }
+        let levels = self.levels().count();
+        for (link, quantiles) in self.links.iter().enumerate() {
+            let sound = |[low, high]: &[f64; 2]| {
+                low.is_finite() && high.is_finite() && *low <= 0.0 && *high >= 0.0
+            };
+            let whole = |of: &Vec<[f64; 2]>| {
+                of.len() == levels && (1..=LEVELS.len()).contains(&levels) && of.iter().all(sound)
+            };
+            if !quantiles.iter().all(whole) {
                 return Err(IntervalsError::Broken { link });
             }
         }
@@ -173,71 +284,147 @@ impl Intervals {
 pub struct Level(usize);
 
 impl Level {
-    /// All of them.
-    pub fn all() -> impl Iterator<Item = Level> {
-        (0..LEVELS.len()).map(Level)
-    }
-
     /// In percent.
     pub fn percent(self) -> u8 {
         LEVELS[self.0]
     }
 }
 
-impl Bins {
-    fn of(mut pairs: Vec<(f64, f64)>) -> Self {
-        pairs.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let bins = (pairs.len() / LEAST).clamp(1, BINS);
-        let (mut from, mut errors) = (Vec::new(), Vec::new());
-        let mut begin = 0;
-        for bin in 1..=bins {
-            let mut end = (pairs.len() * bin / bins).max(begin);
-            // Equal estimates belong together, or the border between bins would mean nothing.
-            while end > begin && end < pairs.len() && pairs[end].0 == pairs[end - 1].0 {
-                end += 1;
-            }
-            if end - begin < LEAST {
-                continue;
-            }
-            // What is left at the end is too little for a bin of its own.
-            if pairs.len() - end < LEAST {
-                end = pairs.len();
-            }
-            if begin > 0 {
-                from.push(pairs[begin].0);
-            }
-            let mut own: Vec<f64> = pairs[begin..end].iter().map(|pair| pair.1).collect();
-            own.sort_by(f64::total_cmp);
-            errors.push(LEVELS.map(|level| quantiles(&own, level)));
-            begin = end;
+/// Bins with and without the noise of the truth.
+struct Sizes {
+    /// Root mean square error as it was seen, by which errors are divided.
+    seen: Vec<f64>,
+    without_noise: ErrorSizes,
+}
+
+impl ErrorSizes {
+    fn of(links: &[&[KnownError]]) -> Sizes {
+        let mut all: Vec<&KnownError> = links.iter().copied().flatten().collect();
+        all.sort_by(|one, other| one.estimate.total_cmp(&other.estimate));
+        let bins = (all.len() / IN_A_BIN).clamp(1, BINS);
+        // Equal estimates belong together, or the border between bins would mean nothing.
+        let mut from: Vec<f64> = (1..bins)
+            .map(|bin| all[bin * all.len() / bins].estimate)
+            .filter(|&least| all.first().is_some_and(|first| first.estimate < least))
+            .collect();
+        from.dedup();
+        let mut sums = vec![[0.0; 3]; from.len() + 1];
+        for one in all {
+            let [count, square, noise] =
+                &mut sums[from.partition_point(|&least| least <= one.estimate)];
+            *count += 1.0;
+            *square += one.error.powi(2);
+            *noise += one.noise;
         }
-        Self { from, errors }
+        let mean = |[count, square, noise]: &[f64; 3]| [square / count, noise / count];
+        let (mut seen, mut error) = (Vec::new(), Vec::new());
+        for [square, noise] in sums.iter().map(mean) {
+            let square = if square.is_nan() { 0.0 } else { square };
+            seen.push(square.sqrt());
+            error.push((square - noise).max(LEAST_TRUE * square).sqrt());
+        }
+        Sizes { seen, without_noise: ErrorSizes { from, error } }
     }
 
-    fn around(&self, estimate: f64, level: Level) -> [f64; 2] {
-        let bin = self.from.partition_point(|&least| least <= estimate);
-        let [low, high] = self.errors[bin][level.0];
-        // Negative traffic does not exist.
-        [(estimate + low).max(0.0), (estimate + high).max(0.0)]
+    fn bin(&self, estimate: f64) -> usize {
+        self.from.partition_point(|&least| least <= estimate)
+    }
+
+    fn at(&self, estimate: f64) -> f64 {
+        self.error.get(self.bin(estimate)).copied().unwrap_or(0.0)
     }
 
     fn is_sound(&self) -> bool {
         let ordered = self.from.is_sorted() && self.from.iter().all(|least| least.is_finite());
-        let sound = |[low, high]: &[f64; 2]| low.is_finite() && high.is_finite() && low <= high;
-        ordered
-            && self.errors.len() == self.from.len() + 1
-            && self.errors.iter().flatten().all(sound)
+        let sizes = self.error.iter().all(|size| size.is_finite() && *size >= 0.0);
+        ordered && sizes && self.error.len() == self.from.len() + 1
     }
 }
 
-/// Lower and upper quantile of sorted errors, of at least [`LEAST`].
-fn quantiles(sorted: &[f64], level: u8) -> [f64; 2] {
-    let (count, tail) = (sorted.len(), f64::from(100 - level) / 200.0);
-    let next = (count + 1) as f64;
-    // Ranks count from 1. The product may miss a whole number by rounding.
-    let low = (next * tail + 1e-9).floor() as usize;
-    let high = (next * (1.0 - tail) - 1e-9).ceil() as usize;
-    [sorted[low.clamp(1, count) - 1], sorted[high.clamp(1, count) - 1]]
+/// Errors over their size.
+struct Scores {
+    of_links: Vec<Vec<f64>>,
+    /// Of all links, at equal distances in rank where there are too many.
+    pooled: Vec<f64>,
+    all: usize,
+}
+
+impl Scores {
+    fn of(links: &[&[KnownError]], sizes: &Sizes) -> Self {
+        let score = |one: &KnownError| {
+            let size = sizes.seen[sizes.without_noise.bin(one.estimate)];
+            if size > 0.0 { one.error / size } else { 0.0 }
+        };
+        let of_links: Vec<Vec<f64>> =
+            links.iter().map(|known| known.iter().map(score).collect()).collect();
+        let mut pooled: Vec<f64> = of_links.iter().flatten().copied().collect();
+        pooled.sort_by(f64::total_cmp);
+        let all = pooled.len();
+        if all > RANKED {
+            let middle = |rank: usize| pooled[(2 * rank + 1) * all / (2 * RANKED)];
+            pooled = (0..RANKED).map(middle).collect();
+        }
+        Self { of_links, pooled, all }
+    }
+
+    /// As how many errors those of other links count beside a link's own.
+    fn pooled(&self, link: usize) -> usize {
+        POOLED.min(self.all - self.of_links[link].len())
+    }
+
+    fn count(&self, link: usize) -> usize {
+        self.of_links[link].len() + self.pooled(link)
+    }
+
+    /// Of a link, at all levels.
+    fn quantiles(&self, link: usize) -> Vec<[f64; 2]> {
+        let mut weighted: Vec<(f64, f64)> =
+            self.of_links[link].iter().map(|&score| (score, 1.0)).collect();
+        let pooled = self.pooled(link) as f64;
+        if pooled > 0.0 {
+            let each = pooled / self.pooled.len() as f64;
+            weighted.extend(self.pooled.iter().map(|&score| (score, each)));
+        }
+        weighted.sort_by(|one, other| one.0.total_cmp(&other.0));
+        LEVELS.iter().map(|&level| around_zero(&weighted, self.count(link), level)).collect()
+    }
+}
+
+/// Lower and upper quantile of sorted errors with weights that add up to `count`, 0 between them: where both tails leave
+/// errors of one sign alone, the interval begins at 0 and goes as far to that side as the level asks for.
+fn around_zero(sorted: &[(f64, f64)], count: usize, level: u8) -> [f64; 2] {
+    // The new one is as likely at any place among them: ranks are those of one more.
+    let (places, level) = ((count + 1) as f64, f64::from(level) / 100.0);
+    let tails = places * (1.0 + level) / 2.0;
+    let beyond = |sorted: &mut dyn Iterator<Item = &(f64, f64)>| -> f64 {
+        sorted.map(|(_, weight)| weight).sum()
+    };
+    let (from_below, from_above) = (|| sorted.iter(), || sorted.iter().rev());
+    let low = at_rank(&mut from_above(), tails, count);
+    let high = at_rank(&mut from_below(), tails, count);
+    if low > 0.0 {
+        let below = beyond(&mut from_below().take_while(|(value, _)| *value < 0.0));
+        [0.0, at_rank(&mut from_below(), below + places * level, count)]
+    } else if high < 0.0 {
+        let above = beyond(&mut from_above().take_while(|(value, _)| *value > 0.0));
+        [at_rank(&mut from_above(), above + places * level, count), 0.0]
+    } else {
+        [low, high]
+    }
+}
+
+/// The first value with whose weight a rank is reached; the last if it is not, 0 without any.
+fn at_rank(ordered: &mut dyn Iterator<Item = &(f64, f64)>, rank: f64, count: usize) -> f64 {
+    // Sums of weights miss whole numbers by rounding.
+    let rank = rank.min(count as f64) * (1.0 - 1e-9);
+    let (mut sum, mut last) = (0.0, 0.0);
+    for (value, weight) in ordered {
+        (sum, last) = (sum + weight, *value);
+        if sum >= rank {
+            break;
+        }
+    }
+    last
 }
 
 /// How often intervals of one level hold the truth, and how wide they are.
@@ -278,7 +465,7 @@ impl Coverage {
             let mean = |sum: [f64; 2]| sum.map(|sum| sum / estimates.len() as f64);
             Ok(Coverage { level: level.percent(), within: mean(within), width: mean(width) })
         };
-        Level::all().map(measure).collect()
+        intervals.levels().map(measure).collect()
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) mod party_folder;
 pub(crate) mod record;
 pub(crate) mod whole_file;
 
-pub use intervals::{Coverage, Intervals, IntervalsError, Level, LinkInterval};
+pub use intervals::{Coverage, Intervals, IntervalsError, KnownError, Level, LinkInterval};
 pub use model_folder::{ModelFile, ModelFolderError};
 pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, PreparedEstimator};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost, no_weights};

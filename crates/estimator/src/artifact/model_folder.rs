@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! DIR/model.json            what the model assumes, how it was trained
-//! DIR/weights.safetensors   its weights
+//! DIR/weights.safetensors   its weights, and its read-out if it learned from labels
 //! ```
 //!
 //! Each file is written whole or not at all, `model.json` last: where it is, the model is whole.
 
 use std::path::{Path, PathBuf};
 
-use neural::{Checkpoint, CheckpointError};
+use neural::{Checkpoint, CheckpointError, Layer};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -18,9 +18,10 @@ use crate::artifact::record::{Epoch, ModelRecord};
 use crate::artifact::whole_file::{check_format, content, io, write_whole};
 use crate::data::joint::new_learner;
 use crate::data::sources::{FleetData, LoopData};
+use crate::model::read_out::ReadOut;
 
 /// The format that this version writes and reads.
-const MODEL_FORMAT: &str = "fedtse-model/3";
+const MODEL_FORMAT: &str = "fedtse-model/4";
 const WEIGHTS: &str = "fedtse-model";
 
 /// `model.json`.
@@ -69,6 +70,9 @@ impl NeuralEstimator {
         let mut checkpoint = Checkpoint::new(WEIGHTS);
         let learner = self.learner();
         checkpoint.put_parameters("weights", learner.layout(), learner.parameters());
+        if let Some(read_out) = self.read_out() {
+            read_out.save(&mut checkpoint);
+        }
         checkpoint.save(&folder.join("weights.safetensors"))?;
         let path = folder.join("model.json");
         let file = ModelFile {
@@ -90,9 +94,14 @@ impl NeuralEstimator {
         file.record.check(loops, fleets)?;
         let mut learner = new_learner(loops.timeline().network(), &file.record)?;
         let path = folder.join("weights.safetensors");
-        let weights = Checkpoint::load(&path, WEIGHTS)?.parameters("weights", learner.layout())?;
+        let checkpoint = Checkpoint::load(&path, WEIGHTS)?;
+        let weights = checkpoint.parameters("weights", learner.layout())?;
         learner.set_parameters(&weights).map_err(|error| content(&path, error))?;
-        Ok(Self::new(file.record, learner))
+        let host = file.record.shape.host.build(loops.timeline().network());
+        let host = host.map_err(NeuralError::from)?;
+        let read_out =
+            ReadOut::load(&checkpoint, file.record.host.outputs.len(), host.input_len())?;
+        Ok(Self::new(file.record, learner).with_read_out(read_out))
     }
 }
 

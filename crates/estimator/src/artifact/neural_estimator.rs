@@ -4,25 +4,30 @@
 //! 2. [`NeuralStudy`] holds a dataset as the model reads it, and the loss; crate `training` trains on it.
 //! 3. [`NeuralEstimator`] is the result: a model with its weights and everything it assumes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use neural::{Fusion, Layer, Learner};
 use thiserror::Error;
-use traffic::{LinkState, Step, Window};
+use traffic::{LinkState, Network, Step, Window};
 
 use crate::artifact::record::{DataSpec, GuestRecord, ModelRecord};
 use crate::data::host_study::{HostStudy, HostTargets};
 use crate::data::inputs::{GuestInputs, HostInputs, InputsError};
-use crate::data::joint::{JointData, estimate_windows, write_all};
+use crate::data::joint::{BLOCK, JointData, estimate_windows, write_all};
 use crate::data::scales::GuestScales;
 use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::{GuestFeatures, Study};
-use crate::data::window_source::WindowSource;
+use crate::data::window_source::{WindowSource, gather_rows};
 use crate::loss::objective::Labelled;
 use crate::metrics::Estimates;
 use crate::model::architecture::{GuestSlot, ModelShape};
+use crate::model::host_model::HostModel;
 use crate::model::model_error::ModelError;
+use crate::model::party_block::UpdateRule;
 use crate::model::plan::{GuestPlan, NeuralPlan};
+use crate::model::read_out::ReadOut;
+use crate::model::sub_model::{LayerSubModel, PassError, SubModel};
 
 /// Why a model cannot be trained or used on some data.
 #[derive(Debug, Error, PartialEq)]
@@ -33,6 +38,9 @@ pub enum NeuralError {
     /// The model.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// Numbers that a part of the model cannot take.
+    #[error(transparent)]
+    Pass(#[from] PassError),
     /// A target is not a number.
     #[error("step {step}, link `{link}`: target: found a value that is not finite")]
     Target {
@@ -99,9 +107,36 @@ impl NeuralStudy {
     }
 
     /// The estimator made of trained parts: the host's part and head, then each guest's part in the order of the plan.
+    /// Its read-out is fitted on the training and the validation part.
     pub fn assemble(self, parts: &[&[f32]]) -> Result<NeuralEstimator, NeuralError> {
         let learner = self.data.assemble(parts)?;
-        Ok(NeuralEstimator { record: self.data.record, learner })
+        let mut whole = NeuralEstimator::new(self.data.record, learner);
+        let (mut host, guests) = whole.parties(&self.data.network)?;
+        let names: Vec<&str> = host.guests().map(|(name, _)| name).collect();
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        self.host.fit_read_out(&mut host, |steps| {
+            let windows: Vec<Window> = steps.iter().map(|&last| Window::whole(last)).collect();
+            let mut embedded = BTreeMap::new();
+            for ((name, guest), inputs) in names.iter().zip(&guests).zip(&self.data.guests) {
+                let mut x = Vec::new();
+                gather_rows(inputs, &windows, &mut x);
+                embedded.insert(name.clone(), embed(guest, &x, windows.len())?);
+            }
+            Ok(Some(embedded))
+        })?;
+        whole.read_out = host.read_out().cloned();
+        Ok(whole)
+    }
+
+    /// The same with a read-out that was fitted where the parts were trained, if there is one.
+    pub fn assemble_with(
+        self,
+        parts: &[&[f32]],
+        read_out: Option<&ReadOut>,
+    ) -> Result<NeuralEstimator, NeuralError> {
+        let learner = self.data.assemble(parts)?;
+        let whole = NeuralEstimator::new(self.data.record, learner);
+        Ok(NeuralEstimator { read_out: read_out.cloned(), ..whole })
     }
 }
 
@@ -137,15 +172,52 @@ fn check_fleets(plan: &NeuralPlan, found: usize) -> Result<(), NeuralError> {
     Err(NeuralError::Mismatch { what: "fleets", found, expected })
 }
 
+/// What a guest's part gives for some samples by its best weights.
+fn embed(guest: &LayerSubModel, x: &[f32], samples: usize) -> Result<Vec<f32>, PassError> {
+    let mut z = vec![0.0; samples * guest.output_len()];
+    guest.infer_best(x, &mut z)?;
+    Ok(z)
+}
+
 /// A trained model.
 pub struct NeuralEstimator {
     record: ModelRecord,
     learner: Learner<Fusion>,
+    read_out: Option<ReadOut>,
 }
 
 impl NeuralEstimator {
     pub(crate) fn new(record: ModelRecord, learner: Learner<Fusion>) -> Self {
-        Self { record, learner }
+        Self { record, learner, read_out: None }
+    }
+
+    pub(crate) fn with_read_out(self, read_out: Option<ReadOut>) -> Self {
+        Self { read_out, ..self }
+    }
+
+    /// What moves its estimates, if it has learned from labels.
+    pub(crate) fn read_out(&self) -> Option<&ReadOut> {
+        self.read_out.as_ref()
+    }
+
+    /// Each party's part with its weights and the read-out: the host's, then the guests' in the order of the plan.
+    fn parties(&self, network: &Network) -> Result<(HostModel, Vec<LayerSubModel>), NeuralError> {
+        let (shape, seed) = (&self.record.shape, self.record.plan.seed);
+        let rule = UpdateRule::of(&self.record.plan.recipe);
+        let weights = self.learner.parameters();
+        let blocks = shape.blocks(self.learner.model()).into_iter();
+        let mut parts = blocks.map(|ranges| -> Vec<f32> {
+            ranges.into_iter().flat_map(|range| &weights[range]).copied().collect()
+        });
+        let mut host = HostModel::new(&shape.host, network, seed, rule)?;
+        host.set_best(&parts.next().unwrap_or_default(), self.read_out.clone());
+        let guests = shape.guests.iter().zip(parts).map(|(shape, part)| {
+            let mut guest = LayerSubModel::of(shape, network, seed, rule)?;
+            guest.set_best(&part);
+            Ok(guest)
+        });
+        let guests = guests.collect::<Result<_, ModelError>>()?;
+        Ok((host, guests))
     }
 
     /// What it assumes.
@@ -165,7 +237,7 @@ impl NeuralEstimator {
         fleets: &[FleetData],
         steps: &[Step],
     ) -> Result<Estimates, NeuralError> {
-        Ok(self.prepare(loops, fleets)?.estimate(steps))
+        self.prepare(loops, fleets)?.estimate(steps)
     }
 
     /// Reads the features of a dataset, to estimate its windows part by part.
@@ -189,7 +261,9 @@ impl NeuralEstimator {
             let (found, expected) = (found.to_string(), expected.to_string());
             return Err(NeuralError::Mismatch { what: "features of a window", found, expected });
         }
-        Ok(PreparedEstimator { estimator: self, host, guests })
+        let network = loops.timeline().network();
+        let parties = self.read_out.as_ref().map(|_| self.parties(network)).transpose()?;
+        Ok(PreparedEstimator { estimator: self, host, guests, parties })
     }
 
     /// Estimates the scored links of windows: `[window][target link]`.
@@ -207,20 +281,45 @@ pub struct PreparedEstimator<'a> {
     estimator: &'a NeuralEstimator,
     host: HostInputs,
     guests: Vec<GuestInputs>,
+    /// Where there is a read-out, which looks at what guests give.
+    parties: Option<(HostModel, Vec<LayerSubModel>)>,
 }
 
 impl PreparedEstimator<'_> {
     /// Estimates all links of windows, given by their last steps: `[window][link]`.
-    pub fn estimate(&self, steps: &[Step]) -> Estimates {
+    pub fn estimate(&self, steps: &[Step]) -> Result<Estimates, NeuralError> {
         let host = &self.estimator.record.host;
         let mut states = Vec::with_capacity(steps.len() * host.outputs.len());
+        if let Some((model, guests)) = &self.parties {
+            for windows in steps.chunks(BLOCK) {
+                let gather = |each: usize, write: &dyn Fn(Step, &mut [f32])| {
+                    let mut x = vec![0.0; windows.len() * each];
+                    for (&step, x) in windows.iter().zip(x.chunks_exact_mut(each.max(1))) {
+                        write(step, x);
+                    }
+                    x
+                };
+                let mut embedded = Vec::new();
+                for (guest, inputs) in guests.iter().zip(&self.guests) {
+                    let x = gather(inputs.len(), &|step, to| inputs.write(step, to));
+                    embedded.push(embed(guest, &x, windows.len())?);
+                }
+                let names = model.guests().map(|(name, _)| name);
+                let given = names.zip(embedded.iter().map(Vec::as_slice)).collect();
+                let x = gather(self.host.len(), &|step, to| self.host.write(step, to));
+                let mut y = vec![0.0; windows.len() * model.output_len()];
+                model.infer_best(&x, &given, &mut y)?;
+                y.chunks_exact(model.output_len()).for_each(|row| states.extend(host.states(row)));
+            }
+            return Ok(states);
+        }
         estimate_windows(
             &self.estimator.learner,
             steps,
             |last, x| write_all(&self.host, &self.guests, last, x),
             |estimate| states.extend(host.states(estimate)),
         );
-        states
+        Ok(states)
     }
 }
 

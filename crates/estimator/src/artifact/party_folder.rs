@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/party.json            what its part assumes: network, steps, scales, sizes; which run
-//! DIR/weights.safetensors   its best weights
+//! DIR/weights.safetensors   its best weights, and the read-out of a host that learned from labels
 //! DIR/network.toml          the network, as it was trained on
 //! ```
 //!
@@ -32,7 +32,7 @@ use crate::model::recipe::Recipe;
 use crate::model::sub_model::LayerSubModel;
 
 /// The format that this version writes and reads.
-pub const PARTY_FORMAT: &str = "fedtse-party/2";
+pub const PARTY_FORMAT: &str = "fedtse-party/3";
 /// Longer than any `party.json`.
 const MOST_BYTES: u64 = 16 << 20;
 

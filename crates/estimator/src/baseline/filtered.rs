@@ -1,41 +1,95 @@
-//! Estimates by the unscented filter on the CTM: loop flow and fleet speed, and nothing is trained.
+//! Estimates by the unscented filter on the CTM: loop flow, fleet speed and densities by queue profiles, and nothing is
+//! trained.
 //!
-//! The model is that of the losses without ground truth ([`calibrated_ctm`](crate::loss::calibrated_ctm)):
-//! usual diagrams, turning ratios that the fleet counted, the host's signals. The demand at an entry
+//! The model is that of the losses without ground truth ([`calibrated_physics`](crate::loss::calibrated_physics)):
+//! free speeds and turning ratios that the fleet told, the host's signals. The demand at an entry
 //! wanders about the fleet's mean flow there over its rate. Where steps are missing the filter begins
 //! anew. The filter's densities are those of a step's end; Edie's are means over the step, so that the
-//! mean of the densities before and after it is reported (demand seed 1, validation part, 20 %: it errs by
-//! 10.9 veh/km/lane, the density at the end by 11.7).
+//! mean of the densities before and after it is reported.
+//!
+//! Its constants are those with which its measurements in the training part are likeliest: no ground truth is read. Queue
+//! profiles have hindsight, see [`QueueStates`], and the filter has it with them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use physics::filter::{FilterError, FilterNoise, FilterPlan, Measurements, Reading, TrafficFilter};
-use physics::{GreenPlan, TrafficModel};
+use physics::filter::{
+    FilterError, FilterNoise, FilterPlan, FilterReport, Measurements, Reading, TrafficFilter,
+};
+use physics::{Ctm, GreenPlan, TrafficModel};
 use thiserror::Error;
 use traffic::{LinkId, LinkState, Quantity, Step, VehPerKmLane, VehPerMinLane};
 
+use crate::baseline::queue_states::QueueStates;
 use crate::baseline::scale_up::averaged;
 use crate::data::measurement_table::MeasurementTable;
 use crate::data::measurements::{Gathered, MeasurementSource};
 use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::{Study, TargetKind};
 use crate::data::timeline::Timeline;
-use crate::loss::calibrated_ctm::{counted_ctm, movement_counts};
+use crate::loss::calibrated_physics::counted_ctm;
 use crate::loss::label_free::LabelFreeError;
 use crate::metrics::Estimates;
 use traffic::Window;
 
-/// The filter's one speed of a link stands for vehicles that stand and vehicles that drive, so that a
-/// fleet's speed tells it less than sampling alone would let it: variances are larger by this factor.
-const SPEED_VARIANCE_FACTOR: f64 = 16.0;
+/// More links take hours: the filter's cost grows with their cube.
+const MOST_LINKS: usize = 400;
+/// Steps of the training part on which its constants are found, and those at the start that are not looked at.
+const CALIBRATION: usize = 240;
+const SETTLING: usize = 20;
+/// No density by queue profiles is taken to be surer than this, (veh/km/lane)².
+const LEAST_DENSITY_VARIANCE: f64 = 1.0;
 
-/// What the CTM misses in a step. These and the factor above were chosen with ground truth, on the
-/// validation part of demand seed 1 at 20 and 80 %: a favour that is done to the filter alone. With
-/// the filter's usual 6 veh/km/lane of density its error was half as large again.
-fn plan() -> FilterPlan {
-    let noise = FilterNoise { density: 20.0, flow: 1.0, demand: 1.0, ..FilterNoise::default() };
-    FilterPlan { noise, ..FilterPlan::default() }
+/// Constants of the filter: found by how likely its own measurements are, never by ground truth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Constants {
+    /// The filter's one speed of a link stands for vehicles that stand and vehicles that drive, so that a
+    /// fleet's speed tells it less than sampling alone would let it: variances are larger by this factor.
+    speed: f64,
+    /// The same of densities by queue profiles, whose errors last for a cycle.
+    density: f64,
+    /// What the CTM misses in a step, veh/km/lane.
+    model: f64,
+}
+
+impl Constants {
+    const FIRST: Self = Self { speed: 4.0, density: 4.0, model: 12.0 };
+    const FACTORS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
+    const MODEL: [f64; 4] = [3.0, 6.0, 12.0, 24.0];
+
+    fn plan(&self) -> FilterPlan {
+        let noise =
+            FilterNoise { density: self.model, flow: 1.0, demand: 1.0, ..FilterNoise::default() };
+        FilterPlan { noise, ..FilterPlan::default() }
+    }
+
+    /// The likeliest, one constant after the other.
+    fn likeliest(
+        likelihood: impl Fn(Self) -> Result<f64, FilteredError>,
+    ) -> Result<Self, FilteredError> {
+        let mut best = (likelihood(Self::FIRST)?, Self::FIRST);
+        type Constant = fn(&mut Constants) -> &mut f64;
+        let constants: [(Constant, [f64; 4]); 3] = [
+            (|own| &mut own.model, Self::MODEL),
+            (|own| &mut own.density, Self::FACTORS),
+            (|own| &mut own.speed, Self::FACTORS),
+        ];
+        for (number, values) in constants {
+            let from = best.1;
+            for value in values {
+                let mut other = from;
+                *number(&mut other) = value;
+                if other == from {
+                    continue;
+                }
+                let found = likelihood(other)?;
+                if found > best.0 {
+                    best = (found, other);
+                }
+            }
+        }
+        Ok(best.1)
+    }
 }
 
 /// The states of all links in all steps held, each from what was measured until then.
@@ -59,56 +113,44 @@ pub enum FilteredError {
     /// The signals.
     #[error(transparent)]
     Signals(#[from] physics::ModelError),
+    /// A large network.
+    #[error("ukf: found {0} links, expected at most {MOST_LINKS}: its cost grows with their cube")]
+    Size(usize),
 }
 
 impl FilteredStates {
-    /// Filters all steps that loops and fleet hold. Ratios and usual demand come from the steps of the
-    /// training part.
+    /// Filters all steps that loops and fleet hold, with densities by queue profiles if there are some. Ratios, usual demand and
+    /// the filter's constants come from the steps of the training part.
     pub fn run(
         loops: &LoopData,
         fleet: &FleetData,
+        queues: Option<&QueueStates>,
         training: &RangeInclusive<Step>,
     ) -> Result<Self, FilteredError> {
-        let timeline = Arc::clone(loops.timeline());
-        let network = timeline.network();
-        let (turned, left) = movement_counts(network, std::slice::from_ref(fleet), training);
-        let (model, _) = counted_ctm(&timeline, &turned, &left, None)?;
-        let links = network.links().len();
-        let (densities, demand) = usual(fleet, training);
-        let start = || TrafficFilter::new(network, model.clone(), &densities, &demand, plan());
-        let signals = GreenPlan::of(network);
-        let sub_steps = model.sub_steps();
-        let mut green = vec![1.0; sub_steps * model.graph().movements()];
-        let flows = MeasurementTable::loop_flows(loops, training);
-        let speeds = MeasurementTable::fleet_speeds(fleet);
-        let (mut from_loops, mut from_fleet) = (Gathered::default(), Gathered::default());
-        let (mut filter, mut before, mut softened) = (start()?, None, 0);
-        let mut states = Vec::new();
-        let (mut last, mut now) = (vec![0.0; links], vec![0.0; links]);
-        for step in timeline.steps() {
-            if before.is_some_and(|before: Step| before.0 + 1 != step.0) {
-                (filter, before) = (start()?, None);
-            }
-            let begin = timeline.step() * step.0 as f64;
-            signals.fill(begin, begin + timeline.step(), sub_steps, &mut green)?;
-            let mut measured = Measurements::none(links);
-            from_loops.gather(&flows, &[Window::whole(step)]);
-            from_fleet.gather(&speeds, &[Window::whole(step)]);
-            take(&flows, &from_loops, 1.0, &mut measured);
-            take(&speeds, &from_fleet, SPEED_VARIANCE_FACTOR, &mut measured);
-            softened += filter.step(&green, &measured)?.softened.len();
-            last.copy_from_slice(&now);
-            filter.densities(&mut now)?;
-            // Before its first step the filter knows usual values alone.
-            let earlier = if before.is_some() { &last } else { &now };
-            let densities = earlier.iter().zip(&now).map(|(before, after)| (before + after) / 2.0);
-            states.extend(densities.zip(filter.flows()).map(|(density, &flow)| LinkState {
+        let scene = Scene::new(loops, fleet, queues, training)?;
+        let learned: Vec<Step> =
+            scene.timeline.steps().filter(|step| training.contains(step)).collect();
+        let learned = &learned[..learned.len().min(CALIBRATION)];
+        let constants = Constants::likeliest(|constants| {
+            let (mut sum, mut seen) = (0.0, 0);
+            scene.filter(constants, learned, |report, _, _| {
+                seen += 1;
+                if seen > SETTLING {
+                    sum -= 0.5 * (report.squared_innovation + report.log_determinant);
+                }
+            })?;
+            Ok(sum)
+        })?;
+        let (mut states, mut softened) = (Vec::new(), 0);
+        let steps: Vec<Step> = scene.timeline.steps().collect();
+        scene.filter(constants, &steps, |report, densities, flows| {
+            softened += report.softened.len();
+            states.extend(densities.iter().zip(flows).map(|(&density, &flow)| LinkState {
                 density: VehPerKmLane::new(density),
                 flow: VehPerMinLane::new(flow),
             }));
-            before = Some(step);
-        }
-        Ok(Self { timeline, states, softened })
+        })?;
+        Ok(Self { timeline: scene.timeline, states, softened })
     }
 
     /// The state of a link in a step held.
@@ -120,6 +162,91 @@ impl FilteredStates {
     /// Estimates of windows at a study's target links; smooth targets by the mean over the last 60 s.
     pub fn estimate(&self, study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates {
         averaged(study, kind, windows, |step, link| self.state(step, link))
+    }
+}
+
+/// All that a filter needs.
+struct Scene {
+    timeline: Arc<Timeline>,
+    model: Ctm,
+    densities: Vec<f64>,
+    demand: Vec<f64>,
+    signals: GreenPlan,
+    flows: MeasurementTable,
+    speeds: MeasurementTable,
+    queues: Option<MeasurementTable>,
+}
+
+impl Scene {
+    fn new(
+        loops: &LoopData,
+        fleet: &FleetData,
+        queues: Option<&QueueStates>,
+        training: &RangeInclusive<Step>,
+    ) -> Result<Self, FilteredError> {
+        let timeline = Arc::clone(loops.timeline());
+        let network = timeline.network();
+        let links = network.links().len();
+        if links > MOST_LINKS {
+            return Err(FilteredError::Size(links));
+        }
+        let (model, signals) = counted_ctm(loops, fleet, training)?;
+        let (densities, demand) = usual(fleet, training);
+        Ok(Self {
+            model,
+            signals,
+            flows: MeasurementTable::loop_flows(loops, training),
+            speeds: MeasurementTable::fleet_speeds(fleet),
+            queues: queues.map(MeasurementTable::queue_densities),
+            densities,
+            demand,
+            timeline,
+        })
+    }
+
+    /// Runs over some steps; gives of each the filter's report, and densities and flows of all links.
+    fn filter(
+        &self,
+        constants: Constants,
+        steps: &[Step],
+        mut each: impl FnMut(&FilterReport, &[f64], &[f64]),
+    ) -> Result<(), FilteredError> {
+        let network = self.timeline.network();
+        let links = network.links().len();
+        let start = || {
+            let model = self.model.clone();
+            TrafficFilter::new(network, model, &self.densities, &self.demand, constants.plan())
+        };
+        let sub_steps = self.model.sub_steps();
+        let mut green = vec![1.0; sub_steps * self.model.graph().movements()];
+        let mut gathered = Gathered::default();
+        let (mut filter, mut before) = (start()?, None);
+        let (mut last, mut now, mut means) = (vec![0.0; links], vec![0.0; links], vec![0.0; links]);
+        for &step in steps {
+            if before.is_some_and(|before: Step| before.0 + 1 != step.0) {
+                (filter, before) = (start()?, None);
+            }
+            let begin = self.timeline.step() * step.0 as f64;
+            self.signals.fill(begin, begin + self.timeline.step(), sub_steps, &mut green)?;
+            let mut measured = Measurements::none(links);
+            let tables = [(&self.flows, 1.0), (&self.speeds, constants.speed)];
+            let queues = self.queues.iter().map(|queues| (queues, constants.density));
+            for (table, factor) in tables.into_iter().chain(queues) {
+                gathered.gather(table, &[Window::whole(step)]);
+                take(table, &gathered, factor, &mut measured);
+            }
+            let report = filter.step(&green, &measured)?.clone();
+            last.copy_from_slice(&now);
+            filter.densities(&mut now)?;
+            // Before its first step the filter knows usual values alone.
+            let earlier = if before.is_some() { &last } else { &now };
+            for (mean, (before, after)) in means.iter_mut().zip(earlier.iter().zip(&now)) {
+                *mean = (before + after) / 2.0;
+            }
+            each(&report, &means, filter.flows());
+            before = Some(step);
+        }
+        Ok(())
     }
 }
 
@@ -154,8 +281,11 @@ fn take(party: &dyn MeasurementSource, gathered: &Gathered, factor: f64, to: &mu
         match entry.quantity {
             Quantity::Flow => to.flows[entry.link.index()] = reading,
             Quantity::Speed => to.speeds[entry.link.index()] = reading,
-            // The filter takes none.
-            Quantity::Density => {}
+            Quantity::Density => {
+                let variance = variance.max(LEAST_DENSITY_VARIANCE);
+                to.densities[entry.link.index()] =
+                    Some(Reading { value: value.max(0.0), variance });
+            }
         }
     }
 }

@@ -7,7 +7,9 @@ pub(crate) mod scale_up;
 
 pub use filtered::{FilteredError, FilteredStates};
 pub use queue_states::{
-    LiveQueues, Origin, QueueKnowledge, QueueReport, QueueState, QueueStates, QueueStatesError,
+    FleetShare, LiveQueues, Origin, QueueKnowledge, QueueReport, QueueState, QueueStates,
+    QueueStatesError,
 };
+pub(crate) use ridge::Surroundings;
 pub use ridge::{Ridge, RidgeError};
 pub use scale_up::scale_up;

@@ -26,9 +26,11 @@ use crate::metrics::Estimates;
 
 mod live;
 mod plans;
+mod share;
 
 pub use live::LiveQueues;
 use plans::{LinkPlan, loop_curves, planned};
+pub use share::FleetShare;
 
 /// Whose knowledge profiles are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +66,8 @@ pub struct QueueState {
 /// What was found on the way, for people.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QueueReport {
-    /// The fleet's share of all vehicles, as it was found.
-    pub rate: f64,
+    /// The fleet's share of all vehicles.
+    pub share: FleetShare,
     /// Cycles of all links.
     pub cycles: usize,
     /// Those without a vehicle of the fleet: usual values.
@@ -148,7 +150,8 @@ impl QueueStates {
         loops: Option<&LoopData>,
     ) -> Result<Self, QueueStatesError> {
         let timeline = Arc::clone(fleet.timeline());
-        let (links, rate) = links(fleet, passages, loops)?;
+        let (links, share) = links(fleet, passages, loops)?;
+        let rate = share.used;
         let solved: Result<Vec<_>, QueueStatesError> = links
             .par_iter()
             .map(|link| {
@@ -156,7 +159,7 @@ impl QueueStates {
                 solved.map_err(|source| of_link(&timeline, link.id, source))
             })
             .collect();
-        let mut report = QueueReport { rate, ..QueueReport::default() };
+        let mut report = QueueReport { share, ..QueueReport::default() };
         let mut states = Vec::with_capacity(links.len());
         for ((of_link, cycles), link) in solved?.into_iter().zip(&links) {
             states.push(of_link);
@@ -191,10 +194,8 @@ impl fmt::Display for QueueReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "found a share of {:.1} % of all vehicles; {} cycles of queues, {} without the fleet (usual values)",
-            100.0 * self.rate,
-            self.cycles,
-            self.unseen
+            "{}; {} cycles of queues, {} without the fleet (usual values)",
+            self.share, self.cycles, self.unseen
         )?;
         let odd = [
             (self.failed, "cycles unsolved (usual values)"),
@@ -254,12 +255,12 @@ impl PartyData {
     }
 }
 
-/// All links with what the fleet did on them, and its rate.
+/// All links with what the fleet did on them, and its share of all vehicles.
 fn links(
     fleet: &FleetData,
     passages: &[Vec<Passage>],
     loops: Option<&LoopData>,
-) -> Result<(Vec<Link>, f64), QueueStatesError> {
+) -> Result<(Vec<Link>, FleetShare), QueueStatesError> {
     let timeline = fleet.timeline();
     let network = timeline.network();
     let roads = Parameters::typical(network)?;
@@ -278,14 +279,10 @@ fn links(
         })
         .collect();
     let links = links?;
-    let rate = match loops.and_then(|loops| rate_by_loops(&links, loops)) {
-        Some(rate) => rate,
-        None => {
-            let found: Vec<Found> = links.iter().map(|link| link.found.clone()).collect();
-            penetration(&found)?
-        }
-    };
-    Ok((links, rate))
+    let by_loops = loops.and_then(|loops| rate_by_loops(&links, loops));
+    let found: Vec<Found> = links.iter().map(|link| link.found.clone()).collect();
+    let share = FleetShare::of(by_loops, penetration(&found), fleet.rate())?;
+    Ok((links, share))
 }
 
 fn of_link(timeline: &Timeline, id: LinkId, source: QueueError) -> QueueStatesError {

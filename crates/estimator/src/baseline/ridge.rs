@@ -1,22 +1,35 @@
-//! Ridge regression on whole windows: linear, closed-form, and hard to beat.
+//! Ridge regression by link: linear, closed-form, and hard to beat.
 //!
-//! With `X` the standardised windows (one row a sample) and `Y` the standardised targets,
+//! Each link has a regression of its own, on what was measured on it and around it: the steps of the window one by
+//! one on the link, on those next to it and at the nearest loops, and in means of three steps on the nearest links
+//! beyond. With `X` these features (one row a window, standardised) and `y` the density or flow,
 //!
 //! ```text
-//! W = (XᵀX + λI)⁻¹ XᵀY
+//! w = (XᵀX + λI)⁻¹ Xᵀ(y − b)
 //! ```
 //!
-//! by Cholesky's factorisation; λ is the one of a grid that does best on the validation part.
+//! by Cholesky's factorisation. The base `b` is what the regression shrinks to: the link's mean, or the fleet's
+//! scaled-up mean over the target's steps or over the window. λ and base are those that do best on the validation part, for each link and
+//! quantity. Time and memory are linear in links.
 
 use rayon::prelude::*;
 use thiserror::Error;
-use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
+use traffic::{LinkId, LinkState, Network, Step, VehPerKmLane, VehPerMinLane};
 
-use crate::data::study::{FeatureSet, Study, TargetKind};
-use crate::metrics::{Estimates, score};
+use crate::baseline::scale_up::averaged_steps;
+use crate::data::study::{FeatureSet, GuestFeatures, Study, TargetKind, WINDOW};
+use crate::least_squares::{STRENGTHS, Scaler, factorise, products, substitute};
+use crate::metrics::Estimates;
 
-/// Strengths of regularisation that are tried, relative to the number of samples.
-const STRENGTHS: [f64; 9] = [1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0];
+/// How many links and loops around a link are looked at.
+const NEAREST_LINKS: usize = 24;
+const NEAREST_LOOPS: usize = 8;
+
+/// Steps of a window in one mean, for links that are not next to a link.
+const STEPS_PER_MEAN: usize = 3;
+
+/// Density and flow.
+const QUANTITIES: usize = 2;
 
 /// Why a fit failed.
 #[derive(Debug, Error, PartialEq)]
@@ -38,239 +51,309 @@ pub enum RidgeError {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ridge {
     party: FeatureSet,
-    strength: f64,
+    /// Of each target link, in the order of the study.
+    links: Vec<LinkRidge>,
+}
+
+/// The regression of one link.
+#[derive(Clone, Debug, PartialEq)]
+struct LinkRidge {
+    surroundings: Surroundings,
     features: Scaler,
-    outputs: Scaler,
-    /// `[feature][output]`
+    /// Density's and flow's.
+    outputs: [Output; QUANTITIES],
+}
+
+/// One quantity's part of a regression.
+#[derive(Clone, Debug, PartialEq)]
+struct Output {
+    base: Base,
+    /// Mean of what the base misses.
+    offset: f64,
     weights: Vec<f64>,
 }
 
-/// Mean and standard deviation of each column, from the training part.
-#[derive(Clone, Debug, PartialEq)]
-struct Scaler {
-    mean: Vec<f64>,
-    deviation: Vec<f64>,
+/// What a regression shrinks to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Base {
+    /// The same in all windows.
+    Mean,
+    /// The fleet's scaled-up mean over the last steps, so many.
+    ScaledUp(usize),
 }
 
-impl Scaler {
-    fn fit(rows: &[f64], columns: usize) -> Self {
-        let count = (rows.len() / columns.max(1)).max(1) as f64;
-        let mut mean = vec![0.0; columns];
-        for row in rows.chunks(columns) {
-            mean.iter_mut().zip(row).for_each(|(sum, value)| *sum += value / count);
-        }
-        let mut deviation = vec![0.0; columns];
-        for row in rows.chunks(columns) {
-            for ((sum, value), mean) in deviation.iter_mut().zip(row).zip(&mean) {
-                *sum += (value - mean).powi(2) / count;
+/// The links and loops that a link's regression looks at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Surroundings {
+    link: LinkId,
+    /// Those that turn into it, and into which it turns.
+    pub(crate) adjacent: Vec<LinkId>,
+    /// The nearest ones beyond.
+    near: Vec<LinkId>,
+    /// The nearest loops, by their places in the network's list; those on the link itself first.
+    pub(crate) loops: Vec<usize>,
+}
+
+impl Surroundings {
+    pub(crate) fn of(network: &Network, link: LinkId) -> Self {
+        // Both ways: queues grow against the traffic.
+        let next_to = |link: LinkId| {
+            let into = network.incoming(link).iter().map(|&turn| network.turn(turn).from);
+            into.chain(network.outgoing(link).iter().map(|&turn| network.turn(turn).to))
+        };
+        let mut found = vec![link];
+        let mut adjacent_end = 1;
+        let mut at = 0;
+        while at < found.len() && found.len() <= NEAREST_LINKS {
+            for other in next_to(found[at]) {
+                if !found.contains(&other) {
+                    found.push(other);
+                }
+            }
+            at += 1;
+            if at == 1 {
+                adjacent_end = found.len();
             }
         }
-        // A column that never changes says nothing: zero after centring, whatever the divisor.
-        let deviation = deviation.into_iter().map(|variance| variance.sqrt().max(1e-9)).collect();
-        Self { mean, deviation }
+        let most = found.len().min(NEAREST_LINKS.max(adjacent_end));
+        let mut loops: Vec<(usize, usize)> = network
+            .loops()
+            .iter()
+            .enumerate()
+            .map(|(place, detector)| {
+                let hops = found.iter().position(|&other| other == detector.link);
+                (hops.unwrap_or(usize::MAX), place)
+            })
+            .collect();
+        loops.sort_unstable();
+        Self {
+            link,
+            adjacent: found[1..adjacent_end].to_vec(),
+            near: found[adjacent_end..most].to_vec(),
+            loops: loops.into_iter().take(NEAREST_LOOPS).map(|(_, place)| place).collect(),
+        }
     }
 
-    fn apply(&self, rows: &mut [f64]) {
-        for row in rows.chunks_mut(self.mean.len()) {
-            for ((value, mean), deviation) in row.iter_mut().zip(&self.mean).zip(&self.deviation) {
-                *value = (*value - mean) / deviation;
+    /// Appends the features of a window that ends with `last`.
+    fn features(&self, study: &Study, party: FeatureSet, last: Step, out: &mut Vec<f64>) {
+        for &place in &self.loops {
+            means(last, 1, out, |step| {
+                let count = study.loops().counts(step)[place];
+                [count.unwrap_or(0.0), f64::from(u8::from(count.is_some()))]
+            });
+        }
+        let Some(features) = party.guest_features() else { return };
+        for fleet in study.fleets() {
+            let mut of_link = |link: LinkId, steps: usize| {
+                means(last, steps, out, |step| match features {
+                    GuestFeatures::Speeds => {
+                        let speed = fleet.speed(step, link).map(|speed| speed.get());
+                        [speed.unwrap_or(0.0), f64::from(u8::from(speed.is_some()))]
+                    }
+                    GuestFeatures::Totals | GuestFeatures::TotalsAndCells => {
+                        let state = fleet.scaled_up(step, link);
+                        [state.density.get(), state.flow.get()]
+                    }
+                });
+            };
+            of_link(self.link, 1);
+            self.adjacent.iter().for_each(|&link| of_link(link, 1));
+            self.near.iter().for_each(|&link| of_link(link, STEPS_PER_MEAN));
+        }
+    }
+
+    /// The features of windows, one row each.
+    fn rows(
+        &self,
+        study: &Study,
+        party: FeatureSet,
+        windows: &[Step],
+    ) -> Result<Vec<f64>, RidgeError> {
+        let mut rows = Vec::new();
+        for &last in windows {
+            let begin = rows.len();
+            self.features(study, party, last, &mut rows);
+            if rows[begin..].iter().any(|value| !value.is_finite()) {
+                return Err(RidgeError::NotANumber { what: "features", step: last.0 });
             }
         }
+        Ok(rows)
+    }
+
+    /// The base of windows, `[window][quantity]`.
+    fn bases(&self, study: &Study, base: Base, windows: &[Step]) -> Vec<[f64; QUANTITIES]> {
+        let base_of = |&last: &Step| match base {
+            Base::Mean => [0.0; QUANTITIES],
+            Base::ScaledUp(steps) => {
+                let mut mean = [0.0; QUANTITIES];
+                for ago in 0..steps {
+                    let state = study.scaled_up(Step(last.0 - ago as i64), self.link);
+                    mean[0] += state.density.get() / steps as f64;
+                    mean[1] += state.flow.get() / steps as f64;
+                }
+                mean
+            }
+        };
+        windows.iter().map(base_of).collect()
+    }
+}
+
+/// Appends means of pairs over groups of a window's steps, oldest first.
+fn means(last: Step, group: usize, out: &mut Vec<f64>, pair: impl Fn(Step) -> [f64; 2]) {
+    let mut back = WINDOW;
+    while back > 0 {
+        let steps = group.min(back);
+        let mut sum = [0.0; 2];
+        for ago in (back - steps..back).rev() {
+            let values = pair(Step(last.0 - ago as i64));
+            sum[0] += values[0] / steps as f64;
+            sum[1] += values[1] / steps as f64;
+        }
+        out.extend(sum);
+        back -= steps;
     }
 }
 
 impl Ridge {
-    /// Fits on the training part and chooses the strength on the validation part.
+    /// Fits on the training part; the validation part chooses strengths and bases.
     pub fn fit(study: &Study, kind: TargetKind, party: FeatureSet) -> Result<Self, RidgeError> {
-        let train = &study.split().train;
-        let mut x = windows(study, party, train)?;
-        let columns = x.len() / train.len();
-        let features = Scaler::fit(&x, columns);
-        features.apply(&mut x);
-        let mut y = targets(study, kind, train)?;
-        let output_count = y.len() / train.len();
-        let outputs = Scaler::fit(&y, output_count);
-        outputs.apply(&mut y);
-        let gram = products(&x, columns, &x, columns);
-        let moments = products(&x, columns, &y, output_count);
-
-        let validation = &study.split().validation;
-        let mut best: Option<(f64, Self)> = None;
-        for strength in STRENGTHS {
-            let mut matrix = gram.clone();
-            for at in 0..columns {
-                matrix[at * columns + at] += strength * train.len() as f64;
-            }
-            let mut weights = moments.clone();
-            if !solve(&mut matrix, columns, &mut weights, output_count) {
-                return Err(RidgeError::Singular(strength));
-            }
-            let fitted = Self {
-                party,
-                strength,
-                features: features.clone(),
-                outputs: outputs.clone(),
-                weights,
-            };
-            let errors = score(study, kind, validation, &fitted.estimate(study, validation)?);
-            // Both quantities count alike: each in units of its own spread would be the same for
-            // all strengths.
-            let loss = errors.density.rmse + errors.flow.rmse;
-            if best.as_ref().is_none_or(|(least, _)| loss < *least) {
-                best = Some((loss, fitted));
-            }
-        }
-        best.map(|(_, fitted)| fitted).ok_or(RidgeError::Singular(0.0))
+        let fit = |&link: &LinkId| LinkRidge::fit(study, kind, party, link);
+        let links = study.targets().par_iter().map(fit).collect::<Result<_, _>>()?;
+        Ok(Self { party, links })
     }
 
     /// Estimates windows, given by their last steps.
     pub fn estimate(&self, study: &Study, steps: &[Step]) -> Result<Estimates, RidgeError> {
-        let mut x = windows(study, self.party, steps)?;
-        self.features.apply(&mut x);
-        let (columns, outputs) = (self.features.mean.len(), self.outputs.mean.len());
-        let mut estimates = Vec::with_capacity(steps.len() * outputs / 2);
-        let mut row_out = vec![0.0; outputs];
-        for row in x.chunks(columns) {
-            row_out.fill(0.0);
-            for (value, weights) in row.iter().zip(self.weights.chunks(outputs)) {
-                row_out.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += value * weight);
-            }
-            for (at, pair) in row_out.chunks(2).enumerate() {
-                let scaled = |i: usize| {
-                    let column = 2 * at + i;
-                    // Negative traffic does not exist.
-                    (pair[i] * self.outputs.deviation[column] + self.outputs.mean[column]).max(0.0)
-                };
-                estimates.push(LinkState {
-                    density: VehPerKmLane::new(scaled(0)),
-                    flow: VehPerMinLane::new(scaled(1)),
-                });
-            }
-        }
-        Ok(estimates)
+        let of_link = |link: &LinkRidge| link.estimate(study, self.party, steps);
+        let of_links: Vec<Vec<LinkState>> =
+            self.links.par_iter().map(of_link).collect::<Result<_, _>>()?;
+        Ok((0..steps.len()).flat_map(|at| of_links.iter().map(move |link| link[at])).collect())
     }
 }
 
-fn windows(study: &Study, party: FeatureSet, steps: &[Step]) -> Result<Vec<f64>, RidgeError> {
-    let mut rows = Vec::new();
-    for &step in steps {
-        let begin = rows.len();
-        study.window(party, step, &mut rows);
-        if rows[begin..].iter().any(|value| !value.is_finite()) {
-            return Err(RidgeError::NotANumber { what: "features", step: step.0 });
-        }
-    }
-    Ok(rows)
-}
+impl LinkRidge {
+    fn fit(
+        study: &Study,
+        kind: TargetKind,
+        party: FeatureSet,
+        link: LinkId,
+    ) -> Result<Self, RidgeError> {
+        let (train, validation) = (&study.split().train, &study.split().validation);
+        let surroundings = Surroundings::of(study.network(), link);
+        let mut x = surroundings.rows(study, party, train)?;
+        let columns = x.len() / train.len();
+        let features = Scaler::fit(&x, columns);
+        features.apply(&mut x);
+        let mut x_validation = surroundings.rows(study, party, validation)?;
+        features.apply(&mut x_validation);
+        let gram = products(&x, columns, &x, columns);
+        let (y, y_validation) =
+            (targets(study, kind, link, train)?, targets(study, kind, link, validation)?);
 
-fn targets(study: &Study, kind: TargetKind, steps: &[Step]) -> Result<Vec<f64>, RidgeError> {
-    let mut rows = Vec::new();
-    for &step in steps {
-        for &link in study.targets() {
-            let state = study.target(kind, step, link);
-            let values = [state.density.get(), state.flow.get()];
-            if values.iter().any(|value| !value.is_finite()) {
-                return Err(RidgeError::NotANumber { what: "targets", step: step.0 });
+        let bases = match party.guest_features() {
+            Some(GuestFeatures::Totals | GuestFeatures::TotalsAndCells) => {
+                let target = averaged_steps(kind, study.step()) as usize;
+                vec![Base::Mean, Base::ScaledUp(target.min(WINDOW)), Base::ScaledUp(WINDOW)]
             }
-            rows.extend(values);
-        }
-    }
-    Ok(rows)
-}
-
-/// `AᵀB` for matrices of equally many rows. Each output row is summed by one thread in the order of
-/// the samples, so the result does not depend on the number of threads.
-fn products(a: &[f64], a_columns: usize, b: &[f64], b_columns: usize) -> Vec<f64> {
-    const ROWS_AT_ONCE: usize = 16;
-    let mut out = vec![0.0; a_columns * b_columns];
-    out.par_chunks_mut(b_columns * ROWS_AT_ONCE).enumerate().for_each(|(block, out)| {
-        let first = block * ROWS_AT_ONCE;
-        for (a_row, b_row) in a.chunks(a_columns).zip(b.chunks(b_columns)) {
-            for (sums, value) in out.chunks_mut(b_columns).zip(&a_row[first..]) {
-                sums.iter_mut().zip(b_row).for_each(|(sum, other)| *sum += value * other);
-            }
-        }
-    });
-    out
-}
-
-/// Solves `A·X = B` in place for a symmetric positive definite `A` (n × n) and `B` (n × m): `B`
-/// becomes `X`. False if `A` is not positive definite.
-fn solve(a: &mut [f64], n: usize, b: &mut [f64], m: usize) -> bool {
-    // Cholesky: A = L·Lᵀ, L in the lower triangle.
-    for column in 0..n {
-        for row in column..n {
-            let (before, here) = a.split_at_mut(row * n);
-            let upper = if row == column { None } else { Some(&before[column * n..][..column]) };
-            let dot: f64 = match upper {
-                Some(upper) => here[..column].iter().zip(upper).map(|(x, y)| x * y).sum(),
-                None => here[..column].iter().map(|x| x * x).sum(),
+            Some(GuestFeatures::Speeds) | None => vec![Base::Mean],
+        };
+        // For each base, what it misses in training, centred, against the features.
+        let mut missed = Vec::new();
+        for base in bases {
+            let minus = |of: &[[f64; QUANTITIES]], windows| {
+                let bases = surroundings.bases(study, base, windows);
+                let pairs = of.iter().zip(bases);
+                pairs.map(|(y, b)| [y[0] - b[0], y[1] - b[1]]).collect::<Vec<_>>()
             };
-            let value = here[column] - dot;
-            if row == column {
-                if !(value > 0.0 && value.is_finite()) {
-                    return false;
+            let mut rest = minus(&y, train);
+            let mut offset = [0.0; QUANTITIES];
+            for pair in &rest {
+                offset.iter_mut().zip(pair).for_each(|(sum, y)| *sum += y / train.len() as f64);
+            }
+            for pair in &mut rest {
+                pair.iter_mut().zip(offset).for_each(|(y, mean)| *y -= mean);
+            }
+            let moments = products(&x, columns, rest.as_flattened(), QUANTITIES);
+            missed.push((base, offset, moments, minus(&y_validation, validation)));
+        }
+
+        let mut best: [Option<(f64, Output)>; QUANTITIES] = [None, None];
+        for strength in STRENGTHS {
+            let mut factor = gram.clone();
+            for at in 0..columns {
+                factor[at * columns + at] += strength * train.len() as f64;
+            }
+            if !factorise(&mut factor, columns) {
+                return Err(RidgeError::Singular(strength));
+            }
+            for (base, offset, moments, rest) in &missed {
+                let mut weights = moments.clone();
+                substitute(&factor, columns, &mut weights, QUANTITIES);
+                for (quantity, best) in best.iter_mut().enumerate() {
+                    let weights: Vec<f64> =
+                        weights.iter().skip(quantity).step_by(QUANTITIES).copied().collect();
+                    let output = Output { base: *base, offset: offset[quantity], weights };
+                    let rows = x_validation.chunks(columns.max(1)).zip(rest);
+                    let loss: f64 =
+                        rows.map(|(row, rest)| (output.rest(row) - rest[quantity]).powi(2)).sum();
+                    if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                        *best = Some((loss, output));
+                    }
                 }
-                here[column] = value.sqrt();
-            } else {
-                here[column] = value / before[column * n + column];
             }
         }
+        let [Some((_, density)), Some((_, flow))] = best else {
+            return Err(RidgeError::Singular(0.0));
+        };
+        Ok(Self { surroundings, features, outputs: [density, flow] })
     }
-    for row in 0..n {
-        for k in 0..row {
-            let factor = a[row * n + k];
-            let (before, here) = b.split_at_mut(row * m);
-            let source = &before[k * m..][..m];
-            here[..m].iter_mut().zip(source).for_each(|(x, y)| *x -= factor * y);
-        }
-        b[row * m..][..m].iter_mut().for_each(|x| *x /= a[row * n + row]);
+
+    fn estimate(
+        &self,
+        study: &Study,
+        party: FeatureSet,
+        windows: &[Step],
+    ) -> Result<Vec<LinkState>, RidgeError> {
+        let mut x = self.surroundings.rows(study, party, windows)?;
+        self.features.apply(&mut x);
+        let bases = self
+            .outputs
+            .each_ref()
+            .map(|output| self.surroundings.bases(study, output.base, windows));
+        let columns = self.features.mean.len();
+        let state = |at: usize| {
+            let row = &x[at * columns..][..columns];
+            // Negative traffic does not exist.
+            let value = |quantity: usize| {
+                (bases[quantity][at][quantity] + self.outputs[quantity].rest(row)).max(0.0)
+            };
+            LinkState { density: VehPerKmLane::new(value(0)), flow: VehPerMinLane::new(value(1)) }
+        };
+        Ok((0..windows.len()).map(state).collect())
     }
-    for row in (0..n).rev() {
-        for k in row + 1..n {
-            let factor = a[k * n + row];
-            let (here, after) = b.split_at_mut(k * m);
-            let target = &mut here[row * m..][..m];
-            target.iter_mut().zip(&after[..m]).for_each(|(x, y)| *x -= factor * y);
-        }
-        b[row * m..][..m].iter_mut().for_each(|x| *x /= a[row * n + row]);
-    }
-    true
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
+impl Output {
+    /// What is added to the base.
+    fn rest(&self, row: &[f64]) -> f64 {
+        self.offset + row.iter().zip(&self.weights).map(|(x, w)| x * w).sum::<f64>()
+    }
+}
 
-    use super::*;
-
-    proptest! {
-        /// A = MᵀM + I is positive definite: A·X must give B back.
-        #[test]
-        fn solutions_solve(
-            n in 1usize..12,
-            m in 1usize..4,
-            values in prop::collection::vec(-2.0..2.0f64, 12 * 12 + 12 * 4),
-        ) {
-            let matrix = &values[..n * n];
-            let mut a = products(matrix, n, matrix, n);
-            (0..n).for_each(|i| a[i * n + i] += 1.0);
-            let b = values[144..144 + n * m].to_vec();
-            let mut x = b.clone();
-            prop_assert!(solve(&mut a.clone(), n, &mut x, m));
-            for row in 0..n {
-                for column in 0..m {
-                    let product: f64 = (0..n).map(|k| a[row * n + k] * x[k * m + column]).sum();
-                    // Condition numbers up to some 600 and sums of 12 terms: 1e-9 is generous.
-                    prop_assert!((product - b[row * m + column]).abs() < 1e-9);
-                }
-            }
+fn targets(
+    study: &Study,
+    kind: TargetKind,
+    link: LinkId,
+    windows: &[Step],
+) -> Result<Vec<[f64; QUANTITIES]>, RidgeError> {
+    let target = |&step: &Step| {
+        let state = study.target(kind, step, link);
+        let values = [state.density.get(), state.flow.get()];
+        if values.iter().all(|value| value.is_finite()) {
+            Ok(values)
+        } else {
+            Err(RidgeError::NotANumber { what: "targets", step: step.0 })
         }
-    }
-
-    #[test]
-    fn what_is_not_positive_definite_is_refused() {
-        assert!(!solve(&mut [1.0, 2.0, 2.0, 1.0], 2, &mut [1.0, 1.0], 1));
-        assert!(!solve(&mut [f64::NAN], 1, &mut [1.0], 1));
-    }
+    };
+    windows.iter().map(target).collect()
 }

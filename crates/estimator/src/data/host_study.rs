@@ -1,5 +1,6 @@
 //! The host's own data, ready for its part and head.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sensing::Split;
@@ -7,6 +8,7 @@ use traffic::Step;
 
 use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::{DataSpec, HostRecord};
+use crate::baseline::Surroundings;
 use crate::data::inputs::HostInputs;
 use crate::data::scales::{HostScales, Scale};
 use crate::data::sources::LoopData;
@@ -14,13 +16,20 @@ use crate::data::study::{Study, TargetKind, train_span};
 use crate::data::timeline::Timeline;
 use crate::data::window_source::WindowSource;
 use crate::loss::objective::LossWeights;
+use crate::model::host_model::{HostModel, KnownBlock};
 use crate::model::plan::NeuralPlan;
+use crate::model::sub_model::PassError;
 use traffic::Window;
 
 /// Scales of density and flow in streets with signals, where nobody has measured them: a quarter of
 /// a jam of 7.5 m a vehicle, and what passes at half of capacity and a third of the time.
 const USUAL: [Scale; 2] =
     [Scale { mean: 33.0, deviation: 33.0 }, Scale { mean: 5.0, deviation: 5.0 }];
+
+/// Loops that a link's read-out looks at, the nearest ones.
+const READ_OUT_LOOPS: usize = 4;
+/// Windows that are embedded together for a read-out; a guest that is absent in one is absent in all of them.
+const READ_OUT_BLOCK: usize = 128;
 
 /// A dataset as the host's part and head read it: own inputs, targets and their weights.
 pub struct HostStudy {
@@ -107,6 +116,41 @@ impl HostStudy {
     /// The host's features.
     pub fn inputs(&self) -> &HostInputs {
         &self.inputs
+    }
+
+    /// Fits the read-out of a host's model, as far as a guest's embeddings of the windows are known. `embedded` gives
+    /// what each guest gave for some windows of the training or validation part; none if one was absent.
+    pub fn fit_read_out(
+        &self,
+        model: &mut HostModel,
+        mut embedded: impl FnMut(&[Step]) -> Result<Option<BTreeMap<String, Vec<f32>>>, PassError>,
+    ) -> Result<(), PassError> {
+        let network = self.timeline.network();
+        let nearest = |link| {
+            let loops = Surroundings::of(network, link).loops.into_iter().take(READ_OUT_LOOPS);
+            let places = |at: usize| self.inputs.places_of_loop(at, network.loops()[at].link);
+            loops.flat_map(places).collect()
+        };
+        let own: Vec<Vec<usize>> = network.link_ids().map(nearest).collect();
+        let mut blocks = [Vec::new(), Vec::new()];
+        for (part, blocks) in
+            [&self.split.train, &self.split.validation].into_iter().zip(&mut blocks)
+        {
+            for windows in part.chunks(READ_OUT_BLOCK) {
+                blocks.extend(embedded(windows)?.map(|embeddings| (windows, embeddings)));
+            }
+        }
+        let known = |(windows, embeddings): (&[Step], BTreeMap<String, Vec<f32>>)| {
+            let mut x = vec![0.0; windows.len() * self.inputs.len()];
+            let mut targets = vec![0.0; windows.len() * self.outputs()];
+            for (at, &step) in windows.iter().enumerate() {
+                self.inputs.write(step, &mut x[at * self.inputs.len()..][..self.inputs.len()]);
+                self.write_target(step, &mut targets[at * self.outputs()..][..self.outputs()]);
+            }
+            Ok(KnownBlock { x, embeddings, targets })
+        };
+        let [train, validation] = blocks.map(|blocks| blocks.into_iter().map(known));
+        model.fit_read_out(network, &own, train, validation)
     }
 
     /// The windows of each part, by their last step.

@@ -12,7 +12,7 @@ use crate::data::inputs::{GuestInputs, HostInputs};
 use crate::data::window_source::WindowSource;
 
 /// Windows that are estimated together outside training.
-const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 /// All that centralised training reads but the loss.
 pub struct JointData {

@@ -84,9 +84,14 @@ impl MeasurementTable {
     /// Mean speed of a fleet's vehicles on each link. Weights grow with the time that they spent there:
     /// then the expected best answer is distance over time of all vehicles, which a mean of speeds
     /// is not.
+    ///
+    /// A fleet that is all of its dataset does not know its share of all vehicles: its speeds are trusted as if that were small.
     pub fn fleet_speeds(fleet: &FleetData) -> Self {
         let timeline = fleet.timeline();
-        let unseen = (1.0 - fleet.rate()).max(LEAST_UNSEEN);
+        let unseen = match fleet.rate() {
+            rate if rate < 1.0 => (1.0 - rate).max(LEAST_UNSEEN),
+            _ => 1.0,
+        };
         let each = 1.0 / (SPEED_DEVIATION.powi(2) * unseen * timeline.step().get());
         Self::filled(timeline, each_link(timeline, &[Quantity::Speed]), |step, _, entry| {
             let weight = each * fleet.totals(step, entry.link).time.get();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use sensing::{Features, FeaturesError, HeldSteps, read_network};
+use sensing::{Features, FeaturesError, HeldSteps, read_dataset_network};
 use serde::{Deserialize, Serialize};
 use traffic::{Network, Seconds, Step, network_hash};
 
@@ -38,9 +38,9 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Reads `network.toml` and the features' manifest, and nothing else.
+    /// Reads `network.toml` and the manifests, and nothing else.
     pub(crate) fn read(folder: &Path) -> Result<(Self, Features), FeaturesError> {
-        let network = read_network(&folder.join("network.toml"))?;
+        let network = read_dataset_network(folder)?;
         let features = Features::open(folder, &network)?;
         let manifest = features.manifest();
         let timeline = Self {

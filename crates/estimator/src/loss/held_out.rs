@@ -12,12 +12,14 @@
 //!    up for a label. Made of loops and folds alone: truth has no way in.
 //! 4. [`HeldOutEstimator`]: what the whole fleet sees, and for what it does not see the mean of the
 //!    model's answers to each choice of folds.
+//! 5. [`HeldOutJudge`]: the error of any estimates, and the best combination of several.
 //!
 //! `docs/held-out-fleet.md` derives it.
 
 mod error;
 mod estimator;
 mod folds;
+mod judge;
 mod local;
 mod noise;
 mod penetration;
@@ -31,6 +33,7 @@ mod views;
 pub use error::HeldOutError;
 pub use estimator::HeldOutEstimator;
 pub(crate) use folds::Choices;
+pub use judge::{EstimatedErrors, HeldOutJudge, ViewEstimates, limit_to_standing};
 pub use local::{ShareVariation, local_shares};
 pub use noise::LabelNoise;
 pub use penetration::{counted_per_step, passages_per_step, penetration};

@@ -1,17 +1,21 @@
 //! What training minimises: squared errors against labels, measurements with a traffic model, a held-out fleet.
 
-pub(crate) mod calibrated_ctm;
+pub(crate) mod calibrated_physics;
 pub(crate) mod held_out;
 pub(crate) mod label_free;
 pub(crate) mod objective;
 pub(crate) mod physics_informed;
 pub(crate) mod signal;
 
-pub use calibrated_ctm::{calibrated_ctm, ctm_of_counts, movement_counts};
+pub use calibrated_physics::{
+    FleetAggregates, PhysicsPlan, TrafficModelKind, calibrated_physics, fleet_aggregates,
+    movement_counts, physics_of_counts,
+};
 pub use held_out::{
-    FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutLabels, HeldOutStudy,
-    LabelNoise, Penetration, ShareVariation, counted_per_step, held_out_entries, held_out_part,
-    local_shares, passages_per_step, penetration,
+    EstimatedErrors, FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutJudge,
+    HeldOutLabels, HeldOutStudy, LabelNoise, Penetration, ShareVariation, ViewEstimates,
+    counted_per_step, held_out_entries, held_out_part, limit_to_standing, local_shares,
+    passages_per_step, penetration,
 };
 pub use label_free::{LabelFreeError, LabelFreeEstimator, LabelFreeStudy};
 pub use objective::{

@@ -6,7 +6,7 @@
 //!   + labels, where there are some
 //! ```
 //!
-//! per sample and link. A pair of neighbours in a batch counts in the physics part if one
+//! per sample and link. σ² is the larger of what is stated and what the residuals of a batch show, by link. A pair of neighbours in a batch counts in the physics part if one
 //! [leads to](Window::leads_to) the other. Estimated densities are Edie's, means over a step and so of its
 //! middle: what leads from one to the next are the signals from the middle of the first step to that
 //! of the second. The flow of a step is made by the signals of that step.
@@ -43,8 +43,10 @@ pub struct Physics {
     pub model: Box<dyn TrafficModel + Send + Sync>,
     /// The host's signal plan.
     pub signals: GreenPlan,
-    /// 1/σ² of its density one step on and of its flow, for each link.
+    /// 1/σ² of its density one step on and of its flow, for each link: the most that it is trusted.
     pub weights: ResidualWeights,
+    /// Vehicles a minute that start on each link.
+    pub demand: Vec<f64>,
     /// Learns the model's parameters as training goes.
     pub learned: Option<LearnedPhysics>,
 }
@@ -98,7 +100,8 @@ impl Physics {
             variances.iter_mut().for_each(|v| v[entry.index()] = f64::INFINITY);
         }
         let weights = ResidualWeights::from_variances(&variances[0], &variances[1])?;
-        Ok(Self { model, signals: GreenPlan::of(network), weights, learned: None })
+        let demand = vec![0.0; network.links().len()];
+        Ok(Self { model, signals: GreenPlan::of(network), weights, demand, learned: None })
     }
 }
 
@@ -198,11 +201,16 @@ impl PhysicsInformed {
         Ok(())
     }
 
-    /// The physics part, run by run of consecutive samples: of density with the signals of half a step
+    /// The physics part, pair by pair of consecutive samples: of density with the signals of half a step
     /// later, of flow with those of the step.
     fn add_physics(&mut self, samples: &[Window]) -> Result<(), ModelError> {
         let Some(physics) = &mut self.physics else { return Ok(()) };
         let links = self.scales.len();
+        let pairs: Vec<usize> =
+            (1..samples.len()).filter(|&at| samples[at - 1].leads_to(samples[at])).collect();
+        if pairs.is_empty() {
+            return Ok(());
+        }
         let none = vec![0.0; links];
         let half = physics.model.step_length().get() / 2.0;
         let ResidualWeights { density, flow } = physics.weights.clone();
@@ -212,33 +220,44 @@ impl PhysicsInformed {
         ];
         let mut d_parameters =
             physics.learned.as_ref().map(|_| vec![0.0; physics.model.parameters().len()]);
+        if self.inputs.is_empty() {
+            self.inputs
+                .push(Inputs { demand: physics.demand.clone(), ..Inputs::free(&*physics.model) });
+        }
         for (weights, later) in parts {
             let mut loss = PhysicsLoss::new(&*physics.model, weights)?;
-            for pair in 1..samples.len() {
-                if !samples[pair - 1].leads_to(samples[pair]) {
-                    continue;
-                }
-                if self.inputs.is_empty() {
-                    self.inputs.push(Inputs::free(&*physics.model));
-                }
+            let range = |pair: usize| (pair - 1) * links..(pair + 1) * links;
+            let signals = |pair: usize, inputs: &mut Inputs| {
                 let begin = samples[pair - 1].last.0 as f64 * 2.0 * half + later;
-                self.inputs[0].signals_from(
-                    &physics.signals,
-                    &*physics.model,
-                    Seconds::new(begin),
-                )?;
-                let range = (pair - 1) * links..(pair + 1) * links;
+                inputs.signals_from(&physics.signals, &*physics.model, Seconds::new(begin))
+            };
+            let mut squares = [vec![0.0; links], vec![0.0; links]];
+            let [density, flow] = &mut squares;
+            for &pair in &pairs {
+                signals(pair, &mut self.inputs[0])?;
                 let segment = Segment {
-                    densities: &self.density[range.clone()],
-                    flows: &self.flow[range.clone()],
+                    densities: &self.density[range(pair)],
+                    flows: &self.flow[range(pair)],
+                    inputs: &self.inputs,
+                };
+                loss.add_squares(segment, density, flow)?;
+            }
+            let ResidualWeights { density: of_density, flow: of_flow } = loss.weights_mut();
+            let count = pairs.len() as f64;
+            let unlikely = doubt(of_density, density, count) + doubt(of_flow, flow, count);
+            for &pair in &pairs {
+                signals(pair, &mut self.inputs[0])?;
+                let segment = Segment {
+                    densities: &self.density[range(pair)],
+                    flows: &self.flow[range(pair)],
                     inputs: &self.inputs,
                 };
                 let gradient = SegmentGradient {
-                    densities: &mut self.d_density[range.clone()],
-                    flows: &mut self.d_flow[range],
+                    densities: &mut self.d_density[range(pair)],
+                    flows: &mut self.d_flow[range(pair)],
                     parameters: d_parameters.as_deref_mut(),
                 };
-                self.losses[pair - 1] += loss.add(segment, 1.0, Some(gradient))?;
+                self.losses[pair - 1] += loss.add(segment, 1.0, Some(gradient))? + unlikely;
             }
         }
         if let (Some(learned), Some(gradient)) = (&mut physics.learned, d_parameters) {
@@ -246,6 +265,24 @@ impl PhysicsInformed {
         }
         Ok(())
     }
+}
+
+/// Trusts the model less where its residuals are larger than stated: the variance of a link is at least the mean
+/// square of its residuals in a batch. Returns the part of the loss of a pair that stands for that.
+///
+/// With a variance v of its own for each link, of which is known that it is v₀ or more, the likeliest v for the residuals
+/// r is max(v₀, mean r²), and minus the logarithm of the likelihood is ½·Σ(r²/v + ln(v/v₀)): its gradient is that of ½·Σ r²/v,
+/// since v is where the sum is least.
+fn doubt(weights: &mut [f64], squares: &[f64], count: f64) -> f64 {
+    let mut sum = 0.0;
+    for (weight, square) in weights.iter_mut().zip(squares) {
+        let excess = *weight * square / count;
+        if excess > 1.0 {
+            sum += 0.5 * excess.ln();
+            *weight /= excess;
+        }
+    }
+    sum
 }
 
 impl PhysicsInformed {

@@ -1,6 +1,7 @@
 //! The host's part and head as one trainable whole, with guests elsewhere.
 
 mod by_link;
+mod known;
 mod product_rows;
 mod whole;
 
@@ -14,13 +15,15 @@ use crate::data::measurements::MeasuredBatch;
 use crate::loss::objective::Objective;
 use crate::model::architecture::HostShape;
 use crate::model::model_error::ModelError;
-use crate::model::parts::party_seed;
+use crate::model::parts::{EmbeddingShape, party_seed};
 use crate::model::party_block::{PartyBlock, UpdateRule};
+use crate::model::read_out::ReadOut;
 use crate::model::sub_model::{PassError, check_finite, check_len, whole_samples};
 use traffic::Window;
 
 use by_link::ByLink;
 
+pub use known::KnownBlock;
 pub use product_rows::{EmbeddingCoefficients, PartialGradients, Rows};
 
 /// What the guests gave for a batch, by name: `[sample, number]` each. Who is not there is absent.
@@ -57,6 +60,8 @@ pub struct HostModel {
     slots: Vec<GuestInput>,
     /// Where each link is estimated by itself.
     by_link: Option<ByLink>,
+    /// What moves estimates by the kept weights, if it was fitted.
+    read_out: Option<ReadOut>,
     x: Vec<f32>,
     y: Vec<f32>,
     dy: Vec<f32>,
@@ -71,6 +76,7 @@ struct GuestInput {
     /// Its flag, then what it gave, in one sample.
     flag: usize,
     numbers: Range<usize>,
+    embedding: EmbeddingShape,
     /// The gradient of what it gave, if it took part in the last batch.
     gradient: Option<Vec<f32>>,
 }
@@ -91,14 +97,16 @@ impl HostModel {
         let mut flag = own;
         let slots = shape.slots.iter().map(|slot| {
             let numbers = flag + 1..flag + 1 + slot.embedding.len(links);
-            let place = GuestInput { name: slot.name.clone(), flag, numbers, gradient: None };
+            let (name, embedding) = (slot.name.clone(), slot.embedding);
+            let place = GuestInput { name, flag, numbers, embedding, gradient: None };
             flag = place.numbers.end;
             place
         });
         let slots = slots.collect();
         let by_link = ByLink::of(shape, links, block.learner.layout())?;
         let [x, y, dy, dx] = [const { Vec::new() }; 4];
-        Ok(Self { block, own, slots, by_link, x, y, dy, dx, spare: Vec::new() })
+        let (read_out, spare) = (None, Vec::new());
+        Ok(Self { block, own, slots, by_link, read_out, x, y, dy, dx, spare })
     }
 
     /// Numbers of the host's own input.
@@ -178,7 +186,8 @@ impl HostModel {
         self.block.keep_best();
     }
 
-    /// Estimates of a batch by the weights that were kept, without dropout.
+    /// Estimates of a batch by the weights that were kept, without dropout, and where no guest is absent by the
+    /// [read-out](Self::fit_read_out), if there is one.
     pub fn infer_best(
         &self,
         x: &[f32],
@@ -187,7 +196,15 @@ impl HostModel {
     ) -> Result<(), PassError> {
         let batch = self.batch(x, embeddings, y.len())?;
         self.block.kept().infer(&batch, y);
+        if let Some(read_out) = self.read_out.as_ref().filter(|_| self.all_in(embeddings)) {
+            read_out.apply(&batch, self.block.model().input_len(), y);
+        }
         Ok(())
+    }
+
+    /// Whether no guest is absent.
+    fn all_in(&self, embeddings: &Embeddings<'_>) -> bool {
+        self.slots.iter().all(|place| embeddings.contains_key(place.name.as_str()))
     }
 
     /// The parameters as they move.
@@ -210,14 +227,26 @@ impl HostModel {
         self.block.load(checkpoint)
     }
 
-    /// The best weights alone, for `load_best`.
+    /// The best weights and the read-out, for `load_best`.
     pub fn save_best(&self) -> Checkpoint {
-        self.block.save_best()
+        let mut checkpoint = self.block.save_best();
+        if let Some(read_out) = &self.read_out {
+            read_out.save(&mut checkpoint);
+        }
+        checkpoint
     }
 
     /// Takes the best weights of a model of the same shape.
     pub(crate) fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
+        let links = self.output_len() / 2;
+        self.read_out = ReadOut::load(checkpoint, links, self.block.model().input_len())?;
         self.block.load_best(checkpoint)
+    }
+
+    /// Takes weights and a read-out as the best.
+    pub(crate) fn set_best(&mut self, weights: &[f32], read_out: Option<ReadOut>) {
+        self.read_out = read_out;
+        self.block.set_best(weights);
     }
 
     fn batch(

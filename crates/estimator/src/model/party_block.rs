@@ -170,10 +170,15 @@ impl PartyBlock {
 
     /// Takes such weights as the best, and to go on from.
     pub(crate) fn load_best(&mut self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
-        self.best = checkpoint.parameters("weights", self.learner.layout())?;
-        self.learner.update(|parameters, _| parameters.copy_from_slice(&self.best));
-        (self.validated, self.kept) = (OnceLock::new(), OnceLock::new());
+        self.set_best(&checkpoint.parameters("weights", self.learner.layout())?);
         Ok(())
+    }
+
+    /// The same, as numbers.
+    pub(crate) fn set_best(&mut self, weights: &[f32]) {
+        self.best = weights.to_vec();
+        self.learner.update(|parameters, _| parameters.copy_from_slice(weights));
+        (self.validated, self.kept) = (OnceLock::new(), OnceLock::new());
     }
 
     /// Goes back to what was saved; on an error nothing changes.

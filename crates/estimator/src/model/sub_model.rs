@@ -148,6 +148,11 @@ impl LayerSubModel {
         self.block.load_best(checkpoint)
     }
 
+    /// The same, as numbers.
+    pub(crate) fn set_best(&mut self, weights: &[f32]) {
+        self.block.set_best(weights);
+    }
+
     fn samples(&self, x: &[f32], z: usize) -> Result<usize, PassError> {
         let samples = whole_samples("input", x.len(), self.input_len())?;
         check_len("output", z, samples * self.output_len())?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use sensing::{
     Concentration, Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets,
-    ScaleUpErrors, Trait, make_features, scale_up_errors,
+    ScaleUpErrors, Trait, add_parts, make_features, scale_up_errors,
 };
 use serde::{Deserialize, Serialize};
 use traffic::{Network, Seconds, StepClock};
@@ -172,6 +172,20 @@ pub fn make(dataset: &Dataset, plan: FeaturePlan, from: Seconds) -> Result<Featu
     })?;
     bar.finish_and_clear();
     Ok(manifest)
+}
+
+/// Adds the parts of a fleet to stored features, with a progress bar.
+pub(crate) fn divide(folder: &Path, fleet: &str, parts: usize) -> Result<()> {
+    let dataset = Dataset::open(folder)?;
+    let bar = progress::bar("parts of the fleet", dataset.manifest().samples);
+    add_parts(&dataset, fleet, parts, |done, _| {
+        if done % 4096 < 256 {
+            bar.set_position(done);
+        }
+        progress::check_stop().is_ok()
+    })?;
+    bar.finish_and_clear();
+    Ok(())
 }
 
 /// Errors of scale-up for every fleet.

@@ -2,6 +2,7 @@
 
 pub mod features;
 pub mod import;
+pub mod network_edits;
 pub mod pneuma;
 pub mod simulate;
 

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use sensing::sumo::{ImportOptions, SumoConfig, import_net};
 use sensing::{DatasetManifest, DatasetWriter, Provenance, VehicleTable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use traffic::{LoopCount, Network, PositionSource, Seconds, VehPerHour};
 use training::InvalidOption;
-use worlds::{Demand, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo};
+use worlds::{
+    Demand, ScenarioRun, Simulation, SimulationPlan, SumoOptions, SumoTools, simulate_sumo,
+};
 
+use super::network_edits::NetworkEdits;
 use super::{check_folder, load_network};
 
 /// Which traffic to simulate, and where to store it.
@@ -30,12 +34,21 @@ pub struct SimulateOptions {
     /// Instead of a demand file: the same flow in veh/h at every entry
     #[arg(long)]
     pub flow: Option<f64>,
-    /// Minutes to simulate, warm-up included
-    #[arg(long, default_value_t = SimulateOptions::default().minutes)]
-    pub minutes: f64,
-    /// Minutes at the start that are not stored
-    #[arg(long, default_value_t = SimulateOptions::default().warm_up)]
-    pub warm_up: f64,
+    /// Instead of all these: a SUMO scenario with its own net, demand, signals and detectors
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["world", "network", "demand", "flow", "step", "keep"])]
+    pub sumocfg: Option<PathBuf>,
+    /// Loops to add to a scenario: links by name, each with metres along it (its middle if absent), or a share of all links
+    #[arg(long, value_name = "LINK[@METRES][,…]|N%", requires = "sumocfg")]
+    pub loops: Vec<String>,
+    /// Links of a scenario whose estimates are scored; all if absent
+    #[arg(long, value_name = "LINK[,…]", requires = "sumocfg")]
+    pub targets: Vec<String>,
+    /// Minutes to simulate, warm-up included [default: 810; a scenario's own]
+    #[arg(long)]
+    pub minutes: Option<f64>,
+    /// Minutes at the start that are not stored [default: 10; 0 of a scenario]
+    #[arg(long)]
+    pub warm_up: Option<f64>,
     /// Seconds between positions
     #[arg(long, default_value_t = SimulateOptions::default().step)]
     pub step: f64,
@@ -61,8 +74,11 @@ impl Default for SimulateOptions {
             network: None,
             demand: None,
             flow: None,
-            minutes: MINUTES,
-            warm_up: WARM_UP,
+            sumocfg: None,
+            loops: Vec::new(),
+            targets: Vec::new(),
+            minutes: None,
+            warm_up: None,
             step: STEP,
             seed: 1,
             out: PathBuf::new(),
@@ -75,7 +91,15 @@ impl Default for SimulateOptions {
 impl SimulateOptions {
     fn check(&self) -> Result<(), InvalidOption> {
         check_folder("out", &self.out)?;
-        check_times(self.minutes, self.warm_up)?;
+        if self.sumocfg.is_none() || self.minutes.is_some() {
+            check_times(self.minutes(), self.warm_up())?;
+        }
+        for (name, given) in [("loops", &self.loops), ("targets", &self.targets)] {
+            if self.sumocfg.is_none() && !given.is_empty() {
+                let problem = "found without a scenario, expected `sumocfg` beside it";
+                return Err(InvalidOption::new(name, problem));
+            }
+        }
         if self.flow.is_some() && self.demand.is_some() {
             return Err(InvalidOption::new("flow", "found with a demand, expected one of the two"));
         }
@@ -84,6 +108,15 @@ impl SimulateOptions {
             return Err(InvalidOption::new("flow", format!("found {flow}, {expected}")));
         }
         Ok(())
+    }
+
+    /// Minutes to simulate, unless a scenario says so itself.
+    fn minutes(&self) -> f64 {
+        self.minutes.unwrap_or(MINUTES)
+    }
+
+    fn warm_up(&self) -> f64 {
+        self.warm_up.unwrap_or(if self.sumocfg.is_some() { 0.0 } else { WARM_UP })
     }
 }
 
@@ -124,13 +157,22 @@ pub struct Simulated {
     pub dataset: DatasetManifest,
     /// How long it took.
     pub seconds: f64,
+    /// Simulated minutes, warm-up included.
+    pub minutes: f64,
+    /// Stored minutes.
+    pub stored: f64,
     /// What the world says of itself: counts of vehicles and of oddities.
     pub world: Value,
+    /// What SUMO warned of, in one line.
+    pub warnings: Option<String>,
 }
 
 /// Simulates traffic and stores it; on a network that was read before, if one is given.
 pub fn simulate(options: &SimulateOptions, given: Option<&Network>) -> Result<Simulated> {
     options.check()?;
+    if let Some(config) = &options.sumocfg {
+        return scenario(options, config);
+    }
     let network = match given {
         Some(network) => network,
         None => &load_network(options.network.as_deref())?,
@@ -139,7 +181,10 @@ pub fn simulate(options: &SimulateOptions, given: Option<&Network>) -> Result<Si
     let begun = Instant::now();
     let outcome = run(options, network, &demand)?;
     let seconds = begun.elapsed().as_secs_f64();
-    Ok(Simulated { dataset: outcome.manifest, seconds, world: outcome.world })
+    let minutes = options.minutes();
+    let stored = minutes - options.warm_up();
+    let SimulationResult { manifest: dataset, world } = outcome;
+    Ok(Simulated { dataset, seconds, minutes, stored, world, warnings: None })
 }
 
 struct SimulationResult {
@@ -181,8 +226,8 @@ fn provenance(options: &SimulateOptions, demand: &Demand, world: &str) -> Proven
         ("world", world.to_string()),
         ("demand", demand.name().to_string()),
         ("seed", options.seed.to_string()),
-        ("minutes", options.minutes.to_string()),
-        ("warm-up", options.warm_up.to_string()),
+        ("minutes", options.minutes().to_string()),
+        ("warm-up", options.warm_up().to_string()),
         ("step", options.step.to_string()),
     ];
     Provenance {
@@ -203,7 +248,7 @@ fn builtin(
     network: &Network,
     demand: &Demand,
 ) -> Result<SimulationResult> {
-    let until = Seconds::new(options.minutes * 60.0);
+    let until = Seconds::new(options.minutes() * 60.0);
     let plan = SimulationPlan {
         until,
         step: Seconds::new(options.step),
@@ -227,7 +272,7 @@ fn builtin(
 
 fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result<SimulationResult> {
     let tools = SumoTools::find(options.sumo.as_deref())?;
-    let until = Seconds::new(options.minutes * 60.0);
+    let until = Seconds::new(options.minutes() * 60.0);
     let temporary = tempfile::tempdir().context("temporary folder")?;
     let folder = options.keep.as_deref().unwrap_or(temporary.path());
     let mut writer = writer(options, network, provenance(options, demand, "sumo"))?;
@@ -236,10 +281,7 @@ fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result
         // One moment more than asked for: the last step needs its end.
         until: until + Seconds::new(options.step),
         step: Seconds::new(options.step),
-        seed: u32::try_from(options.seed).ok().filter(|&seed| seed < 1 << 31).ok_or_else(|| {
-            let found = options.seed;
-            InvalidOption::new("seed", format!("found {found}, SUMO takes 0 to 2147483647"))
-        })?,
+        seed: sumo_seed(options.seed)?,
         ..SumoOptions::default()
     };
     let bar = progress::bar("SUMO is driving", until.get() as u64);
@@ -251,7 +293,7 @@ fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result
     bar.finish_and_clear();
     let mut samples = run.samples(network)?;
     store(options, "reading SUMO's output", &mut samples, &mut writer)?;
-    let begin = Seconds::new(options.warm_up * 60.0);
+    let begin = Seconds::new(options.warm_up() * 60.0);
     let mut loops: Vec<LoopCount> = Vec::new();
     for count in run.loop_counts(network)? {
         let count = count?;
@@ -261,6 +303,79 @@ fn sumo(options: &SimulateOptions, network: &Network, demand: &Demand) -> Result
     }
     let manifest = writer.finish(run.vehicles(), &loops)?;
     Ok(SimulationResult { manifest, world: serde_json::to_value(run.statistics)? })
+}
+
+fn sumo_seed(seed: u64) -> Result<u32, InvalidOption> {
+    u32::try_from(seed).ok().filter(|&seed| seed < 1 << 31).ok_or_else(|| {
+        InvalidOption::new("seed", format!("found {seed}, SUMO takes 0 to 2147483647"))
+    })
+}
+
+/// Runs a scenario that somebody else wrote, and stores its vehicles as SUMO drives them.
+fn scenario(options: &SimulateOptions, path: &Path) -> Result<Simulated> {
+    let begun = Instant::now();
+    let config = SumoConfig::read(path)?;
+    let net = import_net(&config.net, &ImportOptions::of(&config))?;
+    let (loops, targets) = (options.loops.clone(), options.targets.clone());
+    let network = NetworkEdits { loops, targets }.apply(net.network)?;
+    let tools = SumoTools::find(options.sumo.as_deref())?;
+    let seed = sumo_seed(options.seed)?;
+    let first = config.begin.get() + options.warm_up() * 60.0;
+    // One moment more than asked for: the last step needs its end.
+    let last = options.minutes.map(|minutes| config.begin.get() + minutes * 60.0);
+    let end = last.map(|last| Seconds::new(last) + config.step);
+    let source = [
+        ("world", "sumo".to_string()),
+        ("scenario", super::import::file_names(&[path.to_owned()])),
+        ("seed", options.seed.to_string()),
+        ("sumo", tools.version()?),
+    ];
+    let source = BTreeMap::from(source.map(|(key, value)| (key.to_string(), value)));
+    let provenance = Provenance { epoch: "simulation start".into(), source };
+    let temporary = tempfile::tempdir().context("temporary folder")?;
+    let mut run = ScenarioRun::start(&tools, &config, net.edges, seed, end, temporary.path())?;
+    let mut writer = writer(options, &network, provenance)?;
+    let expected = last.or(config.end.map(Seconds::get)).map(|end| end - config.begin.get());
+    let bar = match expected {
+        Some(seconds) => progress::bar("SUMO is driving", seconds as u64),
+        None => progress::spinner("SUMO is driving, seconds"),
+    };
+    let (mut samples, mut until) = (Vec::new(), config.begin.get());
+    loop {
+        let time = match run.next_moment(&mut samples) {
+            Ok(Some(time)) => time,
+            Ok(None) => break,
+            // An output that breaks off is SUMO's to explain.
+            Err(error) => return Err(run.stop().map_or_else(|| error.into(), Into::into)),
+        };
+        if time.get() >= first && last.is_none_or(|last| time.get() <= last) {
+            writer.moment(time, &samples)?;
+            until = time.get();
+        }
+        bar.set_position((time.get() - config.begin.get()).max(0.0) as u64);
+        if let Err(stopped) = progress::check_stop() {
+            run.stop();
+            return Err(stopped.into());
+        }
+    }
+    bar.finish_and_clear();
+    let outcome = run.finish()?;
+    ensure!(
+        !outcome.vehicles.all().is_empty(),
+        "{}: found no vehicle on a link ({} positions elsewhere), expected road traffic",
+        path.display(),
+        outcome.skipped.outside + outcome.skipped.not_vehicles
+    );
+    let manifest = writer.finish(&outcome.vehicles, &[])?;
+    let mut world = serde_json::to_value(outcome.statistics)?;
+    world["positions_outside"] = outcome.skipped.outside.into();
+    world["links"] = network.links().len().into();
+    world["loops"] = network.loops().len().into();
+    world["signals"] = network.signals().len().into();
+    let minutes = (until - config.begin.get()) / 60.0;
+    let stored = (minutes - options.warm_up()).max(0.0);
+    let (seconds, warnings) = (begun.elapsed().as_secs_f64(), outcome.warnings);
+    Ok(Simulated { dataset: manifest, seconds, minutes, stored, world, warnings })
 }
 
 fn writer(
@@ -284,8 +399,8 @@ where
     S: PositionSource,
     S::Error: std::error::Error + Send + Sync + 'static,
 {
-    let bar = progress::bar(what, (options.minutes * 60.0) as u64);
-    let (begin, end) = (options.warm_up * 60.0, options.minutes * 60.0);
+    let bar = progress::bar(what, (options.minutes() * 60.0) as u64);
+    let (begin, end) = (options.warm_up() * 60.0, options.minutes() * 60.0);
     let mut samples = Vec::new();
     while let Some(time) = world.next_moment(&mut samples)? {
         if (begin..=end).contains(&time.get()) {
@@ -317,7 +432,8 @@ pub fn corridor(
 ) -> Result<()> {
     check_times(minutes, WARM_UP)?;
     let out = out.to_owned();
-    let options = SimulateOptions { world, minutes, seed, out, ..SimulateOptions::default() };
+    let options =
+        SimulateOptions { world, minutes: Some(minutes), seed, out, ..SimulateOptions::default() };
     let demand = demand(&options, network)?;
     run(&options, network, &demand)?;
     Ok(())

@@ -12,6 +12,7 @@ use traffic::{Network, Seconds, network_file_hash};
 use super::job::Settings;
 use super::program::sha256;
 use super::scene::Scene;
+use super::worlds::WorldName;
 use crate::data::features;
 use crate::data::simulate::{self, World};
 
@@ -32,6 +33,8 @@ pub(crate) enum Source {
     Sumo,
     /// Drone recordings.
     Pneuma,
+    /// Recipes, each in its own simulator.
+    Worlds,
 }
 
 impl From<World> for Source {
@@ -79,9 +82,13 @@ fn prepare(
     scene: Scene,
     needed: &Needed,
 ) -> Result<Prepared> {
+    if let Some(world) = scene.world {
+        return prepare_world(root, settings, seed, (scene, world), needed);
+    }
     let (simulator, world) = match settings.world {
         Source::Builtin => (World::Builtin, "builtin"),
         Source::Sumo => (World::Sumo, "sumo"),
+        Source::Worlds => bail!("a world by a recipe has a name"),
         Source::Pneuma => bail!("recordings are imported, not simulated"),
     };
     let named =
@@ -102,6 +109,38 @@ fn prepare(
     let dataset = Dataset::open(&folder)?;
     check(&folder, dataset.manifest(), &network, settings, world, seed)?;
     prepared(&dataset, seed, settings.fleet_seed, scene, needed)
+}
+
+/// The same of a world by a recipe.
+fn prepare_world(
+    root: &Path,
+    settings: &Settings,
+    seed: u64,
+    (scene, world): (Scene, WorldName),
+    needed: &Needed,
+) -> Result<Prepared> {
+    let minutes = (settings.minutes > 0.0).then_some(settings.minutes);
+    let of = minutes.map_or_else(String::new, |minutes| format!("-{minutes}"));
+    let folder = root.join(format!("{world}{of}-seed-{seed}"));
+    if !folder.exists() {
+        let pending = PendingFolder::create(&folder)?;
+        world.make(pending.path(), minutes, seed).with_context(|| format!("world {world}"))?;
+        pending.commit()?;
+    }
+    world.check(&folder, minutes, seed)?;
+    let dataset = Dataset::open(&folder)?;
+    let mut prepared = prepared(&dataset, seed, settings.fleet_seed, scene, needed)?;
+    let network = dataset.network();
+    let targets = network.targets().len();
+    for (what, count) in [
+        ("links", network.links().len()),
+        ("targets", targets),
+        ("loops", network.loops().len()),
+        ("signals", network.signals().len()),
+    ] {
+        prepared.facts.source.insert(what.to_owned(), count.to_string());
+    }
+    Ok(prepared)
 }
 
 /// A dataset with the features of all fleets.
@@ -166,7 +205,8 @@ fn featured(
     needed: &Needed,
 ) -> Result<FeaturesManifest> {
     let network: &Network = dataset.network();
-    let mut all = USUAL_RATES.to_vec();
+    // A world has no fleets that no job needs: it is carried from machine to machine.
+    let mut all = if scene.world.is_some() { Vec::new() } else { USUAL_RATES.to_vec() };
     all.extend(&needed.rates);
     all.sort_unstable();
     all.dedup();
@@ -225,9 +265,9 @@ pub(super) fn prepare_all(
         seeds.iter().flat_map(|seed| needed.scenes.iter().map(move |s| (seed, s)))
     {
         let dataset = prepare(root, settings, seed, scene, needed)?;
-        if let Some((_, first)) = prepared.first_key_value() {
-            let version = |facts: &Facts| facts.source.get("sumo").cloned().unwrap_or_default();
-            let (found, expected) = (version(&dataset.facts), version(&first.facts));
+        let version = |facts: &Facts| facts.source.get("sumo").cloned();
+        let others = prepared.values().find_map(|one| Some((one, version(&one.facts)?)));
+        if let (Some(found), Some((first, expected))) = (version(&dataset.facts), others) {
             ensure!(
                 found == expected,
                 "{}: SUMO's version: found {found}, expected {expected} as in {}; delete one of them",

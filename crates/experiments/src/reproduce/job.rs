@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use estimator::artifact::Coverage;
 use estimator::{Architecture, Score, TargetKind};
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,12 @@ pub(super) struct Record {
     /// With each guest absent, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<Absent>,
+    /// Errors by its own estimate, without ground truth, if it makes one: RMSE of density and of flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_estimate: Option<[f64; 2]>,
+    /// How often its intervals hold the truth of the test part, if it has some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals: Vec<Coverage>,
     /// Of some links, where they are to be drawn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
@@ -251,8 +258,33 @@ impl JobFolder {
 
     /// Writes a finished job.
     pub(super) fn write(&self, record: &Record) -> Result<()> {
+        ensure!(
+            record.scores().flat_map(numbers).all(f64::is_finite),
+            "the score is no finite number"
+        );
         let text = serde_json::to_string_pretty(record)? + "\n";
-        Ok(durable::write(&self.path(&record.job), text)?)
+        durable::write(&self.path(&record.job), text)?;
+        // It may have failed before, by another version of the program.
+        let failed = self.failed_path(&record.job);
+        if failed.exists() {
+            std::fs::remove_file(&failed).with_context(|| failed.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    fn failed_path(&self, job: &Job) -> PathBuf {
+        self.folder.join(job.name() + ".failed")
+    }
+
+    /// Keeps why a job could not be done.
+    pub(super) fn write_failure(&self, job: &Job, error: &str) -> Result<()> {
+        Ok(durable::write(&self.failed_path(job), format!("{error}\n"))?)
+    }
+
+    /// Why a job could not be done when it was last run.
+    pub(super) fn failure(&self, job: &Job) -> Option<String> {
+        let text = std::fs::read_to_string(self.failed_path(job)).ok()?;
+        Some(text.trim().to_owned())
     }
 
     /// Refuses a record of other settings or other data.
@@ -305,6 +337,8 @@ impl Record {
             exchanges: None,
             curve: Vec::new(),
             absent: Vec::new(),
+            own_estimate: None,
+            intervals: Vec::new(),
             series: Vec::new(),
             seconds: 0.0,
         }

@@ -15,12 +15,14 @@ use super::request::What;
 use super::rounds::{self, Rounds};
 use super::series::{Labelled, labelled};
 use super::table::Table;
+use super::worlds_table::WorldsTable;
 use super::{figures, markdown};
 use crate::plot::panels::{self, Panel};
 
 /// See the [module](self).
 pub(super) enum ReproducedResult {
     Table(Table),
+    Worlds(Box<WorldsTable>),
     Drawn(Drawn, Vec<Panel>),
     Rounds(TrainingCurves),
     Figure(TrainingCurves, Vec<Panel>),
@@ -53,10 +55,15 @@ impl ReproducedResult {
         range: &Range,
         records: &BTreeMap<String, Record>,
         head: ResultHeader,
+        failed: BTreeMap<String, String>,
     ) -> Self {
         let target = range.targets.first().copied().unwrap_or(TargetKind::Raw);
         if !what.is_course() {
             let table = Table::new(plan, range, records, head);
+            if what == What::Worlds {
+                let table = WorldsTable::new(plan, range, records, table, failed);
+                return ReproducedResult::Worlds(Box::new(table));
+            }
             let (series, panels) = match what {
                 What::FigPiRate => (Vec::new(), figures::by_column(&table, "penetration rate, %")),
                 What::LabelShare => {
@@ -94,6 +101,7 @@ impl ReproducedResult {
             ReproducedResult::Table(table) | ReproducedResult::Drawn(Drawn { table, .. }, _) => {
                 &table.head
             }
+            ReproducedResult::Worlds(worlds) => &worlds.table.head,
             ReproducedResult::Rounds(training) | ReproducedResult::Figure(training, _) => {
                 &training.head
             }
@@ -103,6 +111,7 @@ impl ReproducedResult {
     pub(super) fn text(&self) -> String {
         match self {
             ReproducedResult::Table(table) => markdown::render(table),
+            ReproducedResult::Worlds(worlds) => worlds.text(),
             ReproducedResult::Drawn(drawn, _) => {
                 let head = &drawn.table.head;
                 markdown::render(&drawn.table)
@@ -122,6 +131,7 @@ impl ReproducedResult {
     pub(super) fn json(&self) -> Result<String> {
         let value = match self {
             ReproducedResult::Table(table) => serde_json::to_string_pretty(table)?,
+            ReproducedResult::Worlds(worlds) => serde_json::to_string_pretty(worlds)?,
             ReproducedResult::Drawn(drawn, _) => serde_json::to_string_pretty(drawn)?,
             ReproducedResult::Rounds(training) | ReproducedResult::Figure(training, _) => {
                 serde_json::to_string_pretty(training)?

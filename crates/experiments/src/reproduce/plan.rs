@@ -4,8 +4,16 @@ use estimator::{Architecture, Errors, Score, TargetKind};
 use serde::Deserialize;
 
 use super::cells::{PaperErrors, mean};
+use super::criteria::Criterion;
 use super::job::{Estimator, Job, Record};
+use super::scene::Scene;
 use super::variant::Variant;
+use super::worlds::WorldName;
+
+/// A column's label.
+pub(super) fn world_label(world: WorldName, rate: u32) -> String {
+    format!("{world}, {rate} %")
+}
 
 /// A table before anything was run: one of `assets/tables`, for the columns that were asked for.
 #[derive(Deserialize)]
@@ -26,6 +34,9 @@ pub(super) struct TablePlan {
     /// Rows among which one was chosen, which are shown on the validation part too.
     #[serde(borrow, default)]
     pub choices: Vec<&'static str>,
+    /// What must hold in every world.
+    #[serde(default)]
+    pub criteria: Vec<Criterion>,
     #[serde(default)]
     pub paper: Vec<PaperRow>,
     #[serde(borrow)]
@@ -55,10 +66,27 @@ pub(super) enum ColumnKind {
     Guests,
     /// Percentages of the steps that have ground truth.
     LabelShares,
+    /// Penetration rates in percent, in each of the worlds.
+    Worlds,
 }
 
 impl ColumnRange {
-    pub(super) fn columns(&self, values: &[usize]) -> Vec<Column> {
+    /// For each value; in each of the worlds if they are columns.
+    pub(super) fn columns(&self, values: &[usize], worlds: &[WorldName]) -> Vec<Column> {
+        if matches!(self.by, ColumnKind::Worlds) {
+            let columns = worlds.iter().flat_map(|&world| {
+                values.iter().map(move |&rate| Column {
+                    label: world_label(world, rate as u32),
+                    rate: rate as u32,
+                    samples: None,
+                    guests: None,
+                    labels: None,
+                    world: Some(world),
+                    paper: None,
+                })
+            });
+            return columns.collect();
+        }
         let column = |&value: &usize| {
             let usual = Column {
                 label: format!("{value} %"),
@@ -66,10 +94,11 @@ impl ColumnRange {
                 samples: None,
                 guests: None,
                 labels: None,
+                world: None,
                 paper: self.usual.iter().position(|&one| one == value),
             };
             match self.by {
-                ColumnKind::Rates => Column { rate: value as u32, ..usual },
+                ColumnKind::Rates | ColumnKind::Worlds => Column { rate: value as u32, ..usual },
                 ColumnKind::Sizes => {
                     Column { label: value.to_string(), samples: Some(value), ..usual }
                 }
@@ -94,6 +123,8 @@ pub(super) struct Column {
     pub guests: Option<u16>,
     /// Percentage of the steps that have ground truth; not limited if none.
     pub labels: Option<u32>,
+    /// Other traffic than that of the row.
+    pub world: Option<WorldName>,
     /// Where the paper has it, if it has.
     pub paper: Option<usize>,
 }
@@ -186,6 +217,7 @@ impl RowPlan {
         let variant = Variant {
             guests: guests.or(self.variant.guests),
             labels: labels.flatten(),
+            scene: self.scene(column),
             ..self.variant
         };
         let training: Vec<Option<u64>> = match labels {
@@ -209,6 +241,12 @@ impl RowPlan {
 }
 
 impl RowPlan {
+    /// The datasets of a place of the table.
+    pub(super) fn scene(&self, column: &Column) -> Scene {
+        let scene = self.variant.scene;
+        Scene { world: column.world.or(scene.world), ..scene }
+    }
+
     /// The share of labels that its jobs are told, as usual where that is all or none of them already; nothing for
     /// who has no job without labels.
     fn labels(&self, column: &Column) -> Option<Option<u32>> {
@@ -253,7 +291,7 @@ mod tests {
 
     use super::super::job::Absent;
     use super::super::request::{self, ReproduceArguments, What};
-    use super::super::scene::{Scene, Skew};
+    use super::super::scene::Skew;
     use super::*;
     use training::Method;
 
@@ -320,7 +358,7 @@ mod tests {
         let jobs = plan.jobs(&range());
         let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
         assert_eq!(names.len(), jobs.len());
-        let skewed = |by| Scene { loops: None, fleets: Some(by) };
+        let skewed = |by| Scene { fleets: Some(by), ..Scene::USUAL };
         let mut expected = vec![Scene::USUAL];
         expected.extend([Skew::Entry, Skew::Hour, Skew::Class].map(skewed));
         let needed = request::needed(&plan);

@@ -11,6 +11,7 @@ use training::InvalidOption;
 use super::datasets::{Needed, Source};
 use super::job::{Estimator, Settings};
 use super::plan::{ColumnKind, Range, TablePlan};
+use super::worlds::WorldName;
 use crate::data::simulate::World;
 use crate::train::MOST_EPOCHS;
 
@@ -37,7 +38,7 @@ pub struct ReproduceArguments {
     /// Which simulator; sumo unless --quick
     #[arg(long, value_enum)]
     world: Option<World>,
-    /// Minutes to simulate, 10 of them warm-up; 810 unless --quick
+    /// Minutes to simulate, 10 of them warm-up; 810 unless --quick; of worlds each its own
     #[arg(long)]
     minutes: Option<f64>,
     /// Of table1: your folder of pNEUMA recordings (20181024_d1_0830_0900.csv and so on)
@@ -69,6 +70,12 @@ pub struct ReproduceArguments {
     /// Epochs of the neural estimators, at most; their architecture's unless given or --quick
     #[arg(long)]
     epochs: Option<u64>,
+    /// Worlds, of worlds; all unless given or --quick
+    #[arg(long, value_delimiter = ',', value_parser = WorldName::parse)]
+    worlds: Vec<WorldName>,
+    /// Make the datasets and their features, and run nothing
+    #[arg(long, conflicts_with = "report")]
+    pub datasets_only: bool,
     /// Only these estimators: names as of `fedtse train --method`, boosting, boosting-n
     #[arg(long, value_delimiter = ',', value_parser = Estimator::parse)]
     only: Vec<Estimator>,
@@ -121,7 +128,9 @@ pub enum What {
     LabelShare,
     /// The same fleet in the hands of 1, 2, 4 or 8 guests, and with each of them absent
     Guests,
-    /// All of these that need no download, and a page of them: report.html
+    /// All estimators in worlds that nobody here has made for them: SUMO's scenarios, generated nets, a town
+    Worlds,
+    /// All of these that need no download but worlds, and a page of them: report.html
     All,
 }
 
@@ -143,6 +152,8 @@ impl Default for ReproduceArguments {
             guests: Vec::new(),
             target: Vec::new(),
             epochs: None,
+            worlds: Vec::new(),
+            datasets_only: false,
             only: Vec::new(),
             arch: None,
             jobs: None,
@@ -157,6 +168,8 @@ impl Default for ReproduceArguments {
 const MINUTES: f64 = 810.0;
 const SEEDS: [u64; 3] = [1, 2, 3];
 const FLEET_SEED: u64 = 1;
+/// Minutes of each world in the small version.
+const QUICK_WORLDS: f64 = 10.0;
 
 impl What {
     /// Whether the course of training is shown, not its end.
@@ -178,6 +191,7 @@ impl What {
             What::FigPiEstimates => include_str!("../../assets/tables/fig-pi-estimates.json"),
             What::LabelShare => include_str!("../../assets/tables/label-share.json"),
             What::Guests => include_str!("../../assets/tables/guests.json"),
+            What::Worlds => include_str!("../../assets/tables/worlds.json"),
             What::All => bail!("all: expected one result at a time"),
         };
         let mut plan: TablePlan = serde_json::from_str(text)?;
@@ -203,7 +217,9 @@ impl ReproduceArguments {
         let mut plan = self.what.plan()?;
         let whole = |value: &u32| *value as usize;
         let (option, given): (_, Vec<usize>) = match plan.range.by {
-            ColumnKind::Rates => ("rates", self.rates.iter().map(whole).collect()),
+            ColumnKind::Rates | ColumnKind::Worlds => {
+                ("rates", self.rates.iter().map(whole).collect())
+            }
             ColumnKind::Sizes => ("sizes", self.sizes.clone()),
             ColumnKind::Guests => ("guests", self.guests.iter().map(|&n| n.into()).collect()),
             ColumnKind::LabelShares => ("what", Vec::new()),
@@ -213,7 +229,11 @@ impl ReproduceArguments {
             ([], true) => plan.range.quick.clone(),
             (given, _) => given.to_vec(),
         };
-        plan.columns = plan.range.columns(&distinct(option, values)?);
+        let worlds = match &self.worlds[..] {
+            [] => WorldName::all(self.quick),
+            given => distinct("worlds", given.to_vec())?,
+        };
+        plan.columns = plan.range.columns(&distinct(option, values)?, &worlds);
         if !self.only.is_empty() {
             plan.rows.retain(|row| self.only.contains(&row.estimator));
         }
@@ -251,6 +271,8 @@ impl ReproduceArguments {
             ("rates", !self.rates.is_empty()),
             ("sizes", !self.sizes.is_empty()),
             ("guests", !self.guests.is_empty()),
+            ("worlds", !self.worlds.is_empty()),
+            ("datasets_only", self.datasets_only),
             ("target", !self.target.is_empty()),
             ("arch", self.arch.is_some()),
         ] {
@@ -280,6 +302,7 @@ impl ReproduceArguments {
                 | What::Table6
                 | What::FigPiRate
                 | What::FigLoss
+                | What::Worlds
         );
         let has = |what: &str| format!("{name} has {what}");
         if self.what == What::Table4 {
@@ -291,6 +314,11 @@ impl ReproduceArguments {
         refuse("sizes", no_sizes, || has(expected))?;
         let one_guest = !self.guests.is_empty() && self.what != What::Guests;
         refuse("guests", one_guest, || has("one guest"))?;
+        let of_worlds = self.what == What::Worlds;
+        refuse("worlds", !self.worlds.is_empty() && !of_worlds, || has("one world"))?;
+        refuse("world", self.world.is_some() && of_worlds, || {
+            "each world has its simulator, expected --worlds".to_owned()
+        })?;
         if self.what == What::Table1 {
             refuse("pneuma", self.pneuma.is_none() && !self.report, || {
                 "found none, table1 needs your folder of recordings".to_owned()
@@ -331,6 +359,10 @@ impl ReproduceArguments {
         if self.what == What::Table1 {
             return Settings { world: Source::Pneuma, minutes: 0.0, fleet_seed: 0, epochs };
         }
+        if self.what == What::Worlds {
+            let minutes = self.minutes.or(quick.then_some(QUICK_WORLDS)).unwrap_or(0.0);
+            return Settings { world: Source::Worlds, minutes, fleet_seed: FLEET_SEED, epochs };
+        }
         let world = self.world.unwrap_or(if quick { World::Builtin } else { World::Sumo });
         Settings {
             world: world.into(),
@@ -355,6 +387,8 @@ impl ReproduceArguments {
         match settings.world {
             Source::Pneuma => add("--pneuma", "DIR".to_owned()),
             Source::Sumo if settings.minutes == MINUTES => {}
+            Source::Worlds if settings.minutes == 0.0 => {}
+            Source::Worlds => add("--minutes", settings.minutes.to_string()),
             world => {
                 add("--world", format!("{world:?}").to_lowercase());
                 add("--minutes", settings.minutes.to_string());
@@ -371,6 +405,9 @@ impl ReproduceArguments {
         }
         if !self.sizes.is_empty() {
             add("--sizes", join(self.sizes.iter().map(usize::to_string).collect()));
+        }
+        if !self.worlds.is_empty() {
+            add("--worlds", join(self.worlds.iter().map(ToString::to_string).collect()));
         }
         if !self.guests.is_empty() {
             add("--guests", join(self.guests.iter().map(u16::to_string).collect()));
@@ -397,6 +434,7 @@ impl ReproduceArguments {
             Source::Builtin => false,
             Source::Sumo => settings.minutes == MINUTES,
             Source::Pneuma => true,
+            Source::Worlds => settings.minutes == 0.0 && self.worlds.is_empty(),
         };
         refuse("publish", self.quick || !real || settings.epochs.is_some(), || {
             "expected the whole scenario in SUMO, not a quick one, all minutes and all epochs"
@@ -423,9 +461,10 @@ pub(super) fn needed(plan: &TablePlan) -> Needed {
         }
     }
     for row in &plan.rows {
-        let scene = row.variant.scene;
-        if !needed.scenes.contains(&scene) {
-            needed.scenes.push(scene);
+        for scene in plan.columns.iter().map(|column| row.scene(column)) {
+            if !needed.scenes.contains(&scene) {
+                needed.scenes.push(scene);
+            }
         }
         let Estimator::Own(method) = row.estimator else { continue };
         if let Some(folds) = method.folds() {

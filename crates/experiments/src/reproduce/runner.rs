@@ -1,11 +1,12 @@
 //! Runs jobs, several at a time, each with its share of the cores.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use estimator::{Architecture, Estimates, Study, score};
 use indicatif::ProgressBar;
 use sensing::Split;
@@ -62,7 +63,15 @@ impl Workshop<'_> {
                     while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let number = next.load(Ordering::Relaxed).min(jobs.len());
                         bar.set_message(format!("{number}/{} {}", jobs.len(), job.name()));
-                        if let Err(error) = pool.install(|| run(job)) {
+                        // One that panics must not end the others.
+                        let run = || pool.install(|| run(job));
+                        let done = catch_unwind(AssertUnwindSafe(run));
+                        if let Err(error) = done.unwrap_or_else(|panic| Err(panicked(&*panic))) {
+                            let text = crate::error_chain(&error);
+                            if progress::check_stop().is_ok() {
+                                // What cannot be kept is still told at the end.
+                                let _ = self.folder.write_failure(job, &text);
+                            }
                             let mut failures =
                                 failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                             failures.push(Failure { job: *job, error });
@@ -117,6 +126,12 @@ impl Workshop<'_> {
     }
 }
 
+fn panicked(panic: &(dyn std::any::Any + Send)) -> anyhow::Error {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    anyhow!("panicked: {}", text.unwrap_or("without a word"))
+}
+
 /// The windows of a job. Those who see no fleet open any: they do not read it.
 fn study(folder: &Path, job: &Job, task: &TrainOptions) -> Result<Study> {
     let fleets = task.fleets(f64::from(job.rate.unwrap_or(20)));
@@ -155,6 +170,10 @@ fn fit(task: &TrainOptions, study: &Study, record: &mut Record) -> Result<()> {
         let tested = &fitted.estimates[validation.len() * study.targets().len()..];
         record.series = series::of_links(study, task.target, test, tested);
     }
+    record.own_estimate = fitted
+        .estimated_errors
+        .and_then(|errors| errors.rmse.into_iter().collect::<Option<Vec<f64>>>())
+        .and_then(|errors| errors.try_into().ok());
     if let Some(training) = fitted.training {
         record.best_epoch = training.best_epoch;
         record.epochs = Some(training.history.len());

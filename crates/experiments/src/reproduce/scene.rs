@@ -1,9 +1,11 @@
-//! In what a dataset differs from the usual one of its demand seed. Traffic is always the same.
+//! In what a dataset differs from the usual one of its demand seed. Traffic is the same but for another [world](super::worlds).
 
 use anyhow::{Context, Result, bail};
 use sensing::{Concentration, Trait};
 use serde::{Deserialize, Serialize};
 use traffic::{LinkId, LoopDetector, Network};
+
+use super::worlds::WorldName;
 
 /// How much more or less often than on average the vehicles of a fleet that is no fair sample belong
 /// to it.
@@ -19,6 +21,9 @@ pub(super) struct Scene {
     /// What decides how often a vehicle belongs to a fleet; mere chance as usual.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleets: Option<Skew>,
+    /// Other roads and other traffic than the corridor's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub world: Option<WorldName>,
 }
 
 /// What vehicles have in common that belong to fleets more or less often.
@@ -31,7 +36,7 @@ pub(super) enum Skew {
 }
 
 impl Scene {
-    pub(super) const USUAL: Scene = Scene { loops: None, fleets: None };
+    pub(super) const USUAL: Scene = Scene { loops: None, fleets: None, world: None };
 
     pub(super) fn is_usual(&self) -> bool {
         *self == Self::USUAL
@@ -48,7 +53,8 @@ impl Scene {
             };
             format!("{separator}by-{by}")
         });
-        [loops, fleets].into_iter().flatten().collect()
+        let world = self.world.map(|world| format!("{separator}world-{world}"));
+        [loops, fleets, world].into_iter().flatten().collect()
     }
 
     /// How its fleets differ from a fair sample.
@@ -90,11 +96,11 @@ mod tests {
     #[test]
     fn scenes_differ_in_their_loops_and_names() {
         for (loops, expected) in [(Some(1), 1), (None, 2), (Some(2), 2), (Some(3), 3)] {
-            let scene = Scene { loops, fleets: None };
+            let scene = Scene { loops, ..Scene::USUAL };
             assert_eq!(scene.network().unwrap().loops().len(), expected);
         }
-        assert!(Scene { loops: Some(4), fleets: None }.network().is_err());
-        let scene = Scene { loops: Some(3), fleets: Some(Skew::Hour) };
+        assert!(Scene { loops: Some(4), ..Scene::USUAL }.network().is_err());
+        let scene = Scene { loops: Some(3), fleets: Some(Skew::Hour), world: None };
         assert_eq!(scene.suffix("."), ".loops-3.by-hour");
         assert_eq!(Scene::USUAL.suffix("-"), "");
         assert_eq!(serde_json::to_string(&Scene::USUAL).unwrap(), "{}");

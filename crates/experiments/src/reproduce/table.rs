@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::cells::{Cell, PaperErrors, Quantity, mean};
 use super::head::ResultHeader;
 use super::job::Record;
-use super::plan::{Comparison, Range, TablePlan};
+use super::plan::{Comparison, Range, RowPlan, TablePlan};
 use super::variant::Variant;
 
 pub(super) const QUANTITIES: [Quantity; 2] = [Quantity::Density, Quantity::Flow];
@@ -73,6 +73,20 @@ pub(super) struct Gain {
     pub by_seed: Vec<f64>,
     /// Others that could be better still: they have not been run on all of these seeds.
     pub not_run: Vec<&'static str>,
+}
+
+impl TableRow {
+    /// Of jobs none of which is finished.
+    pub(super) fn empty(row: &RowPlan, targets: &[TargetKind], columns: usize) -> Self {
+        Self {
+            label: row.label,
+            estimator: row.estimator.name(),
+            architecture: row.architecture,
+            variant: row.variant,
+            cells: vec![vec![None; columns]; targets.len()],
+            validation: None,
+        }
+    }
 }
 
 impl Table {

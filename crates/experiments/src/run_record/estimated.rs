@@ -79,6 +79,7 @@ impl Estimated {
         let minutes = windows.iter().map(|step| step.0 as f64 * study.step().get() / 60.0);
         let surest = shown.iter().find_map(|one| {
             let (intervals, places) = one.intervals.as_ref()?;
+            intervals.known_level(LEVEL).ok()?;
             Some((one, *intervals, places))
         });
         let links = study.targets().iter().enumerate().map(|(place, &link)| {

@@ -79,7 +79,14 @@ pub fn measures() -> MeasurementOffer {
     let kinds =
         BTreeMap::from([(MeasurementKind::Speeds, speeds), (MeasurementKind::HeldOut, held_out)]);
     let layout = MeasurementLayout::new(kinds).expect("a layout");
-    let movements = Movements { turned: vec![3, 1], left: vec![4] };
+    let movements = Movements {
+        turned: vec![3, 1],
+        left: vec![4],
+        free_metres: vec![250],
+        free_seconds: vec![20],
+        queued_metres: vec![30],
+        queued_steps: vec![9],
+    };
     MeasurementOffer { layout, folds: 2, passages: Some(2.0), movements }
 }
 

@@ -1,11 +1,12 @@
 //! `fedtse import sumo`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use experiments::data::network_edits::NetworkEdits;
 use sensing::DatasetWriter;
-use sensing::sumo::{FcdReader, ImportOptions, LoopReader, import_net};
+use sensing::sumo::{FcdReader, ImportOptions, LoopReader, SumoConfig, import_net};
 use traffic::{LoopCount, PositionSource, Seconds};
 
 use super::{counts, tell};
@@ -20,11 +21,11 @@ use crate::network;
     after_help = "Examples:\n  fedtse import sumo --net city.net.xml --out city.toml\n  fedtse import sumo --net city.net.xml --fcd fcd.xml.gz --out data/city"
 )]
 pub(super) struct SumoArguments {
-    /// The net (.net.xml)
+    /// The net (.net.xml), or a configuration (.sumocfg) that names it and its additional files
     #[arg(long)]
     net: PathBuf,
-    /// Additional files with induction loops
-    #[arg(long)]
+    /// Additional files, in SUMO's order: induction loops and programs of traffic lights
+    #[arg(long, value_delimiter = ',', value_name = "FILE[,FILE]")]
     additional: Vec<PathBuf>,
     /// Positions of vehicles (--fcd-output of sumo, XML or CSV, .gz or not)
     #[arg(long)]
@@ -41,20 +42,28 @@ pub(super) struct SumoArguments {
     /// Counts of the induction loops
     #[arg(long, requires = "fcd")]
     detectors: Option<PathBuf>,
-    /// Keep the largest connected part of a net
-    #[arg(long)]
-    largest_part: bool,
+    #[command(flatten)]
+    edits: NetworkEdits,
     /// Where to put the result: a network file (.toml), or with --fcd a new or empty folder
     #[arg(long)]
     out: PathBuf,
 }
 
+/// The net of a configuration and how to import it, or a net alone.
+fn scenario(path: &Path) -> Result<(PathBuf, ImportOptions)> {
+    if path.extension().is_some_and(|ending| ending == "sumocfg") {
+        let config = SumoConfig::read(path)?;
+        let options = ImportOptions::of(&config);
+        return Ok((config.net, options));
+    }
+    Ok((path.to_owned(), ImportOptions::default()))
+}
+
 pub(super) fn run(arguments: &SumoArguments, json: bool) -> Result<()> {
-    let options = ImportOptions {
-        largest_component: arguments.largest_part,
-        detectors: arguments.additional.clone(),
-    };
-    let net = import_net(&arguments.net, &options)?;
+    let (net_file, mut options) = scenario(&arguments.net)?;
+    options.additional.extend(arguments.additional.iter().cloned());
+    let mut net = import_net(&net_file, &options)?;
+    net.network = arguments.edits.apply(net.network)?;
     let Some(fcd) = &arguments.fcd else {
         network::write(&net.network, Some(&arguments.out), json)?;
         if !json {

@@ -45,6 +45,13 @@ impl IdentitySection {
     }
 }
 
+/// Where a run or a trained party is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FolderSection {
+    pub folder: PathBuf,
+}
+
 /// How long it waits for others, in seconds.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]

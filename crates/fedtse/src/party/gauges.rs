@@ -1,11 +1,12 @@
 //! Numbers that monitoring reads, in the text format of Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use federation::grpc::Traffic;
 use server::monitoring::Monitored;
+
+use super::metrics::MetricsText;
 
 /// What a party shows of itself.
 #[derive(Debug, Default)]
@@ -45,8 +46,7 @@ impl Monitored for Gauges {
     }
 
     fn prometheus(&self) -> String {
-        let shown = self.shown().clone();
-        shown.prometheus()
+        self.shown().prometheus()
     }
 }
 
@@ -57,39 +57,23 @@ impl Shown {
     }
 
     pub(super) fn prometheus(&self) -> String {
-        let mut text = String::new();
-        let mut put = |name: &str, kind: &str, help: &str, value: f64| {
-            // Writing to a text cannot fail.
-            let _ = write!(
-                text,
-                "# HELP fedtse_{name} {help}\n# TYPE fedtse_{name} {kind}\nfedtse_{name} {value}\n"
-            );
-        };
-        put("round", "gauge", "Last finished round", self.round as f64);
-        put("epoch", "gauge", "Last finished epoch", self.epoch as f64);
+        let mut text = MetricsText::default();
+        text.gauge("round", "Last finished round", self.round as f64);
+        text.gauge("epoch", "Last finished epoch", self.epoch as f64);
         if let Some(loss) = self.train_loss {
-            put("train_loss", "gauge", "Training loss of the last epoch", loss);
+            text.gauge("train_loss", "Training loss of the last epoch", loss);
         }
         if let Some(loss) = self.validation_loss {
-            put("validation_loss", "gauge", "Validation loss after the last epoch", loss);
+            text.gauge("validation_loss", "Validation loss after the last epoch", loss);
         }
-        let counts: [(&str, &str, u64); 4] = [
+        text.counters(&[
             ("sent_bytes_total", "Bytes sent to other parties", self.sent_bytes),
             ("received_bytes_total", "Bytes received from other parties", self.received_bytes),
             ("released_messages_total", "Messages in the ledger", self.released),
             ("refused_connections_total", "Connections turned away", self.refused),
-        ];
-        for (name, help, count) in counts {
-            put(name, "counter", help, count as f64);
-        }
-        text.push_str("# HELP fedtse_connected Whether a party is connected\n");
-        text.push_str("# TYPE fedtse_connected gauge\n");
-        for (party, connected) in &self.connected {
-            // Names of parties hold nothing that needs escaping.
-            let _ =
-                writeln!(text, "fedtse_connected{{party=\"{party}\"}} {}", u8::from(*connected));
-        }
-        text
+        ]);
+        text.parties("connected", "Whether a party is connected", &self.connected);
+        text.0
     }
 }
 

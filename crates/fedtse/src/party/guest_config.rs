@@ -15,7 +15,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 use super::CustomSubModelSpec;
 use super::GuestPart;
-use super::config::{IdentitySection, Numbers, ObserveSection, PatienceSection};
+use super::config::{FolderSection, IdentitySection, Numbers, ObserveSection, PatienceSection};
 use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
 use super::{own_name, random_session_id, software};
 
@@ -30,7 +30,7 @@ pub(super) struct GuestConfig {
     data: DataSection,
     #[serde(default)]
     model: ModelSection,
-    pub run: RunSection,
+    pub run: FolderSection,
     #[serde(default)]
     patience: PatienceSection,
     #[serde(default)]
@@ -46,9 +46,11 @@ pub(super) struct HostSection {
 }
 
 impl HostSection {
-    /// The name that the host's certificate must be for, if it is not that of the address.
-    pub(super) fn certificate_name(&self) -> Option<&str> {
-        self.certificate_name.as_deref()
+    /// Its address, and whose certificate is expected there.
+    pub(super) fn dialled(&self) -> Result<HostAddress> {
+        Ok(HostAddress::new(&self.address, self.certificate_name.as_deref())
+            .map_err(|problem| anyhow!("host.address: {problem}"))?
+            .of(PartyId::new(&self.name)?))
     }
 }
 
@@ -101,12 +103,6 @@ impl Default for ModelSection {
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunSection {
-    pub folder: PathBuf,
-}
-
 /// A guest that is ready to begin.
 pub(super) struct Prepared {
     pub tls: Arc<ClientConfig>,
@@ -125,9 +121,7 @@ impl GuestConfig {
         let (identity, authority) = self.identity.read(folder)?;
         let party = own_name(identity.certificate_info())?;
         let tls = tls::guest_side(identity, &authority)?;
-        let address = HostAddress::new(&self.host.address, self.host.certificate_name.as_deref())
-            .map_err(|problem| anyhow!("host.address: {problem}"))?
-            .of(PartyId::new(&self.host.name)?);
+        let address = self.host.dialled()?;
         let data = folder.join(&self.data.folder);
         let (fleets, measures) = (self.data.fleet.names(), &self.data.measures);
         let privacy = self.privacy(folder, &data)?;
@@ -190,10 +184,7 @@ mod tests {
         assert_eq!(config.data.measures, short.data.measures);
         let timing = |config: &GuestConfig| config.patience.timing().unwrap();
         assert_eq!(timing(&config), timing(&short));
-        let host = |config: &GuestConfig| {
-            let host = &config.host;
-            HostAddress::new(&host.address, host.certificate_name.as_deref()).unwrap().name
-        };
+        let host = |config: &GuestConfig| config.host.dialled().unwrap().name;
         assert_eq!(host(&config), host(&short));
     }
 }

@@ -161,6 +161,7 @@ fn lead_run(
         Some(HostEnd::Finished(summary)) => {
             let summary = summary.clone();
             let mut model = host.into_model().context("the model")?;
+            part.fit_read_out(&mut model)?;
             keep_intervals(&part, &model, &run.join("model"))?;
             trained.write(&run, id, &model.host_model().save_best(), model.custom_best()?)?;
             model.settle()?;
@@ -180,7 +181,7 @@ fn keep_intervals(part: &HostPart, model: &HostParty, folder: &Path) -> Result<(
     match part.intervals(model) {
         Some(Ok(intervals)) => return Ok(intervals.save(folder)?),
         Some(Err(IntervalsError::TooFew { found })) => {
-            warn!(found, "too few validation windows: the model has no intervals");
+            warn!(found, "too few known errors: the model has no intervals");
         }
         Some(Err(error)) => return Err(error.into()),
         None => {}

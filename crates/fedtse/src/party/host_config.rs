@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use estimator::loss::TrafficModelKind;
 use estimator::{
     Architecture, FeatureSet, GuestSlot, NeuralPlan, Sizes, TargetKind, TrainingSignal, whole_batch,
 };
@@ -22,7 +23,7 @@ use training::signal::{LossOptions, SEGMENT, federated_signal, measured_kinds};
 use super::CustomSubModelSpec;
 use super::HOST_SUB_MODEL;
 use super::HostPart;
-use super::config::{self, IdentitySection, ObserveSection, PatienceSection};
+use super::config::{self, FolderSection, IdentitySection, ObserveSection, PatienceSection};
 use super::privacy::{Mode, committed};
 use super::{own_name, random_session_id, software};
 
@@ -38,7 +39,7 @@ pub(super) struct HostConfig {
     pub guests: BTreeMap<String, GuestSection>,
     #[serde(default)]
     training: TrainingSection,
-    pub run: RunSection,
+    pub run: FolderSection,
     #[serde(default)]
     patience: PatienceSection,
     #[serde(default)]
@@ -78,6 +79,9 @@ pub(super) struct TrainingSection {
     #[serde(deserialize_with = "federated_signal")]
     method: TrainingSignal,
     segment: u16,
+    traffic_model: TrafficModelKind,
+    learn_physics: bool,
+    no_physics: bool,
     arch: Architecture,
     seed: u64,
     epochs: Option<u32>,
@@ -101,6 +105,9 @@ impl Default for TrainingSection {
         TrainingSection {
             method: TrainingSignal::Labels,
             segment: SEGMENT,
+            traffic_model: TrafficModelKind::default(),
+            learn_physics: false,
+            no_physics: false,
             arch: Architecture::Link,
             seed: 1,
             epochs: None,
@@ -139,12 +146,6 @@ impl TrainingSection {
         let sealed = self.is_sealed().then(|| usual.for_products());
         self.head_units.map(|units| usual.with_units(units.into())).or(sealed)
     }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RunSection {
-    pub folder: PathBuf,
 }
 
 /// A host that is ready to begin.
@@ -199,7 +200,9 @@ impl HostConfig {
     }
 
     fn loss(&self) -> LossOptions {
-        LossOptions { signal: self.training.method, physics: true, learn_physics: false }
+        let TrainingSection { method: signal, traffic_model, learn_physics, no_physics, .. } =
+            self.training;
+        LossOptions { signal, physics: !no_physics, traffic_model, learn_physics }
     }
 
     /// Steps of a segment.
@@ -283,12 +286,29 @@ mod tests {
         assert_eq!(plan(&config), plan(&short));
         assert_eq!(config.slots()[0], short.slots()[0]);
         assert_eq!(config.patience.timing().unwrap(), short.patience.timing().unwrap());
+        let short_loss = short.loss();
         let (long, short) = (&config.training, &short.training);
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
         assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
         assert_eq!(long.compression, short.compression);
         assert_eq!((long.method, long.segment), (short.method, short.segment));
+        assert_eq!(config.loss(), short_loss);
         assert_eq!((long.commitments, long.check_rows), (short.commitments, short.check_rows));
+    }
+
+    #[test]
+    fn the_traffic_model_is_chosen() {
+        let text = EXAMPLE
+            .replace("traffic-model = \"ctm\"", "traffic-model = \"store-and-forward\"")
+            .replace("learn-physics = false", "learn-physics = true");
+        let loss = toml::from_str::<HostConfig>(&text).unwrap().loss();
+        assert_eq!(loss.traffic_model, TrafficModelKind::StoreAndForward);
+        assert!(loss.physics && loss.learn_physics);
+        let unknown = EXAMPLE.replace("traffic-model = \"ctm\"", "traffic-model = \"lwr\"");
+        let error = toml::from_str::<HostConfig>(&unknown).unwrap_err().to_string();
+        assert!(error.contains("lwr") && error.contains("store-and-forward"), "{error}");
+        let without = EXAMPLE.replace("no-physics = false", "no-physics = true");
+        assert!(!toml::from_str::<HostConfig>(&without).unwrap().loss().physics);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use traffic::{LinkId, Network};
 
 use super::error::CalibrationError;
 use super::jackknife::{BLOCKS, standard_errors};
-use crate::graph::ratios_by_lanes;
+use crate::graph::{ENDING, RoadGraph, ratios_by_lanes};
 
 /// Counts per movement: turns, then exits.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +132,8 @@ impl TurnCounts {
                 estimate.sources[link.index()] = RatioSource::Counts;
             }
         }
+        // Links without counts may lie before links whose counts lead round and round.
+        RoadGraph::of(network).open_traps(&mut estimate.ratios, ENDING);
         Ok(estimate)
     }
 }

@@ -177,30 +177,19 @@ fn ratios_that_do_not_add_up_or_lead_nowhere_are_refused() {
     assert!(matches!(with([1.5, -0.5, 1.0]), ModelError::Ratios { link, .. } if link == "L0"));
     assert!(matches!(with([1.0, 0.0, f64::NAN]), ModelError::Ratios { link, .. } if link == "L1"));
 
-    let ring = network_of_ring();
-    let values = Parameters::typical(&ring);
-    assert_eq!(values.unwrap_err(), ModelError::NoSinks);
-}
-
-/// Two links that lead into each other: nothing ever leaves.
-fn network_of_ring() -> traffic::Network {
-    network(&[(200.0, 1, 10.0), (200.0, 1, 10.0)], &[(0, 1), (1, 0)])
+    // Two links that lead into each other: nothing ever leaves.
+    let ring =
+        crate::test_networks::network(&[(200.0, 1, 10.0), (200.0, 1, 10.0)], &[(0, 1), (1, 0)]);
+    assert_eq!(RoadGraph::of(&ring).check_ratios(&[1.0, 1.0, 0.0, 0.0]), Err(ModelError::NoSinks));
 }
 
 #[test]
 fn a_part_without_a_way_out_is_named() {
     // L0 leads out or into the ring of L1 and L2, which leads nowhere else.
     let network = network(&[(200.0, 1, 10.0); 3], &[(0, 1), (1, 2), (2, 1)]);
-    let mut ratios = ratios_of(&network);
-    let turns = network.turns().len();
-    ratios[0] = 0.5;
-    ratios[turns] = 0.5;
+    let ratios = [0.5, 1.0, 1.0, 0.5, 0.0, 0.0];
     let graph = RoadGraph::of(&network);
     assert_eq!(graph.check_ratios(&ratios), Err(ModelError::Trap { link: "L1".into() }));
-}
-
-fn ratios_of(network: &traffic::Network) -> Vec<f64> {
-    crate::graph::ratios_by_lanes(network)
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub enum Quantity {
     Flow,
     /// Speed, by a fleet: m/s.
     Speed,
+    /// Density, by queue profiles: veh/km/lane.
+    Density,
 }
 
 /// Measurements of a step, per link; what is missing is `None`, never zero.
@@ -27,19 +29,24 @@ pub struct Measurements {
     pub flows: Vec<Option<Reading>>,
     /// Fleet speed, m/s.
     pub speeds: Vec<Option<Reading>>,
+    /// Density by queue profiles, veh/km/lane.
+    pub densities: Vec<Option<Reading>>,
 }
 
 impl Measurements {
     /// Nothing measured on so many links.
     pub fn none(links: usize) -> Self {
-        Self { flows: vec![None; links], speeds: vec![None; links] }
+        let none = || vec![None; links];
+        Self { flows: none(), speeds: none(), densities: none() }
     }
 
     /// Numbers must be numbers, and variances above zero.
     pub(super) fn check(&self, links: usize) -> Result<(), FilterError> {
         check_len("flow measurements", self.flows.len(), links)?;
         check_len("speed measurements", self.speeds.len(), links)?;
-        for (what, list) in [("flow", &self.flows), ("speed", &self.speeds)] {
+        check_len("density measurements", self.densities.len(), links)?;
+        let lists = [("flow", &self.flows), ("speed", &self.speeds), ("density", &self.densities)];
+        for (what, list) in lists {
             for (link, reading) in list.iter().enumerate() {
                 let Some(reading) = reading else { continue };
                 if !(reading.value >= 0.0 && reading.value.is_finite()) {
@@ -62,8 +69,10 @@ impl Measurements {
     pub(super) fn present(&self) -> impl Iterator<Item = (Quantity, usize, Reading)> + '_ {
         let flows = self.flows.iter().map(|reading| (Quantity::Flow, reading)).enumerate();
         let speeds = self.speeds.iter().map(|reading| (Quantity::Speed, reading)).enumerate();
+        let densities = self.densities.iter().map(|reading| (Quantity::Density, reading));
         flows
             .chain(speeds)
+            .chain(densities.enumerate())
             .filter_map(|(link, (quantity, reading))| Some((quantity, link, (*reading)?)))
     }
 }

@@ -237,9 +237,8 @@ impl SquareRootFilter {
         Ok((&self.innovation, &self.variance))
     }
 
-    /// Takes in what `compare` was given, with noise of these standard deviations. Returns
-    /// the squared innovation in units of its covariance.
-    pub fn take(&mut self, noise: &[f64]) -> Result<f64, FilterError> {
+    /// Takes in what `compare` was given, with noise of these standard deviations.
+    pub(crate) fn take(&mut self, noise: &[f64]) -> Result<Taken, FilterError> {
         let (n, m) = (self.mean.len(), self.innovation.len());
         check_len("measurement noise", noise.len(), m)?;
         for (i, &deviation) in noise.iter().enumerate() {
@@ -252,8 +251,9 @@ impl SquareRootFilter {
         }
         self.deviations.triangulate();
         // R_zzᵀ·y = innovation, from the top.
-        let mut squared = 0.0;
+        let (mut squared, mut log_determinant) = (0.0, 0.0);
         for i in 0..m {
+            log_determinant += 2.0 * self.deviations.row(i)[i].abs().ln();
             let known: f64 = (0..i).map(|j| self.deviations.row(j)[i] * self.taken[j]).sum();
             self.taken[i] = (self.innovation[i] - known) / self.deviations.row(i)[i];
             squared += self.taken[i] * self.taken[i];
@@ -271,7 +271,7 @@ impl SquareRootFilter {
             self.root.push().copy_from_slice(&self.deviations.row(m + row)[m..]);
         }
         self.innovation.clear();
-        Ok(squared)
+        Ok(Taken { squared_innovation: squared, log_determinant })
     }
 
     /// The root of the weight of ȳ − Y₀.
@@ -283,6 +283,14 @@ impl SquareRootFilter {
     pub(crate) fn correction(&self) -> (&[f64], &[f64]) {
         (&self.correction, &self.corrected)
     }
+}
+
+/// What [`SquareRootFilter::take`] says of measurements.
+pub(crate) struct Taken {
+    /// The squared innovation in units of its covariance.
+    pub squared_innovation: f64,
+    /// The logarithm of that covariance's determinant.
+    pub log_determinant: f64,
 }
 
 /// The point `mean + reach·row`.

@@ -3,8 +3,8 @@
 //! State: density of every cell, demand at every entry (the boundary is not known: it wanders about a
 //! usual value, `d ← usual + φ·(d − usual) + noise`, since without that the unseen ones would wander off),
 //! then the flow of every link, which the next step does not depend on. The paper's state is the
-//! first and the last of these. Flow is measured by loops as it is; speed by fleets as flow over
-//! density. Cost grows with the cube of the state: for networks of up to some hundred links.
+//! first and the last of these. Flow is measured by loops as it is, density by queue profiles as it is, speed by fleets
+//! as flow over density. Cost grows with the cube of the state: for networks of up to some hundred links.
 
 use traffic::Network;
 
@@ -42,6 +42,9 @@ pub struct FilterReport {
     pub projected: usize,
     /// The squared innovation over its covariance: about `used` for a filter that knows its errors.
     pub squared_innovation: f64,
+    /// The logarithm of the determinant of that covariance: with the square above it tells how likely the measurements
+    /// were, `−½·(squared_innovation + log_determinant)` but for a constant.
+    pub log_determinant: f64,
 }
 
 /// An unscented filter on the cell transmission model.
@@ -57,7 +60,7 @@ pub struct TrafficFilter {
     /// Density per cell, demand per entry, flow per link: the most that is possible.
     most: Vec<f64>,
     process: Vec<f64>,
-    /// Factors of the variances: per link of flow, then of speed; per number of the state.
+    /// Factors of the variances: per link of flow, then of speed, then of density; per number of the state.
     measured: Vec<f64>,
     drift: Vec<f64>,
     memory: Memory,
@@ -116,7 +119,7 @@ impl TrafficFilter {
         Ok(Self {
             plan,
             filter,
-            measured: vec![1.0; 2 * links],
+            measured: vec![1.0; 3 * links],
             drift: vec![1.0; most.len()],
             memory: model.memory(),
             inputs: Inputs::free(&model),
@@ -149,6 +152,7 @@ impl TrafficFilter {
         self.report.softened.clear();
         self.report.projected = 0;
         self.report.squared_innovation = 0.0;
+        self.report.log_determinant = 0.0;
         self.predict()?;
         self.project();
         self.update(measurements)?;
@@ -246,6 +250,7 @@ impl TrafficFilter {
                             let density = mean(&state[model.cells(link)]).max(EMPTY);
                             flow.max(0.0) / density / KM_PER_MIN
                         }
+                        Quantity::Density => mean(&state[model.cells(link)]),
                     };
                 }
                 Ok(())
@@ -255,6 +260,7 @@ impl TrafficFilter {
             let factor = match quantity {
                 Quantity::Flow => &mut self.measured[link],
                 Quantity::Speed => &mut self.measured[model.links() + link],
+                Quantity::Density => &mut self.measured[2 * model.links() + link],
             };
             let (stated, spread) = (self.variances[i], known[i]);
             let square = innovations[i] * innovations[i];
@@ -274,7 +280,9 @@ impl TrafficFilter {
                 self.plan.adaptation.of_sensor(*factor, (square.min(allowed) - spread) / stated);
             self.deviations.push(noise.sqrt());
         }
-        self.report.squared_innovation = self.filter.take(&self.deviations)?;
+        let taken = self.filter.take(&self.deviations)?;
+        self.report.squared_innovation = taken.squared_innovation;
+        self.report.log_determinant = taken.log_determinant;
         let (correction, variance) = self.filter.correction();
         for (i, factor) in self.drift.iter_mut().enumerate() {
             // A consistent filter corrects by as much as it thinks: E[c²] = var c.

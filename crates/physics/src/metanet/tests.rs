@@ -151,6 +151,27 @@ fn capacity_is_the_largest_equilibrium_flow() {
     assert!((most - 33.0).abs() < 1e-3, "{most}");
 }
 
+/// A link of 17 m would take a thousand sub-steps with the usual anticipation, and takes few with what it allows.
+#[test]
+fn anticipation_fits_the_shortest_link() {
+    let network = crate::test_networks::network(&[(17.0, 1, 8.0), (300.0, 1, 14.0)], &[(0, 1)]);
+    let parameters = Parameters::typical(&network).unwrap();
+    let step = Seconds::new(10.0);
+    let usual = MetanetConstants::default();
+    let constants = usual.for_network(&network, &parameters, step);
+    assert!(constants.anticipation < usual.anticipation && constants.anticipation > 0.0);
+    let sub_steps = |constants| {
+        let plan = Discretisation::of_step(step);
+        Metanet::new(&network, parameters.clone(), plan, constants).unwrap().sub_steps()
+    };
+    assert!(sub_steps(constants) <= 21, "{}", sub_steps(constants));
+    assert!(sub_steps(usual) > 1000, "{}", sub_steps(usual));
+    // 500 m allow all of it: 16 s are more than half a second.
+    let long = crate::test_networks::road(500.0, 14.0);
+    let parameters = Parameters::typical(&long).unwrap();
+    assert_eq!(usual.for_network(&long, &parameters, step), usual);
+}
+
 #[test]
 fn constants_that_are_unstable_are_refused() {
     let network = road(6000.0, 30.0);

@@ -6,7 +6,7 @@ use traffic::{GridPlan, VehPerKmLane};
 use super::*;
 use crate::finite_differences::{Subject, check_vjp, run_random};
 use crate::model::{Inputs, TrafficModel};
-use crate::test_networks::Draw;
+use crate::test_networks::{Draw, random_network, random_ratios};
 
 fn diagram(jam: f64) -> FundamentalDiagram {
     FundamentalDiagram::triangular(
@@ -43,6 +43,30 @@ proptest! {
         let draw = &mut Draw::new(seed);
         let jam = draw.between(60.0, 150.0);
         let model = city(draw.between(10.0, 300.0), jam);
+        run_random(&model, &vec![jam; model.links()], draw)?;
+    }
+
+    /// Regions that are grown by themselves make a model of any network that leads out, which loses no vehicle.
+    #[test]
+    fn grown_regions_make_a_model_of_any_network(seed: u64) {
+        let draw = &mut Draw::new(seed);
+        let network = random_network(draw);
+        let ratios = random_ratios(&network, draw);
+        let typical = Parameters::typical(&network).unwrap();
+        let diagrams: Vec<_> =
+            (0..network.links().len()).map(|n| typical.fundamental_diagram(n).unwrap()).collect();
+        let parameters = Parameters::new(&network, &diagrams, &ratios).unwrap();
+        let passed: Vec<f64> =
+            network.links().iter().map(|_| draw.between(-50.0, 200.0).max(0.0)).collect();
+        let division = Regions::grown(&network, &parameters, &passed).unwrap();
+        prop_assert!(division.of_link.iter().all(|&region| region < division.regions.len()));
+        for (r, region) in division.regions.iter().enumerate() {
+            let crossing = division.crossings.iter().filter(|c| c.0 == r).map(|c| c.2);
+            // Quotients of a few sums.
+            prop_assert!((crossing.sum::<f64>() + region.ending - 1.0).abs() < 1e-12);
+        }
+        let model = RegionModel::new(&network, &division, Seconds::new(10.0)).unwrap();
+        let jam = typical.fundamental_diagram(0).unwrap().jam_density().get();
         run_random(&model, &vec![jam; model.links()], draw)?;
     }
 

@@ -35,8 +35,7 @@ impl Recorded for ToHost {
             // What it says of its fleet.
             ToHost::Hello(hello) => {
                 let MeasurementOffer { passages, movements, .. } = &hello.offer;
-                let movements = movements.turned.len() + movements.left.len();
-                let count = usize::from(passages.is_some()) + movements;
+                let count = usize::from(passages.is_some()) + movements.count();
                 if count > 0 { vec![count] } else { Vec::new() }
             }
             _ => Vec::new(),

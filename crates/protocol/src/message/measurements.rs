@@ -144,33 +144,59 @@ pub struct MeasurementOffer {
     pub movements: Movements,
 }
 
-/// Vehicles of a fleet at the ends of links, in the training part; empty where nobody counted.
+/// What a fleet did on the links, in the training part; lists are empty where nobody counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Movements {
-    /// By turn.
+    /// Vehicles by turn.
     pub turned: Vec<u64>,
-    /// Out of the network, by link.
+    /// Vehicles whose trips ended, by link.
     pub left: Vec<u64>,
+    /// The faster half of what was driven, by link: metres.
+    #[serde(default)]
+    pub free_metres: Vec<u64>,
+    /// And seconds that it took.
+    #[serde(default)]
+    pub free_seconds: Vec<u64>,
+    /// What was driven while a link stood in a queue that did not clear, by link: metres.
+    #[serde(default)]
+    pub queued_metres: Vec<u64>,
+    /// And in how many steps that was.
+    #[serde(default)]
+    pub queued_steps: Vec<u64>,
 }
 
 impl Movements {
     /// Those of two fleets together.
     pub fn add(&mut self, other: &Movements) {
-        let pairs = [(&mut self.turned, &other.turned), (&mut self.left, &other.left)];
-        for (sums, counts) in pairs {
+        for (sums, counts) in self.lists_mut().into_iter().zip(other.lists()) {
             sums.resize(sums.len().max(counts.len()), 0);
             sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(*count));
         }
     }
 
+    /// How many numbers these are.
+    pub fn count(&self) -> usize {
+        self.lists().iter().map(|list| list.len()).sum()
+    }
+
     /// Refuses more than any network has.
     pub fn check(&self) -> Result<(), PartError> {
-        let most = self.turned.len().max(self.left.len());
+        let most = self.lists().iter().map(|list| list.len()).max().unwrap_or(0);
         if most > MAX_MOVEMENTS {
             return Err(PartError::new("movements", most, format!("at most {MAX_MOVEMENTS}")));
         }
         Ok(())
+    }
+
+    fn lists(&self) -> [&Vec<u64>; 6] {
+        let Self { turned, left, free_metres, free_seconds, queued_metres, queued_steps } = self;
+        [turned, left, free_metres, free_seconds, queued_metres, queued_steps]
+    }
+
+    fn lists_mut(&mut self) -> [&mut Vec<u64>; 6] {
+        let Self { turned, left, free_metres, free_seconds, queued_metres, queued_steps } = self;
+        [turned, left, free_metres, free_seconds, queued_metres, queued_steps]
     }
 }
 

@@ -102,7 +102,14 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
 fn hello(hello: wire::Hello) -> Result<Hello, WireError> {
     at_most("steps held", hello.held.len(), MAX_RANGES, "ranges")?;
     let ranges = hello.held.into_iter();
-    let movements = Movements { turned: hello.turned, left: hello.left };
+    let movements = Movements {
+        turned: hello.turned,
+        left: hello.left,
+        free_metres: hello.free_metres,
+        free_seconds: hello.free_seconds,
+        queued_metres: hello.queued_metres,
+        queued_steps: hello.queued_steps,
+    };
     Ok(Hello {
         protocol: hello.protocol,
         software: Text::parse(hello.software)?,

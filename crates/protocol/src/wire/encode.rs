@@ -134,6 +134,10 @@ fn hello(hello: &Hello) -> wire::Hello {
         passages: hello.offer.passages,
         turned: hello.offer.movements.turned.clone(),
         left: hello.offer.movements.left.clone(),
+        free_metres: hello.offer.movements.free_metres.clone(),
+        free_seconds: hello.offer.movements.free_seconds.clone(),
+        queued_metres: hello.offer.movements.queued_metres.clone(),
+        queued_steps: hello.offer.movements.queued_steps.clone(),
         resume_state: Some(resume_state(&hello.resume_state)),
     }
 }

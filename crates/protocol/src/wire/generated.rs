@@ -148,9 +148,21 @@ pub struct Hello {
     /// its vehicles by turn in the training part; none if not counted
     #[prost(uint64, repeated, tag = "13")]
     pub turned: ::prost::alloc::vec::Vec<u64>,
-    /// its vehicles that left the network, by link; none if not counted
+    /// its vehicles whose trips ended, by link; none if not counted
     #[prost(uint64, repeated, tag = "14")]
     pub left: ::prost::alloc::vec::Vec<u64>,
+    /// the faster half of what it drove in the training part, by link; none if not told
+    #[prost(uint64, repeated, tag = "15")]
+    pub free_metres: ::prost::alloc::vec::Vec<u64>,
+    /// the time that this took, by link; none if not told
+    #[prost(uint64, repeated, tag = "16")]
+    pub free_seconds: ::prost::alloc::vec::Vec<u64>,
+    /// what it drove while a link stood in a queue that did not clear; none if not told
+    #[prost(uint64, repeated, tag = "17")]
+    pub queued_metres: ::prost::alloc::vec::Vec<u64>,
+    /// in how many steps that was, by link; none if not told
+    #[prost(uint64, repeated, tag = "18")]
+    pub queued_steps: ::prost::alloc::vec::Vec<u64>,
 }
 /// What a guest measures of each sample, of one kind; at least one entry, none twice.
 #[derive(Clone, PartialEq, ::prost::Message)]

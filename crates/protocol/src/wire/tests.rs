@@ -115,8 +115,17 @@ fn measures() -> impl Strategy<Value = MeasurementOffer> {
     let entries = prop::collection::btree_set(entry(), 1..6)
         .prop_map(|entries| entries.into_iter().rev().collect());
     let layout = prop::collection::btree_map(kind(), entries, 0..3);
-    let movements = (vec(any::<u64>(), 0..4), vec(any::<u64>(), 0..4))
-        .prop_map(|(turned, left)| Movements { turned, left });
+    let counts = || vec(any::<u64>(), 0..4);
+    let movements = [(); 6].map(|()| counts()).prop_map(
+        |[turned, left, free_metres, free_seconds, queued_metres, queued_steps]| Movements {
+            turned,
+            left,
+            free_metres,
+            free_seconds,
+            queued_metres,
+            queued_steps,
+        },
+    );
     (layout, 0..=MAX_FOLDS, option::of(0.0..1e9), movements).prop_map(
         |(layout, folds, passages, movements)| MeasurementOffer {
             layout: MeasurementLayout::new(layout).expect("no entry twice"),

@@ -20,7 +20,7 @@ use zeroize::Zeroize;
 use super::generators::{bit_generators, blinding_generator};
 use super::inner_product::{InnerProduct, dot, folded};
 use super::transcript::Transcript;
-use super::{point, scalar};
+use crate::ipfe::message::{point, scalar};
 use crate::ipfe::random_scalar;
 use crate::random::Randomness;
 use crate::wire::{DecodeError, Reader, Writer};
@@ -186,7 +186,7 @@ impl RangeProof {
         let rounds = (padded(values) * BITS).ilog2();
         let mut next_point = || {
             let compressed = CompressedRistretto(reader.array()?);
-            point(&compressed)?;
+            point("point", &compressed)?;
             Ok(compressed)
         };
         let mut points = [CompressedRistretto::identity(); 4];
@@ -197,7 +197,7 @@ impl RangeProof {
         let rounds = rounds.collect::<Result<Vec<_>, DecodeError>>()?;
         let mut scalars = [Scalar::ZERO; 5];
         for next in &mut scalars {
-            *next = scalar(reader.array()?)?;
+            *next = scalar("scalar", reader.array()?)?;
         }
         let [t, t_hiding, hiding, a, b] = scalars;
         let inner = InnerProduct { rounds, a, b };

@@ -4,13 +4,11 @@
 //! commitments, and other levels under the same name have blindings of their own. Were these the same, the difference of
 //! two commitments would tell the difference of the levels.
 
-use curve25519_dalek::ristretto::RistrettoPoint;
 use curve25519_dalek::scalar::Scalar;
 use sha2::{Digest, Sha512};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Committed, CommittedError, MOST_COMMITTED, misuse};
-use crate::committed::generators::blinding_generator;
 use crate::ipfe::{random_scalar, small_scalar};
 use crate::random::{Randomness, RandomnessError};
 use crate::wire::{MessageKind, Writer};
@@ -56,21 +54,14 @@ impl BlindingSeed {
         let mut blindings: Vec<Scalar> =
             parts.iter().flat_map(|part| self.blindings(part)).collect();
         let groups = levels.chunks(MOST_COMMITTED).zip(blindings.chunks(MOST_COMMITTED));
-        let groups = groups.map(|(levels, blindings)| {
-            let points = levels.iter().zip(blindings).map(|(&level, blinding)| {
-                let value = RistrettoPoint::mul_base(&small_scalar(level.into()));
-                (value + blinding * blinding_generator()).compress()
-            });
-            let points = points.collect();
-            Committed { levels: levels.to_vec(), blindings: blindings.to_vec(), points }
-        });
-        let groups = groups.collect();
+        let groups = groups.map(|(levels, blindings)| Committed::new(levels, blindings)).collect();
         blindings.zeroize();
         Ok(groups)
     }
 
-    /// What hides Σ w_j·k_j over all levels of some parts, as [`Committed::open`] shows it. Refuses weights with which
-    /// a sum would tell more than a product: see `MOST_WEIGHTS`.
+    /// What hides Σ w_j·k_j over all levels of some parts: shows the sum to whoever has the commitments, and nothing else. Each
+    /// opening costs as much as a product: count them alike. Refuses weights with which a sum would tell more than a product:
+    /// see `MOST_WEIGHTS`.
     pub fn open(&self, parts: &[Named<'_>], weights: &[i64]) -> Result<Vec<u8>, CommittedError> {
         let expected: usize = parts.iter().map(|part| part.levels.len()).sum();
         if weights.len() != expected {
@@ -81,12 +72,7 @@ impl BlindingSeed {
         if sum > MOST_WEIGHTS {
             return Err(misuse("sum of weights", sum, format!("at most {MOST_WEIGHTS}")));
         }
-        let blindings = parts.iter().flat_map(|part| self.blindings(part));
-        let terms = weights.iter().zip(blindings);
-        let sum: Scalar = terms.map(|(&weight, blinding)| small_scalar(weight) * blinding).sum();
-        let mut writer = Writer::new(MessageKind::Opening, 32);
-        writer.bytes(sum.as_bytes());
-        Ok(writer.finish())
+        Ok(opening(weights, parts.iter().flat_map(|part| self.blindings(part))))
     }
 
     fn blindings(&self, part: &Named<'_>) -> Vec<Scalar> {
@@ -105,6 +91,15 @@ impl BlindingSeed {
         let mut random = Randomness::from_secret(&seed);
         part.levels.iter().map(|_| random_scalar(&mut random)).collect()
     }
+}
+
+/// What hides a sum of committed values, from what hides each of them.
+pub(super) fn opening(weights: &[i64], blindings: impl IntoIterator<Item = Scalar>) -> Vec<u8> {
+    let terms = weights.iter().zip(blindings);
+    let sum: Scalar = terms.map(|(&weight, blinding)| small_scalar(weight) * blinding).sum();
+    let mut writer = Writer::new(MessageKind::Opening, 32);
+    writer.bytes(sum.as_bytes());
+    writer.finish()
 }
 
 crate::debug_sizes!(BlindingSeed, |_it| "BlindingSeed(…)");

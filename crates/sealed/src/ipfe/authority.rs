@@ -81,7 +81,7 @@ impl Authority {
                 Reader::new("state of an authority", MessageKind::AuthorityState, state)?;
             Terms::read(&mut reader)?.check(&agreement)?;
             let keys = reader.bytes(64 * agreement.width)?.as_chunks::<32>().0.as_chunks::<2>().0;
-            let master = keys.iter().map(|&[s, t]| Ok([scalar(s)?, scalar(t)?]));
+            let master = keys.iter().map(|&[s, t]| Ok([scalar("key", s)?, scalar("key", t)?]));
             let mut authority =
                 Self::of_master(agreement, master.collect::<Result<_, DecodeError>>()?);
             let count = reader.u32()? as usize;

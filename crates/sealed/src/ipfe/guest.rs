@@ -5,7 +5,7 @@ use zeroize::Zeroize;
 
 use super::message::{PublicKey, Upload};
 use super::{random_scalar, second_generator, small_scalar};
-use crate::product::{Agreement, BlockId, Guest, SealedError, misuse, peer};
+use crate::product::{Agreement, BlockId, Guest, SealedError, peer};
 use crate::random::Randomness;
 
 /// A guest of functional encryption.
@@ -41,10 +41,7 @@ impl Guest for IpfeGuest {
     }
 
     fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError> {
-        if levels.len() != self.agreement.width {
-            return Err(misuse("values of a block", levels.len(), self.agreement.width));
-        }
-        self.agreement.grid.check(levels)?;
+        self.agreement.check_levels(levels)?;
         let mut r = random_scalar(&mut self.random);
         let heads = [RistrettoPoint::mul_base(&r), r * second_generator()];
         let values = levels

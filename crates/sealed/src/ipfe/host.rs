@@ -9,9 +9,11 @@ use super::logarithm::LogarithmTable;
 use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
 use super::multiply::weighted_sum;
 use crate::fixed_point::{RowScale, room};
-use crate::product::{Agreement, AnsweredBy, BlockId, Host, Matrix, SealedError, misuse, peer};
+use crate::product::{
+    Agreement, AnsweredBy, BlockId, Expected, Host, Matrix, SealedError, misuse, peer,
+};
 use crate::random::Randomness;
-use crate::wire::{other_exchange, out_of_range};
+use crate::wire::out_of_range;
 
 /// A host of functional encryption, for one guest.
 pub struct IpfeHost {
@@ -70,9 +72,7 @@ impl Host for IpfeHost {
         let upload = Upload::decode(upload).map_err(peer("upload"))?;
         upload.terms.check(&self.agreement).map_err(peer("upload"))?;
         let block = upload.block;
-        if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
-            return Err(SealedError::Full { block, most: self.agreement.most_blocks });
-        }
+        self.agreement.check_room(&self.blocks, block)?;
         self.blocks.insert(block, upload);
         Ok(block)
     }
@@ -108,19 +108,8 @@ impl Host for IpfeHost {
         let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
         let Answer { exchange, keys } =
             Answer::decode(answer, self.agreement.most_rows).map_err(peer("answer"))?;
-        let wrong =
-            |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
-        if exchange != pending.exchange {
-            return Err(peer("answer")(other_exchange(
-                "exchange of the answer",
-                exchange,
-                pending.exchange,
-            )));
-        }
-        if keys.len() != pending.scales.len() {
-            let (found, expected) = (keys.len() as u64, pending.scales.len() as u64);
-            return Err(wrong("rows of the answer", found, expected));
-        }
+        let expected = Expected::answer(pending.exchange, pending.scales.len());
+        expected.check(exchange, keys.len()).map_err(peer("answer"))?;
         let upload = self.blocks.get(&pending.block).ok_or(SealedError::Unknown(pending.block))?;
         let [c, d] = &upload.heads;
         let rows = pending.weights.chunks_exact(self.agreement.width).zip(&pending.scales);

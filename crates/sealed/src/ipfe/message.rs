@@ -76,13 +76,10 @@ impl Upload {
         let mut reader = Reader::new("upload", MessageKind::IpfeUpload, bytes)?;
         let block = BlockId(reader.u64()?);
         let terms = Terms::read(&mut reader)?;
-        let heads = [
-            point("point of the upload", reader.array()?)?,
-            point("point of the upload", reader.array()?)?,
-        ];
-        let values = points("point of the upload", reader.bytes(32 * terms.width())?)?;
+        let mut heads = points("point of the upload", reader.bytes(32 * (2 + terms.width()))?)?;
         reader.finish()?;
-        Ok(Self { block, terms, heads, values })
+        let values = heads.split_off(2);
+        Ok(Self { block, terms, heads: [heads[0], heads[1]], values })
     }
 }
 
@@ -164,22 +161,25 @@ impl Answer {
         let keys = reader.bytes(64 * rows)?;
         reader.finish()?;
         let keys = keys.as_chunks::<32>().0.as_chunks::<2>().0;
-        let keys = keys.iter().map(|&[a, b]| Ok([scalar(a)?, scalar(b)?]));
+        let keys = keys.iter().map(|&[a, b]| Ok([scalar("key", a)?, scalar("key", b)?]));
         Ok(Self { exchange, keys: keys.collect::<Result<_, DecodeError>>()? })
     }
 }
 
 fn points(what: &'static str, bytes: &[u8]) -> Result<Vec<RistrettoPoint>, DecodeError> {
-    bytes.as_chunks::<32>().0.iter().map(|&bytes| point(what, bytes)).collect()
+    let compressed = bytes.as_chunks::<32>().0.iter().map(|&bytes| CompressedRistretto(bytes));
+    compressed.map(|compressed| point(what, &compressed)).collect()
 }
 
-fn point(what: &'static str, bytes: [u8; 32]) -> Result<RistrettoPoint, DecodeError> {
-    let point = CompressedRistretto(bytes).decompress();
-    point
-        .ok_or_else(|| out_of_range(what, "bytes of no point", "a canonical point of ristretto255"))
+pub(crate) fn point(
+    what: &'static str,
+    compressed: &CompressedRistretto,
+) -> Result<RistrettoPoint, DecodeError> {
+    let expected = "a canonical point of ristretto255";
+    compressed.decompress().ok_or_else(|| out_of_range(what, "bytes of no point", expected))
 }
 
-pub(super) fn scalar(bytes: [u8; 32]) -> Result<Scalar, DecodeError> {
+pub(crate) fn scalar(what: &'static str, bytes: [u8; 32]) -> Result<Scalar, DecodeError> {
     let scalar = Option::from(Scalar::from_canonical_bytes(bytes));
-    scalar.ok_or_else(|| out_of_range("key", "bytes of no scalar", "a canonical scalar"))
+    scalar.ok_or_else(|| out_of_range(what, "bytes of no scalar", "a canonical scalar"))
 }

@@ -9,17 +9,15 @@
 //! Noise drawn once pays once: whatever is computed from the noised data later has this same (ε, δ).
 //!
 //! That curve is of *continuous* noise; ours is discrete, and its δ can exceed the curve's: by up to 5 % of
-//! it from σ = 4 steps on where δ is near 1e-6 ([`discrete_delta`] is exact, a test compares them), by more
-//! below. So nothing is promised by the curve alone:
+//! it from σ = 4 steps on where δ is near 1e-6 (a test compares it with exact sums), by more
+//! below. So nothing is promised by the curve alone.
 //!
-//! - [`least_ratio`] rests on [`concentrated_epsilon`], which is proven for discrete noise on vectors whose
-//!   change, in whole steps, has a Euclidean norm of at most Δ. It asks for 6 to 8 % more noise than the curve.
-//! - [`least_sigma`] rests on [`discrete_delta`]: for a change of **one** number only, by whole steps.
-//!   It says nothing about changes of several numbers.
+//! [`least_ratio`] rests on [`concentrated_epsilon`], which is proven for discrete noise on vectors whose
+//! change, in whole steps, has a Euclidean norm of at most Δ. It asks for 6 to 8 % more noise than the curve.
 //!
-//! Neither knows of values put on the grid: see [`NoisedVector::draw`](super::NoisedVector::draw).
+//! It does not know of values put on the grid: see [`NoisedVector::draw`](super::NoisedVector::draw).
 
-use super::{DiscreteGaussian, NoiseError};
+use super::NoiseError;
 
 /// A promise: outputs with and without the privacy unit differ by a factor e^ε, but for a mass of δ.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -104,24 +102,6 @@ fn least(too_small: impl Fn(f64) -> bool) -> f64 {
     high
 }
 
-/// A σ in steps, within 0.1 % of the least, that keeps a budget with discrete noise when one number changes
-/// by at most `change` steps, 1 to 4096, and no other does.
-///
-/// Smaller changes are covered: P(X ≤ t) − e^ε·P(X ≤ t − c) grows with c for every t, and its largest over
-/// all t is δ, since P(k)/P(k − c) is monotone in k. δ at the σ that [`DiscreteGaussian`] makes of it is what is
-/// compared with the budget.
-pub fn least_sigma(budget: Budget, change: u32) -> Result<f64, NoiseError> {
-    check("change", change.into(), (1..=4096).contains(&change), "1 to 4096 steps")?;
-    let mut sigma = (0.9 * continuous_ratio(budget) * f64::from(change)).max(LEAST_STEPS);
-    loop {
-        sigma = DiscreteGaussian::new(sigma)?.sigma();
-        if discrete_delta(budget.epsilon, sigma, change)? <= budget.delta {
-            return Ok(sigma);
-        }
-        sigma *= 1.001;
-    }
-}
-
 /// The least ε that continuous noise of σ/Δ = `ratio` keeps with a mass of `mass`, to 1e-9, from above.
 pub fn least_epsilon(ratio: f64, mass: f64) -> Result<f64, NoiseError> {
     check_ratio(ratio)?;
@@ -135,22 +115,6 @@ pub fn least_epsilon(ratio: f64, mass: f64) -> Result<f64, NoiseError> {
         if curve(middle, ratio) > mass { low = middle } else { high = middle }
     }
     Ok(high)
-}
-
-/// δ at ε of discrete Gaussian noise on one whole number that changes by `change`: by summation, exact but for
-/// tails of less than 1e-30.
-pub fn discrete_delta(epsilon: f64, sigma: f64, change: u32) -> Result<f64, NoiseError> {
-    check_epsilon(epsilon)?;
-    DiscreteGaussian::new(sigma)?;
-    let change = f64::from(change);
-    let reach = (12.0 * sigma + change).ceil() as i64 + 40;
-    let weight = |k: f64| (-k * k / (2.0 * sigma * sigma)).exp();
-    let total: f64 = (-reach..=reach).map(|k| weight(k as f64)).sum();
-    // Σ max(P(k) − e^ε·P(k + change), 0), where P(k) > e^ε·P(k + change) means a large enough k.
-    let shifted = |k: f64| (epsilon - (k + change) * (k + change) / (2.0 * sigma * sigma)).exp();
-    let excess = |k: f64| weight(k) - shifted(k);
-    let sum: f64 = (-reach..=reach).map(|k| excess(k as f64).max(0.0)).sum();
-    Ok(sum / total)
 }
 
 /// ε at a mass of `mass` by concentrated privacy, ρ = 1/2r²: proven for discrete noise on vectors as well.

@@ -12,7 +12,7 @@ use super::row_places;
 use super::scratch::ScratchPool;
 use crate::kernel::ROUND;
 use crate::product::{
-    Agreement, Answerer, BlockId, CoefficientsSize, Guest, SealedError, misuse, peer, rows_of,
+    Agreement, Answerer, BlockId, CoefficientsSize, Guest, SealedError, peer, rows_of,
     size_of_coefficients,
 };
 use crate::random::Randomness;
@@ -127,10 +127,7 @@ impl Guest for RlweGuest {
     }
 
     fn upload(&mut self, block: BlockId, levels: &[i32]) -> Result<Vec<u8>, SealedError> {
-        if levels.len() != self.agreement.width {
-            return Err(misuse("values of a block", levels.len(), self.agreement.width));
-        }
-        self.agreement.grid.check(levels)?;
+        self.agreement.check_levels(levels)?;
         let noise = Poly::error(&mut self.random);
         let half = encrypt(&self.key, self.random.seed(), &noise, |prime, message| {
             let p = ring().modulus(prime);

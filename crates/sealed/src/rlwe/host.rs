@@ -13,10 +13,9 @@ use super::scratch::{ScratchPool, Work};
 use crate::fixed_point::{FixedPointError, RowScale};
 use crate::masked_gradient::{MaskedShare, PendingProducts, Scale};
 use crate::product::{
-    Agreement, AnsweredBy, BlockId, Coefficients, Host, Matrix, SealedError, peer,
+    Agreement, AnsweredBy, BlockId, Coefficients, Expected, Host, Matrix, SealedError, peer,
 };
 use crate::random::Randomness;
-use crate::wire::{other_exchange, out_of_range};
 
 /// A host of the lattice protocol, for one guest.
 pub struct RlweHost {
@@ -206,9 +205,7 @@ impl Host for RlweHost {
     fn store(&mut self, upload: &[u8]) -> Result<BlockId, SealedError> {
         let Upload { block, terms, half } = Upload::decode(upload).map_err(peer("upload"))?;
         terms.check(&self.agreement).map_err(peer("upload"))?;
-        if self.blocks.len() >= self.agreement.most_blocks && !self.blocks.contains_key(&block) {
-            return Err(SealedError::Full { block, most: self.agreement.most_blocks });
-        }
+        self.agreement.check_room(&self.blocks, block)?;
         self.expanded.remove(&block);
         self.blocks.insert(block, half);
         Ok(block)
@@ -249,19 +246,8 @@ impl Host for RlweHost {
         let pending = self.pending.as_ref().ok_or(SealedError::NoExchange)?;
         let Answer { exchange, masked } =
             Answer::decode(answer, self.agreement.most_rows).map_err(peer("answer"))?;
-        let wrong =
-            |what, found: u64, expected: u64| peer("answer")(out_of_range(what, found, expected));
-        if exchange != pending.exchange {
-            return Err(peer("answer")(other_exchange(
-                "exchange of the answer",
-                exchange,
-                pending.exchange,
-            )));
-        }
-        let rows = pending.masks.len();
-        if masked.len() != rows {
-            return Err(wrong("rows of the answer", masked.len() as u64, rows as u64));
-        }
+        let expected = Expected::answer(pending.exchange, pending.masks.len());
+        expected.check(exchange, masked.len()).map_err(peer("answer"))?;
         let masks = pending.masks.iter().zip(&pending.scales);
         let products = masked.iter().zip(masks);
         let products = products

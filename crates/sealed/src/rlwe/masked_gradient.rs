@@ -25,9 +25,9 @@ use crate::kernel::ROUND;
 use crate::masked_gradient::{
     MagnitudeBound, MaskedShare, Numbers, PendingProducts, ProductSecrets, Scale,
 };
-use crate::product::{Coefficients, SealedError, misuse, peer};
+use crate::product::{Coefficients, Expected, SealedError, misuse, peer};
 use crate::random::Randomness;
-use crate::wire::{other_exchange, out_of_range};
+use crate::wire::out_of_range;
 
 impl RlweHost {
     pub(super) fn lent_out(
@@ -87,26 +87,11 @@ impl RlweHost {
         let MaskedProducts { exchange, products, polys, seed } =
             MaskedProducts::decode(reply, self.agreement.most_rows)
                 .map_err(peer("masked products"))?;
-        let wrong = |what, found: u64, expected: u64| {
-            peer("masked products")(out_of_range(what, found, expected))
-        };
-        if exchange != request.exchange {
-            return Err(peer("masked products")(other_exchange(
-                "exchange of the masked products",
-                exchange,
-                request.exchange,
-            )));
-        }
-        if products != request.products {
-            return Err(wrong(
-                "products of the masked products",
-                products as u64,
-                request.products as u64,
-            ));
-        }
-        let seeds = u64::from(!request.own);
-        if u64::from(seed.is_some()) != seeds {
-            return Err(wrong("seeds of the masked products", u64::from(seed.is_some()), seeds));
+        let wrong = peer("masked products");
+        Expected::masked_products(request).check(exchange, products).map_err(&wrong)?;
+        let [found, expected] = [seed.is_some(), !request.own].map(u8::from);
+        if found != expected {
+            return Err(wrong(out_of_range("seeds of the masked products", found, expected)));
         }
         let numbers = polys.par_iter().map(|sealed| numbers_of(sealed, key));
         let numbers: Vec<Poly> = numbers.collect();

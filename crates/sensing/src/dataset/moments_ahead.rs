@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use traffic::Seconds;
+
 use super::moments::{BATCH_ROWS, BadRow, Moments, bad_row};
 use super::{Dataset, DatasetError};
 use crate::table::{Column, ColumnKind, ReadAhead};
@@ -11,7 +13,7 @@ use crate::table::{Column, ColumnKind, ReadAhead};
 pub(super) type Gather<T> = fn(&[Column], Range<usize>, &mut Vec<T>) -> Result<(), BadRow>;
 
 /// The moments of a dataset, each with its rows.
-pub(super) struct MomentsAhead<T> {
+pub(crate) struct MomentsAhead<T> {
     path: PathBuf,
     rows: u64,
     rows_read: u64,
@@ -55,7 +57,7 @@ impl<T: Send + 'static> MomentsAhead<T> {
     }
 
     /// The next moment and its rows; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<(f64, &[T])>, DatasetError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(Seconds, &[T])>, DatasetError> {
         if self.at == self.batch.moments.len() {
             (self.at, self.begin) = (0, 0);
             if !self.batches.next(&mut self.batch)? {
@@ -67,7 +69,7 @@ impl<T: Send + 'static> MomentsAhead<T> {
         let rows = &self.batch.rows[self.begin..end];
         self.rows_read += rows.len() as u64;
         (self.at, self.begin) = (self.at + 1, end);
-        Ok(Some((time, rows)))
+        Ok(Some((Seconds::new(time), rows)))
     }
 
     /// Rows handed out so far.
@@ -76,12 +78,12 @@ impl<T: Send + 'static> MomentsAhead<T> {
     }
 
     /// Number of rows in all.
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 
     /// The error of a row, counted from 0.
-    pub(super) fn bad_row(&self, row: u64, problem: String) -> DatasetError {
+    pub(crate) fn bad_row(&self, row: u64, problem: String) -> DatasetError {
         bad_row(&self.path, row, problem)
     }
 }

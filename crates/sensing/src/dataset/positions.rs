@@ -41,7 +41,7 @@ impl PositionSource for DatasetReader<'_> {
             return Err(self.moments.bad_row(before + at as u64, error.to_string()));
         }
         out.extend_from_slice(samples);
-        Ok(Some(Seconds::new(time)))
+        Ok(Some(time))
     }
 }
 
@@ -77,31 +77,8 @@ fn gather_samples(
 }
 
 /// Reads times, vehicles and places only, which are checked by whoever uses them.
-pub(crate) struct DatasetPositions {
-    moments: MomentsAhead<Position>,
-}
-
-impl DatasetPositions {
-    pub(super) fn open(dataset: &Dataset) -> Result<Self, DatasetError> {
-        let moments = MomentsAhead::open(dataset, &TRAJECTORY_COLUMNS[..4], gather_positions)?;
-        Ok(Self { moments })
-    }
-
-    /// Number of rows in all.
-    pub(crate) fn rows(&self) -> u64 {
-        self.moments.rows()
-    }
-
-    /// The error of a row, counted from 0.
-    pub(crate) fn bad_row(&self, row: u64, problem: String) -> DatasetError {
-        self.moments.bad_row(row, problem)
-    }
-
-    /// The next moment and all positions of it; `None` at the end.
-    pub(crate) fn next_moment(&mut self) -> Result<Option<(Seconds, &[Position])>, DatasetError> {
-        let next = self.moments.next()?;
-        Ok(next.map(|(time, positions)| (Seconds::new(time), positions)))
-    }
+pub(super) fn open_positions(dataset: &Dataset) -> Result<MomentsAhead<Position>, DatasetError> {
+    MomentsAhead::open(dataset, &TRAJECTORY_COLUMNS[..4], gather_positions)
 }
 
 fn gather_positions(

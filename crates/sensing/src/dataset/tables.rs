@@ -20,7 +20,7 @@ pub(super) fn write_vehicles(path: &Path, vehicles: &VehicleTable) -> Result<(),
     table.write(&[
         Column::I32((0..all.len() as i32).collect()),
         Column::Text(all.iter().map(|vehicle| vehicle.name.to_string()).collect()),
-        Column::Text(all.iter().map(|vehicle| class_name(vehicle.class)).collect()),
+        Column::Text(all.iter().map(|vehicle| vehicle.class.name().into()).collect()),
     ])?;
     Ok(table.finish()?)
 }
@@ -42,7 +42,7 @@ pub(super) fn read_vehicles(path: &Path) -> Result<VehicleTable, DatasetError> {
         for (at, ((&number, name), class)) in numbers.iter().zip(names).zip(classes).enumerate() {
             let row = before + at as u64 + 1;
             let fail = |problem| DatasetError::Row { path: path.to_owned(), row, problem };
-            let class = class_named(class).ok_or_else(|| {
+            let class = VehicleClass::named(class).ok_or_else(|| {
                 fail(format!("class: found \"{class}\", expected a vehicle class"))
             })?;
             if number as u64 + 1 != row || vehicles.number(name, class).0 as u64 + 1 != row {
@@ -117,30 +117,4 @@ pub(super) fn read_loops(path: &Path, detectors: usize) -> Result<Vec<LoopCount>
         }
     }
     Ok(loops)
-}
-
-/// The name of a class in files.
-pub(crate) fn class_name(class: VehicleClass) -> String {
-    match class {
-        VehicleClass::Car => "car",
-        VehicleClass::Taxi => "taxi",
-        VehicleClass::Motorcycle => "motorcycle",
-        VehicleClass::Bus => "bus",
-        VehicleClass::Medium => "medium",
-        VehicleClass::Heavy => "heavy",
-    }
-    .into()
-}
-
-/// The class of a name in files.
-pub(crate) fn class_named(name: &str) -> Option<VehicleClass> {
-    Some(match name {
-        "car" => VehicleClass::Car,
-        "taxi" => VehicleClass::Taxi,
-        "motorcycle" => VehicleClass::Motorcycle,
-        "bus" => VehicleClass::Bus,
-        "medium" => VehicleClass::Medium,
-        "heavy" => VehicleClass::Heavy,
-        _ => return None,
-    })
 }

@@ -5,6 +5,7 @@ use traffic::Seconds;
 
 use crate::concentration::Concentration;
 use crate::extract::ExtractReport;
+use crate::fleet::{FleetError, Fleets};
 use crate::recordings::HeldSteps;
 
 /// `features/manifest.json`.
@@ -27,6 +28,9 @@ pub struct FeaturesManifest {
     pub sub_steps: usize,
     /// How long a vehicle may go unseen.
     pub patience_s: Seconds,
+    /// The time before which everything was left out; absent if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_s: Option<Seconds>,
     /// Length of the trailing mean of the smooth targets.
     pub smooth_s: Seconds,
     /// Seed that dealt vehicles to fleets.
@@ -42,6 +46,15 @@ pub struct FeaturesManifest {
     pub held: HeldSteps,
     /// Totals and oddities.
     pub report: ReportEntry,
+}
+
+impl FeaturesManifest {
+    /// The fleets that it names, as they were made.
+    pub(crate) fn fleets_of(&self) -> Result<Fleets, FleetError> {
+        let entries: Vec<(&str, f64)> =
+            self.fleets.iter().map(|entry| (entry.name.as_str(), entry.rate)).collect();
+        Fleets::of_entries(&entries, self.fleet_seed, self.concentration)
+    }
 }
 
 /// A fleet in the manifest.

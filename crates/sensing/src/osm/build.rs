@@ -7,8 +7,8 @@ use traffic::{
     Groups, Link, LinkId, Metres, Network, NetworkParts, Turn, polyline_length, spread_lanes,
 };
 
-use super::parse::{RawMap, Restriction, Rule};
 use super::pieces::Pieces;
+use super::raw_map::{RawMap, Restriction, Rule};
 use super::tags::Carriageway;
 use super::{OsmError, OsmImport, OsmOptions, OsmReport};
 

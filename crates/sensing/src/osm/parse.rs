@@ -1,4 +1,4 @@
-//! Reads the XML: nodes, roads and turn restrictions.
+//! Reads the XML.
 
 use std::cell::Cell;
 use std::io::BufRead;
@@ -8,72 +8,21 @@ use std::str::FromStr;
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
-use rustc_hash::FxHashMap;
 use traffic::LatLon;
 
+use super::OsmError;
 use super::line_reader::LineReader;
-use super::tags::{KEYS, Reading, Road, Tags, read_road};
-use super::{OsmError, OsmReport};
-
-/// The most nodes held: over a gigabyte; larger maps should be cut to the city first.
-const MAX_NODES: usize = 50_000_000;
-/// The most nodes of one way; OpenStreetMap itself allows 2,000.
-const MAX_WAY_NODES: usize = 100_000;
-/// The most members of one relation that are kept.
-const MAX_MEMBERS: usize = 1000;
-
-/// What the file says.
-#[derive(Default)]
-pub(super) struct RawMap {
-    pub nodes: FxHashMap<i64, Node>,
-    pub ways: Vec<RawWay>,
-    pub restrictions: Vec<Restriction>,
-    pub ways_read: usize,
-    pub report: OsmReport,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Node {
-    pub place: LatLon,
-    pub signal: bool,
-}
-
-pub(super) struct RawWay {
-    pub id: i64,
-    pub nodes: Vec<i64>,
-    pub road: Road,
-}
-
-/// A rule about turning from one way into another at a node.
-#[derive(Debug)]
-pub(super) struct Restriction {
-    pub from: Vec<i64>,
-    pub via: i64,
-    pub to: Vec<i64>,
-    pub rule: Rule,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
-    /// Not from `from` into `to`.
-    No,
-    /// From `from` only into `to`.
-    Only,
-    /// Not back along the same way.
-    NoTurningRound,
-}
+use super::raw_map::{
+    MAX_MEMBERS, MAX_WAY_NODES, Member, Node, RELATION_KEYS, RawMap, is_signal, place,
+    too_many_nodes,
+};
+use super::tags::{KEYS, Tags};
 
 /// The element that is being read.
 enum Open {
     Node { id: i64, place: Option<LatLon>, signal: bool },
     Way { id: i64, nodes: Vec<i64>, tags: Tags },
     Relation { members: Vec<Member>, tags: Tags },
-}
-
-struct Member {
-    way: bool,
-    id: i64,
-    role: String,
 }
 
 pub(super) fn parse(reader: impl BufRead, file: &str) -> Result<RawMap, OsmError> {
@@ -157,9 +106,7 @@ impl Parser<'_> {
                 let node = self.number(element, "nd", "ref")?;
                 if let Some(Open::Way { nodes, .. }) = &mut self.open {
                     if nodes.len() == MAX_WAY_NODES {
-                        return Err(self.xml(format!(
-                            "found a way of more than {MAX_WAY_NODES} nodes, expected fewer"
-                        )));
+                        return Err(self.xml(too_many_nodes()));
                     }
                     nodes.push(node);
                 }
@@ -190,13 +137,11 @@ impl Parser<'_> {
         let key = self.text(element, "k")?.unwrap_or_default();
         let value = self.text(element, "v")?.unwrap_or_default();
         match &mut self.open {
-            Some(Open::Node { signal, .. }) => {
-                *signal |= key == "highway" && value == "traffic_signals";
-            }
+            Some(Open::Node { signal, .. }) => *signal |= is_signal(&key, &value),
             Some(Open::Way { tags, .. }) if KEYS.contains(&key.as_str()) => {
                 tags.push((key, value));
             }
-            Some(Open::Relation { tags, .. }) if matches!(key.as_str(), "type" | "restriction") => {
+            Some(Open::Relation { tags, .. }) if RELATION_KEYS.contains(&key.as_str()) => {
                 tags.push((key, value));
             }
             _ => {}
@@ -208,70 +153,24 @@ impl Parser<'_> {
         if !matches!(name, "node" | "way" | "relation") {
             return Ok(());
         }
-        match self.open.take() {
+        let taken = match self.open.take() {
             Some(Open::Node { id, place: Some(place), signal }) => {
-                if self.map.nodes.len() == MAX_NODES {
-                    return Err(self.xml(format!(
-                        "found more than {MAX_NODES} nodes, expected a map cut to the area"
-                    )));
-                }
-                self.map.nodes.insert(id, Node { place, signal });
+                self.map.add_node(id, Node { place, signal })
             }
-            Some(Open::Way { id, nodes, tags }) => {
-                self.map.ways_read += 1;
-                match read_road(&tags) {
-                    Reading::Road(road, unreadable) => {
-                        self.map.report.ways += 1;
-                        self.map.report.unreadable_values += unreadable;
-                        self.map.ways.push(RawWay { id, nodes, road });
-                    }
-                    Reading::Closed => self.map.report.closed_ways += 1,
-                    Reading::Other => {}
-                }
+            Some(Open::Way { id, nodes, tags }) => self.map.add_way(id, nodes, &tags),
+            Some(Open::Relation { members, tags }) => {
+                self.map.add_relation(&members, &tags);
+                Ok(())
             }
-            Some(Open::Relation { members, tags }) => self.relation(&members, &tags),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn relation(&mut self, members: &[Member], tags: &Tags) {
-        let get = |key: &str| tags.iter().find(|(known, _)| known == key).map(|(_, v)| v.as_str());
-        let (Some("restriction"), Some(kind)) = (get("type"), get("restriction")) else { return };
-        let ways = |role: &str| -> Vec<i64> {
-            members.iter().filter(|m| m.way && m.role == role).map(|m| m.id).collect()
+            _ => Ok(()),
         };
-        let (from, to) = (ways("from"), ways("to"));
-        let mut via = members.iter().filter(|m| m.role == "via");
-        let rule = match kind {
-            "no_u_turn" if from == to => Some(Rule::NoTurningRound),
-            _ if kind.starts_with("no_") => Some(Rule::No),
-            _ if kind.starts_with("only_") => Some(Rule::Only),
-            _ => None,
-        };
-        match (via.next(), via.next(), rule) {
-            (Some(Member { way: false, id, .. }), None, Some(rule))
-                if !from.is_empty() && !to.is_empty() =>
-            {
-                self.map.restrictions.push(Restriction { from, via: *id, to, rule });
-            }
-            // Over several ways, or without a place.
-            _ => self.map.report.ignored_restrictions += 1,
-        }
+        taken.map_err(|problem| self.xml(problem))
     }
 
     fn place(&self, element: &BytesStart<'_>) -> Result<LatLon, OsmError> {
         let lat: f64 = self.number(element, "node", "lat")?;
         let lon: f64 = self.number(element, "node", "lon")?;
-        let check = |name: &str, value: f64, most: f64, expected| {
-            if (-most..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(self.field(format!("node {name}"), value.to_string(), expected))
-        };
-        check("lat", lat, 90.0, "degrees from -90 to 90")?;
-        check("lon", lon, 180.0, "degrees from -180 to 180")?;
-        Ok(LatLon { lat, lon })
+        place(lat, lon).map_err(|problem| self.xml(format!("node {problem}")))
     }
 
     fn number<T: FromStr>(

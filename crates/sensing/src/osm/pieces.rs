@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use traffic::{LatLon, LocalPlane, Metres, Point, polyline_length};
 
 use super::OsmReport;
-use super::parse::RawMap;
+use super::raw_map::RawMap;
 use super::tags::Road;
 
 /// Roads between junctions.

@@ -276,9 +276,74 @@ fn files_are_told_by_their_content() {
     packed.finish().unwrap();
     let options = OsmOptions::default();
     assert_eq!(open_osm(path("a.osm"), &options).unwrap(), open_osm(path("b"), &options).unwrap());
-    std::fs::write(path("c"), [0, 0, 0, 13, 10, 9]).unwrap();
-    assert!(matches!(open_osm(path("c"), &options), Err(OsmError::Binary { .. })));
     assert!(matches!(open_osm(path("none"), &options), Err(OsmError::Io { .. })));
+}
+
+fn data(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+/// The same map in each form in which OpenStreetMap is distributed, converted by osmium and bzip2.
+#[test]
+fn all_forms_of_a_map_give_the_same_network() {
+    let options = OsmOptions::default();
+    let expected = open_osm(data("crossing.osm"), &options).unwrap();
+    for name in ["crossing.osm.bz2", "crossing.osm.pbf", "crossing.plain.osm.pbf"] {
+        assert_eq!(open_osm(data(name), &options).unwrap(), expected, "{name}");
+    }
+}
+
+/// The blocks of a file: where each begins.
+fn blocks(bytes: &[u8]) -> Vec<usize> {
+    // Length of the header, the header with the length of the data in its last field, the data.
+    let mut starts = vec![0];
+    loop {
+        let at = starts[starts.len() - 1];
+        let header = u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        let header = &bytes[at + 4..at + 4 + header];
+        let tag = header.iter().rposition(|&byte| byte == 0x18).unwrap();
+        let varint = header[tag + 1..].iter().rev();
+        let length = varint.fold(0, |sum, &byte| sum << 7 | usize::from(byte & 0x7f));
+        let next = at + 4 + header.len() + length;
+        if next == bytes.len() {
+            return starts;
+        }
+        starts.push(next);
+    }
+}
+
+#[test]
+fn bad_binary_files_are_refused_with_their_block() {
+    let bytes = std::fs::read(data("crossing.plain.osm.pbf")).unwrap();
+    let refusal = |bytes: &[u8]| {
+        import_pbf(bytes, "map.osm.pbf", &OsmOptions::default()).unwrap_err().to_string()
+    };
+    let replaced = |from: &[u8], to: &[u8]| {
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        [&bytes[..at], to, &bytes[at + from.len()..]].concat()
+    };
+    let starts = blocks(&bytes);
+    for (bytes, expected) in [
+        (Vec::new(), "block 1: found the end of the file, expected an OSMHeader block"),
+        (bytes[..bytes.len() - 1].to_vec(), "block 4: found "),
+        (vec![0, 0, 0, 13, 10, 9], "block 1: found "),
+        (vec![0, 255, 255, 255], "block 1: found a header of 16777215 bytes, expected at most"),
+        (bytes[starts[1]..].to_vec(), "block 1: found data, expected an OSMHeader block first"),
+        (
+            replaced(b"OsmSchema-V0.6", b"OsmSchema-V0.7"),
+            "block 1: required features: found `OsmSchema-V0.7`, expected no other than",
+        ),
+        // Members are way, node, way: 1, 0, 1 in a field of their own (10) of three bytes.
+        (
+            replaced(&[0x52, 3, 1, 0, 1], &[0x52, 3, 1, 0, 9]),
+            "found a member of no known type, expected node, way or relation",
+        ),
+        // Text with bytes that no UTF-8 has.
+        (replaced(b"primary", b"pri\xffary"), "expected text in UTF-8"),
+    ] {
+        let found = refusal(&bytes);
+        assert!(found.starts_with("map.osm.pbf: ") && found.contains(expected), "{found}");
+    }
 }
 
 proptest! {
@@ -292,6 +357,19 @@ proptest! {
         let mut bytes = CROSSING.as_bytes().to_vec();
         bytes.splice(at..(at + cut).min(CROSSING.len()), garbage);
         let _ = import_osm(&bytes[..], "map.osm", &OsmOptions::default());
+    }
+
+    /// The same of the binary form.
+    #[test]
+    fn damaged_binary_maps_are_read_or_refused(
+        changes in proptest::collection::vec((0_usize..1200, any::<u8>()), 1..6),
+    ) {
+        let mut bytes = std::fs::read(data("crossing.plain.osm.pbf")).unwrap();
+        for (at, byte) in changes {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        let _ = import_pbf(&bytes[..], "map.osm.pbf", &OsmOptions::default());
     }
 
     /// A grid of one-way and two-way streets keeps its geometry: as many links as street sides, and

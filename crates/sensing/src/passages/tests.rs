@@ -1,6 +1,7 @@
 use traffic::{LinkId, Mark, Passage, Queued, Seconds, VehicleId, VehiclePosition};
 
 use super::*;
+use crate::Fleets;
 use crate::fleet::part_name;
 use crate::test_roads::corridor;
 

@@ -9,7 +9,7 @@ use traffic::Seconds;
 ///
 /// ```
 /// let session = sensing::pneuma::Session::of_file("data/20181024_d1_0830_0900.csv")?;
-/// assert_eq!(session.start_iso(), "2018-10-24T08:30:00");
+/// assert_eq!(session.date, (2018, 10, 24));
 /// assert_eq!(session.start.get(), 8.5 * 3600.0);
 /// # Ok::<(), sensing::pneuma::SessionError>(())
 /// ```
@@ -54,13 +54,6 @@ impl Session {
         let end = time_of_day(end).filter(|&end| end > start).ok_or_else(|| fail("end"))?;
         Ok(Self { date, area: area.into(), start, end })
     }
-
-    /// Start in local time, as ISO 8601 without a zone.
-    pub fn start_iso(&self) -> String {
-        let (year, month, day) = self.date;
-        let minutes = (self.start.get() / 60.0).round() as u32;
-        format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:00", minutes / 60, minutes % 60)
-    }
 }
 
 fn digits(text: &str, from: usize, to: usize) -> Option<u16> {
@@ -104,7 +97,7 @@ mod tests {
         assert_eq!(session.date, (2018, 11, 1));
         assert_eq!(session.area, "d10");
         assert_eq!(session.end - session.start, Seconds::new(1800.0));
-        assert_eq!(session.start_iso(), "2018-11-01T09:00:00");
+        assert_eq!(session.start, Seconds::new(9.0 * 3600.0));
     }
 
     #[test]

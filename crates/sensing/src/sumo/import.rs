@@ -3,11 +3,13 @@
 //! - A link is an edge plus the way into it across the junction: its
 //!   [`junction`](traffic::Link::junction) is the mean length of the ways in.
 //! - Lanes closed to passenger cars are dropped, and edges that have no others.
+//! - Of a net in several parts the largest is kept.
+//! - Signals run the program that SUMO would, also from additional files.
 //! - Turns are the connections; a turn has green while any of its lanes has.
 //! - Coordinates are kept, or, where the net is projected by UTM, laid on the plane that touches
 //!   the Earth at the middle of the net.
 
-mod detectors;
+mod additional;
 mod signals;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +20,8 @@ use traffic::{
     NetworkParts, Point, Turn,
 };
 
+use self::additional::Additional;
+use super::config::SumoConfig;
 use super::edges::{EdgeMap, crossings};
 use super::loops::LoopMap;
 use super::names::OUTSIDE;
@@ -28,11 +32,18 @@ use super::{Fault, SumoFileError};
 /// How to import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// Keep only the largest part that hangs together; without this a net in several parts is
-    /// refused.
-    pub largest_component: bool,
-    /// Files with induction loops (SUMO's additional files).
-    pub detectors: Vec<PathBuf>,
+    /// SUMO's additional files, in the order in which SUMO would load them: induction loops and
+    /// programs of traffic lights.
+    pub additional: Vec<PathBuf>,
+    /// SUMO's option `tls.all-off`: no light works, whatever its programs.
+    pub lights_off: bool,
+}
+
+impl ImportOptions {
+    /// As a scenario has it.
+    pub fn of(config: &SumoConfig) -> Self {
+        Self { additional: config.additional.clone(), lights_off: config.lights_off }
+    }
 }
 
 /// A network made from a SUMO net.
@@ -63,8 +74,14 @@ pub struct ImportReport {
     pub lights_made_fixed: usize,
     /// Movements that never have green in their light's program; taken as without a signal.
     pub movements_never_green: usize,
-    /// Programs of lights after the first.
-    pub further_programs: usize,
+    /// Programs of lights that SUMO does not begin with: all but the last loaded.
+    pub unused_programs: usize,
+    /// Lights that SUMO switches to other programs later (WAUT); taken with the first.
+    pub lights_switched_by_clock: usize,
+    /// Lights that are off.
+    pub lights_off: usize,
+    /// Movements that a second light governs as well; taken with the first.
+    pub movements_of_two_lights: usize,
     /// Signal phases in which the lanes of a turn differ.
     pub mixed_phases: usize,
     /// Detectors on lanes that were dropped.
@@ -80,22 +97,28 @@ pub fn import_net(path: &Path, options: &ImportOptions) -> Result<ImportedNet, S
 }
 
 pub(super) fn import(net: &SumoNet, options: &ImportOptions) -> Result<ImportedNet, SumoFileError> {
-    let mut report =
-        ImportReport { further_programs: net.further_programs, ..ImportReport::default() };
+    let mut report = ImportReport::default();
     let mut kept = Kept::of(net, &mut report);
-    if options.largest_component {
-        kept.largest_component(net, &mut report);
-    }
+    kept.largest_component(net, &mut report);
     if kept.edges.is_empty() {
-        let fault = Fault::new("net", "no edge", "at least one edge open to passenger cars");
+        let found = format!("{} edges, none of them for cars", report.edges);
+        let fault = Fault::new("net", found, "at least one edge open to passenger cars");
         return Err(fault.at(&net.file, 1));
     }
     let mut links = kept.links(net)?;
     let origin = georeference(net, &mut links);
     report.georeferenced = origin.is_some();
     let turns = kept.turns(net);
-    let signals = signals::signals(net, &kept, &turns, &mut report);
-    let (loops, loop_map) = detectors::read(&options.detectors, net, &kept, &links, &mut report)?;
+    let mut additional = Additional::of(net, &kept, &links);
+    for file in &options.additional {
+        additional.read(file, &mut report)?;
+    }
+    let Additional { loops, map: loop_map, lights, .. } = additional;
+    let mut programs = lights.active();
+    if options.lights_off {
+        programs.switch_off();
+    }
+    let signals = signals::signals(net, programs, &kept, &turns, &mut report);
     let title = net.file.file_name().unwrap_or_default().to_string_lossy();
     let parts = NetworkParts {
         name: title.trim_end_matches(".gz").trim_end_matches(".net.xml").to_owned(),

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use traffic::Point;
 
 use super::SumoFileError;
+use super::lights::Lights;
 use super::xml::{Element, XmlFile};
 
 /// The parts of a net file that we use.
@@ -15,9 +16,7 @@ pub(super) struct SumoNet {
     pub(super) edges: Vec<SumoEdge>,
     pub(super) edge_by_id: FxHashMap<String, usize>,
     pub(super) connections: Vec<SumoConnection>,
-    pub(super) lights: Vec<SumoLight>,
-    /// Programs of a light after its first.
-    pub(super) further_programs: usize,
+    pub(super) lights: Lights,
     pub(super) location: Option<SumoLocation>,
 }
 
@@ -53,17 +52,6 @@ pub(super) struct SumoConnection {
 }
 
 #[derive(Debug)]
-pub(super) struct SumoLight {
-    pub(super) id: String,
-    pub(super) program: String,
-    /// Seconds.
-    pub(super) offset: f64,
-    /// Durations in seconds, and the state of each head.
-    pub(super) phases: Vec<(f64, Vec<u8>)>,
-    pub(super) fixed_time: bool,
-}
-
-#[derive(Debug)]
 pub(super) struct SumoLocation {
     /// What was added to projected coordinates.
     pub(super) offset: Point,
@@ -83,18 +71,10 @@ impl SumoNet {
                 b"edge" => net.add_edge(&element)?,
                 b"lane" => net.add_lane(&element)?,
                 b"connection" => net.connections.push(connection(&element)?),
-                b"tlLogic" => net.lights.push(light(&element)?),
-                b"phase" => net.add_phase(&element)?,
                 b"location" => net.location = location(&element)?,
-                _ => {}
+                _ => net.lights.take(&element)?,
             }
         }
-        // A light may have several programs; the one that SUMO runs by default is the last given,
-        // but nets made by netconvert have one, and hand-made extras follow it.
-        let mut seen = FxHashMap::default();
-        let before = net.lights.len();
-        net.lights.retain(|light| seen.insert(light.id.clone(), light.program.clone()).is_none());
-        net.further_programs = before - net.lights.len();
         Ok(net)
     }
 
@@ -122,7 +102,8 @@ impl SumoNet {
             return Err(element.wrong("id", "a lane", "an edge before it"));
         };
         let expected = edge.lanes.len();
-        if element.number("index")? != expected as f64 {
+        // Inside junctions SUMO repeats numbers; there the order counts, as in the lanes' names.
+        if edge.road && element.number("index")? != expected as f64 {
             let found = element.text("index")?;
             return Err(element.wrong("index", found, &format!("{expected}, the next lane")));
         }
@@ -135,20 +116,13 @@ impl SumoNet {
         });
         Ok(())
     }
-
-    fn add_phase(&mut self, element: &Element<'_>) -> Result<(), SumoFileError> {
-        let Some(light) = self.lights.last_mut() else {
-            return Err(element.wrong("state", "a phase", "a tlLogic before it"));
-        };
-        let state = element.text("state")?.as_bytes().to_vec();
-        light.phases.push((element.number("duration")?, state));
-        Ok(())
-    }
 }
 
 fn connection(element: &Element<'_>) -> Result<SumoConnection, SumoFileError> {
     let light = match element.find("tl")? {
         None => None,
+        // -1: this connection has no signal of its own, though its junction has.
+        Some(_) if element.find("linkIndex")? == Some("-1") => None,
         Some(id) => Some((id.to_owned(), index(element, "linkIndex")?)),
     };
     Ok(SumoConnection {
@@ -171,17 +145,6 @@ fn index(element: &Element<'_>, name: &str) -> Result<usize, SumoFileError> {
     } else {
         Err(element.wrong(name, &number.to_string(), "a small whole number"))
     }
-}
-
-fn light(element: &Element<'_>) -> Result<SumoLight, SumoFileError> {
-    let kind = element.find("type")?;
-    Ok(SumoLight {
-        id: element.text("id")?.to_owned(),
-        program: element.find("programID")?.unwrap_or_default().to_owned(),
-        offset: if element.find("offset")?.is_some() { element.signed("offset")? } else { 0.0 },
-        phases: Vec::new(),
-        fixed_time: kind.is_none_or(|kind| kind == "static"),
-    })
 }
 
 fn location(element: &Element<'_>) -> Result<Option<SumoLocation>, SumoFileError> {

@@ -73,6 +73,14 @@ impl XmlFile {
         Self::new(Source::open(path)?, root)
     }
 
+    /// Opens a file whose root element may have any name, as SUMO accepts for additional files; the
+    /// name given is the usual one, for messages.
+    pub(super) fn open_any(path: &Path, root: &'static str) -> Result<Self, SumoFileError> {
+        let mut file = Self::open(path, root)?;
+        file.document.any_root = true;
+        Ok(file)
+    }
+
     /// Reads from anything; the name is for messages.
     pub fn from_reader(
         name: &Path,
@@ -93,6 +101,7 @@ impl XmlFile {
         config.trim_text_start = true;
         let document = Document {
             root,
+            any_root: false,
             part: Part::Prolog,
             depth: 0,
             has_type: false,
@@ -344,6 +353,8 @@ enum Part {
 /// The rules that quick-xml leaves to its caller, and the tag read last.
 struct Document {
     root: &'static str,
+    /// Whether the root element may have another name.
+    any_root: bool,
     part: Part,
     depth: usize,
     /// Whether a document type was given.
@@ -537,7 +548,7 @@ impl Document {
         if self.part == Part::Epilog {
             return Err(found(element, format!("the end of the file after </{}>", self.root)));
         }
-        if name != self.root {
+        if name != self.root && !self.any_root {
             return Err(found(element, format!("<{}>", self.root)));
         }
         self.part = Part::Root;

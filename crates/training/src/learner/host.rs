@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use estimator::model::HostBatch;
-use estimator::{PARTY_CHECKPOINT, WindowSource, gather_rows};
+use estimator::{HostStudy, PARTY_CHECKPOINT, WindowSource, gather_rows};
 use federation::model::{Answers, Embeddings, Learned, Updated};
 use federation::most_bytes;
 use federation::{HostModel, ModelFailure, ProductRows, Products};
@@ -23,6 +23,11 @@ use super::{EXCHANGES, HostLoss, Pace, STATE, failed};
 /// The entries of a checkpoint that name the estimated samples, and the tensor with their estimates.
 const ESTIMATED: &str = "estimated";
 const VIEWS: &str = "views";
+/// The same of samples whose embeddings are kept.
+const EMBEDDED: &str = "embedded";
+
+/// Windows that are estimated together with a read-out.
+const READ_OUT_BLOCK: usize = 512;
 
 /// The host's model with its data and its loss, see the [module](super).
 pub struct HostLearner<D> {
@@ -38,6 +43,8 @@ pub struct HostLearner<D> {
     pub(super) done: u32,
     /// Estimates by the best weights, in the model's own scale.
     estimates: BTreeMap<Window, Vec<f32>>,
+    /// What all guests gave for them, one after the other, for a read-out; none without one.
+    embedded: Option<BTreeMap<Window, Vec<f32>>>,
 }
 
 /// What the first update of an exchange started from.
@@ -67,7 +74,49 @@ impl<D: WindowSource> HostLearner<D> {
         check_products(&model, &loss, plan)?;
         let (x, pending, done, estimates) = (Vec::new(), None, 0, BTreeMap::new());
         let pace = Pace::new(plan);
-        Ok(Self { model, data, loss, pace, parties, x, pending, done, estimates })
+        let embedded = None;
+        Ok(Self { model, data, loss, pace, parties, x, pending, done, estimates, embedded })
+    }
+
+    /// The same, with embeddings of what is estimated kept for [`fit_read_out`](Self::fit_read_out).
+    pub(crate) fn keeping_embeddings(self) -> Self {
+        Self { embedded: Some(BTreeMap::new()), ..self }
+    }
+
+    /// Fits the read-out on those windows of the training and validation part that were estimated with all guests, and
+    /// moves the estimates. `study` has the labels.
+    pub(crate) fn fit_read_out(&mut self, study: &HostStudy) -> Result<(), ModelFailure> {
+        let Some(embedded) = self.embedded.take() else { return Ok(()) };
+        let widths: Vec<(String, usize)> =
+            self.model.guests().map(|(name, width)| (name.to_owned(), width)).collect();
+        let of_windows = |windows: &[Window]| {
+            let rows: Option<Vec<&Vec<f32>>> =
+                windows.iter().map(|one| embedded.get(one)).collect();
+            let rows = rows?;
+            let mut begin = 0;
+            let of_guest = |(name, width): &(String, usize)| {
+                let own = begin..begin + width;
+                begin = own.end;
+                let numbers = rows.iter().flat_map(|row| &row[own.clone()]).copied();
+                (name.clone(), numbers.collect::<Vec<f32>>())
+            };
+            Some(widths.iter().map(of_guest).collect::<BTreeMap<_, _>>())
+        };
+        let fitted = study.fit_read_out(&mut self.model, |steps| {
+            let windows: Vec<Window> = steps.iter().map(|&last| Window::whole(last)).collect();
+            Ok(of_windows(&windows))
+        });
+        fitted.map_err(failed)?;
+        let windows: Vec<Window> = embedded.keys().copied().collect();
+        for block in windows.chunks(READ_OUT_BLOCK) {
+            let Some(given) = of_windows(block) else { continue };
+            let given = given.iter().map(|(name, z)| (name.as_str(), z.as_slice())).collect();
+            let mut y = self.outputs(block);
+            self.model.infer_best(&self.x, &given, &mut y).map_err(failed)?;
+            let rows = y.chunks_exact(self.model.output_len()).map(<[f32]>::to_vec);
+            self.estimates.extend(block.iter().copied().zip(rows));
+        }
+        Ok(())
     }
 
     /// The model.
@@ -75,18 +124,16 @@ impl<D: WindowSource> HostLearner<D> {
         &self.model
     }
 
-    /// What was estimated, in the model's own scale; the mean where a step was seen in several views.
+    /// What was estimated of whole fleets, in the model's own scale.
     pub fn estimates(&self) -> BTreeMap<Step, Vec<f32>> {
-        let mut means: BTreeMap<Step, (f32, Vec<f32>)> = BTreeMap::new();
-        for (sample, y) in &self.estimates {
-            let (count, sum) = means.entry(sample.last).or_insert((0.0, vec![0.0; y.len()]));
-            *count += 1.0;
-            sum.iter_mut().zip(y).for_each(|(sum, y)| *sum += y);
-        }
-        let mean = |(step, (count, sum)): (Step, (f32, Vec<f32>))| {
-            (step, sum.into_iter().map(|sum| sum / count).collect())
-        };
-        means.into_iter().map(mean).collect()
+        let whole = self.estimates.iter().filter(|(sample, _)| sample.view == FleetView::WHOLE);
+        whole.map(|(sample, y)| (sample.last, y.clone())).collect()
+    }
+
+    /// What was estimated in views of folds, in the model's own scale.
+    pub fn estimates_in_views(&self) -> impl Iterator<Item = (Window, &[f32])> {
+        let views = self.estimates.iter().filter(|(sample, _)| sample.view != FleetView::WHOLE);
+        views.map(|(sample, y)| (*sample, y.as_slice()))
     }
 
     /// All updates of an exchange, from what the guests gave and measured; none if there is nothing to learn from.
@@ -151,6 +198,11 @@ impl<D: WindowSource> HostLearner<D> {
         let mut y = self.outputs(samples);
         self.model.infer(&self.x, embeddings, &mut y).map_err(failed)?;
         Ok(y)
+    }
+
+    /// Numbers that all guests give for a sample.
+    fn embedding_width(&self) -> usize {
+        self.model.guests().map(|(_, width)| width).sum()
     }
 
     pub(super) fn outputs(&mut self, samples: &[Window]) -> Vec<f32> {
@@ -238,6 +290,21 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
         self.model.infer_best(&self.x, &given(embeddings), &mut y).map_err(failed)?;
         let rows = y.chunks_exact(self.model.output_len()).map(<[f32]>::to_vec);
         self.estimates.extend(samples.iter().copied().zip(rows));
+        if let Some(embedded) = &mut self.embedded {
+            let guests: Vec<_> = self.model.guests().collect();
+            for (at, sample) in samples.iter().enumerate() {
+                let of_guest = |(name, width): &(&str, usize)| {
+                    let party = embeddings.iter().find(|(party, _)| party.as_str() == *name);
+                    let numbers = party.and_then(|(_, embedding)| embedding.as_ref());
+                    numbers.map(|numbers| &numbers.0.as_slice()[at * width..][..*width])
+                };
+                let row: Option<Vec<&[f32]>> = guests.iter().map(of_guest).collect();
+                match row {
+                    Some(row) => embedded.insert(*sample, row.concat()),
+                    None => embedded.remove(sample),
+                };
+            }
+        }
         Ok(())
     }
 
@@ -250,6 +317,12 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
         checkpoint.put(ESTIMATED, &[steps.len(), self.model.output_len()], &numbers);
         checkpoint.set(ESTIMATED, steps);
         checkpoint.set(VIEWS, views);
+        if let Some(embedded) = &self.embedded {
+            let steps: Vec<i64> = embedded.keys().map(|sample| sample.last.0).collect();
+            let numbers: Vec<f32> = embedded.values().flatten().copied().collect();
+            checkpoint.put(EMBEDDED, &[steps.len(), self.embedding_width()], &numbers);
+            checkpoint.set(EMBEDDED, steps);
+        }
         self.loss.objective.save(&mut checkpoint);
         checkpoint.to_bytes(Path::new(STATE)).map_err(failed)
     }
@@ -267,9 +340,25 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
             views.iter().filter_map(|view| Some(FleetView(view.as_u64()?.try_into().ok()?)));
         let samples = steps.zip(views).map(|(last, view)| Window { last, view });
         let estimates = samples.zip(numbers.chunks_exact(outputs).map(<[f32]>::to_vec)).collect();
+        let embedded = match &self.embedded {
+            None => None,
+            Some(_) => {
+                let steps = list(EMBEDDED);
+                let width = self.embedding_width();
+                let numbers = saved.tensor(EMBEDDED, &[steps.len(), width]).map_err(failed)?;
+                // A host without guests has nothing of them.
+                let row = |at: usize| numbers[at * width..][..width].to_vec();
+                let steps = steps.iter().enumerate();
+                let window = |(at, step): (usize, &Value)| {
+                    Some((Window::whole(Step(step.as_i64()?)), row(at)))
+                };
+                Some(steps.filter_map(window).collect())
+            }
+        };
         self.model.load(&saved).map_err(failed)?;
         self.loss.objective.restore(&saved).map_err(failed)?;
         (self.pace.exchanges, self.estimates) = (exchanges, estimates);
+        self.embedded = embedded;
         (self.pending, self.done) = (None, 0);
         Ok(())
     }

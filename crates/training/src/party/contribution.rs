@@ -28,7 +28,7 @@ impl Contribution {
         // Its own vehicles and no others: whatever its folds are called, those of all of them.
         let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
         let queues = match kinds.contains(&MeasurementKind::Queues) {
-            true => Some(QueueStates::read_union(folder, &names, QueueKnowledge::Fleet)?),
+            true => Some(fleet_queues(folder, &names)?),
             false => None,
         };
         if policy.restricts() {
@@ -70,4 +70,14 @@ impl Contribution {
         }
         Ok(Self { fleets, tables })
     }
+}
+
+/// States by the queue profiles of some fleets as one; says where its share of all vehicles is in doubt.
+pub(crate) fn fleet_queues(folder: &Path, fleets: &[&str]) -> Result<QueueStates> {
+    let queues = QueueStates::read_union(folder, fleets, QueueKnowledge::Fleet)?;
+    let share = queues.report().share;
+    if share.is_contradictory() {
+        eprintln!("{}: {share}", fleets.first().copied().unwrap_or_default());
+    }
+    Ok(queues)
 }

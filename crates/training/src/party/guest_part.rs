@@ -8,8 +8,8 @@ use std::sync::Arc;
 use estimator::artifact::GuestRecord;
 use estimator::data::{Timeline, train_span};
 use estimator::loss::{
-    FoldRates, FoldedInputs, SYSTEMATIC, held_out_entries, held_out_part, movement_counts,
-    passages_per_step,
+    FoldRates, FoldedInputs, SYSTEMATIC, fleet_aggregates, held_out_entries, held_out_part,
+    movement_counts, passages_per_step,
 };
 use estimator::{
     Arrangement, FleetData, GuestInputs, GuestPlan, GuestShape, GuestSlot, LayerSubModel,
@@ -240,8 +240,19 @@ fn measuring(
     // For the turning ratios of a traffic model, beside which there are other kinds.
     if kinds.iter().any(|kind| *kind != MeasurementKind::HeldOut) {
         let network = fleets[0].timeline().network();
-        let (turned, left) = movement_counts(network, &fleets, span);
-        measures.movements = Movements { turned, left };
+        let mut counts = movement_counts(network, &fleets, span);
+        // Noise is drawn of totals, and hides movements: then nothing else is told either.
+        if counts.turned.iter().chain(&counts.left).any(|count| *count > 0) {
+            counts = fleet_aggregates(network, &fleets, span);
+        }
+        measures.movements = Movements {
+            turned: counts.turned,
+            left: counts.left,
+            free_metres: counts.free_metres,
+            free_seconds: counts.free_seconds,
+            queued_metres: counts.queued_metres,
+            queued_steps: counts.queued_steps,
+        };
     }
     for (kind, table) in tables {
         layout.insert(kind, table.entries().to_vec());

@@ -91,16 +91,16 @@ impl HostPart {
         measurement_bounds(&self.loops, self.windows.split())
     }
 
-    /// The samples to learn from, to validate by and to be estimated at the end: the test part, and where truth is learned
-    /// from also the validation part, from whose errors intervals are made.
+    /// The samples to learn from, to validate by and to be estimated at the end: the test part, and what else
+    /// the signal asks for.
     pub fn samples(&self) -> Samples {
         let split = self.windows.split();
-        let mut estimate = split.test.clone();
-        if self.options.signal.has_labels() {
-            estimate.extend(&split.validation);
-            estimate.sort_unstable();
-        }
-        samples(&self.options.signal, split, &estimate)
+        samples(&self.options.signal, split, &split.test)
+    }
+
+    /// Fits the read-out of a model that learned from labels, and moves its estimates.
+    pub fn fit_read_out(&self, model: &mut HostParty) -> Result<(), ModelFailure> {
+        model.fit_read_out(&self.windows)
     }
 
     /// Makes the host's model, with slots for its guests, when the plan is known.
@@ -145,12 +145,19 @@ pub(crate) fn measurement_bounds(loops: &LoopData, split: &Split) -> Measurement
     MeasurementBounds { links, counted: counted_per_step(loops, &train_span(&split.train)) }
 }
 
-/// The samples of a run. What is estimated is seen by whole fleets.
+/// The samples of a run. What is estimated is seen by whole fleets: some windows, and where truth is learned from the
+/// training and validation part too, for the read-out and the intervals.
 pub(crate) fn samples(signal: &TrainingSignal, split: &Split, estimate: &[Step]) -> Samples {
+    let mut estimate = estimate.to_vec();
+    if signal.has_labels() {
+        estimate.extend(split.train.iter().chain(&split.validation));
+        estimate.sort_unstable();
+        estimate.dedup();
+    }
     Samples {
         train: windows_of(signal, &split.train),
         validation: windows_of(signal, &split.validation),
-        ..Samples::whole(&[], &[], estimate)
+        ..Samples::whole(&[], &[], &estimate)
     }
 }
 
@@ -215,7 +222,12 @@ pub(crate) fn maker(
             }
         };
         let seen = HostWindows { study: Arc::clone(&windows), blind: part.is_some() };
-        HostParty::new(HostLearner::new(model, seen, loss, plan)?, part)
+        let learner = HostLearner::new(model, seen, loss, plan)?;
+        let learner = match options.signal.has_labels() {
+            true => learner.keeping_embeddings(),
+            false => learner,
+        };
+        HostParty::new(learner, part)
     })
 }
 

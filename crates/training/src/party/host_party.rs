@@ -78,9 +78,19 @@ impl HostParty {
         self.model.host_model()
     }
 
-    /// What was estimated by the best weights, in the model's own scale.
+    /// What was estimated of whole fleets by the best weights, in the model's own scale.
     pub fn estimates(&self) -> BTreeMap<Step, Vec<f32>> {
         self.model.estimates()
+    }
+
+    /// What was estimated in views of folds.
+    pub(crate) fn estimates_in_views(&self) -> impl Iterator<Item = (Window, &[f32])> {
+        self.model.estimates_in_views()
+    }
+
+    /// Fits the read-out on the labels of a study, and moves the estimates; without labels there is none.
+    pub fn fit_read_out(&mut self, study: &HostStudy) -> Result<(), ModelFailure> {
+        self.model.fit_read_out(study)
     }
 
     /// The best state of a custom sub-model.

@@ -52,7 +52,7 @@ struct File {
     turnings: Vec<FileTurning>,
     peaks: Option<FilePeaks>,
     noise: Option<FileNoise>,
-    classes: Option<Spanned<FileClasses>>,
+    classes: Option<Spanned<BTreeMap<VehicleClass, f64>>>,
     blockages: Option<FileBlockages>,
 }
 
@@ -82,18 +82,6 @@ struct FilePeaks {
 struct FileNoise {
     spread: Spanned<f64>,
     memory: Spanned<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[derive(Default)]
-struct FileClasses {
-    car: f64,
-    taxi: f64,
-    motorcycle: f64,
-    bus: f64,
-    medium: f64,
-    heavy: f64,
 }
 
 #[derive(Deserialize)]
@@ -219,29 +207,18 @@ impl Reader<'_> {
 
     fn classes(
         &self,
-        classes: &Spanned<FileClasses>,
+        classes: &Spanned<BTreeMap<VehicleClass, f64>>,
     ) -> Result<Vec<(VehicleClass, f64)>, DemandError> {
-        let FileClasses { car, taxi, motorcycle, bus, medium, heavy } = *classes.get_ref();
-        let shares = [
-            (VehicleClass::Car, car),
-            (VehicleClass::Taxi, taxi),
-            (VehicleClass::Motorcycle, motorcycle),
-            (VehicleClass::Bus, bus),
-            (VehicleClass::Medium, medium),
-            (VehicleClass::Heavy, heavy),
-        ];
-        let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+        let shares = classes.get_ref();
+        let sum: f64 = shares.values().sum();
         // Not a number is not within the tolerance either.
         let sums_to_one = (sum - 1.0).abs() <= SHARE_TOLERANCE;
-        if !sums_to_one || shares.iter().any(|&(_, share)| share < 0.0) {
+        if !sums_to_one || shares.values().any(|&share| share < 0.0) {
             let found = format!("shares that sum to {sum:.3}");
             return Err(self.wrong_value(classes, "classes", found, "0 or more each, sum 1"));
         }
-        Ok(shares
-            .into_iter()
-            .filter(|&(_, share)| share > 0.0)
-            .map(|(class, share)| (class, share / sum))
-            .collect())
+        let present = shares.iter().filter(|&(_, &share)| share > 0.0);
+        Ok(present.map(|(&class, &share)| (class, share / sum)).collect())
     }
 
     fn blockages(&self, blockages: &FileBlockages) -> Result<Blockages, DemandError> {

@@ -75,7 +75,7 @@ pub fn simulate_sumo<V: Verdict>(
     let departures = departures.inspect(|departure| {
         vehicles.number(&departure.vehicle.0.to_string(), departure.class);
     });
-    write_file(folder, "trips.rou.xml", |out| write_trips(network, departures, out).map(drop))?;
+    write_file(folder, "trips.rou.xml", |out| write_trips(network, departures, out))?;
     write_file(folder, "loops.add.xml", |out| {
         write_loops(network, options.loop_interval, "loops.xml", out)
     })?;
@@ -147,7 +147,7 @@ fn write_file(
     written.map_err(|error| file_error(&path, error))
 }
 
-fn file_error(path: &Path, error: io::Error) -> SumoError {
+pub(super) fn file_error(path: &Path, error: io::Error) -> SumoError {
     SumoError::File { path: path.to_owned(), error }
 }
 

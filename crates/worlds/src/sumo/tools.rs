@@ -55,6 +55,24 @@ impl SumoTools {
         &self.sumo
     }
 
+    /// The program that makes networks up, where it lies beside the others.
+    pub fn netgenerate(&self) -> Option<PathBuf> {
+        let name = format!("netgenerate{}", env::consts::EXE_SUFFIX);
+        let beside = self.sumo.with_file_name(&name);
+        let programs = [Some(beside), self.home().map(|home| home.join("bin").join(&name))];
+        programs.into_iter().flatten().find(|program| program.is_file())
+    }
+
+    /// SUMO's home, which holds its scenarios in `tools`: above its programs, or in the packages of the Python that
+    /// has installed it.
+    pub fn home(&self) -> Option<PathBuf> {
+        let above = self.sumo.parent()?.parent()?;
+        let mut homes = vec![above.to_owned(), above.join("share").join("sumo")];
+        let versions = std::fs::read_dir(above.join("lib")).into_iter().flatten().flatten();
+        homes.extend(versions.map(|python| python.path().join("site-packages").join("sumo")));
+        homes.into_iter().find(|home| home.join("tools").join("game").is_dir())
+    }
+
     fn within(folder: &Path) -> Option<Self> {
         // The programs are run from other folders: their own must not be relative to this one.
         let folder = std::path::absolute(folder).ok()?;

@@ -8,38 +8,27 @@ use traffic::{LinkId, Movement, Network, Seconds, VehicleClass};
 use crate::departure::{Departure, Stop};
 use crate::driving::{DECELERATION, Driving, REACTION_TIME};
 
-const CLASSES: [VehicleClass; 6] = [
-    VehicleClass::Car,
-    VehicleClass::Taxi,
-    VehicleClass::Motorcycle,
-    VehicleClass::Bus,
-    VehicleClass::Medium,
-    VehicleClass::Heavy,
-];
-
 /// What the shortest stop of SUMO spans, in metres.
 const STOP_SPAN: f64 = 5.0;
 
-/// Writes the vehicles; returns how many.
+/// Writes the vehicles.
 pub(super) fn write_trips(
     network: &Network,
     departures: impl Iterator<Item = Departure>,
     out: &mut impl Write,
-) -> io::Result<u32> {
+) -> io::Result<()> {
     let edges = edge_names(network);
     writeln!(out, "<routes>")?;
-    for class in CLASSES {
+    for class in VehicleClass::ALL {
         write_type(class, out)?;
     }
-    let mut count = 0;
     for departure in departures {
-        count += 1;
         write!(
             out,
             "  <vehicle id=\"{}\" type=\"{}\" depart=\"{:.2}\" departLane=\"best\" \
              departSpeed=\"max\"><route edges=\"",
             departure.vehicle.0,
-            type_name(departure.class),
+            departure.class.name(),
             departure.time.get()
         )?;
         for (leg, link) in departure.route.iter().enumerate() {
@@ -56,8 +45,7 @@ pub(super) fn write_trips(
         }
         writeln!(out, "</vehicle>")?;
     }
-    writeln!(out, "</routes>")?;
-    Ok(count)
+    writeln!(out, "</routes>")
 }
 
 /// Everyone is a passenger car to SUMO's permissions, so that every lane is open to all, as in the
@@ -70,7 +58,7 @@ fn write_type(class: VehicleClass, out: &mut impl Write) -> io::Result<()> {
         "  <vType id=\"{}\" length=\"{length}\" minGap=\"{min_gap}\" accel=\"{acceleration}\" \
          decel=\"{DECELERATION}\" tau=\"{REACTION_TIME}\" sigma=\"{imperfection}\" \
          speedFactor=\"normc(1,{speed_deviation},0.75,1.25)\"/>",
-        type_name(class)
+        class.name()
     )
 }
 
@@ -120,15 +108,4 @@ pub(super) fn write_loops(
 
 fn ends_at_signal(network: &Network, link: LinkId) -> bool {
     network.signal_of(Movement { from: link, to: None }).is_some()
-}
-
-fn type_name(class: VehicleClass) -> &'static str {
-    match class {
-        VehicleClass::Car => "car",
-        VehicleClass::Taxi => "taxi",
-        VehicleClass::Motorcycle => "motorcycle",
-        VehicleClass::Bus => "bus",
-        VehicleClass::Medium => "medium",
-        VehicleClass::Heavy => "heavy",
-    }
 }

@@ -9,7 +9,7 @@ use crate::artifact::model_folder::ModelFolderError;
 use crate::artifact::whole_file::{content, read_bounded, write_whole};
 
 /// The format that this version writes and reads.
-const FORMAT: &str = "fedtse-intervals/1";
+const FORMAT: &str = "fedtse-intervals/2";
 /// Longer than any file of a network that a model can be trained for.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -77,8 +77,11 @@ mod tests {
         assert!(error.ends_with("intervals.json: found 2 links, expected 3"), "{error}");
         let path = path(folder.path());
         let text = std::fs::read_to_string(&path).unwrap();
-        for (from, to) in [("intervals/1", "intervals/9"), ("\"errors\":[[[", "\"errors\":[[[1e9,")]
-        {
+        for (from, to) in [
+            ("intervals/2", "intervals/9"),
+            ("\"from\":[", "\"from\":[1e9,"),
+            ("\"links\":[[[[", "\"links\":[[[[1e9,"),
+        ] {
             assert!(text.contains(from), "{text}");
             std::fs::write(&path, text.replace(from, to)).unwrap();
             assert!(Intervals::load(folder.path(), 2).is_err(), "{to}");

@@ -17,7 +17,8 @@ use traffic::{LinkId, LinkState, Passage, Step};
 
 use super::plans::open_from;
 use super::{
-    Link, PartyData, QueueKnowledge, QueueReport, QueueState, QueueStatesError, links, of_link,
+    FleetShare, Link, PartyData, QueueKnowledge, QueueReport, QueueState, QueueStatesError, links,
+    of_link,
 };
 use crate::baseline::scale_up::{averaged, averaged_steps};
 use crate::data::study::{Study, TargetKind};
@@ -34,7 +35,7 @@ pub struct LiveQueues {
     links: Vec<Link>,
     /// Of each link.
     relations: Vec<Relations>,
-    rate: f64,
+    share: FleetShare,
 }
 
 impl LiveQueues {
@@ -45,10 +46,10 @@ impl LiveQueues {
         knowledge: QueueKnowledge,
     ) -> Result<Self, QueueStatesError> {
         let told = PartyData::read(folder, &[fleet], knowledge)?;
-        let (links, rate) = links(&told.fleet, &told.passages, told.loops.as_ref())?;
+        let (links, share) = links(&told.fleet, &told.passages, told.loops.as_ref())?;
         let relations =
-            links.iter().map(|link| Relations::fit(&link.road, rate, &link.found)).collect();
-        Ok(Self { told, links, relations, rate })
+            links.iter().map(|link| Relations::fit(&link.road, share.used, &link.found)).collect();
+        Ok(Self { told, links, relations, share })
     }
 
     /// Estimates of windows at a study's target links, and how their cycles came out; smooth targets by
@@ -70,7 +71,7 @@ impl LiveQueues {
             .map(|&link| asked.iter().map(|&step| self.state(step, link)).collect())
             .collect();
         let of_links = of_links?;
-        let mut report = QueueReport { rate: self.rate, ..QueueReport::default() };
+        let mut report = QueueReport { share: self.share, ..QueueReport::default() };
         of_links.iter().flatten().for_each(|(_, cycle)| report.count(cycle));
         let places = study.targets().iter().zip(&of_links);
         let places = places.flat_map(|(&link, states)| {
@@ -123,13 +124,13 @@ impl LiveQueues {
         let recent = Step((begin / length) as i64);
         let past = StepRange { first: first.max(recent), last: step };
         let relations = self.relations[link.id.index()];
-        let known = link.knowledge(self.rate, relations, self.told.loops.as_ref(), past)?;
+        let known = link.knowledge(self.share.used, relations, self.told.loops.as_ref(), past)?;
         let network = timeline.network();
         let open = link.open.as_ref().map(|_| open_from(network, link.id, &timing, begin));
         let known = Knowledge { open, ..known };
         let queues = LinkQueues::new(link.road, &tally, &passages, &known)?;
         let (queue, report) = queues.last(length);
-        Ok((link.state(&queue, &self.told.fleet, step, self.rate), report))
+        Ok((link.state(&queue, &self.told.fleet, step, self.share.used), report))
     }
 }
 

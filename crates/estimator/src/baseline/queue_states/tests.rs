@@ -44,7 +44,7 @@ fn profiles_beat_scale_up_without_knowing_the_rate() {
     for knowledge in [QueueKnowledge::Fleet, QueueKnowledge::FleetAndHost] {
         let states = QueueStates::read(folder.path(), "fleet-20", knowledge).expect("states");
         // A few hundred stops in an hour and a half; and the loops count nearly all vehicles.
-        let rate = states.report().rate;
+        let rate = states.report().share.used;
         assert!((rate / 0.2 - 1.0).abs() < 0.25, "{knowledge:?}: {rate}");
         assert!(states.report().failed == 0 && states.report().cycles > 500);
         let estimates = states.estimate(&study, TargetKind::Raw, &windows);

@@ -81,6 +81,18 @@ impl HostInputs {
         }
     }
 
+    /// Where a loop's counts are in a sample, step by step; `link` is the loop's.
+    pub(crate) fn places_of_loop(&self, number: usize, link: LinkId) -> Vec<usize> {
+        let steps = 0..WINDOW;
+        match self.arrangement {
+            Arrangement::ByLink => {
+                // Each has a count and a mask.
+                steps.map(|step| step * self.loops.width + 2 * number).collect()
+            }
+            Arrangement::ByStep => steps.map(|step| step * self.links + link.index()).collect(),
+        }
+    }
+
     /// Numbers of one sample.
     pub fn len(&self) -> usize {
         self.shared() + self.links * WINDOW

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use neural::{Fusion, Learner};
-use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
+use traffic::{FleetView, LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane, Window};
 
 use super::error::HeldOutError;
 use super::folds::{Choices, trailing_state};
+use super::judge::ViewEstimates;
 use super::rates::FoldRates;
 use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::ModelRecord;
@@ -102,6 +103,37 @@ impl HeldOutEstimator {
             targets.iter().map(|link| row[link.index()]).collect()
         };
         Ok(all.chunks(network.links().len().max(1)).flat_map(of_window).collect())
+    }
+
+    /// Estimates all links of windows from each choice of folds alone, without the fold that it leaves out.
+    pub fn estimate_in_views(
+        &self,
+        loops: &LoopData,
+        folds: &[FleetData],
+        windows: &[Step],
+    ) -> Result<ViewEstimates, HeldOutError> {
+        let choices = Choices::of(loops, folds, &self.rates)?.shared_as(self.local.as_ref());
+        let unseen = self.unseen(loops, &choices, windows)?;
+        let links: Vec<LinkId> = loops.timeline().network().link_ids().collect();
+        let steps = averaged_steps(self.record.plan.target, loops.timeline().step());
+        let share = self.rates.seen();
+        let mut all = ViewEstimates::new();
+        for (fold, (seen, states)) in choices.seen.iter().zip(&unseen).enumerate() {
+            let Some(view) = FleetView::without(fold) else { continue };
+            for (&last, states) in windows.iter().zip(states.chunks_exact(links.len())) {
+                let total = |(&link, unseen): (&LinkId, &LinkState)| {
+                    let own = trailing_state(seen, last, steps, link);
+                    let sum = |own: f64, unseen: f64| share * own + (1.0 - share) * unseen;
+                    LinkState {
+                        density: VehPerKmLane::new(sum(own.density.get(), unseen.density.get())),
+                        flow: VehPerMinLane::new(sum(own.flow.get(), unseen.flow.get())),
+                    }
+                };
+                let states = links.iter().zip(states).map(total).collect();
+                all.insert(Window { last, view }, states);
+            }
+        }
+        Ok(all)
     }
 
     /// The unseen part, scaled up, as the model tells it from each choice of folds.

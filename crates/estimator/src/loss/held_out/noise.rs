@@ -42,7 +42,12 @@ impl LabelNoise {
 }
 
 /// `Σ x²` of a box, as states, estimated from the folds without bias.
-fn squares(folds: &[FleetData], rates: &FoldRates, step: Step, link: LinkId) -> [f64; 2] {
+pub(super) fn squares(
+    folds: &[FleetData],
+    rates: &FoldRates,
+    step: Step,
+    link: LinkId,
+) -> [f64; 2] {
     let states = folds.iter().map(|fold| fold.scaled_up(step, link));
     let states: Vec<[f64; 2]> = states.map(|s| [s.density.get(), s.flow.get()]).collect();
     [0, 1].map(|at| {

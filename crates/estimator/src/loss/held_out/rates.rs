@@ -76,7 +76,6 @@ impl FoldRates {
     }
 
     /// Variance of `u` in a box whose vehicles' squared totals add up to this.
-    #[cfg(test)]
     pub(crate) fn label_variance(&self, squares: f64) -> f64 {
         squares * (1.0 - self.seen()) * (1.0 - self.fleet) / self.held_out()
     }

@@ -5,7 +5,7 @@
 //! counted. A step that would make the model unstable is not taken.
 
 use neural::{Adam, Checkpoint, CheckpointError, Decay, Optimiser};
-use physics::{ParameterLayout, TrafficModel};
+use physics::TrafficModel;
 
 /// ln 1.5: half as much again, or a third less.
 const FURTHEST: f32 = 0.405;
@@ -26,8 +26,8 @@ pub struct LearnedPhysics {
 
 impl LearnedPhysics {
     /// From the parameters that a model of links has now.
-    pub fn new(model: &dyn TrafficModel, layout: ParameterLayout, rate: f32) -> Self {
-        let diagrams = layout.ratio().start;
+    pub fn new(model: &dyn TrafficModel, rate: f32) -> Self {
+        let diagrams = model.parameters().len() - model.graph().movements();
         Self {
             first: model.parameters().to_vec(),
             diagrams,

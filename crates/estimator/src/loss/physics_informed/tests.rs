@@ -90,6 +90,20 @@ fn its_gradient_is_that_of_differences() {
     assert!(dy.iter().filter(|d| d.abs() > 1e-3).count() > y.len() / 2);
 }
 
+/// Within what is stated nothing changes; beyond, a link's weight is one over the mean square of its residuals, and
+/// its loss grows with the logarithm of that.
+#[test]
+fn a_link_that_errs_more_than_stated_counts_less() {
+    // Two pairs; mean squares of 25, 36 and 3,600, variances of 36; the last link does not count.
+    let mut weights = [1.0 / 36.0, 1.0 / 36.0, 1.0 / 36.0, 0.0];
+    let more = doubt(&mut weights, &[50.0, 72.0, 7200.0, 1e9], 2.0);
+    // Rounding of a few operations.
+    let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12 * (1.0 + expected);
+    assert!(near(weights[0], 1.0 / 36.0) && near(weights[1], 1.0 / 36.0), "{weights:?}");
+    assert!(near(weights[2], 1.0 / 3600.0) && weights[3] == 0.0, "{weights:?}");
+    assert!(near(more, 0.5 * 100.0f64.ln()), "{more}");
+}
+
 /// A road on which nothing changes, as the model has it: no physics loss, and measurements pull alone.
 #[test]
 fn only_neighbours_in_time_are_tied_by_physics() {
@@ -152,9 +166,7 @@ fn the_models_own_course_has_no_loss() {
 
 fn learning(rate: f32) -> PhysicsInformed {
     let mut physics = ctm_physics();
-    let network = traffic::corridor().expect("the corridor");
-    let layout = Parameters::typical(&network).expect("usual parameters").layout();
-    physics.learned = Some(LearnedPhysics::new(&*physics.model, layout, rate));
+    physics.learned = Some(LearnedPhysics::new(&*physics.model, rate));
     objective(Some(physics))
 }
 

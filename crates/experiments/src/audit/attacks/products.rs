@@ -7,7 +7,7 @@ use traffic::Window;
 use anyhow::{Context, Result};
 use attacks::least_squares::{EACH, LastLayer};
 use attacks::{Mode, SealedBatch};
-use estimator::loss::calibrated_ctm;
+use estimator::loss::{PhysicsPlan, calibrated_physics};
 use estimator::{
     Architecture, FeatureSet, HostStudy, MeasurementSource, NeuralPlan, PhysicsInformed,
     TargetKind, segments,
@@ -54,7 +54,7 @@ pub(super) fn attacks(
     let (inputs, _) = plan.guests[0].read(&study.fleets()[0], &span)?;
     let shape = plan.guests[0].shape(&inputs, plan.sizes);
     let rounds = choices.warm_up + choices.rounds;
-    let physics = calibrated_ctm(study.timeline(), study.fleets(), &span, None)?;
+    let physics = calibrated_physics(study.loops(), study.fleets(), &span, PhysicsPlan::default())?;
     let entries = BTreeMap::from([(GUEST.to_owned(), scene.measured.entries().to_vec())]);
     let scales = &host.record().outputs;
     let objective = PhysicsInformed::new(Some(physics), scales.clone(), entries.clone())?;

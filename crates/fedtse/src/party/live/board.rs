@@ -1,7 +1,6 @@
 //! What a live host shows: its estimates, and how it does.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use server::monitoring::Monitored;
 use traffic::Step;
 
 use super::latencies::Latencies;
+use crate::party::metrics::MetricsText;
 
 /// An estimate, but for what was estimated.
 #[derive(Clone, Debug)]
@@ -102,20 +102,12 @@ impl Monitored for Board {
 
 impl Shown {
     fn prometheus(&self, latest: Option<(Step, f64)>) -> String {
-        let mut text = String::new();
-        // Writing to a text cannot fail; names of parties hold nothing that needs escaping.
-        let mut put = |name: &str, kind: &str, help: &str, values: &[(String, f64)]| {
-            let _ = writeln!(text, "# HELP fedtse_{name} {help}\n# TYPE fedtse_{name} {kind}");
-            for (labels, value) in values {
-                let _ = writeln!(text, "fedtse_{name}{labels} {value}");
-            }
-        };
-        let one = |value: f64| vec![(String::new(), value)];
+        let mut text = MetricsText::default();
         if let Some((step, age)) = latest {
-            put("live_step", "gauge", "Last estimated step", &one(step.0 as f64));
-            put("live_age_seconds", "gauge", "Since the end of that step", &one(age));
+            text.gauge("live_step", "Last estimated step", step.0 as f64);
+            text.gauge("live_age_seconds", "Since the end of that step", age);
         }
-        let counts: [(&str, &str, u64); 11] = [
+        text.counters(&[
             ("live_estimates_total", "Estimates", self.estimates),
             ("live_complete_total", "Estimates with all guests", self.complete),
             ("live_missed_steps_total", "Steps without an estimate", self.missed),
@@ -127,24 +119,15 @@ impl Shown {
             ("received_bytes_total", "Bytes received from other parties", self.received_bytes),
             ("released_messages_total", "Messages in the ledger", self.released),
             ("refused_connections_total", "Connections turned away", self.refused),
-        ];
-        for (name, help, count) in counts {
-            put(name, "counter", help, &one(count as f64));
-        }
+        ]);
         if let Some(latency) = self.latencies.quantiles() {
             let quantiles = [("0.5", latency.p50), ("0.99", latency.p99), ("1", latency.most)];
             let quantiles = quantiles.map(|(share, s)| (format!("{{quantile=\"{share}\"}}"), s));
             let help = "From the end of a step to its estimate, of the last thousand";
-            put("live_latency_seconds", "gauge", help, &quantiles);
+            text.put("live_latency_seconds", "gauge", help, quantiles);
         }
-        let gauge =
-            |party: &str, is: bool| (format!("{{party=\"{party}\"}}"), f64::from(u8::from(is)));
-        let connected: Vec<_> =
-            self.connected.iter().map(|(party, is)| gauge(party, *is)).collect();
-        put("connected", "gauge", "Whether a party is connected", &connected);
-        let waited_for = self.waited_for.iter().map(|(party, is)| gauge(party.as_str(), *is));
-        let waited_for: Vec<_> = waited_for.collect();
-        put("live_waited_for", "gauge", "Whether steps wait for a guest", &waited_for);
+        text.parties("connected", "Whether a party is connected", &self.connected);
+        text.parties("live_waited_for", "Whether steps wait for a guest", &self.waited_for);
         let outcomes = self.guests.iter().flat_map(|(party, counts)| {
             [
                 ("taken", counts.taken),
@@ -158,9 +141,9 @@ impl Shown {
                 (format!("{{party=\"{party}\",outcome=\"{outcome}\"}}"), count as f64)
             })
         });
-        let outcomes: Vec<_> = outcomes.collect();
-        put("live_embeddings_total", "counter", "Steps and embeddings of each guest", &outcomes);
-        text
+        let help = "Steps and embeddings of each guest";
+        text.put("live_embeddings_total", "counter", help, outcomes);
+        text.0
     }
 }
 

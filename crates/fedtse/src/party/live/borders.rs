@@ -13,12 +13,14 @@ pub(super) struct Borders(Option<(Intervals, Level)>);
 
 impl Borders {
     pub(super) fn of(model: &Path, network: &Network, percent: u8) -> Result<Self> {
-        let level = Intervals::level(percent).context("publish.interval")?;
+        Intervals::level(percent).context("publish.interval")?;
         if !model.join("intervals.json").exists() {
             info!("the model has no intervals: estimates are published without them");
             return Ok(Borders(None));
         }
-        Ok(Borders(Some((Intervals::load(model, network.links().len())?, level))))
+        let intervals = Intervals::load(model, network.links().len())?;
+        let level = intervals.known_level(percent).context("publish.interval")?;
+        Ok(Borders(Some((intervals, level))))
     }
 
     pub(super) fn percent(&self) -> Option<u8> {

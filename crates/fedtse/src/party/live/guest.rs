@@ -1,15 +1,14 @@
 //! `fedtse live guest`: embeds each step of its fleet and sends it to the host.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use estimator::{PartyFile, TrainedGuest};
 use federation::PartyError;
-use federation::grpc::dial::{HostAddress, dial};
+use federation::grpc::dial::dial;
 use federation::grpc::drive::{Clock, Inputs, WatchGuest, drive};
 use federation::grpc::{Limits, tls};
 use federation::live::{GuestCounts, LiveGuest, LiveGuestSettings};
@@ -28,6 +27,7 @@ use super::guest_config::{self, LiveGuestConfig};
 use super::guest_feed::FleetTaker;
 use super::terms;
 use crate::party::arguments::ConfigArguments;
+use crate::party::metrics::MetricsText;
 use crate::party::{
     CustomSubModelSpec, TrainedModel, config, logs, network_threads, own_name, random_session_id,
     software, stopping,
@@ -100,9 +100,7 @@ fn embed_steps(
     let party = own_name(identity.certificate_info())?;
     let tls = tls::guest_side(identity, &authority)?;
     let host = &config.host;
-    let address = HostAddress::new(&host.address, host.certificate_name())
-        .map_err(|problem| anyhow!("host.address: {problem}"))?
-        .of(PartyId::new(&host.name)?);
+    let address = host.dialled()?;
     let model_folder = folder.join(&config.model.folder);
     let (file, network, weights) = PartyFile::<TrainedGuest>::read(&model_folder)?;
     if file.name != party.as_str() {
@@ -211,8 +209,8 @@ impl Monitored for FleetView {
     fn prometheus(&self) -> String {
         let shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = &shown.counts;
-        let mut text = String::new();
-        for (name, help, count) in [
+        let mut text = MetricsText::default();
+        text.counters(&[
             ("live_sent_total", "Embeddings sent", counts.sent),
             ("live_unsent_total", "Embeddings that nobody could use", counts.unsent),
             ("live_taken_total", "Steps estimated with this guest", counts.taken),
@@ -221,13 +219,7 @@ impl Monitored for FleetView {
             ("released_messages_total", "Messages in the ledger", shown.released),
             ("sent_bytes_total", "Bytes sent to the host", shown.bytes[0]),
             ("received_bytes_total", "Bytes received from the host", shown.bytes[1]),
-        ] {
-            // Writing to a text cannot fail.
-            let _ = write!(
-                text,
-                "# HELP fedtse_{name} {help}\n# TYPE fedtse_{name} counter\nfedtse_{name} {count}\n"
-            );
-        }
-        text
+        ]);
+        text.0
     }
 }

@@ -1,12 +1,10 @@
 //! The configuration of a live guest.
 
-use std::path::PathBuf;
-
 use serde::Deserialize;
 
 use super::records::RecordsSection;
-use crate::party::config::{IdentitySection, ObserveSection, PatienceSection};
-use crate::party::guest_config::{HostSection, RunSection};
+use crate::party::config::{FolderSection, IdentitySection, ObserveSection, PatienceSection};
+use crate::party::guest_config::HostSection;
 
 /// A configuration with all fields explained.
 pub(super) const EXAMPLE: &str = include_str!("guest.toml");
@@ -16,20 +14,13 @@ pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 pub(super) struct LiveGuestConfig {
     pub identity: IdentitySection,
     pub host: HostSection,
-    pub model: ModelSection,
+    pub model: FolderSection,
     pub records: RecordsSection,
-    pub run: RunSection,
+    pub run: FolderSection,
     #[serde(default)]
     pub patience: PatienceSection,
     #[serde(default)]
     pub observe: ObserveSection,
-}
-
-/// Where a trained party is.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ModelSection {
-    pub folder: PathBuf,
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@ use anyhow::{Result, ensure};
 use serde::Deserialize;
 use server::{HistorySection, ReadersSection};
 
-use super::guest_config::ModelSection;
 use super::records::RecordsSection;
-use crate::party::config::{IdentitySection, ObserveSection, PatienceSection};
-use crate::party::host_config::{NetworkSection, RunSection};
+use crate::party::config::{FolderSection, IdentitySection, ObserveSection, PatienceSection};
+use crate::party::host_config::NetworkSection;
 
 /// A configuration with all fields explained.
 pub(super) const EXAMPLE: &str = include_str!("host.toml");
@@ -20,7 +19,7 @@ pub(super) const EXAMPLE: &str = include_str!("host.toml");
 pub(super) struct LiveHostConfig {
     pub identity: IdentitySection,
     pub network: NetworkSection,
-    pub model: ModelSection,
+    pub model: FolderSection,
     pub records: RecordsSection,
     #[serde(default)]
     pub live: LiveSection,
@@ -29,7 +28,7 @@ pub(super) struct LiveHostConfig {
     pub readers: ReadersSection,
     #[serde(default)]
     pub history: HistorySection,
-    pub run: RunSection,
+    pub run: FolderSection,
     #[serde(default)]
     pub patience: PatienceSection,
     #[serde(default)]

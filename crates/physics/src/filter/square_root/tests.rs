@@ -135,6 +135,22 @@ proptest! {
     }
 }
 
+/// Two numbers with variances 4 and 9, seen with noise of variance 1 and 16: S = diag(5, 25).
+#[test]
+fn innovations_are_as_likely_as_their_covariance_says() {
+    let mut filter =
+        SquareRootFilter::new(vec![0.0; 2], &[2.0, 3.0], SigmaPointSpread::default()).unwrap();
+    let same = |x: &[f64], y: &mut [f64]| {
+        y.copy_from_slice(x);
+        Ok::<_, FilterError>(())
+    };
+    filter.compare(&[5.0, 10.0], same).unwrap();
+    let taken = filter.take(&[1.0, 4.0]).unwrap();
+    // Points at 0.1 deviations lose two digits of sixteen.
+    assert!((taken.squared_innovation - (25.0 / 5.0 + 100.0 / 25.0)).abs() < 1e-10);
+    assert!((taken.log_determinant - 125.0f64.ln()).abs() < 1e-10);
+}
+
 #[test]
 fn the_centred_sum_is_van_der_merwes_covariance() {
     // x² of a normal x: the usual weights, with −96 or so on the centre, give the same matrix.

@@ -9,7 +9,7 @@ use super::*;
 
 fn imported() -> ImportedNet {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/small.net.xml");
-    let options = ImportOptions { largest_component: true, ..ImportOptions::default() };
+    let options = ImportOptions::default();
     import_net(&path, &options).unwrap()
 }
 

@@ -3,18 +3,21 @@
 use rustc_hash::FxHashMap;
 use traffic::{Movement, Phase, Seconds, Signal, Turn};
 
+use super::super::lights::{ActivePrograms, SumoLight};
 use super::super::names::OUTSIDE;
-use super::super::net::{SumoLight, SumoNet};
+use super::super::net::SumoNet;
 use super::{ImportReport, Kept};
 
 /// The lights that govern at least one movement of the network.
 pub(super) fn signals(
     net: &SumoNet,
+    active: ActivePrograms,
     kept: &Kept<'_>,
     turns: &[Turn],
     report: &mut ImportReport,
 ) -> Vec<Signal> {
     let mut heads: FxHashMap<&str, Vec<(Movement, usize)>> = FxHashMap::default();
+    let mut light_of: FxHashMap<Movement, &str> = FxHashMap::default();
     for connection in &net.connections {
         let Some((light, head)) = &connection.light else { continue };
         let Some((from, _)) = kept.lane(&connection.from, connection.from_lane) else { continue };
@@ -28,10 +31,18 @@ pub(super) fn signals(
             }
             _ => continue,
         };
-        heads.entry(light.as_str()).or_default().push((Movement { from, to }, *head));
+        let movement = Movement { from, to };
+        if *light_of.entry(movement).or_insert(light) == light.as_str() {
+            heads.entry(light.as_str()).or_default().push((movement, *head));
+        } else {
+            report.movements_of_two_lights += 1;
+        }
     }
+    report.unused_programs = active.unused_programs;
+    report.lights_switched_by_clock = active.lights_switched;
+    report.lights_off = active.lights_off;
     let mut signals = Vec::new();
-    for light in &net.lights {
+    for light in &active.lights {
         let Some(heads) = heads.get(light.id.as_str()) else { continue };
         // A light that never turns, or has no time to, governs nothing.
         let phases: Vec<Phase> = light

@@ -12,7 +12,7 @@ fn data(name: &str) -> PathBuf {
 }
 
 fn small() -> ImportedNet {
-    let options = ImportOptions { largest_component: true, detectors: vec![data("small.add.xml")] };
+    let options = ImportOptions { additional: vec![data("small.add.xml")], ..Default::default() };
     import_net(&data("small.net.xml"), &options).unwrap()
 }
 
@@ -39,7 +39,7 @@ fn links_are_edges_with_the_mean_way_into_them() {
     assert_eq!(report.edges_not_for_cars, 1);
     assert_eq!(report.lanes_not_for_cars, 1);
     assert_eq!(report.links_apart, 2);
-    assert_eq!((report.lights_made_fixed, report.further_programs), (1, 1));
+    assert_eq!((report.lights_made_fixed, report.unused_programs), (1, 1));
     let turns: Vec<String> = network
         .turns()
         .iter()
@@ -55,17 +55,8 @@ fn links_are_edges_with_the_mean_way_into_them() {
 #[test]
 fn prohibitions_with_arrows_are_passed_over() {
     // SUMO does not escape the `>`, and XML allows it.
-    let text = std::fs::read_to_string(data("small.net.xml")).unwrap();
-    let prohibition = "<prohibition prohibitor=\"A->B\" prohibited=\"W->B\"/>\n</net>";
-    let changed = text.replace("</net>", prohibition);
-    assert_ne!(text, changed);
-    let options = ImportOptions { largest_component: true, ..ImportOptions::default() };
-    let [plain, changed] = [text, changed].map(|text| {
-        let path = Path::new("a.net.xml");
-        let bytes = Box::new(Cursor::new(text.into_bytes()));
-        let mut xml = XmlFile::from_reader(path, bytes, "net").unwrap();
-        import(&SumoNet::from_xml(path, &mut xml).unwrap(), &options).unwrap()
-    });
+    let prohibition = "<prohibition prohibitor=\"A->B\" prohibited=\"W->B\"/>\n";
+    let [plain, changed] = ["", prohibition].map(|lines| small_with(lines).unwrap());
     assert_eq!(plain.network, changed.network);
 }
 
@@ -136,10 +127,125 @@ fn a_projected_net_lies_on_the_earth() {
     assert!((drawn / 100.0 - 1.0).abs() < 4e-3, "{drawn}");
 }
 
+/// The small net with these lines before its end.
+fn small_with(lines: &str) -> Result<ImportedNet, SumoFileError> {
+    let text = std::fs::read_to_string(data("small.net.xml")).unwrap();
+    from_text(&text.replace("</net>", &format!("{lines}</net>")))
+}
+
+/// The cycle of the small net's only signal with these additional files.
+fn cycle_with(files: &[&str]) -> Option<(f64, f64)> {
+    let folder = tempfile::tempdir().unwrap();
+    let additional = files
+        .iter()
+        .enumerate()
+        .map(|(number, text)| {
+            let path = folder.path().join(format!("{number}.add.xml"));
+            std::fs::write(&path, format!("<additional>{text}</additional>")).unwrap();
+            path
+        })
+        .collect();
+    let net =
+        import_net(&data("small.net.xml"), &ImportOptions { additional, ..Default::default() })
+            .unwrap();
+    let signal = net.network.signals().first()?;
+    Some((signal.cycle().get(), signal.offset.get()))
+}
+
 #[test]
-fn a_net_in_parts_is_refused_unless_the_largest_is_asked_for() {
-    let error = import_net(&data("small.net.xml"), &ImportOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("is disconnected"), "{error}");
+fn the_program_loaded_last_is_the_active_one() {
+    let program = |name: &str, seconds: u32| {
+        format!(
+            "<tlLogic id=\"J\" type=\"static\" programID=\"{name}\" offset=\"1\">\
+             <phase duration=\"{seconds}\" state=\"GGgr\"/><phase duration=\"9\" state=\"rrrG\"/></tlLogic>"
+        )
+    };
+    let (x, y) = (program("x", 21), program("y", 41));
+    assert_eq!(cycle_with(&[]), Some((60.0, 5.0)));
+    assert_eq!(cycle_with(&[&x, &y]), Some((50.0, 1.0)));
+    assert_eq!(cycle_with(&[&y, &x]), Some((30.0, 1.0)));
+    // Without phases: another offset of a program that is known, which does not make it active.
+    let later = "<tlLogic id=\"J\" programID=\"0\" offset=\"7\"/>";
+    assert_eq!(cycle_with(&[later]), Some((60.0, 7.0)));
+    assert_eq!(cycle_with(&[&x, later]), Some((30.0, 1.0)));
+    let off = "<tlLogic id=\"J\" type=\"static\" programID=\"off\"/>";
+    assert_eq!(cycle_with(&[off]), None);
+    assert_eq!(cycle_with(&[off, &x]), Some((30.0, 1.0)));
+    // Switched by the clock: the program that it starts with.
+    let switched = "<WAUT refTime=\"0\" id=\"w\" startProg=\"x\">\
+                    <wautSwitch time=\"100\" to=\"y\"/></WAUT>\
+                    <wautJunction wautID=\"w\" junctionID=\"J\"/>";
+    assert_eq!(cycle_with(&[&x, &y, switched]), Some((30.0, 1.0)));
+}
+
+#[test]
+fn additional_files_may_include_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let outer = folder.path().join("outer.xml");
+    std::fs::write(&outer, "<add><include href=\"inner.xml\"/></add>").unwrap();
+    let inner = "<add><instantInductionLoop id=\"i\" lane=\"W_0\" pos=\"500\" friendlyPos=\"1\" file=\"x\"/></add>";
+    std::fs::write(folder.path().join("inner.xml"), inner).unwrap();
+    let options = ImportOptions { additional: vec![outer.clone()], ..Default::default() };
+    let network = import_net(&data("small.net.xml"), &options).unwrap().network;
+    assert_eq!(network.loops()[0].position, network.link(network.link_named("W").unwrap()).length);
+    std::fs::write(&outer, "<add><include href=\"outer.xml\"/></add>").unwrap();
+    let error = import_net(&data("small.net.xml"), &options).unwrap_err().to_string();
+    assert!(error.contains("at most 16 files within each other"), "{error}");
+}
+
+#[test]
+fn a_configuration_names_net_and_additional_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.sumocfg");
+    let text = "<configuration><input><net-file value=\"a.net.xml\"/>\
+                <additional-files value=\"b.xml, c.xml\"/></input></configuration>";
+    std::fs::write(&path, text).unwrap();
+    let config = super::super::SumoConfig::read(&path).unwrap();
+    let beside = |name: &str| folder.path().join(name);
+    assert_eq!(config.net, beside("a.net.xml"));
+    assert_eq!(config.additional, [beside("b.xml"), beside("c.xml")]);
+    std::fs::write(&path, "<configuration></configuration>").unwrap();
+    let error = super::super::SumoConfig::read(&path).unwrap_err().to_string();
+    assert!(error.contains("net-file: found nothing"), "{error}");
+}
+
+#[test]
+fn connections_without_a_signal_of_their_own_are_free() {
+    let text = std::fs::read_to_string(data("small.net.xml")).unwrap();
+    let network = from_text(&text.replace("linkIndex=\"3\"", "linkIndex=\"-1\"")).unwrap().network;
+    let free = Movement { from: network.link_named("W").unwrap(), to: network.link_named("B") };
+    assert!(network.signal_of(free).is_none());
+    assert_eq!(network.signals().len(), 1);
+}
+
+#[test]
+fn inside_junctions_numbers_of_lanes_may_repeat() {
+    let text = std::fs::read_to_string(data("small.net.xml")).unwrap();
+    let repeated = text.replace("id=\":J_0_1\" index=\"1\"", "id=\":J_0_1\" index=\"0\"");
+    assert_ne!(text, repeated);
+    assert_eq!(from_text(&repeated).unwrap().network, from_text(&text).unwrap().network);
+}
+
+#[test]
+fn dead_ends_turn_round() {
+    let edge = |id: &str, way: &str| {
+        format!(
+            "<edge id=\"{id}\" priority=\"1\"><lane id=\"{id}_0\" index=\"0\" speed=\"9\" length=\"50\" shape=\"{way}\"/></edge>"
+        )
+    };
+    let connection = |from: &str, to: &str| {
+        format!("<connection from=\"{from}\" to=\"{to}\" fromLane=\"0\" toLane=\"0\" dir=\"t\"/>")
+    };
+    let net = format!(
+        "<net>{}{}{}{}</net>",
+        edge("ab", "0,0 50,0"),
+        edge("ba", "50,0 0,0"),
+        connection("ab", "ba"),
+        connection("ba", "ab")
+    );
+    let network = from_text(&net).unwrap().network;
+    assert_eq!((network.entries().count(), network.exits().count()), (0, 0));
+    assert_eq!(network.turns().len(), 2);
 }
 
 #[test]
@@ -205,7 +311,10 @@ fn mistakes_are_named() {
         (net(&lane.replace("50,0", "50;0")), "line 3: lane shape: found 50;0"),
         (net(&lane.replace("index=\"0\"", "index=\"3\"")), "lane index: found 3, expected 0"),
         (net(&lane.replace("speed", "sped")), "lane speed: found nothing"),
-        (net(""), "net: found no edge, expected at least one edge open to passenger cars"),
+        (
+            net(""),
+            "net: found 1 edges, none of them for cars, expected at least one edge open to passenger cars",
+        ),
         (net(lane).replace("</net>", ""), "the file ends too early, expected </net>"),
         (net(&format!("{lane}</edge><edge id=\"A\">")), "edge id: found `A` twice"),
         (lane.into(), "found element `lane`, expected <net>"),

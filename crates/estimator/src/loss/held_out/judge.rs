@@ -1,0 +1,378 @@
+//! How far off estimates are, as held-out folds tell it: without ground truth.
+//!
+//! Of a box with the total `N`, let `y` be an estimate by a model that saw all folds but one, and `u` the label of that
+//! fold. Given what the model saw, `u` differs from `N` by noise without bias, so
+//!
+//! ```text
+//! E (y − u)² = E (y − N)² + Var(u)
+//! ```
+//!
+//! and the folds tell `Var(u)` ([`FoldRates`]). So the mean square of `y − u` less the mean variance of `u` estimates the mean
+//! squared error. Folds of several guests, whose fleets have no vehicle in common, count as folds of one fleet.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use traffic::{LinkId, LinkState, Step, VehPerKmLane, Window};
+
+use super::error::HeldOutError;
+use super::folds::Choices;
+use super::noise::squares;
+use super::penetration::penetration;
+use super::rates::FoldRates;
+use crate::data::sources::{FleetData, LoopData};
+
+/// Estimates of all links, window by window.
+pub type ViewEstimates = BTreeMap<Window, Vec<LinkState>>;
+
+/// Labels and their variances, for all boxes.
+pub struct HeldOutJudge {
+    rates: FoldRates,
+    choices: Choices,
+    targets: Vec<LinkId>,
+}
+
+/// Errors of density (veh/km/lane) and flow (veh/min/lane), as they are estimated without ground truth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EstimatedErrors {
+    /// Root mean squares; none where the noise of the labels hides them.
+    pub rmse: [Option<f64>; 2],
+}
+
+impl HeldOutJudge {
+    /// Of each guest's folds, as many of each. The fleets' share comes from loops and some steps, those of the training part.
+    pub fn new(
+        loops: &LoopData,
+        guests: &[&[FleetData]],
+        training: &RangeInclusive<Step>,
+    ) -> Result<Self, HeldOutError> {
+        let count = guests.first().map_or(0, |folds| folds.len());
+        let one = |fold: usize| {
+            let parts: Vec<&FleetData> = guests.iter().filter_map(|own| own.get(fold)).collect();
+            let rate = parts.iter().map(|part| part.rate()).sum();
+            let name = parts.first().map_or("", |part| part.name());
+            FleetData::together(&parts, name, rate).ok_or(HeldOutError::Folds(count))
+        };
+        let folds = (0..count).map(one).collect::<Result<Vec<_>, _>>()?;
+        let rates = FoldRates::new(penetration(loops, &folds, training)?, count)?;
+        let choices = Choices::of(loops, &folds, &rates)?;
+        let targets = loops.timeline().network().targets();
+        Ok(Self { rates, choices, targets })
+    }
+
+    /// The shares of fleets and folds.
+    pub fn rates(&self) -> &FoldRates {
+        &self.rates
+    }
+
+    /// What the fold that a window leaves out tells of all traffic on a link: density and flow; none for whole fleets.
+    fn label(&self, window: Window, link: LinkId) -> Option<[f64; 2]> {
+        let fold = window.view.held_out()?;
+        let (seen, out) = (self.choices.seen.get(fold)?, self.choices.held_out.get(fold)?);
+        let (seen, out) =
+            (pair(seen.scaled_up(window.last, link)), pair(out.scaled_up(window.last, link)));
+        let rates = &self.rates;
+        Some([0, 1].map(|at| rates.label(rates.seen() * seen[at], rates.held_out() * out[at])))
+    }
+
+    /// The variance of these labels, estimated without bias; below zero at times.
+    fn label_variance(&self, step: Step, link: LinkId) -> [f64; 2] {
+        squares(&self.choices.held_out, &self.rates, step, link)
+            .map(|squares| self.rates.label_variance(squares))
+    }
+
+    /// Errors, on the links that are scored, of the estimator whose estimates in views these are.
+    ///
+    /// `mean_of_views`: the estimator takes what the whole fleet sees as it is, and the mean over the views for the rest. Then the
+    /// error of the mean is that of a view less what the views differ by among themselves (for any numbers, the mean square of
+    /// `y_j − N` is the square of `ȳ − N` plus the mean square of `y_j − ȳ`), and it counts for the share `1 − p` that the whole
+    /// fleet does not see, not for the `1 − s` that a view does not see.
+    pub fn errors(&self, estimates: &ViewEstimates, mean_of_views: bool) -> EstimatedErrors {
+        let mut sums = [Sums::default(); 2];
+        let mut by_step: BTreeMap<Step, Vec<(Window, &Vec<LinkState>)>> = BTreeMap::new();
+        for (&window, states) in estimates {
+            by_step.entry(window.last).or_default().push((window, states));
+        }
+        for (&step, views) in &by_step {
+            for &link in &self.targets {
+                let noise = self.label_variance(step, link);
+                let own =
+                    |at: usize| views.iter().map(move |(_, states)| pair(states[link.index()])[at]);
+                for (at, sums) in sums.iter_mut().enumerate() {
+                    let count = views.len() as f64;
+                    let mean = own(at).sum::<f64>() / count;
+                    let spread = own(at).map(|one| (one - mean).powi(2)).sum::<f64>() / count;
+                    let labels =
+                        views.iter().filter_map(|(window, _)| Some(self.label(*window, link)?[at]));
+                    let square = own(at).zip(labels).map(|(own, label)| (own - label).powi(2));
+                    sums.add(square.sum::<f64>() / count, noise[at], spread);
+                }
+            }
+        }
+        let whole = (1.0 - self.rates.fleet()) / (1.0 - self.rates.seen());
+        let rmse = sums.map(|sums| {
+            let (spread, share) = if mean_of_views { (sums.spread, whole) } else { (0.0, 1.0) };
+            let of_view = (sums.squares - sums.noise) / sums.count;
+            let told = of_view > LEAST_SHARE * sums.noise / sums.count;
+            let square = of_view - spread / sums.count;
+            (told && square > 0.0).then(|| share * square.sqrt())
+        });
+        EstimatedErrors { rmse }
+    }
+
+    /// The weights, none below zero and 1 together, with which several models' estimates are combined: of each model those of
+    /// density and of flow. All models have estimated the same windows; the first ones, so many, are plain.
+    ///
+    /// Half of the weight stays with the plain models, in equal parts: weights fitted to few data by themselves do worse than equal
+    /// ones. The other half goes where it comes closest to the labels, among models whose errors are not larger than the best one's
+    /// beyond chance. Where labels cannot tell the errors from their own noise, nothing has shown that it helps, and the plain models have all: so it
+    /// is where the same vehicles stand all the time, which models know by heart from training.
+    pub fn combine(&self, models: &[&ViewEstimates], plain: usize) -> Vec<[f64; 2]> {
+        let Some(first) = models.first() else { return Vec::new() };
+        let windows: Vec<Window> = first.keys().copied().collect();
+        let mut problems = [0, 1].map(|_| vec![ConvexFit::new(models.len()); BLOCKS]);
+        let mut values = vec![0.0; models.len()];
+        for (place, window) in windows.iter().enumerate() {
+            let states: Option<Vec<_>> = models.iter().map(|model| model.get(window)).collect();
+            let Some(states) = states else { continue };
+            for &link in &self.targets {
+                let Some(label) = self.label(*window, link) else { continue };
+                for (at, blocks) in problems.iter_mut().enumerate() {
+                    let own = states.iter().map(|states| pair(states[link.index()])[at]);
+                    values.iter_mut().zip(own).for_each(|(value, own)| *value = own);
+                    // Windows are in the order of time.
+                    blocks[place * BLOCKS / windows.len()].add(&values, label[at]);
+                }
+            }
+        }
+        let told: Vec<[bool; 2]> = models
+            .iter()
+            .map(|model| self.errors(model, false).rmse.map(|one| one.is_some()))
+            .collect();
+        let weights = [0, 1].map(|at| {
+            let fitted = told.iter().all(|told| told[at]).then(|| fitted_weights(&problems[at]));
+            with_plain(fitted, models.len(), plain)
+        });
+        let [density, flow] = weights;
+        density.into_iter().zip(flow).map(|(density, flow)| [density, flow]).collect()
+    }
+}
+
+/// Stretches of time by which errors are compared: neighbouring steps err alike, stretches hardly do.
+const BLOCKS: usize = 8;
+/// A mean difference of errors this many standard errors above zero is not chance: 5 % of Student's distribution with 7 degrees of
+/// freedom lie beyond.
+const BEYOND_CHANCE: f64 = 1.9;
+
+/// Weights by the labels alone.
+fn fitted_weights(blocks: &[ConvexFit]) -> Vec<f64> {
+    let mut all = ConvexFit::new(blocks.first().map_or(0, |block| block.moments.len()));
+    blocks.iter().for_each(|block| all.take(block));
+    let models = 0..all.moments.len();
+    let mut weights = vec![0.0; all.moments.len()];
+    let best = models.clone().min_by(|&a, &b| all.error_of(a).total_cmp(&all.error_of(b)));
+    let Some(best) = best else { return weights };
+    let good: Vec<usize> = models.filter(|&model| !is_worse(blocks, model, best)).collect();
+    for (&model, weight) in good.iter().zip(all.among(&good).solve()) {
+        weights[model] = weight;
+    }
+    weights
+}
+
+/// Half of those weights, if there are any, and the rest in equal parts for the plain models.
+fn with_plain(fitted: Option<Vec<f64>>, models: usize, plain: usize) -> Vec<f64> {
+    let plain = plain.clamp(1, models.max(1));
+    let left = if fitted.is_some() { 0.5 } else { 1.0 };
+    let fitted = fitted.unwrap_or_else(|| vec![0.0; models]);
+    let of = |(model, weight): (usize, f64)| {
+        let equal = if model < plain { left / plain as f64 } else { 0.0 };
+        (1.0 - left) * weight + equal
+    };
+    fitted.into_iter().enumerate().map(of).collect()
+}
+
+/// Whether a model's errors are larger than another's beyond chance, from block to block.
+fn is_worse(blocks: &[ConvexFit], model: usize, best: usize) -> bool {
+    let differences: Vec<f64> = blocks
+        .iter()
+        .filter(|block| block.count > 0.0)
+        .map(|block| (block.error_of(model) - block.error_of(best)) / block.count)
+        .collect();
+    let count = differences.len() as f64;
+    let mean = differences.iter().sum::<f64>() / count;
+    let squares: f64 = differences.iter().map(|one| (one - mean).powi(2)).sum();
+    let error = (squares / (count - 1.0) / count).sqrt();
+    model != best && mean > BEYOND_CHANCE * error
+}
+
+/// Below this share of the labels' own noise, an error is not told from it.
+const LEAST_SHARE: f64 = 0.01;
+
+/// Of many boxes.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    /// Mean squares of estimates less labels.
+    squares: f64,
+    /// Variances of labels.
+    noise: f64,
+    /// Mean squares by which views differ from their mean.
+    spread: f64,
+    count: f64,
+}
+
+impl Sums {
+    fn add(&mut self, square: f64, noise: f64, spread: f64) {
+        self.squares += square;
+        self.noise += noise;
+        self.spread += spread;
+        self.count += 1.0;
+    }
+}
+
+/// No road holds more vehicles than stand on it: where traffic never stood in the training part, a model may tell any number.
+pub fn limit_to_standing(state: &mut LinkState) {
+    let density = state.density.get().clamp(0.0, physics::STANDING.get());
+    state.density = VehPerKmLane::new(density);
+}
+
+fn pair(state: LinkState) -> [f64; 2] {
+    [state.density.get(), state.flow.get()]
+}
+
+/// Least squares with weights that are none below zero and 1 together.
+#[derive(Clone)]
+struct ConvexFit {
+    /// Sums of products of the models' values, `[model][model]`.
+    products: Vec<Vec<f64>>,
+    /// With the labels.
+    moments: Vec<f64>,
+    count: f64,
+}
+
+/// Passes over all pairs; each leaves a model's weight at the best place between two.
+const PASSES: usize = 200;
+
+impl ConvexFit {
+    fn new(models: usize) -> Self {
+        Self { products: vec![vec![0.0; models]; models], moments: vec![0.0; models], count: 0.0 }
+    }
+
+    /// Adds what another one has.
+    fn take(&mut self, other: &Self) {
+        let products = self.products.iter_mut().zip(&other.products);
+        for (sums, others) in products.chain([(&mut self.moments, &other.moments)]) {
+            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
+        }
+        self.count += other.count;
+    }
+
+    /// The same problem for some of the models.
+    fn among(&self, some: &[usize]) -> Self {
+        let of = |row: &[f64]| some.iter().map(|&at| row[at]).collect::<Vec<_>>();
+        let products = some.iter().map(|&at| of(&self.products[at])).collect();
+        Self { products, moments: of(&self.moments), count: self.count }
+    }
+
+    /// The sum of a model's squared errors, up to one constant for all models.
+    fn error_of(&self, model: usize) -> f64 {
+        self.products[model][model] - 2.0 * self.moments[model]
+    }
+
+    fn add(&mut self, values: &[f64], label: f64) {
+        self.count += 1.0;
+        for (at, &value) in values.iter().enumerate() {
+            self.moments[at] += value * label;
+            self.products[at].iter_mut().zip(values).for_each(|(sum, other)| *sum += value * other);
+        }
+    }
+
+    /// By exact steps along pairs, from equal weights: the problem is convex, and no such step is left only at its minimum.
+    fn solve(&self) -> Vec<f64> {
+        let models = self.moments.len();
+        let mut weights = vec![1.0 / models.max(1) as f64; models];
+        for _ in 0..PASSES {
+            for (to, from) in (0..models).flat_map(|to| (0..to).map(move |from| (to, from))) {
+                // d(loss)/2 when a little weight goes from one to the other.
+                let slope = |at: usize| {
+                    let products = self.products[at].iter().zip(&weights);
+                    products.map(|(product, weight)| product * weight).sum::<f64>()
+                        - self.moments[at]
+                };
+                let curve = self.products[to][to] - 2.0 * self.products[to][from]
+                    + self.products[from][from];
+                let step = (slope(from) - slope(to)) / curve;
+                if curve > 0.0 && step.is_finite() {
+                    let step = step.clamp(-weights[to], weights[from]);
+                    weights[to] += step;
+                    weights[from] -= step;
+                }
+            }
+        }
+        weights
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(rows: &[(&[f64], f64)]) -> Vec<f64> {
+        let mut fit = ConvexFit::new(rows[0].0.len());
+        rows.iter().for_each(|(values, label)| fit.add(values, *label));
+        fit.solve()
+    }
+
+    fn assert_close(found: &[f64], expected: &[f64]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            // Steps along pairs converge geometrically: 200 passes leave rounding.
+            assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn weights_are_those_of_the_closed_form() {
+        // Two models with independent errors of variances 1 and 4 around labels of 0: weights 4/5 and 1/5.
+        let independent: [(&[f64], f64); 4] =
+            [(&[1.0, 2.0], 0.0), (&[1.0, -2.0], 0.0), (&[-1.0, 2.0], 0.0), (&[-1.0, -2.0], 0.0)];
+        assert_close(&fit(&independent), &[0.8, 0.2]);
+        // One that is right, among others that are not.
+        let right: [(&[f64], f64); 3] =
+            [(&[5.0, 1.0, 7.0], 1.0), (&[2.0, 4.0, 1.0], 4.0), (&[9.0, 2.0, 3.0], 2.0)];
+        assert_close(&fit(&right), &[0.0, 1.0, 0.0]);
+        // What would need a weight below zero stays at the border.
+        let outside: [(&[f64], f64); 2] = [(&[2.0, 3.0], 1.0), (&[4.0, 6.0], 2.0)];
+        assert_close(&fit(&outside), &[1.0, 0.0]);
+        assert_eq!(fit(&[(&[3.0], 8.0)]), [1.0]);
+    }
+
+    /// Blocks of labels 0 and errors of three models.
+    fn blocks(errors: impl Fn(usize) -> [f64; 3]) -> Vec<ConvexFit> {
+        let block = |at| {
+            let mut block = ConvexFit::new(3);
+            for sign in [1.0, -1.0] {
+                block.add(&errors(at).map(|error| sign * error), 0.0);
+            }
+            block
+        };
+        (0..BLOCKS).map(block).collect()
+    }
+
+    #[test]
+    fn what_is_worse_beyond_chance_gets_no_weight() {
+        // The third errs more in every block; the others take turns.
+        let third_worse = |at| if at % 2 == 0 { [1.0, 2.0, 3.0] } else { [2.0, 1.0, 3.0] };
+        let weights = fitted_weights(&blocks(third_worse));
+        assert_close(&weights, &[0.5, 0.5, 0.0]);
+        // One bad block among good ones may be chance.
+        let good = [0, 1, 2].map(|model| {
+            !is_worse(&blocks(|at| [1.0, 1.0, if at == 0 { 4.0 } else { 0.9 }]), model, 0)
+        });
+        assert_eq!(good, [true; 3]);
+        // Half stays with the plain models, or all.
+        assert_close(&with_plain(Some(vec![0.0, 0.2, 0.8]), 3, 2), &[0.25, 0.35, 0.4]);
+        assert_close(&with_plain(None, 3, 2), &[0.5, 0.5, 0.0]);
+        assert_close(&with_plain(None, 1, 2), &[1.0]);
+        assert_eq!(fitted_weights(&[]), [0.0; 0]);
+    }
+}

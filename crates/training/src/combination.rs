@@ -1,0 +1,251 @@
+//! The default without ground truth: several models, each with the weight that a held-out part of the fleet gives it.
+//!
+//! 1. Each model of [`MODELS`] is trained like a method of its own, with a fold of each fleet held out in turn. They differ in what else
+//!    their losses hold, loops, queue profiles or a traffic model, and in how fast they learn.
+//! 2. [`HeldOutJudge`](estimator::loss::HeldOutJudge) compares their estimates of the validation part, made from all folds but one, with the labels of
+//!    that fold, and weighs them. A model that a term of its loss misleads gets no weight.
+//! 3. The estimate is the weighted sum. The judge also tells its error on the windows that are estimated.
+
+use std::collections::BTreeMap;
+
+use estimator::loss::{
+    LabelFreeEstimator, MeasuredTerms, Penetration, ViewEstimates, limit_to_standing,
+};
+use estimator::{Estimates, HeldOutEstimator, Study, TrainingSignal};
+use indicatif::ProgressBar;
+use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane, Window};
+
+use crate::central;
+use crate::error::{Result, TrainingError};
+use crate::federated::{self, FederatedTask};
+use crate::judged::Judged;
+use crate::method::Participants;
+use crate::options::PhysicsOptions;
+use crate::party::CustomSubModels;
+use crate::task::{Fitted, TrainOptions, Training, Watch};
+
+/// A model that is combined with others.
+pub(crate) struct Model {
+    name: &'static str,
+    /// What its loss holds besides the held-out fleet.
+    besides: Besides,
+    schedule: Schedule,
+}
+
+/// How long a model is trained: noisy labels are soon known by heart.
+#[derive(Clone, Copy, PartialEq)]
+enum Schedule {
+    /// The usual number of epochs divided by this, all of them. The validation part's labels are noisy, too: where traffic moves, the
+    /// epoch that they choose is a matter of chance.
+    Whole(usize),
+    /// At a third of the usual learning rate, the epoch that the validation part chooses: where vehicles stand, later epochs are
+    /// worse.
+    Slow,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Besides {
+    Nothing,
+    LoopsAndQueues,
+    LoopsQueuesAndPhysics,
+}
+
+/// The models, the plainest first. Their seeds differ.
+#[rustfmt::skip]
+pub(crate) const MODELS: [Model; 5] = [
+    Model { name: "held-out fleet", besides: Besides::Nothing, schedule: Schedule::Whole(2) },
+    Model { name: "held-out fleet, briefly", besides: Besides::Nothing, schedule: Schedule::Whole(4) },
+    Model { name: "held-out fleet, slowly", besides: Besides::Nothing, schedule: Schedule::Slow },
+    Model { name: "with loops and queues", besides: Besides::LoopsAndQueues, schedule: Schedule::Whole(2) },
+    Model { name: "with loops, queues and traffic model", besides: Besides::LoopsQueuesAndPhysics, schedule: Schedule::Whole(2) },
+];
+
+/// A model's part in a combination.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelWeight {
+    /// What it is.
+    pub model: &'static str,
+    /// Its weights, of density and of flow.
+    pub weights: [f64; 2],
+}
+
+/// A trained model's estimates.
+struct Trained {
+    name: &'static str,
+    /// Of whole fleets, as asked for.
+    estimates: Estimates,
+    /// Without each fold, of the windows by which it is judged.
+    in_views: ViewEstimates,
+    training: Option<Training>,
+}
+
+/// Trains all models and estimates some windows by their weighted sum.
+pub(crate) fn train(
+    options: &TrainOptions,
+    study: &Study,
+    windows: &[Step],
+    custom: &CustomSubModels,
+    bar: &ProgressBar,
+) -> Result<Fitted> {
+    let judge = Judged::new(study, options.method.folds().unwrap_or(1))?;
+    let (validation, estimated) = (judge.thinned(&study.split().validation), judge.told(windows));
+    let mut judged = [&validation[..], &estimated[..]].concat();
+    judged.sort_unstable();
+    judged.dedup();
+
+    let (mut models, mut plain) = (Vec::new(), 0);
+    let mut failed: Option<TrainingError> = None;
+    for (at, model) in MODELS.iter().enumerate() {
+        bar.set_message(format!("model {} of {}: {}", at + 1, MODELS.len(), model.name));
+        let seeded = TrainOptions { seed: options.seed + at as u64, ..options.clone() };
+        match model.train(&seeded, study, &judge, (windows, &judged), custom) {
+            Ok(mut trained) => {
+                let views = trained.in_views.values_mut().flatten();
+                trained.estimates.iter_mut().chain(views).for_each(limit_to_standing);
+                models.push(trained);
+                plain += usize::from(model.besides == Besides::Nothing);
+            }
+            // Queue profiles or a traffic model that the data do not allow are left out; told to stop is not that.
+            Err(error) => {
+                progress::check_stop()?;
+                eprintln!("model \"{}\" is left out: {error}", model.name);
+                failed = Some(error);
+            }
+        }
+        bar.set_position(at as u64 + 1);
+    }
+    bar.finish_and_clear();
+    if models.is_empty() {
+        return Err(failed.unwrap_or_else(|| TrainingError::Invalid("models: found none".into())));
+    }
+    let on = |steps: &[Step]| -> Vec<ViewEstimates> {
+        let of = |model: &Trained| {
+            let views = model.in_views.iter();
+            let some = views.filter(|(window, _)| steps.binary_search(&window.last).is_ok());
+            some.map(|(window, states)| (*window, states.clone())).collect()
+        };
+        models.iter().map(of).collect()
+    };
+    let weights = judge.judge.combine(&on(&validation).iter().collect::<Vec<_>>(), plain);
+    let mean_of_views = options.method.spec().participants == Participants::Central;
+    let errors = judge.judge.errors(&sum_of_views(&on(&estimated), &weights), mean_of_views);
+    let each: Vec<&Estimates> = models.iter().map(|model| &model.estimates).collect();
+    let estimates = weighted(&each, &weights);
+    let named = models.iter().zip(weights);
+    let weights = named.map(|(of, weights)| ModelWeight { model: of.name, weights }).collect();
+    let training = models.into_iter().filter_map(|model| model.training).reduce(together);
+    Ok(Fitted { estimates, training, weights, estimated_errors: Some(errors), ..Fitted::default() })
+}
+
+impl Model {
+    /// Trains it, and estimates some windows by whole fleets and some without each fold.
+    fn train(
+        &self,
+        options: &TrainOptions,
+        study: &Study,
+        judge: &Judged<'_>,
+        (windows, judged): (&[Step], &[Step]),
+        custom: &CustomSubModels,
+    ) -> Result<Trained> {
+        let folds = options.method.folds().unwrap_or(1);
+        let physics = PhysicsOptions {
+            no_physics: options.physics.no_physics
+                || self.besides != Besides::LoopsQueuesAndPhysics,
+            ..options.physics
+        };
+        let mut plan = options.plan_with(custom)?;
+        match self.schedule {
+            Schedule::Whole(part) => {
+                plan.recipe.epochs = plan.recipe.epochs.div_ceil(part);
+                plan.recipe.patience = 0;
+            }
+            Schedule::Slow => plan.recipe.rate /= 3.0,
+        }
+        let (name, bar) = (self.name, ProgressBar::hidden());
+        let (loops, fleets) = (study.loops(), study.fleets());
+        let central = |estimator: HeldOutEstimator, training| -> Result<Trained> {
+            let estimates = estimator.estimate(loops, fleets, windows)?;
+            let in_views = estimator.estimate_in_views(loops, fleets, judged)?;
+            Ok(Trained { name, estimates, in_views, training: Some(training) })
+        };
+        let signal = match self.besides {
+            Besides::Nothing => TrainingSignal::held_out_totals(folds),
+            Besides::LoopsAndQueues | Besides::LoopsQueuesAndPhysics => {
+                TrainingSignal::pi_and_held_out(folds)
+            }
+        };
+        if options.method.spec().participants == Participants::Federated {
+            let task = FederatedTask {
+                study,
+                plan: &plan,
+                custom,
+                signal,
+                physics: &physics,
+                options: &options.federation,
+                windows,
+                in_views: &judge.in_views(judged),
+                watch: Watch::default(),
+                keep: None,
+            };
+            let (fitted, in_views) = federated::train(&task, &bar)?;
+            let Fitted { estimates, training, .. } = fitted;
+            return Ok(Trained { name, estimates, in_views, training });
+        }
+        let terms: Option<MeasuredTerms> = signal.measurements().copied();
+        match terms.filter(|_| self.besides != Besides::Nothing) {
+            None => {
+                let constant = Penetration::Constant;
+                let (estimator, training) =
+                    central::train_on_held_out_fleet(study, plan, constant, &bar)?;
+                central(estimator, training)
+            }
+            Some(terms) => {
+                match central::train_on_measurements(study, plan, terms, &physics, &bar)? {
+                    (LabelFreeEstimator::HeldOut(estimator), training) => {
+                        central(estimator, training)
+                    }
+                    (LabelFreeEstimator::Whole(_), _) => {
+                        Err(TrainingError::Invalid(format!("{name}: nothing is held out")))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Weighted sums of several models' states; a model may give less than nothing, their sum does not.
+fn weighted(models: &[&Vec<LinkState>], weights: &[[f64; 2]]) -> Vec<LinkState> {
+    let count = models.first().map_or(0, |states| states.len());
+    let state = |at: usize| {
+        let (mut density, mut flow) = (0.0, 0.0);
+        for (states, weights) in models.iter().zip(weights) {
+            density += weights[0] * states[at].density.get();
+            flow += weights[1] * states[at].flow.get();
+        }
+        LinkState {
+            density: VehPerKmLane::new(density.max(0.0)),
+            flow: VehPerMinLane::new(flow.max(0.0)),
+        }
+    };
+    (0..count).map(state).collect()
+}
+
+fn sum_of_views(models: &[ViewEstimates], weights: &[[f64; 2]]) -> ViewEstimates {
+    let Some(first) = models.first() else { return BTreeMap::new() };
+    let of_window = |&window: &Window| {
+        let states: Option<Vec<_>> = models.iter().map(|model| model.get(&window)).collect();
+        Some((window, weighted(&states?, weights)))
+    };
+    first.keys().filter_map(of_window).collect()
+}
+
+/// What several trainings cost together; epochs are those of the first.
+fn together(mut all: Training, one: Training) -> Training {
+    let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+    all.rounds = sum(all.rounds, one.rounds);
+    all.bytes = sum(all.bytes, one.bytes);
+    all.exchanges += one.exchanges;
+    all.releases.extend(one.releases);
+    all.left.extend(one.left);
+    all
+}

@@ -1,0 +1,74 @@
+//! How far off estimates are without ground truth, for methods that hold part of a fleet out.
+
+use estimator::baseline::FleetShare;
+use estimator::loss::{EstimatedErrors, HeldOutJudge, ViewEstimates};
+use estimator::{FleetData, HeldOutEstimator, Study};
+use traffic::{FleetView, Step, Window};
+
+use crate::error::Result;
+
+/// Numbers of estimates in views that are kept of a model, at most: where there are more, windows are thinned out evenly.
+const MOST_JUDGED: usize = 8_000_000;
+
+/// A judge by the folds of a study, and the windows by which it judges.
+pub(crate) struct Judged<'a> {
+    pub judge: HeldOutJudge,
+    study: &'a Study,
+    folds: usize,
+    every: usize,
+}
+
+impl<'a> Judged<'a> {
+    /// The fleets of the study are so many folds of each guest. Says where their share of all vehicles is in doubt.
+    pub(crate) fn new(study: &'a Study, folds: usize) -> Result<Self> {
+        let guests: Vec<&[FleetData]> = study.fleets().chunks(folds).collect();
+        let judge = HeldOutJudge::new(study.loops(), &guests, &study.train_span())?;
+        let stated: f64 = study.fleets().iter().map(FleetData::rate).sum();
+        let by_loops = Some(judge.rates().fleet()).filter(|_| !study.network().loops().is_empty());
+        let share = FleetShare::by_loops(by_loops, stated);
+        if share.is_contradictory() {
+            eprintln!("fleets: {share}");
+        }
+        let windows = study.timeline().windows().len();
+        let numbers = windows * folds * study.network().links().len() * 2;
+        Ok(Self { judge, study, folds, every: numbers.div_ceil(MOST_JUDGED).max(1) })
+    }
+
+    /// Those of some windows by which it judges.
+    pub(crate) fn thinned(&self, steps: &[Step]) -> Vec<Step> {
+        steps.iter().copied().step_by(self.every).collect()
+    }
+
+    /// Those of estimated windows whose errors are told: of the test part; of all windows if none is of it.
+    pub(crate) fn told(&self, windows: &[Step]) -> Vec<Step> {
+        let test = &self.study.split().test;
+        let tested = windows.iter().copied().filter(|step| test.binary_search(step).is_ok());
+        let tested: Vec<Step> = tested.collect();
+        self.thinned(if tested.is_empty() { windows } else { &tested })
+    }
+
+    /// Windows without each fold.
+    pub(crate) fn in_views(&self, steps: &[Step]) -> Vec<Window> {
+        let views = (0..self.folds).filter_map(FleetView::without);
+        steps
+            .iter()
+            .flat_map(|&last| views.clone().map(move |view| Window { last, view }))
+            .collect()
+    }
+
+    /// Errors of a model of the whole fleet on some windows.
+    pub(crate) fn errors_of(
+        &self,
+        estimator: &HeldOutEstimator,
+        windows: &[Step],
+    ) -> Result<EstimatedErrors> {
+        let (loops, fleets) = (self.study.loops(), self.study.fleets());
+        let views = estimator.estimate_in_views(loops, fleets, &self.told(windows))?;
+        Ok(self.judge.errors(&views, true))
+    }
+
+    /// Errors of a federation's model, by what it estimated in views.
+    pub(crate) fn errors_in_views(&self, views: &ViewEstimates) -> EstimatedErrors {
+        self.judge.errors(views, false)
+    }
+}
