@@ -428,9 +428,10 @@ fn a_guest_that_missed_the_beginning_hears_so() {
     assert!(reason.text.as_str().contains("not there when measurements and shares"), "{reason}");
 }
 
-/// One number of passages, two turns, one exit.
+/// One number of passages, two turns, one exit, and of one link metres and seconds that were driven freely and metres and steps
+/// in a queue.
 #[test]
 fn the_ledger_counts_what_a_greeting_tells_of_the_fleet() {
-    assert_eq!(hello(measures()).shape(), [4]);
+    assert_eq!(hello(measures()).shape(), [1 + 2 + 1 + 4]);
     assert!(hello(MeasurementOffer::default()).shape().is_empty());
 }
