@@ -1,5 +1,7 @@
 //! Regularised least squares in closed form: what ridge regression and the read-out share.
 
+use serde::{Deserialize, Serialize};
+
 /// Strengths of regularisation that are tried, relative to the number of samples.
 pub(crate) const STRENGTHS: [f64; 9] = [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0, 10.0, 100.0];
 
@@ -8,9 +10,12 @@ pub(crate) const STRENGTHS: [f64; 9] = [1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0,
 pub(crate) const FURTHEST: f64 = 4.0;
 
 /// Mean and standard deviation of each column, from the training part.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Scaler {
     pub(crate) mean: Vec<f64>,
+    /// Infinite of a column that never changed: JSON has no such number, and has null for it.
+    #[serde(with = "null_for_infinite")]
     pub(crate) deviation: Vec<f64>,
 }
 
@@ -42,6 +47,21 @@ impl Scaler {
                 *value = ((*value - mean) / deviation).clamp(-FURTHEST, FURTHEST);
             }
         }
+    }
+}
+
+/// Numbers as JSON, with null for those that are infinite.
+mod null_for_infinite {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        let finite = values.iter().map(|value| value.is_finite().then_some(*value));
+        finite.collect::<Vec<Option<f64>>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        let values = Vec::<Option<f64>>::deserialize(from)?;
+        Ok(values.into_iter().map(|value| value.unwrap_or(f64::INFINITY)).collect())
     }
 }
 

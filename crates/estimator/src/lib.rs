@@ -32,13 +32,13 @@ mod metrics;
 pub mod model;
 
 pub use artifact::{
-    Epoch, Intervals, LinkInterval, NeuralEstimator, NeuralStudy, PartyFile, TrainedGuest,
-    TrainedHost,
+    Epoch, Intervals, LinkInterval, NeuralEstimator, NeuralStudy, PartyFile, SavedEstimator,
+    TrainedGuest, TrainedHost,
 };
-pub use baseline::{FilteredStates, QueueKnowledge, QueueStates, Ridge, scale_up};
+pub use baseline::{CalibratedFilter, QueueKnowledge, QueueStates, Ridge, scale_up};
 pub use data::{
-    Arrangement, FeatureSet, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy,
-    LoopData, MeasurementSource, MeasurementTable, Readings, Study, TargetKind, WINDOW,
+    Arrangement, Asked, FeatureSet, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy,
+    LoopData, MeasurementSource, MeasurementTable, Observed, Readings, Study, TargetKind, WINDOW,
     WindowSource, epoch_order, gather_rows, segments, whole_batch,
 };
 pub use loss::{

@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use durable::PendingFile;
-use estimator::artifact::{GuestRecord, ModelFile};
-use estimator::{FleetData, Intervals, LinkInterval, LoopData, NeuralEstimator, WINDOW};
+use estimator::artifact::{ModelFile, whole_fleets};
+use estimator::{Asked, Intervals, LinkInterval, LoopData, Observed, SavedEstimator, WINDOW};
 use sensing::{Column, ColumnKind, TableWriter};
 use serde::Deserialize;
 use serde_json::json;
-use traffic::{LinkState, Network, Step};
+use traffic::{LinkId, LinkState, Network, Step};
 
 use parties::Parties;
 use training::InvalidOption;
 use training::party::CustomSubModelSpecs;
 
 use crate::data::check_folder;
+use crate::data::features::open_fleets;
 
 /// Estimate density and flow of all links with a trained model
 ///
@@ -52,7 +53,7 @@ pub struct EstimateRequest {
     #[arg(long)]
     data: PathBuf,
     /// Add intervals that hold the truth in so many percent of cases: 50, 80, 90 or 95; of a model
-    /// that was trained with ground truth
+    /// that was trained with ground truth, or that holds part of the fleet out
     #[arg(long, value_name = "PERCENT")]
     interval: Option<u8>,
 }
@@ -157,13 +158,23 @@ pub fn make(request: &EstimateRequest, own: &CustomSubModelSpecs) -> Result<Esti
     Ok(Estimated { loops, states, intervals })
 }
 
+/// Estimates by a model of any kind. Folds of a fleet that the data do not have yet are made.
 fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkState>> {
-    let record = ModelFile::read(folder)?.record;
-    let read = |guest: &GuestRecord| FleetData::open(data, &guest.fleet);
-    let fleets = record.guests.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let model = NeuralEstimator::load(folder, loops, &fleets)?;
-    let prepared = model.prepare(loops, &fleets)?;
-    in_blocks(loops.timeline().windows(), |block| Ok(prepared.estimate(block)?))
+    let file = ModelFile::read(folder)?;
+    let names: Vec<&str> = file.fleets.iter().flatten().map(String::as_str).collect();
+    let fleets = open_fleets(data, &names)?;
+    let observed = Observed { folder: data, loops, fleets: &fleets };
+    let model = file.load(folder, &observed)?;
+    let (target, windows) = (file.target, loops.timeline().windows());
+    let links: Vec<LinkId> = loops.timeline().network().link_ids().collect();
+    if let SavedEstimator::Neural(model) = &model {
+        let whole = whole_fleets(&file.fleets, &fleets)?;
+        let prepared = model.prepare(loops, &whole)?;
+        return in_blocks(windows, |block| Ok(prepared.estimate(block)?));
+    }
+    // These read all trajectories, or average over all folds, at once.
+    let asked = Asked { target, links: &links, windows };
+    Ok(model.estimate(&observed, &file.fleets, &asked)?.0)
 }
 
 /// Windows that are estimated together.

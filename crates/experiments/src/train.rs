@@ -1,17 +1,15 @@
 //! `fedtse train`: fits an estimator and scores it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
-use estimator::artifact::Coverage;
-use estimator::data::StudyError;
+use estimator::artifact::{Coverage, ModelFile};
 use estimator::loss::TrafficModelKind;
 use estimator::{Architecture, Epoch, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
-use sensing::FeaturesError;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -27,7 +25,7 @@ pub use training::{
 };
 
 use crate::data::check_folder;
-use crate::data::features::{RATES, divide};
+use crate::data::features::{RATES, make_parts};
 
 /// Fit an estimator on a dataset's features and score it
 ///
@@ -70,10 +68,10 @@ pub struct TrainArguments {
     /// Highest learning rate of the neural estimators; 0.003 for `link`, 0.0003 for `paper` unless given
     #[arg(long)]
     learning_rate: Option<f32>,
-    /// Folder for the trained model: one neural estimator, one rate, one target
+    /// Folder for what was fitted, for `estimate` and `report`: of one rate and one target
     ///
-    /// A run that was interrupted continues where it stood and ends with the same weights. For `fedtse`
-    /// and `fedtse-cell` it also holds each party's checkpoints and ledger
+    /// A run that was interrupted continues where it stood and ends with the same weights. Of the federated
+    /// methods it also holds each party's checkpoints, ledger and model, for `live`
     #[arg(long)]
     out: Option<PathBuf>,
     /// The part of the data that is scored; choices belong on the validation part
@@ -201,18 +199,16 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
     arguments.check()?;
     let targets = arguments.targets()?;
     if let Some(out) = &arguments.out {
-        if !(arguments.method.is_kept() && arguments.rate.len() == 1 && targets.len() == 1) {
-            let (method, rates) = (arguments.method.name(), arguments.rate.len());
-            let problem = format!(
-                "found {method} with {rates} rates and {} targets, expected a neural method (tse-n, tse-p, oracle, oracle-cell, fedtse, fedtse-cell) with one of each",
-                targets.len()
-            );
+        if !(arguments.rate.len() == 1 && targets.len() == 1) {
+            let (rates, targets) = (arguments.rate.len(), targets.len());
+            let problem =
+                format!("found {rates} rates and {targets} targets, expected one of each");
             return Err(InvalidOption::new("out", problem).into());
         }
         // A federated run that is finished is read again: its parties know that they are.
         let read_again = arguments.method.is_federated() && out.join("host").exists();
         ensure!(
-            read_again || !out.join("model.json").exists(),
+            read_again || !ModelFile::is_in(out),
             "{}: holds a model already, expected a new folder or an unfinished run",
             out.display()
         );
@@ -222,27 +218,13 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
     for &rate in &arguments.rate {
         let fleets = task(arguments, TargetKind::Raw).fleets(rate);
         let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
-        let study = open_divided(&arguments.data, rate, &fleets)?;
+        let data = &arguments.data;
+        let study = make_parts(data, &fleets, || Study::open_fleets(data, &fleets))?;
         for &target in &targets {
             rows.push(fit(arguments, custom, &study, rate, target)?);
         }
     }
     Ok(rows)
-}
-
-/// Opens the fleets of a rate. Where one is needed in parts that nobody made yet, they are made.
-fn open_divided(data: &Path, rate: f64, fleets: &[&str]) -> Result<Study> {
-    let study = Study::open_fleets(data, fleets);
-    let parts = fleets.len();
-    match study {
-        Err(StudyError::Features(FeaturesError::NoFleet { .. })) if parts > 1 => {
-            divide(data, &format!("fleet-{rate}"), parts).with_context(|| {
-                format!("fleet of {rate} %: could not be divided into {parts} parts, which this method needs")
-            })?;
-            Ok(Study::open_fleets(data, fleets)?)
-        }
-        study => Ok(study?),
-    }
 }
 
 fn fit(
@@ -268,13 +250,15 @@ fn fit(
     let architecture = task.method.is_neural().then_some(task.architecture);
     let intervals = match &arguments.out {
         Some(folder) if custom.is_empty() => {
-            intervals::keep(folder, study, target, windows, &fitted.estimates)?
+            intervals::keep(folder, study, &task, windows, &fitted)?
         }
         _ => Vec::new(),
     };
     if let Some(folder) = arguments.out.as_ref().filter(|_| custom.is_empty()) {
         let history = fitted.training.as_ref().map_or(&[][..], |training| &training.history);
-        curves::draw(&folder.join("curves.svg"), history)?;
+        if !history.is_empty() {
+            curves::draw(&folder.join("curves.svg"), history)?;
+        }
         kept_run::keep(folder, &task, (study, rate), windows, &fitted, begun.elapsed())?;
     }
     let models = fitted.weights.iter().map(|one| (one.model, one.weights)).collect();

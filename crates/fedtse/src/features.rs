@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
-use experiments::data::features::{FeatureOptions, make_stored};
-use sensing::{FeaturesManifest, ScaleUpErrors};
+use experiments::data::features::{FeatureOptions, FleetErrors, make_stored};
+use sensing::FeaturesManifest;
 use serde_json::json;
 
 /// Turn trajectories into link-time features, per fleet
@@ -56,16 +56,18 @@ fn print_summary(folder: &Path, manifest: &FeaturesManifest) {
 }
 
 /// The table of scale-up errors.
-pub(crate) fn print_scale_up(errors: &[ScaleUpErrors]) {
+pub(crate) fn print_scale_up(errors: &[FleetErrors]) {
     if errors.is_empty() {
         return;
     }
     println!("\nscale-up (fleet totals ÷ rate) on the target links, RMSE; in brackets what");
     println!("binomial sampling of vehicles explains");
-    println!("{:>6}   {:>21}   {:>21}", "rate", "density veh/km/lane", "flow veh/min/lane");
-    for row in errors {
+    let widest = errors.iter().map(|row| row.fleet.chars().count()).max().unwrap_or(0).max(5);
+    let (density, flow) = ("density veh/km/lane", "flow veh/min/lane");
+    println!("{:<widest$} {:>6}   {density:>21}   {flow:>21}", "fleet", "rate");
+    for FleetErrors { fleet, errors: row } in errors {
         println!(
-            "{:>5.0}%   {:>11.2}  ({:>6.2})   {:>11.2}  ({:>6.2})",
+            "{fleet:<widest$} {:>5.1}%   {:>11.2}  ({:>6.2})   {:>11.2}  ({:>6.2})",
             row.rate * 100.0,
             row.density_rmse,
             row.density_expected,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use sensing::{Dataset, FeaturePlan, FeatureTable, Features, Fleets, Recording, ScaleUpErrors};
+use sensing::{Dataset, FeaturePlan, FeatureTable, Features, Fleets, Recording};
 use serde::Serialize;
 use serde_json::json;
 use traffic::{Network, Seconds, network_hash};
@@ -55,7 +55,7 @@ struct View {
     truth: FeatureTable,
     rows: Vec<LinkRow>,
     coverage: Vec<Coverage>,
-    scale_up: Vec<ScaleUpErrors>,
+    scale_up: Vec<features::FleetErrors>,
 }
 
 pub(crate) fn run(arguments: &InspectArguments, json: bool) -> Result<()> {

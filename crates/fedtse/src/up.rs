@@ -17,7 +17,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use estimator::TrainingSignal;
 use serde_json::json;
+use training::signal::signal_named;
 
 use self::folders::{Folders, HOST, Live};
 use self::processes::Processes;
@@ -36,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(300);
 /// already; then replays a recording to them as if it happened now. Ctrl-C ends it all.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  fedtse up\n  fedtse up --folder city --speed-up 1\n  fedtse up --data data/corridor --history postgres://fedtse@localhost/city"
+    after_help = "Examples:\n  fedtse up\n  fedtse up --method hf\n  fedtse up --folder city --speed-up 1\n  fedtse up --data data/corridor --history postgres://fedtse@localhost/city"
 )]
 pub(crate) struct UpArguments {
     /// A dataset with features of guests (`fedtse features DIR --guests 30,20`): its last fifth is replayed; without
@@ -52,6 +54,9 @@ pub(crate) struct UpArguments {
     /// How many times as fast as recorded
     #[arg(long, default_value_t = 10.0)]
     speed_up: f64,
+    /// What the host learns from, as `training.method` of its file: labels, or without ground truth pi, pi-v, pi-k, hf, pi-hf
+    #[arg(long, default_value = "labels", value_parser = Method::parse)]
+    method: Method,
     /// Epochs of training
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     epochs: u32,
@@ -72,6 +77,19 @@ pub(crate) struct UpArguments {
     connections: usize,
 }
 
+/// A training signal with its name in a host's file.
+#[derive(Clone)]
+struct Method {
+    name: String,
+    signal: TrainingSignal,
+}
+
+impl Method {
+    fn parse(name: &str) -> Result<Self, String> {
+        Ok(Method { name: name.to_owned(), signal: signal_named(name)? })
+    }
+}
+
 pub(crate) fn run(arguments: &UpArguments, json: bool) -> Result<()> {
     let speed_up = arguments.speed_up;
     ensure!(
@@ -83,7 +101,7 @@ pub(crate) fn run(arguments: &UpArguments, json: bool) -> Result<()> {
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
     let recordings = Recordings::get(arguments, &folder)?;
-    let folders = Folders::make(&folder, &recordings)?;
+    let folders = Folders::make(&folder, &recordings, &arguments.method)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("threads")?;
     let stop = runtime.block_on(stopping::on_signal())?;
@@ -118,7 +136,7 @@ fn train(
         json,
         &format!("training a host and {guests} guests, each a process, over mutual TLS"),
     );
-    folders.configure_training(free_port()?, arguments.epochs, arguments.seed)?;
+    folders.configure_training(free_port()?, arguments)?;
     let bar = progress::bar("training", arguments.epochs.into());
     let began = Instant::now();
     let mut parties = Processes::default();

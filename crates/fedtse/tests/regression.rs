@@ -47,6 +47,9 @@ const WEIGHTS: &str = "safetensors";
 /// What a central run keeps after each epoch, and a federated one after a hundred rounds.
 const CENTRAL_CHECKPOINT: &str = "run.state";
 const FEDERATED_CHECKPOINT: &str = "host/round-00000100.state";
+/// A model of all parties together, and the folder of one party's part of it.
+const WHOLE_MODEL: &str = "model.json";
+const PARTY_MODEL: &str = "model";
 /// Checkpoints of a party begin like this.
 const PARTY_CHECKPOINT: &str = "round-";
 /// Files with noised numbers, and the key of their header that says how many there are.
@@ -1048,7 +1051,9 @@ fn weights(folder: &Path) -> String {
 fn collect_tensors(folder: &Path, tensors: &mut Vec<(usize, Vec<u8>)>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
-        if path.is_dir() {
+        // The same weights again, as each party of a run in one process keeps them for live use.
+        let again = path.ends_with(PARTY_MODEL) && folder.parent().is_some_and(|run| run.join(WHOLE_MODEL).exists());
+        if path.is_dir() && !again {
             collect_tensors(&path, tensors);
         } else if path.extension().is_some_and(|extension| extension == WEIGHTS) {
             let content = fs::read(&path).expect("weights");

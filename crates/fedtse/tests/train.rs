@@ -33,10 +33,6 @@ fn a_model_is_trained_kept_and_used() {
     assert!(!model.join("run.state").exists());
     // A finished model is not overwritten.
     assert!(refused(&arguments).contains("holds a model already"));
-    // References are not models.
-    let ridge = train("ridge", &path("other"));
-    let ridge: Vec<&str> = ridge.iter().map(String::as_str).collect();
-    assert!(refused(&ridge).contains("expected a neural method"));
 
     let table = path("estimates.csv");
     let estimate =
@@ -61,10 +57,10 @@ fn a_model_is_trained_kept_and_used() {
     assert_eq!(std::fs::read_to_string(&table).unwrap(), rows);
 
     // Other features than the model was made for.
-    ok(&["features", text(&data), "--rates", "50", "--cells", "3"]);
+    ok(&["features", text(&data), "--rates", "50", "--cells", "3", "--replace"]);
     let error = refused(&estimate);
     assert!(error.contains("cells and sub-steps: found Some([3, 2])"), "{error}");
-    ok(&["features", text(&data), "--rates", "50", "--step", "5"]);
+    ok(&["features", text(&data), "--rates", "50", "--step", "5", "--replace"]);
     assert!(refused(&estimate).contains("length of a step, s: found 5, expected 10"));
 }
 

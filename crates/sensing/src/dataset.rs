@@ -28,11 +28,13 @@ use crate::vehicles::VehicleTable;
 
 mod moments;
 mod moments_ahead;
+mod of_fleet;
 mod positions;
 mod tables;
 mod text;
 
 use moments_ahead::MomentsAhead;
+pub use of_fleet::write_fleet_dataset;
 pub use positions::DatasetReader;
 use positions::open_positions;
 use tables::{read_loops, read_vehicles, write_loops, write_vehicles};

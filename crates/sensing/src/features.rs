@@ -32,7 +32,7 @@ use crate::dataset::{Dataset, DatasetError, read_json, software, write_json};
 use crate::extract::{
     ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, MAX_PARTS, StepFeatures,
 };
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, Fleets};
 use crate::recordings::{HeldSteps, MAX_STEPS};
 
 mod loops;
@@ -252,6 +252,7 @@ fn write_features<V: Verdict>(
     folder: &Path,
     progress: impl FnMut(u64, u64) -> V,
 ) -> Result<FeaturesManifest, FeaturesError> {
+    plan.fleets.check_count()?;
     let sensors = match dataset.loops()? {
         Some(counts) => Some(loops::per_step(dataset, &counts, plan.clock)?),
         None => None,
@@ -305,7 +306,21 @@ fn write_features<V: Verdict>(
     })
 }
 
-/// Adds the parts of a fleet to a dataset's features, made by the same plan. All that is there stays as it is.
+/// Adds fleets to a dataset's features, made in the same way. All that is there stays as it is.
+pub fn add_fleets<V: Verdict>(
+    dataset: &Dataset,
+    plan: &FeaturePlan,
+    from: Seconds,
+    progress: impl FnMut(u64, u64) -> V,
+) -> Result<FeaturesManifest, FeaturesError> {
+    let features = Features::open(dataset.folder(), dataset.network())?;
+    features.check_made_alike(plan, from)?;
+    let stored = features.manifest.fleets_of().map_err(|error| features.other(&error))?;
+    let missing = plan.fleets.without(&stored).map_err(|error| features.other(&error))?;
+    features.add(dataset, missing, progress)
+}
+
+/// Adds the parts of a fleet to a dataset's features, made in the same way. All that is there stays as it is.
 pub fn add_parts<V: Verdict>(
     dataset: &Dataset,
     fleet: &str,
@@ -316,37 +331,9 @@ pub fn add_parts<V: Verdict>(
     if features.manifest.fleets.iter().all(|entry| entry.name != fleet) {
         return Err(features.no_fleet(fleet));
     }
-    let mut stored = features.manifest;
-    let fleets = stored.fleets_of()?.divided_where(|all| all.name == fleet, &[parts])?;
-    let plan = FeaturePlan {
-        clock: traffic::StepClock { length: stored.step_s },
-        cells: stored.cells,
-        sub_steps: stored.sub_steps,
-        patience: stored.patience_s,
-        fleets,
-    };
-    let from = stored.from_s.unwrap_or(Seconds::new(f64::NEG_INFINITY));
-    let pending = PendingFolder::create(&features.folder).map_err(DatasetError::from)?;
-    let made = write_features(dataset, plan, from, pending.path(), progress)?;
-    if made.held != stored.held {
-        let path = features.folder.join("manifest.json");
-        let problem = "held: found other steps than the dataset has now, expected the same; make the features again";
-        return Err(FeaturesError::Mismatch { path, problem: problem.into() });
-    }
-    // What is there stays to the last bit: sums over more fleets may be rounded otherwise.
-    let failed = |source| DatasetError::Io { path: features.folder.clone(), source };
-    for entry in std::fs::read_dir(&features.folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        std::fs::copy(entry.path(), pending.path().join(entry.file_name())).map_err(failed)?;
-    }
-    for entry in made.fleets {
-        if stored.fleets.iter().all(|own| own.name != entry.name) {
-            stored.fleets.push(entry);
-        }
-    }
-    write_json(&pending.path().join("manifest.json"), &stored)?;
-    pending.commit().map_err(DatasetError::from)?;
-    Ok(stored)
+    let stored = features.manifest.fleets_of()?;
+    let divided = stored.clone().divided_where(|all| all.name == fleet, &[parts])?;
+    features.add(dataset, divided.without(&stored)?, progress)
 }
 
 fn fleet_entries(plan: &FeaturePlan) -> Vec<FleetEntry> {
@@ -434,6 +421,70 @@ impl Features {
             problem: error.to_string(),
         })?;
         Ok(fleets.all()[at].clone())
+    }
+
+    /// Refuses a plan by which fleets would be made otherwise than those that are there.
+    fn check_made_alike(&self, plan: &FeaturePlan, from: Seconds) -> Result<(), FeaturesError> {
+        let stored = &self.manifest;
+        let from = from.get().is_finite().then_some(from);
+        let differs = [
+            ("length of a step", plan.clock.length != stored.step_s),
+            ("cells", plan.cells != stored.cells),
+            ("sub-steps", plan.sub_steps != stored.sub_steps),
+            ("patience", plan.patience != stored.patience_s),
+            ("beginning", from != stored.from_s),
+            ("seed", plan.fleets.seed() != stored.fleet_seed),
+            ("concentration", plan.fleets.concentration() != stored.concentration),
+        ];
+        match differs.into_iter().find(|(_, differs)| *differs) {
+            Some((what, _)) => Err(self.other(&format!(
+                "{what}: found another than that of the fleets that are there, expected the same"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn other(&self, problem: &dyn std::fmt::Display) -> FeaturesError {
+        let path = self.folder.join("manifest.json");
+        FeaturesError::Mismatch { path, problem: problem.to_string() }
+    }
+
+    /// Makes fleets that are not there yet.
+    fn add<V: Verdict>(
+        self,
+        dataset: &Dataset,
+        fleets: Fleets,
+        progress: impl FnMut(u64, u64) -> V,
+    ) -> Result<FeaturesManifest, FeaturesError> {
+        let Self { folder, manifest: mut stored, .. } = self;
+        if fleets.all().is_empty() {
+            return Ok(stored);
+        }
+        let plan = FeaturePlan {
+            clock: traffic::StepClock { length: stored.step_s },
+            cells: stored.cells,
+            sub_steps: stored.sub_steps,
+            patience: stored.patience_s,
+            fleets,
+        };
+        let from = stored.from_s.unwrap_or(Seconds::new(f64::NEG_INFINITY));
+        let pending = PendingFolder::create(&folder).map_err(DatasetError::from)?;
+        let made = write_features(dataset, plan, from, pending.path(), progress)?;
+        if made.held != stored.held {
+            let path = folder.join("manifest.json");
+            let problem = "held: found other steps than the dataset has now, expected the same; make the features again";
+            return Err(FeaturesError::Mismatch { path, problem: problem.into() });
+        }
+        // What is there stays to the last bit: sums over other fleets may be rounded otherwise.
+        let failed = |source| DatasetError::Io { path: folder.clone(), source };
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            std::fs::copy(entry.path(), pending.path().join(entry.file_name())).map_err(failed)?;
+        }
+        stored.fleets.extend(made.fleets);
+        write_json(&pending.path().join("manifest.json"), &stored)?;
+        pending.commit().map_err(DatasetError::from)?;
+        Ok(stored)
     }
 
     fn no_fleet(&self, name: &str) -> FeaturesError {

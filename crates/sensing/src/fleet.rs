@@ -53,6 +53,18 @@ pub enum FleetError {
     /// Too many fleets for one pass.
     #[error("fleets: found {0}, expected at most {MAX_FLEETS}")]
     Count(usize),
+    /// Other vehicles by the same name.
+    #[error(
+        "fleet `{name}`: found {found} % of the vehicles or others than those of the fleet of {expected} % that is there, expected the same"
+    )]
+    Other {
+        /// The fleet.
+        name: String,
+        /// Wanted.
+        found: String,
+        /// Stored.
+        expected: String,
+    },
     /// A concentration outside 0–1.
     #[error("strength of concentration: found {0}, expected 0 or more and less than 1")]
     Strength(f64),
@@ -61,6 +73,8 @@ pub enum FleetError {
 /// The most fleets of one study.
 pub(crate) const MAX_FLEETS: usize = 64;
 
+/// Shares closer than this are the same: a manifest has rates, from which borders are added up again.
+const SAME_SHARE: f64 = 1e-9;
 /// Borders closer than this are one: shares that are added up differ from rates by rounding.
 const SAME_BORDER: f64 = 1e-12;
 
@@ -77,7 +91,9 @@ impl Fleets {
             check_rate(rate)?;
             Ok(Fleet { name: format!("fleet-{}", percent(rate)), from: 0.0, to: rate })
         });
-        Self::new(fleets.collect::<Result<_, _>>()?, seed)
+        let fleets = Self::new(fleets.collect::<Result<_, _>>()?, seed)?;
+        fleets.check_count()?;
+        Ok(fleets)
     }
 
     /// Providers that share the vehicles among them: no vehicle belongs to two.
@@ -94,7 +110,9 @@ impl Fleets {
             fleets.push(Fleet { name: format!("guest-{}", index + 1), from, to });
             from = to;
         }
-        Self::new(fleets, seed)
+        let fleets = Self::new(fleets, seed)?;
+        fleets.check_count()?;
+        Ok(fleets)
     }
 
     /// The same fleets, and each divided evenly among so many providers, for each number:
@@ -107,7 +125,9 @@ impl Fleets {
     /// # Ok::<(), sensing::FleetError>(())
     /// ```
     pub fn divided(self, providers: &[usize]) -> Result<Self, FleetError> {
-        self.divided_where(|_| true, providers)
+        let divided = self.divided_where(|_| true, providers)?;
+        divided.check_count()?;
+        Ok(divided)
     }
 
     /// The same for some of the fleets only.
@@ -141,38 +161,63 @@ impl Fleets {
     }
 
     /// The fleets that a manifest names with their rates: `guest-2` comes after `guest-1`,
-    /// `fleet-20-2of4` is the second of equal parts, all others begin at 0.
+    /// `fleet-20-2of4` is the second of equal parts of `fleet-20`, all others begin at 0.
     pub(crate) fn of_entries(
         entries: &[(&str, f64)],
         seed: u64,
         concentration: Option<Concentration>,
     ) -> Result<Self, FleetError> {
         let mut shared = 0.0;
-        let fleets = entries.iter().map(|&(name, rate)| {
+        let mut fleets: Vec<Fleet> = Vec::new();
+        for &(name, rate) in entries {
             check_rate(rate)?;
-            let part = name.rsplit_once('-').and_then(|(_, part)| part.split_once("of"));
-            let from = if name.starts_with("guest-") {
-                shared
-            } else {
-                part.and_then(|(part, _)| part.parse::<u32>().ok())
-                    .map_or(0.0, |part| f64::from(part.saturating_sub(1)) * rate)
+            let part = part_of(name);
+            let from = match part {
+                Some((fleet, part, _)) => {
+                    let begin = fleets.iter().find(|own| own.name == fleet);
+                    begin.map_or(0.0, |own| own.from) + (part - 1) as f64 * rate
+                }
+                None if name.starts_with("guest-") => shared,
+                None => 0.0,
             };
-            if name.starts_with("guest-") {
+            if part.is_none() && name.starts_with("guest-") {
                 shared += rate;
             }
-            Ok(Fleet { name: name.to_owned(), from, to: (from + rate).min(1.0) })
-        });
-        let fleets = Self::new(fleets.collect::<Result<_, _>>()?, seed)?;
+            fleets.push(Fleet { name: name.to_owned(), from, to: (from + rate).min(1.0) });
+        }
+        let fleets = Self::new(fleets, seed)?;
         match concentration {
             Some(concentration) => fleets.concentrated(concentration),
             None => Ok(fleets),
         }
     }
 
-    fn new(fleets: Vec<Fleet>, seed: u64) -> Result<Self, FleetError> {
-        if fleets.len() > MAX_FLEETS {
-            return Err(FleetError::Count(fleets.len()));
+    /// Those of these fleets that others do not have; an error where a name means other vehicles there.
+    pub(crate) fn without(&self, others: &Self) -> Result<Self, FleetError> {
+        let mut missing = Vec::new();
+        for fleet in &self.fleets {
+            let same = |one: f64, other: f64| (one - other).abs() < SAME_SHARE;
+            match others.fleets.iter().find(|other| other.name == fleet.name) {
+                None => missing.push(fleet.clone()),
+                Some(other) if same(other.from, fleet.from) && same(other.to, fleet.to) => {}
+                Some(other) => {
+                    let (found, expected) = (percent(fleet.rate()), percent(other.rate()));
+                    return Err(FleetError::Other { name: fleet.name.clone(), found, expected });
+                }
+            }
         }
+        Ok(Self { concentration: self.concentration, ..Self::new(missing, self.seed)? })
+    }
+
+    /// Refuses more fleets than one pass over a recording takes.
+    pub(crate) fn check_count(&self) -> Result<(), FleetError> {
+        match self.fleets.len() > MAX_FLEETS {
+            true => Err(FleetError::Count(self.fleets.len())),
+            false => Ok(()),
+        }
+    }
+
+    fn new(fleets: Vec<Fleet>, seed: u64) -> Result<Self, FleetError> {
         for (index, fleet) in fleets.iter().enumerate() {
             if fleets[..index].iter().any(|other| other.name == fleet.name) {
                 return Err(FleetError::Twice(fleet.name.clone()));
@@ -224,6 +269,14 @@ impl Fleets {
 /// The name of one of the parts, numbered from 1, into which a fleet is divided.
 pub fn part_name(fleet: &str, part: usize, parts: usize) -> String {
     format!("{fleet}-{part}of{parts}")
+}
+
+/// Of the name of a part: the fleet, which part of it, and into how many it is divided; see [`part_name`].
+pub fn part_of(name: &str) -> Option<(&str, usize, usize)> {
+    let (fleet, place) = name.rsplit_once('-')?;
+    let (part, parts) = place.split_once("of")?;
+    let (part, parts): (usize, usize) = (part.parse().ok()?, parts.parse().ok()?);
+    (1..=parts).contains(&part).then_some((fleet, part, parts))
 }
 
 /// A vehicle's number in [0, 1): uniform over names, fixed for a seed.

@@ -33,16 +33,16 @@ mod vehicles;
 pub use concentration::{Concentration, Trait};
 pub use dataset::{
     Dataset, DatasetError, DatasetManifest, DatasetReader, DatasetWriter, Provenance,
-    read_dataset_network, read_network,
+    read_dataset_network, read_network, write_fleet_dataset,
 };
 pub use extract::{
     ExtractError, ExtractReport, FeatureExtractor, FeaturePlan, FleetFeatures, StepFeatures,
 };
 pub use features::{
     FeatureTable, Features, FeaturesError, FeaturesManifest, FleetEntry, LoopTable, MovementTable,
-    ReportEntry, Verdict, add_parts, extract_dataset, make_features,
+    ReportEntry, Verdict, add_fleets, add_parts, extract_dataset, make_features,
 };
-pub use fleet::{Fleet, FleetError, Fleets, draw, part_name};
+pub use fleet::{Fleet, FleetError, Fleets, draw, part_name, part_of};
 pub use frame::{Frame, FrameError, extract_frame};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
 pub use journey::{Breaks, LastSeen, Position, PositionError, check_position};

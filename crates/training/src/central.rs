@@ -1,6 +1,6 @@
 //! Methods with all data in one place: each builds its data and loss, and [`CentralRun`] trains.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use estimator::data::{JointData, last_share};
@@ -9,27 +9,23 @@ use estimator::loss::{
 };
 use estimator::{
     Estimates, FleetData, HeldOutEstimator, HeldOutStudy, LabelFreeStudy, MeasurementSource,
-    MeasurementTable, NeuralPlan, NeuralStudy, Study,
+    MeasurementTable, NeuralPlan, NeuralStudy, SavedEstimator, Study,
 };
 use indicatif::ProgressBar;
 use traffic::Step;
 
 use crate::engine::CentralRun;
-use crate::error::{Result, TrainingError, bail};
+use crate::error::Result;
+use crate::kept_run::KeptRun;
 use crate::learner::{HostLoss, Sources};
 use crate::options::PhysicsOptions;
 use crate::party::fleet_queues;
 use crate::signal::{SEGMENT, physics_plan};
 use crate::task::{Fitted, Training, Watch};
-use crate::{Context, run_fingerprint};
 
 /// One over the square of the error that is left with labels, about 6 veh/km/lane and 1 veh/min/lane:
 /// surer labels would drown all else.
 const LABEL_WEIGHTS: [f64; 2] = [1.0 / 36.0, 1.0];
-/// The state of a run that is not finished, in its model's folder.
-const RUN_FILE: &str = "run.state";
-/// That of runs of earlier versions.
-const OLD_RUN_FILE: &str = "run.safetensors";
 
 /// Learns from labels, keeping each epoch and at the end the model if a folder is given.
 pub(crate) fn train_on_labels(
@@ -41,7 +37,7 @@ pub(crate) fn train_on_labels(
 ) -> Result<Fitted> {
     let data = NeuralStudy::new(study, plan)?;
     let mut run = CentralRun::new(data.data(), HostLoss::of(data.objective()))?;
-    let kept = keep.map(|folder| KeptRun::open(folder, data.data())).transpose()?;
+    let kept = keep.map(|folder| KeptRun::open(folder, &data.data().record)).transpose()?;
     if let Some(kept) = &kept {
         kept.resume(&mut run)?;
     }
@@ -61,12 +57,10 @@ pub(crate) fn train_on_labels(
     bar.finish_and_clear();
     let training = Training::central(&run);
     let estimator = data.assemble(&run.best())?;
-    if let Some(kept) = kept {
-        estimator.save(&kept.folder, &training.history)?;
-        kept.remove()?;
-    }
     let estimates = estimator.estimate(study, windows)?;
-    Ok(Fitted { estimates, by_epoch, training: Some(training), ..Fitted::default() })
+    let (training, estimator) = (Some(training), Some(SavedEstimator::Neural(estimator)));
+    let kept = kept.into_iter().collect();
+    Ok(Fitted { estimates, by_epoch, training, estimator, kept, ..Fitted::default() })
 }
 
 /// Learns from a held-out part of the fleet. Of the study, loops, fleets and the borders of its parts are used, and no
@@ -75,13 +69,15 @@ pub(crate) fn train_on_held_out_fleet(
     study: &Study,
     plan: NeuralPlan,
     penetration: Penetration,
-    bar: &ProgressBar,
-) -> Result<(HeldOutEstimator, Training)> {
+    (keep, bar): (Option<&Path>, &ProgressBar),
+) -> Result<(HeldOutEstimator, Training, Option<KeptRun>)> {
     let (loops, folds) = (study.loops(), study.fleets());
     let data = HeldOutStudy::new(loops, folds, study.split(), plan, penetration)?;
     let mut run = CentralRun::new(data.data(), HostLoss::of(data.objective()))?;
-    let training = run_to_the_end(&mut run, bar)?;
-    Ok((data.assemble(&run.best())?, training))
+    let made_with = (&data.data().record, penetration);
+    let kept = keep.map(|folder| KeptRun::open(folder, &made_with)).transpose()?;
+    let training = run_to_the_end(&mut run, kept.as_ref(), bar)?;
+    Ok((data.assemble(&run.best())?, training, kept))
 }
 
 /// Learns from measurements and a traffic model. Of the study, loops, fleets, the borders of its parts and, for a
@@ -91,8 +87,8 @@ pub(crate) fn train_on_measurements(
     plan: NeuralPlan,
     terms: MeasuredTerms,
     options: &PhysicsOptions,
-    bar: &ProgressBar,
-) -> Result<(LabelFreeEstimator, Training)> {
+    (keep, bar): (Option<&Path>, &ProgressBar),
+) -> Result<(LabelFreeEstimator, Training, Option<KeptRun>)> {
     let (loops, fleets) = (study.loops(), study.fleets());
     // Folds of one fleet are as many fleets here, and together tell its queues.
     let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
@@ -129,12 +125,26 @@ pub(crate) fn train_on_measurements(
     let sources = Sources { own, ..Sources::default() };
     let loss = HostLoss { objective: Box::new(data.objective(physics, labels)?), sources };
     let mut run = CentralRun::new(data.data(), loss)?;
-    let training = run_to_the_end(&mut run, bar)?;
-    Ok((data.assemble(&run.best())?, training))
+    let made_with = (&data.data().record, terms, options);
+    let kept = keep.map(|folder| KeptRun::open(folder, &made_with)).transpose()?;
+    let training = run_to_the_end(&mut run, kept.as_ref(), bar)?;
+    Ok((data.assemble(&run.best())?, training, kept))
 }
 
-fn run_to_the_end(run: &mut CentralRun, bar: &ProgressBar) -> Result<Training> {
+/// Trains from where a kept run stands.
+fn run_to_the_end(
+    run: &mut CentralRun,
+    kept: Option<&KeptRun>,
+    bar: &ProgressBar,
+) -> Result<Training> {
+    if let Some(kept) = kept {
+        kept.resume(run)?;
+    }
+    bar.set_position(run.history().len() as u64);
     while let Some(epoch) = run.epoch()? {
+        if let Some(kept) = kept {
+            kept.write(run)?;
+        }
         progress::check_stop()?;
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }
@@ -151,52 +161,4 @@ fn scored(study: &Study, data: &JointData, outputs: &[f32]) -> Estimates {
         states.extend(study.targets().iter().map(|link| all[link.index()]));
     }
     states
-}
-
-/// Where an unfinished run is kept, so that it can go on and end with the same weights.
-struct KeptRun {
-    folder: PathBuf,
-    fingerprint: String,
-}
-
-impl KeptRun {
-    fn open(folder: &Path, data: &JointData) -> Result<Self> {
-        let old = folder.join(OLD_RUN_FILE);
-        if old.exists() {
-            bail!(
-                "{}: found an unfinished run of an earlier version, expected {RUN_FILE}; choose another folder or delete it",
-                old.display()
-            );
-        }
-        let fingerprint = run_fingerprint(&data.record)?.as_str().to_owned();
-        Ok(Self { folder: folder.to_owned(), fingerprint })
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.join(RUN_FILE)
-    }
-
-    fn resume(&self, run: &mut CentralRun) -> Result<()> {
-        let path = self.path();
-        let saved = match std::fs::read(&path) {
-            Ok(saved) => saved,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(TrainingError::file(&path, error)),
-        };
-        run.restore(&saved, &self.fingerprint).with_context(|| path.display().to_string())
-    }
-
-    fn write(&self, run: &CentralRun) -> Result<()> {
-        Ok(durable::write(&self.path(), run.save(&self.fingerprint)?)?)
-    }
-
-    fn remove(self) -> Result<()> {
-        let path = self.path();
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(TrainingError::file(&path, error))
-            }
-            _ => Ok(()),
-        }
-    }
 }

@@ -7,18 +7,21 @@
 //! 3. The estimate is the weighted sum. The judge also tells its error on the windows that are estimated.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use estimator::artifact::{CombinedModel, weighted_sum};
 use estimator::loss::{
     LabelFreeEstimator, MeasuredTerms, Penetration, ViewEstimates, limit_to_standing,
 };
-use estimator::{Estimates, HeldOutEstimator, Study, TrainingSignal};
+use estimator::{Estimates, HeldOutEstimator, SavedEstimator, Study, TrainingSignal};
 use indicatif::ProgressBar;
-use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane, Window};
+use traffic::{Step, Window};
 
 use crate::central;
 use crate::error::{Result, TrainingError};
 use crate::federated::{self, FederatedTask};
 use crate::judged::Judged;
+use crate::kept_run::KeptRun;
 use crate::method::Participants;
 use crate::options::PhysicsOptions;
 use crate::party::CustomSubModels;
@@ -74,6 +77,8 @@ struct Trained {
     name: &'static str,
     /// Of whole fleets, as asked for.
     estimates: Estimates,
+    estimator: Option<SavedEstimator>,
+    kept: Vec<KeptRun>,
     /// Without each fold, of the windows by which it is judged.
     in_views: ViewEstimates,
     training: Option<Training>,
@@ -84,7 +89,7 @@ pub(crate) fn train(
     options: &TrainOptions,
     study: &Study,
     windows: &[Step],
-    custom: &CustomSubModels,
+    (custom, keep): (&CustomSubModels, Option<&Path>),
     bar: &ProgressBar,
 ) -> Result<Fitted> {
     let judge = Judged::new(study, options.method.folds().unwrap_or(1))?;
@@ -98,7 +103,10 @@ pub(crate) fn train(
     for (at, model) in MODELS.iter().enumerate() {
         bar.set_message(format!("model {} of {}: {}", at + 1, MODELS.len(), model.name));
         let seeded = TrainOptions { seed: options.seed + at as u64, ..options.clone() };
-        match model.train(&seeded, study, &judge, (windows, &judged), custom) {
+        // Where a model is kept whose training has ended, it is read again; one that was interrupted goes on.
+        let folder = keep.map(|folder| folder.join("training").join((at + 1).to_string()));
+        let place = (custom, folder.as_deref());
+        match model.train(&seeded, study, &judge, (windows, &judged), place) {
             Ok(mut trained) => {
                 let views = trained.in_views.values_mut().flatten();
                 trained.estimates.iter_mut().chain(views).for_each(limit_to_standing);
@@ -129,12 +137,32 @@ pub(crate) fn train(
     let weights = judge.judge.combine(&on(&validation).iter().collect::<Vec<_>>(), plain);
     let mean_of_views = options.method.spec().participants == Participants::Central;
     let errors = judge.judge.errors(&sum_of_views(&on(&estimated), &weights), mean_of_views);
+    let known_errors = keep.map(|_| {
+        judge.judge.known_errors(&sum_of_views(&on(&validation), &weights), mean_of_views)
+    });
     let each: Vec<&Estimates> = models.iter().map(|model| &model.estimates).collect();
-    let estimates = weighted(&each, &weights);
-    let named = models.iter().zip(weights);
-    let weights = named.map(|(of, weights)| ModelWeight { model: of.name, weights }).collect();
-    let training = models.into_iter().filter_map(|model| model.training).reduce(together);
-    Ok(Fitted { estimates, training, weights, estimated_errors: Some(errors), ..Fitted::default() })
+    let estimates = weighted_sum(&each, &weights);
+    let (mut named, mut combined, mut trainings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut kept = Vec::new();
+    for (model, weights) in models.into_iter().zip(weights) {
+        named.push(ModelWeight { model: model.name, weights });
+        let name = model.name.to_owned();
+        let one = model.estimator.map(|estimator| CombinedModel { name, weights, estimator });
+        combined.push(one);
+        trainings.extend(model.training);
+        kept.extend(model.kept);
+    }
+    let estimator: Option<Vec<CombinedModel>> = combined.into_iter().collect();
+    Ok(Fitted {
+        estimates,
+        training: trainings.into_iter().reduce(together),
+        weights: named,
+        estimated_errors: Some(errors),
+        known_errors,
+        estimator: estimator.map(SavedEstimator::Combination),
+        kept,
+        ..Fitted::default()
+    })
 }
 
 impl Model {
@@ -145,8 +173,11 @@ impl Model {
         study: &Study,
         judge: &Judged<'_>,
         (windows, judged): (&[Step], &[Step]),
-        custom: &CustomSubModels,
+        (custom, keep): (&CustomSubModels, Option<&Path>),
     ) -> Result<Trained> {
+        if let Some(folder) = keep {
+            std::fs::create_dir_all(folder).map_err(|error| TrainingError::file(folder, error))?;
+        }
         let folds = options.method.folds().unwrap_or(1);
         let physics = PhysicsOptions {
             no_physics: options.physics.no_physics
@@ -163,10 +194,12 @@ impl Model {
         }
         let (name, bar) = (self.name, ProgressBar::hidden());
         let (loops, fleets) = (study.loops(), study.fleets());
-        let central = |estimator: HeldOutEstimator, training| -> Result<Trained> {
+        let central = |estimator: HeldOutEstimator, training, kept| -> Result<Trained> {
             let estimates = estimator.estimate(loops, fleets, windows)?;
             let in_views = estimator.estimate_in_views(loops, fleets, judged)?;
-            Ok(Trained { name, estimates, in_views, training: Some(training) })
+            let estimator = Some(SavedEstimator::HeldOut(estimator));
+            let kept = Option::<KeptRun>::into_iter(kept).collect();
+            Ok(Trained { name, estimates, estimator, kept, in_views, training: Some(training) })
         };
         let signal = match self.besides {
             Besides::Nothing => TrainingSignal::held_out_totals(folds),
@@ -185,26 +218,26 @@ impl Model {
                 windows,
                 in_views: &judge.in_views(judged),
                 watch: Watch::default(),
-                keep: None,
+                keep,
             };
             let (fitted, in_views) = federated::train(&task, &bar)?;
-            let Fitted { estimates, training, .. } = fitted;
-            return Ok(Trained { name, estimates, in_views, training });
+            let Fitted { estimates, training, estimator, kept, .. } = fitted;
+            return Ok(Trained { name, estimates, estimator, kept, in_views, training });
         }
         let terms: Option<MeasuredTerms> = signal.measurements().copied();
         match terms.filter(|_| self.besides != Besides::Nothing) {
             None => {
                 let constant = Penetration::Constant;
-                let (estimator, training) =
-                    central::train_on_held_out_fleet(study, plan, constant, &bar)?;
-                central(estimator, training)
+                let (estimator, training, kept) =
+                    central::train_on_held_out_fleet(study, plan, constant, (keep, &bar))?;
+                central(estimator, training, kept)
             }
             Some(terms) => {
-                match central::train_on_measurements(study, plan, terms, &physics, &bar)? {
-                    (LabelFreeEstimator::HeldOut(estimator), training) => {
-                        central(estimator, training)
+                match central::train_on_measurements(study, plan, terms, &physics, (keep, &bar))? {
+                    (LabelFreeEstimator::HeldOut(estimator), training, kept) => {
+                        central(estimator, training, kept)
                     }
-                    (LabelFreeEstimator::Whole(_), _) => {
+                    (LabelFreeEstimator::Whole(_), ..) => {
                         Err(TrainingError::Invalid(format!("{name}: nothing is held out")))
                     }
                 }
@@ -213,28 +246,11 @@ impl Model {
     }
 }
 
-/// Weighted sums of several models' states; a model may give less than nothing, their sum does not.
-fn weighted(models: &[&Vec<LinkState>], weights: &[[f64; 2]]) -> Vec<LinkState> {
-    let count = models.first().map_or(0, |states| states.len());
-    let state = |at: usize| {
-        let (mut density, mut flow) = (0.0, 0.0);
-        for (states, weights) in models.iter().zip(weights) {
-            density += weights[0] * states[at].density.get();
-            flow += weights[1] * states[at].flow.get();
-        }
-        LinkState {
-            density: VehPerKmLane::new(density.max(0.0)),
-            flow: VehPerMinLane::new(flow.max(0.0)),
-        }
-    };
-    (0..count).map(state).collect()
-}
-
 fn sum_of_views(models: &[ViewEstimates], weights: &[[f64; 2]]) -> ViewEstimates {
     let Some(first) = models.first() else { return BTreeMap::new() };
     let of_window = |&window: &Window| {
         let states: Option<Vec<_>> = models.iter().map(|model| model.get(&window)).collect();
-        Some((window, weighted(&states?, weights)))
+        Some((window, weighted_sum(&states?, weights)))
     };
     first.keys().filter_map(of_window).collect()
 }

@@ -80,6 +80,7 @@ macro_rules! from_errors {
 }
 
 from_errors!(Estimator:
+    estimator::artifact::EstimateError,
     estimator::baseline::FilteredError,
     estimator::loss::HeldOutError,
     estimator::loss::LabelFreeError,

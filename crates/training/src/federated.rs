@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use estimator::artifact::{GuestRecord, ModelRecord};
 use estimator::loss::ViewEstimates;
 use estimator::{
-    Epoch, Estimates, GuestPlan, HostStudy, NeuralPlan, NeuralStudy, Study, SubModel,
-    TrainingSignal, whole_batch,
+    Epoch, Estimates, GuestPlan, GuestShape, GuestSlot, HostStudy, ModelShape, NeuralEstimator,
+    NeuralPlan, SavedEstimator, Study, SubModel, TrainingSignal, whole_batch,
 };
 use federation::guest::{GuestEnd, GuestSettings};
 use federation::{
@@ -99,7 +100,7 @@ pub(crate) fn train(
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let privacy = options.privacy.context(&signal, study.folder());
     let (mut guests, mut widths, mut slots) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-    let (mut ledgers, mut trained) = (Vec::new(), BTreeMap::new());
+    let (mut ledgers, mut trained, mut records) = (Vec::new(), BTreeMap::new(), Vec::new());
     for (guest, fleets) in plan.guests.iter().zip(study.fleets().chunks(each)) {
         let party = PartyId::new(&guest.name)?;
         let (fleets, training) = (fleets.to_vec(), &study.split().train);
@@ -108,6 +109,7 @@ pub(crate) fn train(
         let part = GuestPart::of(study.folder(), fleets, training, shape, &kinds, &privacy)?;
         let part = part.with_custom(custom.guests.get(&guest.name));
         slots.push(part.slot());
+        records.push(part.record());
         widths.insert(party.clone(), part.width());
         let settings = GuestSettings {
             party: party.clone(),
@@ -172,6 +174,7 @@ pub(crate) fn train(
     ledgers.insert(0, (settings.party.clone(), written));
     let exchanges = settings.samples.in_segments(segment.into()).train.len();
     let exchanges = exchanges.div_ceil(settings.plan.batch as usize);
+    let record = joint_record(plan, &host_study, slots.clone(), records);
     let places = (slots.clone(), custom.host.as_ref());
     let trained_host = host_part::trained(&host_study, &loops, plan, &settings.party, places);
     let mut make = host_part::maker(&host_study, &loops, plan, loss, (slots, custom.host.as_ref()));
@@ -197,8 +200,8 @@ pub(crate) fn train(
     let (run, host_bytes) = (host.run(), host.ledger().released_bytes());
     let mut model = host.into_model().context("the host's model")?;
     model.fit_read_out(&host_study)?;
-    // Custom sub-models cannot be put together in one model: each party keeps its part, as over the network.
-    if let Some(folder) = keep.filter(|_| !custom.is_empty()) {
+    // Each party keeps its part, as over the network.
+    if let Some(folder) = keep {
         let best = model.host_model().save_best();
         trained_host.write(&folder.join(HOST), run, &best, model.custom_best()?)?;
         for (party, part) in trained {
@@ -209,10 +212,11 @@ pub(crate) fn train(
             }
         }
     }
-    if let Some(folder) = keep.filter(|_| custom.is_empty()) {
-        let whole = assembled(study, plan, model.host_model(), &guests)?;
-        whole.save(folder, &epochs)?;
-    }
+    // Custom sub-models cannot be put together in one model.
+    let estimator = match custom.is_empty() && left.is_empty() {
+        true => Some(assembled(study, record, model.host_model(), &guests)?),
+        false => None,
+    };
     let released = guests.values().map(|guest| guest.ledger().released_bytes());
     let releases = ledgers.iter().map(|(party, written)| Releases::read(party, written));
     let releases = releases.collect::<Result<_>>()?;
@@ -244,8 +248,9 @@ pub(crate) fn train(
         releases,
         left,
     };
-    let fitted =
-        Fitted { estimates, by_epoch, absent, training: Some(training), ..Fitted::default() };
+    let estimator = estimator.map(SavedEstimator::Neural);
+    let training = Some(training);
+    let fitted = Fitted { estimates, by_epoch, absent, training, estimator, ..Fitted::default() };
     Ok((fitted, in_views))
 }
 
@@ -261,18 +266,30 @@ fn left(guests: &Guests) -> BTreeMap<String, String> {
 /// The best weights of all parties in one model. Only here, where all are in one process.
 fn assembled(
     study: &Study,
-    plan: &NeuralPlan,
+    record: ModelRecord,
     host: &estimator::HostModel,
     guests: &Guests,
-) -> Result<estimator::NeuralEstimator> {
+) -> Result<NeuralEstimator> {
     let mut parts = vec![host.best()];
-    for guest in &plan.guests {
+    for guest in &record.plan.guests {
         let model = guests.get(&PartyId::new(&guest.name)?).and_then(Guest::model);
         let model = model.with_context(|| format!("the model of {}", guest.name))?;
         let layers = model.layers().with_context(|| format!("layers of {}", guest.name))?;
         parts.push(layers.best());
     }
-    Ok(NeuralStudy::new(study, plan.clone())?.assemble_with(&parts, host.read_out())?)
+    Ok(NeuralEstimator::of_parts(record, study.network(), &parts, host.read_out())?)
+}
+
+/// What all parts together assume.
+fn joint_record(
+    plan: &NeuralPlan,
+    host: &HostStudy,
+    slots: Vec<GuestSlot>,
+    guests: Vec<(GuestRecord, GuestShape)>,
+) -> ModelRecord {
+    let (guests, shapes) = guests.into_iter().unzip();
+    let shape = ModelShape { host: plan.host_shape(host.inputs(), slots), guests: shapes };
+    ModelRecord { plan: plan.clone(), shape, host: host.record().clone(), guests }
 }
 
 /// Guests have fleets, or folds of them, by their place in the list: so many each, and no name twice.

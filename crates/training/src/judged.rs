@@ -1,5 +1,6 @@
 //! How far off estimates are without ground truth, for methods that hold part of a fleet out.
 
+use estimator::artifact::KnownError;
 use estimator::baseline::FleetShare;
 use estimator::loss::{EstimatedErrors, HeldOutJudge, ViewEstimates};
 use estimator::{FleetData, HeldOutEstimator, Study};
@@ -9,6 +10,9 @@ use crate::error::Result;
 
 /// Numbers of estimates in views that are kept of a model, at most: where there are more, windows are thinned out evenly.
 const MOST_JUDGED: usize = 8_000_000;
+
+/// Of each link, of density and of flow: what estimates got wrong.
+pub type KnownErrors = Vec<[Vec<KnownError>; 2]>;
 
 /// A judge by the folds of a study, and the windows by which it judges.
 pub(crate) struct Judged<'a> {
@@ -67,8 +71,32 @@ impl<'a> Judged<'a> {
         Ok(self.judge.errors(&views, true))
     }
 
+    /// What a model of the whole fleet got wrong on the validation part.
+    pub(crate) fn known_of(&self, estimator: &HeldOutEstimator) -> Result<KnownErrors> {
+        let windows = self.thinned(&self.study.split().validation);
+        let (loops, fleets) = (self.study.loops(), self.study.fleets());
+        let views = estimator.estimate_in_views(loops, fleets, &windows)?;
+        Ok(self.judge.known_errors(&views, true))
+    }
+
+    /// What a federation's model got wrong in views of the validation part.
+    pub(crate) fn known_in_views(&self, views: &ViewEstimates) -> KnownErrors {
+        let validation = &self.study.split().validation;
+        let of_part = |window: &Window| validation.binary_search(&window.last).is_ok();
+        let own = views.iter().filter(|(window, _)| of_part(window));
+        let own = own.map(|(window, states)| (*window, states.clone())).collect();
+        self.judge.known_errors(&own, false)
+    }
+
     /// Errors of a federation's model, by what it estimated in views.
-    pub(crate) fn errors_in_views(&self, views: &ViewEstimates) -> EstimatedErrors {
-        self.judge.errors(views, false)
+    pub(crate) fn errors_in_views(
+        &self,
+        views: &ViewEstimates,
+        windows: &[Step],
+    ) -> EstimatedErrors {
+        let told = self.told(windows);
+        let own = views.iter().filter(|(window, _)| told.binary_search(&window.last).is_ok());
+        let own = own.map(|(window, states)| (*window, states.clone())).collect();
+        self.judge.errors(&own, false)
     }
 }

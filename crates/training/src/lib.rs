@@ -21,6 +21,7 @@ mod error;
 mod federated;
 mod fingerprint;
 mod judged;
+mod kept_run;
 pub mod learner;
 mod method;
 mod options;
@@ -34,6 +35,7 @@ pub use combination::ModelWeight;
 pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
 pub use error::{Context, Result, TrainingError};
 pub(crate) use fingerprint::run_fingerprint;
+pub use judged::KnownErrors;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{
     FederationOptions, GuestOptions, InvalidOption, Packing, PhysicsOptions, SubModelChoice,

@@ -269,16 +269,11 @@ impl Method {
     /// are looked at.
     pub(crate) fn check_watch(self, watch: Watch) -> Result<()> {
         ensure!(
-            !watch.each_epoch || self.is_kept(),
+            !watch.each_epoch || (self.is_neural() && self.learns_from_truth()),
             "learning curves: found {}, expected a neural method that learns from labels",
             self.name()
         );
         Ok(())
-    }
-
-    /// Whether `--out` keeps what it has learned.
-    pub fn is_kept(self) -> bool {
-        self.is_neural() && self.learns_from_truth()
     }
 }
 

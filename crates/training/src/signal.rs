@@ -41,11 +41,15 @@ pub(crate) const FEDERATED_SIGNALS: [(&str, TrainingSignal); 6] = [
 
 /// Reads a signal of a federation by its name.
 pub fn federated_signal<'de, D: Deserializer<'de>>(from: D) -> Result<TrainingSignal, D::Error> {
-    let name = String::deserialize(from)?;
+    signal_named(&String::deserialize(from)?).map_err(serde::de::Error::custom)
+}
+
+/// The signal of a federation that a host's configuration calls so.
+pub fn signal_named(name: &str) -> Result<TrainingSignal, String> {
     let found = FEDERATED_SIGNALS.iter().find(|(own, _)| *own == name);
     found.map(|(_, signal)| *signal).ok_or_else(|| {
         let names: Vec<&str> = FEDERATED_SIGNALS.iter().map(|(name, _)| *name).collect();
-        serde::de::Error::custom(format!("found `{name}`, expected one of: {}", names.join(", ")))
+        format!("found `{name}`, expected one of: {}", names.join(", "))
     })
 }
 

@@ -3,22 +3,23 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use estimator::baseline::LiveQueues;
+use estimator::artifact::{KeptWith, Remark};
 use estimator::loss::{EstimatedErrors, LabelFreeEstimator, TrafficModelKind};
 use estimator::{
-    Architecture, Epoch, Estimates, FilteredStates, GuestPlan, NeuralPlan, QueueKnowledge,
-    QueueStates, Ridge, Study, TargetKind, TrainingSignal, scale_up,
+    Architecture, CalibratedFilter, Epoch, Estimates, GuestPlan, NeuralPlan, QueueKnowledge,
+    QueueStates, Ridge, SavedEstimator, Study, TargetKind, TrainingSignal,
 };
 use indicatif::ProgressBar;
 use sensing::part_name;
-use traffic::Step;
+use traffic::{LinkId, Step};
 
 use crate::central;
 use crate::combination::{self, ModelWeight};
 use crate::engine::CentralRun;
 use crate::error::{Context, Result, bail, ensure};
 use crate::federated::{self, FederatedTask};
-use crate::judged::Judged;
+use crate::judged::{Judged, KnownErrors};
+use crate::kept_run::KeptRun;
 use crate::method::{EstimatorKind, Hindsight, Method};
 use crate::options::{FederationOptions, GuestOptions, PhysicsOptions};
 use crate::party::CustomSubModels;
@@ -89,6 +90,12 @@ pub struct Fitted {
     pub weights: Vec<ModelWeight>,
     /// Errors on the test part, or on all estimated windows if none is of it, by what held-out folds tell, of a method that holds some out.
     pub estimated_errors: Option<EstimatedErrors>,
+    /// Of such a method: what it got wrong on the validation part, for intervals.
+    pub known_errors: Option<KnownErrors>,
+    /// What made the estimates; none with custom sub-models, which cannot be put together.
+    pub estimator: Option<SavedEstimator>,
+    /// Of centralised runs: their states, as long as the estimator is not kept.
+    pub(crate) kept: Vec<KeptRun>,
 }
 
 /// How a neural estimator was trained.
@@ -207,8 +214,17 @@ impl TrainOptions {
         }
     }
 
-    /// Fits on the training part and estimates some windows; a neural estimator is kept in the
-    /// folder, if one is given. The bar goes one further with each epoch.
+    /// The fleets of a study, guest by guest: one or its folds; none where none is looked at.
+    fn fleets_by_guest(&self, study: &Study) -> Vec<Vec<String>> {
+        if self.method.spec().features.guest_features().is_none() {
+            return Vec::new();
+        }
+        let names = study.fleets().chunks(self.method.folds().unwrap_or(1));
+        names.map(|own| own.iter().map(|fleet| fleet.name().to_owned()).collect()).collect()
+    }
+
+    /// Fits on the training part and estimates some windows; the estimator is kept in the folder, if one is given. The
+    /// bar goes one further with each epoch.
     pub fn fit(
         &self,
         study: &Study,
@@ -229,6 +245,27 @@ impl TrainOptions {
         custom: &CustomSubModels,
         bar: &ProgressBar,
     ) -> Result<Fitted> {
+        let mut fitted = self.fit_estimator(study, windows, (watch, keep), custom, bar)?;
+        if let (Some(folder), Some(estimator)) = (keep, &fitted.estimator) {
+            let history = fitted.training.as_ref().map(|training| training.history.clone());
+            let fleets = self.fleets_by_guest(study);
+            let with = KeptWith { fleets, history: history.unwrap_or_default() };
+            estimator.save(folder, (study.timeline(), self.target), with)?;
+        }
+        for kept in std::mem::take(&mut fitted.kept) {
+            kept.remove()?;
+        }
+        Ok(fitted)
+    }
+
+    fn fit_estimator(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        (watch, keep): (Watch, Option<&Path>),
+        custom: &CustomSubModels,
+        bar: &ProgressBar,
+    ) -> Result<Fitted> {
         ensure!(
             custom.is_empty() || self.method.is_federated(),
             "host, guests: found custom sub-models, expected a federated method such as fedtse"
@@ -236,8 +273,8 @@ impl TrainOptions {
         self.method.check_target(self.target)?;
         self.method.check_watch(watch)?;
         let spec = self.method.spec();
-        let estimates = match (spec.estimator, spec.signal) {
-            (EstimatorKind::ScaleUp, _) => scale_up(study, self.target, windows),
+        let reference = match (spec.estimator, spec.signal) {
+            (EstimatorKind::ScaleUp, _) => SavedEstimator::ScaleUp,
             (EstimatorKind::Filter, _) => {
                 let [fleet] = study.fleets() else { bail!("ukf: expected one fleet") };
                 ensure!(
@@ -246,32 +283,36 @@ impl TrainOptions {
                     self.physics.traffic_model
                 );
                 let queues = QueueStates::read(study.folder(), fleet.name(), QueueKnowledge::Fleet);
-                if let Err(error) = &queues {
-                    eprintln!("warning: ukf: no densities by queue profiles: {error}");
-                }
-                let (loops, queues) = (study.loops(), queues.ok());
-                let span = study.train_span();
-                let states = FilteredStates::run(loops, fleet, queues.as_ref(), &span)?;
-                let (name, softened) = (fleet.name(), states.softened);
-                eprintln!("{name}: {softened} measurements contradicted all else and counted less");
-                states.estimate(study, self.target, windows)
+                let (loops, span) = (study.loops(), study.train_span());
+                let filter = CalibratedFilter::fit(loops, fleet, queues.ok().as_ref(), &span)?;
+                SavedEstimator::Filter(Box::new(filter))
             }
             (EstimatorKind::QueueProfiles(knowledge, hindsight), _) => {
-                queues(study, self.target, knowledge, hindsight, windows)?
+                let hindsight = hindsight == Hindsight::Yes;
+                SavedEstimator::QueueProfiles { knowledge, hindsight }
             }
             (EstimatorKind::Ridge, _) => {
-                Ridge::fit(study, self.target, spec.features)?.estimate(study, windows)?
+                let all: Vec<LinkId> = study.network().link_ids().collect();
+                let links = if keep.is_some() { &all[..] } else { study.targets() };
+                SavedEstimator::Ridge(Ridge::fit(study, self.target, spec.features, links, || {})?)
             }
             (EstimatorKind::Combination, _) => {
-                ensure!(keep.is_none(), "{}: cannot be kept yet", spec.name);
-                return combination::train(self, study, windows, custom, bar);
+                return combination::train(self, study, windows, (custom, keep), bar);
             }
             (EstimatorKind::Neural, None) => {
                 bail!("{}: found nothing to learn from, expected a signal", spec.name)
             }
             (EstimatorKind::Neural, Some(signal)) if self.method.is_federated() => {
                 let judged = signal.folds().map(|folds| Judged::new(study, folds)).transpose()?;
-                let in_views = judged.as_ref().map(|judged| judged.in_views(&judged.told(windows)));
+                let in_views = judged.as_ref().map(|judged| {
+                    let mut steps = judged.told(windows);
+                    if keep.is_some() {
+                        steps.extend(judged.thinned(&study.split().validation));
+                        steps.sort_unstable();
+                        steps.dedup();
+                    }
+                    judged.in_views(&steps)
+                });
                 let task = FederatedTask {
                     study,
                     plan: &self.plan_with(custom)?,
@@ -285,60 +326,69 @@ impl TrainOptions {
                     keep,
                 };
                 let (fitted, views) = federated::train(&task, bar)?;
-                let estimated_errors = judged.map(|judged| judged.errors_in_views(&views));
-                return Ok(Fitted { estimated_errors, ..fitted });
+                let judged = judged.as_ref();
+                let estimated_errors = judged.map(|judged| judged.errors_in_views(&views, windows));
+                let known_errors = judged.filter(|_| keep.is_some());
+                let known_errors = known_errors.map(|judged| judged.known_in_views(&views));
+                return Ok(Fitted { estimated_errors, known_errors, ..fitted });
             }
             (EstimatorKind::Neural, Some(TrainingSignal::Labels)) => {
                 return central::train_on_labels(study, self.plan(), windows, (watch, keep), bar);
             }
             (EstimatorKind::Neural, Some(TrainingSignal::HeldOutFleet { penetration, .. })) => {
                 let plan = self.plan();
-                let (estimator, training) =
-                    central::train_on_held_out_fleet(study, plan, penetration, bar)?;
-                let estimates = estimator.estimate(study.loops(), study.fleets(), windows)?;
-                let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
-                let estimated_errors = Some(judged.errors_of(&estimator, windows)?);
-                let training = Some(training);
-                return Ok(Fitted { estimates, training, estimated_errors, ..Fitted::default() });
+                let (estimator, training, kept) =
+                    central::train_on_held_out_fleet(study, plan, penetration, (keep, bar))?;
+                let estimator = LabelFreeEstimator::HeldOut(estimator);
+                return self.label_free(study, windows, estimator, (training, kept));
             }
             (EstimatorKind::Neural, Some(TrainingSignal::Measurements(terms))) => {
-                let (estimator, training) =
-                    central::train_on_measurements(study, self.plan(), terms, &self.physics, bar)?;
-                let estimates = estimator.estimate(study.loops(), study.fleets(), windows)?;
-                let estimated_errors = match &estimator {
-                    LabelFreeEstimator::HeldOut(estimator) => {
-                        let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
-                        Some(judged.errors_of(estimator, windows)?)
-                    }
-                    LabelFreeEstimator::Whole(_) => None,
-                };
-                let training = Some(training);
-                return Ok(Fitted { estimates, training, estimated_errors, ..Fitted::default() });
+                let (plan, options, place) = (self.plan(), &self.physics, (keep, bar));
+                let (estimator, training, kept) =
+                    central::train_on_measurements(study, plan, terms, options, place)?;
+                return self.label_free(study, windows, estimator, (training, kept));
             }
         };
-        Ok(Fitted { estimates, ..Fitted::default() })
+        let asked = study.asked(self.target, windows);
+        let fleets = self.fleets_by_guest(study);
+        let (estimates, remark) = reference.estimate(&study.observed(), &fleets, &asked)?;
+        let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
+        match remark {
+            Some(Remark::Queues(report)) => eprintln!("{fleet}: {report}"),
+            Some(Remark::Softened(count)) => {
+                eprintln!("{fleet}: {count} measurements contradicted all else and counted less");
+            }
+            None => {}
+        }
+        Ok(Fitted { estimates, estimator: Some(reference), ..Fitted::default() })
     }
-}
 
-/// Estimates by the queue profiles of the study's fleet, and says what was taken for granted.
-fn queues(
-    study: &Study,
-    target: TargetKind,
-    knowledge: QueueKnowledge,
-    hindsight: Hindsight,
-    windows: &[Step],
-) -> Result<Estimates> {
-    let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
-    let (estimates, report) = match hindsight {
-        Hindsight::Yes => {
-            let states = QueueStates::read(study.folder(), fleet, knowledge)?;
-            (states.estimate(study, target, windows), *states.report())
+    /// Estimates of a model that was trained without ground truth, all data in one place, and its errors where it holds
+    /// part of the fleet out.
+    fn label_free(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        estimator: LabelFreeEstimator,
+        (training, kept): (Training, Option<KeptRun>),
+    ) -> Result<Fitted> {
+        let estimates = estimator.estimate(study.loops(), study.fleets(), windows)?;
+        let (mut estimated_errors, mut known_errors) = (None, None);
+        if let LabelFreeEstimator::HeldOut(estimator) = &estimator {
+            let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
+            estimated_errors = Some(judged.errors_of(estimator, windows)?);
+            known_errors = kept.as_ref().map(|_| judged.known_of(estimator)).transpose()?;
         }
-        Hindsight::No => {
-            let queues = LiveQueues::read(study.folder(), fleet, knowledge)?;
-            queues.estimate(study, target, windows)?
-        }
-    };
-    eprintln!("{fleet}: {report}");
-    Ok(estimates)
+        let kept = kept.into_iter().collect();
+        let (training, estimator) = (Some(training), Some(estimator.into()));
+        Ok(Fitted {
+            estimates,
+            training,
+            estimated_errors,
+            known_errors,
+            estimator,
+            kept,
+            ..Fitted::default()
+        })
+    }
 }

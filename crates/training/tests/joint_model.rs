@@ -7,11 +7,12 @@ mod simulated;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use estimator::artifact::{ModelFolderError, NeuralError};
+use estimator::artifact::{Epoch, KeptWith, ModelFile, ModelFolderError, NeuralError};
 use estimator::data::InputsError;
 use estimator::{
-    Architecture, FeatureSet, FleetData, GuestFeatures, GuestPlan, HostStudy, LoopData,
-    NeuralEstimator, NeuralPlan, NeuralStudy, Study, TargetKind, WindowSource, score,
+    Architecture, Asked, FeatureSet, FleetData, GuestFeatures, GuestPlan, HostStudy, LoopData,
+    NeuralEstimator, NeuralPlan, NeuralStudy, SavedEstimator, Study, TargetKind, WindowSource,
+    score,
 };
 use sensing::{Column, ColumnKind, TableWriter};
 use traffic::{Step, Window};
@@ -66,6 +67,19 @@ fn test_error(study: &Study, plan: NeuralPlan) -> f64 {
     score(study, kind, test, &estimates).density.rmse
 }
 
+/// Keeps a model of one guest.
+fn keep(model: NeuralEstimator, folder: &Path, study: &Study, history: &[Epoch]) {
+    let fleets = study.fleets().iter().map(|fleet| vec![fleet.name().to_owned()]).collect();
+    let with = KeptWith { fleets, history: history.to_vec() };
+    let place = (&**study.timeline(), TargetKind::Raw);
+    SavedEstimator::Neural(model).save(folder, place, with).expect("a folder to write to");
+}
+
+/// Reads a model for a study's data.
+fn load(folder: &Path, study: &Study) -> Result<SavedEstimator, ModelFolderError> {
+    ModelFile::read(folder)?.load(folder, &study.observed())
+}
+
 #[test]
 fn who_sees_the_fleet_errs_less() {
     let study = study();
@@ -100,21 +114,22 @@ fn a_kept_model_estimates_the_same_and_only_what_it_was_made_for() {
     let history = run.history();
     let estimator = data.assemble(&run.best()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    estimator.save(folder.path(), &history).unwrap();
-    let load =
-        |folder: &Path, study: &Study| NeuralEstimator::load(folder, study.loops(), study.fleets());
+    let (windows, links) = (&study.windows()[..50], study.network().link_ids().collect::<Vec<_>>());
+    let expected = estimator.estimate_all(study.loops(), study.fleets(), windows).unwrap();
+    let error = estimator.estimate(&Study::open(crate::data(), "fleet-100").unwrap(), windows);
+    let error = error.err().unwrap();
+    assert!(matches!(error, NeuralError::Mismatch { .. }), "{error}");
+    keep(estimator, folder.path(), &study, &history);
+    let file = ModelFile::read(folder.path()).unwrap();
     let read = load(folder.path(), &study).unwrap();
-    let windows = &study.windows()[..50];
-    assert_eq!(
-        read.estimate_all(study.loops(), study.fleets(), windows).unwrap(),
-        estimator.estimate_all(study.loops(), study.fleets(), windows).unwrap()
-    );
+    let asked = Asked { target: file.target, links: &links, windows };
+    let (found, _) = read.estimate(&study.observed(), &file.fleets, &asked).unwrap();
+    assert_eq!(found, expected);
+    assert_eq!(file.history, history);
 
     let everyone = Study::open(crate::data(), "fleet-100").unwrap();
     let error = load(folder.path(), &everyone).err().unwrap().to_string();
     assert!(error.contains("penetration rate: found 1, expected 0.2"), "{error}");
-    let error = estimator.estimate(&everyone, windows).err().unwrap();
-    assert!(matches!(error, NeuralError::Mismatch { .. }), "{error}");
 
     let weights = folder.path().join("weights.safetensors");
     let bytes = std::fs::read(&weights).unwrap();
@@ -219,26 +234,26 @@ fn a_model_for_other_data_is_refused() {
     let data = NeuralStudy::new(&study, plan(FeatureSet::Both, 1)).unwrap();
     let untrained = CentralRun::new(data.data(), HostLoss::of(data.objective())).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    data.assemble(&untrained.best()).unwrap().save(folder.path(), &[]).unwrap();
+    keep(data.assemble(&untrained.best()).unwrap(), folder.path(), &study, &[]);
     let path = folder.path().join("model.json");
     let sound = std::fs::read_to_string(&path).unwrap();
     for (from, to, expected) in [
         ("sha256:", "sha256:0", "network hash: found sha256:"),
         ("\"window\": 9", "\"window\": 8", "steps of a window: found 9, expected 8"),
         ("\"step_s\": 10.0", "\"step_s\": 20.0", "length of a step, s: found 10, expected 20"),
-        ("\"loops\": [\n        \"", "\"loops\": [\n        \"x", "loops: found "),
-        ("fedtse-model/4", "fedtse-model/3", "format: found \"fedtse-model/3\""),
+        ("\"loops\": [\n          \"", "\"loops\": [\n          \"x", "loops: found "),
+        ("fedtse-model/5", "fedtse-model/4", "format: found \"fedtse-model/4\""),
     ] {
         let other = sound.replace(from, to);
         assert_ne!(other, sound, "{from}");
         std::fs::write(&path, other).unwrap();
-        let error = NeuralEstimator::load(folder.path(), study.loops(), study.fleets());
-        let error = error.err().unwrap().to_string();
+        let error = load(folder.path(), &study).err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");
     }
     std::fs::write(&path, &sound).unwrap();
-    NeuralEstimator::load(folder.path(), study.loops(), study.fleets()).unwrap();
-    let none = NeuralEstimator::load(folder.path(), study.loops(), &[]).err().unwrap().to_string();
+    load(folder.path(), &study).unwrap();
+    let alone = Study::open_fleets(crate::data(), &[]).unwrap();
+    let none = load(folder.path(), &alone).err().unwrap().to_string();
     assert!(none.contains("fleets: found 0, expected 1"), "{none}");
 }
 

@@ -10,7 +10,7 @@ use traffic::Window;
 use estimator::data::train_span;
 use estimator::loss::{MeasuredTerms, PhysicsPlan, calibrated_physics, penetration};
 use estimator::{
-    Architecture, Estimates, FeatureSet, FilteredStates, FleetData, LabelFreeStudy, LoopData,
+    Architecture, CalibratedFilter, Estimates, FeatureSet, FleetData, LabelFreeStudy, LoopData,
     MeasurementSource, MeasurementTable, NeuralPlan, QueueKnowledge, QueueStates, Study,
     TargetKind, score,
 };
@@ -114,7 +114,8 @@ fn the_filter_knows_more_than_the_mean_of_each_link() -> Fallible<()> {
     let split = study.split();
     let (fleet, span) = (&study.fleets()[0], study.train_span());
     let queues = QueueStates::read(data(), FLEET, QueueKnowledge::Fleet)?;
-    let states = FilteredStates::run(study.loops(), fleet, Some(&queues), &span)?;
+    let filter = CalibratedFilter::fit(study.loops(), fleet, Some(&queues), &span)?;
+    let states = filter.states(study.loops(), fleet, Some(&queues))?;
     let links = study.targets().len();
     let states_of = |steps: &[traffic::Step]| -> Estimates {
         let of_step = |&step| study.targets().iter().map(move |&link| (step, link));
@@ -138,7 +139,7 @@ fn the_filter_knows_more_than_the_mean_of_each_link() -> Fallible<()> {
         let score = score(&study, TargetKind::Raw, &split.test, estimates);
         [score.density.rmse, score.flow.rmse]
     };
-    let filtered = judged(&states.estimate(&study, TargetKind::Raw, &split.test));
+    let filtered = judged(&states.estimate(&study.asked(TargetKind::Raw, &split.test)));
     let means = judged(&means);
     assert!(filtered[0] < means[0] && filtered[1] < means[1], "{filtered:?} {means:?}");
     Ok(())

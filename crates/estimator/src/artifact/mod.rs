@@ -5,10 +5,14 @@ pub(crate) mod model_folder;
 pub(crate) mod neural_estimator;
 pub(crate) mod party_folder;
 pub(crate) mod record;
+pub(crate) mod saved;
 pub(crate) mod whole_file;
 
 pub use intervals::{Coverage, Intervals, IntervalsError, KnownError, Level, LinkInterval};
-pub use model_folder::{ModelFile, ModelFolderError};
+pub use model_folder::{EstimatorFile, KeptWith, ModelFile, ModelFolderError};
 pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, PreparedEstimator};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost, no_weights};
 pub use record::{DataSpec, Epoch, GuestRecord, HostRecord, ModelRecord};
+pub use saved::{
+    CombinedModel, EstimateError, Remark, SavedEstimator, weighted_sum, whole_fleets,
+};

@@ -14,7 +14,7 @@ use traffic::{LinkState, Network, Step, Window};
 use crate::artifact::record::{DataSpec, GuestRecord, ModelRecord};
 use crate::data::host_study::{HostStudy, HostTargets};
 use crate::data::inputs::{GuestInputs, HostInputs, InputsError};
-use crate::data::joint::{BLOCK, JointData, estimate_windows, write_all};
+use crate::data::joint::{BLOCK, JointData, assemble, estimate_windows, write_all};
 use crate::data::scales::GuestScales;
 use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::{GuestFeatures, Study};
@@ -127,17 +127,6 @@ impl NeuralStudy {
         whole.read_out = host.read_out().cloned();
         Ok(whole)
     }
-
-    /// The same with a read-out that was fitted where the parts were trained, if there is one.
-    pub fn assemble_with(
-        self,
-        parts: &[&[f32]],
-        read_out: Option<&ReadOut>,
-    ) -> Result<NeuralEstimator, NeuralError> {
-        let learner = self.data.assemble(parts)?;
-        let whole = NeuralEstimator::new(self.data.record, learner);
-        Ok(NeuralEstimator { read_out: read_out.cloned(), ..whole })
-    }
 }
 
 impl GuestPlan {
@@ -153,7 +142,7 @@ impl GuestPlan {
         let with_cells = self.features == GuestFeatures::TotalsAndCells;
         let record = GuestRecord {
             common: DataSpec::of(fleet.timeline()),
-            fleet: fleet.name().to_owned(),
+            fleets: vec![fleet.name().to_owned()],
             rate: fleet.rate(),
             features: self.features,
             cells: with_cells.then(|| fleet.timeline().cell_shape()),
@@ -189,6 +178,18 @@ pub struct NeuralEstimator {
 impl NeuralEstimator {
     pub(crate) fn new(record: ModelRecord, learner: Learner<Fusion>) -> Self {
         Self { record, learner, read_out: None }
+    }
+
+    /// Of parts that were trained apart: the host's part and head with its read-out, if there is one, then each guest's
+    /// part in the order of the plan.
+    pub fn of_parts(
+        record: ModelRecord,
+        network: &Network,
+        parts: &[&[f32]],
+        read_out: Option<&ReadOut>,
+    ) -> Result<Self, NeuralError> {
+        let learner = assemble(network, &record, parts)?;
+        Ok(Self { record, learner, read_out: read_out.cloned() })
     }
 
     pub(crate) fn with_read_out(self, read_out: Option<ReadOut>) -> Self {

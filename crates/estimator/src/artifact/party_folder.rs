@@ -32,7 +32,7 @@ use crate::model::recipe::Recipe;
 use crate::model::sub_model::LayerSubModel;
 
 /// The format that this version writes and reads.
-pub const PARTY_FORMAT: &str = "fedtse-party/3";
+pub const PARTY_FORMAT: &str = "fedtse-party/4";
 /// Longer than any `party.json`.
 const MOST_BYTES: u64 = 16 << 20;
 

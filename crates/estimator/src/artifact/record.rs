@@ -69,9 +69,9 @@ pub struct HostRecord {
 pub struct GuestRecord {
     /// Network and steps.
     pub common: DataSpec,
-    /// Name of the fleet.
-    pub fleet: String,
-    /// Its penetration rate.
+    /// Names of the fleets of its dataset that are the guest's fleet together: one, or its folds.
+    pub fleets: Vec<String>,
+    /// Its penetration rate; 1 of a fleet that does not know it.
     pub rate: f64,
     /// What is made of it.
     pub features: GuestFeatures,
@@ -91,7 +91,7 @@ impl DataSpec {
         }
     }
 
-    fn check(&self, timeline: &Timeline) -> Result<(), NeuralError> {
+    pub(crate) fn check(&self, timeline: &Timeline) -> Result<(), NeuralError> {
         let found = Self::of(timeline);
         same("network hash", &found.network_hash, &self.network_hash)?;
         same("length of a step, s", &found.step_s, &self.step_s)?;

@@ -17,6 +17,7 @@ use physics::filter::{
     FilterError, FilterNoise, FilterPlan, FilterReport, Measurements, Reading, TrafficFilter,
 };
 use physics::{Ctm, GreenPlan, TrafficModel};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{LinkId, LinkState, Quantity, Step, VehPerKmLane, VehPerMinLane};
 
@@ -24,10 +25,10 @@ use crate::baseline::queue_states::QueueStates;
 use crate::baseline::scale_up::averaged;
 use crate::data::measurement_table::MeasurementTable;
 use crate::data::measurements::{Gathered, MeasurementSource};
+use crate::data::observed::Asked;
 use crate::data::sources::{FleetData, LoopData};
-use crate::data::study::{Study, TargetKind};
 use crate::data::timeline::Timeline;
-use crate::loss::calibrated_physics::counted_ctm;
+use crate::loss::calibrated_physics::{Counted, counted_ctm};
 use crate::loss::label_free::LabelFreeError;
 use crate::metrics::Estimates;
 use traffic::Window;
@@ -41,7 +42,8 @@ const SETTLING: usize = 20;
 const LEAST_DENSITY_VARIANCE: f64 = 1.0;
 
 /// Constants of the filter: found by how likely its own measurements are, never by ground truth.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Constants {
     /// The filter's one speed of a link stands for vehicles that stand and vehicles that drive, so that a
     /// fleet's speed tells it less than sampling alone would let it: variances are larger by this factor.
@@ -116,22 +118,55 @@ pub enum FilteredError {
     /// A large network.
     #[error("ukf: found {0} links, expected at most {MOST_LINKS}: its cost grows with their cube")]
     Size(usize),
+    /// A filter of another network.
+    #[error("ukf: found a filter for {found} links or loops, expected one for {expected}")]
+    OtherNetwork {
+        /// In the filter.
+        found: usize,
+        /// In the network.
+        expected: usize,
+    },
 }
 
-impl FilteredStates {
-    /// Filters all steps that loops and fleet hold, with densities by queue profiles if there are some. Ratios, usual demand and
-    /// the filter's constants come from the steps of the training part.
-    pub fn run(
+/// A filter with all that it takes from the training part: what was counted there, usual values, its constants.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalibratedFilter {
+    constants: Constants,
+    counted: Counted,
+    /// Of each loop: one over the variance of its flow.
+    flow_weights: Vec<f64>,
+    /// Usual density of each link, veh/km/lane.
+    densities: Vec<f64>,
+    /// Usual demand at each entry, veh/min.
+    demand: Vec<f64>,
+}
+
+impl CalibratedFilter {
+    /// From the steps of the training part, with densities by queue profiles if there are some.
+    pub fn fit(
         loops: &LoopData,
         fleet: &FleetData,
         queues: Option<&QueueStates>,
         training: &RangeInclusive<Step>,
     ) -> Result<Self, FilteredError> {
-        let scene = Scene::new(loops, fleet, queues, training)?;
+        let links = loops.timeline().network().links().len();
+        if links > MOST_LINKS {
+            return Err(FilteredError::Size(links));
+        }
+        let (densities, demand) = usual(fleet, training);
+        let mut filter = Self {
+            constants: Constants::FIRST,
+            counted: Counted::of(loops, fleet, training),
+            flow_weights: MeasurementTable::loop_flow_weights(loops, training),
+            densities,
+            demand,
+        };
+        let scene = Scene::new(loops, fleet, queues, &filter)?;
         let learned: Vec<Step> =
             scene.timeline.steps().filter(|step| training.contains(step)).collect();
         let learned = &learned[..learned.len().min(CALIBRATION)];
-        let constants = Constants::likeliest(|constants| {
+        filter.constants = Constants::likeliest(|constants| {
             let (mut sum, mut seen) = (0.0, 0);
             scene.filter(constants, learned, |report, _, _| {
                 seen += 1;
@@ -141,27 +176,55 @@ impl FilteredStates {
             })?;
             Ok(sum)
         })?;
+        Ok(filter)
+    }
+
+    /// Refuses other networks than that of the fit.
+    pub fn check(&self, loops: &LoopData) -> Result<(), FilteredError> {
+        let network = loops.timeline().network();
+        let sizes = [
+            (self.flow_weights.len(), network.loops().len()),
+            (self.densities.len(), network.links().len()),
+            (self.demand.len(), network.links().len()),
+        ];
+        match sizes.into_iter().find(|(found, expected)| found != expected) {
+            Some((found, expected)) => Err(FilteredError::OtherNetwork { found, expected }),
+            None => Ok(()),
+        }
+    }
+
+    /// Filters all steps that loops and fleet hold.
+    pub fn states(
+        &self,
+        loops: &LoopData,
+        fleet: &FleetData,
+        queues: Option<&QueueStates>,
+    ) -> Result<FilteredStates, FilteredError> {
+        self.check(loops)?;
+        let scene = Scene::new(loops, fleet, queues, self)?;
         let (mut states, mut softened) = (Vec::new(), 0);
         let steps: Vec<Step> = scene.timeline.steps().collect();
-        scene.filter(constants, &steps, |report, densities, flows| {
+        scene.filter(self.constants, &steps, |report, densities, flows| {
             softened += report.softened.len();
             states.extend(densities.iter().zip(flows).map(|(&density, &flow)| LinkState {
                 density: VehPerKmLane::new(density),
                 flow: VehPerMinLane::new(flow),
             }));
         })?;
-        Ok(Self { timeline: scene.timeline, states, softened })
+        Ok(FilteredStates { timeline: scene.timeline, states, softened })
     }
+}
 
+impl FilteredStates {
     /// The state of a link in a step held.
     pub fn state(&self, step: Step, link: LinkId) -> LinkState {
         let links = self.timeline.network().links().len();
         self.states[self.timeline.row(step) * links + link.index()]
     }
 
-    /// Estimates of windows at a study's target links; smooth targets by the mean over the last 60 s.
-    pub fn estimate(&self, study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates {
-        averaged(study, kind, windows, |step, link| self.state(step, link))
+    /// Estimates of windows; smooth targets by the mean over the last 60 s.
+    pub fn estimate(&self, asked: &Asked<'_>) -> Estimates {
+        averaged(self.timeline.step(), asked, |step, link| self.state(step, link))
     }
 }
 
@@ -182,20 +245,15 @@ impl Scene {
         loops: &LoopData,
         fleet: &FleetData,
         queues: Option<&QueueStates>,
-        training: &RangeInclusive<Step>,
+        filter: &CalibratedFilter,
     ) -> Result<Self, FilteredError> {
         let timeline = Arc::clone(loops.timeline());
-        let network = timeline.network();
-        let links = network.links().len();
-        if links > MOST_LINKS {
-            return Err(FilteredError::Size(links));
-        }
-        let (model, signals) = counted_ctm(loops, fleet, training)?;
-        let (densities, demand) = usual(fleet, training);
+        let (model, signals) = counted_ctm(timeline.network(), timeline.step(), &filter.counted)?;
+        let (densities, demand) = (filter.densities.clone(), filter.demand.clone());
         Ok(Self {
             model,
             signals,
-            flows: MeasurementTable::loop_flows(loops, training),
+            flows: MeasurementTable::weighted_loop_flows(loops, &filter.flow_weights),
             speeds: MeasurementTable::fleet_speeds(fleet),
             queues: queues.map(MeasurementTable::queue_densities),
             densities,

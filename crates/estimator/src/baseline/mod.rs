@@ -5,7 +5,7 @@ pub(crate) mod queue_states;
 pub(crate) mod ridge;
 pub(crate) mod scale_up;
 
-pub use filtered::{FilteredError, FilteredStates};
+pub use filtered::{CalibratedFilter, FilteredError, FilteredStates};
 pub use queue_states::{
     FleetShare, LiveQueues, Origin, QueueKnowledge, QueueReport, QueueState, QueueStates,
     QueueStatesError,

@@ -15,12 +15,13 @@ use physics::queue::{
 use physics::{ModelError, Parameters};
 use rayon::prelude::*;
 use sensing::{Dataset, DatasetError, FeaturesError, PassagesError, StepRange, read_passages};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{LinkId, LinkState, Passage, Step, VehPerKmLane, VehPerMinLane};
 
 use crate::baseline::scale_up::averaged;
+use crate::data::observed::Asked;
 use crate::data::sources::{FleetData, LoopData};
-use crate::data::study::{Study, TargetKind};
 use crate::data::timeline::Timeline;
 use crate::metrics::Estimates;
 
@@ -33,7 +34,8 @@ use plans::{LinkPlan, loop_curves, planned};
 pub use share::FleetShare;
 
 /// Whose knowledge profiles are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum QueueKnowledge {
     /// The fleet's trajectories and the roads (QEST).
     Fleet,
@@ -184,9 +186,9 @@ impl QueueStates {
         &self.report
     }
 
-    /// Estimates of windows at a study's target links; smooth targets by the mean over the last 60 s.
-    pub fn estimate(&self, study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates {
-        averaged(study, kind, windows, |step, link| self.state(step, link).state)
+    /// Estimates of windows; smooth targets by the mean over the last 60 s.
+    pub fn estimate(&self, asked: &Asked<'_>) -> Estimates {
+        averaged(self.timeline.step(), asked, |step, link| self.state(step, link).state)
     }
 }
 

@@ -13,10 +13,12 @@
 //! quantity. Time and memory are linear in links.
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{LinkId, LinkState, Network, Step, VehPerKmLane, VehPerMinLane};
 
 use crate::baseline::scale_up::averaged_steps;
+use crate::data::observed::{Asked, Observed};
 use crate::data::study::{FeatureSet, GuestFeatures, Study, TargetKind, WINDOW};
 use crate::least_squares::{STRENGTHS, Scaler, factorise, products, substitute};
 use crate::metrics::Estimates;
@@ -45,18 +47,40 @@ pub enum RidgeError {
     /// The normal equations cannot be solved.
     #[error("ridge regression: the normal equations are not positive definite at strength {0}")]
     Singular(f64),
+    /// A link that was not fitted.
+    #[error("ridge regression of link `{0}`: found none, expected one that was fitted")]
+    NotFitted(String),
+    /// A file whose parts do not fit together, or not the network.
+    #[error(
+        "ridge regression of link number {0}: found links, loops or weights of another network, expected those of this one"
+    )]
+    OtherNetwork(usize),
+    /// A regression for other data.
+    #[error(
+        "ridge regression of link `{link}`: found {found} features of a window, expected {expected}"
+    )]
+    Features {
+        /// The link.
+        link: String,
+        /// In the data.
+        found: usize,
+        /// In the regression.
+        expected: usize,
+    },
 }
 
 /// A fitted regression.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ridge {
     party: FeatureSet,
-    /// Of each target link, in the order of the study.
+    /// Of each link that was fitted.
     links: Vec<LinkRidge>,
 }
 
 /// The regression of one link.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LinkRidge {
     surroundings: Surroundings,
     features: Scaler,
@@ -65,7 +89,8 @@ struct LinkRidge {
 }
 
 /// One quantity's part of a regression.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Output {
     base: Base,
     /// Mean of what the base misses.
@@ -74,7 +99,8 @@ struct Output {
 }
 
 /// What a regression shrinks to.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum Base {
     /// The same in all windows.
     Mean,
@@ -83,7 +109,8 @@ enum Base {
 }
 
 /// The links and loops that a link's regression looks at.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Surroundings {
     link: LinkId,
     /// Those that turn into it, and into which it turns.
@@ -135,15 +162,21 @@ impl Surroundings {
     }
 
     /// Appends the features of a window that ends with `last`.
-    fn features(&self, study: &Study, party: FeatureSet, last: Step, out: &mut Vec<f64>) {
+    fn features(
+        &self,
+        observed: &Observed<'_>,
+        party: FeatureSet,
+        last: Step,
+        out: &mut Vec<f64>,
+    ) {
         for &place in &self.loops {
             means(last, 1, out, |step| {
-                let count = study.loops().counts(step)[place];
+                let count = observed.loops.counts(step)[place];
                 [count.unwrap_or(0.0), f64::from(u8::from(count.is_some()))]
             });
         }
         let Some(features) = party.guest_features() else { return };
-        for fleet in study.fleets() {
+        for fleet in observed.fleets {
             let mut of_link = |link: LinkId, steps: usize| {
                 means(last, steps, out, |step| match features {
                     GuestFeatures::Speeds => {
@@ -165,14 +198,14 @@ impl Surroundings {
     /// The features of windows, one row each.
     fn rows(
         &self,
-        study: &Study,
+        observed: &Observed<'_>,
         party: FeatureSet,
         windows: &[Step],
     ) -> Result<Vec<f64>, RidgeError> {
         let mut rows = Vec::new();
         for &last in windows {
             let begin = rows.len();
-            self.features(study, party, last, &mut rows);
+            self.features(observed, party, last, &mut rows);
             if rows[begin..].iter().any(|value| !value.is_finite()) {
                 return Err(RidgeError::NotANumber { what: "features", step: last.0 });
             }
@@ -181,13 +214,18 @@ impl Surroundings {
     }
 
     /// The base of windows, `[window][quantity]`.
-    fn bases(&self, study: &Study, base: Base, windows: &[Step]) -> Vec<[f64; QUANTITIES]> {
+    fn bases(
+        &self,
+        observed: &Observed<'_>,
+        base: Base,
+        windows: &[Step],
+    ) -> Vec<[f64; QUANTITIES]> {
         let base_of = |&last: &Step| match base {
             Base::Mean => [0.0; QUANTITIES],
             Base::ScaledUp(steps) => {
                 let mut mean = [0.0; QUANTITIES];
                 for ago in 0..steps {
-                    let state = study.scaled_up(Step(last.0 - ago as i64), self.link);
+                    let state = observed.scaled_up(Step(last.0 - ago as i64), self.link);
                     mean[0] += state.density.get() / steps as f64;
                     mean[1] += state.flow.get() / steps as f64;
                 }
@@ -215,19 +253,63 @@ fn means(last: Step, group: usize, out: &mut Vec<f64>, pair: impl Fn(Step) -> [f
 }
 
 impl Ridge {
-    /// Fits on the training part; the validation part chooses strengths and bases.
-    pub fn fit(study: &Study, kind: TargetKind, party: FeatureSet) -> Result<Self, RidgeError> {
-        let fit = |&link: &LinkId| LinkRidge::fit(study, kind, party, link);
-        let links = study.targets().par_iter().map(fit).collect::<Result<_, _>>()?;
+    /// Fits some links on the training part; the validation part chooses strengths and bases. `fitted` is called after
+    /// each link, from any thread.
+    pub fn fit(
+        study: &Study,
+        kind: TargetKind,
+        party: FeatureSet,
+        links: &[LinkId],
+        fitted: impl Fn() + Sync,
+    ) -> Result<Self, RidgeError> {
+        let fit = |&link: &LinkId| {
+            let one = LinkRidge::fit(study, kind, party, link);
+            fitted();
+            one
+        };
+        let links = links.par_iter().map(fit).collect::<Result<_, _>>()?;
         Ok(Self { party, links })
     }
 
-    /// Estimates windows, given by their last steps.
-    pub fn estimate(&self, study: &Study, steps: &[Step]) -> Result<Estimates, RidgeError> {
-        let of_link = |link: &LinkRidge| link.estimate(study, self.party, steps);
+    /// The links that were fitted.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> {
+        self.links.iter().map(|one| one.surroundings.link)
+    }
+
+    /// Refuses a regression that is not of this network.
+    pub fn check(&self, network: &Network) -> Result<(), RidgeError> {
+        let (links, loops) = (network.links().len(), network.loops().len());
+        for LinkRidge { surroundings, features, outputs } in &self.links {
+            let Surroundings { link, adjacent, near, loops: looked_at } = surroundings;
+            let all = [link].into_iter().chain(adjacent).chain(near);
+            let columns = features.mean.len();
+            let outputs = outputs.iter().map(|output| output.weights.len());
+            let sound = all.into_iter().all(|one| one.index() < links)
+                && looked_at.iter().all(|&place| place < loops)
+                && outputs.chain([features.deviation.len()]).all(|count| count == columns);
+            if !sound {
+                return Err(RidgeError::OtherNetwork(link.index()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Estimates states of links that were fitted. The target is that of the fit.
+    pub fn estimate(
+        &self,
+        observed: &Observed<'_>,
+        asked: &Asked<'_>,
+    ) -> Result<Estimates, RidgeError> {
+        let of_link = |link: &LinkId| {
+            let fitted = self.links.iter().find(|one| one.surroundings.link == *link);
+            let name = || observed.network().link(*link).name.clone();
+            let fitted = fitted.ok_or_else(|| RidgeError::NotFitted(name()))?;
+            fitted.estimate(observed, self.party, asked.windows)
+        };
         let of_links: Vec<Vec<LinkState>> =
-            self.links.par_iter().map(of_link).collect::<Result<_, _>>()?;
-        Ok((0..steps.len()).flat_map(|at| of_links.iter().map(move |link| link[at])).collect())
+            asked.links.par_iter().map(of_link).collect::<Result<_, _>>()?;
+        let windows = 0..asked.windows.len();
+        Ok(windows.flat_map(|at| of_links.iter().map(move |link| link[at])).collect())
     }
 }
 
@@ -240,11 +322,12 @@ impl LinkRidge {
     ) -> Result<Self, RidgeError> {
         let (train, validation) = (&study.split().train, &study.split().validation);
         let surroundings = Surroundings::of(study.network(), link);
-        let mut x = surroundings.rows(study, party, train)?;
+        let observed = &study.observed();
+        let mut x = surroundings.rows(observed, party, train)?;
         let columns = x.len() / train.len();
         let features = Scaler::fit(&x, columns);
         features.apply(&mut x);
-        let mut x_validation = surroundings.rows(study, party, validation)?;
+        let mut x_validation = surroundings.rows(observed, party, validation)?;
         features.apply(&mut x_validation);
         let gram = products(&x, columns, &x, columns);
         let (y, y_validation) =
@@ -261,7 +344,7 @@ impl LinkRidge {
         let mut missed = Vec::new();
         for base in bases {
             let minus = |of: &[[f64; QUANTITIES]], windows| {
-                let bases = surroundings.bases(study, base, windows);
+                let bases = surroundings.bases(observed, base, windows);
                 let pairs = of.iter().zip(bases);
                 pairs.map(|(y, b)| [y[0] - b[0], y[1] - b[1]]).collect::<Vec<_>>()
             };
@@ -310,17 +393,22 @@ impl LinkRidge {
 
     fn estimate(
         &self,
-        study: &Study,
+        observed: &Observed<'_>,
         party: FeatureSet,
         windows: &[Step],
     ) -> Result<Vec<LinkState>, RidgeError> {
-        let mut x = self.surroundings.rows(study, party, windows)?;
+        let mut x = self.surroundings.rows(observed, party, windows)?;
+        let columns = self.features.mean.len();
+        if x.len() != columns * windows.len() {
+            let link = observed.network().link(self.surroundings.link).name.clone();
+            let found = x.len() / windows.len().max(1);
+            return Err(RidgeError::Features { link, found, expected: columns });
+        }
         self.features.apply(&mut x);
         let bases = self
             .outputs
             .each_ref()
-            .map(|output| self.surroundings.bases(study, output.base, windows));
-        let columns = self.features.mean.len();
+            .map(|output| self.surroundings.bases(observed, output.base, windows));
         let state = |at: usize| {
             let row = &x[at * columns..][..columns];
             // Negative traffic does not exist.

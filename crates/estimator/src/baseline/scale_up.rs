@@ -2,26 +2,25 @@
 
 use traffic::{LinkId, LinkState, Seconds, Step, VehPerKmLane, VehPerMinLane};
 
-use crate::data::study::{Study, TargetKind};
+use crate::data::observed::{Asked, Observed};
+use crate::data::study::TargetKind;
 use crate::metrics::Estimates;
 
 /// Estimates windows by scale-up; smooth targets by the mean over the last 60 s of the window.
-pub fn scale_up(study: &Study, kind: TargetKind, windows: &[Step]) -> Estimates {
-    averaged(study, kind, windows, |step, link| study.scaled_up(step, link))
+pub fn scale_up(observed: &Observed<'_>, asked: &Asked<'_>) -> Estimates {
+    averaged(observed.step(), asked, |step, link| observed.scaled_up(step, link))
 }
 
-/// Estimates windows at the target links by states of single steps, over which smooth targets are
-/// averaged.
+/// Estimates windows by states of single steps, over which smooth targets are averaged.
 pub(crate) fn averaged(
-    study: &Study,
-    kind: TargetKind,
-    windows: &[Step],
+    length: Seconds,
+    asked: &Asked<'_>,
     state: impl Fn(Step, LinkId) -> LinkState,
 ) -> Estimates {
-    let steps = averaged_steps(kind, study.step());
-    let mut estimates = Vec::with_capacity(windows.len() * study.targets().len());
-    for &last in windows {
-        for &link in study.targets() {
+    let steps = averaged_steps(asked.target, length);
+    let mut estimates = Vec::with_capacity(asked.windows.len() * asked.links.len());
+    for &last in asked.windows {
+        for &link in asked.links {
             let (mut density, mut flow) = (0.0, 0.0);
             for step in last.0 + 1 - steps..=last.0 {
                 let state = state(Step(step), link);

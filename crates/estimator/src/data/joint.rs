@@ -36,27 +36,36 @@ impl JointData {
     /// The joint model with weights of its parts: the host's part and head, then each guest's part in the order of
     /// the plan.
     pub(crate) fn assemble(&self, parts: &[&[f32]]) -> Result<Learner<Fusion>, NeuralError> {
-        let mut learner = new_learner(&self.network, &self.record)?;
-        let blocks = self.record.shape.blocks(learner.model());
-        let length = |ranges: &[Range<usize>]| ranges.iter().map(|r| r.len()).sum();
-        let expected: Vec<usize> = blocks.iter().map(|ranges| length(ranges)).collect();
-        let found: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-        if found != expected {
-            let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
-            return Err(NeuralError::Mismatch { what: "weights of each party", found, expected });
-        }
-        learner.update(|parameters, _| {
-            for (ranges, part) in blocks.into_iter().zip(parts) {
-                let mut rest = *part;
-                for range in ranges {
-                    let (own, after) = rest.split_at(range.len());
-                    parameters[range].copy_from_slice(own);
-                    rest = after;
-                }
-            }
-        });
-        Ok(learner)
+        assemble(&self.network, &self.record, parts)
     }
+}
+
+/// See [`JointData::assemble`].
+pub(crate) fn assemble(
+    network: &Network,
+    record: &ModelRecord,
+    parts: &[&[f32]],
+) -> Result<Learner<Fusion>, NeuralError> {
+    let mut learner = new_learner(network, record)?;
+    let blocks = record.shape.blocks(learner.model());
+    let length = |ranges: &[Range<usize>]| ranges.iter().map(|r| r.len()).sum();
+    let expected: Vec<usize> = blocks.iter().map(|ranges| length(ranges)).collect();
+    let found: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    if found != expected {
+        let (found, expected) = (format!("{found:?}"), format!("{expected:?}"));
+        return Err(NeuralError::Mismatch { what: "weights of each party", found, expected });
+    }
+    learner.update(|parameters, _| {
+        for (ranges, part) in blocks.into_iter().zip(parts) {
+            let mut rest = *part;
+            for range in ranges {
+                let (own, after) = rest.split_at(range.len());
+                parameters[range].copy_from_slice(own);
+                rest = after;
+            }
+        }
+    });
+    Ok(learner)
 }
 
 /// A fleet's inputs without each of its folds, by the fold that is left out.

@@ -37,7 +37,7 @@ impl LiveFleet {
         let cells = steps.cells * steps.sub_steps;
         let table = FeatureTable::live(network.links().len(), if cells > 1 { cells } else { 0 });
         let timeline = Arc::new(Timeline::live(network, steps));
-        let fleet = FleetData::live(timeline, record.fleet.clone(), record.rate, table);
+        let fleet = FleetData::live(timeline, record.fleets.join(", "), record.rate, table);
         Self { fleet, record, arrangement }
     }
 

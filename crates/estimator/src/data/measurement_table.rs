@@ -54,12 +54,16 @@ impl MeasurementTable {
     /// is estimated by half the mean square of what neighbouring steps of the training part differ by:
     /// a link's mean is one over a time about as long.
     pub fn loop_flows(loops: &LoopData, training: &RangeInclusive<Step>) -> Self {
-        let timeline = Arc::clone(loops.timeline());
-        let network = timeline.network();
-        let flow = |step: Step, at: usize| {
-            let lanes = f64::from(network.link(network.loops()[at].link).lanes);
-            loops.counts(step)[at].map(|count| count * 60.0 / (timeline.step().get() * lanes))
-        };
+        Self::weighted_loop_flows(loops, &Self::loop_flow_weights(loops, training))
+    }
+
+    /// One over the variance of each loop's flow, as [`loop_flows`](Self::loop_flows) finds it.
+    pub(crate) fn loop_flow_weights(
+        loops: &LoopData,
+        training: &RangeInclusive<Step>,
+    ) -> Vec<f64> {
+        let timeline = loops.timeline();
+        let flow = |step, at| loop_flow(loops, step, at);
         let weight = |at: usize| {
             let (mut sum, mut count) = (0.0, 0.0);
             let steps: Vec<Step> =
@@ -72,12 +76,17 @@ impl MeasurementTable {
             }
             if sum > 0.0 { 2.0 * count / sum } else { 0.0 }
         };
-        let weights: Vec<f64> = (0..network.loops().len()).map(weight).collect();
-        let entries = network.loops().iter();
+        (0..timeline.network().loops().len()).map(weight).collect()
+    }
+
+    /// Flow at each loop, with these weights.
+    pub(crate) fn weighted_loop_flows(loops: &LoopData, weights: &[f64]) -> Self {
+        let timeline = Arc::clone(loops.timeline());
+        let entries = timeline.network().loops().iter();
         let entries =
             entries.map(|l| MeasurementEntry { link: l.link, quantity: Quantity::Flow }).collect();
         Self::filled(&timeline, entries, |step, at, _| {
-            flow(step, at).map(|flow| (flow, weights[at]))
+            loop_flow(loops, step, at).map(|flow| (flow, weights[at]))
         })
     }
 
@@ -263,4 +272,12 @@ pub(crate) fn each_link(timeline: &Timeline, quantities: &[Quantity]) -> Vec<Mea
     let of =
         |link: LinkId| quantities.iter().map(move |&quantity| MeasurementEntry { link, quantity });
     timeline.network().link_ids().flat_map(of).collect()
+}
+
+/// What a loop counted in a step as flow, veh/min/lane; none where it did not report.
+fn loop_flow(loops: &LoopData, step: Step, at: usize) -> Option<f64> {
+    let timeline = loops.timeline();
+    let network = timeline.network();
+    let lanes = f64::from(network.link(network.loops()[at].link).lanes);
+    loops.counts(step)[at].map(|count| count * 60.0 / (timeline.step().get() * lanes))
 }

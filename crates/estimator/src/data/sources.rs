@@ -12,6 +12,7 @@ use std::sync::Arc;
 use sensing::{FeatureTable, Features, FeaturesError, HeldSteps, LoopTable, MovementTable};
 use traffic::{LinkId, LinkState, MetresPerSecond, Step, Totals};
 
+use crate::artifact::record::GuestRecord;
 use crate::data::timeline::Timeline;
 
 /// The host's loops.
@@ -115,6 +116,31 @@ impl FleetData {
         let rate = fleets.iter().find(|entry| entry.name == fleet).map_or(1.0, |entry| entry.rate);
         let movements = features.movements(fleet, timeline.network())?;
         Ok(Self { timeline, name: fleet.to_owned(), rate, table, movements, local: None })
+    }
+
+    /// The fleet of a guest's record, for its model: one fleet or its folds as one. A fleet that did not know its share
+    /// when it was trained does not know it now.
+    pub fn open_for(folder: &Path, record: &GuestRecord) -> Result<Self, FeaturesError> {
+        let parts = record.fleets.iter().map(|fleet| Self::open(folder, fleet));
+        let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let fleet = Self::union(&parts).ok_or_else(|| FeaturesError::NoFleet {
+            path: folder.to_owned(),
+            found: String::new(),
+            expected: "one fleet or its folds".into(),
+        })?;
+        let rate = if record.rate == 1.0 { 1.0 } else { fleet.rate };
+        Ok(Self { rate, ..fleet })
+    }
+
+    /// Fleets that have no vehicle in common and hold the same steps, as one of the rate that they have together; none of
+    /// no fleets.
+    pub(crate) fn union(fleets: &[Self]) -> Option<Self> {
+        let [one] = fleets else {
+            let all: Vec<&Self> = fleets.iter().collect();
+            let rate = fleets.iter().map(Self::rate).sum::<f64>().min(1.0);
+            return Self::together(&all, fleets.first()?.name(), rate);
+        };
+        Some(one.clone())
     }
 
     /// Fleets that have no vehicle in common and hold the same steps, as one of this rate; none of

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use sensing::{FeaturesError, LEAST_RECORDINGS, Split, split, split_by_recording};
 use thiserror::Error;
-use traffic::{LinkId, LinkState, Network, Seconds, Step, Totals};
+use traffic::{LinkId, LinkState, Network, Seconds, Step};
 
+use crate::data::observed::{Asked, Observed};
 use crate::data::sources::{FleetData, LoopData};
 use crate::data::timeline::Timeline;
 
@@ -212,6 +213,16 @@ impl Study {
         self.timeline.step()
     }
 
+    /// All of it but the truth.
+    pub fn observed(&self) -> Observed<'_> {
+        Observed { folder: &self.folder, loops: &self.loops, fleets: &self.fleets }
+    }
+
+    /// The states of the scored links at the ends of some windows.
+    pub fn asked<'a>(&'a self, target: TargetKind, windows: &'a [Step]) -> Asked<'a> {
+        Asked { target, links: &self.targets, windows }
+    }
+
     /// All windows, by their last step.
     pub fn windows(&self) -> &[Step] {
         self.timeline.windows()
@@ -244,19 +255,6 @@ impl Study {
             TargetKind::Raw => self.raw[at],
             TargetKind::Smooth => self.smooth[at],
         }
-    }
-
-    /// The state of a link in a step as all fleets together would estimate it: their totals over
-    /// the sum of their rates. Not a number without fleets.
-    pub(crate) fn scaled_up(&self, step: Step, link: LinkId) -> LinkState {
-        let mut totals = Totals::default();
-        let mut rate = 0.0;
-        for fleet in &self.fleets {
-            totals += fleet.totals(step, link);
-            rate += fleet.rate();
-        }
-        let state = totals.state(self.network().link(link), self.step());
-        LinkState { density: state.density / rate, flow: state.flow / rate }
     }
 
     /// Appends the features of a window that ends with `last`, oldest step first.

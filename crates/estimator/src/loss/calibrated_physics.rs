@@ -81,7 +81,8 @@ pub struct PhysicsPlan {
 
 /// All that the traffic model needs of fleets: totals over some steps, those of the training part. Lists may
 /// be shorter than the network: what is beyond was not counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FleetAggregates {
     /// Vehicles by turn.
     pub turned: Vec<u64>,
@@ -282,18 +283,39 @@ fn calibrated_signals(
 
 /// The cell transmission model of one fleet's aggregates, with the greens of its movements.
 pub(crate) fn counted_ctm(
-    loops: &LoopData,
-    fleet: &FleetData,
-    steps: &std::ops::RangeInclusive<Step>,
+    network: &Network,
+    step: Seconds,
+    counted: &Counted,
 ) -> Result<(Ctm, GreenPlan), LabelFreeError> {
-    let timeline = loops.timeline();
-    let (network, step) = (timeline.network(), timeline.step());
-    let counts = fleet_aggregates(network, std::slice::from_ref(fleet), steps);
-    let parameters = counted_parameters(network, &counts)?;
-    let held = timeline.steps().filter(|step| steps.contains(step)).count() as f64;
-    let share = counted_share(loops, &passed(network, &counts), steps).filter(|_| held > 0.0);
-    let signals = calibrated_signals(network, &counts, &parameters, (share, held, step))?;
+    let Counted { fleet, share, steps } = counted;
+    let parameters = counted_parameters(network, fleet)?;
+    let signals = calibrated_signals(network, fleet, &parameters, (*share, *steps, step))?;
     Ok((ctm(network, step, parameters, None)?, signals))
+}
+
+/// What a fleet and loops counted in some steps, those of the training part.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Counted {
+    fleet: FleetAggregates,
+    /// The fleet's share of all vehicles, if loops tell it.
+    share: Option<f64>,
+    /// How many steps.
+    steps: f64,
+}
+
+impl Counted {
+    pub(crate) fn of(
+        loops: &LoopData,
+        fleet: &FleetData,
+        steps: &std::ops::RangeInclusive<Step>,
+    ) -> Self {
+        let network = loops.timeline().network();
+        let held = loops.timeline().steps().filter(|step| steps.contains(step)).count() as f64;
+        let fleet = fleet_aggregates(network, std::slice::from_ref(fleet), steps);
+        let share = counted_share(loops, &passed(network, &fleet), steps).filter(|_| held > 0.0);
+        Self { fleet, share, steps: held }
+    }
 }
 
 /// Stable for waves that are faster by some factor.

@@ -31,7 +31,7 @@ mod totals;
 mod views;
 
 pub use error::HeldOutError;
-pub use estimator::HeldOutEstimator;
+pub use estimator::{HeldOutEstimator, ModelAnswer};
 pub(crate) use folds::Choices;
 pub use judge::{EstimatedErrors, HeldOutJudge, ViewEstimates, limit_to_standing};
 pub use local::{ShareVariation, local_shares};

@@ -13,6 +13,7 @@ use traffic::{FleetView, Step, Window};
 
 use crate::artifact::neural_estimator::{NeuralError, NeuralEstimator};
 use crate::artifact::record::ModelRecord;
+use crate::artifact::saved::SavedEstimator;
 use crate::data::host_study::HostStudy;
 use crate::data::inputs::GuestInputs;
 use crate::data::joint::{JointData, ViewInputs};
@@ -209,6 +210,15 @@ pub enum LabelFreeEstimator {
     Whole(NeuralEstimator),
     /// On what all folds but one see.
     HeldOut(HeldOutEstimator),
+}
+
+impl From<LabelFreeEstimator> for SavedEstimator {
+    fn from(estimator: LabelFreeEstimator) -> Self {
+        match estimator {
+            LabelFreeEstimator::Whole(estimator) => Self::Neural(estimator),
+            LabelFreeEstimator::HeldOut(estimator) => Self::HeldOut(estimator),
+        }
+    }
 }
 
 impl LabelFreeEstimator {

@@ -13,7 +13,7 @@ pub use calibrated_physics::{
 };
 pub use held_out::{
     EstimatedErrors, FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutJudge,
-    HeldOutLabels, HeldOutStudy, LabelNoise, Penetration, ShareVariation, ViewEstimates,
+    HeldOutLabels, HeldOutStudy, LabelNoise, ModelAnswer, Penetration, ShareVariation, ViewEstimates,
     counted_per_step, held_out_entries, held_out_part, limit_to_standing, local_shares,
     passages_per_step, penetration,
 };

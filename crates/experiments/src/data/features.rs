@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
+use estimator::FleetData;
 use sensing::{
-    Concentration, Dataset, FeaturePlan, FeatureTable, Features, FeaturesManifest, Fleets,
-    ScaleUpErrors, Trait, add_parts, make_features, scale_up_errors,
+    Concentration, Dataset, FeaturePlan, FeatureTable, Features, FeaturesError, FeaturesManifest,
+    Fleets, ScaleUpErrors, Trait, add_fleets, add_parts, make_features, part_of, scale_up_errors,
 };
 use serde::{Deserialize, Serialize};
 use traffic::{Network, Seconds, StepClock};
@@ -50,6 +51,9 @@ pub struct FeatureOptions {
     #[arg(long, default_value_t = FeatureOptions::default().from, hide_default_value = true)]
     #[serde(rename = "start")]
     pub from: f64,
+    /// Delete the features that are there, instead of adding fleets to them
+    #[arg(long)]
+    pub replace: bool,
 }
 
 /// The paper's penetration rates, in percent.
@@ -70,6 +74,7 @@ impl Default for FeatureOptions {
             sub_steps: 2,
             patience: 5.0,
             from: f64::NEG_INFINITY,
+            replace: false,
         }
     }
 }
@@ -148,14 +153,32 @@ pub struct Featured {
     /// The features' manifest.
     pub features: FeaturesManifest,
     /// Errors of scale-up for every fleet.
-    pub scale_up: Vec<ScaleUpErrors>,
+    pub scale_up: Vec<FleetErrors>,
 }
 
-/// Makes the features of a dataset and stores them in its folder.
+/// Errors of a fleet's scaled-up totals.
+#[derive(Clone, Debug, Serialize)]
+pub struct FleetErrors {
+    /// The fleet's name.
+    pub fleet: String,
+    /// Its errors.
+    #[serde(flatten)]
+    pub errors: ScaleUpErrors,
+}
+
+/// Makes the features of a dataset and stores them in its folder, beside the fleets that are there.
 pub fn make_stored(folder: &Path, options: &FeatureOptions) -> Result<Featured> {
     let dataset = Dataset::open(folder)?;
     let (plan, from) = options.plan()?;
-    let features = make(&dataset, plan, from)?;
+    let features = match options.replace || !folder.join("features/manifest.json").exists() {
+        true => make(&dataset, plan, from)?,
+        false => add(&dataset, &plan, from).map_err(|error| match error {
+            error @ FeaturesError::Mismatch { .. } => {
+                anyhow!("{error}; --replace makes all of them again and deletes those that are there")
+            }
+            error => error.into(),
+        })?,
+    };
     let stored = Features::open(folder, dataset.network())?;
     let scale_up = scale_up(&stored, dataset.network(), &stored.all()?)?;
     Ok(Featured { features, scale_up })
@@ -165,6 +188,23 @@ pub fn make_stored(folder: &Path, options: &FeatureOptions) -> Result<Featured> 
 pub fn make(dataset: &Dataset, plan: FeaturePlan, from: Seconds) -> Result<FeaturesManifest> {
     let bar = progress::bar("features", dataset.manifest().samples);
     let manifest = make_features(dataset, plan, from, |done, _| {
+        if done % 4096 < 256 {
+            bar.set_position(done);
+        }
+        progress::check_stop().is_ok()
+    })?;
+    bar.finish_and_clear();
+    Ok(manifest)
+}
+
+/// Adds fleets to stored features, with a progress bar.
+fn add(
+    dataset: &Dataset,
+    plan: &FeaturePlan,
+    from: Seconds,
+) -> Result<FeaturesManifest, FeaturesError> {
+    let bar = progress::bar("features", dataset.manifest().samples);
+    let manifest = add_fleets(dataset, plan, from, |done, _| {
         if done % 4096 < 256 {
             bar.set_position(done);
         }
@@ -188,17 +228,65 @@ pub(crate) fn divide(folder: &Path, fleet: &str, parts: usize) -> Result<()> {
     Ok(())
 }
 
+/// Held by whoever adds to a dataset's features.
+const LOCK_FILE: &str = ".features.lock";
+
+/// Opens fleets of a dataset. Parts of a fleet that nobody made yet are made.
+pub(crate) fn open_fleets(folder: &Path, names: &[&str]) -> Result<Vec<FleetData>> {
+    let open = || names.iter().map(|name| FleetData::open(folder, name)).collect::<Result<_, _>>();
+    make_parts(folder, names, open)
+}
+
+/// Opens something of a dataset. If fleets are missing that are parts of others, the parts are made and it is opened again.
+pub(crate) fn make_parts<T, E>(
+    folder: &Path,
+    names: &[&str],
+    mut open: impl FnMut() -> Result<T, E>,
+) -> Result<T>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let opened = open();
+    if opened.is_ok() {
+        return Ok(opened?);
+    }
+    // Two programs that need parts of one dataset make them one after the other.
+    let path = folder.join(LOCK_FILE);
+    let lock = std::fs::File::create(&path).with_context(|| path.display().to_string())?;
+    lock.lock().with_context(|| path.display().to_string())?;
+    let opened = open();
+    let Err(error) = opened else { return Ok(opened?) };
+    let dataset = Dataset::open(folder)?;
+    let stored = Features::open(folder, dataset.network())?;
+    let has = |name: &str| stored.manifest().fleets.iter().any(|fleet| fleet.name == name);
+    let missing = names.iter().filter(|name| !has(name));
+    let mut parts: Vec<(&str, usize)> =
+        missing.filter_map(|name| part_of(name)).map(|(fleet, _, parts)| (fleet, parts)).collect();
+    parts.retain(|(fleet, _)| has(fleet));
+    parts.sort_unstable();
+    parts.dedup();
+    if parts.is_empty() {
+        return Err(error.into());
+    }
+    for (fleet, count) in parts {
+        divide(folder, fleet, count)
+            .with_context(|| format!("fleet `{fleet}`: could not be divided into {count} parts"))?;
+    }
+    Ok(open()?)
+}
+
 /// Errors of scale-up for every fleet.
 pub fn scale_up(
     features: &Features,
     network: &Network,
     truth: &FeatureTable,
-) -> Result<Vec<ScaleUpErrors>> {
+) -> Result<Vec<FleetErrors>> {
     let step = features.manifest().step_s;
     let targets = network.targets();
     let fleets = features.manifest().fleets.iter().map(|fleet| {
         let table = features.fleet(&fleet.name)?;
-        Ok(scale_up_errors(network, step, truth, &table, fleet.rate, &targets))
+        let errors = scale_up_errors(network, step, truth, &table, fleet.rate, &targets);
+        Ok(FleetErrors { fleet: fleet.name.clone(), errors })
     });
     fleets.collect()
 }

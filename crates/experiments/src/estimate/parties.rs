@@ -60,7 +60,7 @@ impl Parties {
                 return Err(InvalidOption::new("party", problem).into());
             }
             let (part, record) = (&file.part, &file.part.guest);
-            let fleet = FleetData::open(data, &record.fleet)?;
+            let fleet = FleetData::open_for(data, record)?;
             record.check(&fleet)?;
             let inputs =
                 GuestInputs::new(&fleet, record.features, part.arrangement(), &record.inputs)?;

@@ -1,28 +1,32 @@
-//! Intervals for a model that is kept: from the validation part, and measured on what is scored.
+//! Intervals for an estimator that is kept: from the validation part, and measured on what is scored.
+//!
+//! Of an estimator that learned from ground truth they come from its errors there; of one that holds part of the fleet out,
+//! from what the held-out part tells of them. An estimator that does neither has none.
 
 use std::path::Path;
 
-use anyhow::Result;
-use estimator::artifact::{Coverage, IntervalsError};
-use estimator::{Intervals, NeuralEstimator, Study, TargetKind};
+use anyhow::{Context, Result};
+use estimator::artifact::{Coverage, IntervalsError, ModelFile};
+use estimator::{Asked, Intervals, Study, TargetKind};
 use traffic::{LinkId, LinkState, Step};
+use training::{Fitted, TrainOptions};
 
-/// Writes the intervals of the model in a folder beside it, and tells how often they hold the truth of
-/// some windows, given the model's estimates of the scored links. Of windows that the intervals come from nothing is
-/// told: there they hold as much as they are made to.
+/// Writes the intervals of a fitted estimator into its folder, and tells how often they hold the truth of some windows.
+/// Of windows that the intervals come from nothing is told: there they hold as much as they are made to.
 pub(super) fn keep(
     folder: &Path,
     study: &Study,
-    target: TargetKind,
+    task: &TrainOptions,
     windows: &[Step],
-    estimates: &[LinkState],
+    fitted: &Fitted,
 ) -> Result<Vec<Coverage>> {
-    let model = NeuralEstimator::load(folder, study.loops(), study.fleets())?;
     let known = &study.split().validation;
-    let all: Vec<LinkId> = study.network().link_ids().collect();
-    let of_known = model.estimate_all(study.loops(), study.fleets(), known)?;
-    let truths = truths(study, target, known, &all);
-    let intervals = match Intervals::calibrate(&of_known, &truths, all.len()) {
+    let made = match &fitted.known_errors {
+        Some(errors) => Intervals::of_errors(errors),
+        None if task.method.learns_from_truth() => from_truth(folder, study, task.target)?,
+        None => return Ok(Vec::new()),
+    };
+    let intervals = match made {
         // The model is good without them.
         Err(error @ IntervalsError::TooFew { .. }) => {
             eprintln!("{error}; the model has none");
@@ -38,8 +42,25 @@ pub(super) fn keep(
         return Ok(Vec::new());
     }
     let scored: Vec<usize> = study.targets().iter().map(|link| link.index()).collect();
-    let truths = self::truths(study, target, windows, study.targets());
-    Ok(Coverage::measure(&intervals, &scored, estimates, &truths)?)
+    let truths = truths(study, task.target, windows, study.targets());
+    Ok(Coverage::measure(&intervals, &scored, &fitted.estimates, &truths)?)
+}
+
+/// From errors on the validation part.
+fn from_truth(
+    folder: &Path,
+    study: &Study,
+    target: TargetKind,
+) -> Result<Result<Intervals, IntervalsError>> {
+    let windows = &study.split().validation;
+    let links: Vec<LinkId> = study.network().link_ids().collect();
+    let (file, observed) = (ModelFile::read(folder)?, study.observed());
+    let named = || folder.display().to_string();
+    let model = file.load(folder, &observed).with_context(named)?;
+    let asked = Asked { target, links: &links, windows };
+    let (estimates, _) = model.estimate(&observed, &file.fleets, &asked).with_context(named)?;
+    let truths = truths(study, target, windows, &links);
+    Ok(Intervals::calibrate(&estimates, &truths, links.len()))
 }
 
 fn truths(study: &Study, target: TargetKind, steps: &[Step], links: &[LinkId]) -> Vec<LinkState> {

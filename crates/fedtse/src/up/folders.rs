@@ -6,13 +6,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use experiments::data::features;
+use sensing::{Dataset, FeaturePlan, Features, Fleets, part_name, write_fleet_dataset};
 use serde_json::Value;
+use traffic::{Seconds, StepClock};
+use training::signal::measured_kinds;
 
 use super::recordings::Recordings;
-use super::text;
+use super::{Method, UpArguments, text};
 
 /// The host's name.
 pub(super) const HOST: &str = "city";
+/// What a guest calls the fleet of all vehicles of its own dataset.
+const OWN_FLEET: &str = "guest-1";
 /// How long parties wait for each other on one machine, in seconds.
 const PATIENCE: &str =
     "[patience]\nresend_s = 1.0\nheartbeat_s = 1.0\nsilence_s = 5.0\nlimit_s = 600.0\n";
@@ -36,13 +42,16 @@ pub(super) struct Live {
 
 impl Folders {
     /// Makes what is not there yet.
-    pub(super) fn make(root: &Path, recordings: &Recordings) -> Result<Self> {
+    pub(super) fn make(root: &Path, recordings: &Recordings, method: &Method) -> Result<Self> {
         let guests = recordings.guests().map(|guest| {
             let fleet = recordings.fleet_of(guest).context("a fleet")?;
             Ok((guest.to_owned(), fleet.to_owned()))
         });
         let folders = Folders { root: root.to_owned(), guests: guests.collect::<Result<_>>()? };
-        folders.share(&recordings.train)?;
+        match method.signal.has_labels() {
+            true => folders.share(&recordings.train)?,
+            false => folders.share_without_truth(&recordings.train, method)?,
+        }
         folders.certify()?;
         Ok(folders)
     }
@@ -90,6 +99,40 @@ impl Folders {
         Ok(())
     }
 
+    /// Gives the host its loops, and each guest a dataset of its own vehicles, from which it makes its features itself.
+    fn share_without_truth(&self, data: &Path, method: &Method) -> Result<()> {
+        let dataset = Dataset::open(data)?;
+        let features = Features::open(data, dataset.network())?;
+        let manifest = features.manifest();
+        let of_host = self.of(HOST).join("data");
+        std::fs::create_dir_all(of_host.join("features"))
+            .with_context(|| of_host.display().to_string())?;
+        for file in ["network.toml", "features/manifest.json", "features/loops.parquet"] {
+            copy(&data.join(file), &of_host.join(file))?;
+        }
+        for (guest, fleet) in &self.guests {
+            let to = self.of(guest).join("data");
+            if to.join("features/manifest.json").exists() {
+                continue;
+            }
+            let _ = std::fs::remove_dir_all(&to);
+            let fleet = (&features.fleet_named(fleet)?, manifest.fleet_seed);
+            write_fleet_dataset(&dataset, fleet, &to)?;
+            let all = Fleets::partition(&[1.0], manifest.fleet_seed)?;
+            let folds: Vec<usize> = method.signal.folds().into_iter().collect();
+            let plan = FeaturePlan {
+                clock: StepClock { length: manifest.step_s },
+                cells: manifest.cells,
+                sub_steps: manifest.sub_steps,
+                patience: manifest.patience_s,
+                fleets: all.divided(&folds)?,
+            };
+            let from = manifest.from_s.unwrap_or(Seconds::new(f64::NEG_INFINITY));
+            features::make(&Dataset::open(&to)?, plan, from)?;
+        }
+        Ok(())
+    }
+
     fn certify(&self) -> Result<()> {
         let authority = self.root.join("authority");
         let authority = text(&authority)?;
@@ -120,21 +163,37 @@ impl Folders {
         write(&self.of(HOST).join("guests.toml"), &accepted)
     }
 
-    pub(super) fn configure_training(&self, port: u16, epochs: u32, seed: u64) -> Result<()> {
+    pub(super) fn configure_training(&self, port: u16, arguments: &UpArguments) -> Result<()> {
+        let UpArguments { method: Method { name, signal }, epochs, seed, .. } = arguments;
+        // Without ground truth what is measured is of single steps.
+        let target = if signal.has_labels() { "smooth" } else { "raw" };
+        let measures: Vec<String> = measured_kinds(signal)
+            .into_iter()
+            .map(|kind| Ok(serde_json::to_string(&kind)?))
+            .collect::<Result<_>>()?;
+        let measures = measures.join(", ");
         let guests: String =
             self.guests.iter().map(|(guest, _)| format!("[guests.{guest}]\n")).collect();
         let host = format!(
-            "{}{}{PATIENCE}[data]\nfolder = \"data\"\ntarget = \"smooth\"\n{guests}\
-             [training]\nepochs = {epochs}\nseed = {seed}\nparty-dropout = 0.2\n",
+            "{}{}{PATIENCE}[data]\nfolder = \"data\"\ntarget = \"{target}\"\n{guests}\
+             [training]\nmethod = \"{name}\"\nepochs = {epochs}\nseed = {seed}\nparty-dropout = 0.2\n",
             identity(HOST),
             listen_section(port)
         );
         write(&self.of(HOST).join("train.toml"), &host)?;
         for (guest, fleet) in &self.guests {
             let config = format!(
-                "{}{}{PATIENCE}[data]\nfolder = \"data\"\nfleet = \"{fleet}\"\n",
+                "{}{}{PATIENCE}[data]\nfolder = \"data\"\nfleet = {}\nmeasures = [{measures}]\n",
                 identity(guest),
-                dialled(port)
+                dialled(port),
+                match (signal.has_labels(), signal.folds()) {
+                    (true, _) => format!("{fleet:?}"),
+                    (false, None) => format!("{OWN_FLEET:?}"),
+                    (false, Some(folds)) => {
+                        let parts = (1..=folds).map(|part| part_name(OWN_FLEET, part, folds));
+                        format!("{:?}", parts.collect::<Vec<_>>())
+                    }
+                }
             );
             write(&self.of(guest).join("train.toml"), &config)?;
         }

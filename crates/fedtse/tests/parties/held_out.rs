@@ -13,7 +13,7 @@ impl World {
     pub(crate) fn hold_out(&self) {
         let data = self.path("data");
         let shares = [["5"; FOLDS], ["3"; FOLDS]].concat().join(",");
-        ok(&["features", text(&data), "--guests", &shares]);
+        ok(&["features", text(&data), "--guests", &shares, "--replace"]);
         let features = |party: &str| self.path(party).join("data/features");
         let give = |party: &str, table: &str| {
             fs::copy(data.join("features").join(table), features(party).join(table))

@@ -1,7 +1,7 @@
 use traffic::{LinkId, LoopCount, VehicleClass, VehicleId, VehiclePosition};
 
 use super::*;
-use crate::dataset::{DatasetWriter, Provenance};
+use crate::dataset::{DatasetWriter, Provenance, write_fleet_dataset};
 use crate::fleet::Fleets;
 use crate::recordings::RecordingWatch;
 use crate::scale_up::scale_up_errors;
@@ -355,4 +355,68 @@ fn scale_up_errs_as_binomial_sampling_says() {
             );
         }
     }
+}
+
+#[test]
+fn datasets_of_fleets_hold_every_position_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dataset, moments) = dataset(&folder.path().join("all"), &[]);
+    let fleets = Fleets::partition(&[0.5, 0.5], 3).unwrap();
+    let mut found = 0;
+    for (number, fleet) in fleets.all().iter().enumerate() {
+        let to = folder.path().join(number.to_string());
+        let manifest = write_fleet_dataset(&dataset, (fleet, 3), &to).unwrap();
+        assert_eq!(manifest.recordings, dataset.manifest().recordings);
+        found += manifest.samples;
+        for vehicle in Dataset::open(&to).unwrap().vehicles().all() {
+            let drawn = crate::draw(3, &vehicle.name);
+            assert!(fleet.from <= drawn && drawn < fleet.to, "{}", vehicle.name);
+        }
+    }
+    let expected: usize = moments.iter().map(|(_, positions)| positions.len()).sum();
+    assert_eq!(found as usize, expected);
+}
+
+/// Fleets are added; what is there stays, and a name always means the same vehicles.
+#[test]
+fn fleets_are_added_and_never_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dataset, _) = dataset(folder.path(), &[]);
+    let from = Seconds::new(f64::NEG_INFINITY);
+    let plan = |fleets: Fleets| FeaturePlan::paper(fleets);
+    let nested = |rates: &[f64]| Fleets::nested(rates, 3).unwrap();
+    make_features(&dataset, plan(nested(&[0.2])), from, |_, _| {}).unwrap();
+    let table = |name: &str| std::fs::read(folder.path().join("features").join(name)).unwrap();
+    let before = table("fleet-20.parquet");
+    let added = add_fleets(&dataset, &plan(nested(&[0.2, 0.5])), from, |_, _| {}).unwrap();
+    let names = |of: &FeaturesManifest| -> Vec<String> {
+        of.fleets.iter().map(|fleet| fleet.name.clone()).collect()
+    };
+    assert_eq!(names(&added), ["fleet-20", "fleet-50"]);
+    assert_eq!(table("fleet-20.parquet"), before);
+    // As if both had been made at once, up to the rounding of sums over other bands of vehicles.
+    let features = Features::open(folder.path(), dataset.network()).unwrap();
+    let later = features.fleet("fleet-50").unwrap();
+    let guests = Fleets::partition(&[0.3, 0.2], 3).unwrap();
+    let added = add_fleets(&dataset, &plan(guests), from, |_, _| {}).unwrap();
+    assert_eq!(names(&added), ["fleet-20", "fleet-50", "guest-1", "guest-2"]);
+    add_parts(&dataset, "guest-2", 2, |_, _| {}).unwrap();
+    let features = Features::open(folder.path(), dataset.network()).unwrap();
+    let fleet = features.fleet_named("guest-2-2of2").unwrap();
+    assert!((fleet.from - 0.4).abs() < 1e-12 && (fleet.to - 0.5).abs() < 1e-12, "{fleet:?}");
+    make_features(&dataset, plan(nested(&[0.2, 0.5])), from, |_, _| {}).unwrap();
+    let at_once = Features::open(folder.path(), dataset.network()).unwrap();
+    let at_once = at_once.fleet("fleet-50").unwrap();
+    for (one, other) in later.totals.iter().zip(&at_once.totals) {
+        assert!((one.time.get() - other.time.get()).abs() < 1e-9);
+        assert!((one.distance.get() - other.distance.get()).abs() < 1e-9);
+    }
+    // Another meaning of a name, or features made otherwise.
+    let guests = |shares: &[f64]| plan(Fleets::partition(shares, 3).unwrap());
+    add_fleets(&dataset, &guests(&[0.3]), from, |_, _| {}).unwrap();
+    let error = add_fleets(&dataset, &guests(&[0.1]), from, |_, _| {}).unwrap_err().to_string();
+    assert!(error.contains("fleet `guest-1`: found 10 %"), "{error}");
+    let other = FeaturePlan { cells: 3, ..plan(nested(&[0.8])) };
+    let error = add_fleets(&dataset, &other, from, |_, _| {}).unwrap_err().to_string();
+    assert!(error.contains("cells: found another"), "{error}");
 }

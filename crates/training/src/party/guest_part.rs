@@ -157,6 +157,11 @@ impl GuestPart {
         TrainedParty::new(name, part, Arc::clone(&self.timeline))
     }
 
+    /// What its part assumes, and its sizes.
+    pub(crate) fn record(&self) -> (GuestRecord, GuestShape) {
+        (self.record.clone(), self.shape.clone())
+    }
+
     /// Its slot at the host's head.
     pub(crate) fn slot(&self) -> GuestSlot {
         GuestSlot::of(&self.shape)

@@ -21,7 +21,7 @@ use super::{
     of_link,
 };
 use crate::baseline::scale_up::{averaged, averaged_steps};
-use crate::data::study::{Study, TargetKind};
+use crate::data::observed::Asked;
 use crate::metrics::Estimates;
 
 /// Cycles that are looked back at, the present one too: older ones have no weight in what is usual.
@@ -39,46 +39,45 @@ pub struct LiveQueues {
 }
 
 impl LiveQueues {
-    /// Reads the trajectories of a dataset's fleet, and loops if the host helps.
-    pub fn read(
+    /// Reads the trajectories of a dataset's fleets, which have no vehicle in common, as one, and loops if the host helps.
+    pub fn read_union(
         folder: &Path,
-        fleet: &str,
+        fleets: &[&str],
         knowledge: QueueKnowledge,
     ) -> Result<Self, QueueStatesError> {
-        let told = PartyData::read(folder, &[fleet], knowledge)?;
+        let told = PartyData::read(folder, fleets, knowledge)?;
         let (links, share) = links(&told.fleet, &told.passages, told.loops.as_ref())?;
         let relations =
             links.iter().map(|link| Relations::fit(&link.road, share.used, &link.found)).collect();
         Ok(Self { told, links, relations, share })
     }
 
-    /// Estimates of windows at a study's target links, and how their cycles came out; smooth targets by
-    /// the mean over the last 60 s, each step of it by what was known at its own end.
+    /// Estimates of windows, and how their cycles came out; smooth targets by the mean over the last 60 s, each step of it
+    /// by what was known at its own end.
     pub fn estimate(
         &self,
-        study: &Study,
-        kind: TargetKind,
-        windows: &[Step],
+        asked: &Asked<'_>,
     ) -> Result<(Estimates, QueueReport), QueueStatesError> {
-        let steps = averaged_steps(kind, study.step());
-        let mut asked: Vec<Step> =
-            windows.iter().flat_map(|last| (last.0 + 1 - steps..=last.0).map(Step)).collect();
-        asked.sort_unstable();
-        asked.dedup();
-        let of_links: Result<Vec<Vec<_>>, QueueStatesError> = study
-            .targets()
+        let length = self.told.fleet.timeline().step();
+        let averaged_over = averaged_steps(asked.target, length);
+        let of_window = |last: &Step| (last.0 + 1 - averaged_over..=last.0).map(Step);
+        let mut steps: Vec<Step> = asked.windows.iter().flat_map(of_window).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        let of_links: Result<Vec<Vec<_>>, QueueStatesError> = asked
+            .links
             .par_iter()
-            .map(|&link| asked.iter().map(|&step| self.state(step, link)).collect())
+            .map(|&link| steps.iter().map(|&step| self.state(step, link)).collect())
             .collect();
         let of_links = of_links?;
         let mut report = QueueReport { share: self.share, ..QueueReport::default() };
         of_links.iter().flatten().for_each(|(_, cycle)| report.count(cycle));
-        let places = study.targets().iter().zip(&of_links);
+        let places = asked.links.iter().zip(&of_links);
         let places = places.flat_map(|(&link, states)| {
-            asked.iter().zip(states).map(move |(&step, (state, _))| ((step, link), state.state))
+            steps.iter().zip(states).map(move |(&step, (state, _))| ((step, link), state.state))
         });
         let states: BTreeMap<(Step, LinkId), LinkState> = places.collect();
-        let estimates = averaged(study, kind, windows, |step, link| states[&(step, link)]);
+        let estimates = averaged(length, asked, |step, link| states[&(step, link)]);
         Ok((estimates, report))
     }
 

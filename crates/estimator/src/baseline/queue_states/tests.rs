@@ -5,6 +5,7 @@ use traffic::{PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 use super::*;
+use crate::{Study, TargetKind};
 use crate::baseline::scale_up::scale_up;
 use crate::metrics::score;
 
@@ -39,7 +40,7 @@ fn profiles_beat_scale_up_without_knowing_the_rate() {
     simulate(folder.path());
     let study = Study::open(folder.path(), "fleet-20").expect("sound test data");
     let windows = study.windows().to_vec();
-    let scaled = scale_up(&study, TargetKind::Raw, &windows);
+    let scaled = scale_up(&study.observed(), &study.asked(TargetKind::Raw, &windows));
     let scaled = score(&study, TargetKind::Raw, &windows, &scaled);
     for knowledge in [QueueKnowledge::Fleet, QueueKnowledge::FleetAndHost] {
         let states = QueueStates::read(folder.path(), "fleet-20", knowledge).expect("states");
@@ -47,7 +48,7 @@ fn profiles_beat_scale_up_without_knowing_the_rate() {
         let rate = states.report().share.used;
         assert!((rate / 0.2 - 1.0).abs() < 0.25, "{knowledge:?}: {rate}");
         assert!(states.report().failed == 0 && states.report().cycles > 500);
-        let estimates = states.estimate(&study, TargetKind::Raw, &windows);
+        let estimates = states.estimate(&study.asked(TargetKind::Raw, &windows));
         let by_queues = score(&study, TargetKind::Raw, &windows, &estimates);
         // On SUMO's corridor half the error of scale-up; two thirds leave room for chance.
         let (density, flow) = (by_queues.density.rmse, by_queues.flow.rmse);
@@ -79,12 +80,12 @@ fn without_hindsight_a_step_is_told_by_what_was_seen_by_its_end() {
     let study = Study::open(folder.path(), "fleet-20").expect("sound test data");
     // Steps at all times of the cycle of 90 s.
     let windows: Vec<Step> = study.windows().iter().copied().step_by(4).collect();
-    let scaled = scale_up(&study, TargetKind::Raw, &windows);
+    let scaled = scale_up(&study.observed(), &study.asked(TargetKind::Raw, &windows));
     let scaled = score(&study, TargetKind::Raw, &windows, &scaled);
     for knowledge in [QueueKnowledge::Fleet, QueueKnowledge::FleetAndHost] {
-        let mut queues = LiveQueues::read(folder.path(), "fleet-20", knowledge).expect("queues");
+        let mut queues = LiveQueues::read_union(folder.path(), &["fleet-20"], knowledge).expect("queues");
         let (estimates, report) =
-            queues.estimate(&study, TargetKind::Raw, &windows).expect("estimates");
+            queues.estimate(&study.asked(TargetKind::Raw, &windows)).expect("estimates");
         assert!(report.failed == 0 && report.cycles == windows.len() * study.targets().len());
         let by_queues = score(&study, TargetKind::Raw, &windows, &estimates);
         let (density, flow) = (by_queues.density.rmse, by_queues.flow.rmse);
@@ -92,7 +93,7 @@ fn without_hindsight_a_step_is_told_by_what_was_seen_by_its_end() {
         assert!(flow < 0.9 * scaled.flow.rmse, "{flow} of {}", scaled.flow.rmse);
         // Smooth targets are means of the same states.
         let last = &windows[windows.len() - 1..];
-        let (smooth, _) = queues.estimate(&study, TargetKind::Smooth, last).expect("estimates");
+        let (smooth, _) = queues.estimate(&study.asked(TargetKind::Smooth, last)).expect("estimates");
         let link = study.targets()[0];
         let states = (last[0].0 - 5..=last[0].0)
             .map(|step| queues.state(Step(step), link).expect("a state").0.state.density.get());
@@ -104,7 +105,7 @@ fn without_hindsight_a_step_is_told_by_what_was_seen_by_its_end() {
             queues.forget_after(step);
             let then = study.targets().iter().map(|&link| of(&queues, link)).collect::<Vec<_>>();
             assert_eq!(known, then, "{knowledge:?}, {step:?}");
-            queues = LiveQueues::read(folder.path(), "fleet-20", knowledge).expect("queues");
+            queues = LiveQueues::read_union(folder.path(), &["fleet-20"], knowledge).expect("queues");
         }
     }
 }

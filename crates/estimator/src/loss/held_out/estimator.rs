@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use neural::{Fusion, Learner};
+use serde::{Deserialize, Serialize};
 use traffic::{FleetView, LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane, Window};
 
 use super::error::HeldOutError;
 use super::folds::{Choices, trailing_state};
 use super::judge::ViewEstimates;
 use super::rates::FoldRates;
+use super::study::Penetration;
 use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::ModelRecord;
 use crate::baseline::scale_up::averaged_steps;
@@ -22,10 +24,19 @@ pub struct HeldOutEstimator {
     record: ModelRecord,
     rates: FoldRates,
     learner: Learner<Fusion>,
-    /// Whether its model tells the total of a box, and not the unseen part, scaled up.
-    totals: bool,
+    answer: ModelAnswer,
     /// Shares by link and step, of the steps that it was made with.
     local: Option<Arc<LocalShares>>,
+}
+
+/// What a held-out model tells of a box.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ModelAnswer {
+    /// The unseen part, scaled up.
+    Unseen,
+    /// The total.
+    Total,
 }
 
 impl HeldOutEstimator {
@@ -35,7 +46,7 @@ impl HeldOutEstimator {
         learner: Learner<Fusion>,
         local: Option<Arc<LocalShares>>,
     ) -> Self {
-        Self { record, rates, learner, totals: false, local }
+        Self { record, rates, learner, answer: ModelAnswer::Unseen, local }
     }
 
     /// Of a model that tells totals.
@@ -44,7 +55,31 @@ impl HeldOutEstimator {
         rates: FoldRates,
         learner: Learner<Fusion>,
     ) -> Self {
-        Self { record, rates, learner, totals: true, local: None }
+        Self { record, rates, learner, answer: ModelAnswer::Total, local: None }
+    }
+
+    /// Of parts that were kept.
+    pub(crate) fn kept(
+        (record, rates, answer): (ModelRecord, FoldRates, ModelAnswer),
+        learner: Learner<Fusion>,
+        local: Option<Arc<LocalShares>>,
+    ) -> Self {
+        Self { record, rates, learner, answer, local }
+    }
+
+    /// Its model and weights.
+    pub(crate) fn learner(&self) -> &Learner<Fusion> {
+        &self.learner
+    }
+
+    /// The shares of fleet and folds, and what its model tells.
+    pub(crate) fn rates(&self) -> (FoldRates, ModelAnswer) {
+        (self.rates, self.answer)
+    }
+
+    /// How the fleet's share is taken to be.
+    pub(crate) fn penetration(&self) -> Penetration {
+        if self.local.is_some() { Penetration::Local } else { Penetration::Constant }
     }
 
     /// What its model assumes.
@@ -53,7 +88,7 @@ impl HeldOutEstimator {
     }
 
     /// Estimates all links of windows, given by their last steps: `[window][link]`.
-    pub(crate) fn estimate_all(
+    pub fn estimate_all(
         &self,
         loops: &LoopData,
         folds: &[FleetData],
@@ -157,7 +192,7 @@ impl HeldOutEstimator {
                 |last, x| write_all(&host, &seen, last, x),
                 |estimate| states.extend(self.record.host.states(estimate)),
             );
-            if self.totals {
+            if self.answer == ModelAnswer::Total {
                 self.take_off_seen(fleet, windows, &mut states);
             }
             answers.push(states);

@@ -20,6 +20,7 @@ use super::folds::Choices;
 use super::noise::squares;
 use super::penetration::penetration;
 use super::rates::FoldRates;
+use crate::artifact::intervals::KnownError;
 use crate::data::sources::{FleetData, LoopData};
 
 /// Estimates of all links, window by window.
@@ -118,6 +119,35 @@ impl HeldOutJudge {
             (told && square > 0.0).then(|| share * square.sqrt())
         });
         EstimatedErrors { rmse }
+    }
+
+    /// What estimates in views got wrong on all links, as the folds that they leave out tell it: for intervals. Where the
+    /// estimator takes what the whole fleet sees as it is, an error counts for the share that the fleet does not see.
+    pub fn known_errors(
+        &self,
+        estimates: &ViewEstimates,
+        mean_of_views: bool,
+    ) -> Vec<[Vec<KnownError>; 2]> {
+        let unseen = (1.0 - self.rates.fleet()) / (1.0 - self.rates.seen());
+        let share = if mean_of_views { unseen } else { 1.0 };
+        let links = self.choices.whole.timeline().network().link_ids();
+        let of_link = |link: LinkId| {
+            let mut known = [Vec::new(), Vec::new()];
+            for (&window, states) in estimates {
+                let Some(label) = self.label(window, link) else { continue };
+                let noise = self.label_variance(window.last, link);
+                let own = pair(states[link.index()]);
+                for (at, known) in known.iter_mut().enumerate() {
+                    known.push(KnownError {
+                        estimate: own[at],
+                        error: share * (label[at] - own[at]),
+                        noise: share * share * noise[at].max(0.0),
+                    });
+                }
+            }
+            known
+        };
+        links.map(of_link).collect()
     }
 
     /// The weights, none below zero and 1 together, with which several models' estimates are combined: of each model those of

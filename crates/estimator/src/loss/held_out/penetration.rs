@@ -50,7 +50,7 @@ const MOST: f64 = 1.05;
 ///
 /// By Edie, the distance travelled on a link over its length is how often it was passed. Steps in
 /// which a loop did not report are left out on both sides. In a federation the fleet's passages
-/// are one number that leaves the guest. Without loops, it is what the fleet says of itself.
+/// are one number that leaves the guest. Without loops, or where nobody passes them, it is what the fleet says of itself.
 pub fn penetration(
     loops: &LoopData,
     folds: &[FleetData],
@@ -58,13 +58,6 @@ pub fn penetration(
 ) -> Result<f64, HeldOutError> {
     check_steps(loops.timeline(), folds)?;
     let network = loops.timeline().network();
-    if network.loops().is_empty() {
-        let stated = folds.iter().map(FleetData::rate).sum::<f64>();
-        return match stated > 0.0 && stated <= MOST {
-            true => Ok(stated.min(1.0)),
-            false => Err(HeldOutError::Rate(stated)),
-        };
-    }
     let (mut passages, mut counted) = (0.0, 0.0);
     for step in loops.timeline().steps().filter(|step| steps.contains(step)) {
         for (count, detector) in loops.counts(step).iter().zip(network.loops()) {
@@ -75,6 +68,13 @@ pub fn penetration(
                 passages += fold.totals(step, detector.link).distance / length;
             }
         }
+    }
+    if counted == 0.0 && passages == 0.0 {
+        let stated = folds.iter().map(FleetData::rate).sum::<f64>();
+        return match stated > 0.0 && stated <= MOST {
+            true => Ok(stated.min(1.0)),
+            false => Err(HeldOutError::Rate(stated)),
+        };
     }
     let share = passages / counted;
     if share > 0.0 && share <= MOST {

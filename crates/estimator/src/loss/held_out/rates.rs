@@ -18,11 +18,14 @@
 //! # Ok::<(), estimator::loss::HeldOutError>(())
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 use super::error::HeldOutError;
 use crate::artifact::record::not_negative;
 
 /// Shares of the traffic that a fleet and its folds hold.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct FoldRates {
     fleet: f64,
     folds: usize,

@@ -28,7 +28,8 @@ impl FoldedInputs {
         training: &RangeInclusive<Step>,
     ) -> Result<(Self, GuestRecord), HeldOutError> {
         let whole = whole_fleet(folds)?;
-        let (inputs, record) = plan.read(&whole, training)?;
+        let (inputs, mut record) = plan.read(&whole, training)?;
+        record.fleets = folds.iter().map(|fold| fold.name().to_owned()).collect();
         let mut views = vec![inputs];
         for left_out in 0..folds.len() {
             let seen = without(folds, left_out).ok_or(HeldOutError::Folds(folds.len()))?;
@@ -74,13 +75,10 @@ impl WindowSource for FoldedInputs {
 
 /// All folds of a fleet as one, of the rate that they have together.
 pub(super) fn whole_fleet(folds: &[FleetData]) -> Result<FleetData, HeldOutError> {
-    let all: Vec<&FleetData> = folds.iter().collect();
-    let rate = folds.iter().map(FleetData::rate).sum::<f64>().min(1.0);
-    let name = folds.first().map_or(String::new(), |fold| fold.name().to_owned());
     if folds.len() < 2 {
         return Err(HeldOutError::Folds(folds.len()));
     }
-    FleetData::together(&all, &name, rate).ok_or(HeldOutError::Folds(folds.len()))
+    FleetData::union(folds).ok_or(HeldOutError::Folds(folds.len()))
 }
 
 /// All folds but one, of the rate that they have together if all are alike.
