@@ -120,6 +120,7 @@ class FeatureOptions(TypedDict, total=False):
     sub_steps: int | None
     patience: float | None
     start: float | None
+    replace: bool | None
 
 @type_check_only
 class GuestOptions(TypedDict, total=False):

@@ -69,6 +69,7 @@ def features(
     sub_steps: int | None = None,
     patience: float | None = None,
     start: float | None = None,
+    replace: bool = False,
     gap: float = 10.0,
     epoch: str | None = None,
     progress: Shown = None,
@@ -79,7 +80,8 @@ def features(
     it is a table (pandas, Polars, pyarrow, anything with Arrow's stream interface, a dictionary of arrays)
     with the columns `time` (s), `vehicle`, `link` (name) and `position` (m), of which the numbers are used
     where they lie; the features come back as arrays. With `out`, a table becomes a dataset there first,
-    to train on. A silence of more than `gap` seconds ends a recording.
+    to train on. A silence of more than `gap` seconds ends a recording. Fleets are added to those that a dataset has;
+    with `replace` they are deleted first.
 
     >>> import fedtse, numpy as np
     >>> seconds = np.arange(0.0, 41.0)
@@ -91,6 +93,7 @@ def features(
     request: _fedtse.FeatureOptions = {
         "rates": rates, "guests": guests, "providers": providers, "concentrate": concentrate, "strength": strength,
         "seed": seed, "step": step, "cells": cells, "sub_steps": sub_steps, "patience": patience, "start": start,
+        "replace": replace,
     }
     with shown(progress) as call:
         if isinstance(data, (str, os.PathLike)):

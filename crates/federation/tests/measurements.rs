@@ -124,6 +124,32 @@ fn a_share_that_is_none_is_refused() {
     assert!(reason.contains("share of the traffic"), "{reason}");
 }
 
+/// Where loops count nothing, a guest's stated share counts, and no other.
+#[test]
+fn a_stated_share_counts_where_loops_count_nothing() {
+    let uncounted = || MeasurementBounds { counted: None, ..usual() };
+    let reason = refusal(measures(), uncounted());
+    assert!(reason.contains("share of the traffic: found none that it states"), "{reason}");
+    let stated = || MeasurementOffer { stated: Some(0.3), ..measures() };
+    let shares = |bounds: MeasurementBounds| {
+        let mut host =
+            try_host(MemoryStore::default(), bounds, &["a", "b"], AbsencePolicy::Wait).unwrap();
+        host.handle(at(1), &id("a"), hello_of("a", 1, stated()));
+        let out = host.handle(at(1), &id("b"), hello_of("b", 2, stated()));
+        out.iter()
+            .find_map(|message| match message.message() {
+                ToGuest::Welcome(welcome) => welcome.plan.shares,
+                _ => None,
+            })
+            .expect("shares")
+    };
+    let found = shares(uncounted());
+    assert_eq!((found.own, found.all), (0.3, 0.6));
+    // By loops: two passages a step, of eight vehicles counted.
+    let found = shares(usual());
+    assert_eq!((found.own, found.all), (0.25, 0.5));
+}
+
 /// Its share and the total, in the welcome; and the plan that asks.
 #[test]
 fn a_guest_hears_its_share() {
@@ -339,7 +365,7 @@ fn an_epoch_judged_without_a_guest_that_measures_is_never_the_best() {
 /// A host that does not count cannot tell shares: its own affair, and no guest's.
 #[test]
 fn a_host_without_loop_counts_does_not_begin() {
-    for counted in [None, Some(0.0), Some(f64::NAN)] {
+    for counted in [Some(0.0), Some(f64::NAN)] {
         let measurement_bounds = MeasurementBounds { counted, ..usual() };
         let error =
             try_host(MemoryStore::default(), measurement_bounds, &["a"], AbsencePolicy::Wait).err();

@@ -96,6 +96,7 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             )]))?,
             folds: 4,
             passages: Some(2.5),
+            stated: Some(0.2),
             movements: Movements { turned: vec![4, 0, 9], left: vec![2], ..Movements::default() },
         },
         resume_state: ResumeState {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::message::Hello;
-use protocol::message::measurements::{MeasurementKind, names};
+use protocol::message::measurements::{MeasurementKind, MeasurementOffer, names};
 use protocol::message::parts::{HeldSteps, PartError, StepRange};
 use protocol::party::PartyId;
 use traffic::Step;
@@ -27,20 +27,22 @@ const OTHER_STEPS: f64 = 0.01;
 pub struct MeasurementBounds {
     /// Links of the network.
     pub links: u32,
-    /// Vehicles that all loops together count in a step of the training part, in the mean.
+    /// Vehicles that all loops together count in a step of the training part, in the mean; none where there are no
+    /// loops, or one never reported.
     pub counted: Option<f64>,
 }
 
 impl MeasurementBounds {
-    /// Refuses to begin without what shares of the traffic are made of.
+    /// Refuses to begin with counts that no shares of the traffic can be made of.
     pub(super) fn check(&self, asked: &BTreeSet<MeasurementKind>) -> Result<(), PartError> {
-        let counted = self.counted.filter(|counted| counted.is_finite() && *counted > 0.0);
-        if asked.contains(&MeasurementKind::HeldOut) && counted.is_none() {
-            let found = self.counted.map_or("none".to_owned(), |counted| counted.to_string());
-            let what = "vehicles that loops count in the training part";
-            return Err(PartError::new(what, found, "some from every loop, to tell shares by"));
+        let wrong = self.counted.filter(|counted| !(counted.is_finite() && *counted > 0.0));
+        match wrong.filter(|_| asked.contains(&MeasurementKind::HeldOut)) {
+            Some(found) => {
+                let what = "vehicles that loops count in the training part";
+                Err(PartError::new(what, found, "some, or none known"))
+            }
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -76,7 +78,7 @@ impl<M, S: Store> HostContext<M, S> {
             return Err(PartyError::misbehaved(from, what));
         }
         if asked.contains(&MeasurementKind::HeldOut) {
-            self.share(from, measures.passages)?;
+            self.share(from, measures)?;
             self.check_counted_steps(from, held)?;
         }
         match record {
@@ -139,7 +141,7 @@ impl<M, S: Store> HostContext<M, S> {
         }
         for (party, guest) in self.guests.iter() {
             if let Some(hello) = &guest.hello {
-                shares.insert(party.clone(), self.share(party, hello.offer.passages)?);
+                shares.insert(party.clone(), self.share(party, &hello.offer)?);
             }
         }
         let all: f64 = shares.values().sum();
@@ -152,8 +154,17 @@ impl<M, S: Store> HostContext<M, S> {
         Ok(shares)
     }
 
-    fn share(&self, party: &PartyId, passages: Option<f64>) -> Result<f64, PartyError> {
-        let counted = self.settings.measurement_bounds.counted.unwrap_or(0.0);
+    /// A guest's share, by what loops count; where they count nothing, as it states it.
+    fn share(&self, party: &PartyId, offer: &MeasurementOffer) -> Result<f64, PartyError> {
+        let passages = offer.passages;
+        let Some(counted) = self.settings.measurement_bounds.counted else {
+            return offer.stated.ok_or_else(|| PartyError::PeerIncompatible {
+                party: party.clone(),
+                what: "share of the traffic",
+                found: "none that it states, and no vehicles that loops count".to_owned(),
+                expected: "a fleet that knows its share, or loops that count vehicles".to_owned(),
+            });
+        };
         let share = passages.map(|passages| passages / counted);
         share.filter(|share| *share > 0.0 && *share <= MOST).ok_or_else(|| {
             let vehicles = |number: Option<f64>| match number {

@@ -87,7 +87,7 @@ pub fn measures() -> MeasurementOffer {
         queued_metres: vec![30],
         queued_steps: vec![9],
     };
-    MeasurementOffer { layout, folds: 2, passages: Some(2.0), movements }
+    MeasurementOffer { layout, folds: 2, passages: Some(2.0), stated: None, movements }
 }
 
 /// As many samples as [`samples`], in two views of the fleets.

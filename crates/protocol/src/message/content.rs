@@ -34,8 +34,9 @@ impl Recorded for ToHost {
             }
             // What it says of its fleet.
             ToHost::Hello(hello) => {
-                let MeasurementOffer { passages, movements, .. } = &hello.offer;
-                let count = usize::from(passages.is_some()) + movements.count();
+                let MeasurementOffer { passages, stated, movements, .. } = &hello.offer;
+                let told = [passages, stated].into_iter().flatten().count();
+                let count = told + movements.count();
                 if count > 0 { vec![count] } else { Vec::new() }
             }
             _ => Vec::new(),

@@ -140,6 +140,8 @@ pub struct MeasurementOffer {
     /// How many of its vehicles pass the loops in a step of the training part, in the mean: the one
     /// number that tells its share of the traffic. Not of guests that hold nothing out.
     pub passages: Option<f64>,
+    /// Its share of all vehicles, where it knows that: what counts where loops count nothing.
+    pub stated: Option<f64>,
     /// Where its vehicles went in the training part, for the turning ratios of a traffic model.
     pub movements: Movements,
 }
@@ -207,6 +209,9 @@ impl MeasurementOffer {
             return Err(PartError::new("folds", self.folds, format!("at most {MAX_FOLDS}")));
         }
         self.movements.check()?;
+        if let Some(found) = self.stated.filter(|stated| !(*stated > 0.0 && *stated <= 1.0)) {
+            return Err(PartError::new("stated share", found, "more than 0 and at most 1"));
+        }
         match self.passages {
             Some(found) if !(found.is_finite() && found >= 0.0) => {
                 Err(PartError::new("passages", found, "a number of 0 or more"))

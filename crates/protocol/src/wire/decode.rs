@@ -121,7 +121,12 @@ fn hello(hello: wire::Hello) -> Result<Hello, WireError> {
             ranges.map(|range| StepRange { first: range.first, last: range.last }).collect(),
         )?,
         width: hello.width,
-        offer: measured::measures(hello.measurements, hello.folds, hello.passages, movements)?,
+        offer: measured::measures(
+            hello.measurements,
+            hello.folds,
+            (hello.passages, hello.stated_share),
+            movements,
+        )?,
         resume_state: resume_state(required("resume_state", hello.resume_state)?)?,
     })
 }

@@ -138,6 +138,7 @@ fn hello(hello: &Hello) -> wire::Hello {
         free_seconds: hello.offer.movements.free_seconds.clone(),
         queued_metres: hello.offer.movements.queued_metres.clone(),
         queued_steps: hello.offer.movements.queued_steps.clone(),
+        stated_share: hello.offer.stated,
         resume_state: Some(resume_state(&hello.resume_state)),
     }
 }

@@ -163,6 +163,9 @@ pub struct Hello {
     /// in how many steps that was, by link; none if not told
     #[prost(uint64, repeated, tag = "18")]
     pub queued_steps: ::prost::alloc::vec::Vec<u64>,
+    /// its share of all vehicles, where it knows that
+    #[prost(double, optional, tag = "19")]
+    pub stated_share: ::core::option::Option<f64>,
 }
 /// What a guest measures of each sample, of one kind; at least one entry, none twice.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -50,7 +50,7 @@ pub(super) fn kinds(kinds: &[i32]) -> Result<BTreeSet<MeasurementKind>, WireErro
 pub(super) fn measures(
     layouts: Vec<wire::MeasurementLayout>,
     folds: u32,
-    passages: Option<f64>,
+    (passages, stated): (Option<f64>, Option<f64>),
     movements: Movements,
 ) -> Result<MeasurementOffer, WireError> {
     let count = layouts.iter().map(|layout| layout.entries.len()).sum();
@@ -64,8 +64,8 @@ pub(super) fn measures(
     }
     let folds =
         u16::try_from(folds).map_err(|_| PartError::new("folds", folds, "a small number"))?;
-    let measures =
-        MeasurementOffer { layout: MeasurementLayout::new(groups)?, folds, passages, movements };
+    let layout = MeasurementLayout::new(groups)?;
+    let measures = MeasurementOffer { layout, folds, passages, stated, movements };
     measures.check()?;
     Ok(measures)
 }

@@ -126,11 +126,13 @@ fn measures() -> impl Strategy<Value = MeasurementOffer> {
             queued_steps,
         },
     );
-    (layout, 0..=MAX_FOLDS, option::of(0.0..1e9), movements).prop_map(
-        |(layout, folds, passages, movements)| MeasurementOffer {
+    let stated = option::of(0.001..=1.0);
+    (layout, 0..=MAX_FOLDS, option::of(0.0..1e9), stated, movements).prop_map(
+        |(layout, folds, passages, stated, movements)| MeasurementOffer {
             layout: MeasurementLayout::new(layout).expect("no entry twice"),
             folds,
             passages,
+            stated,
             movements,
         },
     )

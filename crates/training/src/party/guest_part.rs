@@ -270,6 +270,9 @@ fn measuring(
         measures.folds =
             u16::try_from(found).map_err(|error| TrainingError::Invalid(error.to_string()))?;
         measures.passages = Some(passages_per_step(&fleets, span));
+        // A fleet that is all of its dataset does not know its share.
+        let stated: f64 = fleets.iter().map(FleetData::rate).sum();
+        measures.stated = Some(stated).filter(|share| *share > 0.0 && *share < 1.0);
         let source = Source::HeldOut(Arc::new(fleets), training.to_vec());
         measured.insert(MeasurementKind::HeldOut, source);
     }

@@ -74,6 +74,7 @@ impl From {
             layout: MeasurementLayout::new(layout).expect("a layout"),
             folds: if held_out { FOLDS } else { 0 },
             passages: held_out.then_some(1.5),
+            stated: None,
             movements: Movements::default(),
         }
     }
