@@ -26,7 +26,7 @@ clippy:
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 
 unit: sumo
-	$(TEST_ENV) scripts/with_postgres.sh cargo test --locked --workspace
+	$(TEST_ENV) scripts/with_postgres.sh cargo test --locked --workspace --no-fail-fast
 
 doc:
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps

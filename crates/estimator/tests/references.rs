@@ -16,11 +16,17 @@ fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
         // A fleet of everyone: the target is a feature, or the mean of six of them.
         let study = Study::open(&data, "fleet-100").unwrap();
         let test = &study.split().test;
-        let exact = score(&study, kind, test, &scale_up(&study.observed(), &study.asked(kind, test)));
+        let exact =
+            score(&study, kind, test, &scale_up(&study.observed(), &study.asked(kind, test)));
         // The same sums in another order: rounding only.
         assert!(exact.density.rmse < 1e-9 && exact.flow.rmse < 1e-9, "{exact:?}");
         let ridge = Ridge::fit(&study, kind, FeatureSet::Both, study.targets(), || {}).unwrap();
-        let fitted = score(&study, kind, test, &ridge.estimate(&study.observed(), &study.asked(kind, test)).unwrap());
+        let fitted = score(
+            &study,
+            kind,
+            test,
+            &ridge.estimate(&study.observed(), &study.asked(kind, test)).unwrap(),
+        );
         // The scaled-up state is a base to which it may shrink, and misses nothing: rounding only.
         assert!(fitted.density.rmse < 1e-9 && fitted.flow.rmse < 1e-9, "{fitted:?}");
 
@@ -28,9 +34,19 @@ fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
         let study = Study::open(&data, "fleet-20").unwrap();
         let with = |party| {
             let ridge = Ridge::fit(&study, kind, party, study.targets(), || {}).unwrap();
-            score(&study, kind, test, &ridge.estimate(&study.observed(), &study.asked(kind, test)).unwrap()).density.rmse
+            score(
+                &study,
+                kind,
+                test,
+                &ridge.estimate(&study.observed(), &study.asked(kind, test)).unwrap(),
+            )
+            .density
+            .rmse
         };
-        let plain = score(&study, kind, test, &scale_up(&study.observed(), &study.asked(kind, test))).density.rmse;
+        let plain =
+            score(&study, kind, test, &scale_up(&study.observed(), &study.asked(kind, test)))
+                .density
+                .rmse;
         let (host, both) = (with(FeatureSet::Host), with(FeatureSet::Both));
         assert!(both < host && both < plain, "{both} {host} {plain}");
     }

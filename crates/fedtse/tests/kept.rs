@@ -73,7 +73,8 @@ fn of_run(folder: &Path) -> States {
 fn assert_same(method: &str, found: &States, expected: &States) {
     assert!(!expected.is_empty(), "{method}");
     for (place, expected) in expected {
-        let found = found.get(place).unwrap_or_else(|| panic!("{method}: no estimate of {place:?}"));
+        let found =
+            found.get(place).unwrap_or_else(|| panic!("{method}: no estimate of {place:?}"));
         for (found, expected) in found.iter().zip(expected) {
             assert!((found - expected).abs() < ROUNDING, "{method} {place:?}: {found} {expected}");
         }
@@ -94,9 +95,17 @@ fn keeps(method: &str, more: &[&str]) {
 
 #[test]
 fn references_are_kept() {
-    for method in
-        ["scale-up", "ukf", "qest", "qest-f", "qest-live", "qest-f-live", "ridge-n", "ridge-p", "ridge"]
-    {
+    for method in [
+        "scale-up",
+        "ukf",
+        "qest",
+        "qest-f",
+        "qest-live",
+        "qest-f-live",
+        "ridge-n",
+        "ridge-p",
+        "ridge",
+    ] {
         keeps(method, &[]);
     }
 }
@@ -111,7 +120,14 @@ fn models_that_learn_from_labels_are_kept() {
 #[test]
 fn models_that_learn_without_labels_are_kept() {
     for method in [
-        "hf", "hf-local", "hf-cell", "tse-pi-p", "oracle-pi", "oracle-pi-v", "oracle-pi-k", "oracle-pi-hf",
+        "hf",
+        "hf-local",
+        "hf-cell",
+        "tse-pi-p",
+        "oracle-pi",
+        "oracle-pi-v",
+        "oracle-pi-k",
+        "oracle-pi-hf",
     ] {
         keeps(method, &[]);
     }
@@ -151,7 +167,8 @@ fn the_parts_of_parties_estimate_as_the_whole_model() {
 /// Without ground truth there are intervals where part of the fleet is held out: around their own estimates.
 #[test]
 fn a_held_out_fleet_makes_intervals() {
-    for (method, more) in [("hf", &[][..]), ("fedtse-hf", &["--guests", "2"]), ("label-free", &[])] {
+    for (method, more) in [("hf", &[][..]), ("fedtse-hf", &["--guests", "2"]), ("label-free", &[])]
+    {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (out, table) = (folder.path().join("model"), folder.path().join("table.csv"));
         let rows = ok_json(&train(method, &out, more));

@@ -1052,7 +1052,8 @@ fn collect_tensors(folder: &Path, tensors: &mut Vec<(usize, Vec<u8>)>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         // The same weights again, as each party of a run in one process keeps them for live use.
-        let again = path.ends_with(PARTY_MODEL) && folder.parent().is_some_and(|run| run.join(WHOLE_MODEL).exists());
+        let again = path.ends_with(PARTY_MODEL)
+            && folder.parent().is_some_and(|run| run.join(WHOLE_MODEL).exists());
         if path.is_dir() && !again {
             collect_tensors(&path, tensors);
         } else if path.extension().is_some_and(|extension| extension == WEIGHTS) {

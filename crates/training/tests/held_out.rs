@@ -194,7 +194,12 @@ fn it_learns_more_than_scale_up_tells() -> Outcome {
     let test = &study.split().test;
     let estimates = learn(data(), plan(TargetKind::Raw, 12))?;
     let learned = score(&study, TargetKind::Raw, test, &estimates);
-    let plain = score(&study, TargetKind::Raw, test, &scale_up(&study.observed(), &study.asked(TargetKind::Raw, test)));
+    let plain = score(
+        &study,
+        TargetKind::Raw,
+        test,
+        &scale_up(&study.observed(), &study.asked(TargetKind::Raw, test)),
+    );
     // With eight hours it is 0.6; what the seed changes is a few percent.
     assert!(learned.density.rmse < 0.9 * plain.density.rmse, "{learned:?} {plain:?}");
     assert!(learned.flow.rmse < 0.9 * plain.flow.rmse, "{learned:?} {plain:?}");

@@ -127,7 +127,8 @@ impl SavedEstimator {
                     let (what, expected) = ("ukf", "one".to_owned());
                     return Err(EstimateError::Fleets { what, found: names.len(), expected });
                 };
-                let queues = QueueStates::read(observed.folder, fleet.name(), QueueKnowledge::Fleet);
+                let queues =
+                    QueueStates::read(observed.folder, fleet.name(), QueueKnowledge::Fleet);
                 if let Err(error) = &queues {
                     eprintln!("warning: ukf: no densities by queue profiles: {error}");
                 }

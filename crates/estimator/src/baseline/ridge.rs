@@ -162,13 +162,7 @@ impl Surroundings {
     }
 
     /// Appends the features of a window that ends with `last`.
-    fn features(
-        &self,
-        observed: &Observed<'_>,
-        party: FeatureSet,
-        last: Step,
-        out: &mut Vec<f64>,
-    ) {
+    fn features(&self, observed: &Observed<'_>, party: FeatureSet, last: Step, out: &mut Vec<f64>) {
         for &place in &self.loops {
             means(last, 1, out, |step| {
                 let count = observed.loops.counts(step)[place];

@@ -58,10 +58,7 @@ impl MeasurementTable {
     }
 
     /// One over the variance of each loop's flow, as [`loop_flows`](Self::loop_flows) finds it.
-    pub(crate) fn loop_flow_weights(
-        loops: &LoopData,
-        training: &RangeInclusive<Step>,
-    ) -> Vec<f64> {
+    pub(crate) fn loop_flow_weights(loops: &LoopData, training: &RangeInclusive<Step>) -> Vec<f64> {
         let timeline = loops.timeline();
         let flow = |step, at| loop_flow(loops, step, at);
         let weight = |at: usize| {

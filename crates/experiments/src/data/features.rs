@@ -174,7 +174,9 @@ pub fn make_stored(folder: &Path, options: &FeatureOptions) -> Result<Featured> 
         true => make(&dataset, plan, from)?,
         false => add(&dataset, &plan, from).map_err(|error| match error {
             error @ FeaturesError::Mismatch { .. } => {
-                anyhow!("{error}; --replace makes all of them again and deletes those that are there")
+                anyhow!(
+                    "{error}; --replace makes all of them again and deletes those that are there"
+                )
             }
             error => error.into(),
         })?,

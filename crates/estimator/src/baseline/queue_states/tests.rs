@@ -5,9 +5,9 @@ use traffic::{PositionSource, Seconds, corridor};
 use worlds::{Simulation, SimulationPlan, corridor_demand};
 
 use super::*;
-use crate::{Study, TargetKind};
 use crate::baseline::scale_up::scale_up;
 use crate::metrics::score;
+use crate::{Study, TargetKind};
 
 /// An hour and a half of the built-in world with a fleet of 20 %.
 fn simulate(folder: &Path) {
@@ -83,7 +83,8 @@ fn without_hindsight_a_step_is_told_by_what_was_seen_by_its_end() {
     let scaled = scale_up(&study.observed(), &study.asked(TargetKind::Raw, &windows));
     let scaled = score(&study, TargetKind::Raw, &windows, &scaled);
     for knowledge in [QueueKnowledge::Fleet, QueueKnowledge::FleetAndHost] {
-        let mut queues = LiveQueues::read_union(folder.path(), &["fleet-20"], knowledge).expect("queues");
+        let mut queues =
+            LiveQueues::read_union(folder.path(), &["fleet-20"], knowledge).expect("queues");
         let (estimates, report) =
             queues.estimate(&study.asked(TargetKind::Raw, &windows)).expect("estimates");
         assert!(report.failed == 0 && report.cycles == windows.len() * study.targets().len());
@@ -93,7 +94,8 @@ fn without_hindsight_a_step_is_told_by_what_was_seen_by_its_end() {
         assert!(flow < 0.9 * scaled.flow.rmse, "{flow} of {}", scaled.flow.rmse);
         // Smooth targets are means of the same states.
         let last = &windows[windows.len() - 1..];
-        let (smooth, _) = queues.estimate(&study.asked(TargetKind::Smooth, last)).expect("estimates");
+        let (smooth, _) =
+            queues.estimate(&study.asked(TargetKind::Smooth, last)).expect("estimates");
         let link = study.targets()[0];
         let states = (last[0].0 - 5..=last[0].0)
             .map(|step| queues.state(Step(step), link).expect("a state").0.state.density.get());
@@ -105,7 +107,8 @@ fn without_hindsight_a_step_is_told_by_what_was_seen_by_its_end() {
             queues.forget_after(step);
             let then = study.targets().iter().map(|&link| of(&queues, link)).collect::<Vec<_>>();
             assert_eq!(known, then, "{knowledge:?}, {step:?}");
-            queues = LiveQueues::read_union(folder.path(), &["fleet-20"], knowledge).expect("queues");
+            queues =
+                LiveQueues::read_union(folder.path(), &["fleet-20"], knowledge).expect("queues");
         }
     }
 }
