@@ -73,8 +73,9 @@ fn of_run(folder: &Path) -> States {
 fn assert_same(method: &str, found: &States, expected: &States) {
     assert!(!expected.is_empty(), "{method}");
     for (place, expected) in expected {
-        let found =
-            found.get(place).unwrap_or_else(|| panic!("{method}: no estimate of {place:?}"));
+        let found = found.get(place);
+        assert!(found.is_some(), "{method}: no estimate of {place:?}");
+        let found = found.expect("an estimate");
         for (found, expected) in found.iter().zip(expected) {
             assert!((found - expected).abs() < ROUNDING, "{method} {place:?}: {found} {expected}");
         }
