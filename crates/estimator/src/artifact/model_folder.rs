@@ -10,7 +10,6 @@
 //! Each file is written whole or not at all, `model.json` last: where it is, the estimator is whole.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use neural::{Checkpoint, CheckpointError, Fusion, Layer, Learner};
 use serde::de::DeserializeOwned;
@@ -29,7 +28,7 @@ use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::TargetKind;
 use crate::data::timeline::Timeline;
 use crate::loss::held_out::{
-    FoldRates, HeldOutError, HeldOutEstimator, ModelAnswer, Penetration, local_shares,
+    FoldRates, FollowedShares, HeldOutError, HeldOutEstimator, LocalShareModel, ModelAnswer,
 };
 use crate::model::read_out::ReadOut;
 
@@ -77,8 +76,8 @@ pub enum EstimatorFile {
         rates: FoldRates,
         /// What the model tells.
         answer: ModelAnswer,
-        /// How the fleet's share is taken to be.
-        penetration: Penetration,
+        /// How its share on each link and in each step is found; none where it is the same everywhere and always.
+        local: Option<Box<LocalShareModel>>,
     },
     /// Models with their weights, of density and of flow; each has a folder.
     Combination {
@@ -179,8 +178,9 @@ impl SavedEstimator {
             SavedEstimator::HeldOut(model) => {
                 weights(model.learner(), None)?;
                 let (rates, answer) = model.rates();
-                let (record, penetration) = (Box::new(model.record().clone()), model.penetration());
-                EstimatorFile::HeldOut { record, rates, answer, penetration }
+                let record = Box::new(model.record().clone());
+                let local = model.local_model().cloned().map(Box::new);
+                EstimatorFile::HeldOut { record, rates, answer, local }
             }
             SavedEstimator::Combination(models) => {
                 for (number, model) in models.iter().enumerate() {
@@ -230,17 +230,12 @@ impl ModelFile {
                 let whole = crate::artifact::saved::whole_fleets(&self.fleets, fleets)?;
                 SavedEstimator::Neural(neural(folder, record, loops, &whole)?)
             }
-            EstimatorFile::HeldOut { record, rates, answer, penetration } => {
+            EstimatorFile::HeldOut { record, rates, answer, local } => {
                 record.host.check(loops)?;
                 let (learner, _) = learner(folder, record, loops.timeline().network())?;
-                let local = match penetration {
-                    Penetration::Constant => None,
-                    Penetration::Local => {
-                        let steps: Vec<_> = loops.timeline().steps().collect();
-                        let span = crate::data::study::train_span(&steps);
-                        Some(Arc::new(local_shares(loops, fleets, &span)?.0))
-                    }
-                };
+                let follow =
+                    |model: &LocalShareModel| FollowedShares::of(model.clone(), loops, fleets);
+                let local = local.as_deref().map(follow).transpose()?;
                 let record = (**record).clone();
                 let kept = HeldOutEstimator::kept((record, *rates, *answer), learner, local);
                 SavedEstimator::HeldOut(kept)

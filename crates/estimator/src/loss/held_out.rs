@@ -5,7 +5,7 @@
 //! asked must not share the noise, so the fleet is dealt by vehicle into folds:
 //!
 //! 1. [`penetration`]: the fleet's share of the traffic, from loops.
-//!    [`local_shares`]: by link and time, of a fleet that is no fair sample.
+//!    [`LocalShareModel`]: by link and time, of a fleet that is no fair sample.
 //! 2. [`FoldRates`]: the algebra of folds, labels and estimates; [`LabelNoise`]: how noisy the
 //!    labels are, from how the folds differ.
 //! 3. [`HeldOutStudy`]: windows as seen by all folds but one, with the state as that one scales it
@@ -34,7 +34,8 @@ pub use error::HeldOutError;
 pub use estimator::{HeldOutEstimator, ModelAnswer};
 pub(crate) use folds::Choices;
 pub use judge::{EstimatedErrors, HeldOutJudge, ViewEstimates, limit_to_standing};
-pub use local::{ShareVariation, local_shares};
+pub(crate) use local::FollowedShares;
+pub use local::{LocalShareModel, ShareVariation};
 pub use noise::LabelNoise;
 pub use penetration::{counted_per_step, passages_per_step, penetration};
 pub use rates::FoldRates;

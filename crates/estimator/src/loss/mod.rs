@@ -13,9 +13,9 @@ pub use calibrated_physics::{
 };
 pub use held_out::{
     EstimatedErrors, FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutJudge,
-    HeldOutLabels, HeldOutStudy, LabelNoise, ModelAnswer, Penetration, ShareVariation,
-    ViewEstimates, counted_per_step, held_out_entries, held_out_part, limit_to_standing,
-    local_shares, passages_per_step, penetration,
+    HeldOutLabels, HeldOutStudy, LabelNoise, LocalShareModel, ModelAnswer, Penetration,
+    ShareVariation, ViewEstimates, counted_per_step, held_out_entries, held_out_part,
+    limit_to_standing, passages_per_step, penetration,
 };
 pub use label_free::{LabelFreeError, LabelFreeEstimator, LabelFreeStudy};
 pub use objective::{

@@ -1,7 +1,5 @@
 //! A model trained on held-out folds, at use.
 
-use std::sync::Arc;
-
 use neural::{Fusion, Learner};
 use serde::{Deserialize, Serialize};
 use traffic::{FleetView, LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane, Window};
@@ -9,14 +7,14 @@ use traffic::{FleetView, LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane, W
 use super::error::HeldOutError;
 use super::folds::{Choices, trailing_state};
 use super::judge::ViewEstimates;
+use super::local::{FollowedShares, LocalShareModel};
 use super::rates::FoldRates;
-use super::study::Penetration;
 use crate::artifact::neural_estimator::NeuralError;
 use crate::artifact::record::ModelRecord;
 use crate::baseline::scale_up::averaged_steps;
 use crate::data::inputs::{GuestInputs, HostInputs};
 use crate::data::joint::{estimate_windows, write_all};
-use crate::data::sources::{FleetData, LocalShares, LoopData};
+use crate::data::sources::{FleetData, LoopData};
 use crate::metrics::Estimates;
 
 /// What the whole fleet sees, and for what it does not see the mean of a model's answers.
@@ -26,7 +24,7 @@ pub struct HeldOutEstimator {
     learner: Learner<Fusion>,
     answer: ModelAnswer,
     /// Shares by link and step, of the steps that it was made with.
-    local: Option<Arc<LocalShares>>,
+    local: Option<FollowedShares>,
 }
 
 /// What a held-out model tells of a box.
@@ -44,7 +42,7 @@ impl HeldOutEstimator {
         record: ModelRecord,
         rates: FoldRates,
         learner: Learner<Fusion>,
-        local: Option<Arc<LocalShares>>,
+        local: Option<FollowedShares>,
     ) -> Self {
         Self { record, rates, learner, answer: ModelAnswer::Unseen, local }
     }
@@ -62,7 +60,7 @@ impl HeldOutEstimator {
     pub(crate) fn kept(
         (record, rates, answer): (ModelRecord, FoldRates, ModelAnswer),
         learner: Learner<Fusion>,
-        local: Option<Arc<LocalShares>>,
+        local: Option<FollowedShares>,
     ) -> Self {
         Self { record, rates, learner, answer, local }
     }
@@ -77,9 +75,9 @@ impl HeldOutEstimator {
         (self.rates, self.answer)
     }
 
-    /// How the fleet's share is taken to be.
-    pub(crate) fn penetration(&self) -> Penetration {
-        if self.local.is_some() { Penetration::Local } else { Penetration::Constant }
+    /// How the fleet's share on each link and in each step is found; none where it is the same everywhere and always.
+    pub(crate) fn local_model(&self) -> Option<&LocalShareModel> {
+        self.local.as_ref().map(|local| &local.model)
     }
 
     /// What its model assumes.
@@ -98,7 +96,8 @@ impl HeldOutEstimator {
             let (found, expected) = (folds.len().to_string(), self.rates.folds().to_string());
             return Err(NeuralError::Mismatch { what: "folds", found, expected }.into());
         }
-        let choices = Choices::of(loops, folds, &self.rates)?.shared_as(self.local.as_ref());
+        let choices = Choices::of(loops, folds, &self.rates)?
+            .shared_as(self.local.as_ref().map(|local| &local.shares));
         self.record.check(loops, &choices.seen[..1])?;
         let unseen = self.unseen(loops, &choices, windows)?;
         let network = loops.timeline().network();
@@ -108,7 +107,8 @@ impl HeldOutEstimator {
             for link in network.link_ids() {
                 let at = estimates.len();
                 let whole = trailing_state(&choices.whole, last, steps, link);
-                let factor = self.local.as_ref().map_or(1.0, |local| local.factor(last, link));
+                let factor =
+                    self.local.as_ref().map_or(1.0, |local| local.shares.factor(last, link));
                 let rates = self.rates.times(factor);
                 let each = |value: fn(&LinkState) -> f64| -> Vec<f64> {
                     unseen.iter().map(|states| value(&states[at])).collect()
@@ -147,7 +147,8 @@ impl HeldOutEstimator {
         folds: &[FleetData],
         windows: &[Step],
     ) -> Result<ViewEstimates, HeldOutError> {
-        let choices = Choices::of(loops, folds, &self.rates)?.shared_as(self.local.as_ref());
+        let choices = Choices::of(loops, folds, &self.rates)?
+            .shared_as(self.local.as_ref().map(|local| &local.shares));
         let unseen = self.unseen(loops, &choices, windows)?;
         let links: Vec<LinkId> = loops.timeline().network().link_ids().collect();
         let steps = averaged_steps(self.record.plan.target, loops.timeline().step());

@@ -17,11 +17,13 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use traffic::{LinkId, Network, Step};
 
 use super::error::HeldOutError;
 use super::folds::check_steps;
 use super::penetration::penetration;
+use crate::artifact::neural_estimator::NeuralError;
 use crate::data::sources::{FleetData, LocalShares, LoopData};
 
 /// Steps between two looks at the loops: long enough for some vehicles, short beside an hour.
@@ -38,7 +40,8 @@ const DIFFERENCES: [f64; 3] = [0.03, 0.1, 0.3];
 const COUNTING: [f64; 3] = [3.0, 10.0, 30.0];
 
 /// How a fleet's share was found to vary; logarithms' standard deviations.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ShareVariation {
     /// Of the common share, in each look at the loops (two minutes with steps of 10 s).
     pub drift: f64,
@@ -48,47 +51,101 @@ pub struct ShareVariation {
     pub counting: f64,
 }
 
-/// Shares by link and step relative to the mean one, from loops and a fleet's folds, and how they were found
-/// to vary in the steps given: those of the training part.
-pub fn local_shares(
-    loops: &LoopData,
-    folds: &[FleetData],
-    training: &RangeInclusive<Step>,
-) -> Result<(LocalShares, ShareVariation), HeldOutError> {
-    check_steps(loops.timeline(), folds)?;
-    let mean = penetration(loops, folds, training)?;
-    let origins = Origins::of(loops.timeline().network(), folds, training);
-    let looks = looks(loops, folds);
-    let in_training = looks.iter().filter(|look| training.contains(&look.last)).count();
+/// How a fleet's share is found on each link and in each step: what its training part told, to follow the loops with, on
+/// the same recording or another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalShareModel {
+    /// The mean share.
+    mean: f64,
+    origins: Origins,
+    variation: ShareVariation,
+}
 
-    let mut best: Option<(f64, ShareVariation)> = None;
-    for drift in DRIFTS {
-        for difference in DIFFERENCES {
-            for counting in COUNTING {
-                let variation = ShareVariation { drift, difference, counting };
-                let mut filter = ShareFilter::new(mean, &origins, variation);
-                let likelihood: f64 =
-                    looks[..in_training].iter().map(|look| filter.take(look)).sum();
-                if best.is_none_or(|(most, _)| likelihood > most) {
-                    best = Some((likelihood, variation));
+impl LocalShareModel {
+    /// From loops and a fleet's folds in the steps of the training part.
+    ///
+    /// # Errors
+    /// If loops and folds are not of the same steps, or tell no share.
+    pub fn fit(
+        loops: &LoopData,
+        folds: &[FleetData],
+        training: &RangeInclusive<Step>,
+    ) -> Result<Self, HeldOutError> {
+        check_steps(loops.timeline(), folds)?;
+        let mean = penetration(loops, folds, training)?;
+        let origins = Origins::of(loops.timeline().network(), folds, training);
+        let looks = looks(loops, folds);
+        let in_training = looks.iter().filter(|look| training.contains(&look.last)).count();
+
+        let mut best: Option<(f64, ShareVariation)> = None;
+        for drift in DRIFTS {
+            for difference in DIFFERENCES {
+                for counting in COUNTING {
+                    let variation = ShareVariation { drift, difference, counting };
+                    let mut filter = ShareFilter::new(mean, &origins, variation);
+                    let likelihood: f64 =
+                        looks[..in_training].iter().map(|look| filter.take(look)).sum();
+                    if best.is_none_or(|(most, _)| likelihood > most) {
+                        best = Some((likelihood, variation));
+                    }
                 }
             }
         }
+        let (_, variation) = best.ok_or(HeldOutError::Rate(mean))?;
+        Ok(Self { mean, origins, variation })
     }
-    let (_, variation) = best.ok_or(HeldOutError::Rate(mean))?;
 
-    let mut filter = ShareFilter::new(mean, &origins, variation);
-    let links = origins.of_link.len();
-    let mut factors = Vec::with_capacity(loops.timeline().steps().count() * links);
-    for look in &looks {
-        let shares: Vec<f32> = (0..links).map(|link| (filter.share(link) / mean) as f32).collect();
-        (0..look.steps).for_each(|_| factors.extend_from_slice(&shares));
-        filter.take(look);
+    /// How the share was found to vary.
+    pub fn variation(&self) -> ShareVariation {
+        self.variation
     }
-    Ok((LocalShares::new(Arc::clone(loops.timeline()), links, factors), variation))
+
+    /// Shares by link and step relative to the mean one, each by what was counted before the step.
+    ///
+    /// # Errors
+    /// If loops and folds are not of the same steps, or of another network.
+    pub fn shares(
+        &self,
+        loops: &LoopData,
+        folds: &[FleetData],
+    ) -> Result<LocalShares, HeldOutError> {
+        check_steps(loops.timeline(), folds)?;
+        let links = loops.timeline().network().links().len();
+        self.origins.check(links)?;
+        let mut filter = ShareFilter::new(self.mean, &self.origins, self.variation);
+        let mut factors = Vec::with_capacity(loops.timeline().steps().count() * links);
+        for look in &looks(loops, folds) {
+            let share = |link| (filter.share(link) / self.mean) as f32;
+            let shares: Vec<f32> = (0..links).map(share).collect();
+            (0..look.steps).for_each(|_| factors.extend_from_slice(&shares));
+            filter.take(look);
+        }
+        Ok(LocalShares::new(Arc::clone(loops.timeline()), links, factors))
+    }
+}
+
+/// Shares of a recording, and the model that found them.
+pub(crate) struct FollowedShares {
+    pub model: LocalShareModel,
+    pub shares: Arc<LocalShares>,
+}
+
+impl FollowedShares {
+    /// Follows the loops of a recording.
+    pub(crate) fn of(
+        model: LocalShareModel,
+        loops: &LoopData,
+        folds: &[FleetData],
+    ) -> Result<Self, HeldOutError> {
+        let shares = Arc::new(model.shares(loops, folds)?);
+        Ok(Self { model, shares })
+    }
 }
 
 /// By which entries a fleet came to each link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Origins {
     /// `[link]`: parts by entry, which add up to 1.
     of_link: Vec<Vec<f64>>,
@@ -96,6 +153,17 @@ struct Origins {
 }
 
 impl Origins {
+    /// Refuses those of another network.
+    fn check(&self, links: usize) -> Result<(), HeldOutError> {
+        let found = self.of_link.len();
+        let whole = self.of_link.iter().all(|parts| parts.len() == self.entries);
+        if found == links && whole && self.entries > 0 {
+            return Ok(());
+        }
+        let (found, expected) = (found.to_string(), links.to_string());
+        Err(NeuralError::Mismatch { what: "links with a share", found, expected }.into())
+    }
+
     /// From a fleet's turns, taken as if each depended on the link alone. Without turns everything is one entry.
     fn of(network: &Network, folds: &[FleetData], training: &RangeInclusive<Step>) -> Self {
         let links = network.links().len();

@@ -12,7 +12,7 @@ use traffic::{FleetView, Step, Window};
 use super::error::HeldOutError;
 use super::estimator::HeldOutEstimator;
 use super::folds::{Choices, trailing_state};
-use super::local::{ShareVariation, local_shares};
+use super::local::{FollowedShares, LocalShareModel};
 use super::noise::LabelNoise;
 use super::penetration::penetration;
 use super::rates::FoldRates;
@@ -21,7 +21,7 @@ use crate::baseline::scale_up::averaged_steps;
 use crate::data::inputs::{GuestInputs, HostInputs};
 use crate::data::joint::{JointData, ViewInputs};
 use crate::data::scales::{HostScales, Scale};
-use crate::data::sources::{FleetData, LocalShares, LoopData};
+use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::train_span;
 use crate::data::timeline::Timeline;
 use crate::data::window_source::WindowSource;
@@ -43,7 +43,7 @@ pub enum Penetration {
 pub struct HeldOutStudy {
     data: JointData,
     rates: FoldRates,
-    local: Option<(Arc<LocalShares>, ShareVariation)>,
+    local: Option<FollowedShares>,
     noise: LabelNoise,
     labels: Arc<HeldOutLabels>,
     weights: LossWeights,
@@ -65,11 +65,11 @@ impl HeldOutStudy {
         let local = match penetrates {
             Penetration::Constant => None,
             Penetration::Local => {
-                let (shares, variation) = local_shares(loops, folds, &span)?;
-                Some((Arc::new(shares), variation))
+                let model = LocalShareModel::fit(loops, folds, &span)?;
+                Some(FollowedShares::of(model, loops, folds)?)
             }
         };
-        let shares = local.as_ref().map(|(shares, _)| shares);
+        let shares = local.as_ref().map(|local| &local.shares);
         let choices = Choices::of(loops, folds, &rates)?.shared_as(shares);
         let timeline = Arc::clone(loops.timeline());
 
@@ -145,8 +145,7 @@ impl HeldOutStudy {
     /// The estimator made of trained parts: the host's part and head, then the guest's.
     pub fn assemble(self, parts: &[&[f32]]) -> Result<HeldOutEstimator, HeldOutError> {
         let learner = self.data.assemble(parts)?;
-        let local = self.local.map(|(shares, _)| shares);
-        Ok(HeldOutEstimator::new(self.data.record, self.rates, learner, local))
+        Ok(HeldOutEstimator::new(self.data.record, self.rates, learner, self.local))
     }
 }
 
