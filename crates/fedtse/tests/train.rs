@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -225,14 +226,24 @@ fn part_of_the_fleet_is_held_out_instead_of_the_truth() {
     let features = ["features", text(&data), "--rates", "50", "--providers", "4"];
     ok(&features);
     assert_eq!(stored("fleet-50-1of4.parquet"), part);
-    let absent =
-        ["train", "--data", text(&data), "--method", "hf", "--rate", "30", "--epochs", "1"];
-    assert!(refused(&absent).contains("fleet `fleet-30`: not found"));
+    // A fleet that is not there yet is drawn as `features` would draw it, and so are its parts.
+    ok(&["train", "--data", text(&data), "--method", "hf", "--rate", "30", "--epochs", "1"]);
+    let drawn = (stored("fleet-30.parquet"), stored("fleet-30-4of4.parquet"));
+    let other = folder.path().join("other");
+    ok(&["simulate", "--minutes", "40", "--warm-up", "2", "--seed", "5", "--out", text(&other)]);
+    // In the same steps: the last bits of sums depend on which fleets are summed together.
+    for more in [&["50"][..], &["30"], &["30", "--providers", "4"]] {
+        ok(&[&["features", text(&other), "--rates"], more].concat());
+    }
+    let made = |name: &str| std::fs::read(other.join("features").join(name)).unwrap();
+    assert!(drawn == (made("fleet-30.parquet"), made("fleet-30-4of4.parquet")));
     assert_eq!(rows[1]["target"], "smooth");
     let fair = rows[0]["score"]["density"]["rmse"].as_f64().unwrap();
 
-    // A fleet that is no fair sample is another fleet.
-    ok(&[&features[..], &["--concentrate", "entry", "--strength", "0.9"]].concat());
+    // A fleet that is no fair sample is another fleet, and no addition to fair ones.
+    let concentrated = [&features[..], &["--concentrate", "entry", "--strength", "0.9"]].concat();
+    assert!(refused(&concentrated).contains("--replace"));
+    ok(&[&concentrated[..], &["--replace"]].concat());
     let rows = ok_json(&train);
     assert!(rows[0]["score"]["density"]["rmse"].as_f64().unwrap() != fair);
     let strong = [&features[..], &["--concentrate", "hour", "--strength", "1.5"]].concat();
@@ -295,8 +306,13 @@ fn work_that_is_told_to_stop_stops() {
     let ledger = model.join("guest/ledger.jsonl");
     let audit = from_value(json!({ "ledger": ledger, "party": "guest" })).unwrap();
     told(&|| fedtse::audit(&audit).map(drop));
-    let features = from_value(json!({ "rates": [50] })).unwrap();
-    told(&|| fedtse::features(&data, &features).map(drop));
+    // Of those that are there already there is nothing to make: each call adds one.
+    let rate = Cell::new(30);
+    let features = || {
+        rate.set(rate.get() + 1);
+        from_value(json!({ "rates": [rate.get()] })).unwrap()
+    };
+    told(&|| fedtse::features(&data, &features()).map(drop));
     let simulate = |out: &str| {
         let options = json!({ "minutes": 5, "warm_up": 1, "out": path(out) });
         fedtse::simulate(&from_value(options)?, None).map(drop)

@@ -239,7 +239,7 @@ pub(crate) fn open_fleets(folder: &Path, names: &[&str]) -> Result<Vec<FleetData
     make_parts(folder, names, open)
 }
 
-/// Opens something of a dataset. If fleets are missing that are parts of others, the parts are made and it is opened again.
+/// Opens something of a dataset. Fleets that are missing, and parts of fleets, are made, and it is opened again.
 pub(crate) fn make_parts<T, E>(
     folder: &Path,
     names: &[&str],
@@ -258,16 +258,21 @@ where
     lock.lock().with_context(|| path.display().to_string())?;
     let opened = open();
     let Err(error) = opened else { return Ok(opened?) };
-    let dataset = Dataset::open(folder)?;
+    // A folder of features alone has no trajectories to make others of.
+    let Ok(dataset) = Dataset::open(folder) else { return Err(error.into()) };
     let stored = Features::open(folder, dataset.network())?;
     let has = |name: &str| stored.manifest().fleets.iter().any(|fleet| fleet.name == name);
-    let missing = names.iter().filter(|name| !has(name));
-    let mut parts: Vec<(&str, usize)> =
-        missing.filter_map(|name| part_of(name)).map(|(fleet, _, parts)| (fleet, parts)).collect();
-    parts.retain(|(fleet, _)| has(fleet));
+    let missing = || names.iter().filter(|name| !has(name));
+    let mut parts: Vec<(&str, usize)> = missing()
+        .filter_map(|name| part_of(name))
+        .map(|(fleet, _, parts)| (fleet, parts))
+        .collect();
     parts.sort_unstable();
     parts.dedup();
-    if parts.is_empty() {
+    let whole = missing().filter(|name| part_of(name).is_none()).copied();
+    let mut whole: Vec<&str> = whole.chain(parts.iter().map(|(fleet, _)| *fleet)).collect();
+    whole.retain(|fleet| !has(fleet));
+    if !add_nested(&dataset, stored.manifest(), &whole)? {
         return Err(error.into());
     }
     for (fleet, count) in parts {
@@ -275,6 +280,33 @@ where
             .with_context(|| format!("fleet `{fleet}`: could not be divided into {count} parts"))?;
     }
     Ok(open()?)
+}
+
+/// Adds fair samples by their names, `fleet-20` of a fifth of all vehicles; false if one is called otherwise, or the fleets that
+/// are there are no fair samples.
+fn add_nested(dataset: &Dataset, stored: &FeaturesManifest, names: &[&str]) -> Result<bool> {
+    let rate = |name: &&str| {
+        let percent: f64 = name.strip_prefix("fleet-")?.parse().ok()?;
+        (percent > 0.0 && percent <= 100.0).then_some(percent / 100.0)
+    };
+    let Some(rates) = names.iter().map(rate).collect::<Option<Vec<f64>>>() else {
+        return Ok(false);
+    };
+    if rates.is_empty() {
+        return Ok(true);
+    }
+    if stored.concentration.is_some() {
+        return Ok(false);
+    }
+    let plan = FeaturePlan {
+        clock: StepClock { length: stored.step_s },
+        cells: stored.cells,
+        sub_steps: stored.sub_steps,
+        patience: stored.patience_s,
+        fleets: Fleets::nested(&rates, stored.fleet_seed)?,
+    };
+    add(dataset, &plan, stored.from_s.unwrap_or(Seconds::new(f64::NEG_INFINITY)))?;
+    Ok(true)
 }
 
 /// Errors of scale-up for every fleet.
