@@ -26,8 +26,8 @@ use tokio::runtime::Runtime;
 use tracing::{info, warn};
 
 pub(crate) use training::party::{
-    CustomSubModelSpec, GuestPart, HOST_SUB_MODEL, HostPart, HostParty, TrainedCustomSubModel,
-    TrainedModel, policy, privacy,
+    CustomSubModelSpec, GuestPart, HOST_SUB_MODEL, HostPart, HostParty, LiveContribution,
+    TrainedCustomSubModel, TrainedModel, policy, privacy,
 };
 
 /// The name and version of this program, as other parties see it.

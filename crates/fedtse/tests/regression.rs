@@ -52,9 +52,14 @@ const WHOLE_MODEL: &str = "model.json";
 const PARTY_MODEL: &str = "model";
 /// Checkpoints of a party begin like this.
 const PARTY_CHECKPOINT: &str = "round-";
-/// Files with noised numbers, and the key of their header that says how many there are.
+/// Files with noised numbers.
 const NOISE: &str = "noise";
-const NOISE_COUNT: &str = "count";
+/// Where in a record of theirs the step, the grid's centre and step, and the levels stand, after whose count; and the
+/// bytes of the record's check.
+const NOISE_STEP: usize = 1;
+const NOISE_GRID: usize = 1 + 8 + 16 + 4 + 8;
+const NOISE_LEVELS: usize = NOISE_GRID + 2 * 8 + 2 * 4;
+const NOISE_CHECK: usize = 8;
 /// Where a guest keeps them.
 const GUEST_NOISE: &str = "data/noise";
 
@@ -994,26 +999,48 @@ fn repeat_noise(folder: &Path) {
     let mut state = 1_u64;
     for file in files {
         let mut content = fs::read(&file).expect("noise");
-        let header = content.split(|byte| *byte == b'\n').next().expect("a header");
-        let header: Value = serde_json::from_slice(header).expect("a header");
-        let count = header[NOISE_COUNT].as_u64().expect("how many numbers") as usize;
-        // σ, centre and step of the grid as f64; levels of the grid, count and each level in 32 bits.
-        let first = content.len() - 4 * count;
-        let (grid, levels) = content.split_at_mut(first);
-        let grid = grid.last_chunk::<24>().expect("a grid");
-        let number =
-            |from: usize| f64::from_le_bytes(grid[from..from + 8].try_into().expect("eight bytes"));
-        let (centre, step) = (number(0), number(8));
-        for level in levels.chunks_exact_mut(4) {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            let vehicles = 4.5 * ((state >> 11) as f64 / (1_u64 << 53) as f64) - 0.5;
-            let drawn = ((vehicles - centre) / step).round() as i32;
-            level.copy_from_slice(&drawn.to_le_bytes());
+        let mut steps: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
+        let mut at = 1 + content.iter().position(|byte| *byte == b'\n').expect("a header");
+        while at < content.len() {
+            let step = i64::from_le_bytes(bytes_at(&content, at + NOISE_STEP));
+            steps.entry(step).or_default().push(at);
+            at += NOISE_LEVELS + 4 * level_count(&content, at) + NOISE_CHECK;
+        }
+        for records in steps.into_values() {
+            // Time and distance of each link, and its density by queue profiles where there is a second record.
+            let links = level_count(&content, records[0]) / 2;
+            for link in 0..links {
+                for (record, numbers) in records.iter().zip([2, 1]) {
+                    let number = |at| f64::from_le_bytes(bytes_at(&content, record + at));
+                    let (centre, step) = (number(NOISE_GRID), number(NOISE_GRID + 8));
+                    for at in (0..numbers).map(|number| 4 * (link * numbers + number)) {
+                        state = state
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
+                        let vehicles = 4.5 * ((state >> 11) as f64 / (1_u64 << 53) as f64) - 0.5;
+                        let drawn = ((vehicles - centre) / step).round() as i32;
+                        let level = record + NOISE_LEVELS + at;
+                        content[level..level + 4].copy_from_slice(&drawn.to_le_bytes());
+                    }
+                }
+            }
+            for record in records {
+                let end = record + NOISE_LEVELS + 4 * level_count(&content, record);
+                let check = Sha256::digest(&content[record..end]);
+                content[end..end + NOISE_CHECK].copy_from_slice(&check[..NOISE_CHECK]);
+            }
         }
         fs::write(&file, content).expect("noise");
     }
+}
+
+fn bytes_at<const N: usize>(content: &[u8], at: usize) -> [u8; N] {
+    *content[at..].first_chunk().expect("a whole record")
+}
+
+/// Levels of the vector in a record.
+fn level_count(content: &[u8], record: usize) -> usize {
+    u32::from_le_bytes(bytes_at(content, record + NOISE_LEVELS - 4)) as usize
 }
 
 /// The bits of all numbers of a score, in ascending order.

@@ -10,7 +10,7 @@ use thiserror::Error;
 /// otherwise is a new kind.
 pub(crate) const VERSION: u8 = 2;
 const MAGIC: [u8; 2] = [0x5E, 0xA1];
-const HEADER: usize = 4;
+pub(crate) const HEADER: usize = 4;
 
 /// Bytes that are not the message that was expected.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

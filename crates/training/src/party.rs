@@ -6,11 +6,13 @@ mod guest_party;
 pub(crate) mod host_part;
 mod host_party;
 pub mod noise;
+mod noise_store;
 pub mod policy;
 pub mod privacy;
 mod trained;
 mod trained_model;
 
+pub use contribution::LiveContribution;
 pub(crate) use contribution::fleet_queues;
 pub use guest_part::GuestPart;
 pub use guest_party::{CustomSubModelSpec, CustomSubModels, GuestParty, MakeCustomSubModel};

@@ -6,7 +6,7 @@ use super::accounting::LEAST_STEPS;
 use super::{DiscreteGaussian, NoiseError};
 use crate::fixed_point::{FixedPointError, Grid};
 use crate::random::Randomness;
-use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
+use crate::wire::{DecodeError, HEADER, MessageKind, Reader, Writer, out_of_range};
 
 /// Levels of a grid with noise of σ steps: one release, however often it is used.
 ///
@@ -94,9 +94,15 @@ impl NoisedVector {
         self.sigma * self.sigma
     }
 
+    /// Bytes that [`encode`](Self::encode) makes of so many values.
+    pub fn encoded_len(values: usize) -> usize {
+        HEADER + 3 * 8 + 2 * 4 + 4 * values
+    }
+
     /// As bytes, for the guest's own store.
     pub fn encode(&self) -> Vec<u8> {
-        let mut writer = Writer::new(MessageKind::NoisedVector, 36 + 4 * self.levels.len());
+        let length = Self::encoded_len(self.levels.len());
+        let mut writer = Writer::new(MessageKind::NoisedVector, length);
         writer.f64(self.sigma);
         writer.f64(self.grid.centre());
         writer.f64(self.grid.step());

@@ -47,6 +47,17 @@ impl FleetFeatures {
         sum
     }
 
+    /// As many links with other totals, each in the first of its boxes, and nothing else: no vehicles counted, no turns.
+    pub fn with_totals(&self, totals: impl Iterator<Item = Totals>) -> Self {
+        let mut other = self.clone();
+        other.clear();
+        let per_link = self.boxes.len() / self.vehicles.len().max(1);
+        for (boxes, totals) in other.boxes.chunks_mut(per_link.max(1)).zip(totals) {
+            boxes[0] = totals;
+        }
+        other
+    }
+
     fn clear(&mut self) {
         self.boxes.fill(Totals::default());
         self.vehicles.fill(0);

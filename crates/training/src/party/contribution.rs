@@ -1,14 +1,21 @@
-//! What a guest works with: its fleet and its measurements, as far as its policy allows, with noise if that says so.
+//! What a guest works with: its fleet and its measurements, as far as its policy allows, with noise if that says so; in
+//! training all steps at once, live each as it comes in.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use estimator::{FleetData, GuestFeatures, MeasurementTable, QueueKnowledge, QueueStates};
+use estimator::{
+    FleetData, GuestFeatures, MeasurementTable, PartyFile, QueueKnowledge, QueueStates,
+    TrainedGuest,
+};
 use protocol::MeasurementKind;
+use sensing::FleetFeatures;
+use traffic::{LinkId, Network, Seconds, Step, Totals};
 
-use super::noise::noised;
-use super::policy::PrivacyContext;
-use crate::error::{Result, bail, ensure};
+use super::noise::{LiveNoise, noised};
+use super::policy::{Policy, PrivacyContext};
+use crate::error::{Context, Result, bail, ensure};
 
 pub(super) struct Contribution {
     pub fleets: Vec<FleetData>,
@@ -46,7 +53,7 @@ impl Contribution {
             let noised = noised(fleet, queues.as_ref(), terms, &privacy.noise_folder)?;
             tracing::info!(
                 fleet = fleet.name(), sigma = noised.sigma, epsilon = terms.epsilon, delta = terms.delta,
-                unit = ?terms.unit, "noise in vehicles, drawn once"
+                unit = %terms.unit, "noise in vehicles, drawn once"
             );
             tables.extend(noised.queues.map(|table| (MeasurementKind::Queues, table)));
             if kinds.contains(&MeasurementKind::Speeds) {
@@ -65,10 +72,89 @@ impl Contribution {
             }
         }
         if policy.restricts() {
-            let keep = policy.contributed(&fleets[0])?;
+            let timeline = fleets[0].timeline();
+            let keep = policy.contributed(timeline.network(), timeline.step())?;
             tables = tables.into_iter().map(|(kind, t)| (kind, t.restricted(&keep))).collect();
         }
         Ok(Self { fleets, tables })
+    }
+}
+
+/// What a live guest works with: each step as far as its policy allows, with noise if that says so.
+pub struct LiveContribution {
+    contributed: Option<Box<dyn Fn(Step, LinkId) -> bool + Send>>,
+    noise: Option<LiveNoise>,
+}
+
+impl LiveContribution {
+    /// Under the policy that a guest was trained under, or a stricter one. Refuses a policy that cannot be kept.
+    ///
+    /// # Errors
+    /// With what was found and expected.
+    pub fn open(
+        (file, network): (&PartyFile<TrainedGuest>, &Network),
+        trained: &Policy,
+        own: Option<Policy>,
+        noise_folder: Option<&Path>,
+    ) -> Result<Self> {
+        let policy = own.unwrap_or_else(|| trained.clone());
+        let shown = |policy: &Policy| {
+            policy.noise.as_ref().map_or_else(|| "no noise".to_owned(), ToString::to_string)
+        };
+        ensure!(
+            policy.noise == trained.noise,
+            "policy: found {}, expected {}, as in training",
+            shown(&policy),
+            shown(trained)
+        );
+        policy.check_width(file.part.width(network) as u32)?;
+        let record = &file.part.guest;
+        ensure!(
+            !(policy.restricts() || policy.noise.is_some())
+                || record.features != GuestFeatures::TotalsAndCells,
+            "policy: found links, hours or noise for features of cells, expected totals or speeds: a policy is not applied to cells"
+        );
+        let step = Seconds::new(file.steps.step_s);
+        let contributed: Option<Box<dyn Fn(Step, LinkId) -> bool + Send>> = match policy.restricts()
+        {
+            true => Some(Box::new(policy.contributed(network, step)?)),
+            false => None,
+        };
+        let noise = policy.noise.as_ref().map(|terms| {
+            let [fleet] = &record.fleets[..] else {
+                bail!("noise: found a fleet in {} folds, expected one fleet", record.fleets.len());
+            };
+            let folder = noise_folder.context(
+                "noise: found no folder, expected the one in which the training kept its noise",
+            )?;
+            let of = (fleet.as_str(), record.common.network_hash.as_str());
+            LiveNoise::open(folder, of, (network, step), terms)
+        });
+        Ok(Self { contributed, noise: noise.transpose()? })
+    }
+
+    /// A step, as it may leave the guest.
+    ///
+    /// # Errors
+    /// If its noise was drawn for other data, or cannot be kept.
+    pub fn of_step<'f>(
+        &mut self,
+        step: Step,
+        features: &'f FleetFeatures,
+    ) -> Result<Cow<'f, FleetFeatures>> {
+        let mut features = Cow::Borrowed(features);
+        if let Some(contributed) = &self.contributed {
+            let links = (0..features.vehicles.len() as u32).map(LinkId);
+            let totals = links.map(|link| match contributed(step, link) {
+                true => features.link_totals(link),
+                false => Totals::default(),
+            });
+            features = Cow::Owned(features.with_totals(totals));
+        }
+        if let Some(noise) = &mut self.noise {
+            features = Cow::Owned(noise.of_step(step, &features)?);
+        }
+        Ok(features)
     }
 }
 

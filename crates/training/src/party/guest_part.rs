@@ -26,7 +26,7 @@ use traffic::{Step, Window};
 
 use super::contribution::Contribution;
 use super::guest_party::{CustomSubModelSpec, GuestParty};
-use super::policy::PrivacyContext;
+use super::policy::{Policy, PrivacyContext};
 use super::trained::TrainedParty;
 use crate::error::{Result, TrainingError, ensure};
 use crate::fingerprint::run_fingerprint;
@@ -40,6 +40,8 @@ pub struct GuestPart {
     shape: GuestShape,
     measures: MeasurementOffer,
     measured: BTreeMap<MeasurementKind, Source>,
+    /// What it keeps to, in training and live.
+    policy: Policy,
     /// A custom sub-model.
     custom: Option<CustomSubModelSpec>,
 }
@@ -119,8 +121,9 @@ impl GuestPart {
             }
         };
         let (measures, measured) = measuring(fleets, tables, training, &span, kinds)?;
-        let custom = None;
-        let part = GuestPart { timeline, windows, record, shape, measures, measured, custom };
+        let (policy, custom) = (privacy.policy.clone(), None);
+        let part =
+            GuestPart { timeline, windows, record, shape, measures, measured, policy, custom };
         privacy.policy.check_announced(&part.measures, part.width())?;
         Ok(part)
     }
@@ -154,7 +157,7 @@ impl GuestPart {
     /// What is left of it when the training has finished: all that it needs to estimate live.
     pub fn trained(&self, name: &PartyId) -> TrainedParty<TrainedGuest> {
         let part = TrainedGuest { guest: self.record.clone(), shape: self.shape.clone() };
-        TrainedParty::new(name, part, Arc::clone(&self.timeline))
+        TrainedParty::new(name, part, Arc::clone(&self.timeline)).under(&self.policy)
     }
 
     /// What its part assumes, and its sizes.

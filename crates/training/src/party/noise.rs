@@ -3,8 +3,9 @@
 //! Every number is counted in vehicles: time on a link over the step's length, distance over the most that a
 //! vehicle drives in a step (`MaxDistance`), density by queue profiles times the link's lane-kilometres. All are clipped
 //! to what the longest link can hold, put on one grid, and get discrete Gaussian noise of the same σ. The result is kept in a
-//! file, and features, speeds, weights and whatever else leaves the guest is computed from that file alone: all of
-//! it together is one (ε, δ) release of the *unit of privacy*:
+//! [file](super::noise_store), step by step, and features, speeds, weights, live embeddings and whatever else leaves the guest
+//! is computed from that file alone: all of it together is one (ε, δ) release of the *unit of privacy*, however many days
+//! there are, since a unit lies in one step or trip:
 //!
 //! | unit | what it hides | Δ in vehicles |
 //! |---|---|---|
@@ -15,21 +16,20 @@
 //! How much one vehicle can change densities by queue profiles nobody has bounded: with them the unit is `cell`.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fmt;
 use std::path::Path;
 
-use data_encoding::HEXLOWER;
-use durable::PendingFile;
 use estimator::{FleetData, MeasurementTable, QueueStates};
+use sealed::Grid;
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::noise::NoisedVector;
 use sealed::noise::accounting::{Budget, least_ratio};
-use sealed::{Grid, Randomness};
+use sensing::FleetFeatures;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use traffic::{LinkId, Metres, Network, Seconds, Step, Totals};
 
-use crate::error::{Context, Result, TrainingError, ensure};
+use super::noise_store::{NoiseHeader, NoiseShape, NoiseStore, NoisedKind};
+use crate::error::{Result, bail, ensure};
 
 /// No vehicle is faster, m/s: 144 km/h.
 const FASTEST: f64 = 40.0;
@@ -89,24 +89,6 @@ pub struct Noised {
     pub sigma: f64,
 }
 
-/// What a file of noised numbers says of itself, in its first line.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Header {
-    format: u32,
-    /// Of the numbers before they got noise.
-    fingerprint: String,
-    terms: NoiseTerms,
-    /// Numbers of a link and step: time, distance, and density by queue profiles if that is there.
-    numbers: usize,
-    count: usize,
-}
-
-/// Format 1 counted distances by the fastest vehicle on all links alike.
-const FORMAT: u32 = 2;
-/// Bytes of a header, at most.
-const MOST_HEADER: u64 = 4096;
-
 impl NoiseTerms {
     /// Refuses terms that make no noise.
     pub fn check(&self) -> Result<()> {
@@ -138,8 +120,31 @@ impl NoiseTerms {
     }
 }
 
-/// Noise for a fleet and its queue profiles: read from the file if it is there, drawn and kept if not. A file with other
-/// terms, or of other data, is refused: drawn again, noise would average out.
+impl fmt::Display for NoiseTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { epsilon, delta, unit, change, trip_steps, least_probes } = self;
+        write!(f, "ε = {epsilon}, δ = {delta} for {unit}")?;
+        match unit {
+            Unit::VehicleStep => {}
+            Unit::VehicleTrip => write!(f, " of {trip_steps} steps")?,
+            Unit::Cell => write!(f, " with a change of {change} vehicles")?,
+        }
+        write!(f, ", least-probes = {least_probes}")
+    }
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unit::VehicleStep => "vehicle-step",
+            Unit::VehicleTrip => "vehicle-trip",
+            Unit::Cell => "cell",
+        })
+    }
+}
+
+/// Noise for a fleet and its queue profiles: of a step whose noise is in the file as it is there, and drawn and kept of
+/// others. A file with other terms, or of other data, is refused: drawn again, noise would average out.
 pub fn noised(
     fleet: &FleetData,
     queues: Option<&QueueStates>,
@@ -149,70 +154,146 @@ pub fn noised(
     terms.check()?;
     ensure!(
         queues.is_none() || terms.unit == Unit::Cell,
-        "unit: found {:?} with densities by queue profiles, expected cell: how much a vehicle changes these is not bounded; leave queues out for another unit",
+        "unit: found {} with densities by queue profiles, expected cell: how much a vehicle changes these is not bounded; leave queues out for another unit",
         terms.unit
     );
     let timeline = fleet.timeline();
     let network = timeline.network();
-    let step_s = timeline.step().get();
-    let reach = MaxDistance::of(terms.unit, network, timeline.step());
-    let lane_km = |link: LinkId| network.link(link).lane_length().get() / 1000.0;
-    let mut values = Vec::new();
-    let places: Vec<(Step, LinkId)> = timeline
-        .steps()
-        .flat_map(|step| network.link_ids().map(move |link| (step, link)))
-        .collect();
-    for &(step, link) in &places {
-        let totals = fleet.totals(step, link);
-        values.push(totals.time.get() / step_s);
-        values.push(totals.distance / reach.on(link));
-        if let Some(queues) = queues {
-            values.push(queues.state(step, link).state.density.get() * lane_km(link));
-        }
-    }
+    let counts = VehicleCounts::of(terms.unit, network, timeline.step());
     let numbers = if queues.is_some() { 3 } else { 2 };
-    let longest = network.link_ids().map(lane_km).fold(0.0, f64::max);
-    let most = (longest * 1000.0 / JAM_SPACE).max(1.0);
-    let shortest = network.links().iter().map(|link| link.length.get()).fold(f64::MAX, f64::min);
-    let links = (FASTEST * step_s / shortest.max(1.0)).ceil() as usize + 1;
-    let (grid, sigma) = grid_and_sigma(terms, [numbers, links], most)?;
-    let header = Header {
-        format: FORMAT,
-        fingerprint: fingerprint(fleet.name(), &values),
-        terms: *terms,
-        numbers,
-        count: values.len(),
+    let header = NoiseHeader::new(
+        (fleet.name(), timeline.network_hash()),
+        (timeline.step().get(), network.links().len(), numbers),
+        *terms,
+    )?;
+    let mut store = NoiseStore::open(folder, header, |header| shape(header, network))?;
+    let totals = |step| {
+        let of_link = |link| counts.count(link, fleet.totals(step, link));
+        (step, NoisedKind::Totals, network.link_ids().flat_map(of_link).collect())
     };
-    let path = folder.join(format!("{}.noise", fleet.name()));
-    let vector = match read(&path, &header, grid, sigma)? {
-        Some(vector) => vector,
-        None => {
-            let mut random = Randomness::from_os()?;
-            let drawn = NoisedVector::draw(&values, (0.0, most), grid, sigma, &mut random)?;
-            keep(&path, &header, &drawn)?;
-            drawn
+    let densities = |queues: &QueueStates, step| {
+        let of_link = |link| queues.state(step, link).state.density.get() * lane_km(network, link);
+        (step, NoisedKind::Queues, network.link_ids().map(of_link).collect())
+    };
+    store.draw_missing(timeline.steps().map(totals))?;
+    let Some(queues) = queues else {
+        return Noised::of(fleet, None, &counts, &mut store);
+    };
+    store.draw_missing(timeline.steps().map(|step| densities(queues, step)))?;
+    Noised::of(fleet, Some(queues), &counts, &mut store)
+}
+
+impl Noised {
+    fn of(
+        fleet: &FleetData,
+        queues: Option<&QueueStates>,
+        counts: &VehicleCounts,
+        store: &mut NoiseStore,
+    ) -> Result<Self> {
+        let timeline = fleet.timeline();
+        let network = timeline.network();
+        let mut totals = Vec::new();
+        for step in timeline.steps() {
+            totals.extend(counts.totals(&drawn(store, step, NoisedKind::Totals)?));
         }
-    };
-    let all = vector.values();
-    let each = || all.chunks_exact(numbers);
-    let totals = each().zip(&places).map(|(own, &(_, link))| Totals {
-        time: Seconds::new(own[0].max(0.0) * step_s),
-        distance: reach.on(link) * own[1].max(0.0),
-    });
-    let fleet = fleet.with_totals(totals.collect());
-    let sigma = vector.variance().sqrt();
-    let deviations = |link: LinkId| [sigma * step_s, sigma * reach.on(link).get()];
-    let speeds = MeasurementTable::noised_speeds(&fleet, deviations, terms.least_probes);
-    let queues = queues.map(|_| {
-        let links = network.links().len();
-        let rows: BTreeMap<Step, usize> = timeline.steps().zip(0..).collect();
-        let variance = |link: LinkId| QUEUE_VARIANCE + (sigma / lane_km(link)).powi(2);
-        MeasurementTable::densities(timeline, variance, |step, link| {
-            let row = rows.get(&step).copied().unwrap_or_default();
-            all[(row * links + link.index()) * numbers + 2] / lane_km(link)
+        let fleet = fleet.with_totals(totals);
+        let sigma = store.deviation()?;
+        let deviations = |link: LinkId| counts.deviations(link, sigma);
+        let least_probes = store.header().terms.least_probes;
+        let speeds = MeasurementTable::noised_speeds(&fleet, deviations, least_probes);
+        if queues.is_none() {
+            return Ok(Noised { fleet, queues: None, speeds, sigma });
+        }
+        let mut densities = BTreeMap::new();
+        for step in timeline.steps() {
+            densities.insert(step, drawn(store, step, NoisedKind::Queues)?);
+        }
+        let variance = |link: LinkId| QUEUE_VARIANCE + (sigma / lane_km(network, link)).powi(2);
+        let queues = MeasurementTable::densities(timeline, variance, |step, link| {
+            let of_step = densities.get(&step).and_then(|values| values.get(link.index()));
+            of_step.copied().unwrap_or_default() / lane_km(network, link)
+        });
+        Ok(Noised { fleet, queues: Some(queues), speeds, sigma })
+    }
+}
+
+fn drawn(store: &mut NoiseStore, step: Step, kind: NoisedKind) -> Result<Vec<f64>> {
+    match store.values(step, kind)? {
+        Some(values) => Ok(values),
+        None => bail!("noise of step {}: found none, expected it to be drawn", step.0),
+    }
+}
+
+fn lane_km(network: &Network, link: LinkId) -> f64 {
+    network.link(link).lane_length().get() / 1000.0
+}
+
+/// Noise of steps as they come in: of a step whose noise was drawn in training as it is there, and drawn and kept of others.
+pub struct LiveNoise {
+    counts: VehicleCounts,
+    store: NoiseStore,
+}
+
+impl LiveNoise {
+    /// For the fleet of a trained guest, with the file that its training left; refuses another.
+    pub(super) fn open(
+        folder: &Path,
+        (fleet, network_hash): (&str, &str),
+        (network, step): (&Network, Seconds),
+        terms: &NoiseTerms,
+    ) -> Result<Self> {
+        let expected = NoiseHeader::new(
+            (fleet, network_hash),
+            (step.get(), network.links().len(), 2),
+            *terms,
+        )?;
+        let store = NoiseStore::existing(folder, &expected, |header| shape(header, network))?;
+        Ok(Self { counts: VehicleCounts::of(terms.unit, network, step), store })
+    }
+
+    /// A step's totals with their noise, all of a link's in its first cell; nothing else of it.
+    pub(super) fn of_step(
+        &mut self,
+        step: Step,
+        features: &FleetFeatures,
+    ) -> Result<FleetFeatures> {
+        let links = (0..features.vehicles.len() as u32).map(LinkId);
+        let raw =
+            links.flat_map(|link| self.counts.count(link, features.link_totals(link))).collect();
+        self.store.draw_missing([(step, NoisedKind::Totals, raw)])?;
+        let noised = drawn(&mut self.store, step, NoisedKind::Totals)?;
+        Ok(features.with_totals(self.counts.totals(&noised)))
+    }
+}
+
+/// Totals of a link in a step, counted in vehicles.
+struct VehicleCounts {
+    step_s: f64,
+    distance: MaxDistance,
+}
+
+impl VehicleCounts {
+    fn of(unit: Unit, network: &Network, step: Seconds) -> Self {
+        Self { step_s: step.get(), distance: MaxDistance::of(unit, network, step) }
+    }
+
+    fn count(&self, link: LinkId, totals: Totals) -> [f64; 2] {
+        [totals.time.get() / self.step_s, totals.distance / self.distance.on(link)]
+    }
+
+    /// Of all links, from their numbers with noise.
+    fn totals<'a>(&'a self, counts: &'a [f64]) -> impl Iterator<Item = Totals> + 'a {
+        let own = counts.as_chunks::<2>().0;
+        own.iter().zip(&self.distance.of_link).map(|(own, &most)| Totals {
+            time: Seconds::new(own[0].max(0.0) * self.step_s),
+            distance: most * own[1].max(0.0),
         })
-    });
-    Ok(Noised { fleet, queues, speeds, sigma })
+    }
+
+    /// Standard deviations of time and distance.
+    fn deviations(&self, link: LinkId, sigma: f64) -> [f64; 2] {
+        [sigma * self.step_s, sigma * self.distance.on(link).get()]
+    }
 }
 
 /// The most that a vehicle drives in a step, which is what counts as one vehicle among distances.
@@ -253,67 +334,19 @@ fn grid_and_sigma(terms: &NoiseTerms, numbers: [usize; 2], most: f64) -> Result<
     Ok((grid, sigma))
 }
 
-fn fingerprint(name: &str, values: &[f64]) -> String {
-    let mut hash = Sha256::new();
-    hash.update(name.as_bytes());
-    values.iter().for_each(|value| hash.update(value.to_le_bytes()));
-    HEXLOWER.encode(&hash.finalize())
+/// Grid and σ for the numbers that a file says, and room for what the longest link can hold.
+fn shape(header: &NoiseHeader, network: &Network) -> Result<NoiseShape> {
+    let longest = network.link_ids().map(|link| lane_km(network, link)).fold(0.0, f64::max);
+    let most = (longest * 1000.0 / JAM_SPACE).max(1.0);
+    let shortest = network.links().iter().map(|link| link.length.get()).fold(f64::MAX, f64::min);
+    let links = (FASTEST * header.step_s / shortest.max(1.0)).ceil() as usize + 1;
+    let (grid, sigma) = grid_and_sigma(&header.terms, [header.numbers, links], most)?;
+    Ok(NoiseShape { grid, sigma, most })
 }
 
 /// The terms that a file of noised numbers was drawn for.
 pub fn terms_of(path: &Path) -> Result<NoiseTerms> {
-    let mut line = String::new();
-    let file = std::fs::File::open(path).map_err(|error| TrainingError::file(path, error))?;
-    let read = BufReader::new(file).take(MOST_HEADER).read_line(&mut line);
-    read.map_err(|error| TrainingError::file(path, error))?;
-    let header: Header = serde_json::from_str(&line).with_context(|| path.display().to_string())?;
-    Ok(header.terms)
-}
-
-fn read(path: &Path, expected: &Header, grid: Grid, sigma: f64) -> Result<Option<NoisedVector>> {
-    let bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(TrainingError::file(path, error)),
-    };
-    let shown = path.display();
-    let end = bytes.iter().position(|byte| *byte == b'\n');
-    let (header, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-    let header: Header = serde_json::from_slice(header)
-        .with_context(|| format!("{shown}: expected a line that says what was noised"))?;
-    ensure!(
-        header.format == expected.format,
-        "{shown}: found noise of format {}, expected {}; what was released stays released: noise drawn anew, in another folder, costs its ε besides",
-        header.format,
-        expected.format
-    );
-    ensure!(
-        header.fingerprint == expected.fingerprint && header.count == expected.count,
-        "{shown}: found noise of other data, expected that of this fleet; noise is never drawn again for the same data, so keep the file and choose another folder"
-    );
-    ensure!(
-        header == *expected,
-        "{shown}: found noise drawn for {:?}, expected {:?}; a second release of the same data would add to the first",
-        header.terms,
-        expected.terms
-    );
-    let vector = NoisedVector::decode(rest.get(1..).unwrap_or_default(), grid, sigma)
-        .with_context(|| format!("{shown}"))?;
-    ensure!(vector.levels().len() == expected.count, "{shown}: found too few numbers");
-    Ok(Some(vector))
-}
-
-/// Whole or not at all, and never over another file.
-fn keep(path: &Path, header: &Header, vector: &NoisedVector) -> Result<()> {
-    let failed = |error| TrainingError::file(path, error);
-    let folder = path.parent().unwrap_or(Path::new(""));
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    let mut bytes = serde_json::to_vec(header)?;
-    bytes.push(b'\n');
-    bytes.extend(vector.encode());
-    let mut file = PendingFile::create(path)?;
-    file.write_all(&bytes).map_err(failed)?;
-    Ok(file.commit_new()?)
+    Ok(NoiseHeader::read(path)?.terms)
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use estimator::FleetData;
 use federation::guest::{CommitmentPolicy, DisclosurePolicy};
 use protocol::{MeasurementKind, MeasurementOffer};
-use serde::Deserialize;
-use traffic::{LinkId, Step, Totals};
+use serde::{Deserialize, Serialize};
+use traffic::{LinkId, Network, Seconds, Step, Totals};
 
 use super::noise::NoiseTerms;
 use super::privacy::protects;
@@ -19,9 +19,12 @@ pub const EXAMPLE: &str = include_str!("policy.toml");
 /// Where noise is kept, in the folder of the data that it belongs to.
 pub const NOISE_FOLDER: &str = "noise";
 
+/// The policy of a trained guest, beside its model.
+const KEPT: &str = "policy.toml";
+
 /// See the [module](self). Without any field, everything is contributed as it is; without a policy, see
 /// [`Policy::usual`].
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Policy {
     /// Names of links; all if none.
@@ -71,6 +74,24 @@ impl Policy {
         Ok(policy)
     }
 
+    /// Writes it into the folder of a trained guest's model: what leaves the guest live keeps to it, too.
+    pub(crate) fn write(&self, model: &Path) -> Result<()> {
+        let text =
+            toml::to_string(self).map_err(|error| TrainingError::Invalid(error.to_string()))?;
+        Ok(durable::write(&model.join(KEPT), text)?)
+    }
+
+    /// Reads that of a trained guest, from the folder of its model.
+    pub fn of_trained(model: &Path) -> Result<Self> {
+        let path = model.join(KEPT);
+        ensure!(
+            path.exists(),
+            "{}: not found, expected the policy that the guest was trained under; train again",
+            path.display()
+        );
+        Self::read(&path)
+    }
+
     fn check(&self) -> Result<()> {
         for [from, to] in self.hours.iter().flatten() {
             ensure!(
@@ -108,6 +129,11 @@ impl Policy {
                 other.map_or("", MeasurementKind::name)
             );
         }
+        self.check_width(width)
+    }
+
+    /// Refuses wider embeddings than may be given.
+    pub(crate) fn check_width(&self, width: u32) -> Result<()> {
         if let Some(most) = self.most_numbers {
             ensure!(
                 width <= most,
@@ -117,13 +143,12 @@ impl Policy {
         Ok(())
     }
 
-    /// Which links and steps are contributed, of a fleet's network; refuses links that it does not have.
+    /// Which links and steps of a network are contributed; refuses links that it does not have.
     pub(crate) fn contributed(
         &self,
-        fleet: &FleetData,
+        network: &Network,
+        step: Seconds,
     ) -> Result<impl Fn(Step, LinkId) -> bool + use<>> {
-        let timeline = fleet.timeline();
-        let network = timeline.network();
         let names: Vec<String> = network.links().iter().map(|link| link.name.clone()).collect();
         for name in self.links.iter().flatten() {
             ensure!(
@@ -135,7 +160,7 @@ impl Policy {
             .iter()
             .map(|name| self.links.as_ref().is_none_or(|links| links.contains(name)))
             .collect();
-        let (hours, length) = (self.hours.clone(), timeline.step().get());
+        let (hours, length) = (self.hours.clone(), step.get());
         Ok(move |Step(step): Step, link: LinkId| {
             let hour = (step as f64 * length / 3600.0).rem_euclid(24.0);
             let in_time = hours
@@ -152,8 +177,8 @@ impl Policy {
 
     /// A fleet without what is not contributed: as if it had not been there.
     pub(crate) fn restricted(&self, fleet: &FleetData) -> Result<FleetData> {
-        let keep = self.contributed(fleet)?;
         let timeline = fleet.timeline();
+        let keep = self.contributed(timeline.network(), timeline.step())?;
         let links: Vec<LinkId> = timeline.network().link_ids().collect();
         let totals = timeline.steps().flat_map(|step| links.iter().map(move |&link| (step, link)));
         let totals = totals.map(|(step, link)| match keep(step, link) {

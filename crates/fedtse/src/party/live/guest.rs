@@ -24,13 +24,14 @@ use traffic::{Seconds, StepClock};
 
 use super::feed::Feed;
 use super::guest_config::{self, LiveGuestConfig};
-use super::guest_feed::FleetTaker;
+use super::guest_feed::{Embedder, FleetTaker};
 use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::metrics::MetricsText;
+use crate::party::policy::Policy;
 use crate::party::{
-    CustomSubModelSpec, TrainedModel, config, logs, network_threads, own_name, random_session_id,
-    software, stopping,
+    CustomSubModelSpec, LiveContribution, TrainedModel, config, logs, network_threads, own_name,
+    random_session_id, software, stopping,
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
@@ -106,6 +107,15 @@ fn embed_steps(
     if file.name != party.as_str() {
         bail!("model.folder: found the model of `{}`, expected that of `{party}`", file.name);
     }
+    let own_policy = config.model.policy.as_ref().map(|path| Policy::read(&folder.join(path)));
+    let noise = config.model.noise.as_ref().map(|path| folder.join(path));
+    let contribution = LiveContribution::open(
+        (&file, &network),
+        &Policy::of_trained(&model_folder)?,
+        own_policy.transpose()?,
+        noise.as_deref(),
+    )
+    .context("model")?;
     let record = &file.part.guest;
     let settings = LiveGuestSettings {
         party: party.clone(),
@@ -137,7 +147,8 @@ fn embed_steps(
     let feed = Feed::start(config.records, folder, move |fill| {
         let feed = FleetFeed::new(&network, plan, gap)?;
         let (columns, ready) = (None, Vec::new());
-        fill(&mut FleetTaker { network: &network, columns, feed, window, model, to, ready })
+        let embedder = Embedder { contribution, window, model };
+        fill(&mut FleetTaker { network: &network, columns, feed, embedder, to, ready })
     })?;
 
     let runtime = network_threads()?;

@@ -1,5 +1,7 @@
 //! The configuration of a live guest.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
 use super::records::RecordsSection;
@@ -14,13 +16,24 @@ pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 pub(super) struct LiveGuestConfig {
     pub identity: IdentitySection,
     pub host: HostSection,
-    pub model: FolderSection,
+    pub model: ModelSection,
     pub records: RecordsSection,
     pub run: FolderSection,
     #[serde(default)]
     pub patience: PatienceSection,
     #[serde(default)]
     pub observe: ObserveSection,
+}
+
+/// The trained guest, and what it keeps to.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModelSection {
+    pub folder: PathBuf,
+    /// A policy in place of that of the training.
+    pub policy: Option<PathBuf>,
+    /// Where the training kept its noise.
+    pub noise: Option<PathBuf>,
 }
 
 #[cfg(test)]

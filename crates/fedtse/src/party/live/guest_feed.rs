@@ -1,21 +1,21 @@
 //! A guest's records to embeddings.
 
 use estimator::data::LiveFleet;
+use sensing::StepFeatures;
 use sensing::stream::{FleetColumns, FleetFeed, RecordError};
 use tokio::sync::mpsc;
 use tracing::{debug, error};
 use traffic::{Network, Step};
 
 use super::records::Taker;
-use crate::party::TrainedModel;
+use crate::party::{LiveContribution, TrainedModel};
 
 /// Takes a fleet's lines and sends an embedding for each step that has a whole window.
 pub(super) struct FleetTaker<'n> {
     pub network: &'n Network,
     pub columns: Option<FleetColumns>,
     pub feed: FleetFeed<'n>,
-    pub window: LiveFleet,
-    pub model: TrainedModel,
+    pub embedder: Embedder,
     pub to: mpsc::Sender<(Step, Vec<f32>)>,
     /// Embeddings on their way.
     pub ready: Vec<(Step, Vec<f32>)>,
@@ -28,21 +28,29 @@ impl FleetTaker<'_> {
     }
 }
 
-fn embed(
-    window: &mut LiveFleet,
-    model: &mut TrainedModel,
-    step: &sensing::StepFeatures,
-) -> Option<(Step, Vec<f32>)> {
-    if !step.complete {
-        debug!(step = step.step.0, "incomplete");
-        return None;
+/// From steps to embeddings of windows, as far as the guest's policy allows.
+pub(super) struct Embedder {
+    pub contribution: LiveContribution,
+    pub window: LiveFleet,
+    pub model: TrainedModel,
+}
+
+impl Embedder {
+    /// Nothing of a step that is not whole, that the policy cannot be applied to, or before which a window is not whole.
+    fn embed(&mut self, step: &StepFeatures) -> Option<(Step, Vec<f32>)> {
+        if !step.complete {
+            debug!(step = step.step.0, "incomplete");
+            return None;
+        }
+        let own = self.contribution.of_step(step.step, &step.all);
+        let own = own.map_err(|problem| error!("step {}: {problem}", step.step.0)).ok()?;
+        self.window.push(step.step, &own);
+        let sample = self.window.sample().map_err(|problem| error!("{problem}")).ok()??;
+        let (step, x) = sample;
+        let z = self.model.infer(&x, 1).map_err(|problem| error!("{problem:#}")).ok()?;
+        debug!(step = step.0, "embedded");
+        Some((step, z))
     }
-    window.push(step.step, &step.all);
-    let sample = window.sample().map_err(|problem| error!("{problem}")).ok()??;
-    let (step, x) = sample;
-    let z = model.infer(&x, 1).map_err(|problem| error!("{problem:#}")).ok()?;
-    debug!(step = step.0, "embedded");
-    Some((step, z))
 }
 
 impl Taker for FleetTaker<'_> {
@@ -62,15 +70,15 @@ impl Taker for FleetTaker<'_> {
     fn record(&mut self, line: &str) -> Result<bool, RecordError> {
         let Some(columns) = &self.columns else { return Ok(true) };
         let record = columns.parse(line, self.network)?;
-        let Self { feed, window, model, ready, .. } = self;
-        let taken = feed.take(record, &mut |step| ready.extend(embed(window, model, step)));
+        let Self { feed, embedder, ready, .. } = self;
+        let taken = feed.take(record, &mut |step| ready.extend(embedder.embed(step)));
         let wanted = self.send();
         taken.map(|()| wanted)
     }
 
     fn finish(&mut self) -> Result<(), RecordError> {
-        let Self { feed, window, model, ready, .. } = self;
-        feed.finish(&mut |step| ready.extend(embed(window, model, step)))?;
+        let Self { feed, embedder, ready, .. } = self;
+        feed.finish(&mut |step| ready.extend(embedder.embed(step)))?;
         self.send();
         Ok(())
     }

@@ -22,44 +22,6 @@ fn noise_is_what_the_unit_needs() {
     assert!(wrong.check().is_err());
 }
 
-/// A file is read again, to the last bit, and refused when terms or data are others.
-#[test]
-fn noise_is_drawn_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("fleet.noise");
-    let values: Vec<f64> = (0..200).map(|i| f64::from(i % 7)).collect();
-    let terms = NoiseTerms::default();
-    let (grid, sigma) = grid_and_sigma(&terms, [2, 3], 50.0).unwrap();
-    let header = |terms, values: &[f64]| Header {
-        format: FORMAT,
-        fingerprint: fingerprint("fleet", values),
-        terms,
-        numbers: 2,
-        count: values.len(),
-    };
-    let ours = header(terms, &values);
-    assert!(read(&path, &ours, grid, sigma).unwrap().is_none());
-    let mut random = Randomness::insecure_from_seed(1);
-    let drawn = NoisedVector::draw(&values, (0.0, 50.0), grid, sigma, &mut random).unwrap();
-    keep(&path, &ours, &drawn).unwrap();
-    assert!(read(&path, &ours, grid, sigma).unwrap() == Some(drawn.clone()));
-    // Never written over.
-    assert!(keep(&path, &ours, &drawn).is_err());
-    let other = NoiseTerms { epsilon: 1.0, ..terms };
-    let error = read(&path, &header(other, &values), grid, sigma).unwrap_err().to_string();
-    assert!(error.contains("a second release"), "{error}");
-    let older = Header { format: 1, ..header(terms, &values) };
-    let error = read(&path, &older, grid, sigma).unwrap_err().to_string();
-    assert!(error.contains("format 2, expected 1"), "{error}");
-    let changed: Vec<f64> = values.iter().map(|value| value + 1.0).collect();
-    let error = read(&path, &header(terms, &changed), grid, sigma).unwrap_err().to_string();
-    assert!(error.contains("other data"), "{error}");
-    let mut bytes = std::fs::read(&path).unwrap();
-    bytes.truncate(bytes.len() - 3);
-    std::fs::write(&path, bytes).unwrap();
-    assert!(read(&path, &ours, grid, sigma).is_err());
-}
-
 /// On one link a vehicle drives no farther than the link; on all of them together as far as it can in a step.
 #[test]
 fn a_vehicle_drives_no_farther_than_it_can() {
