@@ -12,7 +12,8 @@
 //! 4. [`masked_gradient`]: products of guests' values that one guest gets, and nobody else.
 //! 5. [`noise`]: the discrete Gaussian, the (ε, δ) of noise drawn once, and vectors that carry theirs.
 //! 6. [`committed`]: what holds a guest to the data that it has committed to. Opt-in.
-//! 7. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.
+//! 7. [`aggregate`]: sums over guests under masks that cancel.
+//! 8. [`wire`]: every message as bounded, versioned bytes. [`random`]: where randomness comes from.
 //!
 //! ```
 //! use sealed::rlwe::{KeySeed, RlweGuest, RlweHost};
@@ -51,6 +52,7 @@ macro_rules! debug_sizes {
 }
 pub(crate) use debug_sizes;
 
+pub mod aggregate;
 pub mod committed;
 pub mod fixed_point;
 pub mod ipfe;
