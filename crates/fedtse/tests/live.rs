@@ -154,6 +154,60 @@ fn live_estimates_are_those_of_the_recording_with_guests_coming_and_going() {
     ok(&["audit", "ledger", text(&path), "--party", "fleet-a"]);
 }
 
+/// Under a policy with noise, what leaves a guest live is computed from the numbers that its training drew: none is drawn
+/// besides, each estimate differs from that of exact data, and the same records give the same estimates another time. A live
+/// guest without the file, or whose policy says otherwise than that of its training, does not start.
+#[test]
+fn live_guests_keep_to_the_policy_and_the_noise_of_their_training() {
+    let world = LiveWorld::with(Some("[noise]\nepsilon = 8.0\n"));
+    let exact = offline(&world);
+    let noise = |name: &str| {
+        let number = if name == "fleet-a" { 1 } else { 2 };
+        world.path(&format!("{name}/data/noise/guest-{number}.noise"))
+    };
+    let drawn = ["fleet-a", "fleet-b"].map(|name| fs::read(noise(name)).expect("noise"));
+    let runs = [(); 2].map(|()| {
+        let mut parties = ["city", "fleet-a", "fleet-b"].map(|name| world.start(name));
+        let mut senders = ["city", "fleet-a", "fleet-b"].map(|name| world.sender(name));
+        let events = world.events();
+        wait_for(&mut [], || world.waited_for("fleet-a") && world.waited_for("fleet-b"));
+        for _ in 0..14 {
+            senders.iter_mut().for_each(Sender::step);
+            world.wait_for_settled(&senders[0], &events);
+        }
+        // The guests first: without the host they end with an error.
+        for party in parties.iter_mut().rev() {
+            party.terminate();
+            assert!(party.wait().success(), "{}", party.log());
+        }
+        let states = |estimate: &Value| {
+            assert_eq!(estimate["complete"], true, "{estimate}");
+            (estimate["step"].as_i64().expect("a step"), states(estimate))
+        };
+        events.all().iter().map(states).collect::<BTreeMap<_, _>>()
+    });
+    assert!(runs[0].len() >= 5, "{}", runs[0].len());
+    assert_eq!(runs[0], runs[1]);
+    for (step, states) in &runs[0] {
+        assert_ne!(*states, exact[step], "step {step}");
+    }
+    assert_eq!(drawn, ["fleet-a", "fleet-b"].map(|name| fs::read(noise(name)).expect("noise")));
+
+    let config = world.path("fleet-a/live.toml");
+    let started = || refused(&["live", "guest", "--config", text(&config)]);
+    let kept = world.path("fleet-a/kept.noise");
+    fs::rename(noise("fleet-a"), &kept).expect("a file");
+    assert!(started().contains("guest-1.noise"));
+    fs::rename(&kept, noise("fleet-a")).expect("a file");
+    let policy = world.path("fleet-a/live-policy.toml");
+    fs::write(&policy, "[noise]\nepsilon = 9.0\n").expect("a file");
+    let whole = fs::read_to_string(&config).expect("a configuration");
+    let under = "[model]\npolicy = \"live-policy.toml\"\n";
+    fs::write(&config, whole.replace("[model]\n", under)).expect("a file");
+    let error = started();
+    assert!(error.contains("policy: found ε = 9") && error.contains("expected ε = 8"), "{error}");
+}
+
 #[test]
 fn wrong_configurations_and_records_are_refused_by_name_and_line() {
     for role in ["host", "guest"] {

@@ -30,7 +30,13 @@ pub(crate) struct LiveWorld {
 
 impl LiveWorld {
     pub(crate) fn new() -> Self {
-        let world = World::new(&Choice { epochs: 2, party_dropout: 0.2, ..Choice::default() });
+        Self::with(None)
+    }
+
+    /// With guests under a policy, whose noise is kept with their data.
+    pub(crate) fn with(policy: Option<&'static str>) -> Self {
+        let choice = Choice { epochs: 2, party_dropout: 0.2, policy, ..Choice::default() };
+        let world = World::new(&choice);
         finish(world.start_all());
         let [observe, publish] = [(); 2].map(|()| free_port());
         let live = LiveWorld { ports: [(); 3].map(|()| free_port()), world, observe, publish };
@@ -48,6 +54,10 @@ impl LiveWorld {
         let patience =
             "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 30\nlimit_s = 600\n";
         for (name, port) in ["city", "fleet-a", "fleet-b"].iter().zip(self.ports) {
+            let noise = match self.path(name).join("data/noise").exists() {
+                true => "noise = \"data/noise\"\n",
+                false => "",
+            };
             let own = match *name {
                 "city" => format!(
                     "[network]\nlisten = \"127.0.0.1:{}\"\naccepted = \"guests.toml\"\n\
@@ -65,7 +75,7 @@ impl LiveWorld {
             };
             let config = format!(
                 "{own}{patience}[identity]\ncertificate = \"certs/{name}.pem\"\nkey = \"certs/{name}.key\"\n\
-                 authority = \"certs/authority.pem\"\n[model]\nfolder = \"run/model\"\n\
+                 authority = \"certs/authority.pem\"\n[model]\nfolder = \"run/model\"\n{noise}\
                  [records]\nsource = \"tcp:127.0.0.1:{port}\"\n[run]\nfolder = \"run\"\n"
             );
             fs::write(self.path(name).join("live.toml"), config).expect("a file");

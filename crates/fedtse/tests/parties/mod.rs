@@ -35,11 +35,13 @@ pub(crate) struct Choice {
     pub keep_every: u32,
     pub local_updates: u32,
     pub party_dropout: f32,
+    /// Of both guests.
+    pub policy: Option<&'static str>,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Choice { epochs: 3, keep_every: 4, local_updates: 1, party_dropout: 0.0 }
+        Choice { epochs: 3, keep_every: 4, local_updates: 1, party_dropout: 0.0, policy: None }
     }
 }
 
@@ -119,7 +121,7 @@ impl World {
     }
 
     fn configure(&self, choice: &Choice) {
-        let Choice { epochs, keep_every, local_updates, party_dropout } = choice;
+        let Choice { epochs, keep_every, local_updates, party_dropout, policy } = choice;
         let patience =
             "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 3\nlimit_s = 300\n";
         let identity = |name: &str| {
@@ -164,6 +166,10 @@ impl World {
                 "[model]\nsub-model = \"mlp\"\nnumbers = { per-link = 2 }\n",
             ),
         ] {
+            let own = policy.map_or("", |policy| {
+                fs::write(self.path(guest).join("policy.toml"), policy).expect("a file");
+                "policy = \"policy.toml\""
+            });
             let config = format!(
                 "{}{patience}{model}
                 [host]
@@ -172,6 +178,7 @@ impl World {
                 [data]
                 folder = \"data\"
                 fleet = \"{fleet}\"
+                {own}
                 [run]
                 folder = \"run\"
                 ",
