@@ -55,23 +55,23 @@ fn a_policy_rules_a_whole_training() {
     let whole = corridor.trained(&["--privacy", "sealed"]);
 
     // Sealed and exact, as `--privacy sealed` is; and what is left out is missed.
-    let policy = corridor.policy("sealed-only = true\n");
+    let policy = corridor.policy("noise = false\n");
     let same = corridor.trained(&["--policy", text(&policy)]);
     assert_eq!(same["score"], whole["score"]);
-    let policy = corridor.policy("sealed-only = true\nlinks = [\"E1\", \"E2\"]\n");
+    let policy = corridor.policy("noise = false\nlinks = [\"E1\", \"E2\"]\n");
     let part = corridor.trained(&["--policy", text(&policy)]);
     assert_ne!(part["score"], whole["score"]);
 
     // Noise of the policy is drawn once and kept.
     let noise = corridor.path("noise");
-    let policy = corridor.policy("sealed-only = true\n[noise]\nepsilon = 2.0\n");
+    let policy = corridor.policy("[noise]\nepsilon = 2.0\n");
     let with_noise = ["--policy", text(&policy), "--noise-folder", text(&noise)];
     let first = corridor.trained(&with_noise);
     assert_ne!(first["score"], whole["score"]);
     assert!(std::fs::read_dir(&noise).unwrap().count() > 0);
     assert_eq!(corridor.trained(&with_noise)["score"], first["score"]);
 
-    let policy = corridor.policy("sealed-only = true\nmost-products = 3.0\n");
+    let policy = corridor.policy("noise = false\nmost-products = 3.0\n");
     let error = corridor.refused(&["--policy", text(&policy)]);
     assert!(error.contains("expected at most 3: the budget is spent"), "{error}");
     let policy = corridor.policy("links = [\"E1\", \"nowhere\"]\n");

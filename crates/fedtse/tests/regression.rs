@@ -436,7 +436,7 @@ const FEDERATIONS: &[Federation] = &[
         data: Data::Short,
         training: "epochs = 3\nmethod = \"pi-k\"\nsegment = 2\nlocal-updates = 2\ncommitments = \"physical\"",
         measures: "[\"queues\"]",
-        policy: Some("sealed-only = true\n"),
+        policy: Some("noise = false\n"),
         resumed: Some(100_000),
         ..LABELS
     },
@@ -490,14 +490,14 @@ const FEDERATIONS: &[Federation] = &[
         training: "epochs = 1\nmethod = \"pi\"\nlocal-updates = 2\narch = \"paper\"\nsealed = false",
         model: "arch = \"paper\"",
         measures: "[\"queues\", \"speeds\"]",
-        policy: Some(""),
+        policy: Some("sealed-only = false\nnoise = false\n"),
         ..LABELS
     },
     Federation {
         name: "grpc pi-v noisy-clear g1 q1 link, resumed",
         training: "epochs = 2\nmethod = \"pi-v\"\nsealed = false",
         measures: "[\"speeds\"]",
-        policy: Some("[noise]\nepsilon = 4.0\n"),
+        policy: Some("sealed-only = false\n[noise]\nepsilon = 4.0\n"),
         noise: true,
         resumed: Some(A_PACKET),
         ..LABELS

@@ -16,7 +16,7 @@ use tokio_rustls::rustls::ClientConfig;
 use super::CustomSubModelSpec;
 use super::GuestPart;
 use super::config::{FolderSection, IdentitySection, Numbers, ObserveSection, PatienceSection};
-use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
+use super::policy::{NOISE_FOLDER, Policy, PolicyFile, PrivacyContext};
 use super::{own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
@@ -145,8 +145,11 @@ impl GuestConfig {
 
     /// Its policy, with noise kept beside the data that it belongs to.
     fn privacy(&self, folder: &Path, data: &Path) -> Result<PrivacyContext> {
-        let policy = self.data.policy.as_ref().map(|path| Policy::read(&folder.join(path)));
-        let policy = policy.transpose()?.unwrap_or_else(|| Policy::usual(&self.data.measures));
+        let usual = Policy::usual(&self.data.measures);
+        let policy = match &self.data.policy {
+            Some(path) => PolicyFile::read(&folder.join(path))?.over(&usual),
+            None => usual,
+        };
         Ok(PrivacyContext { policy, noise_folder: data.join(NOISE_FOLDER) })
     }
 

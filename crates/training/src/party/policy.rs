@@ -1,12 +1,15 @@
 //! What a guest contributes, whatever a host asks for: its policy, enforced before anything is computed for others.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use estimator::FleetData;
 use federation::guest::{CommitmentPolicy, DisclosurePolicy};
 use protocol::{MeasurementKind, MeasurementOffer};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use traffic::{LinkId, Network, Seconds, Step, Totals};
 
 use super::noise::NoiseTerms;
@@ -22,8 +25,8 @@ pub const NOISE_FOLDER: &str = "noise";
 /// The policy of a trained guest, beside its model.
 const KEPT: &str = "policy.toml";
 
-/// See the [module](self). Without any field, everything is contributed as it is; without a policy, see
-/// [`Policy::usual`].
+/// See the [module](self). By [`Policy::default`] everything is contributed as it is; what a guest keeps to that
+/// says nothing is [`Policy::usual`], and what a [`PolicyFile`] does not name is as there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Policy {
@@ -41,8 +44,73 @@ pub struct Policy {
     pub most_products: Option<f64>,
     /// Whether it commits to its measurements for a host that wants it; it does if nothing is said.
     pub commitments: Option<bool>,
-    /// The noise that everything gets.
+    /// The noise that everything gets; `false` in a file is none.
+    #[serde(deserialize_with = "noise_terms")]
     pub noise: Option<NoiseTerms>,
+}
+
+/// A policy as a file says it: what it names, over what a guest keeps to anyway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicyFile {
+    policy: Policy,
+    names_sealing: bool,
+    names_noise: bool,
+}
+
+impl PolicyFile {
+    /// Reads a policy file.
+    ///
+    /// # Errors
+    /// If it is no policy.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| TrainingError::file(path, error))?;
+        let invalid = |error: toml::de::Error| TrainingError::Invalid(error.to_string());
+        let policy = toml::from_str(&text).map_err(invalid).and_then(|policy: Policy| {
+            policy.check()?;
+            let named: toml::Table = toml::from_str(&text).map_err(invalid)?;
+            let [names_sealing, names_noise] =
+                ["sealed-only", "noise"].map(|field| named.contains_key(field));
+            Ok(Self { policy, names_sealing, names_noise })
+        });
+        policy.with_context(|| path.display().to_string())
+    }
+
+    /// What it names, and the rest as in another policy.
+    pub fn over(&self, usual: &Policy) -> Policy {
+        let (own, usual) = (self.policy.clone(), usual.clone());
+        Policy {
+            links: own.links.or(usual.links),
+            hours: own.hours.or(usual.hours),
+            kinds: own.kinds.or(usual.kinds),
+            most_numbers: own.most_numbers.or(usual.most_numbers),
+            sealed_only: if self.names_sealing { own.sealed_only } else { usual.sealed_only },
+            most_products: own.most_products.or(usual.most_products),
+            commitments: own.commitments.or(usual.commitments),
+            noise: if self.names_noise { own.noise } else { usual.noise },
+        }
+    }
+}
+
+/// Terms, or `false` for no noise.
+fn noise_terms<'de, D: Deserializer<'de>>(from: D) -> Result<Option<NoiseTerms>, D::Error> {
+    struct Terms;
+    impl<'de> Visitor<'de> for Terms {
+        type Value = Option<NoiseTerms>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("terms of noise, or false for none")
+        }
+        fn visit_bool<E: de::Error>(self, noise: bool) -> Result<Self::Value, E> {
+            match noise {
+                false => Ok(None),
+                true => Err(E::invalid_value(Unexpected::Bool(true), &self)),
+            }
+        }
+        fn visit_map<A: MapAccess<'de>>(self, terms: A) -> Result<Self::Value, A::Error> {
+            NoiseTerms::deserialize(MapAccessDeserializer::new(terms)).map(Some)
+        }
+    }
+    from.deserialize_any(Terms)
 }
 
 /// A policy, and where a guest keeps its noise.
@@ -63,17 +131,6 @@ impl Policy {
         Self { sealed_only: protected, noise, ..Self::default() }
     }
 
-    /// Reads a policy file.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| TrainingError::file(path, error))?;
-        let policy: Self = toml::from_str(&text)
-            .map_err(|error| TrainingError::Invalid(error.to_string()))
-            .with_context(|| path.display().to_string())?;
-        policy.check().with_context(|| path.display().to_string())?;
-        Ok(policy)
-    }
-
     /// Writes it into the folder of a trained guest's model: what leaves the guest live keeps to it, too.
     pub(crate) fn write(&self, model: &Path) -> Result<()> {
         let text =
@@ -89,7 +146,7 @@ impl Policy {
             "{}: not found, expected the policy that the guest was trained under; train again",
             path.display()
         );
-        Self::read(&path)
+        Ok(PolicyFile::read(&path)?.over(&Self::default()))
     }
 
     fn check(&self) -> Result<()> {
@@ -216,6 +273,39 @@ mod tests {
         assert!(measured.sealed_only && measured.noise == Some(NoiseTerms::default()));
         assert_eq!(usual(&[]), Policy::default());
         assert_eq!(usual(&[MeasurementKind::Queues, MeasurementKind::HeldOut]), Policy::default());
+    }
+
+    #[test]
+    fn what_a_file_does_not_name_is_as_without_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.toml");
+        let over = |text: &str, usual: &Policy| {
+            std::fs::write(&path, text).unwrap();
+            Ok::<_, TrainingError>(PolicyFile::read(&path)?.over(usual))
+        };
+        let usual = Policy::usual(&[MeasurementKind::Queues].into());
+        assert_eq!(over("", &usual).unwrap(), usual);
+        let links = over("links = [\"E1\"]\nhours = [[6.0, 10.0]]", &usual).unwrap();
+        let (e1, morning) = (Some(["E1".to_owned()].into()), Some(vec![[6.0, 10.0]]));
+        assert_eq!(links, Policy { links: e1, hours: morning, ..usual.clone() });
+        // Less protection is named.
+        let exact = over("noise = false", &usual).unwrap();
+        assert_eq!((exact.sealed_only, exact.noise), (true, None));
+        let clear = over("sealed-only = false\nnoise = false", &usual).unwrap();
+        assert_eq!(clear, Policy::default());
+        let other = over("[noise]\nepsilon = 2.0", &usual).unwrap();
+        assert_eq!(other.noise, Some(NoiseTerms { epsilon: 2.0, ..NoiseTerms::default() }));
+        // Where nothing is measured there is nothing to inherit.
+        assert_eq!(over("most-numbers = 3", &Policy::default()).unwrap().noise, None);
+        // What a trained guest has kept to is what its policy file says again.
+        for policy in [usual, other, links, clear] {
+            policy.write(folder.path()).unwrap();
+            assert_eq!(Policy::of_trained(folder.path()).unwrap(), policy);
+        }
+        let error = over("noise = true", &exact).unwrap_err();
+        let TrainingError::In { place, source } = error else { panic!("found {error}") };
+        assert!(place.ends_with("policy.toml"), "{place}");
+        assert!(source.to_string().contains("terms of noise, or false"), "{source}");
     }
 
     #[test]

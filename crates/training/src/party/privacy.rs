@@ -15,7 +15,7 @@ use protocol::{Bounds, CommitmentTerms, MeasurementKind, Sealing};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::noise::{NoiseTerms, Unit};
-use super::policy::{NOISE_FOLDER, Policy, PrivacyContext};
+use super::policy::{NOISE_FOLDER, Policy, PolicyFile, PrivacyContext};
 use crate::error::{Result, TrainingError, bail, ensure};
 use crate::options::InvalidOption;
 use crate::signal::measured_kinds;
@@ -58,7 +58,8 @@ impl Mode {
         matches!(self, Mode::NoisyClear | Mode::SealedNoise)
     }
 
-    /// What is done unless something else is asked for: all protection that there is.
+    /// What is done unless something else is asked for: `sealed+noise` where queues or speeds are measured; `clear` with
+    /// labels and with held-out folds, which neither can be sealed nor have noise of their own.
     pub fn usual(signal: &TrainingSignal) -> Self {
         if protects(&measured_kinds(signal)) { Mode::SealedNoise } else { Mode::Clear }
     }
@@ -112,10 +113,10 @@ pub struct PrivacyOptions {
     #[cfg_attr(feature = "clap", arg(long))]
     pub most_products: Option<f64>,
     /// A file with what each guest contributes and keeps to, see `fedtse guest --example-policy`. Measurements are
-    /// sealed where they can be, and the noise is that of the file
+    /// sealed where they can be; what the file does not name is as without it
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE", value_parser = policy))]
     #[serde(deserialize_with = "policy_file")]
-    pub policy: Option<Policy>,
+    pub policy: Option<PolicyFile>,
     /// Guests commit to their measurements before training, with proofs that they are possible, and are held to them:
     /// whoever trains with others is found. Only where measurements are sealed
     #[cfg_attr(feature = "clap", arg(long))]
@@ -123,14 +124,14 @@ pub struct PrivacyOptions {
 }
 
 /// Reads a policy; the message has all causes, since neither `clap` nor `serde` shows more than the first.
-fn policy(file: &str) -> Result<Policy, String> {
-    Policy::read(Path::new(file)).map_err(|error| match error {
+fn policy(file: &str) -> Result<PolicyFile, String> {
+    PolicyFile::read(Path::new(file)).map_err(|error| match error {
         TrainingError::In { place, source } => format!("{place}: {source}"),
         other => other.to_string(),
     })
 }
 
-fn policy_file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Policy>, D::Error> {
+fn policy_file<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PolicyFile>, D::Error> {
     let file: Option<String> = Deserialize::deserialize(from)?;
     file.map(|file| policy(&file)).transpose().map_err(serde::de::Error::custom)
 }
@@ -164,12 +165,13 @@ impl PrivacyOptions {
     /// What was chosen, or is usual.
     pub(crate) fn mode(&self, signal: &TrainingSignal) -> Mode {
         let usual = Mode::usual(signal);
-        match (&self.policy, usual.is_sealed()) {
-            (None, _) => self.privacy.unwrap_or(usual),
-            (Some(Policy { noise: Some(_), .. }), true) => Mode::SealedNoise,
-            (Some(Policy { noise: Some(_), .. }), false) => Mode::NoisyClear,
-            (Some(_), true) => Mode::Sealed,
-            (Some(_), false) => Mode::Clear,
+        let Some(file) = &self.policy else { return self.privacy.unwrap_or(usual) };
+        let noise = file.over(&Policy::usual(&measured_kinds(signal))).noise.is_some();
+        match (noise, usual.is_sealed()) {
+            (true, true) => Mode::SealedNoise,
+            (true, false) => Mode::NoisyClear,
+            (false, true) => Mode::Sealed,
+            (false, false) => Mode::Clear,
         }
     }
 
@@ -196,13 +198,15 @@ impl PrivacyOptions {
             unit: self.unit.unwrap_or(usual.unit),
             ..usual
         };
-        let chosen = Policy {
-            sealed_only: mode.is_sealed(),
-            most_products: self.most_products,
-            noise: mode.is_noisy().then_some(noise),
-            ..Policy::default()
+        let policy = match &self.policy {
+            Some(file) => file.over(&Policy::usual(&measured_kinds(signal))),
+            None => Policy {
+                sealed_only: mode.is_sealed(),
+                most_products: self.most_products,
+                noise: mode.is_noisy().then_some(noise),
+                ..Policy::default()
+            },
         };
-        let policy = self.policy.clone().unwrap_or(chosen);
         let noise_folder = self.noise_folder.clone().unwrap_or_else(|| data.join(NOISE_FOLDER));
         PrivacyContext { policy, noise_folder }
     }
@@ -235,16 +239,21 @@ mod tests {
         };
         let (pi, labels) = (&TrainingSignal::PI, &TrainingSignal::Labels);
         let options = read("links = [\"E1\"]\nmost-products = 7.0\n").unwrap();
-        assert_eq!((options.mode(pi), options.mode(labels)), (Mode::Sealed, Mode::Clear));
+        // What it does not name is as without it: to restrict links takes no protection away.
+        let modes = |options: &PrivacyOptions| [pi, labels].map(|signal| options.mode(signal));
+        assert_eq!(modes(&options), [Mode::SealedNoise, Mode::Clear]);
         let context = options.context(pi, folder.path());
+        assert_eq!(context.policy.noise, Some(NoiseTerms::default()));
+        assert!(context.policy.sealed_only);
         assert_eq!(context.policy.links, Some(["E1".to_owned()].into()));
         assert_eq!(context.policy.sharing().most_products, Some(7.0));
         let options = read("[noise]\nepsilon = 2.0\n").unwrap();
-        assert_eq!(options.mode(pi), Mode::SealedNoise);
+        assert_eq!(modes(&options), [Mode::SealedNoise, Mode::NoisyClear]);
         let noise = options.context(pi, folder.path()).policy.noise;
         assert_eq!(noise.map(|noise| noise.epsilon), Some(2.0));
         // With labels nothing is measured that noise could protect.
-        assert!(options.mode(labels).sealing(labels).is_err());
+        assert!(Mode::NoisyClear.sealing(labels).is_err());
+        assert_eq!(modes(&read("noise = false\n").unwrap()), [Mode::Sealed, Mode::Clear]);
         // What a policy says cannot be said otherwise; without one, everything is as before.
         let path = file.to_str().unwrap();
         for option in [["--epsilon", "8"], ["--privacy", "clear"]] {
@@ -261,7 +270,7 @@ mod tests {
         let error = as_data().unwrap_err().to_string();
         assert_eq!(error, format!("{path}: hours: found 9 to 7, expected a part of 0 to 24"));
         assert!(read("unknown = 1\n").is_err());
-        assert_eq!(parsed(&[]).unwrap().mode(pi), Mode::SealedNoise);
+        assert_eq!(modes(&parsed(&[]).unwrap()), [Mode::SealedNoise, Mode::Clear]);
     }
 
     #[test]

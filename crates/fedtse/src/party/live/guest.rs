@@ -28,7 +28,7 @@ use super::guest_feed::{Embedder, FleetTaker};
 use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::metrics::MetricsText;
-use crate::party::policy::Policy;
+use crate::party::policy::{Policy, PolicyFile};
 use crate::party::{
     CustomSubModelSpec, LiveContribution, TrainedModel, config, logs, network_threads, own_name,
     random_session_id, software, stopping,
@@ -107,15 +107,13 @@ fn embed_steps(
     if file.name != party.as_str() {
         bail!("model.folder: found the model of `{}`, expected that of `{party}`", file.name);
     }
-    let own_policy = config.model.policy.as_ref().map(|path| Policy::read(&folder.join(path)));
+    let trained = Policy::of_trained(&model_folder)?;
+    let own_policy = config.model.policy.as_ref().map(|path| PolicyFile::read(&folder.join(path)));
+    let own_policy = own_policy.transpose()?.map(|file| file.over(&trained));
     let noise = config.model.noise.as_ref().map(|path| folder.join(path));
-    let contribution = LiveContribution::open(
-        (&file, &network),
-        &Policy::of_trained(&model_folder)?,
-        own_policy.transpose()?,
-        noise.as_deref(),
-    )
-    .context("model")?;
+    let contribution =
+        LiveContribution::open((&file, &network), &trained, own_policy, noise.as_deref())
+            .context("model")?;
     let record = &file.part.guest;
     let settings = LiveGuestSettings {
         party: party.clone(),
