@@ -37,6 +37,12 @@ pub(crate) struct ServeArguments {
     /// Requests per second of each address
     #[arg(long, default_value_t = settings::REQUESTS_PER_S)]
     requests_per_s: f64,
+    /// Name that readers know this server by, as behind a proxy; besides addresses and localhost
+    #[arg(long = "host", value_name = "NAME")]
+    hosts: Vec<String>,
+    /// Another site whose pages may read: https://HOST
+    #[arg(long = "origin", value_name = "URL")]
+    origins: Vec<String>,
     /// Basemap tiles: https://HOST/{z}/{x}/{y}.png; without them the page loads nothing from other servers
     #[arg(long, requires = "attribution")]
     tiles: Option<String>,
@@ -51,6 +57,8 @@ pub(crate) fn run(arguments: &ServeArguments, json: bool) -> Result<()> {
     let readers = ReadersSection {
         requests_per_s: arguments.requests_per_s,
         token: arguments.token.clone(),
+        hosts: arguments.hosts.clone(),
+        origins: arguments.origins.clone(),
         tiles: arguments.tiles.clone(),
         attribution: arguments.attribution.clone().unwrap_or_default(),
         ..ReadersSection::default()

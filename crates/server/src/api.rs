@@ -10,6 +10,7 @@ mod extract;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,9 +18,10 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Extension, OriginalUri, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    ETAG, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -30,7 +32,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate};
 use tower_http::compression::{CompressionLayer, CompressionLevel};
-use tower_http::cors::{Any, CorsLayer};
+use tower_http::cors::{AllowOrigin, CorsLayer};
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::TimeoutLayer;
@@ -105,6 +107,10 @@ pub struct Site {
     pub token: Option<Token>,
     /// A basemap.
     pub tiles: Option<Tiles>,
+    /// Names that readers know this server by, besides addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Origins whose pages may read.
+    pub origins: Vec<HeaderValue>,
 }
 
 type App = Arc<AppState>;
@@ -137,7 +143,7 @@ struct Description;
 
 /// The API's description in OpenAPI 3.1.
 pub fn openapi_json() -> String {
-    describe(&api(&Arc::new(RateLimiter::new(1.0, 1))).split_for_parts().1)
+    describe(&api(&Arc::new(RateLimiter::new(1.0, 1)), &[]).split_for_parts().1)
 }
 
 fn describe(openapi: &utoipa::openapi::OpenApi) -> String {
@@ -146,13 +152,8 @@ fn describe(openapi: &utoipa::openapi::OpenApi) -> String {
 }
 
 /// All routes under `/v1`, each with its description.
-fn api(limiter: &Arc<RateLimiter>) -> OpenApiRouter<App> {
-    // Published estimates are for everyone, including pages of other origins.
-    let cors = CorsLayer::new()
-        .allow_origin(Any)
-        .allow_methods([Method::GET])
-        .vary(Vec::<HeaderName>::new());
-    let api = OpenApiRouter::new()
+fn api(limiter: &Arc<RateLimiter>, origins: &[HeaderValue]) -> OpenApiRouter<App> {
+    let mut api = OpenApiRouter::new()
         .routes(routes!(get_openapi))
         .routes(routes!(get_map))
         .routes(routes!(get_latest))
@@ -164,8 +165,12 @@ fn api(limiter: &Arc<RateLimiter>) -> OpenApiRouter<App> {
         .routes(routes!(get_parquet))
         .routes(routes!(get_geojson))
         .fallback(unknown_path)
-        .layer(from_fn_with_state(Arc::clone(limiter), limit_rate))
-        .layer(cors);
+        .layer(from_fn_with_state(Arc::clone(limiter), limit_rate));
+    // Any page that a reader opens could read what that reader can reach: only those that are named may.
+    if !origins.is_empty() {
+        let origins = AllowOrigin::list(origins.iter().cloned());
+        api = api.layer(CorsLayer::new().allow_origin(origins).allow_methods([Method::GET]));
+    }
     let mut openapi = Description::openapi();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     let components = openapi.components.get_or_insert_default();
@@ -175,7 +180,7 @@ fn api(limiter: &Arc<RateLimiter>) -> OpenApiRouter<App> {
 
 /// All routes, with the limits on requests.
 pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
-    let Site { info, feed, history, keep_s, live, token, tiles } = site;
+    let Site { info, feed, history, keep_s, live, token, tiles, hosts, origins } = site;
     let tiles_origin = tiles.as_ref().map(|tiles| tiles.origin.as_str()).unwrap_or_default();
     let policy = format!(
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -183,7 +188,7 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
     );
     let policy =
         HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
-    let (api, openapi) = api(limiter).split_for_parts();
+    let (api, openapi) = api(limiter, &origins).split_for_parts();
     let app = Arc::new(AppState {
         map: MapDocument::new(&info, live, history.is_some(), tiles),
         openapi: describe(&openapi),
@@ -217,6 +222,7 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
     // A service of its own, because axum adds `Allow` to a response outside of a router's layers. From the inside out:
     Router::new()
         .fallback_service(api.merge(pages).with_state(app))
+        .layer(from_fn_with_state(Arc::<[String]>::from(hosts), check_host))
         .layer(RequestBodyLimitLayer::new(MAX_BODY_BYTES))
         .layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, REQUEST_TIMEOUT))
         .layer(map_response(error::describe))
@@ -231,6 +237,25 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
             CACHE_CONTROL,
             HeaderValue::from_static("no-store"),
         ))
+}
+
+/// Refuses requests for other servers: a page may have its own name lead to the address of this one, and then read it as its
+/// own origin (DNS rebinding). An address is nobody else's name.
+async fn check_host(
+    State(hosts): State<Arc<[String]>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    let asked = request.uri().authority().map(Authority::as_str).or(header).unwrap_or_default();
+    let authority = asked.parse::<Authority>().ok();
+    let name = authority.as_ref().map(Authority::host).unwrap_or_default();
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let known = hosts.iter().map(String::as_str).chain(["localhost"]);
+    if is_address || known.into_iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Ok(next.run(request).await);
+    }
+    Err(ApiError::OtherHost(asked.chars().take(100).collect()))
 }
 
 async fn limit_rate(

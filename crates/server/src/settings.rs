@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use axum::http::HeaderValue;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use utoipa::ToSchema;
@@ -40,6 +41,16 @@ pub enum SettingsError {
     /// The URL of the basemap.
     #[error("readers.tiles: found {0:?}, expected https://HOST/{{z}}/{{x}}/{{y}}.png")]
     Tiles(String),
+    /// The name of a server.
+    #[error("readers.{field}: found {found:?}, expected {expected}")]
+    Name {
+        /// The field.
+        field: &'static str,
+        /// What it has.
+        found: String,
+        /// What it should have.
+        expected: &'static str,
+    },
     /// The token.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -64,6 +75,10 @@ pub struct ReadersSection {
     pub tiles: Option<String>,
     /// Attribution of the basemap.
     pub attribution: String,
+    /// Names that readers know this server by, besides addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Other sites whose pages may read, as `https://HOST`.
+    pub origins: Vec<String>,
 }
 
 impl Default for ReadersSection {
@@ -75,6 +90,8 @@ impl Default for ReadersSection {
             token: None,
             tiles: None,
             attribution: String::new(),
+            hosts: Vec::new(),
+            origins: Vec::new(),
         }
     }
 }
@@ -118,8 +135,26 @@ impl ReadersSection {
             None => (None, None),
         };
         let (info, feed) = (Arc::clone(info), Arc::clone(feed));
-        Ok(Site { info, feed, history, keep_s, live, token, tiles })
+        let hosts = self.hosts.clone();
+        if let Some(name) = hosts.iter().find(|name| !is_host(name) || name.contains(':')) {
+            let expected = "a name without scheme and port";
+            return Err(SettingsError::Name { field: "hosts", found: name.clone(), expected });
+        }
+        let origin = |origin: &String| {
+            let host = ["https://", "http://"].iter().find_map(|s| origin.strip_prefix(s));
+            let header = HeaderValue::try_from(origin).ok().filter(|_| host.is_some_and(is_host));
+            let (found, expected) = (origin.clone(), "https://HOST or http://HOST");
+            header.ok_or(SettingsError::Name { field: "origins", found, expected })
+        };
+        let origins = self.origins.iter().map(origin).collect::<Result<_, _>>()?;
+        Ok(Site { info, feed, history, keep_s, live, token, tiles, hosts, origins })
     }
+}
+
+/// Whether this may be the host of a URL, with its port.
+fn is_host(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+    !text.is_empty() && text.bytes().all(plain)
 }
 
 /// A basemap from another server.
@@ -139,10 +174,8 @@ impl Tiles {
         let wrong = || SettingsError::Tiles(url.to_owned());
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         let host = rest.split('/').next().unwrap_or_default();
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
         if !["http", "https"].contains(&scheme)
-            || host.is_empty()
-            || !host.bytes().all(plain)
+            || !is_host(host)
             || !["{z}", "{x}", "{y}"].iter().all(|part| url.contains(part))
         {
             return Err(wrong());

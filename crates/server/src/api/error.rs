@@ -37,6 +37,8 @@ pub(super) enum ApiError {
     TooManyRows { max: usize },
     #[error("too many requests; wait {wait_s:.1} s")]
     TooManyRequests { wait_s: f64 },
+    #[error("host: found {0:?}, expected an address, localhost, or a name of readers.hosts")]
+    OtherHost(String),
     #[error("no estimate yet")]
     NoEstimate,
     #[error("too many readers of the history; try again")]
@@ -57,6 +59,7 @@ impl ApiError {
             ApiError::NoOrigin => StatusCode::CONFLICT,
             ApiError::TooManyRows { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             ApiError::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,
+            ApiError::OtherHost(_) => StatusCode::MISDIRECTED_REQUEST,
             ApiError::NoEstimate | ApiError::Busy | ApiError::History(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
