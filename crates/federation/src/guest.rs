@@ -35,6 +35,7 @@ pub use crate::session::host::ToHostOutbox;
 pub use commitments::CommitmentPolicy;
 pub(crate) use commitments::proof_context;
 pub use encryption::DisclosurePolicy;
+pub(crate) use encryption::MOST_SHARED_ANSWERS;
 pub(crate) use run::{read_record, write_record};
 
 /// What a guest is told by those who run it.

@@ -18,6 +18,7 @@ mod audit;
 mod entry;
 mod file;
 mod queried_steps;
+mod query_file;
 mod released;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub use audit::{Audit, Tally, audit, audit_file};
 pub use entry::{LedgerEntry, UsedKey};
 pub use file::{MemorySink, Sink};
 pub use queried_steps::{QueriedSteps, QueryBudget};
+use query_file::QueryFile;
 pub use released::Released;
 
 /// What the ledger writes down of a message.
@@ -118,6 +120,8 @@ pub struct Ledger {
     /// How many numbers were released by kind of message, over the life of the ledger.
     numbers: BTreeMap<String, u64>,
     queries: QueryBudget,
+    /// Where products of all runs on the same data are counted.
+    all_runs: Option<QueryFile>,
 }
 
 impl Ledger {
@@ -176,6 +180,10 @@ impl Ledger {
             previous: HEXLOWER.encode(&self.head),
         };
         let text = line.to_text();
+        // Before they leave: what a crash cuts off was counted, and not the other way round.
+        if let (Some(file), Some(steps)) = (&mut self.all_runs, &line.steps) {
+            file.add(steps)?;
+        }
         self.sink.append(text.as_bytes()).map_err(|source| self.io(source))?;
         self.sequence += 1;
         self.released += line.bytes;
@@ -214,7 +222,7 @@ impl Ledger {
         self.numbers.get(kind).copied().unwrap_or(0)
     }
 
-    /// Products that have left, by step, over all its life.
+    /// Products that have left, by step, over all its life, or that of the data ([`Ledger::counting_in`]).
     pub fn queries(&self) -> &QueryBudget {
         &self.queries
     }

@@ -339,9 +339,9 @@ fn masked_products_are_in_the_ledger_and_the_budget() {
         free.iter().collect::<Vec<_>>().try_into().unwrap_or_else(|_| unreachable!("two guests"));
     let masked_products = |guest: &GuestParty| guest.ledger().numbers("masked-products");
     // Two epochs of 23 segments of 4 samples, which cover 90 steps; a sample has 34 values, and embeddings have 3·17 and
-    // 2·17 numbers, each of which depends on all values. A guest's products for itself do not count.
-    assert_eq!(masked_products(speeds), 2 * 92 * 51 * 34);
-    assert_eq!(masked_products(totals), 2 * 92 * 34 * 34);
+    // 2·17 numbers, each of which depends on all values. A guest's products for itself count like those for the other.
+    assert_eq!(masked_products(speeds), 2 * 92 * (51 + 34) * 34);
+    assert_eq!(masked_products(totals), 2 * 92 * (51 + 34) * 34);
     // Both have 34 numbers of a step. The one with the most products of one of them is the first to stop.
     let all = |guest: &GuestParty| guest.ledger().queries().most().expect("products").1;
     let most = all(speeds).max(all(totals));

@@ -42,12 +42,24 @@ pub struct DisclosurePolicy {
 pub(super) trait Products: sealed::Guest + sealed::Answerer + Send {}
 impl<G: sealed::Guest + sealed::Answerer + Send> Products for G {}
 
-/// A guest's side of the products, with its key: for as long as it runs.
+/// The most products that a guest decrypts with one key, if it has encrypted measurements of several exchanges with it.
+///
+/// What a host asks about need not be the products that it should be: each answer, of 40 bits, may tell up to 25 of the key's
+/// 8192 ternary numbers. After 96 answers at least 5765 are left, with which log q = 150 has 128 bits (docs/sealed.md).
+/// More answers are given with keys that have encrypted measurements of one exchange alone: all of those are charged with all of its answers.
+pub(crate) const MOST_SHARED_ANSWERS: usize = 96;
+
+/// A guest's side of the products, with its key: until the host asks for a new one.
 pub(super) struct EncryptionState {
     pub products: Box<dyn Products>,
     pub agreement: Agreement,
     /// What its key is known by.
     pub key: Fingerprint,
+    /// Products decrypted with it.
+    answered: usize,
+    /// The first exchange whose measurements were encrypted with it, and whether there are others.
+    uploaded: Option<Exchange>,
+    shared: bool,
 }
 
 /// The queries of an exchange that a guest has answered.
@@ -114,7 +126,24 @@ impl EncryptionState {
             Scheme::Plain => Box::new(PlainGuest::new(agreement)?),
         };
         let key = Fingerprint::of_bytes(&products.public_key());
-        Ok(Self { products, agreement, key })
+        Ok(Self { products, agreement, key, answered: 0, uploaded: None, shared: false })
+    }
+
+    /// Takes note of measurements of an exchange.
+    fn uploads(&mut self, exchange: Exchange) {
+        self.shared |= *self.uploaded.get_or_insert(exchange) != exchange;
+    }
+
+    /// Refuses so many more answers, if the key could be computed from them and is one for others, too.
+    fn check_answers(&self, rows: usize, host: &PartyId) -> Result<(), PartyError> {
+        let found = self.answered.saturating_add(rows);
+        if !self.shared || found <= MOST_SHARED_ANSWERS {
+            return Ok(());
+        }
+        let what = format!(
+            "it asked for {found} products under a key of several exchanges, expected at most {MOST_SHARED_ANSWERS}, or a new key"
+        );
+        Err(PartyError::misbehaved(host, what))
     }
 }
 
@@ -156,10 +185,15 @@ impl<M: GuestModel> Run<M> {
         }
         let mut answers = Vec::new();
         if missing.public_key {
+            // This is asked once for an exchange: what it gets again are the same bytes.
+            self.encryption = None;
             let key = Sealed::new(self.encryption()?.products.public_key());
             let key = key.map_err(PartyError::misuse)?;
             answers.push(ToHost::PublicKey { exchange, key });
         }
+        let encryption = self.encryption()?;
+        encryption.uploads(exchange);
+        encryption.check_answers(0, host)?;
         for &place in &missing.blocks {
             let samples = &samples[place as usize * length..][..length];
             let (measurements, levels) = self.levels(samples)?;
@@ -251,8 +285,10 @@ impl<M: GuestModel> Training<M> {
         let values = open.samples().len() * data;
         let encryption = run.encryption()?;
         let rows = encryption.products.rows(query.as_slice()).map_err(misbehaved)?;
+        encryption.check_answers(rows, &host)?;
         budget.check(rows, values, data)?;
         let answer = encryption.products.answer(query.as_slice()).map_err(misbehaved)?;
+        encryption.answered += rows;
         let answer = Sealed::new(answer).map_err(PartyError::misuse)?;
         let size = [rows as u32, values as u32];
         let message = ToHost::Products { exchange, size, answer };

@@ -28,6 +28,8 @@ pub(super) struct GuestCiphertexts {
     /// The guest's key, for those who encrypt for it.
     pub public_key: Sealed,
     key: Fingerprint,
+    /// Products that were asked for under this key.
+    pub(super) asked: usize,
 }
 
 impl GuestCiphertexts {
@@ -47,7 +49,7 @@ impl GuestCiphertexts {
         let ranges = entries.map(|entry| range(entry.quantity)).collect();
         let (weights, length) = (BTreeMap::new(), block_length(segment, layout.len()));
         let (public_key, key) = (public_key.clone(), Fingerprint::of(public_key));
-        Ok(Self { products, weights, ranges, length, agreement, public_key, key })
+        Ok(Self { products, weights, ranges, length, agreement, public_key, key, asked: 0 })
     }
 
     /// What the guest's key is known by.
@@ -88,6 +90,7 @@ impl GuestCiphertexts {
         });
         let blocks = self.blocks(batch);
         let rows = values.len() / columns;
+        self.asked += rows;
         self.products.ask(&Matrix { rows, blocks: &blocks, values })
     }
 

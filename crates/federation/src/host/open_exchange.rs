@@ -36,7 +36,8 @@ pub(super) enum Measured {
 
 impl OpenExchange {
     /// The next exchange of the schedule; none if all are done.
-    pub(super) fn next<M>(run: &Run<M>, now: Duration) -> Result<Option<Self>, PartyError> {
+    pub(super) fn next<M>(run: &mut Run<M>, now: Duration) -> Result<Option<Self>, PartyError> {
+        run.retire_keys();
         let Some((purpose, samples)) = run.schedule.next() else { return Ok(None) };
         let record = &run.record;
         let exchange =

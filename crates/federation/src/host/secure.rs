@@ -25,6 +25,7 @@ use super::shares::{GradientTerms, PendingGradient, PendingShare, request_shares
 use super::training::Training;
 use crate::agreement::block_of;
 use crate::error::PartyError;
+use crate::guest::MOST_SHARED_ANSWERS;
 use crate::model::{HostModel, ProductRows, Products};
 use crate::store::Store;
 
@@ -176,6 +177,15 @@ impl SecureProducts {
 }
 
 impl<M> Run<M> {
+    /// Forgets ciphertexts whose keys guests give no more products with. Training asks for as many as the host has
+    /// parameters: each of its exchanges has keys of its own.
+    pub(super) fn retire_keys(&mut self) {
+        let Some((purpose, _)) = self.schedule.next() else { return };
+        let next = 1 + self.record.plan.sealing.map_or(0, |sealing| sealing.checks());
+        let validates = purpose != Purpose::Train;
+        self.ciphertexts.retain(|_, one| validates && one.asked + next <= MOST_SHARED_ANSWERS);
+    }
+
     /// What the host lacks of a guest's ciphertexts of a batch; none if it sends none.
     fn missing_of(&self, party: &PartyId, batch: &Batch) -> Option<MissingCiphertexts> {
         let entries = self.record.agreed.layouts.get(party)?.len();

@@ -35,10 +35,10 @@ struct Gradients {
 impl<M: HostModel> Training<M> {
     /// Opens the first exchange of an attempt, if the run has one left.
     pub(super) fn enter<S: Store>(
-        run: Run<M>,
+        mut run: Run<M>,
         context: &mut HostContext<M, S>,
     ) -> Result<(Phase<M>, Transition), PartyError> {
-        let Some(open) = OpenExchange::next(&run, context.guests.now())? else {
+        let Some(open) = OpenExchange::next(&mut run, context.guests.now())? else {
             return Ok(Checkpointing::enter(run, context));
         };
         let mut phase = Self { run, open };
@@ -259,7 +259,7 @@ impl<M: HostModel> Training<M> {
         }
         self.run.closed = Some(ClosedExchange { round, messages: messages.clone() });
         context.events.push(Event::Round(round));
-        let next = OpenExchange::next(&self.run, context.guests.now())?;
+        let next = OpenExchange::next(&mut self.run, context.guests.now())?;
         let due = self.run.record.plan.checkpoint_due(round) && purpose != Purpose::Estimate;
         if just_trained || next.is_none() || due {
             self.run.checkpoint(context)?;

@@ -22,6 +22,9 @@ use super::{own_name, random_session_id, software};
 /// A configuration with all fields explained.
 pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 
+/// Where products are counted, in the folder of the data that they are of.
+const QUERIES_FOLDER: &str = "queries";
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GuestConfig {
@@ -109,6 +112,8 @@ pub(super) struct Prepared {
     pub address: HostAddress,
     pub part: GuestPart,
     pub settings: GuestSettings,
+    /// Products that have left of this fleet, in all runs.
+    pub queries: PathBuf,
 }
 
 impl GuestConfig {
@@ -140,7 +145,10 @@ impl GuestConfig {
             sharing: privacy.policy.sharing(),
             timing: self.patience.timing()?,
         };
-        Ok(Prepared { tls, address, part, settings })
+        let queries = data
+            .join(QUERIES_FOLDER)
+            .join(format!("{}.jsonl", fleets.first().map_or("fleet", String::as_str)));
+        Ok(Prepared { tls, address, part, settings, queries })
     }
 
     /// Its policy, with noise kept beside the data that it belongs to.

@@ -21,15 +21,7 @@ impl Ledger {
     /// other processes out.
     pub fn open(path: &Path, party: &PartyId) -> Result<Self, LedgerError> {
         let io = |source| LedgerError::Io { path: path.to_owned(), source };
-        let file =
-            OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(LedgerError::InUse { path: path.to_owned() });
-            }
-            Err(TryLockError::Error(source)) => return Err(io(source)),
-        }
+        let file = open_alone(path)?;
         let audit = audit(BufReader::new(&file), path, party)?;
         file.set_len(audit.end).and_then(|()| file.sync_all()).map_err(io)?;
         // That there is a file must reach the disk too.
@@ -45,6 +37,7 @@ impl Ledger {
             released: 0,
             numbers: audit.numbers(),
             queries: audit.queries,
+            all_runs: None,
         })
     }
 
@@ -62,7 +55,19 @@ impl Ledger {
             released: 0,
             numbers: found.numbers(),
             queries: found.queries,
+            all_runs: None,
         })
+    }
+}
+
+/// Opens a file that lines are added to, makes it if need be, and keeps other processes out.
+pub(super) fn open_alone(path: &Path) -> Result<File, LedgerError> {
+    let io = |source| LedgerError::Io { path: path.to_owned(), source };
+    let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LedgerError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(io(source)),
     }
 }
 

@@ -91,11 +91,16 @@ impl QueryBudget {
         }
     }
 
-    fn add(&mut self, about: &QueriedSteps) {
+    pub(super) fn add(&mut self, about: &QueriedSteps) {
         for [first, last] in &about.steps {
             *self.changes.entry(*first).or_default() += about.charge();
             *self.changes.entry(last + 1).or_default() -= about.charge();
         }
+    }
+
+    /// Whether nothing has left.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.unplaced == 0
     }
 
     /// Products with single numbers of steps that are not known.

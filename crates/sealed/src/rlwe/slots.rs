@@ -29,7 +29,7 @@ pub(crate) const SLOT_LIMIT: i64 = (SLOT_PRIME / 2) as i64;
 const PSI: u64 = 456_294_246_567;
 /// q modulo t.
 pub(super) const Q_MOD_T: u64 = 837_790_290_811;
-/// Flooding noise is uniform below 2^108 in magnitude: a quarter of q/t.
+/// Flooding noise is below 2^108 in magnitude: a quarter of q/t.
 pub(crate) const SLOT_FLOOD_BITS: u32 = 108;
 /// Bits of the numbers that a mask is drawn from; one in seven million is thrown away.
 const MASK_BITS: u32 = 40;
@@ -152,6 +152,9 @@ impl Vectorised for AddScaled<'_> {
 }
 
 /// Flooding noise for a whole polynomial, drawn anew for each. Erased when dropped.
+///
+/// Each coefficient is the sum of two numbers that are uniform in ±2^107. Uniform noise has edges: what it hides moves them,
+/// and that adds up over coefficients; the sum has none, and what it hides adds up by squares (docs/sealed.md).
 pub(super) struct Flood {
     /// l_0 + 2^50·l_1 + 2^100·l_2.
     limbs: [Poly; 3],
@@ -163,19 +166,24 @@ impl Flood {
     }
 
     pub(super) fn draw(&mut self, random: &mut Randomness) {
-        // l_2 has the sign: −2^8 to 2^8 − 1.
-        let top = SLOT_FLOOD_BITS - 100;
+        const LIMB: u64 = (1 << 50) - 1;
         let mut bytes = [0; 6144];
         let [low, middle, high] = &mut self.limbs;
-        let each = bytes.len() / 24;
+        let each = bytes.len() / 48;
         let limbs = low.0.chunks_exact_mut(each).zip(middle.0.chunks_exact_mut(each));
         for ((low, middle), high) in limbs.zip(high.0.chunks_exact_mut(each)) {
             random.fill(&mut bytes);
-            let words = bytes.as_chunks::<8>().0.as_chunks::<3>().0;
+            let words = bytes.as_chunks::<8>().0.as_chunks::<6>().0;
             for (((low, middle), high), words) in low.iter_mut().zip(middle).zip(high).zip(words) {
-                let [a, b, c] = words.map(u64::from_le_bytes);
-                (*low, *middle) = ((a >> 14) as i64 as f64, (b >> 14) as i64 as f64);
-                *high = (c >> (63 - top)) as i64 as f64 - f64::from(1 << top);
+                let [a, b, c, d, e, f] = words.map(u64::from_le_bytes);
+                // Two numbers of 108 bits, limb by limb; their sum has 109, and 2^108 is taken off.
+                let sum = (a >> 14) + (d >> 14);
+                *low = (sum & LIMB) as i64 as f64;
+                let sum = (b >> 14) + (e >> 14) + (sum >> 50);
+                *middle = (sum & LIMB) as i64 as f64;
+                let top = 64 - (SLOT_FLOOD_BITS - 100);
+                let sum = (c >> top) + (f >> top) + (sum >> 50);
+                *high = sum as i64 as f64 - f64::from(1 << (SLOT_FLOOD_BITS - 100));
             }
         }
         bytes.zeroize();
