@@ -92,6 +92,36 @@ async fn strangers_are_refused_and_guests_are_not_disturbed() {
     still_open(&house, &listener, &mut arrivals, &a).await;
 }
 
+/// Whoever has the authority's key, or has misled it, has a certificate for the host's name; a guest that knows the host's own
+/// accepts no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_that_knows_the_hosts_certificate_accepts_no_other() {
+    let house = House::new();
+    let a = TcpGuest::new(&house, "fleet-a");
+    let (_list, accepted) = watch::channel(lists(&[&a.info]));
+    let dialled = |listener: &GrpcListener, certificate| {
+        let (sender, words) = mpsc::channel(16);
+        let address = HostAddress::new(&format!("localhost:{}", listener.address().port()), None);
+        let address = address.expect("an address").with_certificate(Some(certificate));
+        (dial(address, house.tls(a.identity(&house)), Limits::default(), sender), words)
+    };
+    let shown = || {
+        let certificates =
+            read_certificates(&house.folder.path().join("city.pem")).expect("a certificate");
+        CertificateInfo::of(&certificates[0]).expect("a host").fingerprint
+    };
+    let (listener, _arrivals) = house.open(accepted.clone(), Limits::default()).await;
+    let known = shown();
+    let (_line, mut words) = dialled(&listener, known);
+    connected(&mut words).await;
+    // The same name, of the same authority.
+    let (other, _arrivals) = house.open(accepted, Limits::default()).await;
+    assert_ne!(shown(), known);
+    let (_line, mut words) = dialled(&other, known);
+    let why = refused(&mut words).await;
+    assert!(why.contains(&format!("found {}, expected {known}", shown())), "{why}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bytes_that_are_no_tls_change_nothing() {
     let house = House::new();

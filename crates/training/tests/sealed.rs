@@ -318,6 +318,31 @@ fn more_rows_than_agreed_are_refused_at_both_sides() {
     assert!(error.to_string().contains("rows of the question"), "{error}");
 }
 
+/// A host that asks for no new key in the second exchange reads none of the batches: what a guest has encrypted in several exchanges
+/// it does not answer about, beyond what tells its key.
+#[test]
+fn a_guest_gives_few_products_with_a_key_of_several_exchanges() {
+    let plan = plan_of(Some(LATTICE));
+    let sharing = DisclosurePolicy::default();
+    let (mut host, mut guests) =
+        corridor::parties_that_share(&shape(1), &plan, Compression::None, From::Physics, sharing);
+    let mut keys = 0;
+    let keep = |message| match message {
+        ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(mut missing) } => {
+            keys += usize::from(missing.public_key);
+            missing.public_key &= keys == 1;
+            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(missing) }
+        }
+        other => other,
+    };
+    talk(&mut host, &mut guests, |message| message, keep);
+    let guest = guests.values().next().expect("a guest");
+    let Some(GuestEnd::Stopped(error)) = guest.ended() else { unreachable!("it must stop") };
+    let error = error.to_string();
+    assert!(error.contains("products under a key of several exchanges"), "{error}");
+    assert_eq!(keys, 2, "an honest host asks for a new key");
+}
+
 /// Masked products count like answers: with one product less in its budget than a run needs, it stops.
 #[test]
 fn masked_products_are_in_the_ledger_and_the_budget() {

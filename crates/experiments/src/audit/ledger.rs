@@ -1,5 +1,6 @@
 //! `fedtse audit ledger`: what has left a party.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
@@ -175,9 +176,16 @@ fn print(audit: &Audit) {
         println!("{:<16} {kind:<14} {messages:>9} {bytes:>14} {numbers:>12}", to.as_str());
     }
     // For fleets to compare: the host hands keys on.
+    let mut keys = BTreeMap::<_, Vec<&str>>::new();
     for UsedKey { of, fingerprint } in &audit.keys {
+        keys.entry(of).or_default().push(fingerprint);
+    }
+    for (of, keys) in keys {
         let whose = of.as_ref().map_or("its own".to_owned(), |party| format!("of `{party}`"));
-        println!("key {whose}: {fingerprint}");
+        match &keys[..] {
+            [key] => println!("key {whose}: {key}"),
+            keys => println!("keys {whose}: {}, listed by --json", keys.len()),
+        }
     }
     // For guest and host to compare.
     for (party, digest) in &audit.committed {

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
 use tonic::Code;
 use tracing::{debug, info, warn};
 
-use super::identity::{CertificateInfo, Role};
+use super::identity::{CertificateInfo, Fingerprint, Role};
 use super::limits::{HEADERS, Limits, WINDOW};
 use super::observed::{LastError, Observed, Traffic};
 use super::queue::{QueueSender, queue};
@@ -247,8 +247,15 @@ impl Dialler {
 
     /// Whether the certificate, which is one of the authority, is that of the host we want.
     fn check_host(&self, certificates: Option<&[CertificateDer<'_>]>) -> Result<(), Ended> {
-        let Some(expected) = &self.host.party else { return Ok(()) };
         let first = certificates.and_then(|certificates| certificates.first());
+        if let Some(expected) = self.host.certificate {
+            let found = first.map(|certificate| Fingerprint::of(certificate));
+            if found != Some(expected) {
+                let found = found.map_or("none".to_owned(), |found| found.to_string());
+                return Err(refused(&format!("found {found}, expected {expected}")));
+            }
+        }
+        let Some(expected) = &self.host.party else { return Ok(()) };
         let info = first.map(CertificateInfo::of).transpose().map_err(|error| refused(&error))?;
         match info {
             Some(info) if info.role == Role::Host && info.name == *expected => Ok(()),

@@ -45,9 +45,11 @@ impl<G: sealed::Guest + sealed::Answerer + Send> Products for G {}
 /// The most products that a guest decrypts with one key, if it has encrypted measurements of several exchanges with it.
 ///
 /// What a host asks about need not be the products that it should be: each answer, of 40 bits, may tell up to 25 of the key's
-/// 8192 ternary numbers. After 96 answers at least 5765 are left, with which log q = 150 has 128 bits (docs/sealed.md).
+/// 8192 ternary numbers. After 96 answers 5792 are left, with which log q = 150 has 128 bits (docs/sealed.md).
 /// More answers are given with keys that have encrypted measurements of one exchange alone: all of those are charged with all of its answers.
 pub(crate) const MOST_SHARED_ANSWERS: usize = 96;
+// 128 bits: 218 bits of modulus for 8192 numbers (Homomorphic Encryption Standard), so 150 for 5637.
+const _: () = assert!(8192 - 25 * MOST_SHARED_ANSWERS >= 8192 * 150 / 218);
 
 /// A guest's side of the products, with its key: until the host asks for a new one.
 pub(super) struct EncryptionState {

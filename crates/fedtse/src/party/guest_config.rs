@@ -46,13 +46,17 @@ pub(super) struct HostSection {
     pub name: String,
     pub address: String,
     certificate_name: Option<String>,
+    certificate: Option<String>,
 }
 
 impl HostSection {
-    /// Its address, and whose certificate is expected there.
+    /// Its address, and which certificate, or whose, is expected there.
     pub(super) fn dialled(&self) -> Result<HostAddress> {
+        let certificate = self.certificate.as_ref().map(|text| text.parse()).transpose();
+        let certificate = certificate.map_err(|problem| anyhow!("host.certificate: {problem}"))?;
         Ok(HostAddress::new(&self.address, self.certificate_name.as_deref())
             .map_err(|problem| anyhow!("host.address: {problem}"))?
+            .with_certificate(certificate)
             .of(PartyId::new(&self.name)?))
     }
 }

@@ -1,7 +1,8 @@
 //! What the guest sees besides the products, with its key in hand; and how far the noise is from harm.
 
 use super::accumulate::{Expanded, Sums};
-use super::message::{Question, Upload};
+use super::guest::centred;
+use super::message::{Answer, Question, Sealed, SealedProducts, Upload};
 use super::ring::{FLOOD_BITS, PLAIN_BITS, PRIME, ring};
 use super::transform::DEGREE;
 use super::{KeySeed, RlweGuest, RlweHost, row_places};
@@ -236,6 +237,36 @@ fn without_enc_pk_zero_the_guest_could_read_the_matrix() {
     assert!(read.iter().filter(|x| x.abs() < 2f64.powi(30)).count() < 5);
 }
 
+/// Why a guest gives few answers with one key (docs/sealed.md): a question need not be of products. Here each number of it
+/// is Σ 3^j·s_(25i+j), whose digits are 25 of the key's numbers.
+#[test]
+fn a_cheating_host_reads_25_numbers_of_the_key_by_each_answer() {
+    const READ: usize = 25;
+    let mut parties = Parties::new(READ, &[vec![1; READ]], 90);
+    let rows = DEGREE / READ;
+    let unit = PRIME[0] as f64 / 2f64.powi(PLAIN_BITS as i32);
+    let mut c1 = vec![0; DEGREE];
+    for (j, x) in c1[..READ].iter_mut().enumerate() {
+        *x = (3f64.powi(j as i32) * unit).round() as u64;
+    }
+    let polys = vec![Sealed { c1, c0: vec![0; rows] }];
+    let question = Question(SealedProducts { exchange: 1, rows, polys }).encode();
+    let answer = parties.guest.answer(&question).expect("an answer");
+    let answers = Answer::decode(&answer, rows).expect("our own bytes").masked;
+    let mut key = parties.guest.key[0].clone();
+    ring().transforms[0].inverse(&mut key.0);
+    let p = ring().modulus(0);
+    for (row, &answer) in answers.iter().enumerate() {
+        let mut rest = centred(answer);
+        for j in 0..READ {
+            let digit = (rest + 1).rem_euclid(3) - 1;
+            rest = (rest - digit) / 3;
+            // Of X^j with X^(25·row + 24 − j).
+            assert_eq!(digit as f64, p.reduce(key.0[READ * row + READ - 1 - j]), "{row} {j}");
+        }
+    }
+}
+
 #[test]
 fn every_row_of_every_question_has_a_mask_of_its_own() {
     // The guest decrypts: the same row 400 times, in two questions. Without masks all numbers would be equal;
@@ -245,7 +276,7 @@ fn every_row_of_every_question_has_a_mask_of_its_own() {
     let masked = |parties: &mut Parties| {
         let question = parties.ask(400, &values).encode();
         let answer = parties.guest.answer(&question).expect("an answer");
-        super::message::Answer::decode(&answer, 400).expect("our own bytes").masked
+        Answer::decode(&answer, 400).expect("our own bytes").masked
     };
     let (first, second) = (masked(&mut parties), masked(&mut parties));
     let mut all = [first, second].concat();

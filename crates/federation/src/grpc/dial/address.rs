@@ -1,5 +1,6 @@
 //! Whom a guest dials.
 
+use super::super::identity::Fingerprint;
 use protocol::party::PartyId;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -12,6 +13,8 @@ pub struct HostAddress {
     pub name: ServerName<'static>,
     /// The party that it must be of, if that is known.
     pub party: Option<PartyId>,
+    /// Its certificate, if that is known.
+    pub certificate: Option<Fingerprint>,
 }
 
 impl HostAddress {
@@ -27,12 +30,18 @@ impl HostAddress {
         let dialled = dialled.trim_start_matches('[').trim_end_matches(']');
         let name = name.unwrap_or(dialled);
         let name = ServerName::try_from(name.to_owned()).map_err(|_| wrong(name))?;
-        Ok(HostAddress { address: address.to_owned(), name, party: None })
+        Ok(HostAddress { address: address.to_owned(), name, party: None, certificate: None })
     }
 
     /// The same, where only this party is listened to: another one of the same authority is not.
     #[must_use]
     pub fn of(self, party: PartyId) -> Self {
         HostAddress { party: Some(party), ..self }
+    }
+
+    /// The same, where only this certificate is accepted: an authority that was misled has signed another.
+    #[must_use]
+    pub fn with_certificate(self, certificate: Option<Fingerprint>) -> Self {
+        HostAddress { certificate, ..self }
     }
 }
