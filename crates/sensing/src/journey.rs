@@ -6,12 +6,13 @@
 
 use serde::Serialize;
 use thiserror::Error;
-use traffic::{LinkId, Motion, Network, Seconds, VehicleId, VehiclePosition};
+use traffic::{LinkId, MetresPerSecond, Motion, Network, Seconds, VehicleId, VehiclePosition};
 
 /// How many turns a vehicle may make between two samples.
 const MAX_TURNS: usize = 4;
-/// No road vehicle is faster (250 km/h): such a jump is a teleport, not motion.
-const MAX_SPEED: f64 = 70.0;
+/// No road vehicle is faster (250 km/h): such a jump is a teleport, not motion. In a second on the road no vehicle adds more
+/// metres than this to features, whatever its positions are: the noise of guests relies on it.
+pub const MAX_SPEED: MetresPerSecond = MetresPerSecond::new(70.0);
 /// Positions may go back by this much through noise; the vehicle is taken to stand.
 const BACKWARD_NOISE: f32 = 5.0;
 /// Positions may lie past the end of a link by this much through rounding.
@@ -178,7 +179,7 @@ impl Breaks {
 
 /// The furthest that a vehicle can get in some seconds.
 pub(crate) fn furthest(seconds: f64) -> f64 {
-    MAX_SPEED * seconds
+    MAX_SPEED.get() * seconds
 }
 
 /// Compares a sighting with the next one, which is later.

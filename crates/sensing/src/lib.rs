@@ -45,7 +45,7 @@ pub use features::{
 pub use fleet::{Fleet, FleetError, Fleets, draw, part_name, part_of};
 pub use frame::{Frame, FrameError, extract_frame};
 pub use import::{FileKind, ImportError, TrajectoryImport, read_loop_counts, write_sorted};
-pub use journey::{Breaks, LastSeen, Position, PositionError, check_position};
+pub use journey::{Breaks, LastSeen, MAX_SPEED, Position, PositionError, check_position};
 pub use passages::{PassageCollector, PassagesError, read_passages};
 pub use recordings::{
     HeldSteps, LEAST_RECORDINGS, Recording, RecordingWatch, Split, StepRange, split,

@@ -3,6 +3,7 @@ use traffic::{Boxes, LinkId, Motion, VehicleClass, VehicleId, cut};
 
 use super::*;
 use crate::fleet::Fleets;
+use crate::journey::MAX_SPEED;
 use crate::test_roads::corridor;
 
 fn plan(rates: &[f64]) -> FeaturePlan {
@@ -255,6 +256,33 @@ proptest! {
         prop_assert_eq!(steps.iter().map(|step| step.loops[0]).sum::<u32>(), crossed);
         let seen: f64 = strides.iter().map(|stride| place(stride, 30)).sum();
         prop_assert!((report.trajectory_distance.get() - seen).abs() < 1e-9);
+    }
+
+    /// What noise hides of a vehicle in a step: it adds no more than the step's time, and what the fastest drives in that,
+    /// however its positions jump.
+    #[test]
+    fn a_vehicle_adds_no_more_than_the_fastest_could(
+        places in prop::collection::vec(prop::option::of((0..4usize, 0.0..1.0f64)), 60),
+        interval in prop::sample::select(vec![0.3, 1.0, 4.0]),
+    ) {
+        let network = corridor().unwrap();
+        let links = ["E1", "E2", "E3", "E1"].map(|name| network.link_named(name).unwrap());
+        let moments: Vec<_> = places.iter().enumerate().map(|(tick, place)| {
+            let time = tick as f64 * interval;
+            let seen = place.iter().map(|&(link, share)| {
+                let metres = share * network.link(links[link]).length.get();
+                sample(time, 0, links[link], metres as f32)
+            });
+            (time, seen.collect())
+        }).collect();
+        let (steps, _) = extract(&network, plan(&[]), &moments, 60.0 * interval);
+        for step in &steps {
+            let all = network.link_ids().map(|link| step.all.link_totals(link));
+            let all = all.fold(Totals::default(), |mut sum, one| { sum += one; sum });
+            // Rounding of sums of some hundred pieces.
+            prop_assert!(all.time.get() < 10.0 + 1e-9, "{:?}", all);
+            prop_assert!(all.distance.get() < MAX_SPEED.get() * all.time.get() + 1e-6, "{:?}", all);
+        }
     }
 
     /// Whatever vehicles do, no time or distance is lost between trajectories and boxes, and a

@@ -24,15 +24,13 @@ use sealed::Grid;
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::noise::NoisedVector;
 use sealed::noise::accounting::{Budget, least_ratio};
-use sensing::FleetFeatures;
+use sensing::{FleetFeatures, MAX_SPEED};
 use serde::{Deserialize, Serialize};
 use traffic::{LinkId, Metres, Network, Seconds, Step, Totals};
 
 use super::noise_store::{NoiseHeader, NoiseShape, NoiseStore, NoisedKind};
 use crate::error::{Result, bail, ensure};
 
-/// No vehicle is faster, m/s: 144 km/h.
-const FASTEST: f64 = 40.0;
 /// Metres of lane that a vehicle in a jam takes, at least.
 const JAM_SPACE: f64 = 5.0;
 /// Variance of densities by queue profiles where all must have the same, (veh/km/lane)². What profiles tell of their
@@ -307,7 +305,7 @@ struct MaxDistance {
 
 impl MaxDistance {
     fn of(unit: Unit, network: &Network, step: Seconds) -> Self {
-        let fastest = Metres::new(FASTEST * step.get());
+        let fastest = Metres::new(MAX_SPEED.get() * step.get());
         let most = |length: Metres| match unit {
             Unit::Cell => length.min(fastest),
             Unit::VehicleStep | Unit::VehicleTrip => fastest,
@@ -339,7 +337,7 @@ fn shape(header: &NoiseHeader, network: &Network) -> Result<NoiseShape> {
     let longest = network.link_ids().map(|link| lane_km(network, link)).fold(0.0, f64::max);
     let most = (longest * 1000.0 / JAM_SPACE).max(1.0);
     let shortest = network.links().iter().map(|link| link.length.get()).fold(f64::MAX, f64::min);
-    let links = (FASTEST * header.step_s / shortest.max(1.0)).ceil() as usize + 1;
+    let links = (MAX_SPEED.get() * header.step_s / shortest.max(1.0)).ceil() as usize + 1;
     let (grid, sigma) = grid_and_sigma(&header.terms, [header.numbers, links], most)?;
     Ok(NoiseShape { grid, sigma, most })
 }

@@ -30,10 +30,10 @@ fn a_vehicle_drives_no_farther_than_it_can() {
     let cell = MaxDistance::of(Unit::Cell, &network, step);
     let vehicle = MaxDistance::of(Unit::VehicleStep, &network, step);
     for link in network.link_ids() {
-        // All links of the corridor are shorter than 400 m.
+        // All links of the corridor are shorter than the 700 m that features count of a vehicle at most.
         assert_eq!(cell.on(link), network.link(link).length);
-        assert_eq!(vehicle.on(link), Metres::new(400.0));
+        assert_eq!(vehicle.on(link), Metres::new(10.0 * MAX_SPEED.get()));
     }
     // A step in which not even the fastest gets to the end.
-    assert_eq!(MaxDistance::of(Unit::Cell, &network, Seconds::new(1.0)).on(LinkId(0)).get(), 40.0);
+    assert_eq!(MaxDistance::of(Unit::Cell, &network, Seconds::new(1.0)).on(LinkId(0)).get(), 70.0);
 }
