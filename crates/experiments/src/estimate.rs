@@ -163,18 +163,19 @@ fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkStat
     let file = ModelFile::read(folder)?;
     let names: Vec<&str> = file.fleets.iter().flatten().map(String::as_str).collect();
     let fleets = open_fleets(data, &names)?;
+    let (fleets, named) = training::fleets_at_use(&file, &fleets)?;
     let observed = Observed { folder: data, loops, fleets: &fleets };
     let model = file.load(folder, &observed)?;
     let (target, windows) = (file.target, loops.timeline().windows());
     let links: Vec<LinkId> = loops.timeline().network().link_ids().collect();
     if let SavedEstimator::Neural(model) = &model {
-        let whole = whole_fleets(&file.fleets, &fleets)?;
+        let whole = whole_fleets(&named, &fleets)?;
         let prepared = model.prepare(loops, &whole)?;
         return in_blocks(windows, |block| Ok(prepared.estimate(block)?));
     }
     // These read all trajectories, or average over all folds, at once.
     let asked = Asked { target, links: &links, windows };
-    Ok(model.estimate(&observed, &file.fleets, &asked)?.0)
+    Ok(model.estimate(&observed, &named, &asked)?.0)
 }
 
 /// Windows that are estimated together.

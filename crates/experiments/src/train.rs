@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use estimator::artifact::{Coverage, ModelFile};
 use estimator::loss::TrafficModelKind;
-use estimator::{Architecture, Epoch, Score, Study, TargetKind, score};
+use estimator::{Architecture, Epoch, FleetData, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -34,7 +34,7 @@ use crate::data::features::{RATES, make_parts};
 #[derive(Clone, Debug, PartialEq, Args, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[command(
-    after_help = "Examples:\n  fedtse train --data data/corridor --method ridge --rate 20\n  fedtse train --data data/corridor --method oracle --rate 20 --target raw --out model\n  fedtse train --data data/corridor --method fedtse --rate 20 --guests 2 --q 2"
+    after_help = "Examples:\n  fedtse train --data data/corridor --method ridge --rate 20\n  fedtse train --data data/corridor --method oracle --rate 20 --target raw --out model\n  fedtse train --data data/corridor --method fedtse --rate 20 --guests 2 --q 2\n  fedtse train --data data/corridor --method fedtse --rate 20 --guests 4 --privacy aggregate"
 )]
 pub struct TrainArguments {
     /// The dataset, with features
@@ -46,6 +46,9 @@ pub struct TrainArguments {
     /// Penetration rates in percent; a fleet of each must be among the features
     #[arg(long, value_delimiter = ',', default_values_t = TrainArguments::default().rate)]
     rate: Vec<f64>,
+    /// Instead of rates: the fleet of each guest, by its name among the features; they may differ in size
+    #[arg(long, value_delimiter = ',', value_name = "NAME", conflicts_with_all = ["rate", "guests"])]
+    fleets: Vec<String>,
     /// What is estimated: states of single steps, or their means over 60 s; both unless given, but
     /// raw alone for the methods that learn from measurements of single steps
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -135,6 +138,7 @@ impl Default for TrainArguments {
             data: PathBuf::new(),
             method: Method::Oracle,
             rate: RATES.to_vec(),
+            fleets: Vec::new(),
             target: Vec::new(),
             arch: Architecture::Link,
             guest: GuestOptions::default(),
@@ -156,6 +160,8 @@ impl TrainArguments {
         self.federation.check()?;
         self.physics.check()?;
         InvalidOption::check_range("epochs", self.epochs, 1..=MOST_EPOCHS)?;
+        let (names, most) = (self.fleets.len(), if self.method.is_federated() { 64 } else { 1 });
+        InvalidOption::check_range("fleets", (names > 0).then_some(names), 1..=most)?;
         if let Some(rate) = self.learning_rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
             let problem = format!("found {rate}, expected a number of more than 0");
             return Err(InvalidOption::new("learning_rate", problem));
@@ -199,8 +205,9 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
     arguments.check()?;
     let targets = arguments.targets()?;
     if let Some(out) = &arguments.out {
-        if !(arguments.rate.len() == 1 && targets.len() == 1) {
-            let (rates, targets) = (arguments.rate.len(), targets.len());
+        let rates = if arguments.fleets.is_empty() { arguments.rate.len() } else { 1 };
+        if !(rates == 1 && targets.len() == 1) {
+            let targets = targets.len();
             let problem =
                 format!("found {rates} rates and {targets} targets, expected one of each");
             return Err(InvalidOption::new("out", problem).into());
@@ -215,11 +222,18 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
         std::fs::create_dir_all(out).with_context(|| format!("{}", out.display()))?;
     }
     let mut rows = Vec::new();
-    for &rate in &arguments.rate {
-        let fleets = task(arguments, TargetKind::Raw).fleets(rate);
+    let task = task(arguments, TargetKind::Raw);
+    let fleets: Vec<Vec<String>> = match arguments.fleets.is_empty() {
+        true => arguments.rate.iter().map(|&rate| task.fleets(rate)).collect(),
+        false => vec![task.parts_of(&arguments.fleets)],
+    };
+    for fleets in fleets {
         let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
         let data = &arguments.data;
         let study = make_parts(data, &fleets, || Study::open_fleets(data, &fleets))?;
+        let rates = study.fleets().iter().map(FleetData::rate);
+        // To a millionth of a percent, as rates are given.
+        let rate = (rates.sum::<f64>() * 1e8).round() / 1e6;
         for &target in &targets {
             rows.push(fit(arguments, custom, &study, rate, target)?);
         }
@@ -288,6 +302,10 @@ fn fit(
 }
 
 fn task(arguments: &TrainArguments, target: TargetKind) -> TrainOptions {
+    let mut federation = arguments.federation.clone();
+    if !arguments.fleets.is_empty() {
+        federation.guests = arguments.fleets.len() as u16;
+    }
     TrainOptions {
         method: arguments.method,
         architecture: arguments.arch,
@@ -296,7 +314,7 @@ fn task(arguments: &TrainArguments, target: TargetKind) -> TrainOptions {
         epochs: arguments.epochs.map(|epochs| epochs as usize),
         learning_rate: arguments.learning_rate,
         guest: arguments.guest,
-        federation: arguments.federation.clone(),
+        federation,
         physics: arguments.physics,
     }
 }
@@ -327,6 +345,9 @@ fn print(rows: &[Row], part: Part) {
         if let (Some(rounds), Some(bytes)) = (row.rounds, row.bytes) {
             let megabytes = bytes as f64 / 1e6;
             println!("{:>5}%: {rounds} exchanges, {megabytes:.1} MB left the parties", row.rate);
+        } else if let Some(bytes) = row.bytes {
+            let megabytes = bytes as f64 / 1e6;
+            println!("{:>5}%: {megabytes:.1} MB left the guests, once", row.rate);
         }
         for (model, weights) in &row.models {
             let [density, flow] = weights.map(|weight| 100.0 * weight);

@@ -323,3 +323,57 @@ fn work_that_is_told_to_stop_stops() {
     assert!(watched.work(|| simulate("unmade")).is_err());
     assert!(!path("unmade").join("manifest.json").exists());
 }
+
+/// Three providers of unequal size: the host trains on their sum, keeps the model and estimates with it; masked or not, it is
+/// the same to the last bit. Without ground truth, folds and queue densities are summed, too.
+#[test]
+fn a_model_of_a_sum_over_guests_is_trained_kept_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let data = path("data");
+    ok(&["simulate", "--minutes", "40", "--warm-up", "2", "--seed", "5", "--out", text(&data)]);
+    ok(&["features", text(&data), "--guests", "30,15,5"]);
+    let train = |method: &str, more: &[&str], out: &std::path::Path| {
+        let fixed = ["train", "--data", text(&data), "--method", method, "--target", "raw"];
+        let fleets = ["--fleets", "guest-1,guest-2,guest-3", "--epochs", "2", "--out", text(out)];
+        ok_json(&[&fixed[..], &fleets, more].concat())
+    };
+    let (masked, clear) = (path("masked"), path("clear"));
+    let rows = train("fedtse", &["--privacy", "aggregate"], &masked);
+    assert_eq!(rows[0]["rate"], 50.0);
+    // Each guest sends 36 numbers of 8 bytes for each of 38 minutes' steps.
+    assert_eq!(rows[0]["bytes"], 3 * 36 * 8 * 38 * 6);
+    train("fedtse", &["--fusion", "sum", "--privacy", "clear"], &clear);
+    let weights =
+        |model: &std::path::Path| std::fs::read(model.join("weights.safetensors")).unwrap();
+    assert_eq!(weights(&masked), weights(&clear));
+    let run: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(masked.join("run.json")).unwrap()).unwrap();
+    assert_eq!(
+        (&run["methods"][0]["privacy"], &run["data"]["guests"]),
+        (&json!("aggregate"), &json!(3))
+    );
+
+    let held_out = path("held-out");
+    train("fedtse-pi-hf", &["--privacy", "aggregate"], &held_out);
+    for model in [&masked, &held_out] {
+        let table = path("estimates.csv");
+        let estimate = ["estimate", "--model", text(model), "--data", text(&data)];
+        let made = ok_json(&[&estimate[..], &["--interval", "80", "--out", text(&table)]].concat());
+        assert_eq!(made["steps"], 38 * 6 - 8);
+        let rows = std::fs::read_to_string(&table).unwrap();
+        let numbers = rows.lines().skip(1).flat_map(|row| row.split(',').skip(2));
+        assert!(numbers.map(|number| number.parse::<f64>().unwrap()).all(f64::is_finite));
+    }
+    ok(&["report", text(&held_out)]);
+
+    let refused_with = |more: &[&str]| {
+        let fixed = ["train", "--data", text(&data), "--method", "fedtse"];
+        refused(&[&fixed[..], more].concat())
+    };
+    let error = refused_with(&["--privacy", "aggregate", "--fusion", "concatenate"]);
+    assert!(error.contains("--fusion: found concatenate with --privacy aggregate"), "{error}");
+    let two = ["train", "--data", text(&data), "--method", "oracle", "--fleets", "guest-1,guest-2"];
+    let error = refused(&two);
+    assert!(error.contains("--fleets: found 2, expected 1 to 1"), "{error}");
+}

@@ -93,6 +93,8 @@ pub(crate) fn train_on_measurements(
     // Folds of one fleet are as many fleets here, and together tell its queues.
     let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
     let queues = match &names[..] {
+        // Those of a sum came with it.
+        _ if study.queues().is_some() => study.queues().filter(|_| terms.queues).cloned(),
         [first, ..] if terms.queues => {
             let own = if terms.held_out.is_some() { &names[..] } else { &[*first][..] };
             let queues = fleet_queues(study.folder(), own)?;

@@ -89,6 +89,7 @@ from_errors!(Estimator:
     estimator::model::PassError,
     estimator::baseline::QueueStatesError,
     estimator::baseline::RidgeError,
+    estimator::data::FleetSumError,
     estimator::data::StudyError,
     sensing::FeaturesError,
 );
@@ -102,6 +103,7 @@ from_errors!(Federation:
     protocol::message::parts::PartError,
 );
 from_errors!(Protection:
+    sealed::aggregate::AggregateError,
     sealed::random::RandomnessError,
     sealed::SealedError,
     sealed::fixed_point::FixedPointError,

@@ -3,6 +3,7 @@
 //! ```text
 //! TrainOptions ── Method (a row of METHODS) ─┬─ baselines of `estimator`
 //!                                            ├─ all data in one place: CentralRun ──┐
+//!                                            ├─ of the sum over guests: `aggregate`, then the same │
 //!                                            └─ federated: Host, Guest (`federation`)┴─► HostLearner, GuestLearner
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! 5. [`party`]: a party's data, policy and model, for `federated` and for parties in processes of their own.
 
 mod absence;
+mod aggregate;
 mod central;
 mod combination;
 mod engine;
@@ -31,6 +33,7 @@ pub mod signal;
 mod task;
 mod watched;
 
+pub use aggregate::fleets_at_use;
 pub use combination::ModelWeight;
 pub use engine::{CentralRun, EngineError, Exchange, Learners, central_plan};
 pub use error::{Context, Result, TrainingError};
@@ -38,7 +41,7 @@ pub(crate) use fingerprint::run_fingerprint;
 pub use judged::KnownErrors;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{
-    FederationOptions, GuestOptions, InvalidOption, Packing, PhysicsOptions, SubModelChoice,
+    FederationOptions, Fusion, GuestOptions, InvalidOption, Packing, PhysicsOptions, SubModelChoice,
 };
 pub use releases::{Releases, Sent};
 pub use task::{Fitted, TrainOptions, Training, Watch};

@@ -214,6 +214,22 @@ impl Method {
         self.spec().participants == Federated
     }
 
+    /// Of a federated estimator: the one that makes the same of all data in one place. Of the sum over guests the host has
+    /// all data in one place.
+    pub fn centralised(self) -> Option<Method> {
+        match self {
+            Method::FedTse => Some(Method::Oracle),
+            Method::FedTseCell => Some(Method::OracleCell),
+            Method::FedTsePi => Some(Method::OraclePi),
+            Method::FedTsePiV => Some(Method::OraclePiV),
+            Method::FedTsePiK => Some(Method::OraclePiK),
+            Method::FedTseHf => Some(Method::Hf),
+            Method::FedTsePiHf => Some(Method::OraclePiHf),
+            Method::FedTseLabelFree => Some(Method::LabelFree),
+            _ => None,
+        }
+    }
+
     /// Whether it is a neural estimator.
     pub fn is_neural(self) -> bool {
         matches!(self.spec().estimator, Neural | Combination)
@@ -320,6 +336,28 @@ mod tests {
             assert_eq!(text, format!("\"{}\"", spec.name));
         }
         assert!(Method::try_from("oracel".to_owned()).unwrap_err().contains("found `oracel`"));
+    }
+
+    #[test]
+    fn every_federated_method_has_a_centralised_one_that_learns_from_the_same() {
+        for spec in &METHODS {
+            let Some(other) = spec.method.centralised() else {
+                assert!(!spec.method.is_federated(), "{}", spec.name);
+                continue;
+            };
+            let other = other.spec();
+            assert_eq!((other.participants, other.features), (Central, spec.features));
+            assert_eq!(other.estimator, spec.estimator);
+            let terms = |spec: &MethodSpec| {
+                let terms = spec.signal.and_then(|signal| signal.measurements().copied());
+                terms.map(|terms| (terms.loops, terms.speeds, terms.queues, terms.physics))
+            };
+            let folds = |spec: &MethodSpec| spec.method.folds().is_some();
+            assert_eq!(folds(other), folds(spec), "{}", spec.name);
+            // Held-out totals are the whole signal of one and a measurement among others of the other.
+            let held_out = spec.signal.is_some_and(|signal| !signal.has_physics());
+            assert!(held_out || terms(other) == terms(spec), "{}", spec.name);
+        }
     }
 
     #[test]

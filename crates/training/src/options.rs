@@ -11,7 +11,7 @@ use protocol::{Compression, LocalUpdates, LocalVariant};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::party::privacy::PrivacyOptions;
+use crate::party::privacy::{Mode, PrivacyOptions};
 
 /// An option whose value does not fit. The command line calls it `--warm-up`, Python `warm_up`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -137,6 +137,10 @@ pub struct FederationOptions {
     /// Guests of the federated estimators, among which the fleet is divided
     #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().guests))]
     pub guests: u16,
+    /// What the host makes of the guests' data: `concatenate` their embeddings, as in the paper, or `sum` their
+    /// totals and train on the sum; concatenate unless given or implied by --privacy
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
+    pub fusion: Option<Fusion>,
     /// Local updates of each party per exchange
     #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().q))]
     pub q: u32,
@@ -153,6 +157,17 @@ pub struct FederationOptions {
     /// Protection of what guests send.
     #[cfg_attr(feature = "clap", command(flatten))]
     pub privacy: PrivacyOptions,
+}
+
+/// What the host makes of the guests' data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum Fusion {
+    /// Each guest trains a sub-model; the host's head reads their embeddings side by side
+    Concatenate,
+    /// Each guest gives its totals once; the host trains on their sum, however the fleet is divided
+    Sum,
 }
 
 /// Compression of embeddings and gradients.
@@ -181,7 +196,8 @@ impl From<Packing> for Compression {
 impl Default for FederationOptions {
     fn default() -> Self {
         let (compression, privacy) = (Packing::None, PrivacyOptions::default());
-        Self { guests: 1, q: 1, frozen: false, proximal: 0.0, compression, privacy }
+        let fusion = None;
+        Self { guests: 1, fusion, q: 1, frozen: false, proximal: 0.0, compression, privacy }
     }
 }
 
@@ -198,7 +214,53 @@ impl FederationOptions {
     pub fn check(&self) -> Result<(), InvalidOption> {
         InvalidOption::check_range("guests", [self.guests], 1..=64)?;
         InvalidOption::check_range("q", [self.q], 1..=100)?;
-        self.privacy.check()
+        self.privacy.check()?;
+        self.check_fusion()
+    }
+
+    /// Whether the host trains on the sum over guests.
+    pub fn is_summed(&self) -> bool {
+        self.fusion == Some(Fusion::Sum) || self.privacy.privacy == Some(Mode::Aggregate)
+    }
+
+    /// Refuses what a sum does not have.
+    fn check_fusion(&self) -> Result<(), InvalidOption> {
+        if !self.is_summed() {
+            return Ok(());
+        }
+        if self.fusion == Some(Fusion::Concatenate) {
+            let problem = "found concatenate with --privacy aggregate, expected sum";
+            return Err(InvalidOption::new("fusion", problem));
+        }
+        if let Some(mode) = self.privacy.privacy
+            && !matches!(mode, Mode::Clear | Mode::Aggregate)
+        {
+            let problem =
+                format!("found {} with --fusion sum, expected aggregate or clear", mode.name());
+            return Err(InvalidOption::new("privacy", problem));
+        }
+        let usual = Self::default();
+        let noisy = self.privacy.policy.as_ref().is_some_and(|policy| policy.noise.is_some());
+        let given = [
+            ("q", self.q != usual.q),
+            ("frozen", self.frozen),
+            ("proximal", self.proximal != usual.proximal),
+            ("compression", self.compression != usual.compression),
+            ("commitments", self.privacy.commitments),
+            ("epsilon", self.privacy.epsilon.is_some()),
+            ("delta", self.privacy.delta.is_some()),
+            ("unit", self.privacy.unit.is_some()),
+            ("most_products", self.privacy.most_products.is_some()),
+            ("policy", noisy),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let problem =
+                    "found with a sum over guests, which has no exchanges, products or noise";
+                Err(InvalidOption::new(name, problem))
+            }
+        }
     }
 
     pub(crate) fn local_updates(&self) -> LocalUpdates {

@@ -13,7 +13,7 @@ mod trained;
 mod trained_model;
 
 pub use contribution::LiveContribution;
-pub(crate) use contribution::fleet_queues;
+pub(crate) use contribution::{Contribution, fleet_queues};
 pub use guest_part::GuestPart;
 pub use guest_party::{CustomSubModelSpec, CustomSubModels, GuestParty, MakeCustomSubModel};
 pub use host_part::HostPart;

@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use sensing::part_name;
 use traffic::{LinkId, Step};
 
+use crate::aggregate::{self, SummedGuests};
 use crate::central;
 use crate::combination::{self, ModelWeight};
 use crate::engine::CentralRun;
@@ -131,9 +132,19 @@ impl Training {
     }
 }
 
+fn parts(fleet: &str, count: usize) -> Vec<String> {
+    match count {
+        1 => vec![fleet.to_owned()],
+        _ => (1..=count).map(|part| part_name(fleet, part, count)).collect(),
+    }
+}
+
 impl TrainOptions {
     /// Epochs that training takes at most, or models of a combination; none for what is not trained.
     pub fn most_epochs(&self) -> Option<usize> {
+        if let Some(of_sum) = self.of_sum() {
+            return of_sum.most_epochs();
+        }
         match self.method.spec().estimator {
             EstimatorKind::Neural => Some(self.plan().recipe.epochs),
             EstimatorKind::Combination => Some(combination::MODELS.len()),
@@ -151,9 +162,19 @@ impl TrainOptions {
         (filter || loss).then_some(self.physics.traffic_model)
     }
 
-    /// How what guests send is protected, of the federated ones. Modes are of measurements: without any, nothing is.
+    /// What the host trains on the sum over guests, where that is how their data are fused.
+    fn of_sum(&self) -> Option<Self> {
+        let method = self.method.centralised().filter(|_| self.federation.is_summed())?;
+        Some(Self { method, ..self.clone() })
+    }
+
+    /// How what guests send is protected, of the federated ones. Other modes than `aggregate` are of measurements: without any,
+    /// nothing is.
     fn mode(&self) -> Option<Mode> {
         let signal = self.method.spec().signal.filter(|_| self.method.is_federated())?;
+        if self.federation.is_summed() {
+            return Some(self.federation.privacy.privacy.unwrap_or(Mode::Aggregate));
+        }
         let measured = !measured_kinds(&signal).is_empty();
         Some(if measured { self.federation.privacy.mode(&signal) } else { Mode::Clear })
     }
@@ -207,11 +228,18 @@ impl TrainOptions {
             true => usize::from(self.federation.guests),
             false => 1,
         };
-        let (fleet, parts) = (format!("fleet-{rate}"), guests * self.method.folds().unwrap_or(1));
-        match parts {
-            1 => vec![fleet],
-            _ => (1..=parts).map(|part| part_name(&fleet, part, parts)).collect(),
-        }
+        parts(&format!("fleet-{rate}"), guests * self.folds())
+    }
+
+    /// The fleets that are needed of a dataset where each guest's has a name: themselves or their folds.
+    pub fn parts_of(&self, fleets: &[String]) -> Vec<String> {
+        fleets.iter().flat_map(|fleet| parts(fleet, self.folds())).collect()
+    }
+
+    /// Folds of each guest's fleet; 1 if none is held out.
+    fn folds(&self) -> usize {
+        let method = self.method.centralised().filter(|_| self.federation.is_summed());
+        method.unwrap_or(self.method).folds().unwrap_or(1)
     }
 
     /// The fleets of a study, guest by guest: one or its folds; none where none is looked at.
@@ -219,7 +247,7 @@ impl TrainOptions {
         if self.method.spec().features.guest_features().is_none() {
             return Vec::new();
         }
-        let names = study.fleets().chunks(self.method.folds().unwrap_or(1));
+        let names = study.fleets().chunks(self.folds());
         names.map(|own| own.iter().map(|fleet| fleet.name().to_owned()).collect()).collect()
     }
 
@@ -245,15 +273,55 @@ impl TrainOptions {
         custom: &CustomSubModels,
         bar: &ProgressBar,
     ) -> Result<Fitted> {
-        let mut fitted = self.fit_estimator(study, windows, (watch, keep), custom, bar)?;
+        let of_sum = self.of_sum();
+        let mut fitted = match &of_sum {
+            Some(of_sum) => {
+                ensure!(
+                    custom.is_empty(),
+                    "fusion: found a sum over guests and custom sub-models, expected one of the two"
+                );
+                of_sum.fit_on_sum(study, windows, (watch, keep), bar)?
+            }
+            None => self.fit_estimator(study, windows, (watch, keep), custom, bar)?,
+        };
         if let (Some(folder), Some(estimator)) = (keep, &fitted.estimator) {
             let history = fitted.training.as_ref().map(|training| training.history.clone());
             let fleets = self.fleets_by_guest(study);
-            let with = KeptWith { fleets, history: history.unwrap_or_default() };
+            let sum = of_sum.map(|of_sum| aggregate::columns_at_use(of_sum.method));
+            let with = KeptWith { fleets, sum, history: history.unwrap_or_default() };
             estimator.save(folder, (study.timeline(), self.target), with)?;
         }
         for kept in std::mem::take(&mut fitted.kept) {
             kept.remove()?;
+        }
+        Ok(fitted)
+    }
+
+    /// Fits a centralised method on the sum over the guests of a study.
+    fn fit_on_sum(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        (watch, keep): (Watch, Option<&Path>),
+        bar: &ProgressBar,
+    ) -> Result<Fitted> {
+        let guests = SummedGuests::of(study, self.method, &self.federation)?;
+        let summed = guests.all()?;
+        let (whole, study) = (summed.whole, study.with_fleets(summed));
+        let custom = CustomSubModels::default();
+        let mut fitted = self.fit_estimator(&study, windows, (watch, keep), &custom, bar)?;
+        if let Some(training) = &mut fitted.training {
+            training.bytes = Some(guests.bytes());
+        }
+        if let (true, Some(estimator)) = (watch.each_absent, &fitted.estimator) {
+            let asked = study.asked(self.target, windows);
+            let names = self.fleets_by_guest(&study);
+            for absent in guests.without_each(whole) {
+                let (name, summed) = absent?;
+                let study = study.with_fleets(summed);
+                let (estimates, _) = estimator.estimate(&study.observed(), &names, &asked)?;
+                fitted.absent.push((name.to_owned(), estimates));
+            }
         }
         Ok(fitted)
     }

@@ -22,6 +22,7 @@ use crate::artifact::record::{DataSpec, Epoch, ModelRecord};
 use crate::artifact::saved::{CombinedModel, SavedEstimator};
 use crate::artifact::whole_file::{check_format, content, io, read_bounded, write_whole};
 use crate::baseline::{CalibratedFilter, QueueKnowledge, Ridge};
+use crate::data::fleet_sum::SumColumns;
 use crate::data::joint::new_learner;
 use crate::data::observed::Observed;
 use crate::data::sources::{FleetData, LoopData};
@@ -49,6 +50,9 @@ pub struct ModelFile {
     pub format: String,
     /// Of each guest: the fleets of a dataset that are its fleet together, one or its folds.
     pub fleets: Vec<Vec<String>>,
+    /// Of a model of the sum over guests: which numbers of theirs are summed at use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sum: Option<SumColumns>,
     /// What it estimates.
     pub target: TargetKind,
     /// Network and steps.
@@ -134,6 +138,8 @@ pub enum ModelFolderError {
 pub struct KeptWith {
     /// Of each guest: the fleets of a dataset that are its fleet together, one or its folds.
     pub fleets: Vec<Vec<String>>,
+    /// Of a model of the sum over guests: which numbers of theirs are summed at use.
+    pub sum: Option<SumColumns>,
     /// The epochs of its training.
     pub history: Vec<Epoch>,
 }
@@ -149,9 +155,9 @@ impl SavedEstimator {
         std::fs::create_dir_all(folder).map_err(|source| io(folder, source))?;
         let estimator = self.write_parts(folder, (timeline, target), &with)?;
         let common = DataSpec::of(timeline);
-        let KeptWith { fleets, history } = with;
-        let file =
-            ModelFile { format: MODEL_FORMAT.into(), fleets, target, common, estimator, history };
+        let KeptWith { fleets, sum, history } = with;
+        let format = MODEL_FORMAT.into();
+        let file = ModelFile { format, fleets, sum, target, common, estimator, history };
         write_json(&folder.join(MODEL_FILE), &file)
     }
 
@@ -184,7 +190,8 @@ impl SavedEstimator {
             }
             SavedEstimator::Combination(models) => {
                 for (number, model) in models.iter().enumerate() {
-                    let with = KeptWith { fleets: with.fleets.clone(), ..KeptWith::default() };
+                    let KeptWith { fleets, sum, .. } = with.clone();
+                    let with = KeptWith { fleets, sum, ..KeptWith::default() };
                     model.estimator.save(&model_folder(folder, number), place, with)?;
                 }
                 let named = models.iter().map(|model| (model.name.clone(), model.weights));
@@ -217,7 +224,7 @@ impl ModelFile {
         serde_json::from_str(&text).map_err(|error| content(&path, error))
     }
 
-    /// Reads the rest of the folder: the estimator, for data that were opened as `fleets` says.
+    /// Reads the rest of the folder: the estimator, for data that were opened as `fleets` says; of a sum for its own fleets.
     pub fn load(
         &self,
         folder: &Path,
@@ -227,7 +234,11 @@ impl ModelFile {
         self.common.check(loops.timeline())?;
         Ok(match &self.estimator {
             EstimatorFile::Neural { record } => {
-                let whole = crate::artifact::saved::whole_fleets(&self.fleets, fleets)?;
+                let whole = match self.sum {
+                    // What it names are those of the guests.
+                    Some(_) => FleetData::union(fleets).into_iter().collect(),
+                    None => crate::artifact::saved::whole_fleets(&self.fleets, fleets)?,
+                };
                 SavedEstimator::Neural(neural(folder, record, loops, &whole)?)
             }
             EstimatorFile::HeldOut { record, rates, answer, local } => {

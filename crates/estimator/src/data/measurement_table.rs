@@ -244,6 +244,14 @@ impl MeasurementTable {
         Self { timeline: self.timeline, entries, views }
     }
 
+    /// Values of a step, each with its weight.
+    pub(crate) fn of_step(&self, step: Step) -> impl Iterator<Item = (f64, f64)> {
+        let (each, row) = (self.entries.len(), self.timeline.row(step));
+        let readings = self.view(FleetView::WHOLE);
+        let numbers = readings.values.iter().zip(&readings.weights).skip(row * each).take(each);
+        numbers.map(|(value, weight)| (f64::from(*value), f64::from(*weight)))
+    }
+
     fn view(&self, view: FleetView) -> &Readings {
         let at = if self.views.len() == 1 { 0 } else { usize::from(view.0) };
         &self.views[at.min(self.views.len() - 1)]

@@ -1,5 +1,6 @@
 //! Loops and fleets as numbers: windows, splits in time, scales, inputs of the sub-models, measurements.
 
+pub(crate) mod fleet_sum;
 pub(crate) mod host_study;
 pub(crate) mod inputs;
 pub(crate) mod joint;
@@ -14,6 +15,9 @@ pub(crate) mod study;
 pub(crate) mod timeline;
 pub(crate) mod window_source;
 
+pub use fleet_sum::{
+    FleetRows, FleetSum, FleetSumError, SumColumns, SumLayout, SummedFleets, WholeFleet,
+};
 pub use host_study::{HostStudy, HostTargets};
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 pub use joint::JointData;

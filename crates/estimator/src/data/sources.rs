@@ -63,6 +63,14 @@ impl LoopData {
         Ok(Self { timeline, table })
     }
 
+    /// The same in some of the steps, given by their rows.
+    pub(crate) fn of_rows(&self, timeline: &Arc<Timeline>, rows: &[usize]) -> Self {
+        let detectors = self.table.detectors;
+        let of_row = |&row: &usize| self.table.counts[row * detectors..][..detectors].iter();
+        let counts = rows.iter().flat_map(of_row).copied().collect();
+        Self { timeline: Arc::clone(timeline), table: LoopTable { detectors, counts } }
+    }
+
     /// The steps it holds.
     pub fn timeline(&self) -> &Arc<Timeline> {
         &self.timeline
@@ -89,6 +97,21 @@ impl FleetData {
         table: FeatureTable,
     ) -> Self {
         Self { timeline, name, rate, table, movements: MovementTable::default(), local: None }
+    }
+
+    /// Of numbers that were not read from a dataset.
+    pub(crate) fn of_tables(
+        timeline: &Arc<Timeline>,
+        name: String,
+        rate: f64,
+        table: FeatureTable,
+        movements: MovementTable,
+    ) -> Self {
+        Self { timeline: Arc::clone(timeline), name, rate, table, movements, local: None }
+    }
+
+    pub(crate) fn table(&self) -> &FeatureTable {
+        &self.table
     }
 
     pub(crate) fn table_mut(&mut self) -> &mut FeatureTable {
@@ -201,6 +224,12 @@ impl FleetData {
     /// The fleet's totals on a link in a step.
     pub fn totals(&self, step: Step, link: LinkId) -> Totals {
         self.table.totals[self.at(step, link)]
+    }
+
+    /// The fleet's totals in the cells and sub-steps of all links in a step: of each link times, then distances.
+    pub(crate) fn cells_of_step(&self, step: Step) -> &[f32] {
+        let each = 2 * self.table.cell_count * self.table.links;
+        &self.table.cells[self.timeline.row(step) * each..][..each]
     }
 
     /// The state of a link in a step as the fleet alone would estimate it.

@@ -7,10 +7,12 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sensing::{FeaturesError, LEAST_RECORDINGS, Split, split, split_by_recording};
+use sensing::{FeaturesError, HeldSteps, LEAST_RECORDINGS, Split, split, split_by_recording};
 use thiserror::Error;
 use traffic::{LinkId, LinkState, Network, Seconds, Step};
 
+use crate::data::fleet_sum::SummedFleets;
+use crate::data::measurement_table::MeasurementTable;
 use crate::data::observed::{Asked, Observed};
 use crate::data::sources::{FleetData, LoopData};
 use crate::data::timeline::Timeline;
@@ -73,8 +75,11 @@ pub struct Study {
     timeline: Arc<Timeline>,
     loops: LoopData,
     fleets: Vec<FleetData>,
-    raw: Vec<LinkState>,
-    smooth: Vec<LinkState>,
+    /// Densities by queue profiles that came with the fleets; made of their trajectories if none.
+    queues: Option<MeasurementTable>,
+    /// Empty without ground truth.
+    raw: Arc<[LinkState]>,
+    smooth: Arc<[LinkState]>,
     targets: Vec<LinkId>,
     split: Split,
 }
@@ -126,31 +131,63 @@ impl Study {
 
     /// Opens a dataset with the features of some fleets; none for what a host has by itself.
     pub fn open_fleets(folder: &Path, fleets: &[&str]) -> Result<Self, StudyError> {
+        Self::read(folder, fleets, true)
+    }
+
+    /// Opens what a host has by itself, without ground truth.
+    pub fn without_truth(folder: &Path) -> Result<Self, StudyError> {
+        Self::read(folder, &[], false)
+    }
+
+    fn read(folder: &Path, fleets: &[&str], truth: bool) -> Result<Self, StudyError> {
         let (timeline, features) = Timeline::read(folder)?;
         let timeline = Arc::new(timeline);
-        let split = split(timeline.windows());
-        for (part, windows) in
-            [("train", &split.train), ("validation", &split.validation), ("test", &split.test)]
-        {
-            if windows.is_empty() {
-                let (folder, steps) = (folder.display().to_string(), timeline.held().len());
-                return Err(StudyError::EmptySplit { folder, part, steps });
-            }
-        }
+        let split = split_of(folder, &timeline)?;
         let read = |fleet: &&str| FleetData::read(Arc::clone(&timeline), &features, fleet);
         let fleets = fleets.iter().map(read).collect::<Result<_, _>>()?;
-        let truth = features.all()?;
+        let truth = if truth { Some(features.all()?) } else { None };
         let (network, step) = (timeline.network(), timeline.step());
+        let raw = truth.as_ref().map_or_else(Vec::new, |truth| truth.states(network, step));
+        let smooth =
+            truth.as_ref().map_or_else(Vec::new, |truth| truth.smooth_states(network, step));
         Ok(Self {
             folder: folder.to_owned(),
             loops: LoopData::read(Arc::clone(&timeline), &features)?,
             fleets,
-            raw: truth.states(network, step),
-            smooth: truth.smooth_states(network, step),
+            queues: None,
+            raw: raw.into(),
+            smooth: smooth.into(),
             targets: network.targets(),
             split,
             timeline,
         })
+    }
+
+    /// What a host has, in some of the steps held, which are split anew.
+    pub fn holding(&self, held: HeldSteps) -> Result<Self, StudyError> {
+        let rows: Vec<usize> = held.iter().map(|step| self.timeline.row(step)).collect();
+        let timeline = Arc::new(self.timeline.holding(held));
+        let links = timeline.network().links().len();
+        let of_steps = |states: &[LinkState]| -> Arc<[LinkState]> {
+            let of_row = |&row: &usize| states.iter().skip(row * links).take(links).copied();
+            rows.iter().flat_map(of_row).collect()
+        };
+        Ok(Self {
+            folder: self.folder.clone(),
+            loops: self.loops.of_rows(&timeline, &rows),
+            fleets: Vec::new(),
+            queues: None,
+            raw: of_steps(&self.raw),
+            smooth: of_steps(&self.smooth),
+            targets: self.targets.clone(),
+            split: split_of(&self.folder, &timeline)?,
+            timeline,
+        })
+    }
+
+    /// Whether there is ground truth.
+    pub fn has_truth(&self) -> bool {
+        !self.raw.is_empty()
     }
 
     /// Learns from fewer samples: the last ones before the test part, seven in eight to train and
@@ -181,6 +218,27 @@ impl Study {
         self.split = split_by_recording(self.timeline.windows())
             .map_err(|found| StudyError::Recordings { found })?;
         Ok(self)
+    }
+
+    /// The same with other fleets, of the same steps, and what queue profiles of them measure.
+    pub fn with_fleets(&self, summed: SummedFleets) -> Self {
+        let SummedFleets { fleets, queues, .. } = summed;
+        Self {
+            folder: self.folder.clone(),
+            timeline: Arc::clone(&self.timeline),
+            loops: self.loops.clone(),
+            fleets,
+            queues,
+            raw: Arc::clone(&self.raw),
+            smooth: Arc::clone(&self.smooth),
+            targets: self.targets.clone(),
+            split: self.split.clone(),
+        }
+    }
+
+    /// Densities by queue profiles that came with the fleets; none if they are to be made of trajectories.
+    pub fn queues(&self) -> Option<&MeasurementTable> {
+        self.queues.as_ref()
     }
 
     /// Where the dataset lies.
@@ -249,6 +307,9 @@ impl Study {
     }
 
     /// The true state of a link in a step.
+    ///
+    /// # Panics
+    /// Without ground truth.
     pub fn target(&self, kind: TargetKind, step: Step, link: LinkId) -> LinkState {
         let at = self.timeline.row(step) * self.network().links().len() + link.index();
         match kind {
@@ -284,6 +345,20 @@ impl Study {
             }
         }
     }
+}
+
+/// The parts in time, none of which is empty.
+fn split_of(folder: &Path, timeline: &Timeline) -> Result<Split, StudyError> {
+    let split = split(timeline.windows());
+    for (part, windows) in
+        [("train", &split.train), ("validation", &split.validation), ("test", &split.test)]
+    {
+        if windows.is_empty() {
+            let (folder, steps) = (folder.display().to_string(), timeline.held().len());
+            return Err(StudyError::EmptySplit { folder, part, steps });
+        }
+    }
+    Ok(split)
 }
 
 /// The last windows of a part, a percentage of them; at least one unless it is zero.

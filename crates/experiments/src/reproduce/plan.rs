@@ -328,13 +328,13 @@ mod tests {
         let plan = plan_of(What::Guests);
         let jobs = plan.jobs(&range());
         // TSE-n has one job for all numbers of guests; absence is scored by the jobs trained for it.
-        assert_eq!(jobs.len(), 3 * 2 * 2 * (1 + 2 * 4));
+        assert_eq!(jobs.len(), 3 * 2 * 2 * (1 + 3 * 5));
         let names: BTreeSet<String> = jobs.iter().map(Job::name).collect();
         assert_eq!(names.len(), jobs.len());
         let lone = jobs.iter().filter(|job| !job.estimator.is_federated());
         assert!(lone.map(|job| job.variant).all(|variant| variant.is_usual()));
         let needed = request::needed(&plan);
-        assert_eq!(needed.divided, [(40, 2), (40, 4), (40, 8)]);
+        assert_eq!(needed.divided, [(40, 2), (40, 4), (40, 8), (40, 16)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scene::Scene;
 use training::party::privacy::{Mode, PrivacyOptions};
-use training::{FederationOptions, GuestOptions, TrainOptions, Watch};
+use training::{FederationOptions, Fusion, GuestOptions, TrainOptions, Watch};
 
 /// See the [module](self). What is not given is as usual, and is not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub(super) struct Variant {
     /// Guests among which the fleet is divided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guests: Option<u16>,
+    /// What the host makes of the guests' data. A sum is scored with each guest absent too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fusion: Option<Fusion>,
     /// Local updates per exchange.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<u32>,
@@ -57,6 +60,7 @@ impl Variant {
     pub(super) const USUAL: Variant = Variant {
         embedding_size: None,
         guests: None,
+        fusion: None,
         q: None,
         epochs: None,
         learning_rate: None,
@@ -83,6 +87,8 @@ impl Variant {
         };
         add("embedding", self.embedding_size.map(|value| value.to_string()));
         add("guests", self.guests.map(|value| value.to_string()));
+        let fusion = self.fusion.and_then(|fusion| fusion.to_possible_value());
+        add("fusion", fusion.map(|fusion| fusion.get_name().to_owned()));
         add("q", self.q.map(|value| value.to_string()));
         add("epochs", self.epochs.map(|value| value.to_string()));
         add("rate", self.learning_rate.map(|value| value.to_string()));
@@ -102,7 +108,8 @@ impl Variant {
 
     /// How many times as long as usual it takes, about.
     pub(super) fn effort(&self) -> u64 {
-        let guests = u64::from(self.guests.unwrap_or(1));
+        let summed = self.fusion == Some(Fusion::Sum);
+        let guests = if summed { 1 } else { u64::from(self.guests.unwrap_or(1)) };
         let sealed = if self.privacy.is_some_and(Mode::is_sealed) { 4 } else { 1 };
         // About two thirds of a training step are the guest's.
         sealed * (1 + 2 * guests) * u64::from(self.q.unwrap_or(1)) / 3
@@ -110,7 +117,8 @@ impl Variant {
 
     /// What is asked besides the estimates.
     pub(super) fn watch(&self) -> Watch {
-        Watch { each_epoch: self.curve, each_absent: self.party_dropout.is_some() }
+        let each_absent = self.party_dropout.is_some() || self.fusion == Some(Fusion::Sum);
+        Watch { each_epoch: self.curve, each_absent }
     }
 
     /// Changes a task accordingly.
@@ -124,6 +132,7 @@ impl Variant {
         let usual = FederationOptions::clear();
         task.federation = FederationOptions {
             guests: self.guests.unwrap_or(usual.guests),
+            fusion: self.fusion,
             q: self.q.unwrap_or(usual.q),
             privacy: PrivacyOptions {
                 privacy: self.privacy.or(usual.privacy.privacy),
@@ -155,5 +164,9 @@ mod tests {
         let (head_units, privacy) = (Some(4), Some(Mode::SealedNoise));
         let sealed = Variant { head_units, privacy, ..Variant::USUAL };
         assert_eq!(sealed.suffix(), ".head-4.privacy-sealed-noise");
+        let sum = Variant { guests: Some(16), fusion: Some(Fusion::Sum), ..Variant::USUAL };
+        // The host trains on one fleet, whatever the guests.
+        assert_eq!((sum.suffix().as_str(), sum.effort()), (".guests-16.fusion-sum", 1));
+        assert!(sum.watch().each_absent);
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use estimator::artifact::{Coverage, IntervalsError, ModelFile};
-use estimator::{Asked, Intervals, Study, TargetKind};
+use estimator::{Asked, Intervals, Observed, Study, TargetKind};
 use traffic::{LinkId, LinkState, Step};
 use training::{Fitted, TrainOptions};
 
@@ -54,11 +54,13 @@ fn from_truth(
 ) -> Result<Result<Intervals, IntervalsError>> {
     let windows = &study.split().validation;
     let links: Vec<LinkId> = study.network().link_ids().collect();
-    let (file, observed) = (ModelFile::read(folder)?, study.observed());
+    let file = ModelFile::read(folder)?;
+    let (fleets, fleet_names) = training::fleets_at_use(&file, study.fleets())?;
+    let observed = Observed { fleets: &fleets, ..study.observed() };
     let named = || folder.display().to_string();
     let model = file.load(folder, &observed).with_context(named)?;
     let asked = Asked { target, links: &links, windows };
-    let (estimates, _) = model.estimate(&observed, &file.fleets, &asked).with_context(named)?;
+    let (estimates, _) = model.estimate(&observed, &fleet_names, &asked).with_context(named)?;
     let truths = truths(study, target, windows, &links);
     Ok(Intervals::calibrate(&estimates, &truths, links.len()))
 }

@@ -17,14 +17,14 @@ use super::noise::{LiveNoise, noised};
 use super::policy::{Policy, PrivacyContext};
 use crate::error::{Context, Result, bail, ensure};
 
-pub(super) struct Contribution {
+pub(crate) struct Contribution {
     pub fleets: Vec<FleetData>,
     /// All kinds but what is held out, which is made of the fleets.
     pub tables: BTreeMap<MeasurementKind, MeasurementTable>,
 }
 
 impl Contribution {
-    pub(super) fn of(
+    pub(crate) fn of(
         folder: &Path,
         mut fleets: Vec<FleetData>,
         features: GuestFeatures,

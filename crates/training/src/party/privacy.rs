@@ -6,6 +6,7 @@
 //! | `noisy-clear` | as they are | on features and measurements |
 //! | `sealed` | in secure products alone | none |
 //! | `sealed+noise` | in secure products alone | on features and measurements |
+//! | `aggregate` | in masked sums over guests alone, with the fleets' totals | none |
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,8 @@ pub enum Mode {
     #[cfg_attr(feature = "clap", value(name = "sealed+noise"))]
     #[serde(rename = "sealed+noise")]
     SealedNoise,
+    /// The host sees the sum over guests and nothing of a single one
+    Aggregate,
 }
 
 impl Mode {
@@ -45,6 +48,7 @@ impl Mode {
             Mode::NoisyClear => "noisy-clear",
             Mode::Sealed => "sealed",
             Mode::SealedNoise => "sealed+noise",
+            Mode::Aggregate => "aggregate",
         }
     }
 
@@ -67,7 +71,7 @@ impl Mode {
     /// How measurements are sealed. Refuses to protect what is learned from otherwise.
     pub fn sealing(self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
         ensure!(
-            self == Mode::Clear || protects(&measured_kinds(signal)),
+            matches!(self, Mode::Clear | Mode::Aggregate) || protects(&measured_kinds(signal)),
             "found a method with labels or held-out folds, expected one of pi, pi-v and pi-k"
         );
         Ok(self.is_sealed().then(Sealing::lattice))
