@@ -94,7 +94,9 @@ impl SummedGuests {
         }
         let masked = mode != Mode::Clear;
         if masked && names.len() == 1 {
-            eprintln!("aggregate: the sum over one guest is its own data: the host sees its totals");
+            eprintln!(
+                "aggregate: the sum over one guest is its own data: the host sees its totals"
+            );
         }
         Ok(Self { timeline: Arc::clone(study.timeline()), layout, names, rows, masked })
     }

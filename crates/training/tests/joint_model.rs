@@ -70,7 +70,7 @@ fn test_error(study: &Study, plan: NeuralPlan) -> f64 {
 /// Keeps a model of one guest.
 fn keep(model: NeuralEstimator, folder: &Path, study: &Study, history: &[Epoch]) {
     let fleets = study.fleets().iter().map(|fleet| vec![fleet.name().to_owned()]).collect();
-    let with = KeptWith { fleets, history: history.to_vec() };
+    let with = KeptWith { fleets, sum: None, history: history.to_vec() };
     let place = (&**study.timeline(), TargetKind::Raw);
     SavedEstimator::Neural(model).save(folder, place, with).expect("a folder to write to");
 }

@@ -61,7 +61,7 @@ pub struct ReproduceArguments {
     /// Numbers of samples, of table4; 600,1200,1800,2400,3000,3600 unless --quick
     #[arg(long, value_delimiter = ',')]
     sizes: Vec<usize>,
-    /// Numbers of guests, of guests; 1,2,4,8 unless --quick
+    /// Numbers of guests, of guests; 1,2,4,8,16 unless --quick
     #[arg(long, value_delimiter = ',')]
     guests: Vec<u16>,
     /// What is estimated; both in table1, table2 and table4, raw in the others unless given
@@ -126,7 +126,7 @@ pub enum What {
     FigPiEstimates,
     /// By the share of steps that have ground truth, alone and beside what needs none
     LabelShare,
-    /// The same fleet in the hands of 1, 2, 4 or 8 guests, and with each of them absent
+    /// The same fleet in the hands of 1, 2, 4, 8 or 16 guests, by sum and by concatenation, and with each of them absent
     Guests,
     /// All estimators in worlds that nobody here has made for them: SUMO's scenarios, generated nets, a town
     Worlds,
