@@ -365,7 +365,7 @@ fn a_model_of_a_sum_over_guests_is_trained_kept_and_used() {
         let numbers = rows.lines().skip(1).flat_map(|row| row.split(',').skip(2));
         assert!(numbers.map(|number| number.parse::<f64>().unwrap()).all(f64::is_finite));
     }
-    ok(&["report", text(&held_out)]);
+    ok(&["report", "--run", text(&held_out), "--out", text(&path("report.html"))]);
 
     let refused_with = |more: &[&str]| {
         let fixed = ["train", "--data", text(&data), "--method", "fedtse"];
