@@ -21,7 +21,8 @@ use crate::error::{Context, Result, ensure};
 use crate::method::{EstimatorKind, Method};
 use crate::options::FederationOptions;
 use crate::party::Contribution;
-use crate::party::privacy::{Mode, PrivacyOptions};
+use crate::party::policy::{Policy, PrivacyContext};
+use crate::party::privacy::Mode;
 
 /// No number of a row is larger: seconds and metres that a fleet drives on a link in a step, vehicles, weights.
 pub(crate) const BOUND: f64 = (1_u64 << 26) as f64;
@@ -78,11 +79,18 @@ impl SummedGuests {
         let layout = SumLayout::new(study.timeline(), folds, columns);
         let kinds = columns.queues.then_some(MeasurementKind::Queues).into_iter().collect();
         let features = spec.features.guest_features().context("features of guests")?;
-        let signal = spec.signal.context("what is learned from")?;
-        // Modes of measurements do not apply.
         let mode = options.privacy.privacy.unwrap_or(Mode::Aggregate);
-        let privacy = PrivacyOptions { privacy: Some(mode), ..options.privacy.clone() };
-        let privacy = privacy.context(&signal, study.folder());
+        let policy = match &options.privacy.policy {
+            Some(file) => file.over(&Policy::default()),
+            None => Policy::default(),
+        };
+        ensure!(policy.noise.is_none(), "policy: found noise, expected none: sums are exact");
+        let allowed = policy.kinds.as_ref();
+        ensure!(
+            !columns.queues || allowed.is_none_or(|kinds| kinds.contains(&MeasurementKind::Queues)),
+            "measures: found queues, which the policy does not allow"
+        );
+        let privacy = PrivacyContext { policy, ..PrivacyContext::default() };
         let (mut rows, mut names) = (Vec::new(), Vec::new());
         for (number, fleets) in study.fleets().chunks(folds).enumerate() {
             let name = format!("guest-{}", number + 1);

@@ -240,7 +240,6 @@ impl FederationOptions {
             return Err(InvalidOption::new("privacy", problem));
         }
         let usual = Self::default();
-        let noisy = self.privacy.policy.as_ref().is_some_and(|policy| policy.noise.is_some());
         let given = [
             ("q", self.q != usual.q),
             ("frozen", self.frozen),
@@ -251,7 +250,6 @@ impl FederationOptions {
             ("delta", self.privacy.delta.is_some()),
             ("unit", self.privacy.unit.is_some()),
             ("most_products", self.privacy.most_products.is_some()),
-            ("policy", noisy),
         ];
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
