@@ -16,7 +16,7 @@ use super::job::{Absent, Estimator, Job, JobFolder, Moment, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use super::series;
-use training::{FederationOptions, GuestOptions, PhysicsOptions, TrainOptions};
+use training::{FederationOptions, GuestOptions, PhysicsOptions, RecipeOptions, TrainOptions};
 
 /// What jobs need to run.
 pub(super) struct Workshop<'a> {
@@ -103,6 +103,7 @@ impl Workshop<'_> {
                     seed: job.training_seed.unwrap_or(0),
                     epochs: self.settings.epochs,
                     learning_rate: None,
+                    recipe: RecipeOptions::default(),
                     guest: GuestOptions::default(),
                     federation: FederationOptions::clear(),
                     physics: PhysicsOptions::default(),
