@@ -50,7 +50,10 @@ fn a_crash_repeats_only_what_followed_the_last_checkpoint() {
             );
             let repeated: u64 = world.repeated().iter().sum();
             for embeddings in world.embeddings() {
-                assert!(embeddings <= ROUNDS + repeated, "{embeddings} embeddings, {repeated}");
+                assert!(
+                    embeddings as u64 <= ROUNDS + repeated,
+                    "{embeddings} embeddings, {repeated}"
+                );
             }
             most = most.max(repeated);
         }
