@@ -369,6 +369,14 @@ fn scenario(options: &SimulateOptions, path: &Path) -> Result<Simulated> {
     let manifest = writer.finish(&outcome.vehicles, &[])?;
     let mut world = serde_json::to_value(outcome.statistics)?;
     world["positions_outside"] = outcome.skipped.outside.into();
+    // What the import left out is part of what the dataset is.
+    if let Value::Object(left_out) = serde_json::to_value(net.report)? {
+        for (name, value) in
+            left_out.into_iter().filter(|(_, value)| value.as_u64().is_some_and(|count| count > 0))
+        {
+            world[name] = value;
+        }
+    }
     world["links"] = network.links().len().into();
     world["loops"] = network.loops().len().into();
     world["signals"] = network.signals().len().into();
