@@ -31,7 +31,7 @@ pub struct SimulateOptions {
     /// The demand file; the corridor's own if absent
     #[arg(long)]
     pub demand: Option<PathBuf>,
-    /// Instead of a demand file: the same flow in veh/h at every entry
+    /// Instead of a demand file: the same flow in veh/h at every entry, or on every link of a network without entries
     #[arg(long)]
     pub flow: Option<f64>,
     /// Instead of all these: a SUMO scenario with its own net, demand, signals and detectors

@@ -79,6 +79,9 @@ pub fn penetration(
     }
     let stated = folds.iter().map(FleetData::rate).sum::<f64>();
     let (passages, counted) = passed_and_counted(loops, folds, steps)?;
+    if !folds.is_empty() && !folds.iter().any(|fold| fold.is_seen_in(steps)) {
+        return Err(HeldOutError::EmptyFleet);
+    }
     // Whoever is all vehicles of its own dataset does not know its share: loops that say otherwise are believed.
     let known = stated > 0.0 && (stated < 1.0 || (counted == 0.0 && stated <= MOST));
     match known {
