@@ -15,10 +15,10 @@ use training::InvalidOption;
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkEdits {
     /// Loops to add: links by name, each with metres along it (its middle if absent), or a share of all links
-    #[arg(long, value_name = "LINK[@METRES][,…]|N%")]
+    #[arg(long, allow_hyphen_values = true, value_name = "LINK[@METRES][,…]|N%")]
     pub loops: Vec<String>,
     /// Links whose estimates are scored, instead of those of the network
-    #[arg(long, value_name = "LINK[,…]")]
+    #[arg(long, allow_hyphen_values = true, value_name = "LINK[,…]")]
     pub targets: Vec<String>,
 }
 

@@ -38,10 +38,15 @@ pub struct SimulateOptions {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["world", "network", "demand", "flow", "step", "keep"])]
     pub sumocfg: Option<PathBuf>,
     /// Loops to add to a scenario: links by name, each with metres along it (its middle if absent), or a share of all links
-    #[arg(long, value_name = "LINK[@METRES][,…]|N%", requires = "sumocfg")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "LINK[@METRES][,…]|N%",
+        requires = "sumocfg"
+    )]
     pub loops: Vec<String>,
     /// Links of a scenario whose estimates are scored; all if absent
-    #[arg(long, value_name = "LINK[,…]", requires = "sumocfg")]
+    #[arg(long, allow_hyphen_values = true, value_name = "LINK[,…]", requires = "sumocfg")]
     pub targets: Vec<String>,
     /// Minutes to simulate, warm-up included [default: 810; a scenario's own]
     #[arg(long)]
