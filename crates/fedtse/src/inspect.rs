@@ -28,7 +28,7 @@ pub(crate) struct InspectArguments {
     #[arg(long)]
     plot: Option<PathBuf>,
     /// Links of the time–space diagram, in order; the busiest way through the network if absent
-    #[arg(long, value_delimiter = ',', requires = "plot")]
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, requires = "plot")]
     along: Vec<String>,
     /// First minute of the time–space diagram; the busiest span if absent
     #[arg(long, requires = "plot")]

@@ -52,6 +52,10 @@ use write_behind::WriteBehind;
 /// The format that this version writes and reads.
 pub(crate) const FEATURES_FORMAT: &str = "fedtse-features/1";
 
+fn from_on(from: Seconds) -> String {
+    if from.get().is_finite() { format!(" from {from} on") } else { String::new() }
+}
+
 /// Why features could not be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FeaturesError {
@@ -73,7 +77,7 @@ pub enum FeaturesError {
     #[error(transparent)]
     Fleets(#[from] crate::fleet::FleetError),
     /// A loop's counts do not fit the steps.
-    #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}", path.display())]
+    #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}; make features with longer steps (--step), or count more often", path.display())]
     LoopInterval {
         /// The dataset.
         path: PathBuf,
@@ -95,7 +99,7 @@ pub enum FeaturesError {
         patience: Seconds,
     },
     /// No step is complete.
-    #[error("{}: no complete step of {step} from {from} on; recordings: {recordings}", path.display())]
+    #[error("{}: no complete step of {step}{}; recordings: {recordings}", path.display(), from_on(*from))]
     NoSteps {
         /// The dataset.
         path: PathBuf,

@@ -423,10 +423,10 @@ impl TrainOptions {
         let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
         match remark {
             Some(Remark::Queues(report)) => eprintln!("{fleet}: {report}"),
-            Some(Remark::Softened(count)) => {
+            Some(Remark::Softened(count)) if count > 0 => {
                 eprintln!("{fleet}: {count} measurements contradicted all else and counted less");
             }
-            None => {}
+            Some(Remark::Softened(_)) | None => {}
         }
         Ok(Fitted { estimates, estimator: Some(reference), ..Fitted::default() })
     }
