@@ -83,20 +83,15 @@ impl ConvexFit {
         }
     }
 
-    /// Adds a box: of each model the values of all choices of folds, with each choice's label and what it sees.
-    pub(super) fn add_box(
-        &mut self,
-        values: &[Vec<f64>],
-        (labels, noise): (&[f64], f64),
-        seen: &[f64],
-    ) {
+    /// Adds a box: of each model the values of all choices of folds, with each choice's label and the variance of these.
+    pub(super) fn add_box(&mut self, values: &[Vec<f64>], labels: &[f64], noise: f64) {
         self.noise += labels.len() as f64 * noise;
         for (choice, &label) in labels.iter().enumerate() {
             let of_models: Vec<f64> = values.iter().map(|of_model| of_model[choice]).collect();
             self.add(&of_models, label);
         }
         for (memory, values) in self.memory.iter_mut().zip(values) {
-            *memory += labels.len() as f64 * known_by_heart(values, labels, seen);
+            *memory += labels.len() as f64 * known_by_heart(values, labels);
         }
     }
 
@@ -147,13 +142,12 @@ impl ConvexFit {
     }
 }
 
-/// Covariance, over choices of folds, of what a model adds to what is seen and of the labels of a box. Whoever has not met these vehicles'
-/// labels before can at most say more where more is seen, which is where less is held out: then it is not above zero.
-pub(super) fn known_by_heart(values: &[f64], labels: &[f64], seen: &[f64]) -> f64 {
+/// Covariance, over choices of folds, of a model's values and the labels of a box. Where more is seen, less is held out: whoever has
+/// not met these vehicles' labels before, and says no less where more is seen, has none above zero.
+pub(super) fn known_by_heart(values: &[f64], labels: &[f64]) -> f64 {
     let count = labels.len() as f64;
-    let added = || values.iter().zip(seen).map(|(value, seen)| value - seen);
-    let (mean, label) = (added().sum::<f64>() / count, labels.iter().sum::<f64>() / count);
-    let products = added().zip(labels).map(|(value, own)| (value - mean) * (own - label));
+    let [value, label] = [values, labels].map(|all| all.iter().sum::<f64>() / count);
+    let products = values.iter().zip(labels).map(|(one, own)| (one - value) * (own - label));
     products.sum::<f64>() / (count - 1.0).max(1.0)
 }
 
@@ -196,20 +190,18 @@ mod tests {
     #[test]
     fn what_is_known_by_heart_does_not_count() {
         let rates = FoldRates::new(0.5, 2).unwrap();
-        // Two vehicles, one in fold 1, one in none: s = r = 1/4, u = S + (1 − s)·H/r = S + 3·H.
-        let (seen, labels) = ([0.0, 1.0], [3.0, 1.0]);
+        // Two vehicles, one in fold 1, one in none: s = r = 1/4, so that labels S + H·(1 − s)/r are 3 without fold 1, and 1 without fold 2.
+        let labels = [3.0, 1.0];
         let mut fit = ConvexFit::new(2);
         // By heart; and the truth.
-        fit.add_box(&[vec![3.0, 1.0], vec![2.0, 2.0]], (&labels, 0.0), &seen);
+        fit.add_box(&[vec![3.0, 1.0], vec![2.0, 2.0]], &labels, 0.0);
         assert_close(&fit.solve(), &[1.0, 0.0]);
-        // Answers beyond what is seen, 3 and 0, and labels, 3 and 1: covariance 3. The noise of the labels is V = Q·(3/4)·(1/2)/(1/4) and that of
-        // their mean Q·(1/2)/(1/2): V/(V − V̄) = 1.5/(1.5 − 1) = 3.
-        assert!((known_by_heart(&[3.0, 1.0], &labels, &seen) - 3.0).abs() < 1e-12);
+        // V = Q·(3/4)·(1/2)/(1/4) and V̄ = Q·(1/2)/(1/2): V/(V − V̄) = 1.5/(1.5 − 1) = 3.
         assert!((rates.noise_beside_folds() - 3.0).abs() < 1e-12);
-        // The truth adds 2 and 1 to what is seen; half as much covariance, for the labels are not far from it.
-        let new = fit.clone().as_if_new(&rates);
-        assert!(new.moments[0] < fit.moments[0] && new.error_of(1) < new.error_of(0));
-        // Over a population of draws the truth has none; here it has, and the other has more.
+        assert_eq!([[3.0, 1.0], [2.0, 2.0]].map(|own| known_by_heart(&own, &labels)), [2.0, 0.0]);
+        // With 3·2 taken off, each of the two labels: moments 10 − 12 and 8, products 10, 8 and 8.
+        let new = fit.as_if_new(&rates);
+        assert!((new.moments[0] + 2.0).abs() < 1e-12 && (new.moments[1] - 8.0).abs() < 1e-12);
         assert_close(&new.solve(), &[0.0, 1.0]);
     }
 
@@ -217,7 +209,7 @@ mod tests {
     fn few_noisy_labels_move_weights_little() {
         let mut fit = ConvexFit::new(2);
         // The second model is right and the first is off by 1; one label of variance 1.
-        fit.add_box(&[vec![1.0], vec![0.0]], (&[0.0], 1.0), &[0.0]);
+        fit.add_box(&[vec![1.0], vec![0.0]], &[0.0], 1.0);
         // Minimum of w² + 4(w − 1)² + 4w², w the weight of the first: 4/9.
         assert_close(&fit.clone().expecting(&[1.0, 0.0], 1.0).solve(), &[4.0 / 9.0, 5.0 / 9.0]);
         // Without noise the label is believed.

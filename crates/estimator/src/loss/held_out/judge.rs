@@ -88,12 +88,6 @@ impl HeldOutJudge {
         Some([0, 1].map(|at| rates.label(rates.seen() * seen[at], rates.held_out() * out[at])))
     }
 
-    /// What all folds but the one that a window leaves out see, as part of all traffic.
-    fn seen(&self, window: Window, link: LinkId) -> Option<[f64; 2]> {
-        let seen = self.choices.seen.get(window.view.held_out()?)?;
-        Some(pair(seen.scaled_up(window.last, link)).map(|value| self.rates.seen() * value))
-    }
-
     /// What a step tells of models that have estimated it in all views: of density and of flow.
     pub(super) fn told_of(&self, models: &[&ViewEstimates], step: Step) -> [ConvexFit; 2] {
         let empty = ConvexFit::new(models.len());
@@ -106,20 +100,17 @@ impl HeldOutJudge {
             .collect();
         let Some(states) = states else { return told };
         for &link in &self.targets {
-            let of_views = |of: &dyn Fn(Window) -> Option<[f64; 2]>| {
-                windows.iter().map(|&window| of(window)).collect::<Option<Vec<_>>>()
-            };
-            let labels = of_views(&|window| self.label(window, link));
-            let seen = of_views(&|window| self.seen(window, link));
-            let Some((labels, seen)) = labels.zip(seen) else { continue };
+            let labels: Option<Vec<[f64; 2]>> =
+                windows.iter().map(|&window| self.label(window, link)).collect();
+            let Some(labels) = labels else { continue };
             let noise = self.label_variance(step, link);
             for (at, told) in told.iter_mut().enumerate() {
                 let of_model = |views: &Vec<&Vec<LinkState>>| {
                     views.iter().map(|states| pair(states[link.index()])[at]).collect()
                 };
                 let values: Vec<Vec<f64>> = states.iter().map(of_model).collect();
-                let one = |all: &[[f64; 2]]| all.iter().map(|pair| pair[at]).collect::<Vec<_>>();
-                told.add_box(&values, (&one(&labels), noise[at]), &one(&seen));
+                let labels: Vec<f64> = labels.iter().map(|label| label[at]).collect();
+                told.add_box(&values, &labels, noise[at]);
             }
         }
         told
@@ -152,14 +143,13 @@ impl HeldOutJudge {
                     let count = views.len() as f64;
                     let mean = own(at).sum::<f64>() / count;
                     let spread = own(at).map(|one| (one - mean).powi(2)).sum::<f64>() / count;
-                    let of_views = |of: &dyn Fn(Window) -> Option<[f64; 2]>| -> Vec<f64> {
-                        views.iter().filter_map(|(window, _)| Some(of(*window)?[at])).collect()
-                    };
-                    let labels = of_views(&|window| self.label(window, link));
-                    let seen = of_views(&|window| self.seen(window, link));
+                    let labels: Vec<f64> = views
+                        .iter()
+                        .filter_map(|(window, _)| Some(self.label(*window, link)?[at]))
+                        .collect();
                     let square = own(at).zip(&labels).map(|(own, label)| (own - label).powi(2));
                     sums.add(square.sum::<f64>() / count, noise[at], spread);
-                    sums.memory += known_by_heart(&own(at).collect::<Vec<_>>(), &labels, &seen);
+                    sums.memory += known_by_heart(&own(at).collect::<Vec<_>>(), &labels);
                 }
             }
         }
