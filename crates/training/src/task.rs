@@ -74,6 +74,9 @@ pub struct Watch {
     pub each_epoch: bool,
     /// Of federated ones: the same estimates with each guest absent.
     pub each_absent: bool,
+    /// Of those that hold part of a fleet out: what they got wrong on the validation part. It is told of an estimator that is
+    /// kept in any case.
+    pub known_errors: bool,
 }
 
 /// A fit's estimates, and of a neural estimator how it was trained.
@@ -372,9 +375,10 @@ impl TrainOptions {
             }
             (EstimatorKind::Neural, Some(signal)) if self.method.is_federated() => {
                 let judged = signal.folds().map(|folds| Judged::new(study, folds)).transpose()?;
+                let told = keep.is_some() || watch.known_errors;
                 let in_views = judged.as_ref().map(|judged| {
                     let mut steps = judged.told(windows);
-                    if keep.is_some() {
+                    if told {
                         steps.extend(judged.thinned(&study.split().validation));
                         steps.sort_unstable();
                         steps.dedup();
@@ -396,7 +400,7 @@ impl TrainOptions {
                 let (fitted, views) = federated::train(&task, bar)?;
                 let judged = judged.as_ref();
                 let estimated_errors = judged.map(|judged| judged.errors_in_views(&views, windows));
-                let known_errors = judged.filter(|_| keep.is_some());
+                let known_errors = judged.filter(|_| told);
                 let known_errors = known_errors.map(|judged| judged.known_in_views(&views));
                 return Ok(Fitted { estimated_errors, known_errors, ..fitted });
             }
@@ -445,7 +449,7 @@ impl TrainOptions {
         if let LabelFreeEstimator::HeldOut(estimator) = &estimator {
             let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
             estimated_errors = Some(judged.errors_of(estimator, windows)?);
-            known_errors = kept.as_ref().map(|_| judged.known_of(estimator)).transpose()?;
+            known_errors = Some(judged.known_of(estimator)?);
         }
         let kept = kept.into_iter().collect();
         let (training, estimator) = (Some(training), Some(estimator.into()));
