@@ -209,11 +209,13 @@ fn a_guest_that_is_revoked_is_cut_off_and_may_come_back() {
     assert_eq!(finish(parties), rehearsed.weights);
 }
 
-/// `kill -9` of any party at random moments. FEDTSE_KILLS=50 for the long version.
+/// `kill -9` of any party at random moments, with checkpoints by time. All logs say what was lost and from where training
+/// resumes, and ledgers have no more than that. FEDTSE_KILLS=50 for the long version.
 #[test]
 fn killed_parties_come_back_and_end_with_the_same_weights() {
     let kills: u64 = std::env::var("FEDTSE_KILLS").map_or(6, |kills| kills.parse().unwrap());
-    let world = World::new(&Choice { epochs: 60, ..Choice::default() });
+    let checkpoints = "checkpoint-s = 0.1";
+    let world = World::new(&Choice { epochs: 60, checkpoints, ..Choice::default() });
     let rehearsed = world.rehearse();
     // However fast the machine: the last rounds come after the last kill.
     world.gate.allow(A_FEW_ROUNDS);
@@ -242,6 +244,24 @@ fn killed_parties_come_back_and_end_with_the_same_weights() {
     }
     world.gate.open();
     assert_eq!(finish(parties), rehearsed.weights);
+    let log = |party: &str| std::fs::read_to_string(world.path(&format!("{party}.log"))).unwrap();
+    let repeated = |log: &str| -> u64 {
+        let fields = log.split_whitespace().filter_map(|word| word.strip_prefix("repeated="));
+        fields.map(|rounds| rounds.parse::<u64>().unwrap()).sum()
+    };
+    let host = log("city");
+    let tells =
+        |log: &str| log.contains("training resumes") || log.contains("training begins anew");
+    assert!(tells(&host), "{host}");
+    for guest in parties::GUESTS {
+        assert!(tells(&log(guest)), "{}", log(guest));
+        let ledger = std::fs::read_to_string(world.path(guest).join("run/ledger.jsonl")).unwrap();
+        let embeddings = ledger.lines().filter(|line| {
+            line.contains("\"kind\":\"embedding\"") && !line.contains("\"again\":true")
+        });
+        let (found, most) = (embeddings.count() as u64, rehearsed.rounds + repeated(&host));
+        assert!(found <= most, "{guest}: {found} embeddings, expected at most {most}");
+    }
 }
 
 #[test]

@@ -161,6 +161,7 @@ fn embedding_request(ask: wire::EmbeddingRequest) -> Result<ToGuest, WireError> 
         purpose: of_purpose(ask.purpose)?,
         batch,
         missing: missing.transpose()?,
+        checkpoint: ask.checkpoint,
     })
 }
 
@@ -232,7 +233,6 @@ fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
             average: plan.average,
         },
         local: LocalUpdates { count: plan.local_updates, variant, proximal: plan.proximal },
-        checkpoint_every: plan.checkpoint_every,
         segment: plan.segment,
         measured: measured::kinds(&plan.measured)?,
         shares: plan.shares.map(|wire::TrafficShares { own, all }| TrafficShares { own, all }),
