@@ -1,7 +1,7 @@
 //! `fedtse train`: fits an estimator and scores it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +13,8 @@ use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use traffic::Step;
+use training::Fitted;
 use training::party::CustomSubModels;
 
 mod curves;
@@ -299,6 +301,17 @@ fn fit(
         history,
         intervals,
     })
+}
+
+/// Leaves intervals beside a model that was kept, or none if nothing tells its errors.
+pub fn keep_intervals(
+    folder: &Path,
+    study: &Study,
+    task: &TrainOptions,
+    windows: &[Step],
+    fitted: &Fitted,
+) -> Result<()> {
+    intervals::keep(folder, study, task, windows, fitted).map(drop)
 }
 
 fn task(arguments: &TrainArguments, target: TargetKind) -> TrainOptions {

@@ -24,6 +24,7 @@ pub mod live;
 pub mod measurements;
 pub mod parts;
 pub mod sealed;
+pub mod sums;
 
 use std::fmt;
 
@@ -37,9 +38,10 @@ use live::{FromLiveGuest, FromLiveHost};
 use measurements::{MeasurementOffer, Measurements};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 use sealed::{BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed};
+use sums::{FromSumGuest, FromSumHost};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// Why a party stops or is refused, as far as programs must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +161,8 @@ pub enum ToHost {
     },
     /// I am trained, and estimate with you.
     Live(FromLiveGuest),
+    /// I add to a sum over guests.
+    Sum(FromSumGuest),
     /// I am still here.
     Heartbeat,
     /// I take part no longer.
@@ -252,6 +256,8 @@ pub enum ToGuest {
     },
     /// You are trained, and estimate with me.
     Live(FromLiveHost),
+    /// You add to a sum over guests.
+    Sum(FromSumHost),
     /// I am still here.
     Heartbeat,
 }
@@ -405,6 +411,7 @@ impl ToHost {
             ToHost::Commitment(message) => message.kind(),
             ToHost::Checkpointed { .. } => "checkpointed",
             ToHost::Live(message) => message.kind(),
+            ToHost::Sum(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
             ToHost::Leave { departure: Departure::Failed(reason), .. } => reason.kind("leave"),
             ToHost::Leave { .. } => "leave",
@@ -428,6 +435,7 @@ impl ToGuest {
             ToGuest::Commitment(message) => message.kind(),
             ToGuest::Refuse { reason, .. } => reason.kind("refuse"),
             ToGuest::Live(message) => message.kind(),
+            ToGuest::Sum(message) => message.kind(),
             ToGuest::Heartbeat => "heartbeat",
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use federation::grpc::dial::dial;
 use federation::grpc::drive::{Clock, Inputs, WatchGuest, drive};
@@ -23,7 +23,7 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, GuestConfig, Prepared};
 use super::policy;
-use super::{config, logs, network_threads, print_stopped, stopping};
+use super::{config, logs, network_threads, print_stopped, stopping, sum_guest};
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -51,6 +51,9 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    if config.is_summed() {
+        return sum_guest::run(&config, &folder, json);
+    }
     let ended = take_part(&config, &folder, None)?;
     match &ended.end {
         End::Stopped(reason) => print_stopped(reason, ended.round, json),
@@ -67,6 +70,13 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
 pub fn join(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<GuestConfig>(config)?;
     logs::start_if_none(&config.observe);
+    if config.is_summed() {
+        ensure!(
+            own.is_none(),
+            "fusion: found a sum over guests and a custom sub-model, expected one of the two"
+        );
+        return Ok(sum_guest::take_part(&config, &folder)?.json());
+    }
     Ok(take_part(&config, &folder, own)?.json())
 }
 
