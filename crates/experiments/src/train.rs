@@ -14,6 +14,8 @@ use sensing::part_of;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use traffic::Step;
+use training::Fitted;
 use training::party::CustomSubModels;
 
 mod curves;
@@ -503,6 +505,17 @@ fn fit(
         metrics::write(&folder.join("metrics.csv"), [&row])?;
     }
     Ok(row)
+}
+
+/// Leaves intervals beside a model that was kept, or none if nothing tells its errors.
+pub fn keep_intervals(
+    folder: &Path,
+    study: &Study,
+    task: &TrainOptions,
+    windows: &[Step],
+    fitted: &Fitted,
+) -> Result<()> {
+    intervals::keep(folder, study, task, windows, fitted).map(drop)
 }
 
 fn task(arguments: &TrainArguments, method: Method, target: TargetKind) -> TrainOptions {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use estimator::Score;
 use estimator::artifact::IntervalsError;
@@ -30,7 +30,7 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, HostConfig, Prepared};
 use super::stopping::StopRequest;
-use super::{config, log_begun, logs, network_threads, print_stopped, stopping};
+use super::{config, log_begun, logs, network_threads, print_stopped, stopping, sum_host};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -51,6 +51,9 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    if config.is_summed() {
+        return sum_host::run(&config, &folder, json);
+    }
     let ended = lead_run(&config, &folder, None)?;
     match &ended.end {
         End::Stopped(reason) => print_stopped(reason, ended.round, json),
@@ -71,6 +74,13 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<HostConfig>(config)?;
     logs::start_if_none(&config.observe);
+    if config.is_summed() {
+        ensure!(
+            own.is_none(),
+            "fusion: found a sum over guests and a custom sub-model, expected one of the two"
+        );
+        return Ok(sum_host::lead(&config, &folder)?.json());
+    }
     Ok(lead_run(&config, &folder, own)?.json())
 }
 
