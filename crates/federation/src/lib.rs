@@ -29,7 +29,7 @@ mod schedule;
 mod session;
 pub mod store;
 
-pub use agreement::most_bytes;
+pub use agreement::samples_at_once;
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestSettings};
 pub use host::{AbsencePolicy, Event, Host, HostEnd, HostSettings, MeasurementBounds};

@@ -197,7 +197,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
             missing: Some(MissingCiphertexts { public_key: true, blocks: vec![0] }),
         },
         ToGuest::ProductQuery { exchange: exchange(), query: Sealed::new(vec![1, 2, 3])? },
-        ToGuest::MaskedGradient { exchange: exchange(), gradient: Sealed::new(vec![4, 5])? },
+        ToGuest::MaskedGradient { exchange: exchange(), gradient: vec![Sealed::new(vec![4, 5])?] },
         ToGuest::EncryptedCoefficients {
             exchange: exchange(),
             recipient: PartyId::new("fleet-b")?,

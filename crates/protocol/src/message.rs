@@ -39,7 +39,7 @@ use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 use sealed::{BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// Why a party stops or is refused, as far as programs must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -215,8 +215,8 @@ pub enum ToGuest {
     MaskedGradient {
         /// Which exchange.
         exchange: Exchange,
-        /// The gradient.
-        gradient: Sealed,
+        /// The gradient, of consecutive samples each.
+        gradient: Vec<Sealed>,
     },
     /// The gradient of the guest's embedding: closes an exchange for training.
     Gradient {

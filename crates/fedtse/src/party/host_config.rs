@@ -13,7 +13,8 @@ use estimator::{
 use federation::grpc::tls;
 use federation::{AbsencePolicy, HostSettings};
 use protocol::{
-    Bounds, CommitmentTerms, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
+    Bounds, CommitmentTerms, Compression, HostUpdates, LocalUpdates, LocalVariant, PartyId, Plan,
+    RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
@@ -88,6 +89,7 @@ pub(super) struct TrainingSection {
     batch: Option<u32>,
     local_updates: u32,
     variant: LocalVariant,
+    host_updates: HostUpdates,
     proximal: f32,
     party_dropout: f32,
     head_units: Option<u16>,
@@ -114,6 +116,7 @@ impl Default for TrainingSection {
             batch: None,
             local_updates: local.count,
             variant: local.variant,
+            host_updates: local.host,
             proximal: local.proximal,
             party_dropout: 0.0,
             head_units: None,
@@ -248,6 +251,7 @@ impl HostConfig {
                     count: training.local_updates,
                     variant: training.variant,
                     proximal: training.proximal,
+                    host: training.host_updates,
                 },
                 checkpoint_every: training.keep_every,
                 segment: self.segment(),
@@ -289,6 +293,7 @@ mod tests {
         let short_loss = short.loss();
         let (long, short) = (&config.training, &short.training);
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
+        assert_eq!(long.host_updates, short.host_updates);
         assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
         assert_eq!(long.compression, short.compression);
         assert_eq!((long.method, long.segment), (short.method, short.segment));
