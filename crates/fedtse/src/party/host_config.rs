@@ -17,7 +17,8 @@ use federation::grpc::{GuestCertificates, tls};
 use federation::sums::SumHostSettings;
 use federation::{AbsencePolicy, CheckpointInterval, HostSettings};
 use protocol::{
-    Bounds, CommitmentTerms, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
+    Bounds, CommitmentTerms, Compression, HostUpdates, LocalUpdates, LocalVariant, PartyId, Plan,
+    RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
@@ -101,6 +102,7 @@ pub(super) struct TrainingSection {
     flow_weight: Option<f32>,
     local_updates: u32,
     variant: LocalVariant,
+    host_updates: HostUpdates,
     proximal: f32,
     party_dropout: f32,
     head_units: Option<u16>,
@@ -134,6 +136,7 @@ impl Default for TrainingSection {
             flow_weight: None,
             local_updates: local.count,
             variant: local.variant,
+            host_updates: local.host,
             proximal: local.proximal,
             party_dropout: 0.0,
             head_units: None,
@@ -416,6 +419,7 @@ impl HostConfig {
                     count: training.local_updates,
                     variant: training.variant,
                     proximal: training.proximal,
+                    host: training.host_updates,
                 },
                 segment: self.segment(),
                 measured: measured_kinds(&training.method),
@@ -460,6 +464,7 @@ mod tests {
         let short_loss = short.loss();
         let (long, short) = (&config.training, &short.training);
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
+        assert_eq!(long.host_updates, short.host_updates);
         assert_eq!(long.checkpoints().unwrap(), short.checkpoints().unwrap());
         assert_eq!(long.absent, short.absent);
         assert_eq!(long.compression, short.compression);
