@@ -229,7 +229,10 @@ impl Model {
                 plan.recipe.epochs = plan.recipe.epochs.div_ceil(part);
                 plan.recipe.patience = 0;
             }
-            Schedule::Slow => plan.recipe.rate /= 3.0,
+            Schedule::Slow => {
+                plan.recipe.rate /= 3.0;
+                plan.recipe.host_rate = plan.recipe.host_rate.map(|rate| rate / 3.0);
+            }
         }
         let (name, bar) = (self.name, ProgressBar::hidden());
         let (loops, fleets) = (study.loops(), study.fleets());

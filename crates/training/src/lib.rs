@@ -41,7 +41,8 @@ pub(crate) use fingerprint::run_fingerprint;
 pub use judged::KnownErrors;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{
-    FederationOptions, Fusion, GuestOptions, InvalidOption, Packing, PhysicsOptions, SubModelChoice,
+    FederationOptions, Fusion, GuestOptions, InvalidOption, Packing, PhysicsOptions, RecipeOptions,
+    SubModelChoice,
 };
 pub use releases::{Releases, Sent};
 pub use task::{Fitted, TrainOptions, Training, Watch};

@@ -19,10 +19,11 @@ use crate::combination::{self, ModelWeight};
 use crate::engine::CentralRun;
 use crate::error::{Context, Result, bail, ensure};
 use crate::federated::{self, FederatedTask};
+use crate::fingerprint::of_bytes;
 use crate::judged::{Judged, KnownErrors};
 use crate::kept_run::KeptRun;
 use crate::method::{EstimatorKind, Hindsight, Method};
-use crate::options::{FederationOptions, GuestOptions, PhysicsOptions};
+use crate::options::{FederationOptions, GuestOptions, PhysicsOptions, RecipeOptions};
 use crate::party::CustomSubModels;
 use crate::party::privacy::Mode;
 use crate::releases::Releases;
@@ -43,6 +44,8 @@ pub struct TrainOptions {
     pub epochs: Option<usize>,
     /// Highest learning rate of the neural estimators; the architecture's own if none.
     pub learning_rate: Option<f32>,
+    /// More of how they are trained.
+    pub recipe: RecipeOptions,
     /// Models of the neural estimators.
     pub guest: GuestOptions,
     /// Rounds of the federated ones.
@@ -60,6 +63,7 @@ impl Default for TrainOptions {
             seed: 1,
             epochs: None,
             learning_rate: None,
+            recipe: RecipeOptions::default(),
             guest: GuestOptions::default(),
             federation: FederationOptions::clear(),
             physics: PhysicsOptions::default(),
@@ -143,6 +147,12 @@ fn parts(fleet: &str, count: usize) -> Vec<String> {
 }
 
 impl TrainOptions {
+    /// Tells these options, whatever the seed, from others.
+    pub fn fingerprint(&self) -> String {
+        let options = Self { seed: 0, ..self.clone() };
+        of_bytes(format!("{options:?}").as_bytes())
+    }
+
     /// Epochs that training takes at most, or models of a combination; none for what is not trained.
     pub fn most_epochs(&self) -> Option<usize> {
         if let Some(of_sum) = self.of_sum() {
@@ -199,6 +209,7 @@ impl TrainOptions {
         if let Some(rate) = self.learning_rate {
             plan.recipe.rate = rate;
         }
+        self.recipe.apply(&mut plan.recipe);
         if let (true, Some(features)) = (self.method.is_federated(), spec.features.guest_features())
             && self.federation.guests > 1
         {
@@ -329,6 +340,31 @@ impl TrainOptions {
         Ok(fitted)
     }
 
+    /// Fits what this federated method trains on the sum over guests, whose fleets a study has: it came over the network. The
+    /// estimator is kept in a folder, with the names of the guests' fleets.
+    pub(crate) fn fit_summed(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        watch: Watch,
+        (fleets, keep): (Vec<Vec<String>>, Option<&Path>),
+        bar: &ProgressBar,
+    ) -> Result<Fitted> {
+        let of_sum = self.of_sum().context("fusion: expected a sum over guests")?;
+        let custom = CustomSubModels::default();
+        let mut fitted = of_sum.fit_estimator(study, windows, (watch, keep), &custom, bar)?;
+        if let (Some(folder), Some(estimator)) = (keep, &fitted.estimator) {
+            let history = fitted.training.as_ref().map(|training| training.history.clone());
+            let sum = Some(aggregate::columns_at_use(of_sum.method));
+            let with = KeptWith { fleets, sum, history: history.unwrap_or_default() };
+            estimator.save(folder, (study.timeline(), self.target), with)?;
+        }
+        for kept in std::mem::take(&mut fitted.kept) {
+            kept.remove()?;
+        }
+        Ok(fitted)
+    }
+
     fn fit_estimator(
         &self,
         study: &Study,
@@ -365,7 +401,11 @@ impl TrainOptions {
             (EstimatorKind::Ridge, _) => {
                 let all: Vec<LinkId> = study.network().link_ids().collect();
                 let links = if keep.is_some() { &all[..] } else { study.targets() };
-                SavedEstimator::Ridge(Ridge::fit(study, self.target, spec.features, links, || {})?)
+                let bar = progress::bar("links", links.len() as u64);
+                let fitted = || bar.inc(1);
+                let ridge = Ridge::fit(study, self.target, spec.features, links, fitted)?;
+                bar.finish_and_clear();
+                SavedEstimator::Ridge(ridge)
             }
             (EstimatorKind::Combination, _) => {
                 return combination::train(self, study, windows, (custom, keep), bar);
@@ -427,10 +467,10 @@ impl TrainOptions {
         let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
         match remark {
             Some(Remark::Queues(report)) => eprintln!("{fleet}: {report}"),
-            Some(Remark::Softened(count)) => {
+            Some(Remark::Softened(count)) if count > 0 => {
                 eprintln!("{fleet}: {count} measurements contradicted all else and counted less");
             }
-            None => {}
+            Some(Remark::Softened(_)) | None => {}
         }
         Ok(Fitted { estimates, estimator: Some(reference), ..Fitted::default() })
     }

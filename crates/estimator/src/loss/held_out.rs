@@ -43,7 +43,7 @@ pub use judge::{EstimatedErrors, HeldOutJudge, ViewEstimates, limit_to_standing}
 pub(crate) use local::FollowedShares;
 pub use local::{LocalShareModel, ShareVariation};
 pub use noise::LabelNoise;
-pub use penetration::{counted_per_step, passages_per_step, penetration};
+pub use penetration::{counted_per_step, passages_per_step, penetration, share_by_loops};
 pub use rates::FoldRates;
 pub use study::{HeldOutLabels, HeldOutStudy, Penetration};
 pub(crate) use totals::held_out_totals;

@@ -16,6 +16,7 @@ pub use held_out::{
     HeldOutEstimator, HeldOutJudge, HeldOutLabels, HeldOutStudy, LabelNoise, LocalShareModel,
     ModelAnswer, Penetration, ShareVariation, ViewEstimates, WeightsInTime, counted_per_step,
     held_out_entries, held_out_part, limit_to_standing, passages_per_step, penetration,
+    share_by_loops,
 };
 pub use label_free::{LabelFreeError, LabelFreeEstimator, LabelFreeStudy};
 pub use objective::{

@@ -18,7 +18,9 @@ use super::job::{Absent, Estimator, Job, JobFolder, Moment, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use super::series;
-use training::{FederationOptions, Fitted, GuestOptions, PhysicsOptions, TrainOptions};
+use training::{
+    FederationOptions, Fitted, GuestOptions, PhysicsOptions, RecipeOptions, TrainOptions,
+};
 
 /// What jobs need to run.
 pub(super) struct Workshop<'a> {
@@ -105,6 +107,7 @@ impl Workshop<'_> {
                     seed: job.training_seed.unwrap_or(0),
                     epochs: self.settings.epochs,
                     learning_rate: None,
+                    recipe: RecipeOptions::default(),
                     guest: GuestOptions::default(),
                     federation: FederationOptions::clear(),
                     physics: PhysicsOptions::default(),
