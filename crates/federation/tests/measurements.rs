@@ -24,7 +24,7 @@ use protocol::{
 use traffic::{LinkId, MeasurementEntry, Quantity, Step};
 
 use settings::{at, id, terms};
-use toy::{ToyGuest, ToyHost, WIDTH, measured_plan, measures, viewed_samples};
+use toy::{ToyGuest, ToyHost, WIDTH, checkpoints, measured_plan, measures, viewed_samples};
 
 type HostParty = Host<ToyHost, MemoryStore>;
 
@@ -47,6 +47,7 @@ fn try_host(
         terms: terms(),
         subject: Text::of("test"),
         plan: measured_plan(),
+        checkpoints: checkpoints(),
         measurement_bounds,
         samples: viewed_samples(),
         shuffle: false,

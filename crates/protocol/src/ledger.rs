@@ -20,6 +20,7 @@ mod file;
 mod queried_steps;
 mod query_file;
 mod released;
+mod sum_file;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,6 +40,7 @@ pub use file::{MemorySink, Sink};
 pub use queried_steps::{QueriedSteps, QueryBudget};
 use query_file::QueryFile;
 pub use released::Released;
+pub use sum_file::SumRecords;
 
 /// What the ledger writes down of a message.
 pub trait Recorded {
@@ -76,6 +78,20 @@ pub enum LedgerError {
     InUse {
         /// The file.
         path: PathBuf,
+    },
+    /// Totals of steps that went into a sum over other guests: the difference would be a guest's own.
+    #[error(
+        "steps {first} to {last}: found a sum over {found}, expected {expected} as before: the difference between two sums is what single guests drive"
+    )]
+    OtherParticipants {
+        /// The first step.
+        first: i64,
+        /// The last step.
+        last: i64,
+        /// The guests of this sum.
+        found: String,
+        /// Those of the sum before.
+        expected: String,
     },
     /// A line that does not belong there.
     #[error("ledger {}, line {line}: {problem}", path.display())]
@@ -120,6 +136,8 @@ pub struct Ledger {
     /// How many numbers were released by kind of message, over the life of the ledger.
     numbers: BTreeMap<String, u64>,
     queries: QueryBudget,
+    /// The round of the last message that belongs to one.
+    last_round: Option<Round>,
     /// Where products of all runs on the same data are counted.
     all_runs: Option<QueryFile>,
 }
@@ -190,6 +208,7 @@ impl Ledger {
         let numbers = self.numbers.entry(line.kind.clone()).or_default();
         *numbers = numbers.saturating_add(line.numbers());
         self.queries.count(&line);
+        self.last_round = line.round.or(self.last_round);
         self.head = entry::hash(text.trim_end().as_bytes());
         Ok(Released::new(line.to, content, message))
     }
@@ -225,6 +244,11 @@ impl Ledger {
     /// Products that have left, by step, over all its life, or that of the data ([`Ledger::counting_in`]).
     pub fn queries(&self) -> &QueryBudget {
         &self.queries
+    }
+
+    /// The round of the last message that belongs to one: how far the party came before it was opened.
+    pub fn last_round(&self) -> Option<Round> {
+        self.last_round
     }
 
     /// Whether nothing has left yet.

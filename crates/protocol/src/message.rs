@@ -9,7 +9,7 @@
 //!    │ Embedding ───────────────────────► │    one exchange
 //!    │ Measurements ────────────────────► │    where the plan asks for them; or encrypted, see [`sealed`]
 //!    │ ◄───── Gradient │ ExchangeClosed ──┘    training │ validation and estimates
-//!    │ Checkpointed ────────────────────►      after some rounds
+//!    │ Checkpointed ────────────────────►      after rounds for which the request asks it
 //!    │ ◄────────────────────────── Finish      the summary
 //!    │ Leave ───────────────────────────►      it has saved its model
 //! ```
@@ -24,6 +24,7 @@ pub mod live;
 pub mod measurements;
 pub mod parts;
 pub mod sealed;
+pub mod sums;
 
 use std::fmt;
 
@@ -37,9 +38,10 @@ use live::{FromLiveGuest, FromLiveHost};
 use measurements::{MeasurementOffer, Measurements};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 use sealed::{BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed};
+use sums::{FromSumGuest, FromSumHost};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// Why a party stops or is refused, as far as programs must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +161,8 @@ pub enum ToHost {
     },
     /// I am trained, and estimate with you.
     Live(FromLiveGuest),
+    /// I add to a sum over guests.
+    Sum(FromSumGuest),
     /// I am still here.
     Heartbeat,
     /// I take part no longer.
@@ -187,6 +191,8 @@ pub enum ToGuest {
         batch: Batch,
         /// Where measurements are encrypted, the ciphertexts that the host does not have yet.
         missing: Option<MissingCiphertexts>,
+        /// Both sides store a checkpoint when the exchange is over.
+        checkpoint: bool,
     },
     /// Multiply the measurements by the host's rows, which are encrypted.
     ProductQuery {
@@ -215,8 +221,8 @@ pub enum ToGuest {
     MaskedGradient {
         /// Which exchange.
         exchange: Exchange,
-        /// The gradient.
-        gradient: Sealed,
+        /// The gradient, of consecutive samples each.
+        gradient: Vec<Sealed>,
     },
     /// The gradient of the guest's embedding: closes an exchange for training.
     Gradient {
@@ -252,6 +258,8 @@ pub enum ToGuest {
     },
     /// You are trained, and estimate with me.
     Live(FromLiveHost),
+    /// You add to a sum over guests.
+    Sum(FromSumHost),
     /// I am still here.
     Heartbeat,
 }
@@ -405,6 +413,7 @@ impl ToHost {
             ToHost::Commitment(message) => message.kind(),
             ToHost::Checkpointed { .. } => "checkpointed",
             ToHost::Live(message) => message.kind(),
+            ToHost::Sum(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
             ToHost::Leave { departure: Departure::Failed(reason), .. } => reason.kind("leave"),
             ToHost::Leave { .. } => "leave",
@@ -428,6 +437,7 @@ impl ToGuest {
             ToGuest::Commitment(message) => message.kind(),
             ToGuest::Refuse { reason, .. } => reason.kind("refuse"),
             ToGuest::Live(message) => message.kind(),
+            ToGuest::Sum(message) => message.kind(),
             ToGuest::Heartbeat => "heartbeat",
         }
     }

@@ -33,8 +33,6 @@ pub struct Plan {
     pub optimiser: OptimiserSettings,
     /// Updates of each party per exchange.
     pub local: LocalUpdates,
-    /// Every so many rounds each party writes a checkpoint.
-    pub checkpoint_every: u32,
     /// Training and validation take samples in runs of so many consecutive steps: T.
     pub segment: u32,
     /// What guests measure for training and validation, besides what they embed.
@@ -73,13 +71,43 @@ pub struct LocalUpdates {
     pub variant: LocalVariant,
     /// μ of the term μ/2·‖θ − θ_r‖² that holds the weights near those of the exchange.
     pub proximal: f32,
+    /// How many of them the host makes.
+    #[serde(default, skip_serializing_if = "HostUpdates::is_each")]
+    pub host: HostUpdates,
+}
+
+/// Which of the local updates of an exchange the host makes; guests make all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostUpdates {
+    /// All Q, as FedBCD has it.
+    #[default]
+    Each,
+    /// The first one, as the paper's Algorithms 1 and 2 have it.
+    Once,
+}
+
+impl HostUpdates {
+    fn is_each(&self) -> bool {
+        *self == HostUpdates::Each
+    }
+}
+
+impl LocalUpdates {
+    /// Updates of the host in an exchange.
+    pub fn of_host(&self) -> u32 {
+        match self.host {
+            HostUpdates::Each => self.count,
+            HostUpdates::Once => 1,
+        }
+    }
 }
 
 /// What the local updates after the first one use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LocalVariant {
-    /// The forward pass anew; only what came from the other parties is stale (Algorithm 1).
+    /// The forward pass anew; only what came from the other parties is stale.
     Recompute,
     /// The first update's gradient again, as the authors' code does.
     Frozen,
@@ -101,7 +129,8 @@ pub struct Summary {
 
 impl Default for LocalUpdates {
     fn default() -> Self {
-        Self { count: 1, variant: LocalVariant::Recompute, proximal: 0.0 }
+        let (variant, host) = (LocalVariant::Recompute, HostUpdates::Each);
+        Self { count: 1, variant, proximal: 0.0, host }
     }
 }
 
@@ -112,7 +141,6 @@ impl Plan {
         within("epochs", self.epochs, MAX_EPOCHS)?;
         within("exchanges of an epoch", self.exchanges, u32::MAX)?;
         within("local updates", self.local.count, MAX_LOCAL_UPDATES)?;
-        within("rounds between checkpoints", self.checkpoint_every, u32::MAX)?;
         within("steps of a segment", self.segment, MAX_SEGMENT)?;
         if !self.batch.is_multiple_of(self.segment) {
             let expected = format!("whole segments of {} steps", self.segment);
@@ -140,11 +168,6 @@ impl Plan {
     /// How measurements are sealed for this purpose; none if they cross as they are, or none are asked for.
     pub fn seals(&self, purpose: Purpose) -> Option<Sealing> {
         self.sealing.filter(|_| self.measures(purpose))
-    }
-
-    /// Whether a checkpoint is due after a round.
-    pub fn checkpoint_due(&self, round: Round) -> bool {
-        round.0.is_multiple_of(u64::from(self.checkpoint_every.max(1)))
     }
 }
 

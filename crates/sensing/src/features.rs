@@ -52,10 +52,6 @@ use write_behind::WriteBehind;
 /// The format that this version writes and reads.
 pub(crate) const FEATURES_FORMAT: &str = "fedtse-features/1";
 
-fn from_on(from: Seconds) -> String {
-    if from.get().is_finite() { format!(" from {from} on") } else { String::new() }
-}
-
 /// Why features could not be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FeaturesError {
@@ -99,7 +95,7 @@ pub enum FeaturesError {
         patience: Seconds,
     },
     /// No step is complete.
-    #[error("{}: no complete step of {step}{}; recordings: {recordings}", path.display(), from_on(*from))]
+    #[error("{}: no complete step of {step}{}; recordings: {recordings}", path.display(), beginning(*from))]
     NoSteps {
         /// The dataset.
         path: PathBuf,
@@ -150,6 +146,11 @@ pub enum FeaturesError {
 pub trait Verdict {
     /// Whether to go on.
     fn should_continue(&self) -> bool;
+}
+
+/// Where steps were to begin, unless that is the beginning of the recordings.
+fn beginning(from: Seconds) -> String {
+    if from.get().is_finite() { format!(" from {from} on") } else { String::new() }
 }
 
 impl Verdict for () {

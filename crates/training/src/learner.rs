@@ -18,6 +18,7 @@ mod custom;
 mod guest;
 mod host;
 mod host_loss;
+mod sealed_size;
 mod secure_update;
 
 use estimator::{Recipe, UpdateRule};
@@ -39,6 +40,17 @@ pub fn optimiser_settings(recipe: &Recipe) -> OptimiserSettings {
         clip: recipe.clip,
         average: recipe.average,
     }
+}
+
+/// The plan as the host's part of the model follows it: with its own learning rate, if the recipe has one.
+pub(crate) fn host_plan(plan: &Plan, recipe: &Recipe) -> Plan {
+    with_rate(plan, recipe.host_rate)
+}
+
+/// A plan with another highest learning rate, if one is given.
+pub(crate) fn with_rate(plan: &Plan, rate: Option<f32>) -> Plan {
+    let rate = rate.unwrap_or(plan.optimiser.rate);
+    Plan { optimiser: OptimiserSettings { rate, ..plan.optimiser }, ..plan.clone() }
 }
 
 /// How a party's weights move under a plan.

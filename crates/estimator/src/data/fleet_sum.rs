@@ -119,6 +119,11 @@ impl SumLayout {
         }
     }
 
+    /// Numbers of a link's cells and sub-steps, 0 if they are not summed.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
     /// Numbers of a row.
     pub fn width(&self) -> usize {
         let each = self.folds * self.links * (2 + 2 * self.cells);

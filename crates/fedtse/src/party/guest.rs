@@ -2,14 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use federation::grpc::dial::dial;
 use federation::grpc::drive::{Clock, Inputs, WatchGuest, drive};
 use federation::grpc::{Limits, Traffic};
 use federation::guest::GuestEnd;
-use federation::{FolderStore, Guest, PartyError};
+use federation::{FolderStore, Guest, GuestEvent, PartyError};
 use protocol::message::parts::Text;
 use protocol::wire::message_limit;
 use protocol::{Ledger, Round, Summary};
@@ -23,7 +24,10 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, GuestConfig, Prepared};
 use super::policy;
-use super::{config, logs, network_threads, print_stopped, stopping};
+use super::{config, log_begun, logs, network_threads, print_stopped, stopping, sum_guest};
+
+/// How often it logs where it stands.
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(10);
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -51,6 +55,9 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    if config.is_summed() {
+        return sum_guest::run(&config, &folder, json);
+    }
     let ended = take_part(&config, &folder, None)?;
     match &ended.end {
         End::Stopped(reason) => print_stopped(reason, ended.round, json),
@@ -67,6 +74,13 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
 pub fn join(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<GuestConfig>(config)?;
     logs::start_if_none(&config.observe);
+    if config.is_summed() {
+        ensure!(
+            own.is_none(),
+            "fusion: found a sum over guests and a custom sub-model, expected one of the two"
+        );
+        return Ok(sum_guest::take_part(&config, &folder)?.json());
+    }
     Ok(take_part(&config, &folder, own)?.json())
 }
 
@@ -131,7 +145,20 @@ fn take_part(
     info!(guest = %name, host = %config.host.address, "dialling");
     let traffic = line.traffic();
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
-    let mut watch = WatchGuest::new(|guest: &Guest<_, _>, connected| {
+    let mut shown_round = Instant::now();
+    let mut watch = WatchGuest::new(|guest: &mut Guest<_, _>, connected| {
+        for event in guest.take_events() {
+            match event {
+                GuestEvent::Begun { attempt, round, furthest } => {
+                    log_begun(attempt, round, furthest);
+                }
+                GuestEvent::Checkpointed(round) => info!(round = round.0, "checkpoint"),
+            }
+        }
+        if shown_round.elapsed() >= BETWEEN_ROUNDS {
+            shown_round = Instant::now();
+            info!(round = guest.round().0, connected, "taking part");
+        }
         gauges.traffic(&traffic);
         let mut shown = gauges.shown();
         shown.connected.insert(config.host.name.clone(), connected);

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use estimator::Score;
 use estimator::artifact::IntervalsError;
@@ -30,7 +30,9 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, HostConfig, Prepared};
 use super::stopping::StopRequest;
-use super::{config, logs, network_threads, print_stopped, stopping};
+use super::{
+    config, departure, log_begun, logs, network_threads, print_stopped, stopping, sum_host,
+};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -51,6 +53,9 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    if config.is_summed() {
+        return sum_host::run(&config, &folder, json);
+    }
     let ended = lead_run(&config, &folder, None)?;
     match &ended.end {
         End::Stopped(reason) => print_stopped(reason, ended.round, json),
@@ -71,6 +76,13 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<HostConfig>(config)?;
     logs::start_if_none(&config.observe);
+    if config.is_summed() {
+        ensure!(
+            own.is_none(),
+            "fusion: found a sum over guests and a custom sub-model, expected one of the two"
+        );
+        return Ok(sum_host::lead(&config, &folder)?.json());
+    }
     Ok(lead_run(&config, &folder, own)?.json())
 }
 
@@ -122,7 +134,12 @@ fn lead_run(
         // Values and weights of four quantities a link, at most.
         widest = widest.max(8 * settings.measurement_bounds.links);
     }
-    let limits = Limits { message: message_limit(widest), ..Limits::default() };
+    // Products of sealed measurements may be as large as any message.
+    let message = match settings.plan.sealing {
+        None => message_limit(widest),
+        Some(_) => Limits::default().message,
+    };
+    let limits = Limits { message, ..Limits::default() };
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
@@ -148,8 +165,14 @@ fn lead_run(
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
-    let mut board =
-        Board { gauges: &gauges, listener: &listener, begun: None, stop: &stop, rounds };
+    let mut board = Board {
+        gauges: &gauges,
+        listener: &listener,
+        begun: None,
+        told: Instant::now(),
+        stop: &stop,
+        rounds,
+    };
     let mut inputs = Inputs::new(arrivals, stop.reason.clone());
     drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut board)?;
     let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
@@ -201,11 +224,16 @@ pub(crate) fn print_score(score: &Score) {
     }
 }
 
+/// How often it says for whom it waits.
+const BETWEEN_REMINDERS: Duration = Duration::from_secs(10);
+
 /// Shows what happens.
 struct Board<'a> {
     gauges: &'a Gauges,
     listener: &'a GrpcListener,
     begun: Option<Instant>,
+    /// When it last said for whom it waits.
+    told: Instant,
     stop: &'a StopRequest,
     /// For a front end that watches.
     rounds: Option<ProgressBar>,
@@ -217,13 +245,13 @@ impl Board<'_> {
             Event::Joined(guest) => info!(%guest, "joined"),
             Event::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
             Event::Missed(guest) => warn!(%guest, "missed"),
-            Event::Left(guest, why) => info!(%guest, "left: {why:?}"),
-            Event::Begun(attempt, round) => {
-                info!(attempt = attempt.0, round = round.0, "all parties go on from this round");
+            Event::Left(guest, why) => info!(%guest, "left: {}", departure(why)),
+            Event::Begun { attempt, round, furthest } => {
+                log_begun(*attempt, *round, *furthest);
                 self.begun.get_or_insert_with(Instant::now);
             }
             Event::Restarted(lost) => {
-                warn!(lost = lost.0, "no checkpoint is kept by all: the run begins anew");
+                warn!(lost = lost.0, "no checkpoint is there at all parties");
             }
             Event::Committed(guest, samples, all) => info!(%guest, samples, all, "committed"),
             Event::Checkpointed(round) => info!(round = round.0, "checkpoint"),
@@ -263,6 +291,14 @@ impl Watch<Host<HostParty, FolderStore>> for Board<'_> {
     fn look(&mut self, host: &mut Host<HostParty, FolderStore>) {
         for event in host.take_events() {
             self.event(host, &event);
+        }
+        if self.begun.is_none() && self.told.elapsed() >= BETWEEN_REMINDERS {
+            self.told = Instant::now();
+            let shown = self.gauges.shown();
+            let is_here = |name: &str| host.present().any(|party| party.as_str() == name);
+            let missing: Vec<&str> =
+                shown.connected.keys().map(String::as_str).filter(|name| !is_here(name)).collect();
+            info!("still waiting for {}", missing.join(", "));
         }
         self.stop.look();
     }
