@@ -38,6 +38,10 @@ pub enum Mode {
     SealedNoise,
     /// The host sees the sum over guests and nothing of a single one
     Aggregate,
+    /// The same, and each guest draws noise for its totals once: the sum has that of all guests
+    #[cfg_attr(feature = "clap", value(name = "aggregate+noise"))]
+    #[serde(rename = "aggregate+noise")]
+    AggregateNoise,
 }
 
 impl Mode {
@@ -49,6 +53,7 @@ impl Mode {
             Mode::Sealed => "sealed",
             Mode::SealedNoise => "sealed+noise",
             Mode::Aggregate => "aggregate",
+            Mode::AggregateNoise => "aggregate+noise",
         }
     }
 
@@ -59,7 +64,12 @@ impl Mode {
 
     /// Whether noise is drawn.
     pub(crate) fn is_noisy(self) -> bool {
-        matches!(self, Mode::NoisyClear | Mode::SealedNoise)
+        matches!(self, Mode::NoisyClear | Mode::SealedNoise | Mode::AggregateNoise)
+    }
+
+    /// Whether the host sees sums over guests alone.
+    pub fn is_aggregate(self) -> bool {
+        matches!(self, Mode::Aggregate | Mode::AggregateNoise)
     }
 
     /// What is done unless something else is asked for: `sealed+noise` where queues or speeds are measured; `clear` with
@@ -71,7 +81,7 @@ impl Mode {
     /// How measurements are sealed. Refuses to protect what is learned from otherwise.
     pub fn sealing(self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
         ensure!(
-            matches!(self, Mode::Clear | Mode::Aggregate) || protects(&measured_kinds(signal)),
+            self == Mode::Clear || self.is_aggregate() || protects(&measured_kinds(signal)),
             "found a method with labels or held-out folds, expected one of pi, pi-v and pi-k"
         );
         Ok(self.is_sealed().then(Sealing::lattice))
