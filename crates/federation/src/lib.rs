@@ -31,7 +31,7 @@ mod session;
 pub mod store;
 pub mod sums;
 
-pub use agreement::most_bytes;
+pub use agreement::samples_at_once;
 pub use error::PartyError;
 pub use guest::{Guest, GuestEnd, GuestEvent, GuestSettings};
 pub use host::{

@@ -228,7 +228,7 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
             checkpoint: true,
         },
         ToGuest::ProductQuery { exchange: exchange(), query: Sealed::new(vec![1, 2, 3])? },
-        ToGuest::MaskedGradient { exchange: exchange(), gradient: Sealed::new(vec![4, 5])? },
+        ToGuest::MaskedGradient { exchange: exchange(), gradient: vec![Sealed::new(vec![4, 5])?] },
         ToGuest::EncryptedCoefficients {
             exchange: exchange(),
             recipient: PartyId::new("fleet-b")?,

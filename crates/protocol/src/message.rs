@@ -221,8 +221,8 @@ pub enum ToGuest {
     MaskedGradient {
         /// Which exchange.
         exchange: Exchange,
-        /// The gradient.
-        gradient: Sealed,
+        /// The gradient, of consecutive samples each.
+        gradient: Vec<Sealed>,
     },
     /// The gradient of the guest's embedding: closes an exchange for training.
     Gradient {

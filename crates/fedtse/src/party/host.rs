@@ -134,7 +134,12 @@ fn lead_run(
         // Values and weights of four quantities a link, at most.
         widest = widest.max(8 * settings.measurement_bounds.links);
     }
-    let limits = Limits { message: message_limit(widest), ..Limits::default() };
+    // Products of sealed measurements may be as large as any message.
+    let message = match settings.plan.sealing {
+        None => message_limit(widest),
+        Some(_) => Limits::default().message,
+    };
+    let limits = Limits { message, ..Limits::default() };
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;

@@ -17,7 +17,8 @@ use federation::grpc::{GuestCertificates, tls};
 use federation::sums::SumHostSettings;
 use federation::{AbsencePolicy, CheckpointInterval, HostSettings};
 use protocol::{
-    Bounds, CommitmentTerms, Compression, LocalUpdates, LocalVariant, PartyId, Plan, RunId, Sealing,
+    Bounds, CommitmentTerms, Compression, HostUpdates, LocalUpdates, LocalVariant, PartyId, Plan,
+    RunId, Sealing,
 };
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
@@ -101,6 +102,7 @@ pub(super) struct TrainingSection {
     flow_weight: Option<f32>,
     local_updates: u32,
     variant: LocalVariant,
+    host_updates: HostUpdates,
     proximal: f32,
     party_dropout: f32,
     head_units: Option<u16>,
@@ -134,6 +136,7 @@ impl Default for TrainingSection {
             flow_weight: None,
             local_updates: local.count,
             variant: local.variant,
+            host_updates: local.host,
             proximal: local.proximal,
             party_dropout: 0.0,
             head_units: None,
@@ -158,14 +161,14 @@ impl TrainingSection {
 
     /// Whether the host learns sums over guests alone.
     fn is_summed(&self) -> bool {
-        self.fusion == Some(Fusion::Sum) || self.privacy == Some(Mode::Aggregate)
+        self.fusion == Some(Fusion::Sum) || self.privacy.is_some_and(Mode::is_aggregate)
     }
 
     /// Refuses what a sum does not have, or what only a sum has.
     fn check_fusion(&self) -> Result<()> {
-        if let Some(mode) = self.privacy.filter(|mode| *mode != Mode::Aggregate) {
+        if let Some(mode) = self.privacy.filter(|mode| !mode.is_aggregate()) {
             bail!(
-                "training.privacy: found \"{}\", expected \"aggregate\"; for others see training.sealed and the guests' policies",
+                "training.privacy: found \"{}\", expected \"aggregate\" or \"aggregate+noise\"; for others see training.sealed and the guests' policies",
                 mode.name()
             );
         }
@@ -322,7 +325,8 @@ impl HostConfig {
         let head_units = training.head_units;
         let dropout = training.party_dropout;
         let party_dropout = (dropout > 0.0).then_some(dropout);
-        let privacy = PrivacyOptions { privacy: Some(Mode::Aggregate), ..PrivacyOptions::clear() };
+        let mode = training.privacy.unwrap_or(Mode::Aggregate);
+        let privacy = PrivacyOptions { privacy: Some(mode), ..PrivacyOptions::clear() };
         Ok(TrainOptions {
             method,
             architecture: training.arch,
@@ -416,6 +420,7 @@ impl HostConfig {
                     count: training.local_updates,
                     variant: training.variant,
                     proximal: training.proximal,
+                    host: training.host_updates,
                 },
                 segment: self.segment(),
                 measured: measured_kinds(&training.method),
@@ -460,6 +465,7 @@ mod tests {
         let short_loss = short.loss();
         let (long, short) = (&config.training, &short.training);
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
+        assert_eq!(long.host_updates, short.host_updates);
         assert_eq!(long.checkpoints().unwrap(), short.checkpoints().unwrap());
         assert_eq!(long.absent, short.absent);
         assert_eq!(long.compression, short.compression);

@@ -17,7 +17,7 @@ use crate::message::{
     Terms, ToGuest, ToHost, Welcome,
 };
 use crate::party::{Attempt, PartyId, Round, RunId};
-use crate::plan::{LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
+use crate::plan::{HostUpdates, LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
 
 pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
     use to_host::Message;
@@ -244,7 +244,12 @@ fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
             clip: plan.clip,
             average: plan.average,
         },
-        local: LocalUpdates { count: plan.local_updates, variant, proximal: plan.proximal },
+        local: LocalUpdates {
+            count: plan.local_updates,
+            variant,
+            proximal: plan.proximal,
+            host: if plan.host_updates_once { HostUpdates::Once } else { HostUpdates::Each },
+        },
         segment: plan.segment,
         measured: measured::kinds(&plan.measured)?,
         shares: plan.shares.map(|wire::TrafficShares { own, all }| TrafficShares { own, all }),

@@ -359,6 +359,9 @@ pub struct Plan {
     /// how measurements are sealed; none if they cross in the clear
     #[prost(message, optional, tag = "17")]
     pub sealing: ::core::option::Option<Sealing>,
+    /// the host makes the first of the local updates alone
+    #[prost(bool, tag = "18")]
+    pub host_updates_once: bool,
 }
 /// How measurements are sealed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -366,7 +369,7 @@ pub struct Plan {
 pub struct Sealing {
     #[prost(enumeration = "Scheme", tag = "1")]
     pub scheme: i32,
-    /// products of one exchange, at most
+    /// products of one message, at most; an exchange may have several
     #[prost(uint32, tag = "2")]
     pub most_rows: u32,
     /// whether guests commit to their measurements before
@@ -510,6 +513,9 @@ pub struct EncryptedCoefficients {
     /// which entries of a sample each number depends on, \[number, term\]
     #[prost(uint32, repeated, tag = "5")]
     pub entries: ::prost::alloc::vec::Vec<u32>,
+    /// the place in the batch of the first sample that they are for; others follow it
+    #[prost(uint32, tag = "6")]
+    pub first: u32,
 }
 /// Products with these coefficients, masked, and the seed of the mask encrypted for the recipient.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -540,8 +546,9 @@ pub struct MaskedGradient {
     /// required
     #[prost(message, optional, tag = "1")]
     pub exchange: ::core::option::Option<Exchange>,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub gradient: ::prost::bytes::Bytes,
+    /// of consecutive samples each
+    #[prost(bytes = "bytes", repeated, tag = "2")]
+    pub gradient: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
 }
 /// Commit to the measurements of these samples; as in EmbeddingRequest.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

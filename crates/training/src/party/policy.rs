@@ -127,7 +127,7 @@ pub struct PrivacyContext {
 
 impl Policy {
     /// Of a guest that says nothing: measurements are sealed, and everything gets the usual noise; as it is
-    /// where there are none, or of held-out folds, which cannot be sealed.
+    /// where there are none, or of held-out folds, which cannot have noise.
     pub fn usual(measured: &BTreeSet<MeasurementKind>) -> Self {
         let protected = protects(measured);
         let noise = protected.then(NoiseTerms::default);
