@@ -371,7 +371,7 @@ fn weights_follow_the_model_that_is_right() -> Outcome {
     let middle = test[test.len() / 2];
     let model = |right: &dyn Fn(Step) -> bool| -> ViewEstimates {
         let of_step = |&last: &Step| {
-            let off = if right(last) { 0.0 } else { 20.0 };
+            let off = if right(last) { 0.0 } else { 60.0 };
             let state = |link| {
                 let truth = study.target(TargetKind::Raw, last, link);
                 LinkState {
@@ -392,7 +392,7 @@ fn weights_follow_the_model_that_is_right() -> Outcome {
     assert_eq!(steps, *test, "all windows after the validation part");
     let in_time = weights.follow(&judge, &models, &steps);
     let before = in_time.at(Step(middle.0 - 1));
-    // Nothing but noise speaks against the first; a weight of a half off would be 10 veh/km/lane.
+    // Beside an error of 60, noise and the weights of a half beforehand move the first little.
     assert!(before[0].iter().all(|weight| *weight > 0.85), "{before:?}");
     // What was told before the middle counts e^(−t/600 s) at the end, t the time since then.
     let past = (-((test[test.len() - 1].0 - middle.0 + 1) as f64) * 10.0 / 600.0).exp();
