@@ -14,7 +14,6 @@ use sensing::part_of;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use traffic::Step;
 use training::Fitted;
 use training::party::CustomSubModels;
 
@@ -507,15 +506,14 @@ fn fit(
     Ok(row)
 }
 
-/// Leaves intervals beside a model that was kept, or none if nothing tells its errors.
-pub fn keep_intervals(
+/// Leaves intervals beside a model of a sum over guests, or none if nothing tells its errors.
+pub fn keep_intervals_of_sum(
     folder: &Path,
     study: &Study,
     task: &TrainOptions,
-    windows: &[Step],
     fitted: &Fitted,
 ) -> Result<()> {
-    intervals::keep(folder, study, task, windows, fitted).map(drop)
+    intervals::keep_of_sum(folder, study, task, fitted)
 }
 
 fn task(arguments: &TrainArguments, method: Method, target: TargetKind) -> TrainOptions {

@@ -202,13 +202,13 @@ fn methods_rates_and_seeds_make_one_table() {
 fn options_come_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    compared_data(folder.path());
+    let data = compared_data(folder.path());
     let file = path("run.toml");
     let good = "# Two references\ndata = \"data\"\nmethod = [\"scale-up\", \"oracle\"]\nrate = [20, 50]\ntarget = \"raw\"\nepochs = 1\nfrozen = false\n";
     std::fs::write(&file, good).unwrap();
     let rows = ok_json(&["train", "--config", text(&file)]);
     assert_eq!(rows.as_array().unwrap().len(), 4);
-    let typed = ["--data", text(&path("data")), "--method", "scale-up,oracle", "--rate", "20,50"];
+    let typed = ["--data", text(&data), "--method", "scale-up,oracle", "--rate", "20,50"];
     let typed = [&["train"], &typed[..], &["--target", "raw", "--epochs", "1"]].concat();
     assert_eq!(ok_json(&typed), rows);
     // What is typed takes the place of the file's whole list.
@@ -266,7 +266,7 @@ fn options_come_from_a_file() {
     std::fs::write(&file, example.replace("data/corridor", "data")).unwrap();
     let defaults =
         ok_json(&["train", "--config", text(&file), "--rate", "20", "--method", "scale-up"]);
-    let typed = ["train", "--data", text(&path("data")), "--rate", "20", "--method", "scale-up"];
+    let typed = ["train", "--data", text(&data), "--rate", "20", "--method", "scale-up"];
     assert_eq!(ok_json(&typed), defaults);
 }
 

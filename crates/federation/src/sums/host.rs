@@ -399,8 +399,8 @@ impl<S: Store> SumHost<S> {
                 self.settle_if_all_are_in()
             }
             FromSumGuest::Agreed { group: of, block, signature } if (of, block) == (id, open) => {
-                summing.open.agreed(group, (from, place), signature, verifier)?;
-                self.ask(false)
+                let all = summing.open.agreed(group, (from, place), signature, verifier)?;
+                self.ask(all)
             }
             FromSumGuest::Seeds { group: of, block, seeds } if (of, block) == (id, open) => {
                 match summing.open.revealed(group, (from, place), seeds)? {

@@ -115,29 +115,30 @@ impl OpenBlock {
         Ok(())
     }
 
-    /// Takes the signature of a participant.
+    /// Takes the signature of a participant; true once all are there.
     pub(crate) fn agreed(
         &mut self,
         group: &HostGroup,
         (from, place): (&PartyId, usize),
         signature: Signature,
         verifier: &dyn Verifier,
-    ) -> Result<(), PartyError> {
-        let Stage::Agreeing(included, signatures) = &mut self.stage else { return Ok(()) };
+    ) -> Result<bool, PartyError> {
+        let Stage::Agreeing(included, signatures) = &mut self.stage else { return Ok(false) };
         if !included.places().any(|one| one == place) {
-            return Ok(());
+            return Ok(false);
         }
         let statement = participants_statement(&group.context, self.block, included);
-        let Some(member) = group.group.members.as_slice().get(place) else { return Ok(()) };
+        let Some(member) = group.group.members.as_slice().get(place) else { return Ok(false) };
         if let Err(why) = verifier.verify(from, &member.key.certificate, &statement, &signature) {
             return Err(PartyError::misbehaved(from, format!("participants: {why}")));
         }
         signatures.insert(place, signature);
-        if signatures.len() == included.as_slice().len() {
+        let all = signatures.len() == included.as_slice().len();
+        if all {
             let signatures = std::mem::take(signatures).into_values().collect();
             self.stage = Stage::Revealing(included.clone(), signatures, BTreeMap::new());
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Takes the seeds of a participant; gives the sum once all are there.

@@ -205,7 +205,7 @@ impl GuestConfig {
             Some(path) => PolicyFile::read(&folder.join(path))?.over(&Policy::default()),
             None => Policy::default(),
         };
-        let privacy = PrivacyContext { policy, ..PrivacyContext::default() };
+        let privacy = PrivacyContext { policy, noise_folder: data.join(NOISE_FOLDER) };
         let part = SumGuestPart::read(&data, &fleets, measures, &privacy)?;
         let settings = SumGuestSettings {
             party,

@@ -161,14 +161,14 @@ impl TrainingSection {
 
     /// Whether the host learns sums over guests alone.
     fn is_summed(&self) -> bool {
-        self.fusion == Some(Fusion::Sum) || self.privacy == Some(Mode::Aggregate)
+        self.fusion == Some(Fusion::Sum) || self.privacy.is_some_and(Mode::is_aggregate)
     }
 
     /// Refuses what a sum does not have, or what only a sum has.
     fn check_fusion(&self) -> Result<()> {
-        if let Some(mode) = self.privacy.filter(|mode| *mode != Mode::Aggregate) {
+        if let Some(mode) = self.privacy.filter(|mode| !mode.is_aggregate()) {
             bail!(
-                "training.privacy: found \"{}\", expected \"aggregate\"; for others see training.sealed and the guests' policies",
+                "training.privacy: found \"{}\", expected \"aggregate\" or \"aggregate+noise\"; for others see training.sealed and the guests' policies",
                 mode.name()
             );
         }
@@ -325,7 +325,8 @@ impl HostConfig {
         let head_units = training.head_units;
         let dropout = training.party_dropout;
         let party_dropout = (dropout > 0.0).then_some(dropout);
-        let privacy = PrivacyOptions { privacy: Some(Mode::Aggregate), ..PrivacyOptions::clear() };
+        let mode = training.privacy.unwrap_or(Mode::Aggregate);
+        let privacy = PrivacyOptions { privacy: Some(mode), ..PrivacyOptions::clear() };
         Ok(TrainOptions {
             method,
             architecture: training.arch,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use estimator::{Score, score};
-use experiments::train::keep_intervals;
+use experiments::train::keep_intervals_of_sum;
 use federation::grpc::drive::{Clock, Inputs, Watch, drive};
 use federation::grpc::listen::{GrpcListener, listen};
 use federation::grpc::{Arrival, Limits, Traffic, accepted};
@@ -124,7 +124,7 @@ pub(super) fn lead(config: &HostConfig, folder: &Path) -> Result<RunEnd> {
             let (study, task, fitted) = part.fit(&sums, &guests, Some(&model), &bar)?;
             bar.finish_and_clear();
             let windows = &study.split().test;
-            keep_intervals(&model, &study, &task, windows, &fitted)?;
+            keep_intervals_of_sum(&model, &study, &task, &fitted)?;
             let scored = study.has_truth();
             let score = scored.then(|| score(&study, task.target, windows, &fitted.estimates));
             let weights = digest_of(&model.join("weights.safetensors"))?;

@@ -21,7 +21,8 @@ use traffic::Step;
 
 use super::contribution::Contribution;
 use super::policy::PrivacyContext;
-use crate::aggregate::{JOINED, columns, fixed_point};
+use super::privacy::Mode;
+use crate::aggregate::{JOINED, check_noise, columns, fixed_point};
 use crate::error::{Context, Result, TrainingError, ensure};
 use crate::fingerprint::run_fingerprint;
 use crate::task::{Fitted, TrainOptions, Watch};
@@ -101,6 +102,9 @@ impl SumHostPart {
         let study = if same { self.study } else { self.study.holding(held)? };
         let (width, number) = (self.layout.width(), fixed_point()?);
         let mut sum = FleetSum::new(self.layout, study.timeline());
+        if self.options.federation.privacy.privacy == Some(Mode::AggregateNoise) {
+            sum = sum.with_noise();
+        }
         for block in sums {
             let rows = number.decode(block.guests, &block.words)?;
             rows.chunks(width).try_for_each(|row| sum.push(row))?;
@@ -138,8 +142,6 @@ impl SumGuestPart {
         measures: &BTreeSet<MeasurementKind>,
         privacy: &PrivacyContext,
     ) -> Result<Self> {
-        let noise = privacy.policy.noise.as_ref();
-        ensure!(noise.is_none(), "policy: found noise, expected none: sums are exact");
         let fleets = fleets.iter().map(|fleet| FleetData::open(folder, fleet));
         let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
         ensure!(!fleets.is_empty(), "fleets: found none, expected at least one");
@@ -186,7 +188,9 @@ impl SumGuestPart {
         };
         let own = self.fleets.clone();
         let own = Contribution::of(&self.folder, own, features, &kinds, &self.privacy)?;
-        let Contribution { fleets, mut tables } = own;
+        let Contribution { fleets, unclipped, mut tables } = own;
+        check_noise(&self.privacy.policy, columns, fleets.len())?;
+        let fleets = unclipped.map_or(fleets, |fleet| vec![fleet]);
         let layout = SumLayout::new(fleets[0].timeline(), fleets.len(), columns);
         let (found, expected) = (layout.width(), plan.width as usize);
         ensure!(found == expected, "numbers of a row: found {found}, the host sums {expected}");

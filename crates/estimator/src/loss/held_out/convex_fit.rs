@@ -210,8 +210,8 @@ mod tests {
         let mut fit = ConvexFit::new(2);
         // The second model is right and the first is off by 1; one label of variance 1.
         fit.add_box(&[vec![1.0], vec![0.0]], &[0.0], 1.0);
-        // Minimum of w² + 4(w − 1)² + 4w², w the weight of the first: 4/9.
-        assert_close(&fit.clone().expecting(&[1.0, 0.0], 1.0).solve(), &[4.0 / 9.0, 5.0 / 9.0]);
+        // Minimum of w² + 4(w − 1)² + 4(1 − w)², w the weight of the first: 8/9.
+        assert_close(&fit.clone().expecting(&[1.0, 0.0], 1.0).solve(), &[8.0 / 9.0, 1.0 / 9.0]);
         // Without noise the label is believed.
         fit.noise = 0.0;
         assert_close(&fit.expecting(&[1.0, 0.0], 1.0).solve(), &[0.0, 1.0]);
