@@ -143,10 +143,12 @@ class PrivacyOptions(TypedDict, total=False):
 @type_check_only
 class FederationOptions(TypedDict, total=False):
     guests: int | None
+    fusion: str | None
     q: int | None
     frozen: bool | None
     proximal: float | None
     compression: str | None
+    checkpoint_s: float | None
     privacy: PrivacyOptions | None
 
 @type_check_only
@@ -158,18 +160,27 @@ class PhysicsOptions(TypedDict, total=False):
     label_share: float | None
 
 @type_check_only
+class RecipeOptions(TypedDict, total=False):
+    batch: int | None
+    host_learning_rate: float | None
+    weight_decay: float | None
+    flow_weight: float | None
+
+@type_check_only
 class TrainArguments(TypedDict, total=False):
     data: _Path
-    method: str | None
+    method: str | Sequence[str] | None
     rate: float | Sequence[float] | None
     target: str | Sequence[str] | None
     arch: str | None
     guest: GuestOptions | None
     federation: FederationOptions | None
     physics: PhysicsOptions | None
-    seed: int | None
+    seed: int | Sequence[int] | None
     epochs: int | None
     learning_rate: float | None
+    recipe: RecipeOptions | None
+    metrics: _Path | None
     out: _Path | None
     part: str | None
 

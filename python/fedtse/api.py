@@ -115,7 +115,7 @@ def features(
 def train(
     data: Folder,
     *,
-    method: str = "oracle",
+    method: str | Sequence[str] = "oracle",
     rate: float | Sequence[float] | None = None,
     target: str | Sequence[str] | None = None,
     arch: Literal["link", "paper"] | None = None,
@@ -133,14 +133,21 @@ def train(
     no_physics: bool = False,
     learn_physics: bool = False,
     traffic_model: Literal["ctm", "store-and-forward", "metanet", "regions"] | None = None,
-    seed: int | None = None,
+    seed: int | Sequence[int] | None = None,
     epochs: int | None = None,
     learning_rate: float | None = None,
+    host_learning_rate: float | None = None,
+    batch: int | None = None,
+    weight_decay: float | None = None,
+    flow_weight: float | None = None,
+    checkpoint_s: float | None = None,
+    metrics: Folder | None = None,
     out: Folder | None = None,
     part: Literal["validation", "test"] | None = None,
     progress: Shown = None,
 ) -> list[dict[str, Any]]:
-    """Fits an estimator on a dataset's features and scores it: one row for each rate and target.
+    """Fits estimators on a dataset's features and scores them: one row for each method, rate and target, with mean and
+    standard deviation over the seeds where there are several.
 
     Methods, options and their defaults are those of `fedtse train --help`. With `out` the model is kept
     there, and a run that was interrupted goes on.
@@ -157,10 +164,15 @@ def train(
     number = guests if isinstance(guests, int) else len(own) or None
     request: _fedtse.TrainArguments = {
         "data": data, "method": method, "rate": rate, "target": target, "arch": arch, "seed": seed, "epochs": epochs,
-        "learning_rate": learning_rate, "out": out, "part": part,
+        "learning_rate": learning_rate, "metrics": metrics, "out": out, "part": part,
         "guest": {"sub_model": sub_model, "embedding_size": embedding_size, "party_dropout": party_dropout},
         "federation": {
             "guests": number, "q": q, "frozen": frozen, "proximal": proximal, "compression": compression,
+            "checkpoint_s": checkpoint_s,
+        },
+        "recipe": {
+            "batch": batch, "host_learning_rate": host_learning_rate, "weight_decay": weight_decay,
+            "flow_weight": flow_weight,
         },
         "physics": {
             "segment": segment, "no_physics": no_physics, "learn_physics": learn_physics, "traffic_model": traffic_model,

@@ -95,6 +95,7 @@ def test_requests_have_the_fields_of_the_structs():
         "FederationOptions": fields_of(train, "federation"),
         "PrivacyOptions": fields_of(train, "federation", "privacy"),
         "PhysicsOptions": fields_of(train, "physics"),
+        "RecipeOptions": fields_of(train, "recipe"),
         "EstimateRequest": fields_of(lambda request: _fedtse.estimate(request, {}, None)),
         "ReproduceArguments": fields_of(lambda request: _fedtse.reproduce(request, None)),
         "LedgerArguments": fields_of(_fedtse.audit),

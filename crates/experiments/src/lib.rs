@@ -4,7 +4,7 @@
 //! 2. [`train`]: a method is fitted to a dataset and scored; [`estimate`]: a trained model estimates all links.
 //! 3. [`reproduce`]: the paper's tables and figures. A table is data (`reproduce/plan.rs`); one renderer prints all of them.
 //! 4. [`audit`]: what has left a party, and what attacks recover from it.
-//! 5. [`run_record`] and [`report`]: a run as a file, and as a page.
+//! 5. [`run_record`], [`compare`] and [`report`]: a run as a file, beside others, and as a page.
 //! 6. [`link_table`] and [`plot`]: what was on each link, as a table and as pictures.
 //!
 //! This is application code shared by two front ends: options derive `clap`'s traits for the command line and
@@ -16,6 +16,7 @@
 use training::{InvalidOption, TrainingError};
 
 pub mod audit;
+pub mod compare;
 pub mod data;
 pub mod estimate;
 pub mod link_table;

@@ -21,7 +21,14 @@ pub struct Span {
     pub minutes: f64,
 }
 
-/// Draws everything into a folder and returns the files.
+/// How many links a picture shows, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    pub links: usize,
+    pub of: usize,
+}
+
+/// Draws everything into a folder and returns the files, and what the curves show of the links.
 pub fn draw(
     folder: &Path,
     network: &Network,
@@ -29,18 +36,19 @@ pub fn draw(
     truth: &FeatureTable,
     along: &[LinkId],
     span: Span,
-) -> Result<Vec<PathBuf>> {
+) -> Result<(Vec<PathBuf>, Shown)> {
     ensure!(
         span.minutes > 0.0 && span.minutes.is_finite(),
         "--minutes: found {}, expected more than 0",
         span.minutes
     );
+    let chosen = along;
     let along = if along.is_empty() { busiest_way(network, truth) } else { along.to_vec() };
     let diagram = folder.join("time-space.svg");
     time_space::draw(&diagram, network, step, truth, &along, span)?;
     let curves = folder.join("density.svg");
-    density_curves::draw(&curves, network, step, truth)?;
-    Ok(vec![diagram, curves])
+    let shown = density_curves::draw(&curves, network, step, truth, chosen)?;
+    Ok((vec![diagram, curves], shown))
 }
 
 /// From the busiest entry, always on along the busiest next link.

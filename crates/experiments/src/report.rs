@@ -14,7 +14,7 @@ mod page;
 mod privacy;
 mod result_file;
 mod results;
-mod section;
+pub(crate) mod section;
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::json;
 
+use crate::compare;
 use crate::run_record::RunRecord;
 use page::Page;
 use section::Section;
@@ -51,9 +52,9 @@ pub fn run(arguments: &ReportArguments, json: bool) -> Result<()> {
         !(arguments.run.is_empty() && arguments.results.is_empty() && arguments.attacks.is_empty()),
         "report: found nothing to show, expected --run, --results or --attacks"
     );
-    let runs = arguments.run.iter().map(|folder| RunRecord::read(folder));
-    let runs = runs.collect::<Result<Vec<_>>>()?;
-    let mut sections = Vec::new();
+    let runs = compare::read(&arguments.run)?;
+    let mut sections: Vec<Section> = compare::section(&runs).into_iter().collect();
+    let runs: Vec<RunRecord> = runs.into_iter().map(|(_, run)| run).collect();
     for folder in &arguments.results {
         let found = results::read(folder)?;
         ensure!(

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use estimator::{Epoch, Score, Study};
+use estimator::{Epoch, Errors, Score, Study, TargetKind};
 use sensing::Dataset;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,9 @@ pub struct RunRecord {
     /// The day, UTC.
     pub date: String,
     pub data: Data,
+    /// The part of the data that is scored.
+    #[serde(default)]
+    pub part: Part,
     pub methods: Vec<MethodRun>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated: Option<Estimated>,
@@ -45,8 +48,17 @@ pub struct RunRecord {
     pub time_space: Option<TimeSpace>,
 }
 
+/// Parts of the data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    Validation,
+    #[default]
+    Test,
+}
+
 /// What was learned from, and scored on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
     pub network: String,
@@ -71,6 +83,14 @@ pub struct Data {
 pub struct MethodRun {
     pub label: String,
     pub method: Method,
+    /// What is estimated; older files do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Of all options that it was fitted with, but the seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// Whose data it sees, in words.
     pub sees: String,
     /// Whether it learns from ground truth.
@@ -98,6 +118,9 @@ impl MethodRun {
         Self {
             label: label.to_owned(),
             method,
+            target: Some(task.target),
+            seed: Some(task.seed),
+            fingerprint: Some(task.fingerprint()),
             sees: method.sees().to_owned(),
             with_truth: method.learns_from_truth(),
             privacy: task.privacy(),
@@ -118,6 +141,27 @@ impl MethodRun {
     }
 }
 
+/// Mean of scores, and their standard deviation (n − 1), if there are two or more.
+pub(crate) fn spread(scores: &[Score]) -> (Score, Option<Score>) {
+    let each = |number: &dyn Fn(&Score) -> f64| {
+        let count = scores.len() as f64;
+        let mean = scores.iter().map(number).sum::<f64>() / count;
+        let squares = scores.iter().map(|score| (number(score) - mean).powi(2)).sum::<f64>();
+        (mean, (squares / (count - 1.0)).sqrt())
+    };
+    let [density_rmse, density_mae, flow_rmse, flow_mae] = [
+        each(&|score| score.density.rmse),
+        each(&|score| score.density.mae),
+        each(&|score| score.flow.rmse),
+        each(&|score| score.flow.mae),
+    ];
+    let of = |pick: fn((f64, f64)) -> f64| Score {
+        density: Errors { rmse: pick(density_rmse), mae: pick(density_mae) },
+        flow: Errors { rmse: pick(flow_rmse), mae: pick(flow_mae) },
+    };
+    (of(|(mean, _)| mean), (scores.len() > 1).then(|| of(|(_, deviation)| deviation)))
+}
+
 impl RunRecord {
     /// A record of no estimator yet.
     pub fn new(title: &str, command: String, data: Data) -> Result<Self> {
@@ -128,6 +172,7 @@ impl RunRecord {
             program: Program::this()?,
             date: today()?,
             data,
+            part: Part::default(),
             methods: Vec::new(),
             estimated: None,
             time_space: None,

@@ -91,7 +91,7 @@ fn options_have_one_meaning() {
             "validation",
         ],
         json!({
-            "data": "a", "method": "fedtse-pi", "rate": [20, 40], "target": ["raw"], "arch": "paper",
+            "data": "a", "method": ["fedtse-pi"], "rate": [20, 40], "target": ["raw"], "arch": "paper",
             "guest": { "sub_model": "mlp" },
             "federation": {
                 "guests": 2, "q": 3, "compression": "q8",
@@ -128,7 +128,8 @@ fn names_are_those_of_the_command_line() {
     named::<Mode>();
     named::<Unit>();
     named::<What>();
-    let error = from_value::<TrainArguments>(json!({ "method": "best" })).unwrap_err().to_string();
+    let error =
+        from_value::<TrainArguments>(json!({ "method": ["best"] })).unwrap_err().to_string();
     assert!(error.contains("found `best`, expected one of scale-up, ukf"), "{error}");
     let only = json!({ "only": ["best"] });
     let error = from_value::<ReproduceArguments>(only).unwrap_err().to_string();
@@ -168,7 +169,7 @@ fn limits_hold_however_options_are_given() {
             "learning_rate: found -1, expected a number of more than 0",
         ),
         (
-            json!({ "method": "fedtse-pi", "target": ["smooth"] }),
+            json!({ "method": ["fedtse-pi"], "target": ["smooth"] }),
             "target: found smooth, expected raw: fedtse-pi learns from measurements of single steps",
         ),
     ] {

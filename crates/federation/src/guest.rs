@@ -68,6 +68,22 @@ pub struct GuestSettings {
 /// Makes the guest's model once the plan is known.
 pub type MakeGuestModel<M> = Box<dyn FnMut(&Plan) -> Result<M, ModelFailure> + Send>;
 
+/// Something worth telling the people who run a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuestEvent {
+    /// It takes part from this round, and does again what it had begun after it, up to the second one.
+    Begun {
+        /// The attempt.
+        attempt: Attempt,
+        /// The last round that counts as done.
+        round: Round,
+        /// The furthest round that it had come to before.
+        furthest: Round,
+    },
+    /// It has stored its state.
+    Checkpointed(Round),
+}
+
 /// A guest, see the [module](self).
 pub struct Guest<M, S> {
     context: GuestContext<M, S>,
@@ -82,6 +98,9 @@ struct GuestContext<M, S> {
     host: HostSession,
     /// The number of its last hello.
     hellos: u64,
+    /// The round of the last message before this start.
+    before: Option<Round>,
+    events: Vec<GuestEvent>,
 }
 
 /// Where a guest stands; each phase owns what only it needs.
@@ -145,9 +164,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             }
             (record, _) => Phase::Joining(record.map(Box::new)),
         };
-        let (host, timing) = (settings.host.clone(), settings.timing);
+        let (host, timing, before) = (settings.host.clone(), settings.timing, ledger.last_round());
         let host = HostSession::new(host, settings.session, timing, ledger, now);
-        Ok(Self { context: GuestContext { settings, make, store, host, hellos: 0 }, phase })
+        let events = Vec::new();
+        let context = GuestContext { settings, make, store, host, hellos: 0, before, events };
+        Ok(Self { context, phase })
     }
 
     /// Takes a message of the host.
@@ -159,6 +180,16 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.context.host.hear();
         let handled = self.dispatch(message);
         self.end_turn(handled)
+    }
+
+    /// There is a connection to the host: what was said before it did not leave, so a guest that wants to join says hello again.
+    pub fn connected(&mut self, now: Now) -> ToHostOutbox {
+        if !matches!(self.phase, Phase::Joining(_)) {
+            return Vec::new();
+        }
+        self.context.host.begin_turn(now);
+        let said = self.say_hello();
+        self.end_turn(said)
     }
 
     /// Lets time pass: what was not answered is sent again, and every wait ends.
@@ -201,6 +232,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
             Phase::Stopped(stopped) => Some(GuestEnd::Stopped(&stopped.error)),
             Phase::Joining(_) | Phase::Training(_) | Phase::Changing => None,
         }
+    }
+
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Vec<GuestEvent> {
+        std::mem::take(&mut self.context.events)
     }
 
     /// Its model, once a run has begun.

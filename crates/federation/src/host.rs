@@ -51,7 +51,7 @@ use training::Training;
 
 pub use crate::session::guests::ToGuestOutbox;
 pub use measurements::MeasurementBounds;
-pub use settings::{AbsencePolicy, HostSettings};
+pub use settings::{AbsencePolicy, CheckpointInterval, HostSettings};
 
 /// Makes the host's model once the plan and what guests measure are known.
 pub type MakeHostModel<M> = Box<dyn FnMut(&Plan, &Agreed) -> Result<M, ModelFailure> + Send>;
@@ -67,8 +67,15 @@ pub enum Event {
     Missed(PartyId),
     /// A guest has left.
     Left(PartyId, Departure),
-    /// All parties continue from this round.
-    Begun(Attempt, Round),
+    /// All parties continue from this round, and do again what had begun after it.
+    Begun {
+        /// The attempt.
+        attempt: Attempt,
+        /// The last round that counts as done.
+        round: Round,
+        /// The furthest round that any party had come to before.
+        furthest: Round,
+    },
     /// No round is stored by all: they begin anew, and everything up to this round is lost.
     Restarted(Round),
     /// A guest has committed to its data of so many samples, of so many in all.
@@ -143,11 +150,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
         settings.check()?;
         let record: Option<RunRecord> = read_record(&store)?;
         let parties = settings.guests.keys().map(|party| (party.clone(), GuestState::default()));
-        let began = now.monotonic;
+        let (began, before) = (now.monotonic, ledger.last_round());
         let guests = GuestSessions::new(ledger, settings.timing, now, parties, Some(began));
         let furthest = Furthest { round: Round::START, reached: began, returns: 0 };
         let events = Vec::new();
-        let mut context = HostContext { settings, make, store, guests, furthest, events };
+        let mut context = HostContext { settings, make, store, guests, furthest, before, events };
         let phase = match record {
             None => Phase::Gathering(Gathering::new(began, Known::Nothing)),
             Some(record) => Self::continue_run(&mut context, record)?,

@@ -31,8 +31,10 @@ pub mod store;
 
 pub use agreement::samples_at_once;
 pub use error::PartyError;
-pub use guest::{Guest, GuestEnd, GuestSettings};
-pub use host::{AbsencePolicy, Event, Host, HostEnd, HostSettings, MeasurementBounds};
+pub use guest::{Guest, GuestEnd, GuestEvent, GuestSettings};
+pub use host::{
+    AbsencePolicy, CheckpointInterval, Event, Host, HostEnd, HostSettings, MeasurementBounds,
+};
 pub use model::{
     Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, ProductRows, Products,
 };

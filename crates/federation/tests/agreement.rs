@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use federation::guest::GuestSettings;
 use federation::{
-    AbsencePolicy, Event, Guest, GuestEnd, Host, HostEnd, HostSettings, MeasurementBounds,
-    MemoryStore, PartyError, Samples, Store, StoreError, Timing,
+    AbsencePolicy, CheckpointInterval, Event, Guest, GuestEnd, GuestEvent, Host, HostEnd,
+    HostSettings, MeasurementBounds, MemoryStore, PartyError, Samples, Store, StoreError, Timing,
 };
 use protocol::ledger::MemorySink;
 use protocol::message::parts::{
@@ -28,7 +28,7 @@ use protocol::{
 use traffic::{Step, Window};
 
 use settings::{at, id, terms};
-use toy::{ToyGuest, ToyHost, WIDTH, plan, samples};
+use toy::{ToyGuest, ToyHost, WIDTH, checkpoints, plan, samples};
 
 fn guest_settings() -> GuestSettings {
     GuestSettings {
@@ -55,6 +55,7 @@ fn host_settings() -> HostSettings {
         terms: terms(),
         subject: Text::of("test"),
         plan: plan(),
+        checkpoints: checkpoints(),
         measurement_bounds: MeasurementBounds::default(),
         samples: samples(),
         shuffle: false,
@@ -286,8 +287,10 @@ fn a_host_that_asks_for_what_was_not_announced_gets_nothing() {
     };
     guest.handle(at(1), welcome);
     let batch = Batch::new([3, 77].map(|step| Window::whole(Step(step))).to_vec()).unwrap();
-    let out =
-        guest.handle(at(1), ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: None });
+    let out = guest.handle(
+        at(1),
+        ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: None, checkpoint: false },
+    );
     let [leave] = &out[..] else { unreachable!("{out:?}") };
     // The host learns what kind of trouble it was, and no more.
     let departure = Departure::Failed(StopReason::other("a peer broke the rules"));
@@ -365,6 +368,43 @@ fn train(
     }
 }
 
+/// Where no number of rounds is given, the clock on the wall alone decides: also within the first minute, and for host and guest
+/// the same rounds, since the host tells the guest.
+#[test]
+fn checkpoints_come_by_time() {
+    let checkpoints = CheckpointInterval::default();
+    assert_eq!((checkpoints.time.as_secs(), checkpoints.rounds), (30, None));
+    let mut host = new_host(HostSettings { checkpoints, ..host_settings() }).unwrap();
+    let mut guest = new_guest(guest_settings());
+    let (mut seconds, mut of_host, mut of_guest) = (1, Vec::new(), Vec::new());
+    let mut to_host: VecDeque<_> = guest.tick(at(1)).into();
+    while let Some(message) = to_host.pop_front() {
+        let message = message.into_message();
+        // A round of training takes ten seconds.
+        seconds += if message.kind() == "embedding" { 10 } else { 0 };
+        // The monotonic clock stands still while parties compute: it does not count.
+        let now = Now { monotonic: at(1).monotonic, unix: at(seconds).unix };
+        for answer in host.handle(now, &id("a"), message) {
+            to_host.extend(guest.handle(now, answer.into_message()));
+        }
+        of_host.extend(host.take_events().into_iter().filter_map(|event| match event {
+            Event::Checkpointed(round) => Some((round, seconds)),
+            _ => None,
+        }));
+        of_guest.extend(guest.take_events().into_iter().filter_map(|event| match event {
+            GuestEvent::Checkpointed(round) => Some((round, seconds)),
+            GuestEvent::Begun { .. } => None,
+        }));
+    }
+    assert!(matches!(host.ended(), Some(HostEnd::Finished(_))));
+    // Round 1 begins at 1 s and round n ends at 10 n + 1 s: the first that begins 30 s after the start is round 4, the next
+    // that begins 30 s after its end is round 8, which is also the last that trains.
+    let expected = [(Round(4), 41), (Round(8), 81)];
+    assert_eq!(of_guest, expected);
+    // The host stores the end of the estimates, too.
+    assert_eq!(of_host, [&expected[..], &[(Round(9), 91)]].concat());
+}
+
 /// The model is complete: a guest that does not confirm is not waited for as in training.
 #[test]
 fn a_lost_goodbye_does_not_hold_up_the_host() {
@@ -418,7 +458,7 @@ fn run_records_of_another_version_are_refused() {
         let ledger = Ledger::in_memory(&MemorySink::default(), &id("host")).expect("a ledger");
         let make = Box::new(move |_: &_, _: &_| Ok(ToyHost::new(vec![id("a")])));
         let error = Host::new(host_settings(), make, store, ledger, at(0)).err().expect("an error");
-        let expected = format!("{found}, expected `fedtse-run/2`; begin a new run in a new folder");
+        let expected = format!("{found}, expected `fedtse-run/3`; begin a new run in a new folder");
         assert!(error.to_string().contains(&expected), "{error}");
     }
 }

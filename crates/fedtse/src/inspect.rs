@@ -27,8 +27,8 @@ pub(crate) struct InspectArguments {
     /// Write a time–space speed diagram and density curves as SVG into this folder
     #[arg(long)]
     plot: Option<PathBuf>,
-    /// Links of the time–space diagram, in order; the busiest way through the network if absent
-    #[arg(long, value_delimiter = ',', requires = "plot")]
+    /// Links of the pictures, in order; if absent, the busiest way through the network, and the first target links
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, requires = "plot")]
     along: Vec<String>,
     /// First minute of the time–space diagram; the busiest span if absent
     #[arg(long, requires = "plot")]
@@ -64,14 +64,15 @@ pub(crate) fn run(arguments: &InspectArguments, json: bool) -> Result<()> {
         return beside(&view, &View::open(other)?, json);
     }
     let network = view.dataset.network();
-    let plots = match &arguments.plot {
-        None => Vec::new(),
+    let (plots, shown) = match &arguments.plot {
+        None => (Vec::new(), None),
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
             let along = named_links(network, &arguments.along)?;
             let span =
                 plot::Span { from_minute: arguments.from_minute, minutes: arguments.minutes };
-            plot::draw(folder, network, view.step, &view.truth, &along, span)?
+            let (plots, shown) = plot::draw(folder, network, view.step, &view.truth, &along, span)?;
+            (plots, Some(shown).filter(|shown| shown.links < shown.of))
         }
     };
     if json {
@@ -90,6 +91,9 @@ pub(crate) fn run(arguments: &InspectArguments, json: bool) -> Result<()> {
     view.print();
     for plot in &plots {
         println!("wrote {}", plot.display());
+    }
+    if let Some(plot::Shown { links, of }) = shown {
+        println!("density.svg shows the first {links} of {of} links; choose others with --along");
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ mod inspect;
 mod network;
 mod party;
 mod replay;
+mod run_config;
 mod serve;
 mod simulate;
 mod up;
@@ -17,8 +18,8 @@ mod up;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use experiments::{audit, estimate, report, reproduce, train};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use experiments::{audit, compare, estimate, report, reproduce, train};
 pub use experiments::{error_chain, error_chain_by_keyword};
 
 pub use ::progress::{Counting, Observer, Progress, Stopped};
@@ -32,6 +33,8 @@ pub use party::authority::client as key_authority;
 pub use party::guest::join;
 pub use party::host::lead;
 pub use party::live::{join_live, lead_live};
+use party::logs;
+use serde_json::json;
 pub use training::party::{
     CustomSubModelSpec, CustomSubModelSpecs, CustomSubModels, MakeCustomSubModel,
 };
@@ -43,9 +46,15 @@ pub use training::party::{
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Print results as JSON, for machines
+    /// Print results, and errors, as JSON, for machines
     #[arg(long, global = true)]
     json: bool,
+    /// Log more: details of parties and of training
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    verbose: bool,
+    /// No progress, and of logs warnings and errors alone
+    #[arg(short, long, global = true)]
+    quiet: bool,
 }
 
 #[derive(Subcommand)]
@@ -58,6 +67,7 @@ enum Command {
     Features(features::FeaturesArguments),
     Inspect(inspect::InspectArguments),
     Train(train::TrainArguments),
+    Compare(compare::CompareArguments),
     Estimate(estimate::EstimateArguments),
     Certs(certs::CertsArguments),
     Host(party::host::HostArguments),
@@ -71,6 +81,18 @@ enum Command {
     Reproduce(reproduce::ReproduceArguments),
     Report(report::ReportArguments),
     Audit(audit::AuditArguments),
+    Completions(CompletionsArguments),
+}
+
+/// Print completions of commands and options for a shell
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  fedtse completions bash > ~/.local/share/bash-completion/completions/fedtse"
+)]
+struct CompletionsArguments {
+    /// Which shell
+    #[arg(value_enum)]
+    shell: clap_complete::Shell,
 }
 
 /// Runs the command line of this process.
@@ -83,8 +105,26 @@ pub fn run() -> ExitCode {
 #[must_use]
 pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     end_quietly_with_the_reader();
-    let arguments = Arguments::parse_from(words);
-    let json = arguments.json;
+    let words: Vec<OsString> = words.into_iter().collect();
+    // Known before anything is parsed: what is wrong with the words is told in the same form.
+    let json = words.iter().any(|word| word == "--json");
+    let words = match run_config::with_file(&Arguments::command(), words) {
+        Ok(words) => words,
+        Err(error) => return failed(&error, json),
+    };
+    let arguments = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments,
+        Err(error) if json && error.use_stderr() => {
+            eprintln!("{}", json!({ "error": usage_error(&error) }));
+            return ExitCode::from(error.exit_code() as u8);
+        }
+        Err(error) => error.exit(),
+    };
+    if arguments.quiet {
+        ::progress::hide();
+    }
+    logs::choose(arguments.verbose, arguments.quiet);
+
     let result = match arguments.command {
         Command::Demo(arguments) => demo::run(&arguments, json),
         Command::Network(arguments) => network::run(&arguments, json),
@@ -93,7 +133,9 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Export(arguments) => export::run(&arguments, json),
         Command::Features(arguments) => features::run(&arguments, json),
         Command::Inspect(arguments) => inspect::run(&arguments, json),
+        Command::Train(arguments) if arguments.example => print_example(),
         Command::Train(arguments) => train::run(&arguments, json),
+        Command::Compare(arguments) => compare::run(&arguments, json),
         Command::Estimate(arguments) => estimate::run(&arguments, json),
         Command::Certs(arguments) => certs::run(&arguments, json),
         Command::Host(arguments) => party::host::run(&arguments, json),
@@ -107,14 +149,39 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(&arguments, json),
         Command::Report(arguments) => report::run(&arguments, json),
         Command::Audit(arguments) => audit::run(&arguments, json),
+        Command::Completions(arguments) => {
+            let out = &mut std::io::stdout();
+            clap_complete::generate(arguments.shell, &mut Arguments::command(), "fedtse", out);
+            Ok(())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", error_chain(&error));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error, json),
     }
+}
+
+fn failed(error: &anyhow::Error, json: bool) -> ExitCode {
+    let text = error_chain(error);
+    if json {
+        eprintln!("{}", json!({ "error": text }));
+    } else {
+        eprintln!("error: {text}");
+    }
+    ExitCode::FAILURE
+}
+
+/// What is wrong with the words of a command line, without advice on usage.
+fn usage_error(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let told = text.split("\n\n").next().unwrap_or_default();
+    told.trim_start_matches("error: ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `fedtse train --example`.
+fn print_example() -> anyhow::Result<()> {
+    print!("{}", run_config::example(&Arguments::command())?);
+    Ok(())
 }
 
 /// `fedtse inspect DIR | head` closes our output early: that is no reason to panic.

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, bail};
 use federation::grpc::CertificateInfo;
 use protocol::message::parts::Text;
-use protocol::{PartyId, Round};
+use protocol::{Attempt, PartyId, Round};
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tracing::{info, warn};
@@ -62,6 +62,30 @@ fn network_threads() -> Result<Runtime> {
         .enable_all()
         .build()
         .context("network threads")
+}
+
+/// Says from where a party goes on, and what it does again.
+fn log_begun(attempt: Attempt, round: Round, furthest: Round) {
+    let (attempt, repeated) = (attempt.0, furthest.0.saturating_sub(round.0));
+    let (first, last) = (round.0 + 1, furthest.0);
+    if repeated > 0 && round == Round::START {
+        warn!(
+            attempt,
+            repeated,
+            "lost the work of rounds {first} to {last}: no checkpoint is there at all parties, training begins anew"
+        );
+    } else if repeated > 0 {
+        warn!(
+            attempt,
+            round = round.0,
+            repeated,
+            "lost the work of rounds {first} to {last}: training resumes from the checkpoint of round {round}"
+        );
+    } else if round == Round::START {
+        info!(attempt, "training begins");
+    } else {
+        info!(attempt, round = round.0, "nothing was lost: training resumes after round {round}");
+    }
 }
 
 /// Says that a party has stopped because it was asked to.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use estimator::LoopData;
-use sensing::stream::{FleetColumns, LoopColumns};
+use sensing::stream::{FleetColumns, LoopColumns, name_field};
 use sensing::{Dataset, Features, Fleet};
 use serde_json::json;
 use traffic::{PositionSource, StepClock};
@@ -133,14 +133,19 @@ impl Output {
         let Some(address) = name.strip_prefix("tcp:") else {
             bail!("--out: found {name:?}, expected - or tcp:HOST:PORT");
         };
-        let began = Instant::now();
+        let (began, mut told) = (Instant::now(), false);
         loop {
             match TcpStream::connect(address) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     return Ok(Output::Tcp(BufWriter::new(stream)));
                 }
-                Err(_) if began.elapsed() < CONNECTING => {
+                Err(error) if began.elapsed() < CONNECTING => {
+                    if !told {
+                        let seconds = CONNECTING.as_secs();
+                        eprintln!("--out: {name}: {error}; trying for {seconds} s");
+                        told = true;
+                    }
                     std::thread::sleep(Duration::from_millis(100));
                 }
                 Err(error) => return Err(error).with_context(|| format!("--out: {name}")),
@@ -182,7 +187,8 @@ fn play_fleet(data: &Path, fleet: &str, clock: &mut Moments, out: &mut Output) -
         for sample in moment.iter().filter(|sample| mine[sample.vehicle.index()]) {
             let vehicle =
                 dataset.vehicles().get(sample.vehicle).map_or("", |vehicle| &*vehicle.name);
-            let link = &network.link(sample.link).name;
+            let (vehicle, link) =
+                (name_field(vehicle), name_field(&network.link(sample.link).name));
             writeln!(out.write(), "{time},{vehicle},{link},{}", sample.position)?;
             lines += 1;
         }
@@ -224,7 +230,7 @@ fn play_loops(data: &Path, clock: &mut Moments, out: &mut Output) -> Result<u64>
         for (name, count) in names.iter().zip(loops.counts(step)) {
             // A loop that did not report does not report.
             if let Some(count) = count {
-                writeln!(out.write(), "{name},{begin},{end},{count}")?;
+                writeln!(out.write(), "{},{begin},{end},{count}", name_field(name))?;
                 lines += 1;
             }
         }

@@ -96,6 +96,8 @@ pub(crate) fn run(arguments: &UpArguments, json: bool) -> Result<()> {
         speed_up > 0.0 && speed_up.is_finite(),
         "--speed-up: found {speed_up}, expected a number above 0"
     );
+    // Before minutes of training, not after them.
+    TcpListener::bind(arguments.http).with_context(|| format!("--http: {}", arguments.http))?;
     let temporary = tempfile::tempdir().context("temporary folder")?;
     let folder = arguments.folder.clone().unwrap_or_else(|| temporary.path().join("federation"));
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;

@@ -379,7 +379,10 @@ fn arguments_out_of_range() {
     let folder = Folder::new();
     let data = dataset(&folder);
     for (arguments, expected) in [
-        (vec!["features", text(&data), "--rates", "120"], "penetration rate: found 1.2"),
+        (
+            vec!["features", text(&data), "--rates", "120"],
+            "--rates: found 120, expected percentages",
+        ),
         (vec!["features", text(&data), "--guests", "60,60"], "fleet shares: found a sum of 1.2"),
         (
             vec!["features", text(&data), "--step", "0"],

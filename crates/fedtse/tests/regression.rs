@@ -924,7 +924,7 @@ impl Federation {
                     {}
                     [training]
                     batch = 32
-                    keep-every = 2
+                    checkpoint-rounds = 2
                     {}
                     ",
                     guests.collect::<String>(),

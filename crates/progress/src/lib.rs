@@ -61,6 +61,21 @@ impl Observer {
     }
 }
 
+/// Whether nothing is drawn, whatever the standard error is.
+static HIDDEN: AtomicBool = AtomicBool::new(false);
+
+/// Draws nothing from now on; front ends that watch still hear of everything.
+pub fn hide() {
+    HIDDEN.store(true, Ordering::Relaxed);
+}
+
+fn hidden_if_asked(bar: ProgressBar) -> ProgressBar {
+    if HIDDEN.load(Ordering::Relaxed) {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}
+
 /// The observer of the work on this thread, if there is one.
 pub fn observer() -> Option<Arc<Observer>> {
     OBSERVER.with_borrow(Option::clone)
@@ -98,7 +113,7 @@ impl Counting {
 
 /// A bar for work of known length; drawn on the standard error, and only if that is a terminal.
 pub fn bar(what: &'static str, length: u64) -> ProgressBar {
-    let bar = ProgressBar::new(length).with_message(what);
+    let bar = hidden_if_asked(ProgressBar::new(length).with_message(what));
     bar.set_style(style("{msg:<22} {wide_bar} {percent:>3} %  {eta} left"));
     if let Some(observer) = observer() {
         observer.show(&bar);
@@ -108,14 +123,14 @@ pub fn bar(what: &'static str, length: u64) -> ProgressBar {
 
 /// A bar for one of several things that are trained one after the other.
 pub fn named(what: &'static str, length: u64) -> ProgressBar {
-    let bar = ProgressBar::new(length).with_prefix(what).with_message("begins");
+    let bar = hidden_if_asked(ProgressBar::new(length).with_prefix(what).with_message("begins"));
     bar.set_style(style("{prefix:<10} {msg:<44} {wide_bar} {percent:>3} %"));
     bar
 }
 
 /// A spinner for work of unknown length.
 pub fn spinner(what: &'static str) -> ProgressBar {
-    let spinner = ProgressBar::new_spinner().with_message(what);
+    let spinner = hidden_if_asked(ProgressBar::new_spinner().with_message(what));
     spinner.set_style(style("{spinner} {msg:<22} {human_pos}  {elapsed}"));
     match observer() {
         Some(observer) => observer.show(&spinner),

@@ -120,6 +120,8 @@ pub struct Ledger {
     /// How many numbers were released by kind of message, over the life of the ledger.
     numbers: BTreeMap<String, u64>,
     queries: QueryBudget,
+    /// The round of the last message that belongs to one.
+    last_round: Option<Round>,
     /// Where products of all runs on the same data are counted.
     all_runs: Option<QueryFile>,
 }
@@ -190,6 +192,7 @@ impl Ledger {
         let numbers = self.numbers.entry(line.kind.clone()).or_default();
         *numbers = numbers.saturating_add(line.numbers());
         self.queries.count(&line);
+        self.last_round = line.round.or(self.last_round);
         self.head = entry::hash(text.trim_end().as_bytes());
         Ok(Released::new(line.to, content, message))
     }
@@ -225,6 +228,11 @@ impl Ledger {
     /// Products that have left, by step, over all its life, or that of the data ([`Ledger::counting_in`]).
     pub fn queries(&self) -> &QueryBudget {
         &self.queries
+    }
+
+    /// The round of the last message that belongs to one: how far the party came before it was opened.
+    pub fn last_round(&self) -> Option<Round> {
+        self.last_round
     }
 
     /// Whether nothing has left yet.

@@ -9,7 +9,7 @@
 //!    │ Embedding ───────────────────────► │    one exchange
 //!    │ Measurements ────────────────────► │    where the plan asks for them; or encrypted, see [`sealed`]
 //!    │ ◄───── Gradient │ ExchangeClosed ──┘    training │ validation and estimates
-//!    │ Checkpointed ────────────────────►      after some rounds
+//!    │ Checkpointed ────────────────────►      after rounds for which the request asks it
 //!    │ ◄────────────────────────── Finish      the summary
 //!    │ Leave ───────────────────────────►      it has saved its model
 //! ```
@@ -187,6 +187,8 @@ pub enum ToGuest {
         batch: Batch,
         /// Where measurements are encrypted, the ciphertexts that the host does not have yet.
         missing: Option<MissingCiphertexts>,
+        /// Both sides store a checkpoint when the exchange is over.
+        checkpoint: bool,
     },
     /// Multiply the measurements by the host's rows, which are encrypted.
     ProductQuery {

@@ -33,8 +33,6 @@ pub struct Plan {
     pub optimiser: OptimiserSettings,
     /// Updates of each party per exchange.
     pub local: LocalUpdates,
-    /// Every so many rounds each party writes a checkpoint.
-    pub checkpoint_every: u32,
     /// Training and validation take samples in runs of so many consecutive steps: T.
     pub segment: u32,
     /// What guests measure for training and validation, besides what they embed.
@@ -143,7 +141,6 @@ impl Plan {
         within("epochs", self.epochs, MAX_EPOCHS)?;
         within("exchanges of an epoch", self.exchanges, u32::MAX)?;
         within("local updates", self.local.count, MAX_LOCAL_UPDATES)?;
-        within("rounds between checkpoints", self.checkpoint_every, u32::MAX)?;
         within("steps of a segment", self.segment, MAX_SEGMENT)?;
         if !self.batch.is_multiple_of(self.segment) {
             let expected = format!("whole segments of {} steps", self.segment);
@@ -171,11 +168,6 @@ impl Plan {
     /// How measurements are sealed for this purpose; none if they cross as they are, or none are asked for.
     pub fn seals(&self, purpose: Purpose) -> Option<Sealing> {
         self.sealing.filter(|_| self.measures(purpose))
-    }
-
-    /// Whether a checkpoint is due after a round.
-    pub fn checkpoint_due(&self, round: Round) -> bool {
-        round.0.is_multiple_of(u64::from(self.checkpoint_every.max(1)))
     }
 }
 

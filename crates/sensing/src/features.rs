@@ -73,7 +73,7 @@ pub enum FeaturesError {
     #[error(transparent)]
     Fleets(#[from] crate::fleet::FleetError),
     /// A loop's counts do not fit the steps.
-    #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}", path.display())]
+    #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}; make features with longer steps (--step), or count more often", path.display())]
     LoopInterval {
         /// The dataset.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum FeaturesError {
         patience: Seconds,
     },
     /// No step is complete.
-    #[error("{}: no complete step of {step} from {from} on; recordings: {recordings}", path.display())]
+    #[error("{}: no complete step of {step}{}; recordings: {recordings}", path.display(), beginning(*from))]
     NoSteps {
         /// The dataset.
         path: PathBuf,
@@ -146,6 +146,11 @@ pub enum FeaturesError {
 pub trait Verdict {
     /// Whether to go on.
     fn should_continue(&self) -> bool;
+}
+
+/// Where steps were to begin, unless that is the beginning of the recordings.
+fn beginning(from: Seconds) -> String {
+    if from.get().is_finite() { format!(" from {from} on") } else { String::new() }
 }
 
 impl Verdict for () {

@@ -29,7 +29,7 @@ use thiserror::Error;
 use crate::extract::ExtractError;
 use crate::journey::PositionError;
 
-pub use columns::{FleetColumns, FleetRecord, LoopColumns, LoopRecord, MAX_LINE};
+pub use columns::{FleetColumns, FleetRecord, LoopColumns, LoopRecord, MAX_LINE, name_field};
 pub use fleet_feed::FleetFeed;
 pub use loop_feed::LoopFeed;
 

@@ -2,19 +2,21 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use estimator::data::{JointData, last_share};
 use estimator::loss::{
     LabelFreeEstimator, MeasuredTerms, Penetration, SomeLabels, calibrated_physics,
 };
 use estimator::{
-    Estimates, FleetData, HeldOutEstimator, HeldOutStudy, LabelFreeStudy, MeasurementSource,
+    Epoch, Estimates, FleetData, HeldOutEstimator, HeldOutStudy, LabelFreeStudy, MeasurementSource,
     MeasurementTable, NeuralPlan, NeuralStudy, SavedEstimator, Study,
 };
+use federation::CheckpointInterval;
 use indicatif::ProgressBar;
 use traffic::Step;
 
-use crate::engine::CentralRun;
+use crate::engine::{Advanced, CentralRun};
 use crate::error::Result;
 use crate::kept_run::KeptRun;
 use crate::learner::{HostLoss, Sources};
@@ -43,10 +45,7 @@ pub(crate) fn train_on_labels(
     }
     bar.set_position(run.history().len() as u64);
     let mut by_epoch = Vec::new();
-    while let Some(epoch) = run.epoch()? {
-        if let Some(kept) = &kept {
-            kept.write(&run)?;
-        }
+    while let Some(epoch) = next_epoch(&mut run, kept.as_ref())? {
         if watch.each_epoch {
             let outputs = run.outputs(windows)?;
             by_epoch.push(scored(study, data.data(), &outputs));
@@ -133,6 +132,23 @@ pub(crate) fn train_on_measurements(
     Ok((data.assemble(&run.best())?, training, kept))
 }
 
+/// Trains to the end of an epoch. A run that is kept is written there and, in a long epoch, as often as federated parties store
+/// checkpoints: a crash costs seconds.
+fn next_epoch(run: &mut CentralRun, kept: Option<&KeptRun>) -> Result<Option<Epoch>> {
+    let between = CheckpointInterval::default().time;
+    loop {
+        let advanced = run.advance(kept.map(|_| Instant::now() + between))?;
+        if let (Some(kept), Advanced::Epoch(_) | Advanced::Due) = (kept, &advanced) {
+            kept.write(run)?;
+        }
+        match advanced {
+            Advanced::Epoch(epoch) => return Ok(Some(epoch)),
+            Advanced::Due => {}
+            Advanced::Ended => return Ok(None),
+        }
+    }
+}
+
 /// Trains from where a kept run stands.
 fn run_to_the_end(
     run: &mut CentralRun,
@@ -143,10 +159,7 @@ fn run_to_the_end(
         kept.resume(run)?;
     }
     bar.set_position(run.history().len() as u64);
-    while let Some(epoch) = run.epoch()? {
-        if let Some(kept) = kept {
-            kept.write(run)?;
-        }
+    while let Some(epoch) = next_epoch(run, kept)? {
         progress::check_stop()?;
         progress::after_epoch(bar, epoch.number, epoch.train, epoch.validation);
     }

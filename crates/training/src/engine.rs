@@ -14,12 +14,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use estimator::data::JointData;
 use estimator::model::ModelError;
 use estimator::{
-    Embeddings, Epoch, HostModel, LayerSubModel, ModelShape, NeuralPlan, SubModel, WindowSource,
-    whole_batch,
+    Embeddings, Epoch, HostModel, LayerSubModel, ModelShape, NeuralPlan, Recipe, SubModel,
+    WindowSource, whole_batch,
 };
 use federation::{
     GuestModel, HostModel as _, ModelFailure, Order, Progress, SampleSchedule, Samples,
@@ -30,7 +31,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use traffic::{Network, Step, Window};
 
-use crate::learner::{GuestLearner, HostLearner, HostLoss, optimiser_settings, update_rule};
+use crate::learner::{
+    GuestLearner, HostLearner, HostLoss, host_plan, optimiser_settings, update_rule,
+};
 
 /// Windows that are validated together.
 const BLOCK: usize = 512;
@@ -91,18 +94,18 @@ pub struct Exchange {
 }
 
 impl<H: WindowSource, G: WindowSource> Learners<H, G> {
-    /// With first weights. `guests`: their inputs, in the order of the shape.
+    /// With first weights. `guests`: their inputs, in the order of the shape; `recipe`: what the host has of its own.
     pub fn new(
         shape: &ModelShape,
         network: &Network,
         (host, guests): (H, Vec<G>),
         loss: HostLoss,
-        plan: &Plan,
+        (plan, recipe): (&Plan, &Recipe),
     ) -> Result<Self, ModelFailure> {
         let rule = update_rule(plan);
         let failed = |error: ModelError| ModelFailure(error.to_string());
         let model = HostModel::new(&shape.host, network, plan.seed, rule).map_err(failed)?;
-        let host = HostLearner::new(model, host, loss, plan)?;
+        let host = HostLearner::new(model, host, loss, &host_plan(plan, recipe))?;
         let mut learners = Vec::new();
         for (guest, inputs) in shape.guests.iter().zip(guests) {
             let model = LayerSubModel::of(guest, network, plan.seed, rule).map_err(failed)?;
@@ -182,7 +185,6 @@ pub fn central_plan(
         exchanges: exchanges_per_epoch as u32,
         optimiser: optimiser_settings(&plan.recipe),
         local: LocalUpdates::default(),
-        checkpoint_every: u32::MAX,
         segment: segment as u32,
         measured: BTreeSet::new(),
         shares: None,
@@ -190,7 +192,17 @@ pub fn central_plan(
     }
 }
 
-/// A centralised training run, between two epochs.
+/// How far a run has come.
+pub(crate) enum Advanced {
+    /// To the end of an epoch.
+    Epoch(Epoch),
+    /// To the moment that was given.
+    Due,
+    /// To its own end.
+    Ended,
+}
+
+/// A centralised training run, between two exchanges.
 pub struct CentralRun {
     parties: Learners<Inputs, Inputs>,
     schedule: SampleSchedule,
@@ -228,7 +240,7 @@ impl CentralRun {
         let shared = central_plan(plan, (batch, segment), cut.train.len().div_ceil(batch));
         let inputs = (Arc::clone(&data.host), data.guests.clone());
         let (shape, network) = (&data.record.shape, &*data.network);
-        let parties = Learners::new(shape, network, inputs, loss, &shared)?;
+        let parties = Learners::new(shape, network, inputs, loss, (&shared, &plan.recipe))?;
         let order = Order {
             seed: plan.seed,
             shuffle: plan.recipe.shuffle,
@@ -259,14 +271,30 @@ impl CentralRun {
 
     /// One pass over the training part, then the validation part; none if training has ended.
     pub fn epoch(&mut self) -> Result<Option<Epoch>, EngineError> {
-        // On a thread of the pool: an exchange has some ten short parallel parts, and to begin each from outside
-        // costs two changes of threads.
-        rayon::scope(|_| self.pass())
+        match self.advance(None)? {
+            Advanced::Epoch(epoch) => Ok(Some(epoch)),
+            Advanced::Due | Advanced::Ended => Ok(None),
+        }
     }
 
-    fn pass(&mut self) -> Result<Option<Epoch>, EngineError> {
+    /// Goes on to the end of the epoch, or to the end of the exchange in which a moment passes.
+    pub(crate) fn advance(&mut self, until: Option<Instant>) -> Result<Advanced, EngineError> {
+        // On a thread of the pool: an exchange has some ten short parallel parts, and to begin each from outside
+        // costs two changes of threads.
+        rayon::scope(|_| self.pass(until))
+    }
+
+    fn pass(&mut self, until: Option<Instant>) -> Result<Advanced, EngineError> {
         let number = self.schedule.history().len() + 1;
-        while let Some((purpose, samples)) = self.schedule.next() {
+        let mut begun = false;
+        loop {
+            if begun && until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(Advanced::Due);
+            }
+            begun = true;
+            let Some((purpose, samples)) = self.schedule.next() else {
+                return Ok(Advanced::Ended);
+            };
             let step = self.schedule.exchanges();
             let finite = |loss: f64| match loss.is_finite() {
                 true => Ok(loss),
@@ -283,11 +311,10 @@ impl CentralRun {
             if verdict.best {
                 self.parties.keep_best();
             }
-            if verdict.epoch {
-                return Ok(self.schedule.history().last().map(epoch));
+            if let Some(losses) = self.schedule.history().last().filter(|_| verdict.epoch) {
+                return Ok(Advanced::Epoch(epoch(losses)));
             }
         }
-        Ok(None)
     }
 
     /// Outputs for windows of the whole fleet by the weights that are validated, in the model's own scale.
@@ -305,7 +332,7 @@ impl CentralRun {
         self.parties.best()
     }
 
-    /// The run between two epochs, as bytes; `fingerprint` says what it belongs to.
+    /// The run between two exchanges, as bytes; `fingerprint` says what it belongs to.
     pub fn save(&self, fingerprint: &str) -> Result<Vec<u8>, EngineError> {
         let mut states = vec![self.parties.host.save()?];
         for (_, guest) in &self.parties.guests {

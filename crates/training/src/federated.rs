@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use estimator::artifact::{GuestRecord, ModelRecord};
 use estimator::loss::ViewEstimates;
@@ -15,7 +16,8 @@ use estimator::{
 };
 use federation::guest::{GuestEnd, GuestSettings};
 use federation::{
-    Agreed, Event, FolderStore, Guest, Host, HostSettings, MemoryStore, Store, Timing, memory,
+    Agreed, CheckpointInterval, Event, FolderStore, Guest, Host, HostSettings, MemoryStore, Store,
+    Timing, memory,
 };
 use indicatif::ProgressBar;
 use protocol::message::parts::Text;
@@ -36,8 +38,6 @@ use crate::watched::{Outputs, WatchedWindows, with_watched};
 
 /// The host's name.
 const HOST: &str = "host";
-/// Rounds between two checkpoints, where they are kept in a folder.
-pub(crate) const KEEP_EVERY: u32 = 100;
 
 /// What is to be trained, and on what.
 pub(crate) struct FederatedTask<'a> {
@@ -157,11 +157,17 @@ pub(crate) fn train(
             exchanges: 0,
             optimiser: optimiser_settings(&plan.recipe),
             local: options.local_updates(),
-            checkpoint_every: if keep.is_some() { KEEP_EVERY } else { u32::MAX },
             segment: segment.into(),
             measured: measured_kinds(&signal),
             shares: None,
             sealing: options.privacy.sealing(&signal)?,
+        },
+        checkpoints: match keep {
+            Some(_) => {
+                let time = Duration::from_secs_f64(options.checkpoint_s);
+                CheckpointInterval { time, rounds: None }
+            }
+            None => CheckpointInterval { time: Duration::MAX, rounds: None },
         },
         measurement_bounds: host_part::measurement_bounds(&loops, study.split()),
         samples: with_watched(samples, looked_at),

@@ -10,7 +10,12 @@ use crate::error::Result;
 /// A digest that tells one from another. Scales and steps stand for the data: other recordings, rates
 /// and targets have others.
 pub(crate) fn run_fingerprint(of: &impl Serialize) -> Result<Text> {
-    Ok(Text::of(HEXLOWER.encode(&Sha256::digest(serde_json::to_vec(of)?))))
+    Ok(Text::of(of_bytes(&serde_json::to_vec(of)?)))
+}
+
+/// A digest of bytes.
+pub(crate) fn of_bytes(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A centralised run that is not finished, kept after each epoch.
+//! A centralised run that is not finished, kept after each epoch and twice a minute.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ impl KeptRun {
         run.restore(&saved, &self.fingerprint).with_context(|| path.display().to_string())
     }
 
-    /// Keeps a run between two epochs.
+    /// Keeps a run between two exchanges.
     pub(crate) fn write(&self, run: &CentralRun) -> Result<()> {
         Ok(durable::write(&self.path(), run.save(&self.fingerprint)?)?)
     }

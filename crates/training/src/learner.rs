@@ -42,6 +42,17 @@ pub fn optimiser_settings(recipe: &Recipe) -> OptimiserSettings {
     }
 }
 
+/// The plan as the host's part of the model follows it: with its own learning rate, if the recipe has one.
+pub(crate) fn host_plan(plan: &Plan, recipe: &Recipe) -> Plan {
+    with_rate(plan, recipe.host_rate)
+}
+
+/// A plan with another highest learning rate, if one is given.
+pub(crate) fn with_rate(plan: &Plan, rate: Option<f32>) -> Plan {
+    let rate = rate.unwrap_or(plan.optimiser.rate);
+    Plan { optimiser: OptimiserSettings { rate, ..plan.optimiser }, ..plan.clone() }
+}
+
 /// How a party's weights move under a plan.
 pub fn update_rule(plan: &Plan) -> UpdateRule {
     UpdateRule { proximal: plan.local.proximal, ..UpdateRule::of(&shared_recipe(plan)) }

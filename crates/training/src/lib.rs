@@ -43,7 +43,7 @@ pub use judged::KnownErrors;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{
     FederationOptions, Fusion, GuestOptions, HostUpdating, InvalidOption, Packing, PhysicsOptions,
-    SubModelChoice,
+    RecipeOptions, SubModelChoice,
 };
 pub use releases::{Releases, Sent};
 pub use task::{Fitted, TrainOptions, Training, Watch};

@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn only_what_learns_from_labels_has_learning_curves() {
-        let watch = Watch { each_epoch: true, each_absent: false };
+        let watch = Watch { each_epoch: true, ..Watch::default() };
         for spec in &METHODS {
             let labelled = ["tse-n", "tse-p", "oracle", "oracle-cell", "fedtse", "fedtse-cell"];
             let expected = labelled.contains(&spec.name);

@@ -6,12 +6,16 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use estimator::loss::TrafficModelKind;
-use estimator::{Architecture, EmbeddingShape, NeuralPlan, SubModelKind};
+use estimator::{Architecture, EmbeddingShape, NeuralPlan, Recipe, SubModelKind};
+use federation::CheckpointInterval;
 use protocol::{Compression, HostUpdates, LocalUpdates, LocalVariant};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::party::privacy::{Mode, PrivacyOptions};
+
+/// Most samples of an exchange: as many as a message holds.
+const MOST_BATCH: u32 = 4096;
 
 /// An option whose value does not fit. The command line calls it `--warm-up`, Python `warm_up`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -129,6 +133,53 @@ impl GuestOptions {
     }
 }
 
+/// What one may choose of the recipe that neural estimators are trained by, besides epochs and learning rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+#[serde(deny_unknown_fields, default)]
+pub struct RecipeOptions {
+    /// Samples of an exchange; 128 unless given. Rounded up to whole segments where a traffic model ties steps together
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub batch: Option<u32>,
+    /// Learning rate of the host's part of the model (η_0 of the paper); that of the guests unless given
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub host_learning_rate: Option<f32>,
+    /// Weight decay (λ of the paper); 0.01 for `link`, 0.001 for `paper` unless given
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LAMBDA"))]
+    pub weight_decay: Option<f32>,
+    /// Weight of flow beside density in the loss on labels (α of the paper); 1 unless given
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ALPHA"))]
+    pub flow_weight: Option<f32>,
+}
+
+impl RecipeOptions {
+    /// Refuses values outside their limits.
+    ///
+    /// # Errors
+    /// With the first of them.
+    pub fn check(&self) -> Result<(), InvalidOption> {
+        InvalidOption::check_range("batch", self.batch, 1..=MOST_BATCH)?;
+        let rate = self.host_learning_rate;
+        InvalidOption::check_range("host_learning_rate", rate, f32::MIN_POSITIVE..=1.0)?;
+        InvalidOption::check_range("weight_decay", self.weight_decay, 0.0..=1.0)?;
+        InvalidOption::check_range("flow_weight", self.flow_weight, 0.0..=1e6)
+    }
+
+    /// Changes a recipe accordingly.
+    pub fn apply(&self, recipe: &mut Recipe) {
+        if let Some(batch) = self.batch {
+            recipe.batch = batch as usize;
+        }
+        if let Some(decay) = self.weight_decay {
+            recipe.decay = decay;
+        }
+        if let Some(weight) = self.flow_weight {
+            recipe.flow_weight = weight;
+        }
+        recipe.host_rate = self.host_learning_rate.or(recipe.host_rate);
+    }
+}
+
 /// What one may choose of the rounds between host and guests.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
@@ -158,6 +209,9 @@ pub struct FederationOptions {
     /// small loss of accuracy
     #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = FederationOptions::default().compression))]
     pub compression: Packing,
+    /// Seconds between checkpoints of all parties of a run that is kept
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().checkpoint_s, value_name = "SECONDS"))]
+    pub checkpoint_s: f64,
     /// Protection of what guests send.
     #[cfg_attr(feature = "clap", command(flatten))]
     pub privacy: PrivacyOptions,
@@ -221,6 +275,7 @@ impl Default for FederationOptions {
     fn default() -> Self {
         let (compression, privacy) = (Packing::None, PrivacyOptions::default());
         let (fusion, host_updates) = (None, HostUpdating::Each);
+        let checkpoint_s = CheckpointInterval::default().time.as_secs_f64();
         Self {
             guests: 1,
             fusion,
@@ -229,6 +284,7 @@ impl Default for FederationOptions {
             frozen: false,
             proximal: 0.0,
             compression,
+            checkpoint_s,
             privacy,
         }
     }
@@ -247,6 +303,7 @@ impl FederationOptions {
     pub fn check(&self) -> Result<(), InvalidOption> {
         InvalidOption::check_range("guests", [self.guests], 1..=64)?;
         InvalidOption::check_range("q", [self.q], 1..=100)?;
+        InvalidOption::check_range("checkpoint_s", [self.checkpoint_s], 0.01..=1e6)?;
         self.privacy.check()?;
         self.check_fusion()
     }

@@ -19,10 +19,11 @@ use crate::combination::{self, ModelWeight};
 use crate::engine::CentralRun;
 use crate::error::{Context, Result, bail, ensure};
 use crate::federated::{self, FederatedTask};
+use crate::fingerprint::of_bytes;
 use crate::judged::{Judged, KnownErrors};
 use crate::kept_run::KeptRun;
 use crate::method::{EstimatorKind, Hindsight, Method};
-use crate::options::{FederationOptions, GuestOptions, PhysicsOptions};
+use crate::options::{FederationOptions, GuestOptions, PhysicsOptions, RecipeOptions};
 use crate::party::CustomSubModels;
 use crate::party::privacy::Mode;
 use crate::releases::Releases;
@@ -43,6 +44,8 @@ pub struct TrainOptions {
     pub epochs: Option<usize>,
     /// Highest learning rate of the neural estimators; the architecture's own if none.
     pub learning_rate: Option<f32>,
+    /// More of how they are trained.
+    pub recipe: RecipeOptions,
     /// Models of the neural estimators.
     pub guest: GuestOptions,
     /// Rounds of the federated ones.
@@ -60,6 +63,7 @@ impl Default for TrainOptions {
             seed: 1,
             epochs: None,
             learning_rate: None,
+            recipe: RecipeOptions::default(),
             guest: GuestOptions::default(),
             federation: FederationOptions::clear(),
             physics: PhysicsOptions::default(),
@@ -74,6 +78,9 @@ pub struct Watch {
     pub each_epoch: bool,
     /// Of federated ones: the same estimates with each guest absent.
     pub each_absent: bool,
+    /// Of those that hold part of a fleet out: what they got wrong on the validation part. It is told of an estimator that is
+    /// kept in any case.
+    pub known_errors: bool,
 }
 
 /// A fit's estimates, and of a neural estimator how it was trained.
@@ -140,6 +147,12 @@ fn parts(fleet: &str, count: usize) -> Vec<String> {
 }
 
 impl TrainOptions {
+    /// Tells these options, whatever the seed, from others.
+    pub fn fingerprint(&self) -> String {
+        let options = Self { seed: 0, ..self.clone() };
+        of_bytes(format!("{options:?}").as_bytes())
+    }
+
     /// Epochs that training takes at most, or models of a combination; none for what is not trained.
     pub fn most_epochs(&self) -> Option<usize> {
         if let Some(of_sum) = self.of_sum() {
@@ -196,6 +209,7 @@ impl TrainOptions {
         if let Some(rate) = self.learning_rate {
             plan.recipe.rate = rate;
         }
+        self.recipe.apply(&mut plan.recipe);
         if let (true, Some(features)) = (self.method.is_federated(), spec.features.guest_features())
             && self.federation.guests > 1
         {
@@ -362,7 +376,11 @@ impl TrainOptions {
             (EstimatorKind::Ridge, _) => {
                 let all: Vec<LinkId> = study.network().link_ids().collect();
                 let links = if keep.is_some() { &all[..] } else { study.targets() };
-                SavedEstimator::Ridge(Ridge::fit(study, self.target, spec.features, links, || {})?)
+                let bar = progress::bar("links", links.len() as u64);
+                let fitted = || bar.inc(1);
+                let ridge = Ridge::fit(study, self.target, spec.features, links, fitted)?;
+                bar.finish_and_clear();
+                SavedEstimator::Ridge(ridge)
             }
             (EstimatorKind::Combination, _) => {
                 return combination::train(self, study, windows, (custom, keep), bar);
@@ -372,9 +390,10 @@ impl TrainOptions {
             }
             (EstimatorKind::Neural, Some(signal)) if self.method.is_federated() => {
                 let judged = signal.folds().map(|folds| Judged::new(study, folds)).transpose()?;
+                let told = keep.is_some() || watch.known_errors;
                 let in_views = judged.as_ref().map(|judged| {
                     let mut steps = judged.told(windows);
-                    if keep.is_some() {
+                    if told {
                         steps.extend(judged.thinned(&study.split().validation));
                         steps.sort_unstable();
                         steps.dedup();
@@ -396,7 +415,7 @@ impl TrainOptions {
                 let (fitted, views) = federated::train(&task, bar)?;
                 let judged = judged.as_ref();
                 let estimated_errors = judged.map(|judged| judged.errors_in_views(&views, windows));
-                let known_errors = judged.filter(|_| keep.is_some());
+                let known_errors = judged.filter(|_| told);
                 let known_errors = known_errors.map(|judged| judged.known_in_views(&views));
                 return Ok(Fitted { estimated_errors, known_errors, ..fitted });
             }
@@ -423,10 +442,10 @@ impl TrainOptions {
         let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
         match remark {
             Some(Remark::Queues(report)) => eprintln!("{fleet}: {report}"),
-            Some(Remark::Softened(count)) => {
+            Some(Remark::Softened(count)) if count > 0 => {
                 eprintln!("{fleet}: {count} measurements contradicted all else and counted less");
             }
-            None => {}
+            Some(Remark::Softened(_)) | None => {}
         }
         Ok(Fitted { estimates, estimator: Some(reference), ..Fitted::default() })
     }
@@ -445,7 +464,7 @@ impl TrainOptions {
         if let LabelFreeEstimator::HeldOut(estimator) = &estimator {
             let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
             estimated_errors = Some(judged.errors_of(estimator, windows)?);
-            known_errors = kept.as_ref().map(|_| judged.known_of(estimator)).transpose()?;
+            known_errors = Some(judged.known_of(estimator)?);
         }
         let kept = kept.into_iter().collect();
         let (training, estimator) = (Some(training), Some(estimator.into()));

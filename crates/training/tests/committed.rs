@@ -145,6 +145,7 @@ fn nothing_is_taken_of_a_guest_before_it_has_committed() {
                 purpose,
                 batch: batch.clone(),
                 missing: missing.clone(),
+                checkpoint: false,
             }
         }
         ToGuest::Commitment(CommitmentRequest::Accepted { .. }) => {

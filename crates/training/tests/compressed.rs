@@ -77,7 +77,7 @@ fn over_the_network(compression: Compression) -> Outcome {
                 drop(entered);
                 let (handle, clock) = (runtime.handle(), Clock::start());
                 let mut inputs = Inputs::new(words, stop);
-                let mut nobody = WatchGuest::new(|_: &_, _| {});
+                let mut nobody = WatchGuest::new(|_: &mut _, _| {});
                 drive(handle, &clock, guest, &line, &mut inputs, &mut nobody)
                     .expect("to be let in");
                 runtime.block_on(line.close());

@@ -301,7 +301,8 @@ fn malformed_questions_of_a_host_are_refused() {
         }),
         ("masked gradient: found 1224 numbers, expected 612", |message| match message {
             ToGuest::MaskedGradient { exchange, gradient } => {
-                ToGuest::MaskedGradient { exchange, gradient: gradient.repeat(2) }
+                let gradient = [gradient.clone(), gradient].concat();
+                ToGuest::MaskedGradient { exchange, gradient }
             }
             other => other,
         }),
@@ -314,9 +315,21 @@ fn malformed_questions_of_a_host_are_refused() {
             other => other,
         }),
         ("beyond the batch", |message| match message {
-            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(mut missing) } => {
+            ToGuest::EmbeddingRequest {
+                exchange,
+                purpose,
+                batch,
+                missing: Some(mut missing),
+                checkpoint,
+            } => {
                 missing.blocks = vec![6];
-                ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(missing) }
+                ToGuest::EmbeddingRequest {
+                    exchange,
+                    purpose,
+                    batch,
+                    missing: Some(missing),
+                    checkpoint,
+                }
             }
             other => other,
         }),
@@ -416,10 +429,22 @@ fn a_guest_gives_few_products_with_a_key_of_several_exchanges() {
         corridor::parties_that_share(&shape(1), &plan, Compression::None, From::Physics, sharing);
     let mut keys = 0;
     let keep = |message| match message {
-        ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(mut missing) } => {
+        ToGuest::EmbeddingRequest {
+            exchange,
+            purpose,
+            batch,
+            missing: Some(mut missing),
+            checkpoint,
+        } => {
             keys += usize::from(missing.public_key);
             missing.public_key &= keys == 1;
-            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing: Some(missing) }
+            ToGuest::EmbeddingRequest {
+                exchange,
+                purpose,
+                batch,
+                missing: Some(missing),
+                checkpoint,
+            }
         }
         other => other,
     };

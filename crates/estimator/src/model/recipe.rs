@@ -15,6 +15,9 @@ pub struct Recipe {
     pub batch: usize,
     /// Highest learning rate.
     pub rate: f32,
+    /// That of the host's part, if it has another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_rate: Option<f32>,
     /// Whether the rate rises and falls in one cycle; otherwise it shrinks by 1 % every 140 steps.
     pub one_cycle: bool,
     /// Weight decay: apart from the gradient with one cycle, in the gradient without.
@@ -41,6 +44,7 @@ impl Recipe {
                 epochs: 100,
                 batch: 128,
                 rate: 3e-3,
+                host_rate: None,
                 one_cycle: true,
                 decay: 1e-2,
                 clip: Some(1.0),
@@ -54,6 +58,7 @@ impl Recipe {
                 epochs: 200,
                 batch: 128,
                 rate: 3e-4,
+                host_rate: None,
                 one_cycle: false,
                 decay: 1e-3,
                 clip: None,

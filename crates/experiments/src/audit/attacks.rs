@@ -92,16 +92,20 @@ pub(super) fn make(arguments: &AttacksArguments) -> Result<Report> {
     };
     let noise = FleetNoise::new(scene.study.network(), budget)?;
     let mut attacks = Vec::new();
+    let bar = progress::bar("attacks", 5);
     for architecture in [Architecture::Paper, Architecture::Link] {
         attacks.extend(products::attacks(&scene, architecture, &choices)?);
+        bar.inc(1);
     }
     for architecture in [Architecture::Paper, Architecture::Link] {
         let (warm_up, seed) = (choices.warm_up, arguments.seed);
         attacks.extend(learned::attacks(&scene, architecture, &noise, warm_up, seed)?);
+        bar.inc(1);
     }
     let trials = arguments.trials as usize;
     let study = &scene.study;
     attacks.push(vehicles::membership(&arguments.data, study, &noise, trials, arguments.seed)?);
+    bar.finish_and_clear();
     Ok(Report {
         format: FORMAT,
         data: arguments.data.display().to_string(),

@@ -110,6 +110,13 @@ impl FeatureOptions {
         if !self.guests.is_empty() && !self.providers.is_empty() {
             return wrong("providers", "found with guests, expected with rates");
         }
+        for (name, percents) in [("rates", &self.rates), ("guests", &self.guests)] {
+            if let Some(found) = percents.iter().find(|p| !(**p > 0.0 && **p <= 100.0)) {
+                let problem =
+                    format!("found {found}, expected percentages of more than 0 and at most 100");
+                return Err(InvalidOption::new(name, problem));
+            }
+        }
         if self.strength.is_some() && self.concentrate.is_none() {
             return wrong("strength", "found alone, expected with concentrate");
         }

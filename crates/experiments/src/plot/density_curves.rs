@@ -1,13 +1,13 @@
-//! Density over time, a panel for each target link.
+//! Density over time, a panel for each link that was chosen, or for the first target links.
 
 use std::path::Path;
 
 use anyhow::{Result, ensure};
 use plotters::prelude::*;
 use sensing::FeatureTable;
-use traffic::{Network, Seconds};
+use traffic::{LinkId, Network, Seconds};
 
-use super::with_path;
+use super::{Shown, with_path};
 
 /// Panels of one picture: more would not be legible.
 const MOST_PANELS: usize = 12;
@@ -18,12 +18,14 @@ pub(super) fn draw(
     network: &Network,
     step: Seconds,
     truth: &FeatureTable,
-) -> Result<()> {
+    chosen: &[LinkId],
+) -> Result<Shown> {
     let steps: Vec<i64> = truth.held.iter().map(|step| step.0).collect();
     ensure!(!steps.is_empty(), "nothing to draw: no steps");
     let minute = |at: usize| steps[at] as f64 * step.get() / 60.0;
     let smooth = truth.smooth_states(network, step);
-    let mut links = network.targets();
+    let mut links = if chosen.is_empty() { network.targets() } else { chosen.to_vec() };
+    let of = links.len();
     links.truncate(MOST_PANELS);
     let highest = links
         .iter()
@@ -71,5 +73,6 @@ pub(super) fn draw(
             at += length;
         }
     }
-    with_path(path, root.present())
+    with_path(path, root.present())?;
+    Ok(Shown { links: links.len(), of })
 }

@@ -124,7 +124,7 @@ impl Variant {
     /// What is asked besides the estimates.
     pub(super) fn watch(&self) -> Watch {
         let each_absent = self.party_dropout.is_some() || self.fusion == Some(Fusion::Sum);
-        Watch { each_epoch: self.curve, each_absent }
+        Watch { each_epoch: self.curve, each_absent, known_errors: self.scene.world.is_some() }
     }
 
     /// Changes a task accordingly.

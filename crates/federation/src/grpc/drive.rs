@@ -192,7 +192,7 @@ impl<M: GuestModel, S: Store> Party for Guest<M, S> {
         match arrival {
             Dialled::Message(message) => return Ok(self.handle(now, message)),
             // Without a connection it has nobody to talk to, but it does lose patience.
-            Dialled::Connected => {}
+            Dialled::Connected => return Ok(self.connected(now)),
             Dialled::Disconnected(reason) => debug!("disconnected: {reason}"),
             Dialled::Refused(reason) => return Err(NotAdmitted(reason)),
         }
@@ -329,7 +329,7 @@ impl<F> WatchGuest<F> {
     }
 }
 
-impl<P: Party<Arrival = Dialled>, F: FnMut(&P, bool)> Watch<P> for WatchGuest<F> {
+impl<P: Party<Arrival = Dialled>, F: FnMut(&mut P, bool)> Watch<P> for WatchGuest<F> {
     fn arrival(&mut self, arrival: &Dialled) {
         match arrival {
             Dialled::Connected => self.connected = true,

@@ -8,9 +8,9 @@ use protocol::message::{MissedRounds, Resume, Welcome};
 use protocol::party::{Attempt, Round};
 use protocol::plan::Plan;
 
-use super::GuestContext;
 use super::run::{Run, RunRecord, write_record};
 use super::training::Training;
+use super::{GuestContext, GuestEvent};
 use crate::error::PartyError;
 use crate::model::GuestModel;
 use crate::store::Store;
@@ -149,15 +149,21 @@ impl<M: GuestModel> Training<M> {
             Resume::NewestWeights(_) => {}
         }
         run.attempt = attempt;
+        // What it had begun, in memory or before this start.
+        let begun = self.open.as_ref().map_or(run.done, |open| open.exchange.round);
+        let furthest = begun.max(context.before.take().unwrap_or_default());
         match resume {
             Resume::AtRound(round) => {
                 context.store.forget_after(round)?;
                 self.run.done = round;
                 self.close_all();
-                Ok(())
             }
-            Resume::NewestWeights(missed) => self.catch_up(context, missed),
+            Resume::NewestWeights(missed) => self.catch_up(context, missed)?,
         }
+        let round = self.run.done;
+        let furthest = furthest.max(round);
+        context.events.push(GuestEvent::Begun { attempt, round, furthest });
+        Ok(())
     }
 
     /// Goes on with its weights after rounds that were done without it.

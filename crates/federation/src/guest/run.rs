@@ -90,7 +90,7 @@ impl<M: GuestModel> Run<M> {
 }
 
 /// Version of run records and checkpoints.
-const FORMAT: &str = "fedtse-run/2";
+const FORMAT: &str = "fedtse-run/3";
 
 /// A run record as it is stored.
 #[derive(Serialize, Deserialize)]

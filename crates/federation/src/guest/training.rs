@@ -9,10 +9,10 @@ use protocol::message::{Exchange, Purpose, ToGuest, ToHost};
 use protocol::party::PartyId;
 use traffic::Window;
 
-use super::GuestContext;
 use super::coefficients::ShareRequest;
 use super::encryption::AnsweredQueries;
 use super::run::Run;
+use super::{GuestContext, GuestEvent};
 use crate::error::{PartyError, differently_packed};
 use crate::model::GuestModel;
 use crate::store::Store;
@@ -33,6 +33,7 @@ struct EmbeddingRequest {
     purpose: Purpose,
     batch: Batch,
     missing: Option<MissingCiphertexts>,
+    checkpoint: bool,
 }
 
 /// An exchange that the guest has answered, at least in part.
@@ -40,6 +41,8 @@ pub(super) struct OpenExchange {
     pub exchange: Exchange,
     pub purpose: Purpose,
     pub batch: Batch,
+    /// Whether a checkpoint is due when it is over.
+    pub checkpoint: bool,
     /// What it has said to it.
     pub answers: Vec<ToHost>,
     pub answered: Duration,
@@ -74,8 +77,8 @@ impl<M: GuestModel> Training<M> {
             return Ok(());
         }
         match message {
-            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing } => {
-                let request = EmbeddingRequest { exchange, purpose, batch, missing };
+            ToGuest::EmbeddingRequest { exchange, purpose, batch, missing, checkpoint } => {
+                let request = EmbeddingRequest { exchange, purpose, batch, missing, checkpoint };
                 return self.request(context, request);
             }
             // Commitments are made before the exchange is answered.
@@ -115,7 +118,8 @@ impl<M: GuestModel> Training<M> {
         let exchange = request.exchange;
         match &self.open {
             Some(open) if open.exchange == exchange => {
-                if (open.purpose, &open.batch) != (request.purpose, &request.batch) {
+                let asked = (open.purpose, &open.batch, open.checkpoint);
+                if asked != (request.purpose, &request.batch, request.checkpoint) {
                     let what = format!("it asked for round {} twice, differently", exchange.round);
                     return Err(PartyError::misbehaved(&context.settings.host, what));
                 }
@@ -151,7 +155,7 @@ impl<M: GuestModel> Training<M> {
         context: &mut GuestContext<M, S>,
         request: EmbeddingRequest,
     ) -> Result<(), PartyError> {
-        let EmbeddingRequest { exchange, purpose, batch, missing } = request;
+        let EmbeddingRequest { exchange, purpose, batch, missing, checkpoint } = request;
         context.check_batch(&batch)?;
         let (run, samples) = (&mut self.run, batch.samples());
         let model = &mut run.model;
@@ -177,8 +181,15 @@ impl<M: GuestModel> Training<M> {
         }
         let (said, queries) = (answers.clone(), AnsweredQueries::default());
         let answered = context.host.now();
-        self.open =
-            Some(OpenExchange { exchange, purpose, batch, answers: said, answered, queries });
+        self.open = Some(OpenExchange {
+            exchange,
+            purpose,
+            batch,
+            checkpoint,
+            answers: said,
+            answered,
+            queries,
+        });
         for answer in answers {
             context.host.say(answer)?;
         }
@@ -242,14 +253,16 @@ impl<M: GuestModel> Training<M> {
         context: &mut GuestContext<M, S>,
         last: bool,
     ) -> Result<(), PartyError> {
-        let Some(OpenExchange { exchange, purpose, .. }) = self.open.take() else { return Ok(()) };
+        let Some(OpenExchange { exchange, checkpoint, .. }) = self.open.take() else {
+            return Ok(());
+        };
         let round = exchange.round;
         self.run.done = round;
-        let due = self.run.plan().checkpoint_due(round) && purpose != Purpose::Estimate;
-        if last || due {
+        if last || checkpoint {
             context.store.put(round, &self.run.save()?)?;
             context.host.ledger_mut().sync()?;
             context.host.say(ToHost::Checkpointed { exchange })?;
+            context.events.push(GuestEvent::Checkpointed(round));
         }
         match self.early.take() {
             Some(next) if round.precedes(next.exchange.round) => self.embed(context, next),

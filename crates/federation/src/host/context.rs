@@ -22,6 +22,8 @@ pub(super) struct HostContext<M, S> {
     pub store: S,
     pub guests: GuestSessions<GuestState>,
     pub furthest: Furthest,
+    /// The round of the last message before this start.
+    pub before: Option<Round>,
     pub events: Vec<Event>,
 }
 

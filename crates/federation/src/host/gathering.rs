@@ -115,6 +115,11 @@ impl<M: HostModel> Gathering<M> {
         context: &mut HostContext<M, S>,
     ) -> Result<Run<M>, PartyError> {
         let in_memory = matches!(self.known, Known::InMemory(_));
+        // Of guests, what they have in memory of this run; of the host, the same or what its ledger says.
+        let hellos = context.guests.iter().filter_map(|(_, guest)| guest.hello.as_ref());
+        let reached = hellos.filter_map(|hello| hello.resume_state.in_memory);
+        let reached = reached.map(|(_, round)| round).max().unwrap_or_default();
+        let furthest = reached.max(context.before.take().unwrap_or_default());
         let mut run = match self.known {
             Known::InMemory(mut run) => {
                 run.record.begin_attempt(context)?;
@@ -130,6 +135,9 @@ impl<M: HostModel> Gathering<M> {
                 Run::new(record, context)?
             }
         };
+        // Of a run in memory, the round under way.
+        let under_way = in_memory && run.schedule.next().is_some();
+        let begun = if under_way { run.done.next() } else { run.done };
         let resume = if context.skips() {
             if let Some(&newest) = context.store.rounds()?.last().filter(|_| !in_memory) {
                 run.load(newest, &context.store)?;
@@ -146,7 +154,9 @@ impl<M: HostModel> Gathering<M> {
             context.store.forget_after(round)?;
             Some(Resume::AtRound(round))
         };
-        context.events.push(Event::Begun(run.record.attempt, run.done));
+        let (attempt, round) = (run.record.attempt, run.done);
+        let furthest = furthest.max(begun).max(round);
+        context.events.push(Event::Begun { attempt, round, furthest });
         let here: Vec<_> = context
             .guests
             .iter()

@@ -9,6 +9,7 @@ use protocol::message::{Exchange, Purpose};
 use protocol::party::PartyId;
 use traffic::Window;
 
+use super::HostContext;
 use super::run::Run;
 use super::secure::SecureProducts;
 use crate::error::PartyError;
@@ -19,6 +20,8 @@ pub(super) struct OpenExchange {
     pub exchange: Exchange,
     pub purpose: Purpose,
     pub batch: Batch,
+    /// Whether all store a checkpoint when it is over.
+    pub checkpoint: bool,
     embeddings: BTreeMap<PartyId, Embedding>,
     pub measured: Measured,
     pub since: Duration,
@@ -36,7 +39,10 @@ pub(super) enum Measured {
 
 impl OpenExchange {
     /// The next exchange of the schedule; none if all are done.
-    pub(super) fn next<M>(run: &mut Run<M>, now: Duration) -> Result<Option<Self>, PartyError> {
+    pub(super) fn next<M, S>(
+        run: &mut Run<M>,
+        context: &HostContext<M, S>,
+    ) -> Result<Option<Self>, PartyError> {
         run.retire_keys();
         let Some((purpose, samples)) = run.schedule.next() else { return Ok(None) };
         let record = &run.record;
@@ -51,7 +57,11 @@ impl OpenExchange {
             Measured::Nothing
         };
         let embeddings = BTreeMap::new();
-        Ok(Some(Self { exchange, purpose, batch, embeddings, measured, since: now }))
+        let (checkpoints, wall) = (context.settings.checkpoints, context.guests.wall_time());
+        let checkpoint = purpose != Purpose::Estimate
+            && checkpoints.is_due(exchange.round, run.checkpointed, wall);
+        let since = context.guests.now();
+        Ok(Some(Self { exchange, purpose, batch, checkpoint, embeddings, measured, since }))
     }
 
     pub(super) fn samples(&self) -> &[Window] {

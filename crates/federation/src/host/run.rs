@@ -1,6 +1,7 @@
 //! A run: its record beside the checkpoints, and what the host has of it in memory.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use protocol::compression::{Compression, Feedback};
 use protocol::message::committed::Digest;
@@ -69,6 +70,8 @@ pub(super) struct Run<M> {
     pub done: Round,
     /// The round after which training had ended.
     pub trained: Option<Round>,
+    /// When the last checkpoint was stored or loaded, by the clock on the wall.
+    pub checkpointed: Duration,
     /// None before the first exchange of an attempt has ended.
     pub closed: Option<ClosedExchange>,
     /// What guests have uploaded, where measurements are encrypted.
@@ -108,6 +111,7 @@ impl<M: HostModel> Run<M> {
             schedule,
             done: Round::START,
             trained: None,
+            checkpointed: context.guests.wall_time(),
             closed: None,
             ciphertexts: BTreeMap::new(),
             commitments,
@@ -137,7 +141,7 @@ impl<M: HostModel> Run<M> {
 
     /// Stores the state after the last finished round.
     pub(super) fn checkpoint<S: Store>(
-        &self,
+        &mut self,
         context: &mut HostContext<M, S>,
     ) -> Result<(), PartyError> {
         let checkpoint = HostCheckpoint {
@@ -148,6 +152,7 @@ impl<M: HostModel> Run<M> {
         let bytes = checkpoint.write(&self.residuals, &self.model.save()?)?;
         context.store.put(self.done, &bytes)?;
         context.guests.ledger_mut().sync()?;
+        self.checkpointed = context.guests.wall_time();
         context.events.push(Event::Checkpointed(self.done));
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! What the host is told by those who run it, and what follows from it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
 use protocol::message::Terms;
 use protocol::message::parts::{MAX_STEPS, MAX_VALUES, PartError, Text};
-use protocol::party::{PartyId, RunId};
+use protocol::party::{PartyId, Round, RunId};
 use protocol::plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,8 @@ pub struct HostSettings {
     pub subject: Text,
     /// How the parties train. `exchanges` follows from the samples that all hold.
     pub plan: Plan,
+    /// When the parties store checkpoints.
+    pub checkpoints: CheckpointInterval,
     /// What guests' measurements are compared with; of use only if the plan asks for some.
     pub measurement_bounds: MeasurementBounds,
     /// The host's own samples; those that a guest lacks are left out.
@@ -46,6 +50,31 @@ pub struct HostSettings {
     pub absent: AbsencePolicy,
     /// How long it waits.
     pub timing: Timing,
+}
+
+/// When the parties store checkpoints: whichever comes first. The host decides, and tells the guests with the request of the
+/// round, so that all store the same rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointInterval {
+    /// After this long, by the clock on the wall, at the end of the round that begins then.
+    pub time: Duration,
+    /// After so many rounds; none if time alone decides.
+    pub rounds: Option<NonZeroU32>,
+}
+
+impl Default for CheckpointInterval {
+    fn default() -> Self {
+        Self { time: Duration::from_secs(30), rounds: None }
+    }
+}
+
+impl CheckpointInterval {
+    /// Whether one is due at the end of a round that begins now.
+    pub(super) fn is_due(&self, round: Round, last: Duration, now: Duration) -> bool {
+        // A clock on the wall may be set back.
+        let due = now.abs_diff(last) >= self.time;
+        due || self.rounds.is_some_and(|rounds| round.0.is_multiple_of(rounds.get().into()))
+    }
 }
 
 /// What to do without a guest that should be there.
@@ -65,6 +94,10 @@ impl HostSettings {
         self.timing.check().map_err(PartyError::misuse)?;
         let plan = Plan { exchanges: 1, ..self.plan.clone() };
         plan.check().map_err(PartyError::misuse)?;
+        if self.checkpoints.time.is_zero() {
+            let error = PartError::new("time between checkpoints", "0 s", "more than 0");
+            return Err(PartyError::misuse(error));
+        }
         self.measurement_bounds.check(&self.plan.measured).map_err(PartyError::misuse)?;
         let wrong = |what, found: String, expected: &str| {
             Err(PartyError::misuse(PartError::new(what, found, expected)))

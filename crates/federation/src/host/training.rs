@@ -38,7 +38,7 @@ impl<M: HostModel> Training<M> {
         mut run: Run<M>,
         context: &mut HostContext<M, S>,
     ) -> Result<(Phase<M>, Transition), PartyError> {
-        let Some(open) = OpenExchange::next(&mut run, context.guests.now())? else {
+        let Some(open) = OpenExchange::next(&mut run, context)? else {
             return Ok(Checkpointing::enter(run, context));
         };
         let mut phase = Self { run, open };
@@ -71,7 +71,10 @@ impl<M: HostModel> Training<M> {
         if messages.is_empty() {
             let (purpose, batch) = (self.open.purpose, self.open.batch.clone());
             let missing = self.missing_ciphertexts(party);
-            messages.push(ToGuest::EmbeddingRequest { exchange, purpose, batch, missing });
+            let checkpoint = self.open.checkpoint;
+            let request =
+                ToGuest::EmbeddingRequest { exchange, purpose, batch, missing, checkpoint };
+            messages.push(request);
         }
         for message in messages {
             context.guests.ask(party, message)?;
@@ -259,11 +262,11 @@ impl<M: HostModel> Training<M> {
         }
         self.run.closed = Some(ClosedExchange { round, messages: messages.clone() });
         context.events.push(Event::Round(round));
-        let next = OpenExchange::next(&mut self.run, context.guests.now())?;
-        let due = self.run.record.plan.checkpoint_due(round) && purpose != Purpose::Estimate;
-        if just_trained || next.is_none() || due {
+        let over = self.run.schedule.next().is_none();
+        if just_trained || over || self.open.checkpoint {
             self.run.checkpoint(context)?;
         }
+        let next = OpenExchange::next(&mut self.run, context)?;
         for (party, message) in messages {
             context.guests.say(&party, message)?;
         }

@@ -63,6 +63,11 @@ impl<T> GuestSessions<T> {
         self.now.monotonic
     }
 
+    /// By the clock on the wall, which no party's work stops.
+    pub(crate) fn wall_time(&self) -> Duration {
+        self.now.unix
+    }
+
     pub(crate) fn timing(&self) -> Timing {
         self.timing
     }

@@ -203,7 +203,7 @@ fn without_faults_every_message_is_said_once() {
     // Rounds × guests × (ask, embedding, end), and for each guest: hello, welcome, what is kept,
     // finish, leave.
     let rounds = toy::ROUNDS;
-    let kept = rounds.div_ceil(u64::from(toy::KEEP_EVERY)) + 1;
+    let kept = rounds.div_ceil(u64::from(toy::KEEP_EVERY.get())) + 1;
     let most = 2 * (3 * rounds + 4 + kept);
     assert!(world.messages() <= most, "{} messages, expected at most {most}", world.messages());
 }

@@ -5,6 +5,7 @@ use crate::operations::Op::{
     Crash, CrashInCheckpoint, Delay, Deliver, Double, Lose, LoseAnswers, LoseDisk, Pause, Replay,
     Restart, Reverse,
 };
+use crate::toy::{KEEP_EVERY, ROUNDS};
 use crate::world::{Setting, World};
 use crate::{Outcome, PLAIN, ends_alike, outcome, undisturbed};
 use federation::AbsencePolicy;
@@ -26,6 +27,35 @@ fn one_loses_its_memory_at_any_moment() {
             ends_alike(2, &[Deliver(messages), Crash(party), Pause(25), Restart(party)]);
         }
     }
+}
+
+/// After a crash of one party at any moment, nothing is sent again but the rounds that the host tells: those since the last
+/// checkpoint of all, of which there is one every few rounds.
+#[test]
+fn a_crash_repeats_only_what_followed_the_last_checkpoint() {
+    let mut most = 0;
+    for messages in 1..80 {
+        for party in 0..3 {
+            let mut world = World::new(Setting::new(AbsencePolicy::Wait, 2));
+            for op in [Deliver(messages), Crash(party), Pause(25), Restart(party)] {
+                world.apply(op);
+            }
+            assert_eq!(&world.recover(), undisturbed(2, PLAIN));
+            // Parties are one round apart at most, and the round of the crash is under way.
+            let bound = u64::from(KEEP_EVERY.get()) + 1;
+            assert!(
+                world.repeated().iter().all(|&rounds| rounds <= bound),
+                "{:?}",
+                world.repeated()
+            );
+            let repeated: u64 = world.repeated().iter().sum();
+            for embeddings in world.embeddings() {
+                assert!(embeddings <= ROUNDS + repeated, "{embeddings} embeddings, {repeated}");
+            }
+            most = most.max(repeated);
+        }
+    }
+    assert!(most > 0, "no crash cost a round");
 }
 
 /// A guest that was away at the end hears of it when the host is started again.

@@ -8,13 +8,15 @@
 //! Each party goes down its own gradient, with momentum, so that a lost or doubled update shows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::ops::Range;
+use std::time::Duration;
 
 use estimator::EmbeddingCoefficients;
 use federation::model::{
     Answers, Embeddings, GuestModel, HostModel, Learned, ModelFailure, Updated,
 };
-use federation::{GuestRows, ProductRows, Products, Samples};
+use federation::{CheckpointInterval, GuestRows, ProductRows, Products, Samples};
 use neural::{hash, unit};
 use protocol::message::parts::{Embedding, EmbeddingGradient, Values};
 use protocol::{
@@ -25,9 +27,14 @@ use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
 /// Numbers of an embedding.
 pub const WIDTH: usize = 2;
-pub const KEEP_EVERY: u32 = 3;
+pub const KEEP_EVERY: NonZeroU32 = NonZeroU32::new(3).expect("not 0");
 /// Two epochs of three batches and one validation block, and one block of estimates.
 pub const ROUNDS: u64 = 2 * (3 + 1) + 1;
+
+/// Few rounds, or as long as three unanswered requests.
+pub fn checkpoints() -> CheckpointInterval {
+    CheckpointInterval { time: Duration::from_secs(30), rounds: Some(KEEP_EVERY) }
+}
 
 pub fn plan() -> Plan {
     Plan {
@@ -43,7 +50,6 @@ pub fn plan() -> Plan {
             average: None,
         },
         local: LocalUpdates::default(),
-        checkpoint_every: KEEP_EVERY,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,

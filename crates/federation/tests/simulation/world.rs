@@ -22,8 +22,8 @@ use traffic::Step;
 use crate::disk::DiskStore;
 use crate::operations::Op;
 use crate::toy::{
-    ToyGuest, ToyHost, WIDTH, in_parts, lattice_plan, measured_plan, measures, plan, samples,
-    sealed_plan, viewed_samples,
+    ToyGuest, ToyHost, WIDTH, checkpoints, in_parts, lattice_plan, measured_plan, measures, plan,
+    samples, sealed_plan, viewed_samples,
 };
 
 const TIMING: Timing = Timing {
@@ -139,6 +139,8 @@ pub struct World {
     past: Vec<Sent>,
     /// Whether any party was missed or has lost its memory.
     disturbed: bool,
+    /// Rounds that the host has told to be done again, each time that training began anew.
+    repeated: Vec<u64>,
 }
 
 fn host_id() -> PartyId {
@@ -165,6 +167,7 @@ impl World {
             queue: VecDeque::new(),
             past: Vec::new(),
             disturbed: false,
+            repeated: Vec::new(),
         };
         for party in 0..=guests {
             world.restart(party);
@@ -310,6 +313,10 @@ impl World {
         self.host_disk.sent += out.len() as u64;
         let events = self.host.as_mut().map(Host::take_events).unwrap_or_default();
         self.disturbed |= events.iter().any(|event| matches!(event, Event::Missed(_)));
+        self.repeated.extend(events.iter().filter_map(|event| match event {
+            Event::Begun { round, furthest, .. } => Some(furthest.0 - round.0),
+            _ => None,
+        }));
         if self.host_disk.store.has_killed() {
             return self.crash(0);
         }
@@ -395,6 +402,7 @@ impl World {
                 Measured::SealedInParts => in_parts(sealed_plan()),
                 Measured::CommittedInParts => in_parts(lattice_plan(Some(COMMITTING))),
             },
+            checkpoints: checkpoints(),
             measurement_bounds: MeasurementBounds { links: 3, counted: Some(8.0) },
             samples: match self.setting.measured {
                 Measured::Nothing => samples(),
@@ -461,6 +469,21 @@ impl World {
         } else {
             Outcome::Stopped(self.words())
         }
+    }
+
+    /// Rounds that were done again, each time that training began.
+    pub fn repeated(&self) -> &[u64] {
+        &self.repeated
+    }
+
+    /// Embeddings in the ledgers of the guests.
+    pub fn embeddings(&self) -> Vec<u64> {
+        let of_guest = |(party, disk): (&PartyId, &Disk)| {
+            let found = audit(&disk.ledger.bytes()[..], Path::new("ledger"), party);
+            let tallies = found.expect("a whole ledger").tallies;
+            tallies.get(&(host_id(), "embedding".to_owned())).map_or(0, |tally| tally.messages)
+        };
+        self.disks.iter().map(of_guest).collect()
     }
 
     pub fn host_has_ended(&self) -> bool {

@@ -14,7 +14,7 @@ use super::DemoArguments;
 use crate::party::privacy::{Mode, PrivacyOptions};
 use experiments::run_record::{Data, Estimated, MethodRun, RunRecord, Shown, TimeSpace, truths};
 use experiments::train::{
-    FederationOptions, GuestOptions, Method, PhysicsOptions, TrainOptions, Watch,
+    FederationOptions, GuestOptions, Method, PhysicsOptions, RecipeOptions, TrainOptions, Watch,
 };
 
 /// Of all vehicles, in percent, for both fleets together.
@@ -125,6 +125,7 @@ fn task(compared: &Compared, arguments: &DemoArguments) -> TrainOptions {
         seed: arguments.seed,
         epochs: Some(epochs as usize),
         learning_rate: None,
+        recipe: RecipeOptions::default(),
         guest: GuestOptions::default(),
         federation: FederationOptions { guests: GUESTS, privacy, ..FederationOptions::default() },
         physics: PhysicsOptions::default(),

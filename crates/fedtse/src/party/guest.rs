@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -9,7 +10,7 @@ use federation::grpc::dial::dial;
 use federation::grpc::drive::{Clock, Inputs, WatchGuest, drive};
 use federation::grpc::{Limits, Traffic};
 use federation::guest::GuestEnd;
-use federation::{FolderStore, Guest, PartyError};
+use federation::{FolderStore, Guest, GuestEvent, PartyError};
 use protocol::message::parts::Text;
 use protocol::wire::message_limit;
 use protocol::{Ledger, Round, Summary};
@@ -23,7 +24,10 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, GuestConfig, Prepared};
 use super::policy;
-use super::{config, logs, network_threads, print_stopped, stopping};
+use super::{config, log_begun, logs, network_threads, print_stopped, stopping};
+
+/// How often it logs where it stands.
+const BETWEEN_ROUNDS: Duration = Duration::from_secs(10);
 
 /// Take part in a federation as a guest (a fleet), dialling the host
 ///
@@ -131,7 +135,20 @@ fn take_part(
     info!(guest = %name, host = %config.host.address, "dialling");
     let traffic = line.traffic();
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
-    let mut watch = WatchGuest::new(|guest: &Guest<_, _>, connected| {
+    let mut shown_round = Instant::now();
+    let mut watch = WatchGuest::new(|guest: &mut Guest<_, _>, connected| {
+        for event in guest.take_events() {
+            match event {
+                GuestEvent::Begun { attempt, round, furthest } => {
+                    log_begun(attempt, round, furthest);
+                }
+                GuestEvent::Checkpointed(round) => info!(round = round.0, "checkpoint"),
+            }
+        }
+        if shown_round.elapsed() >= BETWEEN_ROUNDS {
+            shown_round = Instant::now();
+            info!(round = guest.round().0, connected, "taking part");
+        }
         gauges.traffic(&traffic);
         let mut shown = gauges.shown();
         shown.connected.insert(config.host.name.clone(), connected);

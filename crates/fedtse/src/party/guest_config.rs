@@ -12,6 +12,7 @@ use federation::grpc::tls;
 use protocol::{Compression, MeasurementKind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
+use training::InvalidOption;
 
 use super::CustomSubModelSpec;
 use super::GuestPart;
@@ -100,13 +101,14 @@ pub(super) struct ModelSection {
     arch: Architecture,
     sub_model: Option<SubModelKind>,
     numbers: Option<Numbers>,
+    learning_rate: Option<f32>,
     compression: Compression,
 }
 
 impl Default for ModelSection {
     fn default() -> Self {
         let (arch, compression) = (Architecture::Link, Compression::None);
-        ModelSection { arch, sub_model: None, numbers: None, compression }
+        ModelSection { arch, sub_model: None, numbers: None, learning_rate: None, compression }
     }
 }
 
@@ -135,7 +137,15 @@ impl GuestConfig {
         let (fleets, measures) = (self.data.fleet.names(), &self.data.measures);
         let privacy = self.privacy(folder, &data)?;
         let plan = self.plan(&party, own);
-        let part = GuestPart::read(&data, &fleets, &plan, measures, &privacy)?.with_custom(own);
+        InvalidOption::check_range(
+            "learning_rate",
+            self.model.learning_rate,
+            f32::MIN_POSITIVE..=1.0,
+        )
+        .map_err(|error| anyhow!("model.learning-rate: {}", error.problem))?;
+        let part = GuestPart::read(&data, &fleets, &plan, measures, &privacy)?
+            .with_custom(own)
+            .with_learning_rate(self.model.learning_rate);
         let settings = GuestSettings {
             party,
             host: PartyId::new(&self.host.name)?,

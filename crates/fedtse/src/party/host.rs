@@ -30,7 +30,7 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, HostConfig, Prepared};
 use super::stopping::StopRequest;
-use super::{config, logs, network_threads, print_stopped, stopping};
+use super::{config, log_begun, logs, network_threads, print_stopped, stopping};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -223,12 +223,12 @@ impl Board<'_> {
             Event::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
             Event::Missed(guest) => warn!(%guest, "missed"),
             Event::Left(guest, why) => info!(%guest, "left: {why:?}"),
-            Event::Begun(attempt, round) => {
-                info!(attempt = attempt.0, round = round.0, "all parties go on from this round");
+            Event::Begun { attempt, round, furthest } => {
+                log_begun(*attempt, *round, *furthest);
                 self.begun.get_or_insert_with(Instant::now);
             }
             Event::Restarted(lost) => {
-                warn!(lost = lost.0, "no checkpoint is kept by all: the run begins anew");
+                warn!(lost = lost.0, "no checkpoint is there at all parties");
             }
             Event::Committed(guest, samples, all) => info!(%guest, samples, all, "committed"),
             Event::Checkpointed(round) => info!(round = round.0, "checkpoint"),

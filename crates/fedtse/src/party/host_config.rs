@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use estimator::loss::TrafficModelKind;
 use estimator::{
-    Architecture, FeatureSet, GuestSlot, NeuralPlan, Sizes, TargetKind, TrainingSignal, whole_batch,
+    Architecture, FeatureSet, GuestSlot, NeuralPlan, Recipe, Sizes, TargetKind, TrainingSignal,
+    whole_batch,
 };
 use federation::grpc::tls;
-use federation::{AbsencePolicy, HostSettings};
+use federation::{AbsencePolicy, CheckpointInterval, HostSettings};
 use protocol::{
     Bounds, CommitmentTerms, Compression, HostUpdates, LocalUpdates, LocalVariant, PartyId, Plan,
     RunId, Sealing,
@@ -20,6 +23,7 @@ use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
 use training::learner::optimiser_settings;
 use training::signal::{LossOptions, SEGMENT, federated_signal, measured_kinds};
+use training::{InvalidOption, RecipeOptions};
 
 use super::CustomSubModelSpec;
 use super::HOST_SUB_MODEL;
@@ -87,6 +91,10 @@ pub(super) struct TrainingSection {
     seed: u64,
     epochs: Option<u32>,
     batch: Option<u32>,
+    learning_rate: Option<f32>,
+    host_learning_rate: Option<f32>,
+    weight_decay: Option<f32>,
+    flow_weight: Option<f32>,
     local_updates: u32,
     variant: LocalVariant,
     host_updates: HostUpdates,
@@ -97,7 +105,8 @@ pub(super) struct TrainingSection {
     commitments: Option<Bounds>,
     check_rows: u32,
     compression: Compression,
-    keep_every: u32,
+    checkpoint_s: f64,
+    checkpoint_rounds: Option<NonZeroU32>,
     absent: AbsencePolicy,
 }
 
@@ -114,6 +123,10 @@ impl Default for TrainingSection {
             seed: 1,
             epochs: None,
             batch: None,
+            learning_rate: None,
+            host_learning_rate: None,
+            weight_decay: None,
+            flow_weight: None,
             local_updates: local.count,
             variant: local.variant,
             host_updates: local.host,
@@ -124,7 +137,8 @@ impl Default for TrainingSection {
             commitments: None,
             check_rows: 1,
             compression: Compression::None,
-            keep_every: 100,
+            checkpoint_s: CheckpointInterval::default().time.as_secs_f64(),
+            checkpoint_rounds: None,
             absent: AbsencePolicy::Wait,
         }
     }
@@ -142,6 +156,37 @@ impl TrainingSection {
         let Some(bounds) = self.commitments else { return Ok(sealing) };
         let committing = CommitmentTerms { bounds, checks: self.check_rows };
         committed(sealing, committing).context("training.commitments")
+    }
+
+    /// What is chosen of the recipe, checked.
+    fn recipe(&self, usual: Recipe) -> Result<Recipe> {
+        let chosen = RecipeOptions {
+            batch: self.batch,
+            host_learning_rate: self.host_learning_rate,
+            weight_decay: self.weight_decay,
+            flow_weight: self.flow_weight,
+        };
+        let named = |error: InvalidOption| {
+            anyhow!("training.{}: {}", error.name.replace('_', "-"), error.problem)
+        };
+        chosen.check().map_err(named)?;
+        let rate = self.learning_rate.unwrap_or(usual.rate);
+        InvalidOption::check_range("learning_rate", [rate], f32::MIN_POSITIVE..=1.0)
+            .map_err(named)?;
+        let mut recipe = Recipe { rate, ..self.method.recipe(usual) };
+        chosen.apply(&mut recipe);
+        Ok(recipe)
+    }
+
+    /// When the parties store checkpoints.
+    fn checkpoints(&self) -> Result<CheckpointInterval> {
+        let found = self.checkpoint_s;
+        ensure!(
+            (0.01..=1e6).contains(&found),
+            "training.checkpoint-s: found {found}, expected 0.01 to 1000000 seconds"
+        );
+        let time = Duration::from_secs_f64(found);
+        Ok(CheckpointInterval { time, rounds: self.checkpoint_rounds })
     }
 
     /// Sizes of the host's part and head, if they are not the usual ones.
@@ -176,7 +221,7 @@ impl HostConfig {
         let name = own_name(identity.certificate_info())?;
         let tls = tls::host_side(identity, &authority)?;
         let loss = self.loss();
-        let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan(), loss)?;
+        let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan()?, loss)?;
         let slots = self.slots();
         let settings = self.settings(&name, &part, (&slots, own))?;
         Ok(Prepared { name, tls, part, slots, settings })
@@ -192,14 +237,14 @@ impl HostConfig {
         Ok(())
     }
 
-    fn neural_plan(&self) -> NeuralPlan {
+    fn neural_plan(&self) -> Result<NeuralPlan> {
         let training = &self.training;
         // Which features the guests have is their own affair.
         let mut plan =
             NeuralPlan::new(FeatureSet::Host, training.arch, self.data.target, training.seed);
-        plan.recipe = training.method.recipe(plan.recipe);
+        plan.recipe = training.recipe(plan.recipe)?;
         let head = training.head(plan.sizes);
-        NeuralPlan { party_dropout: training.party_dropout, head, ..plan }
+        Ok(NeuralPlan { party_dropout: training.party_dropout, head, ..plan })
     }
 
     fn loss(&self) -> LossOptions {
@@ -229,8 +274,7 @@ impl HostConfig {
         (slots, own): (&[GuestSlot], Option<&CustomSubModelSpec>),
     ) -> Result<HostSettings> {
         let training = &self.training;
-        let recipe = self.neural_plan().recipe;
-        let batch = training.batch.unwrap_or(recipe.batch as u32);
+        let recipe = self.neural_plan()?.recipe;
         let width = |slot: &GuestSlot| {
             Ok((PartyId::new(&slot.name)?, slot.embedding.len(part.links()) as u32))
         };
@@ -243,7 +287,7 @@ impl HostConfig {
             subject: part.fingerprint(slots, own)?,
             plan: Plan {
                 seed: training.seed,
-                batch: whole_batch(batch as usize, self.segment() as usize) as u32,
+                batch: whole_batch(recipe.batch, self.segment() as usize) as u32,
                 epochs: training.epochs.unwrap_or(recipe.epochs as u32),
                 exchanges: 0,
                 optimiser: optimiser_settings(&recipe),
@@ -253,12 +297,12 @@ impl HostConfig {
                     proximal: training.proximal,
                     host: training.host_updates,
                 },
-                checkpoint_every: training.keep_every,
                 segment: self.segment(),
                 measured: measured_kinds(&training.method),
                 shares: None,
                 sealing: training.sealing()?,
             },
+            checkpoints: training.checkpoints()?,
             measurement_bounds: part.measurement_bounds(),
             samples: part.samples(),
             shuffle: recipe.shuffle,
@@ -286,7 +330,10 @@ mod tests {
             "#,
         )
         .unwrap();
-        let plan = |config: &HostConfig| (config.neural_plan().recipe, config.neural_plan().seed);
+        let plan = |config: &HostConfig| {
+            let plan = config.neural_plan().unwrap();
+            (plan.recipe, plan.seed)
+        };
         assert_eq!(plan(&config), plan(&short));
         assert_eq!(config.slots()[0], short.slots()[0]);
         assert_eq!(config.patience.timing().unwrap(), short.patience.timing().unwrap());
@@ -294,7 +341,8 @@ mod tests {
         let (long, short) = (&config.training, &short.training);
         assert_eq!((long.local_updates, long.variant), (short.local_updates, short.variant));
         assert_eq!(long.host_updates, short.host_updates);
-        assert_eq!((long.keep_every, long.absent), (short.keep_every, short.absent));
+        assert_eq!(long.checkpoints().unwrap(), short.checkpoints().unwrap());
+        assert_eq!(long.absent, short.absent);
         assert_eq!(long.compression, short.compression);
         assert_eq!((long.method, long.segment), (short.method, short.segment));
         assert_eq!(config.loss(), short_loss);

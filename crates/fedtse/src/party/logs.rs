@@ -1,10 +1,25 @@
 //! Logs on the standard error, for people or for machines.
 
+use std::sync::OnceLock;
+
 use anyhow::{Result, anyhow};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt;
 
 use super::config::{LogFormat, LogLevel, ObserveSection};
+
+/// What the command line says of logs; a party's file says the rest.
+static CHOSEN: OnceLock<LevelFilter> = OnceLock::new();
+
+/// Takes note of `--verbose` and `--quiet`.
+pub(crate) fn choose(verbose: bool, quiet: bool) {
+    let level = match (verbose, quiet) {
+        (true, _) => LevelFilter::DEBUG,
+        (_, true) => LevelFilter::WARN,
+        _ => return,
+    };
+    let _ = CHOSEN.set(level);
+}
 
 /// Begins to log.
 pub(crate) fn start(section: &ObserveSection) -> Result<()> {
@@ -14,6 +29,7 @@ pub(crate) fn start(section: &ObserveSection) -> Result<()> {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
+    let level = CHOSEN.get().copied().unwrap_or(level);
     let logs = fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
     match section.log_format {
         LogFormat::Text => logs.with_ansi(false).try_init(),

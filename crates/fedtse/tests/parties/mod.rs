@@ -32,7 +32,8 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Settings of a rehearsed world that tests vary.
 pub(crate) struct Choice {
     pub epochs: u32,
-    pub keep_every: u32,
+    /// Settings of the host's checkpoints.
+    pub checkpoints: &'static str,
     pub local_updates: u32,
     pub party_dropout: f32,
     /// Of both guests.
@@ -41,7 +42,8 @@ pub(crate) struct Choice {
 
 impl Default for Choice {
     fn default() -> Self {
-        Choice { epochs: 3, keep_every: 4, local_updates: 1, party_dropout: 0.0, policy: None }
+        let checkpoints = "checkpoint-rounds = 4";
+        Choice { epochs: 3, checkpoints, local_updates: 1, party_dropout: 0.0, policy: None }
     }
 }
 
@@ -121,7 +123,7 @@ impl World {
     }
 
     fn configure(&self, choice: &Choice) {
-        let Choice { epochs, keep_every, local_updates, party_dropout, policy } = choice;
+        let Choice { epochs, checkpoints, local_updates, party_dropout, policy } = choice;
         let patience =
             "[patience]\nresend_s = 0.3\nheartbeat_s = 0.2\nsilence_s = 3\nlimit_s = 300\n";
         let identity = |name: &str| {
@@ -144,7 +146,7 @@ impl World {
             [training]
             epochs = {epochs}
             batch = 32
-            keep-every = {keep_every}
+            {checkpoints}
             local-updates = {local_updates}
             party-dropout = {party_dropout:?}
             [run]

@@ -37,6 +37,9 @@ pub struct Audit {
     pub head: String,
     /// Bytes of a last line that was torn apart: never released, and cut off when the party starts.
     pub torn: u64,
+    /// The round of the last message that belongs to one.
+    #[serde(skip)]
+    pub last_round: Option<Round>,
     #[serde(skip)]
     pub(super) end: u64,
     #[serde(skip)]
@@ -74,6 +77,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
         committed: BTreeMap::new(),
         head: String::new(),
         torn: 0,
+        last_round: None,
         end: 0,
         head_bytes: head,
     };
@@ -164,6 +168,7 @@ impl Audit {
         if let Some(round) = line.round {
             let (first, last) = self.rounds.unwrap_or((round, round));
             self.rounds = Some((first.min(round), last.max(round)));
+            self.last_round = Some(round);
         }
         let tally = self.tallies.entry((line.to.clone(), line.kind.clone())).or_default();
         tally.messages += 1;

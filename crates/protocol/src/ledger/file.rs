@@ -37,6 +37,7 @@ impl Ledger {
             released: 0,
             numbers: audit.numbers(),
             queries: audit.queries,
+            last_round: audit.last_round,
             all_runs: None,
         })
     }
@@ -55,6 +56,7 @@ impl Ledger {
             released: 0,
             numbers: found.numbers(),
             queries: found.queries,
+            last_round: found.last_round,
             all_runs: None,
         })
     }

@@ -161,6 +161,7 @@ fn embedding_request(ask: wire::EmbeddingRequest) -> Result<ToGuest, WireError> 
         purpose: of_purpose(ask.purpose)?,
         batch,
         missing: missing.transpose()?,
+        checkpoint: ask.checkpoint,
     })
 }
 
@@ -237,7 +238,6 @@ fn plan(plan: wire::Plan) -> Result<Plan, WireError> {
             proximal: plan.proximal,
             host: if plan.host_updates_once { HostUpdates::Once } else { HostUpdates::Each },
         },
-        checkpoint_every: plan.checkpoint_every,
         segment: plan.segment,
         measured: measured::kinds(&plan.measured)?,
         shares: plan.shares.map(|wire::TrafficShares { own, all }| TrafficShares { own, all }),

@@ -62,9 +62,10 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
     let message = match message {
         ToGuest::HelloRequest => Message::HelloRequest(wire::HelloRequest {}),
         ToGuest::Welcome(message) => Message::Welcome(welcome(message)),
-        ToGuest::EmbeddingRequest { exchange, purpose, batch, missing } => {
+        ToGuest::EmbeddingRequest { exchange, purpose, batch, missing, checkpoint } => {
             Message::EmbeddingRequest(wire::EmbeddingRequest {
                 missing: missing.as_ref().map(sealed::missing),
+                checkpoint: *checkpoint,
                 ..embedding_request(exchange, *purpose, batch)
             })
         }
@@ -175,6 +176,7 @@ fn embedding_request(
         offset,
         view,
         missing: None,
+        checkpoint: false,
     }
 }
 
@@ -219,7 +221,6 @@ fn plan(plan: &Plan) -> wire::Plan {
         batch: plan.batch,
         epochs: plan.epochs,
         exchanges: plan.exchanges,
-        checkpoint_every: plan.checkpoint_every,
         rate: plan.optimiser.rate,
         one_cycle: plan.optimiser.one_cycle,
         decay: plan.optimiser.decay,

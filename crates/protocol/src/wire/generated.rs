@@ -306,9 +306,6 @@ pub struct Plan {
     /// of an epoch
     #[prost(uint32, tag = "4")]
     pub exchanges: u32,
-    /// rounds between checkpoints
-    #[prost(uint32, tag = "5")]
-    pub checkpoint_every: u32,
     /// highest learning rate
     #[prost(float, tag = "6")]
     pub rate: f32,
@@ -414,6 +411,9 @@ pub struct EmbeddingRequest {
     /// where measurements are encrypted
     #[prost(message, optional, tag = "6")]
     pub missing: ::core::option::Option<MissingCiphertexts>,
+    /// both sides store a checkpoint when this exchange is over
+    #[prost(bool, tag = "7")]
+    pub checkpoint: bool,
 }
 /// The ciphertexts of a guest that the host does not have yet.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

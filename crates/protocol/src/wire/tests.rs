@@ -238,18 +238,17 @@ fn plan() -> impl Strategy<Value = Plan> {
         (1u32..1000, variant, 0f32..1.0, host).prop_map(|(count, variant, proximal, host)| {
             LocalUpdates { count, variant, proximal, host }
         });
-    let counts = (any::<u64>(), 1u32..256, 1u32..1000, 1u32..u32::MAX, 1u32..u32::MAX);
+    let counts = (any::<u64>(), 1u32..256, 1u32..1000, 1u32..u32::MAX);
     let measured = prop::collection::btree_set(kind(), 0..3);
     let shares = option::of((0.01..0.5).prop_map(|own: f64| TrafficShares { own, all: 1.9 * own }));
     (counts, recipe, local, (1u32..16, measured, shares)).prop_map(
-        |((seed, batch, epochs, exchanges, checkpoint_every), recipe, local, measuring)| Plan {
+        |((seed, batch, epochs, exchanges), recipe, local, measuring)| Plan {
             seed,
             batch: batch * measuring.0,
             epochs,
             exchanges,
             optimiser: recipe,
             local,
-            checkpoint_every,
             segment: measuring.0,
             measured: measuring.1,
             shares: measuring.2,
@@ -307,17 +306,19 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
     prop_oneof![
         Just(ToGuest::HelloRequest),
         welcome,
-        (exchange(), purpose(), samples, proptest::option::of(any::<bool>())).prop_map(
-            |(exchange, purpose, samples, missing)| ToGuest::EmbeddingRequest {
-                exchange,
-                purpose,
-                missing: missing.map(|public_key| MissingCiphertexts {
-                    public_key,
-                    blocks: (0..samples.len() as u32).collect()
-                }),
-                batch: Batch::new(samples).expect("some samples"),
-            }
-        ),
+        (exchange(), purpose(), samples, proptest::option::of(any::<bool>()), any::<bool>())
+            .prop_map(|(exchange, purpose, samples, missing, checkpoint)| {
+                ToGuest::EmbeddingRequest {
+                    checkpoint,
+                    exchange,
+                    purpose,
+                    missing: missing.map(|public_key| MissingCiphertexts {
+                        public_key,
+                        blocks: (0..samples.len() as u32).collect(),
+                    }),
+                    batch: Batch::new(samples).expect("some samples"),
+                }
+            }),
         (exchange(), sealed())
             .prop_map(|(exchange, query)| ToGuest::ProductQuery { exchange, query }),
         (exchange(), vec(sealed(), 1..4))
@@ -493,6 +494,7 @@ fn what_is_beyond_bounds_is_refused() {
             offset,
             view,
             missing: None,
+            checkpoint: false,
         };
         refused_by_guest(to_guest::Message::EmbeddingRequest(ask))
     };
@@ -626,6 +628,7 @@ fn an_exchange_is_its_numbers() {
         purpose: Purpose::Train,
         batch: Batch::new(steps).unwrap(),
         missing: None,
+        checkpoint: false,
     })
     .len()
         + encode_to_host(&ToHost::Embedding {

@@ -1,4 +1,6 @@
-//! Lines to records.
+//! Lines to records, and back.
+
+use std::borrow::Cow;
 
 use traffic::{LinkId, Network};
 
@@ -11,14 +13,14 @@ pub const MAX_LINE: usize = 1024;
 const SHOWN: usize = 64;
 
 /// A line of a fleet's stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum FleetRecord<'a> {
     /// A vehicle was seen.
     Seen {
         /// When, in seconds.
         time: f64,
         /// Its name.
-        vehicle: &'a str,
+        vehicle: Cow<'a, str>,
         /// Where.
         link: LinkId,
         /// Metres from the link's start.
@@ -84,16 +86,16 @@ impl FleetColumns {
         network: &Network,
     ) -> Result<FleetRecord<'a>, RecordError> {
         let [time, vehicle, link, position] = pick(line, self.at, self.count)?;
-        let time = number("time", time)?;
+        let time = number("time", &time)?;
         if vehicle.is_empty() && link.is_empty() && position.is_empty() {
             return Ok(FleetRecord::Time(time));
         }
         if vehicle.is_empty() {
-            return Err(wrong("vehicle", vehicle, "a name"));
+            return Err(wrong("vehicle", &vehicle, "a name"));
         }
-        let found = network.link_named(link);
-        let link = found.ok_or_else(|| wrong("link", link, "a link of the network"))?;
-        let position = number("position", position)? as f32;
+        let found = network.link_named(&link);
+        let link = found.ok_or_else(|| wrong("link", &link, "a link of the network"))?;
+        let position = number("position", &position)? as f32;
         Ok(FleetRecord::Seen { time, vehicle, link, position })
     }
 }
@@ -116,17 +118,17 @@ impl LoopColumns {
     /// Any other line.
     pub fn parse(&self, line: &str, network: &Network) -> Result<LoopRecord, RecordError> {
         let [name, begin, end, count] = pick(line, self.at, self.count)?;
-        let end = number("end", end)?;
+        let end = number("end", &end)?;
         if name.is_empty() && begin.is_empty() && count.is_empty() {
             return Ok(LoopRecord::Time(end));
         }
         let detector = network.loops().iter().position(|detector| detector.name == name);
-        let detector = detector.ok_or_else(|| wrong("loop", name, "a loop of the network"))?;
-        let begin = number("begin", begin)?;
+        let detector = detector.ok_or_else(|| wrong("loop", &name, "a loop of the network"))?;
+        let begin = number("begin", &begin)?;
         if begin >= end {
             return Err(wrong("end", &end.to_string(), &format!("later than {begin}")));
         }
-        let count = count.parse().map_err(|_| wrong("count", count, "a whole number"))?;
+        let count = count.parse().map_err(|_| wrong("count", &count, "a whole number"))?;
         Ok(LoopRecord::Count { detector, begin, end, count })
     }
 }
@@ -136,8 +138,7 @@ fn find(
     names: [&str; 4],
     expected: &'static str,
 ) -> Result<([usize; 4], usize), RecordError> {
-    let columns: Vec<&str> =
-        header.trim_start_matches('\u{feff}').split(',').map(str::trim).collect();
+    let columns: Vec<Cow<'_, str>> = fields(header.trim_start_matches('\u{feff}')).collect();
     let mut at = [0; 4];
     for (at, name) in at.iter_mut().zip(names) {
         let found = columns.iter().position(|column| *column == name);
@@ -146,20 +147,70 @@ fn find(
     Ok((at, columns.len()))
 }
 
-fn pick(line: &str, at: [usize; 4], count: usize) -> Result<[&str; 4], RecordError> {
-    let mut picked = [""; 4];
+/// The fields of a line. One in quotation marks may hold commas, and each mark of its own twice, as in any CSV.
+fn fields(line: &str) -> impl Iterator<Item = Cow<'_, str>> {
+    let mut rest = Some(line);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        if let Some((field, after)) = quoted_field(text) {
+            rest = after;
+            return Some(field);
+        }
+        let (field, after) = match text.split_once(',') {
+            Some((field, after)) => (field, Some(after)),
+            None => (text, None),
+        };
+        rest = after;
+        Some(Cow::Borrowed(field.trim()))
+    })
+}
+
+/// A field in quotation marks, and what follows its comma; none if the line does not begin with a whole one.
+fn quoted_field(text: &str) -> Option<(Cow<'_, str>, Option<&str>)> {
+    let inner = text.trim_start().strip_prefix('"')?;
+    let mut end = 0;
+    loop {
+        end += inner[end..].find('"')?;
+        if !inner[end + 1..].starts_with('"') {
+            break;
+        }
+        end += 2;
+    }
+    let (field, after) = (&inner[..end], inner[end + 1..].trim());
+    let after = match after.strip_prefix(',') {
+        Some(after) => Some(after),
+        None if after.is_empty() => None,
+        None => return None,
+    };
+    let plain = !field.contains('"');
+    let field = if plain { Cow::Borrowed(field) } else { Cow::Owned(field.replace("\"\"", "\"")) };
+    Some((field, after))
+}
+
+/// A name as a field of a line: in quotation marks where it would end or begin one.
+pub fn name_field(name: &str) -> Cow<'_, str> {
+    let plain = name.trim() == name && !name.contains([',', '"']);
+    if plain {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")))
+    }
+}
+
+fn pick(line: &str, at: [usize; 4], count: usize) -> Result<[Cow<'_, str>; 4], RecordError> {
+    let mut picked = [const { Cow::Borrowed("") }; 4];
     let mut found = 0;
-    for (index, field) in line.split(',').enumerate() {
+    for (index, field) in fields(line).enumerate() {
         found += 1;
         if let Some(place) = at.iter().position(|at| *at == index) {
-            picked[place] = field.trim();
+            picked[place] = field;
         }
     }
     if found == count { Ok(picked) } else { Err(RecordError::Fields { found, expected: count }) }
 }
 
 fn time_in(line: &str, column: usize) -> Option<f64> {
-    line.split(',').nth(column)?.trim().parse().ok().filter(|time| is_time(*time))
+    fields(line).nth(column)?.parse().ok().filter(|time| is_time(*time))
 }
 
 fn number(field: &'static str, found: &str) -> Result<f64, RecordError> {

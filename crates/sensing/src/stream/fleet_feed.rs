@@ -74,7 +74,7 @@ impl<'n> FleetFeed<'n> {
                 };
                 check_position(self.network, &sample)?;
                 self.reach(time, Word::Single, on_step)?;
-                sample.vehicle = self.number(vehicle)?;
+                sample.vehicle = self.number(&vehicle)?;
                 let seen = &mut self.seen[sample.vehicle.index()];
                 if *seen == time {
                     return Err(PositionError::Duplicate { time }.into());

@@ -30,7 +30,7 @@ use super::policy::{Policy, PrivacyContext};
 use super::trained::TrainedParty;
 use crate::error::{Result, TrainingError, ensure};
 use crate::fingerprint::run_fingerprint;
-use crate::learner::{CustomGuestLearner, GuestLearner, update_rule};
+use crate::learner::{CustomGuestLearner, GuestLearner, update_rule, with_rate};
 
 /// All that a guest brings.
 pub struct GuestPart {
@@ -44,6 +44,8 @@ pub struct GuestPart {
     policy: Policy,
     /// A custom sub-model.
     custom: Option<CustomSubModelSpec>,
+    /// Its own learning rate, where it is not the plan's.
+    rate: Option<f32>,
 }
 
 /// A guest's inputs: of its whole fleet, or in views of its folds.
@@ -122,8 +124,17 @@ impl GuestPart {
         };
         let (measures, measured) = measuring(fleets, tables, training, &span, kinds)?;
         let (policy, custom) = (privacy.policy.clone(), None);
-        let part =
-            GuestPart { timeline, windows, record, shape, measures, measured, policy, custom };
+        let part = GuestPart {
+            timeline,
+            windows,
+            record,
+            shape,
+            measures,
+            measured,
+            policy,
+            custom,
+            rate: None,
+        };
         privacy.policy.check_announced(&part.measures, part.width())?;
         Ok(part)
     }
@@ -134,6 +145,12 @@ impl GuestPart {
         self
     }
 
+    /// The same with a learning rate of its own (η_k of the paper), if one is given.
+    pub fn with_learning_rate(mut self, rate: Option<f32>) -> Self {
+        self.rate = rate;
+        self
+    }
+
     /// What all parties must agree on.
     pub fn terms(&self, compression: Compression) -> Terms {
         terms(&self.timeline, compression)
@@ -141,7 +158,8 @@ impl GuestPart {
 
     /// What its checkpoints belong to.
     pub fn fingerprint(&self) -> Result<Text> {
-        run_fingerprint(&(&self.record, &self.shape, self.timeline.windows(), &self.measures))
+        let windows = self.timeline.windows();
+        run_fingerprint(&(&self.record, &self.shape, windows, &self.measures, self.rate))
     }
 
     /// What it can embed.
@@ -178,6 +196,7 @@ impl GuestPart {
     /// Makes its model when the plan is known.
     pub fn maker(self) -> MakeGuestModel<GuestParty> {
         Box::new(move |plan: &Plan| {
+            let plan = &with_rate(plan, self.rate);
             let network = self.timeline.network();
             let asked = self.measured.iter().filter(|(kind, _)| plan.measured.contains(kind));
             let measured = asked.map(|(kind, source)| source.table(*kind, plan));

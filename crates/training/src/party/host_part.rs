@@ -24,7 +24,7 @@ use super::host_party::{HOST_SUB_MODEL, HostParty, HostWindows};
 use super::trained::TrainedParty;
 use crate::error::Result;
 use crate::fingerprint::run_fingerprint;
-use crate::learner::{CustomGuestLearner, HostLearner, update_rule};
+use crate::learner::{CustomGuestLearner, HostLearner, host_plan, update_rule};
 use crate::signal::{LossOptions, split_of, windows_of};
 
 /// All that the host brings.
@@ -208,8 +208,9 @@ pub(crate) fn maker(
     };
     let slots = with_own(slots, own.as_ref(), plan.architecture);
     let width = slots.last().map_or(0, |slot| slot.embedding.len(links));
-    let shape = plan.host_shape(windows.inputs(), slots);
+    let (shape, recipe) = (plan.host_shape(windows.inputs(), slots), plan.recipe);
     Box::new(move |plan: &Plan, agreed: &Agreed| {
+        let plan = &host_plan(plan, &recipe);
         let network = windows.timeline().network();
         let model = estimator::HostModel::new(&shape, network, plan.seed, update_rule(plan))
             .map_err(|error| ModelFailure(error.to_string()))?;

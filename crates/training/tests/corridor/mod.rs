@@ -5,6 +5,7 @@
 pub(crate) mod sensors;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use estimator::{
 };
 use federation::guest::{DisclosurePolicy, GuestSettings};
 use federation::{
-    AbsencePolicy, Agreed, Guest, Host, HostSettings, MeasurementBounds, MemoryStore, Samples,
-    Timing,
+    AbsencePolicy, Agreed, CheckpointInterval, Guest, Host, HostSettings, MeasurementBounds,
+    MemoryStore, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
 use protocol::ledger::MemorySink;
@@ -146,7 +147,6 @@ pub(crate) fn plan(local: LocalUpdates) -> Plan {
         exchanges: 0,
         optimiser: optimiser_settings(&recipe()),
         local,
-        checkpoint_every: 4,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
@@ -286,6 +286,10 @@ pub(crate) fn parties_of(
         terms: terms(compression),
         subject: Text::of("test"),
         plan: plan.clone(),
+        checkpoints: CheckpointInterval {
+            rounds: NonZeroU32::new(4),
+            ..CheckpointInterval::default()
+        },
         measurement_bounds: MeasurementBounds { links: 17, counted: Some(10.0) },
         samples,
         shuffle: recipe().shuffle,

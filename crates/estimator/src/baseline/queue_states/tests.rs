@@ -138,3 +138,19 @@ fn a_fleet_that_is_not_there_is_named() {
     let missing = QueueStates::read(folder.path(), "fleet-20", QueueKnowledge::Fleet);
     assert!(missing.is_err_and(|error| error.to_string().contains("network.toml")));
 }
+
+/// As games have them that wait for a click: such a plan says nothing, and nothing fails.
+#[test]
+fn plans_that_never_turn_are_left_out() {
+    let corridor = traffic::corridor().unwrap();
+    let mut parts = corridor.parts().clone();
+    for signal in &mut parts.signals {
+        signal.phases[0].duration = Seconds::new(20_000.0);
+    }
+    let network = Network::new(parts).unwrap();
+    let plans = |network: &Network| {
+        network.link_ids().filter(|&link| planned(network, link).unwrap().is_some()).count()
+    };
+    assert!(plans(&corridor) > 10);
+    assert_eq!(plans(&network), 0);
+}

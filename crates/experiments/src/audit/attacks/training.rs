@@ -62,7 +62,7 @@ impl<'a> Parties<'a> {
         plan.recipe.epochs = 1;
         let rows = (Arc::clone(study), vec![FeatureRows(features, inputs)]);
         let shared = central_plan(&plan, (plan.recipe.batch, 1), rounds.max(1));
-        let learners = Learners::new(&shape, network, rows, loss, &shared)?;
+        let learners = Learners::new(&shape, network, rows, loss, (&shared, &plan.recipe))?;
         Ok(Self { network, study: Arc::clone(study), learners, shape, seed: plan.seed })
     }
 

@@ -164,7 +164,7 @@ fn embed_steps(
     let traffic = line.traffic();
     let mut inputs = Inputs::live(arrivals, own, stop.reason.clone());
     let steps = progress::observer().map(|_| progress::spinner("steps"));
-    let mut watch = WatchGuest::new(|guest: &LiveGuest, connected| {
+    let mut watch = WatchGuest::new(|guest: &mut LiveGuest, connected| {
         *view.0.lock().unwrap_or_else(PoisonError::into_inner) = Shown {
             connected,
             live: guest.is_live(),

@@ -76,7 +76,6 @@ fn plan(updates: u32) -> Plan {
             average: None,
         },
         local: LocalUpdates { count: updates, ..LocalUpdates::default() },
-        checkpoint_every: 4,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,

@@ -186,7 +186,6 @@ fn plan() -> Plan {
             average: None,
         },
         local: LocalUpdates::default(),
-        checkpoint_every: 1,
         segment: 1,
         measured: BTreeSet::new(),
         shares: None,
