@@ -242,7 +242,11 @@ fn options_come_from_a_file() {
             "run.toml, line 7: frozen: found 3, expected true or false",
         ),
         ("\"oracle\"", "\"best\"", "run.toml, line 3: method: invalid value 'best'"),
-        ("data = ", "data = 3 #", "data"),
+        (
+            "rate = [20, 50]",
+            "rate = [[20]]",
+            "line 4: rate: found [20], expected a text or a number",
+        ),
         ("data = \"data\"", "", "run.toml: data: found none, expected the folder of a dataset"),
         ("frozen = false", "config = \"other.toml\"", "line 7: config: unknown field"),
         ("epochs = 1", "epochs = 0", "--epochs: found 0, expected 1 to 100000"),
@@ -258,7 +262,7 @@ fn options_come_from_a_file() {
     let example = ok(&["train", "--example"]);
     let help = ok(&["train", "--help"]);
     let options = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
-    let own = ["config", "example", "help", "version"];
+    let own = ["config", "example", "help", "version", "json", "verbose", "quiet"];
     for option in options.filter(|one| one.chars().all(|c| c.is_ascii_lowercase() || c == '-')) {
         let line = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{option} = "));
         assert!(own.contains(&option) || example.lines().any(line), "{option}");

@@ -301,7 +301,8 @@ fn malformed_questions_of_a_host_are_refused() {
         }),
         ("masked gradient: found 1224 numbers, expected 612", |message| match message {
             ToGuest::MaskedGradient { exchange, gradient } => {
-                ToGuest::MaskedGradient { exchange, gradient: gradient.repeat(2) }
+                let gradient = [gradient.clone(), gradient].concat();
+                ToGuest::MaskedGradient { exchange, gradient }
             }
             other => other,
         }),

@@ -54,7 +54,7 @@ pub(super) fn check_products(
             let fits = (1..plan.batch / plan.segment).rev().map(|segments| segments * plan.segment);
             let fits = fits.into_iter().find(|batch| needed(*batch) <= available);
             let advice = match fits {
-                Some(batch) => format!("a batch of {batch} samples fits"),
+                Some(batch) => format!("a batch of {batch} samples fits (`--batch`)"),
                 None => "no batch fits: choose fewer links, guests or head units".into(),
             };
             let [found, expected] = [needed(plan.batch), available].map(|bytes| bytes >> 20);
@@ -118,7 +118,6 @@ mod tests {
             exchanges: 1,
             optimiser: optimiser_settings(&Recipe::of(Architecture::Link)),
             local: LocalUpdates::default(),
-            checkpoint_every: 1,
             segment: 4,
             measured: [MeasurementKind::Queues, MeasurementKind::Speeds].into(),
             shares: None,
