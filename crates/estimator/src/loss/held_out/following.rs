@@ -122,7 +122,7 @@ impl FollowedWeights {
         let fitted = |known: &ConvexFit| {
             let plain = |model| if model < self.plain { 1.0 / self.plain as f64 } else { 0.0 };
             let before: Vec<f64> = (0..known.moments.len()).map(plain).collect();
-            known.clone().as_if_new(&self.rates).expecting(&before, alike).solve()
+            known.clone().without_memory(&self.rates).expecting(&before, alike).solve()
         };
         let [density, flow] = self.known.each_ref().map(fitted);
         density.into_iter().zip(flow).map(|(density, flow)| [density, flow]).collect()
