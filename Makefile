@@ -14,7 +14,7 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-map browser containers tables clean-venvs
+.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-sealed-size bench-map browser containers tables clean-venvs
 
 test: fmt clippy unit doc licences readme wheel browser containers fuzz-fixed
 	@echo "make test: all checks passed"
@@ -143,6 +143,10 @@ bench-sealed: $(SEALED_VENV)/installed
 bench-sealed-training:
 	cargo build --locked --release
 	python3 scripts/bench_sealed_training.py
+
+bench-sealed-size: sumo
+	cargo build --locked --release
+	python3 scripts/bench_sealed_size.py
 
 $(SEALED_VENV)/installed: scripts/sealed.txt
 	python3 -m venv $(SEALED_VENV)

@@ -27,8 +27,9 @@ fn who_sees_every_vehicle_makes_no_error_and_who_sees_more_errs_less() {
             test,
             &ridge.estimate(&study.observed(), &study.asked(kind, test)).unwrap(),
         );
-        // The scaled-up state is a base to which it may shrink, and misses nothing: rounding only.
-        assert!(fitted.density.rmse < 1e-9 && fitted.flow.rmse < 1e-9, "{fitted:?}");
+        // The scaled-up state is among its choices and misses nothing. Choices with a mean square below 1e-4 count alike, and others by
+        // the eighth power of how much more they miss: together they err by less than the root of 1e-4.
+        assert!(fitted.density.rmse < 1e-2 && fitted.flow.rmse < 1e-2, "{fitted:?}");
 
         // A fleet of 20 %: more features help, and the regression beats its own input.
         let study = Study::open(&data, "fleet-20").unwrap();

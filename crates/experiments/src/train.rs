@@ -10,9 +10,11 @@ use estimator::artifact::{Coverage, ModelFile};
 use estimator::loss::TrafficModelKind;
 use estimator::{Architecture, Epoch, FleetData, Score, Study, TargetKind, score};
 use indicatif::ProgressBar;
+use sensing::part_of;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use training::Fitted;
 use training::party::CustomSubModels;
 
 mod curves;
@@ -270,6 +272,9 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
             let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
             let data = &arguments.data;
             let study = make_parts(data, &fleets, || Study::open_fleets(data, &fleets))?;
+            if let Some(warning) = unseen(&study) {
+                eprintln!("warning: {warning}");
+            }
             let rate_of = study.fleets().iter().map(FleetData::rate);
             // To a millionth of a percent, as rates are given.
             let rate = (rate_of.sum::<f64>() * 1e8).round() / 1e6;
@@ -402,6 +407,29 @@ impl Row {
     }
 }
 
+/// A fleet that is absent from more links than this share is worth a warning.
+const MANY_UNSEEN: f64 = 0.25;
+
+/// What is wrong with fleets that are hardly there, all of them together, in the training part.
+fn unseen(study: &Study) -> Option<String> {
+    let (first, span) = (study.fleets().first()?, study.train_span());
+    let mut seen = vec![false; study.network().links().len()];
+    for fleet in study.fleets() {
+        seen.iter_mut().zip(fleet.links_seen_in(&span)).for_each(|(all, own)| *all |= own);
+    }
+    let name = part_of(first.name()).map_or(first.name(), |(fleet, ..)| fleet);
+    let (links, found) = (seen.len(), seen.iter().filter(|seen| **seen).count());
+    match found {
+        0 => Some(format!(
+            "{name}: found no vehicle in the training part: estimates come from loops and usual values alone"
+        )),
+        _ if (links - found) as f64 > MANY_UNSEEN * links as f64 => Some(format!(
+            "{name}: found on {found} of {links} links in the training part: estimates of the others come from these, loops and usual values"
+        )),
+        _ => None,
+    }
+}
+
 fn fit(
     arguments: &TrainArguments,
     task: &TrainOptions,
@@ -476,6 +504,16 @@ fn fit(
         metrics::write(&folder.join("metrics.csv"), [&row])?;
     }
     Ok(row)
+}
+
+/// Leaves intervals beside a model of a sum over guests, or none if nothing tells its errors.
+pub fn keep_intervals_of_sum(
+    folder: &Path,
+    study: &Study,
+    task: &TrainOptions,
+    fitted: &Fitted,
+) -> Result<()> {
+    intervals::keep_of_sum(folder, study, task, fitted)
 }
 
 fn task(arguments: &TrainArguments, method: Method, target: TargetKind) -> TrainOptions {

@@ -2,15 +2,14 @@
 //! crate `sealed` the products, and only this module both.
 
 use protocol::message::committed::{self, Bounds, CommitmentTerms};
-use protocol::message::measurements::MeasurementLayout;
+use protocol::message::measurements::{MeasurementKind, MeasurementLayout};
 use protocol::message::parts::{MAX_STEP, PartError};
-#[cfg(test)]
-use protocol::message::sealed::MAX_SEALED;
-use protocol::message::sealed::{self as limits, Sealing, block_length};
+use protocol::message::sealed::{self as limits, MAX_SEALED, Scheme, Sealing, block_length};
 use sealed::fixed_point::MOST_LEVELS;
 use sealed::product::{MOST_ROWS, MOST_WIDTH};
+use sealed::rlwe::message::EncryptedCoefficients;
 use sealed::{Agreement, BlockId, Grid};
-use traffic::Window;
+use traffic::{MeasurementEntry, Window};
 
 // Messages must have room for all that the products can take, and no more.
 const _: () = assert!(limits::MOST_ROWS == MOST_ROWS && limits::MOST_WIDTH == MOST_WIDTH);
@@ -30,10 +29,24 @@ pub(crate) fn agreement(
         let expected = format!("1 to {MOST_WIDTH} in all");
         return Err(PartError::new("entries of a block", found, expected));
     }
+    // Of what is held out most numbers are 0, and large others make up for them on average: 0 must be on the grid, a
+    // third of whose levels are below it.
+    let levels = match layout.kinds().any(|kind| kind == MeasurementKind::HeldOut) {
+        true => MOST_LEVELS / 3 * 3,
+        false => MOST_LEVELS,
+    };
     let grid =
-        Grid::new(-1.0, 2.0, MOST_LEVELS).map_err(|error| PartError::new("grid", error, "one"))?;
+        Grid::new(-1.0, 2.0, levels).map_err(|error| PartError::new("grid", error, "one"))?;
     let (most_rows, most_blocks) = (sealing.most_rows as usize + sealing.checks(), blocks.max(1));
     Ok(Agreement { width, grid, most_rows, most_blocks })
+}
+
+/// The largest value of each entry of a sample.
+pub(crate) fn ranges(layout: &MeasurementLayout) -> Vec<f64> {
+    let of_kind = |(kind, entries): (_, &[MeasurementEntry])| -> Vec<f64> {
+        entries.iter().map(|entry| limits::range(kind, entry.quantity)).collect()
+    };
+    layout.groups().flat_map(of_kind).collect()
 }
 
 /// The lowest and the highest level.
@@ -55,12 +68,54 @@ pub(crate) fn block_of(first: Window) -> BlockId {
     BlockId(step << 16 | u64::from(first.view.0))
 }
 
+/// Entries of rows that are computed and encrypted at a time: 128 MiB of them.
+const ENTRIES_AT_ONCE: usize = 1 << 24;
+
+/// The most rows of a question, for blocks of so many values and rows of so many entries: what fits a message and the
+/// host's memory; one at least.
+pub(crate) fn rows_at_once(sealing: &Sealing, width: usize, columns: usize) -> usize {
+    let entries = match sealing.scheme {
+        Scheme::Lattice => ENTRIES_AT_ONCE,
+        // They travel as they are, beside some numbers for each block.
+        Scheme::Plain => MAX_SEALED / 16,
+    };
+    let rows = (entries / columns.max(1)).min(sealing.most_rows as usize);
+    rows.min(most_products(width) - sealing.checks()).max(1)
+}
+
+/// The most samples of a batch whose coefficients fit a message, for so many numbers of an embedding and so many values
+/// of each; 0 if those of one sample do not.
+pub fn samples_at_once(sealing: &Sealing, samples: usize, width: usize, terms: usize) -> usize {
+    let fits = |samples: usize| {
+        let products = samples.saturating_mul(width);
+        products <= sealing.most_rows as usize
+            && EncryptedCoefficients::size(products, terms) <= MAX_SEALED
+    };
+    (1..=samples).take_while(|samples| fits(*samples)).last().unwrap_or(0)
+}
+
+/// Bytes of a question for a polynomial, for a row, and for the rest.
+const POLYNOMIAL: usize = MOST_WIDTH * 50 / 8 + 7;
+const ROW: usize = 7;
+const HEAD: usize = 64;
+
+/// As many products as there are blocks of so many values in the 8192 places of a polynomial.
+fn products_of_polynomial(values: usize) -> usize {
+    (MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1)
+}
+
+/// The most products of a question that fits a message.
+fn most_products(values: usize) -> usize {
+    let each = products_of_polynomial(values);
+    (MAX_SEALED - HEAD) / (POLYNOMIAL + each * ROW) * each
+}
+
 /// The most bytes of a query of so many products, for blocks of so many values.
-pub fn most_bytes(values: usize, products: usize) -> usize {
-    // A polynomial of 8192 places has as many products as blocks fit it: 50 bits for each place and product.
-    let polynomials = products.div_ceil((MOST_WIDTH / values.clamp(1, MOST_WIDTH)).max(1));
-    let (head, rounding) = (64, 7);
-    head + polynomials.saturating_mul(MOST_WIDTH * 50 / 8 + rounding) + products.saturating_mul(7)
+#[cfg(test)]
+fn most_bytes(values: usize, products: usize) -> usize {
+    // A polynomial takes 50 bits for each of its places, and for each product.
+    let polynomials = products.div_ceil(products_of_polynomial(values));
+    HEAD + polynomials.saturating_mul(POLYNOMIAL) + products.saturating_mul(ROW)
 }
 
 #[cfg(test)]
@@ -82,5 +137,31 @@ mod tests {
         let (found, most) = (host.ask(&matrix).unwrap().len(), most_bytes(68, 130));
         assert!(found <= most && most < found + found / 50, "{found} bytes, at most {most}");
         assert!(most_bytes(MOST_WIDTH, 1000) > MAX_SEALED && most_bytes(68, 1 << 14) < MAX_SEALED);
+    }
+
+    /// A part is as large as fits, and not larger.
+    #[test]
+    fn parts_fill_a_message() {
+        let sealing = Sealing::lattice();
+        for width in [1, 68, 2000, 2732, 4096, 8192] {
+            let (most, each) = (most_products(width), products_of_polynomial(width));
+            assert!(most_bytes(width, most) <= MAX_SEALED, "{width}");
+            assert!(most_bytes(width, most + each) > MAX_SEALED, "{width}");
+            // Half a million columns, those of a batch of 128 with 2000 links: by memory.
+            assert_eq!(rows_at_once(&sealing, width, 1 << 19), 32.min(most));
+            assert_eq!(rows_at_once(&sealing, width, usize::MAX), 1);
+        }
+        assert_eq!(rows_at_once(&sealing, 8192, 1), most_products(8192));
+        let few = Sealing { most_rows: 7, ..sealing };
+        assert_eq!(rows_at_once(&few, 68, 4352), 7);
+        // 8000 numbers of a sample: two samples have no more products than a message may have, by number or, with more terms, by size.
+        assert_eq!(samples_at_once(&sealing, 128, 8000, 2), sealing.most_rows as usize / 8000);
+        let many = Sealing { most_rows: MOST_ROWS as u32, ..sealing };
+        let samples = samples_at_once(&many, 128, 8000, 2);
+        let size = |samples| EncryptedCoefficients::size(samples * 8000, 2);
+        assert!(samples < 128 && size(samples) <= MAX_SEALED && size(samples + 1) > MAX_SEALED);
+        assert_eq!(samples_at_once(&sealing, 128, 68, 2), 128);
+        assert_eq!(samples_at_once(&few, 128, 2, 2), 3);
+        assert_eq!(samples_at_once(&sealing, 128, 9, 109), 0);
     }
 }

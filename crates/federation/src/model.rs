@@ -4,6 +4,7 @@
 //! `[sample, width]`, measurements `[sample, entry]`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use estimator::EmbeddingCoefficients;
 use protocol::message::measurements::{MeasurementLayout, Measurements, Movements};
@@ -35,8 +36,8 @@ pub struct Answers {
 /// The rows that a guest's sealed measurements are to be multiplied by; columns are `[sample, entry]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GuestRows {
-    /// A: `[row, column]`.
-    pub rows: Vec<f64>,
+    /// How many rows A has: [`HostModel::write_rows`] writes them.
+    pub rows: usize,
     /// D of the embedding's gradient Σ D·u + c, by this guest's values.
     pub embedding: EmbeddingCoefficients,
     /// D of it by other guests' values.
@@ -148,8 +149,15 @@ pub trait HostModel: Send {
         answers: &Answers,
     ) -> Result<Option<ProductRows>, ModelFailure>;
 
-    /// Takes back rows that have been asked: their memory is of use for the next ones.
-    fn recycle(&mut self, _rows: Vec<f64>) {}
+    /// Writes some rows of A of a guest, `[row, column]`, over whatever is there: of the last
+    /// [`begin_secure_update`](Self::begin_secure_update) or [`validate_without_values`](Self::validate_without_values),
+    /// until its products are here. All of A may be larger than the memory.
+    fn write_rows(
+        &mut self,
+        party: &PartyId,
+        rows: Range<usize>,
+        to: &mut [f64],
+    ) -> Result<(), ModelFailure>;
 
     /// Updates with these products. If there is another update in this exchange,
     /// [`begin_secure_update`](Self::begin_secure_update) says which products that one needs.

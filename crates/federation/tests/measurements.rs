@@ -132,11 +132,11 @@ fn a_stated_share_counts_where_loops_count_nothing() {
     let reason = refusal(measures(), uncounted());
     assert!(reason.contains("share of the traffic: found none that it states"), "{reason}");
     let stated = || MeasurementOffer { stated: Some(0.3), ..measures() };
-    let shares = |bounds: MeasurementBounds| {
+    let shares_of = |bounds: MeasurementBounds, offer: MeasurementOffer| {
         let mut host =
             try_host(MemoryStore::default(), bounds, &["a", "b"], AbsencePolicy::Wait).unwrap();
-        host.handle(at(1), &id("a"), hello_of("a", 1, stated()));
-        let out = host.handle(at(1), &id("b"), hello_of("b", 2, stated()));
+        host.handle(at(1), &id("a"), hello_of("a", 1, offer.clone()));
+        let out = host.handle(at(1), &id("b"), hello_of("b", 2, offer));
         out.iter()
             .find_map(|message| match message.message() {
                 ToGuest::Welcome(welcome) => welcome.plan.shares,
@@ -144,11 +144,17 @@ fn a_stated_share_counts_where_loops_count_nothing() {
             })
             .expect("shares")
     };
+    let shares = |bounds| shares_of(bounds, stated());
     let found = shares(uncounted());
     assert_eq!((found.own, found.all), (0.3, 0.6));
     // By loops: two passages a step, of eight vehicles counted.
     let found = shares(usual());
     assert_eq!((found.own, found.all), (0.25, 0.5));
+    // A fleet that passes no loop, or more often than they count.
+    let found = shares_of(usual(), MeasurementOffer { passages: Some(0.0), ..stated() });
+    assert_eq!((found.own, found.all), (0.3, 0.6));
+    let found = shares(MeasurementBounds { counted: Some(1.0), ..usual() });
+    assert_eq!((found.own, found.all), (0.3, 0.6));
 }
 
 /// Its share and the total, in the welcome; and the plan that asks.

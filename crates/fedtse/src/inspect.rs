@@ -28,7 +28,7 @@ pub(crate) struct InspectArguments {
     #[arg(long)]
     plot: Option<PathBuf>,
     /// Links of the pictures, in order; if absent, the busiest way through the network, and the first target links
-    #[arg(long, value_delimiter = ',', requires = "plot")]
+    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, requires = "plot")]
     along: Vec<String>,
     /// First minute of the time–space diagram; the busiest span if absent
     #[arg(long, requires = "plot")]

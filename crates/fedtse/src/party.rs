@@ -14,6 +14,8 @@ pub(crate) mod logs;
 mod metrics;
 pub(crate) mod rehearse;
 pub(crate) mod stopping;
+mod sum_guest;
+mod sum_host;
 
 use std::time::SystemTime;
 

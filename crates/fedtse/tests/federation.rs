@@ -122,6 +122,18 @@ fn guests_commit_to_their_data_over_the_network() {
     }
 }
 
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
 #[test]
 fn strangers_and_noise_do_not_disturb_a_run() {
     let world = World::new(&Choice::default());
@@ -141,12 +153,14 @@ fn strangers_and_noise_do_not_disturb_a_run() {
     let dial = |name: &str, certificate: &std::path::Path, key: &std::path::Path| {
         let folder = world.path(&format!("stranger-{name}"));
         std::fs::create_dir_all(folder.join("certs")).unwrap();
+        // Data of its own: the true guest's are in use by its count of products.
+        copy_folder(&world.path("fleet-a/data"), &folder.join("data"));
         let config = std::fs::read_to_string(world.config("fleet-a")).unwrap();
         let config = config
             .replace("certs/fleet-a.pem", text(certificate))
             .replace("certs/fleet-a.key", text(key))
             .replace("certs/authority.pem", text(&world.path("certs/authority.pem")))
-            .replace("\"data\"", &format!("{:?}", world.path("fleet-a/data")));
+            .replace("\"data\"", &format!("{:?}", folder.join("data")));
         let file = folder.join("config.toml");
         std::fs::write(&file, config).unwrap();
         let mut guest = Party::start(name, &file, &folder.join("log"));

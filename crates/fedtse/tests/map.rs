@@ -252,7 +252,8 @@ fn slow_readers(world: &LiveWorld, port: u16, city: &mut Sender) {
     wait_for(&mut [], || {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
         let mut answer = String::new();
-        let asked = write!(stream, "GET /v1/map HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let asked =
+            write!(stream, "GET /v1/map HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         asked.is_ok()
             && stream.read_to_string(&mut answer).is_ok()
             && answer.starts_with("HTTP/1.1 200")

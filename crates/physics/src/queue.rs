@@ -50,4 +50,4 @@ pub use relation::{Relation, Relations, penetration};
 pub use road::{QueueError, Road};
 pub use steps::StepQueue;
 pub use tally::{Found, Pair, Span, Tally};
-pub use timing::{Timing, TimingSource};
+pub use timing::{CYCLES, Timing, TimingSource};

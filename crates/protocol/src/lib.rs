@@ -40,4 +40,4 @@ pub use message::measurements::{
 pub use message::sealed::{Scheme, Sealing};
 pub use message::{Exchange, Purpose, ToGuest, ToHost};
 pub use party::{Attempt, NameError, Now, PartyId, Round, RunId};
-pub use plan::{LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
+pub use plan::{HostUpdates, LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};

@@ -71,13 +71,43 @@ pub struct LocalUpdates {
     pub variant: LocalVariant,
     /// μ of the term μ/2·‖θ − θ_r‖² that holds the weights near those of the exchange.
     pub proximal: f32,
+    /// How many of them the host makes.
+    #[serde(default, skip_serializing_if = "HostUpdates::is_each")]
+    pub host: HostUpdates,
+}
+
+/// Which of the local updates of an exchange the host makes; guests make all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostUpdates {
+    /// All Q, as FedBCD has it.
+    #[default]
+    Each,
+    /// The first one, as the paper's Algorithms 1 and 2 have it.
+    Once,
+}
+
+impl HostUpdates {
+    fn is_each(&self) -> bool {
+        *self == HostUpdates::Each
+    }
+}
+
+impl LocalUpdates {
+    /// Updates of the host in an exchange.
+    pub fn of_host(&self) -> u32 {
+        match self.host {
+            HostUpdates::Each => self.count,
+            HostUpdates::Once => 1,
+        }
+    }
 }
 
 /// What the local updates after the first one use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LocalVariant {
-    /// The forward pass anew; only what came from the other parties is stale (Algorithm 1).
+    /// The forward pass anew; only what came from the other parties is stale.
     Recompute,
     /// The first update's gradient again, as the authors' code does.
     Frozen,
@@ -99,7 +129,8 @@ pub struct Summary {
 
 impl Default for LocalUpdates {
     fn default() -> Self {
-        Self { count: 1, variant: LocalVariant::Recompute, proximal: 0.0 }
+        let (variant, host) = (LocalVariant::Recompute, HostUpdates::Each);
+        Self { count: 1, variant, proximal: 0.0, host }
     }
 }
 

@@ -73,7 +73,7 @@ pub enum FeaturesError {
     #[error(transparent)]
     Fleets(#[from] crate::fleet::FleetError),
     /// A loop's counts do not fit the steps.
-    #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}", path.display())]
+    #[error("{}: loop `{detector}`: found a count for {begin} to {end}, expected intervals that fit steps of {step}; make features with longer steps (--step), or count more often", path.display())]
     LoopInterval {
         /// The dataset.
         path: PathBuf,

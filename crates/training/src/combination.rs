@@ -9,11 +9,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use estimator::artifact::{CombinedModel, weighted_sum};
+use estimator::artifact::{Combination, CombinedModel, weighted_sum, weighted_windows};
 use estimator::loss::{
-    LabelFreeEstimator, MeasuredTerms, Penetration, ViewEstimates, limit_to_standing,
+    FleetMeans, FollowedWeights, LabelFreeEstimator, MeasuredTerms, Penetration, ViewEstimates,
+    WeightsInTime, limit_to_standing,
 };
-use estimator::{Estimates, HeldOutEstimator, SavedEstimator, Study, TrainingSignal};
+use estimator::{
+    Estimates, HeldOutEstimator, SavedEstimator, Study, TargetKind, TrainingSignal, WINDOW,
+};
 use indicatif::ProgressBar;
 use traffic::{Step, Window};
 
@@ -84,6 +87,14 @@ struct Trained {
     training: Option<Training>,
 }
 
+impl Trained {
+    /// No density is above that of standing vehicles.
+    fn limit(&mut self) {
+        let views = self.in_views.values_mut().flatten();
+        self.estimates.iter_mut().chain(views).for_each(limit_to_standing);
+    }
+}
+
 /// Trains all models and estimates some windows by their weighted sum.
 pub(crate) fn train(
     options: &TrainOptions,
@@ -94,7 +105,16 @@ pub(crate) fn train(
 ) -> Result<Fitted> {
     let judge = Judged::new(study, options.method.folds().unwrap_or(1))?;
     let (validation, estimated) = (judge.thinned(&study.split().validation), judge.told(windows));
-    let mut judged = [&validation[..], &estimated[..]].concat();
+    let central = options.method.spec().participants == Participants::Central;
+    // Windows that weights follow: the same as when the model is kept and used again.
+    let followed = match validation.last() {
+        Some(&last) if central => {
+            let folds = study.fleets().len();
+            FollowedWeights::steps_after(last, study.timeline(), folds, windows)
+        }
+        _ => Vec::new(),
+    };
+    let mut judged = [&validation[..], &estimated[..], &followed[..]].concat();
     judged.sort_unstable();
     judged.dedup();
 
@@ -108,8 +128,7 @@ pub(crate) fn train(
         let place = (custom, folder.as_deref());
         match model.train(&seeded, study, &judge, (windows, &judged), place) {
             Ok(mut trained) => {
-                let views = trained.in_views.values_mut().flatten();
-                trained.estimates.iter_mut().chain(views).for_each(limit_to_standing);
+                trained.limit();
                 models.push(trained);
                 plain += usize::from(model.besides == Besides::Nothing);
             }
@@ -123,6 +142,11 @@ pub(crate) fn train(
         bar.set_position(at as u64 + 1);
     }
     bar.finish_and_clear();
+    if central {
+        let mut means = means(study, (windows, &judged))?;
+        means.iter_mut().for_each(Trained::limit);
+        models.extend(means);
+    }
     if models.is_empty() {
         return Err(failed.unwrap_or_else(|| TrainingError::Invalid("models: found none".into())));
     }
@@ -134,14 +158,28 @@ pub(crate) fn train(
         };
         models.iter().map(of).collect()
     };
-    let weights = judge.judge.combine(&on(&validation).iter().collect::<Vec<_>>(), plain);
-    let mean_of_views = options.method.spec().participants == Participants::Central;
-    let errors = judge.judge.errors(&sum_of_views(&on(&estimated), &weights), mean_of_views);
-    let known_errors = keep.map(|_| {
-        judge.judge.known_errors(&sum_of_views(&on(&validation), &weights), mean_of_views)
-    });
+    let first = on(&validation);
+    let first: Vec<&ViewEstimates> = first.iter().collect();
+    // In a federation the host does not have what the fleets see, and its estimates in views cross the network: there weights are
+    // those of the validation part.
+    let following = central.then(|| FollowedWeights::fit(&judge.judge, &first, plain, &validation));
+    let weights = match &following {
+        Some(following) => following.now(),
+        None => judge.judge.combine(&first, plain),
+    };
+    let in_time = match following.clone() {
+        Some(following) => {
+            let views: Vec<&ViewEstimates> = models.iter().map(|model| &model.in_views).collect();
+            following.follow(&judge.judge, &views, &followed)
+        }
+        None => WeightsInTime::constant(weights.clone()),
+    };
+    let mean_of_views = central;
+    let errors = judge.judge.errors(&sum_of_views(&on(&estimated), &in_time), mean_of_views);
+    let known_errors =
+        judge.judge.known_errors(&sum_of_views(&on(&validation), &in_time), mean_of_views);
     let each: Vec<&Estimates> = models.iter().map(|model| &model.estimates).collect();
-    let estimates = weighted_sum(&each, &weights);
+    let estimates = weighted_windows(&each, &in_time, windows, study.targets().len());
     let (mut named, mut combined, mut trainings) = (Vec::new(), Vec::new(), Vec::new());
     let mut kept = Vec::new();
     for (model, weights) in models.into_iter().zip(weights) {
@@ -158,8 +196,9 @@ pub(crate) fn train(
         training: trainings.into_iter().reduce(together),
         weights: named,
         estimated_errors: Some(errors),
-        known_errors,
-        estimator: estimator.map(SavedEstimator::Combination),
+        known_errors: Some(known_errors),
+        estimator: estimator
+            .map(|models| SavedEstimator::Combination(Combination { models, following })),
         kept,
         ..Fitted::default()
     })
@@ -249,11 +288,38 @@ impl Model {
     }
 }
 
-fn sum_of_views(models: &[ViewEstimates], weights: &[[f64; 2]]) -> ViewEstimates {
+/// What the fleet shows by itself: of the step, in the mean of the window and in that of the training part. Nothing is trained, so that
+/// none of it can be known by heart.
+fn means(study: &Study, (windows, judged): (&[Step], &[Step])) -> Result<Vec<Trained>> {
+    let (loops, folds, span) = (study.loops(), study.fleets(), study.train_span());
+    let all = [
+        ("fleet, scaled up", FleetMeans::of_steps(loops, folds, &span, 1)?),
+        ("fleet, mean of the window", FleetMeans::of_steps(loops, folds, &span, WINDOW)?),
+        ("fleet, usual state", FleetMeans::of_training(loops, folds, &span)?),
+    ];
+    let of = |(name, means): (&'static str, FleetMeans)| -> Result<Trained> {
+        let observed = study.observed();
+        let estimator = SavedEstimator::FleetMeans(means.clone());
+        let asked = study.asked(TargetKind::Raw, windows);
+        let (estimates, _) = estimator.estimate(&observed, &[], &asked)?;
+        Ok(Trained {
+            name,
+            estimates,
+            in_views: means.estimate_in_views(loops, folds, judged)?,
+            estimator: Some(estimator),
+            kept: Vec::new(),
+            training: None,
+        })
+    };
+    all.into_iter().map(of).collect()
+}
+
+fn sum_of_views(models: &[ViewEstimates], weights: &WeightsInTime) -> ViewEstimates {
     let Some(first) = models.first() else { return BTreeMap::new() };
     let of_window = |&window: &Window| {
-        let states: Option<Vec<_>> = models.iter().map(|model| model.get(&window)).collect();
-        Some((window, weighted_sum(&states?, weights)))
+        let states: Option<Vec<_>> =
+            models.iter().map(|model| model.get(&window).map(Vec::as_slice)).collect();
+        Some((window, weighted_sum(&states?, weights.at(window.last))))
     };
     first.keys().filter_map(of_window).collect()
 }

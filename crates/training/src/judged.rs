@@ -2,7 +2,7 @@
 
 use estimator::artifact::KnownError;
 use estimator::baseline::FleetShare;
-use estimator::loss::{EstimatedErrors, HeldOutJudge, ViewEstimates};
+use estimator::loss::{EstimatedErrors, HeldOutJudge, ViewEstimates, share_by_loops};
 use estimator::{FleetData, HeldOutEstimator, Study};
 use traffic::{FleetView, Step, Window};
 
@@ -28,10 +28,14 @@ impl<'a> Judged<'a> {
         let guests: Vec<&[FleetData]> = study.fleets().chunks(folds).collect();
         let judge = HeldOutJudge::new(study.loops(), &guests, &study.train_span())?;
         let stated: f64 = study.fleets().iter().map(FleetData::rate).sum();
-        let by_loops = Some(judge.rates().fleet()).filter(|_| !study.network().loops().is_empty());
+        let by_loops = share_by_loops(study.loops(), study.fleets(), &study.train_span())?;
         let share = FleetShare::by_loops(by_loops, stated);
-        if share.is_contradictory() {
+        if share.is_contradictory() || share.is_unknown() {
             eprintln!("fleets: {share}");
+        } else if by_loops.is_none() && !study.network().loops().is_empty() {
+            eprintln!(
+                "fleets: {share}; warning: loops do not tell it: they count nothing or fewer than pass, or the fleet passes none of them"
+            );
         }
         let windows = study.timeline().windows().len();
         let numbers = windows * folds * study.network().links().len() * 2;

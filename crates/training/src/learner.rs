@@ -18,6 +18,7 @@ mod custom;
 mod guest;
 mod host;
 mod host_loss;
+mod sealed_size;
 mod secure_update;
 
 use estimator::{Recipe, UpdateRule};

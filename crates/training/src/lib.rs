@@ -25,6 +25,7 @@ mod fingerprint;
 mod judged;
 mod kept_run;
 pub mod learner;
+mod memory;
 mod method;
 mod options;
 pub mod party;
@@ -41,8 +42,8 @@ pub(crate) use fingerprint::run_fingerprint;
 pub use judged::KnownErrors;
 pub use method::{EstimatorKind, Hindsight, METHODS, Method, MethodSpec, Participants};
 pub use options::{
-    FederationOptions, Fusion, GuestOptions, InvalidOption, Packing, PhysicsOptions, RecipeOptions,
-    SubModelChoice,
+    FederationOptions, Fusion, GuestOptions, HostUpdating, InvalidOption, Packing, PhysicsOptions,
+    RecipeOptions, SubModelChoice,
 };
 pub use releases::{Releases, Sent};
 pub use task::{Fitted, TrainOptions, Training, Watch};

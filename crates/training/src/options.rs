@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use estimator::loss::TrafficModelKind;
 use estimator::{Architecture, EmbeddingShape, NeuralPlan, Recipe, SubModelKind};
 use federation::CheckpointInterval;
-use protocol::{Compression, LocalUpdates, LocalVariant};
+use protocol::{Compression, HostUpdates, LocalUpdates, LocalVariant};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -195,6 +195,10 @@ pub struct FederationOptions {
     /// Local updates of each party per exchange
     #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().q))]
     pub q: u32,
+    /// Which of the local updates the host makes: `each`, or the first one alone (`once`), as in the paper's
+    /// Algorithms 1 and 2; guests make all
+    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t = FederationOptions::default().host_updates))]
+    pub host_updates: HostUpdating,
     /// Use the first gradient for all local updates, as the authors' code does
     #[cfg_attr(feature = "clap", arg(long))]
     pub frozen: bool,
@@ -224,6 +228,26 @@ pub enum Fusion {
     Sum,
 }
 
+/// Local updates of the host in an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum HostUpdating {
+    /// As many as guests
+    Each,
+    /// One
+    Once,
+}
+
+impl From<HostUpdating> for HostUpdates {
+    fn from(updating: HostUpdating) -> Self {
+        match updating {
+            HostUpdating::Each => HostUpdates::Each,
+            HostUpdating::Once => HostUpdates::Once,
+        }
+    }
+}
+
 /// Compression of embeddings and gradients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -250,12 +274,13 @@ impl From<Packing> for Compression {
 impl Default for FederationOptions {
     fn default() -> Self {
         let (compression, privacy) = (Packing::None, PrivacyOptions::default());
-        let fusion = None;
+        let (fusion, host_updates) = (None, HostUpdating::Each);
         let checkpoint_s = CheckpointInterval::default().time.as_secs_f64();
         Self {
             guests: 1,
             fusion,
             q: 1,
+            host_updates,
             frozen: false,
             proximal: 0.0,
             compression,
@@ -285,7 +310,7 @@ impl FederationOptions {
 
     /// Whether the host trains on the sum over guests.
     pub fn is_summed(&self) -> bool {
-        self.fusion == Some(Fusion::Sum) || self.privacy.privacy == Some(Mode::Aggregate)
+        self.fusion == Some(Fusion::Sum) || self.privacy.privacy.is_some_and(Mode::is_aggregate)
     }
 
     /// Refuses what a sum does not have.
@@ -298,29 +323,32 @@ impl FederationOptions {
             return Err(InvalidOption::new("fusion", problem));
         }
         if let Some(mode) = self.privacy.privacy
-            && !matches!(mode, Mode::Clear | Mode::Aggregate)
+            && !(mode == Mode::Clear || mode.is_aggregate())
         {
-            let problem =
-                format!("found {} with --fusion sum, expected aggregate or clear", mode.name());
+            let problem = format!(
+                "found {} with --fusion sum, expected aggregate, aggregate+noise or clear",
+                mode.name()
+            );
             return Err(InvalidOption::new("privacy", problem));
         }
         let usual = Self::default();
+        let exact = self.privacy.privacy != Some(Mode::AggregateNoise);
         let given = [
             ("q", self.q != usual.q),
+            ("host_updates", self.host_updates != usual.host_updates),
             ("frozen", self.frozen),
             ("proximal", self.proximal != usual.proximal),
             ("compression", self.compression != usual.compression),
             ("commitments", self.privacy.commitments),
-            ("epsilon", self.privacy.epsilon.is_some()),
-            ("delta", self.privacy.delta.is_some()),
-            ("unit", self.privacy.unit.is_some()),
+            ("epsilon", exact && self.privacy.epsilon.is_some()),
+            ("delta", exact && self.privacy.delta.is_some()),
+            ("unit", exact && self.privacy.unit.is_some()),
             ("most_products", self.privacy.most_products.is_some()),
         ];
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((name, _)) => {
-                let problem =
-                    "found with a sum over guests, which has no exchanges, products or noise";
+                let problem = "found with a sum over guests, which has no exchanges or products, and noise with aggregate+noise alone";
                 Err(InvalidOption::new(name, problem))
             }
         }
@@ -328,7 +356,8 @@ impl FederationOptions {
 
     pub(crate) fn local_updates(&self) -> LocalUpdates {
         let variant = if self.frozen { LocalVariant::Frozen } else { LocalVariant::Recompute };
-        LocalUpdates { count: self.q, variant, proximal: self.proximal }
+        let (count, host) = (self.q, self.host_updates.into());
+        LocalUpdates { count, variant, proximal: self.proximal, host }
     }
 }
 

@@ -78,6 +78,9 @@ pub struct Watch {
     pub each_epoch: bool,
     /// Of federated ones: the same estimates with each guest absent.
     pub each_absent: bool,
+    /// Of those that hold part of a fleet out: what they got wrong on the validation part. It is told of an estimator that is
+    /// kept in any case.
+    pub known_errors: bool,
 }
 
 /// A fit's estimates, and of a neural estimator how it was trained.
@@ -337,6 +340,31 @@ impl TrainOptions {
         Ok(fitted)
     }
 
+    /// Fits what this federated method trains on the sum over guests, whose fleets a study has: it came over the network. The
+    /// estimator is kept in a folder, with the names of the guests' fleets.
+    pub(crate) fn fit_summed(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        watch: Watch,
+        (fleets, keep): (Vec<Vec<String>>, Option<&Path>),
+        bar: &ProgressBar,
+    ) -> Result<Fitted> {
+        let of_sum = self.of_sum().context("fusion: expected a sum over guests")?;
+        let custom = CustomSubModels::default();
+        let mut fitted = of_sum.fit_estimator(study, windows, (watch, keep), &custom, bar)?;
+        if let (Some(folder), Some(estimator)) = (keep, &fitted.estimator) {
+            let history = fitted.training.as_ref().map(|training| training.history.clone());
+            let sum = Some(aggregate::columns_at_use(of_sum.method));
+            let with = KeptWith { fleets, sum, history: history.unwrap_or_default() };
+            estimator.save(folder, (study.timeline(), self.target), with)?;
+        }
+        for kept in std::mem::take(&mut fitted.kept) {
+            kept.remove()?;
+        }
+        Ok(fitted)
+    }
+
     fn fit_estimator(
         &self,
         study: &Study,
@@ -387,9 +415,10 @@ impl TrainOptions {
             }
             (EstimatorKind::Neural, Some(signal)) if self.method.is_federated() => {
                 let judged = signal.folds().map(|folds| Judged::new(study, folds)).transpose()?;
+                let told = keep.is_some() || watch.known_errors;
                 let in_views = judged.as_ref().map(|judged| {
                     let mut steps = judged.told(windows);
-                    if keep.is_some() {
+                    if told {
                         steps.extend(judged.thinned(&study.split().validation));
                         steps.sort_unstable();
                         steps.dedup();
@@ -411,7 +440,7 @@ impl TrainOptions {
                 let (fitted, views) = federated::train(&task, bar)?;
                 let judged = judged.as_ref();
                 let estimated_errors = judged.map(|judged| judged.errors_in_views(&views, windows));
-                let known_errors = judged.filter(|_| keep.is_some());
+                let known_errors = judged.filter(|_| told);
                 let known_errors = known_errors.map(|judged| judged.known_in_views(&views));
                 return Ok(Fitted { estimated_errors, known_errors, ..fitted });
             }
@@ -438,10 +467,10 @@ impl TrainOptions {
         let fleet = study.fleets().first().map_or("", |fleet| fleet.name());
         match remark {
             Some(Remark::Queues(report)) => eprintln!("{fleet}: {report}"),
-            Some(Remark::Softened(count)) => {
+            Some(Remark::Softened(count)) if count > 0 => {
                 eprintln!("{fleet}: {count} measurements contradicted all else and counted less");
             }
-            None => {}
+            Some(Remark::Softened(_)) | None => {}
         }
         Ok(Fitted { estimates, estimator: Some(reference), ..Fitted::default() })
     }
@@ -460,7 +489,7 @@ impl TrainOptions {
         if let LabelFreeEstimator::HeldOut(estimator) = &estimator {
             let judged = Judged::new(study, self.method.folds().unwrap_or(1))?;
             estimated_errors = Some(judged.errors_of(estimator, windows)?);
-            known_errors = kept.as_ref().map(|_| judged.known_of(estimator)).transpose()?;
+            known_errors = Some(judged.known_of(estimator)?);
         }
         let kept = kept.into_iter().collect();
         let (training, estimator) = (Some(training), Some(estimator.into()));

@@ -95,7 +95,12 @@ fn federated_equals_centralised_for_three_different_guests() {
 /// More local updates are other weights, each variant its own; what is learned stays finite.
 #[test]
 fn local_updates_and_their_variants_differ() {
-    let updates = |count, variant, proximal| LocalUpdates { count, variant, proximal };
+    let updates = |count, variant, proximal| LocalUpdates {
+        count,
+        variant,
+        proximal,
+        ..LocalUpdates::default()
+    };
     let variants = [
         updates(1, LocalVariant::Recompute, 0.0),
         updates(2, LocalVariant::Recompute, 0.0),

@@ -19,7 +19,7 @@ use estimator::{GuestSlot, ModelShape, SubModel, SubModelKind, WindowSource};
 use federation::memory;
 use neural::random::shuffle;
 use neural::{Adam, Decay, Layer, Learner, Optimiser, Squared, hash};
-use protocol::{LocalUpdates, LocalVariant, OptimiserSettings, Plan};
+use protocol::{HostUpdates, LocalUpdates, LocalVariant, OptimiserSettings, Plan};
 use traffic::Window;
 
 const RATE: f32 = 1e-2;
@@ -84,8 +84,9 @@ impl Block {
     }
 }
 
-/// The same, by Algorithm 1 written out. With `anew`, as it stands; without, as the authors' code does.
-fn written_out(updates: u32, anew: bool) -> BTreeMap<String, Vec<f32>> {
+/// The same, written out, with so many updates of the host. With `anew`, gradients after the first one are computed
+/// anew; without, the first ones are used again, as the authors' code does.
+fn written_out(updates: u32, of_host: u32, anew: bool) -> BTreeMap<String, Vec<f32>> {
     let shape = linear();
     let data = table(&shape);
     let (targets, weights) = (Targets(data.clone()), data.loss_weights().training);
@@ -122,7 +123,9 @@ fn written_out(updates: u32, anew: bool) -> BTreeMap<String, Vec<f32>> {
             blocks[0].put(&blocks[0].of(&weights), &mut stale);
             let again = update > 0 && anew;
             let gradient = if again { gradient_at(&mut learner, &stale) } else { first.clone() };
-            blocks[0].descend(&mut weights, &gradient);
+            if update < of_host {
+                blocks[0].descend(&mut weights, &gradient);
+            }
             for guest in &mut blocks[1..] {
                 guest.descend(&mut weights, &first);
             }
@@ -147,15 +150,27 @@ fn alike(found: &BTreeMap<String, Vec<f32>>, expected: &BTreeMap<String, Vec<f32
 
 #[test]
 fn two_updates_are_those_of_the_algorithm() {
-    let local = |count, variant| LocalUpdates { count, variant, proximal: 0.0 };
+    let local = |count, variant| LocalUpdates { count, variant, ..LocalUpdates::default() };
     let recomputed = federated(local(2, LocalVariant::Recompute));
-    assert!(alike(&recomputed, &written_out(2, true)));
+    assert!(alike(&recomputed, &written_out(2, 2, true)));
     let frozen = federated(local(2, LocalVariant::Frozen));
-    assert!(alike(&frozen, &written_out(2, false)));
+    assert!(alike(&frozen, &written_out(2, 2, false)));
     let three = federated(local(3, LocalVariant::Recompute));
-    assert!(alike(&three, &written_out(3, true)));
+    assert!(alike(&three, &written_out(3, 3, true)));
     // The comparison tells them apart.
-    assert!(!alike(&recomputed, &written_out(2, false)));
-    assert!(!alike(&recomputed, &written_out(1, true)));
-    assert!(!alike(&three, &written_out(2, true)));
+    assert!(!alike(&recomputed, &written_out(2, 2, false)));
+    assert!(!alike(&recomputed, &written_out(1, 1, true)));
+    assert!(!alike(&three, &written_out(2, 2, true)));
+}
+
+/// Algorithm 1 as the paper has it: the host updates once in an exchange, and guests Q times.
+#[test]
+fn a_host_that_updates_once_is_that_of_the_papers_algorithm() {
+    for variant in [LocalVariant::Recompute, LocalVariant::Frozen] {
+        let local = |host| LocalUpdates { count: 3, variant, host, ..LocalUpdates::default() };
+        let once = federated(local(HostUpdates::Once));
+        assert!(alike(&once, &written_out(3, 1, true)));
+        // The comparison tells them apart.
+        assert!(!alike(&once, &federated(local(HostUpdates::Each))));
+    }
 }

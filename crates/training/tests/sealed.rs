@@ -37,8 +37,12 @@ fn plan_of(sealing: Option<Sealing>) -> Plan {
 type Outcome = (BTreeMap<String, Vec<f32>>, Vec<f64>);
 
 fn run(guests: usize, plan: &Plan) -> Outcome {
+    run_on(From::Physics, guests, plan)
+}
+
+fn run_on(learned: From, guests: usize, plan: &Plan) -> Outcome {
     let (mut host, mut guests) =
-        parties_that_learn(&shape(guests), plan, Compression::None, From::Physics);
+        parties_that_learn(&shape(guests), plan, Compression::None, learned);
     memory::run(&mut host, &mut guests, |_| {}).expect("a whole run");
     let losses = host.history().iter().map(|epoch| epoch.validation).collect();
     let host = host.into_model().expect("a model");
@@ -84,10 +88,30 @@ fn with_several_guests_a_sealed_run_gives_what_a_clear_one_gives() {
     agree(3, PLAIN);
 }
 
+/// What guests hold out of their fleets adds up to one label, which no party sees: sealed, its products add up.
+#[test]
+fn held_out_fleets_are_learned_from_sealed_as_in_the_clear() {
+    agree_on(From::HeldOut, 1, LATTICE);
+    agree_on(From::HeldOut, 3, LATTICE);
+    agree_on(From::HeldOut, 3, PLAIN);
+}
+
 fn agree(guests: usize, sealing: Sealing) {
-    let clear = run(guests, &plan_of(None));
-    let sealed = run(guests, &plan_of(Some(sealing)));
-    let moved = moved(&clear);
+    agree_on(From::Physics, guests, sealing);
+}
+
+fn agree_on(learned: From, guests: usize, sealing: Sealing) {
+    let plan_of = |sealing| Plan {
+        segment: learned.segment(),
+        measured: learned.kinds(),
+        ..plan_of(sealing)
+    };
+    let run = |plan: &Plan| run_on(learned, guests, plan);
+    let clear = run(&plan_of(None));
+    let sealed = run(&plan_of(Some(sealing)));
+    let one = Plan { epochs: 1, ..plan_of(None) };
+    let still = Plan { optimiser: OptimiserSettings { rate: 0.0, ..one.optimiser }, ..one };
+    let moved = apart(&clear, &run(&still));
     assert!(moved > 0.01, "training moves weights by {moved}");
     for (party, weights) in &clear.0 {
         let differences = weights.iter().zip(&sealed.0[party]).map(|(a, b)| (a - b).abs());
@@ -122,7 +146,7 @@ fn encryption_changes_nothing_but_the_last_digits() {
 #[test]
 fn local_updates_work_with_sealed_measurements() {
     let outcomes = [LocalVariant::Frozen, LocalVariant::Recompute].map(|variant| {
-        let local = LocalUpdates { count: 3, variant, proximal: 0.0 };
+        let local = LocalUpdates { count: 3, variant, ..LocalUpdates::default() };
         let plan = |sealing| Plan { epochs: 1, local, ..plan_of(sealing) };
         let (clear, sealed) = (run(1, &plan(None)), run(1, &plan(Some(PLAIN))));
         let (found, moved) = (apart(&clear, &sealed), moved(&clear));
@@ -202,7 +226,7 @@ fn malformed_answers_of_a_guest_are_refused() {
 #[test]
 fn malformed_questions_of_a_host_are_refused() {
     type Spoil = fn(ToGuest) -> ToGuest;
-    let cases: [(&str, Spoil); 9] = [
+    let cases: [(&str, Spoil); 11] = [
         ("its coefficients: the peer sent no valid coefficients", |message| match message {
             ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
                 let coefficients =
@@ -254,6 +278,14 @@ fn malformed_questions_of_a_host_are_refused() {
             other => other,
         }),
         ("its coefficients: found", |message| match message {
+            ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients } => {
+                // There are 12 samples, and coefficients for all of them.
+                let entries = entries.from_sample(1);
+                ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
+            }
+            other => other,
+        }),
+        ("its coefficients: found", |message| match message {
             ToGuest::EncryptedCoefficients { exchange, recipient, key, coefficients, .. } => {
                 let entries = CoefficientEntries::new(vec![0; 34]).expect("some");
                 ToGuest::EncryptedCoefficients { exchange, recipient, key, entries, coefficients }
@@ -267,10 +299,18 @@ fn malformed_questions_of_a_host_are_refused() {
             }
             other => other,
         }),
+        ("masked gradient: found 1224 numbers, expected 612", |message| match message {
+            ToGuest::MaskedGradient { exchange, gradient } => {
+                let gradient = [gradient.clone(), gradient].concat();
+                ToGuest::MaskedGradient { exchange, gradient }
+            }
+            other => other,
+        }),
         ("masked gradient", |message| match message {
             ToGuest::MaskedGradient { exchange, gradient } => {
-                let bytes = gradient.as_slice()[..100].to_vec();
-                ToGuest::MaskedGradient { exchange, gradient: Sealed::new(bytes).expect("bytes") }
+                let bytes = gradient[0].as_slice()[..100].to_vec();
+                let gradient = vec![Sealed::new(bytes).expect("bytes")];
+                ToGuest::MaskedGradient { exchange, gradient }
             }
             other => other,
         }),
@@ -305,17 +345,66 @@ fn malformed_questions_of_a_host_are_refused() {
     }
 }
 
-/// A host that asks for more rows than agreed: its own side refuses to make the model, and a guest that has agreed on
-/// fewer refuses the query.
+/// Rows and coefficients that one message has no room for are asked in parts: not a bit of the weights depends on it.
 #[test]
-fn more_rows_than_agreed_are_refused_at_both_sides() {
-    let few = Sealing { most_rows: 5, ..LATTICE };
-    let (mut host, mut guests) = two_parties(few);
-    talk(&mut host, &mut guests, |message| message, |message| message);
-    let Some(HostEnd::Stopped(error)) = host.ended() else { unreachable!("it must stop") };
-    let error = error.to_string();
-    assert!(error.contains("expected at most 5; choose a smaller head"), "{error}");
+fn products_in_parts_are_those_of_one_message() {
+    let few = Sealing { most_rows: 400, ..LATTICE };
+    let plan = |sealing| Plan { epochs: 1, ..plan_of(Some(sealing)) };
+    let mut queries = BTreeMap::new();
+    for sealing in [few, LATTICE] {
+        let (mut host, mut guests) =
+            parties_that_learn(&shape(2), &plan(sealing), Compression::None, From::Physics);
+        let mut messages = [0; 2];
+        talk(
+            &mut host,
+            &mut guests,
+            |message| message,
+            |message| {
+                match &message {
+                    ToGuest::ProductQuery { .. } => messages[0] += 1,
+                    ToGuest::EncryptedCoefficients { .. } => messages[1] += 1,
+                    ToGuest::MaskedGradient { gradient, .. } => {
+                        // 12 samples of 51 or 34 numbers: 7 or 11 at a time.
+                        assert_eq!(gradient.len(), if sealing == few { 2 } else { 1 });
+                    }
+                    _ => {}
+                }
+                message
+            },
+        );
+        queries.insert(sealing.most_rows, messages);
+    }
+    let [parts, whole] = [queries[&400], queries[&4000]];
+    assert!(parts[0] > whole[0] && parts[1] == 2 * whole[1], "{parts:?} {whole:?}");
+    assert!(run(2, &plan(few)) == run(2, &plan(LATTICE)));
+}
 
+/// Products in parts cost what products at once do: each is charged to the steps that it is of.
+#[test]
+fn products_in_parts_cost_what_products_at_once_do() {
+    let spent = |most_rows| {
+        let plan = Plan { epochs: 1, ..plan_of(Some(Sealing { most_rows, ..PLAIN })) };
+        let sharing = DisclosurePolicy { most_products: Some(1e9), ..DisclosurePolicy::default() };
+        let (mut host, mut guests) = corridor::parties_that_share(
+            &shape(1),
+            &plan,
+            Compression::None,
+            From::Physics,
+            sharing,
+        );
+        talk(&mut host, &mut guests, |message| message, |message| message);
+        let guest = guests.values().next().expect("a guest");
+        let numbers = |kind| guest.ledger().numbers(kind);
+        let most = guest.ledger().queries().most().expect("products").1;
+        (numbers("products"), numbers("masked-products"), most)
+    };
+    assert_eq!(spent(400), spent(4000));
+}
+
+/// A guest that has agreed on fewer rows refuses the query.
+#[test]
+fn more_rows_than_agreed_are_refused() {
+    let few = Sealing { most_rows: 5, ..LATTICE };
     let (mut host, mut guests) = two_parties(LATTICE);
     let told_otherwise = |message: ToGuest| match message {
         ToGuest::Welcome(mut welcome) => {
@@ -415,7 +504,7 @@ fn masked_products_are_in_the_ledger_and_the_budget() {
 /// that is neither answered nor charged again.
 #[test]
 fn questions_that_come_late_are_not_answered_again() {
-    let local = LocalUpdates { count: 3, variant: LocalVariant::Recompute, proximal: 0.0 };
+    let local = LocalUpdates { count: 3, ..LocalUpdates::default() };
     let plan = Plan { epochs: 1, local, ..plan_of(Some(LATTICE)) };
     let parties = || {
         let sharing = DisclosurePolicy::default();

@@ -158,23 +158,31 @@ struct ParkingPosition {
 
 const LONGEST_ROUTE: usize = 64;
 
+/// The same where trips start and end inside, as they are in towns.
+const INNER_ROUTE: usize = 12;
+
 impl Demand {
     /// The same steady flow of cars at every entry, turning at random with equal shares.
     ///
-    /// For grids and imported networks. A network without entries, such as one where every street
-    /// has a way back, gets the flow at the start of every link.
+    /// For grids and imported networks. In a network without entries, such as one where every street has a way back,
+    /// trips start on every link and end after a dozen, so that each link carries the flow if nobody is held up.
     pub fn uniform(network: &Network, flow: VehPerHour) -> Self {
-        let mut links: Vec<LinkId> = network.entries().collect();
-        if links.is_empty() {
-            links = network.link_ids().collect();
-        }
+        let entries: Vec<LinkId> = network.entries().collect();
+        let (name, links, flow, longest_route) = match entries.is_empty() {
+            false => (format!("{flow} at each entry"), entries, flow, LONGEST_ROUTE),
+            true => {
+                let each = VehPerHour::new(flow.get() / INNER_ROUTE as f64);
+                let name = format!("{flow} on each link");
+                (name, network.link_ids().collect(), each, INNER_ROUTE)
+            }
+        };
         Self {
-            name: format!("{flow} at each entry"),
+            name,
             entries: links.into_iter().map(|link| Entry { link, flow }).collect(),
             shares: equal_shares(network),
             headways: Headways::Poisson,
             routes: Routes::Random,
-            longest_route: LONGEST_ROUTE,
+            longest_route,
             peaks: None,
             noise: None,
             classes: vec![(VehicleClass::Car, 1.0)],

@@ -278,7 +278,8 @@ fn all_nets_become_networks() {
     // of all junctions.
     let light = ["-j", "traffic_light"];
     let walks = ["--default.sidewalk-width", "2", "--crossings.guess"];
-    let made: [Made<'_>; 16] = [
+    let grid4 = ["--grid", "--grid.number", "4"];
+    let made: [Made<'_>; 27] = [
         ("grid", vec!["--grid"], Some(80), Some(0)),
         ("grid3", vec!["--grid", "--grid.number", "3"], Some(24), Some(0)),
         ("grid10", vec!["--grid", "--grid.number", "10"], Some(360), Some(0)),
@@ -344,6 +345,38 @@ fn all_nets_become_networks() {
             None,
             Some(0),
         ),
+        // Two links with a U-turn at each end; links of a metre; dead ends all around.
+        ("pair", vec!["--grid", "--grid.x-number", "1", "--grid.y-number", "2"], Some(2), Some(0)),
+        ("metres", vec!["--grid", "--grid.number", "3", "--grid.length", "1"], Some(24), Some(0)),
+        ("attached", vec!["--grid", "--grid.attach-length", "100"], Some(120), Some(0)),
+        ("no-u-turns", [&grid4[..], &["--no-turnarounds"]].concat(), Some(48), Some(0)),
+        ("no-insides", [&grid4[..], &light, &["--no-internal-links"]].concat(), Some(48), Some(16)),
+        (
+            "nema",
+            [&grid4[..], &light, &["--tls.default-type", "NEMA"]].concat(),
+            Some(48),
+            Some(16),
+        ),
+        (
+            "delays",
+            [
+                &grid4[..],
+                &light,
+                &["--tls.default-type", "delay_based", "--tls.layout", "incoming"],
+            ]
+            .concat(),
+            Some(48),
+            Some(16),
+        ),
+        (
+            "right-on-red",
+            [&grid4[..], &["-j", "traffic_light_right_on_red"]].concat(),
+            Some(48),
+            Some(16),
+        ),
+        ("stops", [&grid4[..], &["-j", "allway_stop"]].concat(), Some(48), Some(0)),
+        ("zippers", [&grid4[..], &["-j", "zipper", "-L", "2"]].concat(), Some(48), Some(0)),
+        ("crossings", [&grid4[..], &["-j", "rail_crossing"]].concat(), Some(48), Some(0)),
     ];
     for (name, arguments, links, signals) in made {
         let file = format!("{name}.net.xml");
@@ -355,13 +388,13 @@ fn all_nets_become_networks() {
             signals.unwrap_or(network.signals().len()),
             "{name}: signals"
         );
-        assert!(network.links().len() >= 30 || name == "grid3", "{name}");
+        assert!(network.links().len() >= 30 || links.is_some(), "{name}");
     }
 
     // Pedestrians, bicycles, bus lanes, crossings, a tram, a roundabout, a street apart.
-    let town = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/town.osm");
+    let town_map = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/town.osm");
     let of_map =
-        ["--osm-files", town.to_str().unwrap(), "-o", "town.net.xml", "--tls.guess-signals"];
+        ["--osm-files", town_map.to_str().unwrap(), "-o", "town.net.xml", "--tls.guess-signals"];
     let of_map = [
         &of_map[..],
         &["--tls.default-type", "actuated", "--sidewalks.guess", "--crossings.guess"],
@@ -372,6 +405,27 @@ fn all_nets_become_networks() {
     assert_eq!((town.network.signals().len(), town.report.lights_made_fixed), (2, 2));
     assert_eq!(town.report.links_apart, 2);
     assert!(town.report.lanes_not_for_cars > 0 && town.report.georeferenced);
+
+    // The same map by other options of the converter.
+    let map = town_map.to_str().unwrap();
+    let plain = ["--osm-files", map, "-o", "other.net.xml"];
+    let others: [&[&str]; 6] = [
+        &["--tls.guess", "--tls.join", "--junctions.join", "--tls.default-type", "delay_based"],
+        &["--keep-edges.by-vclass", "passenger", "--geometry.remove", "--ramps.guess"],
+        &[
+            "--osm.turn-lanes",
+            "--osm.lane-access",
+            "--osm.all-attributes",
+            "--output.original-names",
+        ],
+        &["--lefthand", "--tls.guess", "--tls.layout", "incoming"],
+        &["--no-internal-links", "--offset.disable-normalization"],
+        &["--simple-projection", "--flip-y-axis", "--walkingareas", "--bikelanes.guess"],
+    ];
+    for options in others {
+        run(&tools, "netconvert", &[&plain[..], options].concat(), folder.path());
+        checked(&folder.path().join("other.net.xml"), &ImportOptions::default());
+    }
 
     // Two programs more, one in the net and one beside it; and a movement that yields to another.
     let light = &town.network.signals()[0].name;

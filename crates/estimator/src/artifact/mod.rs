@@ -13,4 +13,7 @@ pub use model_folder::{EstimatorFile, KeptWith, ModelFile, ModelFolderError};
 pub use neural_estimator::{NeuralError, NeuralEstimator, NeuralStudy, PreparedEstimator};
 pub use party_folder::{PARTY_FORMAT, PartyFile, Trained, TrainedGuest, TrainedHost, no_weights};
 pub use record::{DataSpec, Epoch, GuestRecord, HostRecord, ModelRecord};
-pub use saved::{CombinedModel, EstimateError, Remark, SavedEstimator, weighted_sum, whole_fleets};
+pub use saved::{
+    Combination, CombinedModel, EstimateError, Remark, SavedEstimator, weighted_sum,
+    weighted_windows, whole_fleets,
+};

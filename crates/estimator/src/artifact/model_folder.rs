@@ -19,7 +19,7 @@ use traffic::Network;
 
 use crate::artifact::neural_estimator::{NeuralError, NeuralEstimator};
 use crate::artifact::record::{DataSpec, Epoch, ModelRecord};
-use crate::artifact::saved::{CombinedModel, SavedEstimator};
+use crate::artifact::saved::{Combination, CombinedModel, SavedEstimator};
 use crate::artifact::whole_file::{check_format, content, io, read_bounded, write_whole};
 use crate::baseline::{CalibratedFilter, QueueKnowledge, Ridge};
 use crate::data::fleet_sum::SumColumns;
@@ -29,7 +29,8 @@ use crate::data::sources::{FleetData, LoopData};
 use crate::data::study::TargetKind;
 use crate::data::timeline::Timeline;
 use crate::loss::held_out::{
-    FoldRates, FollowedShares, HeldOutError, HeldOutEstimator, LocalShareModel, ModelAnswer,
+    FleetMeans, FoldRates, FollowedShares, FollowedWeights, HeldOutError, HeldOutEstimator,
+    LocalShareModel, ModelAnswer,
 };
 use crate::model::read_out::ReadOut;
 
@@ -83,10 +84,18 @@ pub enum EstimatorFile {
         /// How its share on each link and in each step is found; none where it is the same everywhere and always.
         local: Option<Box<LocalShareModel>>,
     },
+    /// Means over time of what folds show.
+    FleetMeans {
+        /// Which, and the shares of fleet and folds.
+        means: Box<FleetMeans>,
+    },
     /// Models with their weights, of density and of flow; each has a folder.
     Combination {
         /// Names and weights.
         models: Vec<(String, [f64; 2])>,
+        /// How the weights follow the traffic, where they do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        following: Option<Box<FollowedWeights>>,
     },
     /// Fleet totals over the penetration rate.
     ScaleUp,
@@ -188,14 +197,18 @@ impl SavedEstimator {
                 let local = model.local_model().cloned().map(Box::new);
                 EstimatorFile::HeldOut { record, rates, answer, local }
             }
-            SavedEstimator::Combination(models) => {
+            SavedEstimator::FleetMeans(means) => {
+                EstimatorFile::FleetMeans { means: Box::new(means.clone()) }
+            }
+            SavedEstimator::Combination(Combination { models, following }) => {
                 for (number, model) in models.iter().enumerate() {
                     let KeptWith { fleets, sum, .. } = with.clone();
                     let with = KeptWith { fleets, sum, ..KeptWith::default() };
                     model.estimator.save(&model_folder(folder, number), place, with)?;
                 }
                 let named = models.iter().map(|model| (model.name.clone(), model.weights));
-                EstimatorFile::Combination { models: named.collect() }
+                let following = following.clone().map(Box::new);
+                EstimatorFile::Combination { models: named.collect(), following }
             }
             SavedEstimator::ScaleUp => EstimatorFile::ScaleUp,
             SavedEstimator::Ridge(ridge) => {
@@ -251,14 +264,24 @@ impl ModelFile {
                 let kept = HeldOutEstimator::kept((record, *rates, *answer), learner, local);
                 SavedEstimator::HeldOut(kept)
             }
-            EstimatorFile::Combination { models } => {
+            EstimatorFile::FleetMeans { means } => {
+                means.check(loops.timeline().network().links().len())?;
+                SavedEstimator::FleetMeans((**means).clone())
+            }
+            EstimatorFile::Combination { models, following } => {
+                if let Some(following) = following {
+                    following.check(models.len())?;
+                }
                 let one = |(number, (name, weights)): (usize, &(String, [f64; 2]))| {
                     let folder = model_folder(folder, number);
                     let estimator = ModelFile::read(&folder)?.load(&folder, observed)?;
                     Ok(CombinedModel { name: name.clone(), weights: *weights, estimator })
                 };
                 let models = models.iter().enumerate().map(one);
-                SavedEstimator::Combination(models.collect::<Result<_, ModelFolderError>>()?)
+                SavedEstimator::Combination(Combination {
+                    models: models.collect::<Result<_, ModelFolderError>>()?,
+                    following: following.as_deref().cloned(),
+                })
             }
             EstimatorFile::ScaleUp => SavedEstimator::ScaleUp,
             EstimatorFile::Ridge => {

@@ -103,7 +103,11 @@ impl HostRecord {
     /// Refuses data that the host's part was not made for.
     pub fn check(&self, data: &LoopData) -> Result<(), NeuralError> {
         self.common.check(data.timeline())?;
-        same("loops", &data.names().join(", "), &self.loops.join(", "))
+        let named = |names: &[String]| match names {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
+        same("loops", &named(&data.names()), &named(&self.loops))
     }
 
     /// A scaled output as states of all links. Negative traffic does not exist; what is not a number

@@ -1,7 +1,7 @@
 //! Any estimator, as it is kept and used again.
 
 use thiserror::Error;
-use traffic::{LinkId, LinkState, VehPerKmLane, VehPerMinLane};
+use traffic::{LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane};
 
 use crate::artifact::model_folder::ModelFolderError;
 use crate::artifact::neural_estimator::{NeuralError, NeuralEstimator};
@@ -11,7 +11,10 @@ use crate::baseline::{
 };
 use crate::data::observed::{Asked, Observed};
 use crate::data::sources::FleetData;
-use crate::loss::held_out::{HeldOutError, HeldOutEstimator, limit_to_standing};
+use crate::loss::held_out::{
+    FleetMeans, FollowedWeights, HeldOutError, HeldOutEstimator, ViewEstimates, WeightsInTime,
+    limit_to_standing,
+};
 use crate::metrics::Estimates;
 
 /// What makes estimates, with all that it has learned.
@@ -20,8 +23,10 @@ pub enum SavedEstimator {
     Neural(NeuralEstimator),
     /// A neural model of the folds of one fleet.
     HeldOut(HeldOutEstimator),
+    /// Means over time of what the folds of one fleet show.
+    FleetMeans(FleetMeans),
     /// The weighted sum of several models.
-    Combination(Vec<CombinedModel>),
+    Combination(Combination),
     /// Fleet totals over the penetration rate.
     ScaleUp,
     /// Ridge regression.
@@ -37,11 +42,19 @@ pub enum SavedEstimator {
     },
 }
 
+/// Several models and their weights.
+pub struct Combination {
+    /// The models.
+    pub models: Vec<CombinedModel>,
+    /// How the weights follow the traffic, where they do.
+    pub following: Option<FollowedWeights>,
+}
+
 /// A model of a combination.
 pub struct CombinedModel {
     /// What it is.
     pub name: String,
-    /// Its weights, of density and of flow.
+    /// Its weights, of density and of flow; as of the validation part's end where they follow the traffic.
     pub weights: [f64; 2],
     /// The model.
     pub estimator: SavedEstimator,
@@ -110,15 +123,20 @@ impl SavedEstimator {
                 let all = model.estimate_all(observed.loops, observed.fleets, asked.windows)?;
                 plain(asked.of_all(&all, network))
             }
-            SavedEstimator::Combination(models) => {
+            SavedEstimator::FleetMeans(means) => {
+                let all = means.estimate_all(observed.loops, observed.fleets, asked.windows)?;
+                plain(asked.of_all(&all, network))
+            }
+            SavedEstimator::Combination(combination) => {
                 let mut each = Vec::new();
-                for model in models {
+                for model in &combination.models {
                     let (mut states, _) = model.estimator.estimate(observed, fleets, asked)?;
                     states.iter_mut().for_each(limit_to_standing);
                     each.push(states);
                 }
-                let weights: Vec<[f64; 2]> = models.iter().map(|model| model.weights).collect();
-                plain(weighted_sum(&each.iter().collect::<Vec<_>>(), &weights))
+                let weights = combination.weights(observed, asked.windows)?;
+                let each: Vec<&Estimates> = each.iter().collect();
+                plain(weighted_windows(&each, &weights, asked.windows, asked.links.len()))
             }
             SavedEstimator::ScaleUp => plain(scale_up(observed, asked)),
             SavedEstimator::Ridge(ridge) => plain(ridge.estimate(observed, asked)?),
@@ -143,6 +161,26 @@ impl SavedEstimator {
                 let queues = LiveQueues::read_union(observed.folder, &names, knowledge)?;
                 let (estimates, report) = queues.estimate(asked)?;
                 Ok((estimates, Some(Remark::Queues(report))))
+            }
+        }
+    }
+
+    /// Estimates all links of windows from each choice of folds alone, if it is made for folds.
+    fn estimate_in_views(
+        &self,
+        observed: &Observed<'_>,
+        windows: &[Step],
+    ) -> Result<ViewEstimates, EstimateError> {
+        let &Observed { loops, fleets, .. } = observed;
+        match self {
+            SavedEstimator::HeldOut(model) => Ok(model.estimate_in_views(loops, fleets, windows)?),
+            SavedEstimator::FleetMeans(means) => {
+                Ok(means.estimate_in_views(loops, fleets, windows)?)
+            }
+            _ => {
+                let (found, expected) = ("one of whole fleets".into(), "one of folds".into());
+                Err(NeuralError::Mismatch { what: "model of a combination", found, expected }
+                    .into())
             }
         }
     }
@@ -179,8 +217,45 @@ pub fn whole_fleets(
     Ok(whole)
 }
 
+impl Combination {
+    fn weights(
+        &self,
+        observed: &Observed<'_>,
+        asked: &[Step],
+    ) -> Result<WeightsInTime, EstimateError> {
+        let Some(following) = &self.following else {
+            let weights = self.models.iter().map(|model| model.weights).collect();
+            return Ok(WeightsInTime::constant(weights));
+        };
+        let steps = following.steps(observed.loops.timeline(), asked);
+        let mut views = Vec::new();
+        for model in &self.models {
+            let mut own = model.estimator.estimate_in_views(observed, &steps)?;
+            own.values_mut().flatten().for_each(limit_to_standing);
+            views.push(own);
+        }
+        let judge = following.judge(observed.loops, observed.fleets)?;
+        Ok(following.clone().follow(&judge, &views.iter().collect::<Vec<_>>(), &steps))
+    }
+}
+
+/// Weighted sums of several models' states in windows of so many links, by the weights that hold at each.
+pub fn weighted_windows(
+    models: &[&Estimates],
+    weights: &WeightsInTime,
+    windows: &[Step],
+    links: usize,
+) -> Estimates {
+    let of_window = |(at, &step): (usize, &Step)| {
+        let row = at * links..(at + 1) * links;
+        let rows: Vec<&[LinkState]> = models.iter().map(|states| &states[row.clone()]).collect();
+        weighted_sum(&rows, weights.at(step))
+    };
+    windows.iter().enumerate().flat_map(of_window).collect()
+}
+
 /// Weighted sums of several models' states; a model may give less than nothing, their sum does not.
-pub fn weighted_sum(models: &[&Vec<LinkState>], weights: &[[f64; 2]]) -> Vec<LinkState> {
+pub fn weighted_sum(models: &[&[LinkState]], weights: &[[f64; 2]]) -> Vec<LinkState> {
     let count = models.first().map_or(0, |states| states.len());
     let state = |at: usize| {
         let (mut density, mut flow) = (0.0, 0.0);

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! by Cholesky's factorisation. The base `b` is what the regression shrinks to: the link's mean, or the fleet's
-//! scaled-up mean over the target's steps or over the window. λ and base are those that do best on the validation part, for each link and
-//! quantity. Time and memory are linear in links.
+//! scaled-up mean over the target's steps or over the window. The validation part of one link is too short to choose λ and base by:
+//! the estimate is the mean over all choices, weighted by the likelihood of the link's validation errors and of those
+//! of all links. Time and memory are linear in links.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -30,8 +31,20 @@ const NEAREST_LOOPS: usize = 8;
 /// Steps of a window in one mean, for links that are not next to a link.
 const STEPS_PER_MEAN: usize = 3;
 
+/// Strengths that are tried; at the last one nothing is added to a scaled-up base.
+fn strengths() -> impl Iterator<Item = f64> {
+    STRENGTHS.into_iter().chain([f64::INFINITY])
+}
+
 /// Density and flow.
 const QUANTITIES: usize = 2;
+
+/// Independent errors that the validation part of a link counts as: errors of one minute are much like those of the next.
+const INDEPENDENT_ERRORS: f64 = 8.0;
+
+/// A mean square below which an error is as good as none, (veh/km/lane)² or (veh/min/lane)²: a link that is always empty
+/// says nothing of the others.
+const SMALLEST_LOSS: f64 = 1e-4;
 
 /// Why a fit failed.
 #[derive(Debug, Error, PartialEq)]
@@ -92,8 +105,9 @@ struct LinkRidge {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Output {
-    base: Base,
-    /// Mean of what the base misses.
+    /// With their shares.
+    bases: Vec<(Base, f64)>,
+    /// Mean of what the bases miss.
     offset: f64,
     weights: Vec<f64>,
 }
@@ -256,12 +270,18 @@ impl Ridge {
         links: &[LinkId],
         fitted: impl Fn() + Sync,
     ) -> Result<Self, RidgeError> {
-        let fit = |&link: &LinkId| {
-            let one = LinkRidge::fit(study, kind, party, link);
+        let bases = &Base::of(study, kind, party)[..];
+        let losses = |&link: &LinkId| {
+            let losses = LinkSystem::new(study, kind, party, link, bases)?.losses()?;
             fitted();
-            one
+            Ok(losses)
         };
-        let links = links.par_iter().map(fit).collect::<Result<_, _>>()?;
+        let losses: Vec<Losses> = links.par_iter().map(losses).collect::<Result<_, _>>()?;
+        let shares = shares_of(&losses);
+        let fit = |(&link, shares): (&LinkId, &[Vec<f64>; QUANTITIES])| {
+            LinkSystem::new(study, kind, party, link, bases)?.fit(shares)
+        };
+        let links = links.par_iter().zip(&shares).map(fit).collect::<Result<_, _>>()?;
         Ok(Self { party, links })
     }
 
@@ -307,12 +327,83 @@ impl Ridge {
     }
 }
 
-impl LinkRidge {
-    fn fit(
+impl Base {
+    /// Those that are tried.
+    fn of(study: &Study, kind: TargetKind, party: FeatureSet) -> Vec<Self> {
+        match party.guest_features() {
+            Some(GuestFeatures::Totals | GuestFeatures::TotalsAndCells) => {
+                let target = averaged_steps(kind, study.step()) as usize;
+                vec![Self::Mean, Self::ScaledUp(target.min(WINDOW)), Self::ScaledUp(WINDOW)]
+            }
+            Some(GuestFeatures::Speeds) | None => vec![Self::Mean],
+        }
+    }
+}
+
+/// The logarithms of a link's validation losses, `[quantity][choice]`. A choice is a strength and a base.
+type Losses = [Vec<f64>; QUANTITIES];
+
+/// What each choice counts for on each link. The likelihood of `n` independent errors of mean square `L`, with the variance that fits them best, is
+/// `L^(-n/2)`; those of all links count as much as the link's own.
+fn shares_of(losses: &[Losses]) -> Vec<[Vec<f64>; QUANTITIES]> {
+    let common: [Vec<f64>; QUANTITIES] = std::array::from_fn(|quantity| {
+        let choices = losses.first().map_or(0, |link| link[quantity].len());
+        let sum = |choice: usize| losses.iter().map(|link| link[quantity][choice]).sum::<f64>();
+        (0..choices).map(|choice| sum(choice) / losses.len() as f64).collect()
+    });
+    let of_link = |link: &Losses| {
+        std::array::from_fn(|quantity| {
+            let both = link[quantity].iter().zip(&common[quantity]).map(|(own, all)| own + all);
+            let both: Vec<f64> = both.collect();
+            let least = both.iter().copied().fold(f64::INFINITY, f64::min);
+            let likelihoods =
+                both.iter().map(|loss| (INDEPENDENT_ERRORS / 2.0 * (least - loss)).exp());
+            let likelihoods: Vec<f64> = likelihoods.collect();
+            let sum: f64 = likelihoods.iter().sum();
+            likelihoods.iter().map(|likelihood| likelihood / sum).collect()
+        })
+    };
+    losses.iter().map(of_link).collect()
+}
+
+/// The normal equations of a link.
+struct LinkSystem {
+    surroundings: Surroundings,
+    features: Scaler,
+    gram: Vec<f64>,
+    train: usize,
+    of_bases: Vec<MissedByBase>,
+    /// Features of the validation part.
+    x_validation: Vec<f64>,
+}
+
+/// What a base misses.
+struct MissedByBase {
+    base: Base,
+    /// In training, in the mean.
+    offset: [f64; QUANTITIES],
+    /// In training, centred, times the features.
+    moments: Vec<f64>,
+    validation: Vec<[f64; QUANTITIES]>,
+}
+
+impl MissedByBase {
+    /// What is added to the base besides the regression: a fleet that is scaled up has no bias that a short training part could tell.
+    fn offset(&self, strength: f64) -> [f64; QUANTITIES] {
+        match self.base {
+            Base::ScaledUp(_) if strength.is_infinite() => [0.0; QUANTITIES],
+            Base::ScaledUp(_) | Base::Mean => self.offset,
+        }
+    }
+}
+
+impl LinkSystem {
+    fn new(
         study: &Study,
         kind: TargetKind,
         party: FeatureSet,
         link: LinkId,
+        bases: &[Base],
     ) -> Result<Self, RidgeError> {
         let (train, validation) = (&study.split().train, &study.split().validation);
         let surroundings = Surroundings::of(study.network(), link);
@@ -323,20 +414,9 @@ impl LinkRidge {
         features.apply(&mut x);
         let mut x_validation = surroundings.rows(observed, party, validation)?;
         features.apply(&mut x_validation);
-        let gram = products(&x, columns, &x, columns);
         let (y, y_validation) =
             (targets(study, kind, link, train)?, targets(study, kind, link, validation)?);
-
-        let bases = match party.guest_features() {
-            Some(GuestFeatures::Totals | GuestFeatures::TotalsAndCells) => {
-                let target = averaged_steps(kind, study.step()) as usize;
-                vec![Base::Mean, Base::ScaledUp(target.min(WINDOW)), Base::ScaledUp(WINDOW)]
-            }
-            Some(GuestFeatures::Speeds) | None => vec![Base::Mean],
-        };
-        // For each base, what it misses in training, centred, against the features.
-        let mut missed = Vec::new();
-        for base in bases {
+        let missed = |&base: &Base| {
             let minus = |of: &[[f64; QUANTITIES]], windows| {
                 let bases = surroundings.bases(observed, base, windows);
                 let pairs = of.iter().zip(bases);
@@ -351,40 +431,83 @@ impl LinkRidge {
                 pair.iter_mut().zip(offset).for_each(|(y, mean)| *y -= mean);
             }
             let moments = products(&x, columns, rest.as_flattened(), QUANTITIES);
-            missed.push((base, offset, moments, minus(&y_validation, validation)));
-        }
+            MissedByBase { base, offset, moments, validation: minus(&y_validation, validation) }
+        };
+        let of_bases = bases.iter().map(missed).collect();
+        let gram = products(&x, columns, &x, columns);
+        Ok(Self { surroundings, features, gram, train: train.len(), of_bases, x_validation })
+    }
 
-        let mut best: [Option<(f64, Output)>; QUANTITIES] = [None, None];
-        for strength in STRENGTHS {
-            let mut factor = gram.clone();
-            for at in 0..columns {
-                factor[at * columns + at] += strength * train.len() as f64;
-            }
-            if !factorise(&mut factor, columns) {
-                return Err(RidgeError::Singular(strength));
-            }
-            for (base, offset, moments, rest) in &missed {
-                let mut weights = moments.clone();
-                substitute(&factor, columns, &mut weights, QUANTITIES);
-                for (quantity, best) in best.iter_mut().enumerate() {
-                    let weights: Vec<f64> =
-                        weights.iter().skip(quantity).step_by(QUANTITIES).copied().collect();
-                    let output = Output { base: *base, offset: offset[quantity], weights };
-                    let rows = x_validation.chunks(columns.max(1)).zip(rest);
-                    let loss: f64 =
-                        rows.map(|(row, rest)| (output.rest(row) - rest[quantity]).powi(2)).sum();
-                    if best.as_ref().is_none_or(|(least, _)| loss < *least) {
-                        *best = Some((loss, output));
+    /// The weights of each base's regression at a strength, `[base][feature][quantity]`.
+    fn solve(&self, strength: f64) -> Result<Vec<Vec<f64>>, RidgeError> {
+        let columns = self.features.mean.len();
+        if strength.is_infinite() {
+            return Ok(vec![vec![0.0; columns * QUANTITIES]; self.of_bases.len()]);
+        }
+        let mut factor = self.gram.clone();
+        for at in 0..columns {
+            factor[at * columns + at] += strength * self.train as f64;
+        }
+        if !factorise(&mut factor, columns) {
+            return Err(RidgeError::Singular(strength));
+        }
+        let solved = |missed: &MissedByBase| {
+            let mut weights = missed.moments.clone();
+            substitute(&factor, columns, &mut weights, QUANTITIES);
+            weights
+        };
+        Ok(self.of_bases.iter().map(solved).collect())
+    }
+
+    /// The validation losses, choice by choice: bases of one strength stand together.
+    fn losses(&self) -> Result<Losses, RidgeError> {
+        let columns = self.features.mean.len().max(1);
+        let mut losses: Losses = Default::default();
+        for strength in strengths() {
+            for (weights, missed) in self.solve(strength)?.iter().zip(&self.of_bases) {
+                let mut squares = [0.0; QUANTITIES];
+                for (row, rest) in self.x_validation.chunks(columns).zip(&missed.validation) {
+                    for (quantity, square) in squares.iter_mut().enumerate() {
+                        let weights = weights.iter().skip(quantity).step_by(QUANTITIES);
+                        let found: f64 = row.iter().zip(weights).map(|(x, w)| x * w).sum();
+                        *square +=
+                            (missed.offset(strength)[quantity] + found - rest[quantity]).powi(2);
                     }
+                }
+                let windows = missed.validation.len().max(1) as f64;
+                for (losses, square) in losses.iter_mut().zip(squares) {
+                    losses.push((square / windows).max(SMALLEST_LOSS).ln());
                 }
             }
         }
-        let [Some((_, density)), Some((_, flow))] = best else {
-            return Err(RidgeError::Singular(0.0));
-        };
-        Ok(Self { surroundings, features, outputs: [density, flow] })
+        Ok(losses)
     }
 
+    fn fit(self, shares: &[Vec<f64>; QUANTITIES]) -> Result<LinkRidge, RidgeError> {
+        let bases: Vec<(Base, f64)> =
+            self.of_bases.iter().map(|missed| (missed.base, 0.0)).collect();
+        let weights = vec![0.0; self.features.mean.len()];
+        let mut outputs = [(); QUANTITIES].map(|()| Output {
+            bases: bases.clone(),
+            offset: 0.0,
+            weights: weights.clone(),
+        });
+        for (at, strength) in strengths().enumerate() {
+            for (base, solved) in self.solve(strength)?.iter().enumerate() {
+                for (quantity, output) in outputs.iter_mut().enumerate() {
+                    let share = shares[quantity][at * bases.len() + base];
+                    output.bases[base].1 += share;
+                    output.offset += share * self.of_bases[base].offset(strength)[quantity];
+                    let solved = solved.iter().skip(quantity).step_by(QUANTITIES);
+                    output.weights.iter_mut().zip(solved).for_each(|(sum, w)| *sum += share * w);
+                }
+            }
+        }
+        Ok(LinkRidge { surroundings: self.surroundings, features: self.features, outputs })
+    }
+}
+
+impl LinkRidge {
     fn estimate(
         &self,
         observed: &Observed<'_>,
@@ -399,10 +522,17 @@ impl LinkRidge {
             return Err(RidgeError::Features { link, found, expected: columns });
         }
         self.features.apply(&mut x);
-        let bases = self
-            .outputs
-            .each_ref()
-            .map(|output| self.surroundings.bases(observed, output.base, windows));
+        let bases_of = |output: &Output| {
+            let mut sum = vec![[0.0; QUANTITIES]; windows.len()];
+            for &(base, share) in &output.bases {
+                let values = self.surroundings.bases(observed, base, windows);
+                for (sum, value) in sum.as_flattened_mut().iter_mut().zip(values.as_flattened()) {
+                    *sum += share * value;
+                }
+            }
+            sum
+        };
+        let bases = self.outputs.each_ref().map(bases_of);
         let state = |at: usize| {
             let row = &x[at * columns..][..columns];
             // Negative traffic does not exist.
@@ -416,7 +546,7 @@ impl LinkRidge {
 }
 
 impl Output {
-    /// What is added to the base.
+    /// What is added to the bases.
     fn rest(&self, row: &[f64]) -> f64 {
         self.offset + row.iter().zip(&self.weights).map(|(x, w)| x * w).sum::<f64>()
     }
@@ -438,4 +568,25 @@ fn targets(
         }
     };
     windows.iter().map(target).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two choices with mean squares 1 and 4 on one link and the reverse on another: all links together do not tell them apart, and each link's
+    /// likelihood is 4^(8/2) = 256 to 1.
+    #[test]
+    fn choices_count_by_their_likelihood() {
+        let of = |losses: [f64; 2]| losses.map(f64::ln).to_vec();
+        let losses = [[of([1.0, 4.0]), of([1.0, 1.0])], [of([4.0, 1.0]), of([1.0, 1.0])]];
+        let shares = shares_of(&losses);
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}");
+        near(shares[0][0][0], 256.0 / 257.0);
+        near(shares[1][0][0], 1.0 / 257.0);
+        near(shares[0][1][0], 0.5);
+        // A link with the losses of all the others: both agree, 256² to 1.
+        let same = [[of([1.0, 4.0]), of([1.0, 1.0])], [of([1.0, 4.0]), of([1.0, 1.0])]];
+        near(shares_of(&same)[0][0][1], 1.0 / (1.0 + 65536.0));
+    }
 }

@@ -211,6 +211,21 @@ impl FleetData {
         &self.timeline
     }
 
+    /// Whether a vehicle of it is seen on any link in some steps.
+    pub fn is_seen_in(&self, steps: &std::ops::RangeInclusive<Step>) -> bool {
+        self.links_seen_in(steps).any(|seen| seen)
+    }
+
+    /// Of each link, whether a vehicle of it is seen there in some steps.
+    pub fn links_seen_in(
+        &self,
+        steps: &std::ops::RangeInclusive<Step>,
+    ) -> impl Iterator<Item = bool> {
+        let held: Vec<Step> = self.timeline.steps().filter(|step| steps.contains(step)).collect();
+        let links = self.timeline.network().link_ids();
+        links.map(move |link| held.iter().any(|&step| self.totals(step, link).time.get() > 0.0))
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -12,13 +12,17 @@
 //!    up for a label. Made of loops and folds alone: truth has no way in.
 //! 4. [`HeldOutEstimator`]: what the whole fleet sees, and for what it does not see the mean of the
 //!    model's answers to each choice of folds.
-//! 5. [`HeldOutJudge`]: the error of any estimates, and the best combination of several.
+//!    [`FleetMeans`]: the same with means over time in place of a model.
+//! 5. [`HeldOutJudge`]: the error of any estimates, and the best combination of several; [`FollowedWeights`]: one that follows the traffic.
 //!
 //! `docs/held-out-fleet.md` derives it.
 
+mod convex_fit;
 mod error;
 mod estimator;
+mod fleet_means;
 mod folds;
+mod following;
 mod judge;
 mod local;
 mod noise;
@@ -32,12 +36,14 @@ mod views;
 
 pub use error::HeldOutError;
 pub use estimator::{HeldOutEstimator, ModelAnswer};
+pub use fleet_means::FleetMeans;
 pub(crate) use folds::Choices;
+pub use following::{FollowedWeights, WeightsInTime};
 pub use judge::{EstimatedErrors, HeldOutJudge, ViewEstimates, limit_to_standing};
 pub(crate) use local::FollowedShares;
 pub use local::{LocalShareModel, ShareVariation};
 pub use noise::LabelNoise;
-pub use penetration::{counted_per_step, passages_per_step, penetration};
+pub use penetration::{counted_per_step, passages_per_step, penetration, share_by_loops};
 pub use rates::FoldRates;
 pub use study::{HeldOutLabels, HeldOutStudy, Penetration};
 pub(crate) use totals::held_out_totals;

@@ -12,10 +12,11 @@ pub use calibrated_physics::{
     movement_counts, physics_of_counts,
 };
 pub use held_out::{
-    EstimatedErrors, FoldRates, FoldedInputs, HeldOutError, HeldOutEstimator, HeldOutJudge,
-    HeldOutLabels, HeldOutStudy, LabelNoise, LocalShareModel, ModelAnswer, Penetration,
-    ShareVariation, ViewEstimates, counted_per_step, held_out_entries, held_out_part,
-    limit_to_standing, passages_per_step, penetration,
+    EstimatedErrors, FleetMeans, FoldRates, FoldedInputs, FollowedWeights, HeldOutError,
+    HeldOutEstimator, HeldOutJudge, HeldOutLabels, HeldOutStudy, LabelNoise, LocalShareModel,
+    ModelAnswer, Penetration, ShareVariation, ViewEstimates, WeightsInTime, counted_per_step,
+    held_out_entries, held_out_part, limit_to_standing, passages_per_step, penetration,
+    share_by_loops,
 };
 pub use label_free::{LabelFreeError, LabelFreeEstimator, LabelFreeStudy};
 pub use objective::{

@@ -22,6 +22,7 @@ use crate::model::sub_model::{PassError, check_finite, check_len, whole_samples}
 use traffic::Window;
 
 use by_link::ByLink;
+use product_rows::PendingRows;
 
 pub use known::KnownBlock;
 pub use product_rows::{EmbeddingCoefficients, PartialGradients, Rows};
@@ -66,8 +67,8 @@ pub struct HostModel {
     y: Vec<f32>,
     dy: Vec<f32>,
     dx: Vec<f32>,
-    /// Memory of rows that are not needed any more.
-    spare: Vec<Vec<f64>>,
+    /// Rows that can be asked for.
+    pending: Option<PendingRows>,
 }
 
 /// A guest in the model's input.
@@ -105,8 +106,8 @@ impl HostModel {
         let slots = slots.collect();
         let by_link = ByLink::of(shape, links, block.learner.layout())?;
         let [x, y, dy, dx] = [const { Vec::new() }; 4];
-        let (read_out, spare) = (None, Vec::new());
-        Ok(Self { block, own, slots, by_link, read_out, x, y, dy, dx, spare })
+        let (read_out, pending) = (None, None);
+        Ok(Self { block, own, slots, by_link, read_out, x, y, dy, dx, pending })
     }
 
     /// Numbers of the host's own input.

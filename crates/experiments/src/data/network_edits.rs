@@ -1,5 +1,6 @@
 //! What may change in a network whose links and turns stay: loops, targets and signals.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -14,10 +15,10 @@ use training::InvalidOption;
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkEdits {
     /// Loops to add: links by name, each with metres along it (its middle if absent), or a share of all links
-    #[arg(long, value_name = "LINK[@METRES][,…]|N%")]
+    #[arg(long, allow_hyphen_values = true, value_name = "LINK[@METRES][,…]|N%")]
     pub loops: Vec<String>,
     /// Links whose estimates are scored, instead of those of the network
-    #[arg(long, value_name = "LINK[,…]")]
+    #[arg(long, allow_hyphen_values = true, value_name = "LINK[,…]")]
     pub targets: Vec<String>,
 }
 
@@ -28,11 +29,17 @@ impl NetworkEdits {
             return Ok(network);
         }
         let mut parts = network.parts().clone();
+        let mut names: HashSet<String> = parts.loops.iter().map(|one| one.name.clone()).collect();
+        let place = |one: &LoopDetector| (one.link, one.position.get().to_bits());
+        let mut taken: HashSet<(LinkId, u64)> = parts.loops.iter().map(place).collect();
         for text in &self.loops {
             for (link, position) in listed(&network, text, places)?.into_iter().flatten() {
-                let name = format!("loop-{}", network.link(link).name);
                 // A link that was named after a share of all has its loop already.
-                add_loop(&mut parts, LoopDetector { name, link, position });
+                if taken.insert((link, position.get().to_bits())) {
+                    let name = free_name(&names, &network.link(link).name);
+                    names.insert(name.clone());
+                    parts.loops.push(LoopDetector { name, link, position });
+                }
             }
         }
         if !self.targets.is_empty() {
@@ -124,6 +131,16 @@ fn same_links(network: &Network, other: &Network, file: &Path) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The name of a loop on a link; numbered where the link has one already.
+fn free_name(taken: &HashSet<String>, link: &str) -> String {
+    let first = format!("loop-{link}");
+    let mut numbered = (2..).map(|number| format!("{first}-{number}"));
+    match taken.contains(&first) {
+        true => numbered.find(|name| !taken.contains(name)).unwrap_or(first),
+        false => first,
+    }
 }
 
 /// Adds a loop unless there is one of its name.
@@ -250,6 +267,10 @@ mod tests {
         let links: Vec<u32> = network.loops().iter().map(|one| one.link.0).collect();
         assert_eq!(links, [2, 6, 10, 14]);
         assert_eq!(edited(&["100%", "E1"], &[]).unwrap().loops().len(), 17);
+        // Several on one link, and the same place twice.
+        let network = edited(&["E2@5,E2@50", "E2@5", "E2"], &[]).unwrap();
+        let names: Vec<&str> = network.loops().iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["loop-E2", "loop-E2-2", "loop-E2-3"]);
     }
 
     #[test]

@@ -31,17 +31,22 @@ pub struct SimulateOptions {
     /// The demand file; the corridor's own if absent
     #[arg(long)]
     pub demand: Option<PathBuf>,
-    /// Instead of a demand file: the same flow in veh/h at every entry
+    /// Instead of a demand file: the same flow in veh/h at every entry, or on every link of a network without entries
     #[arg(long)]
     pub flow: Option<f64>,
     /// Instead of all these: a SUMO scenario with its own net, demand, signals and detectors
     #[arg(long, value_name = "FILE", conflicts_with_all = ["world", "network", "demand", "flow", "step", "keep"])]
     pub sumocfg: Option<PathBuf>,
     /// Loops to add to a scenario: links by name, each with metres along it (its middle if absent), or a share of all links
-    #[arg(long, value_name = "LINK[@METRES][,…]|N%", requires = "sumocfg")]
+    #[arg(
+        long,
+        allow_hyphen_values = true,
+        value_name = "LINK[@METRES][,…]|N%",
+        requires = "sumocfg"
+    )]
     pub loops: Vec<String>,
     /// Links of a scenario whose estimates are scored; all if absent
-    #[arg(long, value_name = "LINK[,…]", requires = "sumocfg")]
+    #[arg(long, allow_hyphen_values = true, value_name = "LINK[,…]", requires = "sumocfg")]
     pub targets: Vec<String>,
     /// Minutes to simulate, warm-up included [default: 810; a scenario's own]
     #[arg(long)]
@@ -369,6 +374,14 @@ fn scenario(options: &SimulateOptions, path: &Path) -> Result<Simulated> {
     let manifest = writer.finish(&outcome.vehicles, &[])?;
     let mut world = serde_json::to_value(outcome.statistics)?;
     world["positions_outside"] = outcome.skipped.outside.into();
+    // What the import left out is part of what the dataset is.
+    if let Value::Object(left_out) = serde_json::to_value(net.report)? {
+        for (name, value) in
+            left_out.into_iter().filter(|(_, value)| value.as_u64().is_some_and(|count| count > 0))
+        {
+            world[name] = value;
+        }
+    }
     world["links"] = network.links().len().into();
     world["loops"] = network.loops().len().into();
     world["signals"] = network.signals().len().into();

@@ -7,16 +7,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
-use estimator::{Architecture, Estimates, Study, score};
+use estimator::artifact::{Coverage, IntervalsError};
+use estimator::{Architecture, Estimates, Intervals, Study, score};
 use indicatif::ProgressBar;
 use sensing::Split;
+use traffic::Step;
 
 use super::datasets::{Datasets, Source};
 use super::job::{Absent, Estimator, Job, JobFolder, Moment, Record, Settings};
 use super::peer::Peer;
 use super::program::Program;
 use super::series;
-use training::{FederationOptions, GuestOptions, PhysicsOptions, RecipeOptions, TrainOptions};
+use training::{
+    FederationOptions, Fitted, GuestOptions, PhysicsOptions, RecipeOptions, TrainOptions,
+};
 
 /// What jobs need to run.
 pub(super) struct Workshop<'a> {
@@ -160,6 +164,7 @@ fn fit(task: &TrainOptions, study: &Study, record: &mut Record) -> Result<()> {
         }
     };
     let end = scored(&fitted.estimates);
+    record.intervals = coverage(task, study, &fitted)?;
     (record.validation, record.score) = (Some(end.validation), end.test);
     record.curve = fitted.by_epoch.iter().map(scored).collect();
     record.absent = fitted
@@ -182,4 +187,30 @@ fn fit(task: &TrainOptions, study: &Study, record: &mut Record) -> Result<()> {
         (record.rounds, record.bytes) = (training.rounds, training.bytes);
     }
     Ok(())
+}
+
+/// How often intervals hold the truth of the test part. They come from the validation part: from what held-out folds tell of its errors,
+/// or from its errors on the target links where truth is learned from. None of a method that has no intervals.
+fn coverage(task: &TrainOptions, study: &Study, fitted: &Fitted) -> Result<Vec<Coverage>> {
+    let (Split { validation, test, .. }, targets) = (study.split(), study.targets());
+    let truths = |windows: &[Step]| -> Estimates {
+        let of_window =
+            |&step| targets.iter().map(move |&link| study.target(task.target, step, link));
+        windows.iter().flat_map(of_window).collect()
+    };
+    let (judged, tested) = fitted.estimates.split_at(validation.len() * targets.len());
+    let (made, places): (_, Vec<usize>) = match &fitted.known_errors {
+        Some(errors) => {
+            (Intervals::of_errors(errors), targets.iter().map(|link| link.index()).collect())
+        }
+        None if task.method.learns_from_truth() => {
+            let made = Intervals::calibrate(judged, &truths(validation), targets.len());
+            (made, (0..targets.len()).collect())
+        }
+        None => return Ok(Vec::new()),
+    };
+    match made {
+        Err(IntervalsError::TooFew { .. }) => Ok(Vec::new()),
+        made => Ok(Coverage::measure(&made?, &places, tested, &truths(test))?),
+    }
 }

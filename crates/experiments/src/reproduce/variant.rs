@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::scene::Scene;
 use training::party::privacy::{Mode, PrivacyOptions};
-use training::{FederationOptions, Fusion, GuestOptions, TrainOptions, Watch};
+use training::{FederationOptions, Fusion, GuestOptions, HostUpdating, TrainOptions, Watch};
 
 /// See the [module](self). What is not given is as usual, and is not written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub(super) struct Variant {
     /// Local updates per exchange.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q: Option<u32>,
+    /// Which of them the host makes; each as usual.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_updates: Option<HostUpdating>,
     /// Epochs at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<usize>,
@@ -62,6 +65,7 @@ impl Variant {
         guests: None,
         fusion: None,
         q: None,
+        host_updates: None,
         epochs: None,
         learning_rate: None,
         party_dropout: None,
@@ -90,6 +94,8 @@ impl Variant {
         let fusion = self.fusion.and_then(|fusion| fusion.to_possible_value());
         add("fusion", fusion.map(|fusion| fusion.get_name().to_owned()));
         add("q", self.q.map(|value| value.to_string()));
+        let updating = self.host_updates.and_then(|updating| updating.to_possible_value());
+        add("host-updates", updating.map(|updating| updating.get_name().to_owned()));
         add("epochs", self.epochs.map(|value| value.to_string()));
         add("rate", self.learning_rate.map(|value| value.to_string()));
         add("dropout", self.party_dropout.map(|value| value.to_string()));
@@ -118,7 +124,7 @@ impl Variant {
     /// What is asked besides the estimates.
     pub(super) fn watch(&self) -> Watch {
         let each_absent = self.party_dropout.is_some() || self.fusion == Some(Fusion::Sum);
-        Watch { each_epoch: self.curve, each_absent }
+        Watch { each_epoch: self.curve, each_absent, known_errors: self.scene.world.is_some() }
     }
 
     /// Changes a task accordingly.
@@ -134,6 +140,7 @@ impl Variant {
             guests: self.guests.unwrap_or(usual.guests),
             fusion: self.fusion,
             q: self.q.unwrap_or(usual.q),
+            host_updates: self.host_updates.unwrap_or(usual.host_updates),
             privacy: PrivacyOptions {
                 privacy: self.privacy.or(usual.privacy.privacy),
                 ..usual.privacy

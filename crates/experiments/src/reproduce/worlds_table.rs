@@ -46,12 +46,41 @@ pub(super) struct WorldFacts {
 pub(super) struct SelfAssessment {
     label: &'static str,
     jobs: usize,
-    /// Median of the estimated over the true RMSE, of density and flow; and of how far it is from 1.
-    error_ratio: Option<[f64; 2]>,
-    error_distance: Option<[f64; 2]>,
-    /// Largest distance between an interval's nominal level and its share of true values, in percentage points.
-    coverage_distance: Option<[f64; 2]>,
+    /// Of the error that it tells.
+    error: Option<ToldErrors>,
+    /// Of its intervals.
+    coverage: Option<CoverageDistances>,
 }
+
+/// How far errors that were told without truth are from the true ones: of density and of flow.
+#[derive(Serialize)]
+pub(super) struct ToldErrors {
+    /// Median of the estimated over the true RMSE.
+    ratio: [f64; 2],
+    /// Median of how far that is from 1.
+    distance: [f64; 2],
+    /// Whether that is within [`TOLD_WITHIN`].
+    holds: [bool; 2],
+}
+
+/// How far shares of true values within intervals are from the nominal level, in percentage points, over worlds, rates and
+/// levels, each the mean of its seeds: of density and of flow.
+#[derive(Serialize)]
+pub(super) struct CoverageDistances {
+    /// Worlds and rates, each at several levels.
+    cells: usize,
+    largest: [f64; 2],
+    median: [f64; 2],
+    /// In how many worlds and rates all levels are within [`COVERED_WITHIN`].
+    within: [usize; 2],
+    /// Whether they are in all.
+    holds: [bool; 2],
+}
+
+/// Limits of what methods say of their own errors: of the median distance from the true RMSE, and of intervals in
+/// percentage points.
+const TOLD_WITHIN: f64 = 0.15;
+const COVERED_WITHIN: f64 = 3.0;
 
 impl WorldsTable {
     pub(super) fn new(
@@ -225,30 +254,60 @@ impl WorldsTable {
     }
 
     fn assessments(&self) -> String {
-        if self.self_assessments.is_empty() {
+        let assessments = &self.self_assessments;
+        if assessments.is_empty() {
             return String::new();
         }
+        let yes =
+            |holds: [bool; 2]| holds.map(|holds| if holds { "yes" } else { "no" }).join(" / ");
+        let pair = |[density, flow]: [f64; 2]| format!("{density:.2} / {flow:.2}");
+        let points = |[density, flow]: [f64; 2]| format!("{density:.1} / {flow:.1}");
+        let mut text = "\n## What methods say of their own errors: density / flow\n".to_owned();
         let header = [
             "",
             "jobs",
             "estimated / true RMSE, median",
             "distance from 1, median",
-            "coverage − level, largest, points",
+            "limit",
+            "holds",
         ];
         let mut grid = vec![header.map(String::from).to_vec()];
-        let pair = |values: Option<[f64; 2]>| {
-            values.map_or_else(|| "–".to_owned(), |[d, f]| format!("{d:.2} / {f:.2}"))
-        };
-        for one in &self.self_assessments {
+        for one in assessments {
+            let Some(error) = &one.error else { continue };
             grid.push(vec![
                 one.label.to_owned(),
                 one.jobs.to_string(),
-                pair(one.error_ratio),
-                pair(one.error_distance),
-                pair(one.coverage_distance),
+                pair(error.ratio),
+                pair(error.distance),
+                format!("≤ {TOLD_WITHIN}"),
+                yes(error.holds),
             ]);
         }
-        format!("\n## What methods say of their own errors: density / flow\n\n{}", aligned(&grid))
+        if grid.len() > 1 {
+            text += &format!("\nErrors that are told without ground truth:\n\n{}", aligned(&grid));
+        }
+        let header = ["", "worlds and rates", "median", "largest", "limit", "within", "holds"];
+        let mut grid = vec![header.map(String::from).to_vec()];
+        for one in assessments {
+            let Some(coverage) = &one.coverage else { continue };
+            let [density, flow] = coverage.within;
+            grid.push(vec![
+                one.label.to_owned(),
+                coverage.cells.to_string(),
+                points(coverage.median),
+                points(coverage.largest),
+                format!("≤ {COVERED_WITHIN}"),
+                format!("{density} / {flow}"),
+                yes(coverage.holds),
+            ]);
+        }
+        if grid.len() > 1 {
+            text += &format!(
+                "\nIntervals of 50, 80, 90 and 95 %, made from the validation part: distance of the share of true values of the test part\nwithin them from their level, in percentage points; a world and rate is within the limit if all its levels are.\n\n{}",
+                aligned(&grid)
+            );
+        }
+        text
     }
 
     fn failures(&self) -> String {
@@ -320,23 +379,55 @@ fn self_assessments(
             records.iter().filter_map(ratio).filter(|ratio| ratio.is_finite()).collect()
         };
         let distances = |quantity: usize| -> Vec<f64> {
-            let intervals = records.iter().flat_map(|record| &record.intervals);
-            intervals
-                .map(|one| (100.0 * one.within[quantity] - f64::from(one.level)).abs())
-                .collect()
+            ratios(quantity).into_iter().map(|ratio| (ratio - 1.0).abs()).collect()
         };
-        let one = SelfAssessment {
-            label: row.label,
-            jobs: records.len(),
-            error_ratio: both(&|of| median(ratios(of))),
-            error_distance: both(&|of| {
-                median(ratios(of).into_iter().map(|ratio| (ratio - 1.0).abs()).collect())
-            }),
-            coverage_distance: both(&|of| distances(of).into_iter().reduce(f64::max)),
-        };
-        if one.error_ratio.is_some() || one.coverage_distance.is_some() {
-            all.push(one);
+        let (ratio, distance) = (both(&|of| median(ratios(of))), both(&|of| median(distances(of))));
+        let error = ratio.zip(distance).map(|(ratio, distance)| ToldErrors {
+            ratio,
+            distance,
+            holds: distance.map(|distance| distance <= TOLD_WITHIN),
+        });
+        let (jobs, coverage) = (records.len(), CoverageDistances::of(&records));
+        if error.is_some() || coverage.is_some() {
+            all.push(SelfAssessment { label: row.label, jobs, error, coverage });
         }
     }
     all
+}
+
+impl CoverageDistances {
+    /// None if no record has intervals.
+    fn of(records: &[&Record]) -> Option<Self> {
+        // Of each world and rate, of each level: shares by quantity, of the seeds.
+        type Shares = BTreeMap<u8, [Vec<f64>; 2]>;
+        let mut cells: BTreeMap<(Option<WorldName>, Option<u32>), Shares> = BTreeMap::new();
+        for record in records {
+            let place = (record.job.variant.scene.world, record.job.rate);
+            for one in &record.intervals {
+                let shares = cells.entry(place).or_default().entry(one.level).or_default();
+                shares.iter_mut().zip(one.within).for_each(|(all, share)| all.push(share));
+            }
+        }
+        let distances = |quantity: usize| -> Vec<Vec<f64>> {
+            let of_level = |(level, shares): (&u8, &[Vec<f64>; 2])| {
+                let shares = &shares[quantity];
+                let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+                (100.0 * mean - f64::from(*level)).abs()
+            };
+            cells.values().map(|levels| levels.iter().map(of_level).collect()).collect()
+        };
+        let each = [distances(0), distances(1)];
+        let largest = |all: &[f64]| all.iter().copied().fold(0.0, f64::max);
+        let [density, flow] = each.each_ref().map(|cells| median(cells.concat()));
+        let within = each
+            .each_ref()
+            .map(|cells| cells.iter().filter(|levels| largest(levels) <= COVERED_WITHIN).count());
+        Some(Self {
+            cells: cells.len(),
+            largest: each.each_ref().map(|cells| largest(&cells.concat())),
+            median: [density?, flow?],
+            within,
+            holds: within.map(|within| within == cells.len()),
+        })
+    }
 }

@@ -47,7 +47,7 @@ impl<M: GuestModel> Training<M> {
     ) -> Result<(), PartyError> {
         let ShareRequest { recipient, key, entries, coefficients } = request;
         let (host, own) = (context.settings.host.clone(), context.settings.party.clone());
-        let (budget, now) = (self.budget(context), context.host.now());
+        let now = context.host.now();
         let (run, Some(open)) = (&mut self.run, &mut self.open) else { return Ok(()) };
         let exchange = open.exchange;
         let wrong = |what: String| PartyError::misbehaved(&host, what);
@@ -70,26 +70,34 @@ impl<M: GuestModel> Training<M> {
         if answered.len() >= MAX_COEFFICIENT_REQUESTS && !answered.contains_key(&recipient) {
             return Err(wrong(format!("it asked for more than {MAX_COEFFICIENT_REQUESTS} guests")));
         }
-        let (data, samples) = (run.layout.len(), open.samples());
+        let data = run.layout.len();
         let refused = |error| wrong(format!("its coefficients: {error}"));
         let size = run.encryption()?.products.coefficients_size(coefficients.as_slice());
         let size = size.map_err(refused)?;
         let numbers = entries.as_slice().len() / size.terms;
-        if numbers * size.terms != entries.as_slice().len()
-            || size.products != samples.len() * numbers
-        {
+        let count = size.products / numbers.max(1);
+        let (first, all) = (entries.first(), open.samples().len());
+        let whole = numbers * size.terms == entries.as_slice().len()
+            && size.products == count * numbers
+            && first.saturating_add(count) <= all;
+        if !whole {
             let found = format!("{} products of {} values", size.products, size.terms);
-            let expected = format!("{} for each of {} samples", numbers, samples.len());
+            let rest = all.saturating_sub(first);
+            let expected = format!("{numbers} for each of {rest} samples at most");
             return Err(wrong(format!("its coefficients: found {found}, expected {expected}")));
         }
+        // What they are charged to: the samples that they are of, and no others.
+        let samples = open.samples()[first..first + count].to_vec();
         if let Some(found) = entries.as_slice().iter().find(|entry| **entry as usize >= data) {
             let what = format!("its coefficients: found entry {found}, expected less than {data}");
             return Err(wrong(what));
         }
         // Its own gradient, too: a host that encrypts no whole numbers reads something of each product.
         let values = size.terms;
+        let budget = self.budget(context, &samples);
         budget.check(size.products, values, data)?;
-        let (_, levels) = run.levels(samples)?;
+        let (run, Some(open)) = (&mut self.run, &mut self.open) else { return Ok(()) };
+        let (_, levels) = run.levels(&samples)?;
         let levels = levels
             .chunks_exact(data)
             .flat_map(|sample| entries.as_slice().iter().map(|entry| sample[*entry as usize]));
@@ -110,6 +118,6 @@ impl<M: GuestModel> Training<M> {
         open.answers.push(message.clone());
         let before = open.queries.coefficients.insert(recipient, head);
         before.into_iter().for_each(|head| open.queries.supersede(head));
-        self.say_products(context, message)
+        self.say_products(context, message, &samples)
     }
 }

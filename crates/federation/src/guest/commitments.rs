@@ -254,7 +254,8 @@ impl<M: GuestModel> Training<M> {
         query: Digest,
         weights: &CheckWeights,
     ) -> Result<(), PartyError> {
-        let (budget, now) = (self.budget(context), context.host.now());
+        let samples = self.open.as_ref().map_or(Vec::new(), |open| open.samples().to_vec());
+        let (budget, now) = (self.budget(context, &samples), context.host.now());
         let open = self.open.as_mut().filter(|open| open.exchange == exchange);
         let (run, Some(open)) = (&mut self.run, open) else { return Ok(()) };
         let host = &context.settings.host;
@@ -300,6 +301,6 @@ impl<M: GuestModel> Training<M> {
         open.queries.challenge = Some(challenge);
         open.answered = now;
         open.answers.push(message.clone());
-        self.say_products(context, message)
+        self.say_products(context, message, &samples)
     }
 }

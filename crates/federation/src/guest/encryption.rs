@@ -7,7 +7,7 @@ use protocol::message::committed::Digest;
 use protocol::message::measurements::Measurements;
 use protocol::message::parts::{EmbeddingGradient, Values};
 use protocol::message::sealed::{
-    BlockWeights, Fingerprint, MissingCiphertexts, Scheme, Sealed, Sealing, block_length, range,
+    BlockWeights, Fingerprint, MissingCiphertexts, Scheme, Sealed, Sealing, block_length,
 };
 use protocol::message::{Exchange, Purpose, ToHost};
 use protocol::party::PartyId;
@@ -21,7 +21,7 @@ use super::coefficients::MessageHead;
 use super::commitments::CommitmentPolicy;
 use super::run::Run;
 use super::training::{Training, check_own};
-use crate::agreement::{agreement, block_of, levels as level_range};
+use crate::agreement::{agreement, block_of, levels as level_range, ranges};
 use crate::error::PartyError;
 use crate::model::GuestModel;
 use crate::store::Store;
@@ -216,7 +216,7 @@ impl<M: GuestModel> Run<M> {
     ) -> Result<(Measurements, Vec<i32>), PartyError> {
         let measurements = self.model.measure(samples)?;
         check_own(&measurements, samples.len(), &self.layout)?;
-        let (ranges, sealing) = (self.ranges(), self.record.plan.sealing);
+        let (ranges, sealing) = (ranges(&self.layout), self.record.plan.sealing);
         let grid = self.encryption()?.agreement.grid;
         // Whoever commits to lie within limits uploads nothing beyond them.
         let committing = sealing.and_then(|sealing| sealing.commitments);
@@ -231,33 +231,32 @@ impl<M: GuestModel> Run<M> {
         let levels = levels.collect::<Result<Vec<_>, SealedError>>()?;
         Ok((measurements, levels))
     }
-
-    fn ranges(&self) -> Vec<f64> {
-        let entries = self.layout.groups().flat_map(|(_, entries)| entries);
-        entries.map(|entry| range(entry.quantity)).collect()
-    }
 }
 
 impl<M: GuestModel> Training<M> {
-    pub(super) fn budget<S: Store>(&self, context: &GuestContext<M, S>) -> Budget {
+    /// For products of these samples of the open batch.
+    pub(super) fn budget<S: Store>(
+        &self,
+        context: &GuestContext<M, S>,
+        samples: &[Window],
+    ) -> Budget {
         let (most, steps) = (context.settings.sharing.most_products, context.settings.held.steps());
-        let samples = self.open.as_ref().map_or(Vec::new(), |open| open.samples().to_vec());
+        let samples = samples.to_vec();
         // Without a limit nothing is counted.
         let ledger = context.host.ledger();
         let spent = most.map_or(QueryBudget::default(), |_| ledger.queries().clone());
         Budget { most, spent, samples, steps }
     }
 
-    /// Sends products of the measurements of the open batch.
+    /// Sends products of the measurements of these samples.
     pub(super) fn say_products<S: Store>(
         &self,
         context: &mut GuestContext<M, S>,
         message: ToHost,
+        samples: &[Window],
     ) -> Result<(), PartyError> {
         let products = message.shape().iter().map(|&side| side as u64).product();
-        let samples = self.open.as_ref().map(|open| open.samples());
-        let about =
-            samples.and_then(|samples| QueriedSteps::of(samples, self.run.layout.len(), products));
+        let about = QueriedSteps::of(samples, self.run.layout.len(), products);
         Ok(context.host.say_products(message, about)?)
     }
 
@@ -267,7 +266,8 @@ impl<M: GuestModel> Training<M> {
         context: &mut GuestContext<M, S>,
         query: Sealed,
     ) -> Result<(), PartyError> {
-        let budget = self.budget(context);
+        let samples = self.open.as_ref().map_or(Vec::new(), |open| open.samples().to_vec());
+        let budget = self.budget(context, &samples);
         let (host, now) = (context.settings.host.clone(), context.host.now());
         let (run, Some(open)) = (&mut self.run, &mut self.open) else { return Ok(()) };
         let exchange = open.exchange;
@@ -302,14 +302,14 @@ impl<M: GuestModel> Training<M> {
         open.answers
             .retain(|answer| !matches!(answer, ToHost::Products { .. } | ToHost::Commitment(_)));
         open.answers.push(message.clone());
-        self.say_products(context, message)
+        self.say_products(context, message, &samples)
     }
 
     /// Learns from a gradient that only this guest can read.
     pub(super) fn masked_gradient<S: Store>(
         &mut self,
         context: &mut GuestContext<M, S>,
-        masked: &Sealed,
+        masked: &[Sealed],
     ) -> Result<(), PartyError> {
         let (run, Some(open)) = (&mut self.run, &self.open) else { return Ok(()) };
         let host = &context.settings.host;
@@ -323,8 +323,11 @@ impl<M: GuestModel> Training<M> {
             |what: String| PartyError::misbehaved(host, format!("its masked gradient: {what}"));
         let width = run.model.width();
         let expected = open.samples().len() * width;
-        let gradient = run.encryption()?.products.unmask(masked.as_slice());
-        let gradient = gradient.map_err(|error| wrong(error.to_string()))?;
+        let mut gradient = Vec::new();
+        for part in masked {
+            let part = run.encryption()?.products.unmask(part.as_slice());
+            gradient.extend(part.map_err(|error| wrong(error.to_string()))?);
+        }
         if gradient.len() != expected {
             let found = gradient.len();
             return Err(wrong(format!("found {found} numbers, expected {expected}")));

@@ -5,15 +5,13 @@ use std::collections::BTreeMap;
 use estimator::EmbeddingCoefficients;
 use protocol::message::measurements::MeasurementLayout;
 use protocol::message::parts::Batch;
-use protocol::message::sealed::{
-    BlockWeights, Fingerprint, Scheme, Sealed, Sealing, block_length, range,
-};
+use protocol::message::sealed::{BlockWeights, Fingerprint, Scheme, Sealed, Sealing, block_length};
 use rayon::prelude::*;
 use sealed::plain::PlainHost;
 use sealed::rlwe::RlweHost;
 use sealed::{Agreement, BlockId, Matrix, SealedError};
 
-use crate::agreement::{agreement, block_of};
+use crate::agreement::{agreement, block_of, ranges, rows_at_once, samples_at_once};
 use crate::error::PartyError;
 
 /// What the host has of a guest's sealed measurements.
@@ -25,6 +23,7 @@ pub(super) struct GuestCiphertexts {
     /// Samples of a block.
     pub length: usize,
     pub agreement: Agreement,
+    sealing: Sealing,
     /// The guest's key, for those who encrypt for it.
     pub public_key: Sealed,
     key: Fingerprint,
@@ -45,11 +44,11 @@ impl GuestCiphertexts {
             Scheme::Lattice => Box::new(RlweHost::new(agreement, public_key.as_slice())?),
             Scheme::Plain => Box::new(PlainHost::new(agreement)?),
         };
-        let entries = layout.groups().flat_map(|(_, entries)| entries);
-        let ranges = entries.map(|entry| range(entry.quantity)).collect();
+        let ranges = ranges(layout);
         let (weights, length) = (BTreeMap::new(), block_length(segment, layout.len()));
         let (public_key, key) = (public_key.clone(), Fingerprint::of(public_key));
-        Ok(Self { products, weights, ranges, length, agreement, public_key, key, asked: 0 })
+        let asked = 0;
+        Ok(Self { products, weights, ranges, length, agreement, sealing, public_key, key, asked })
     }
 
     /// What the guest's key is known by.
@@ -75,13 +74,40 @@ impl GuestCiphertexts {
         Some(all)
     }
 
+    /// Entries of a row.
+    pub(super) fn columns(&self, batch: &Batch) -> usize {
+        batch.samples().len() * self.ranges.len()
+    }
+
+    /// The most rows of a question: what a message and the memory have room for.
+    pub(super) fn rows_at_once(&self, batch: &Batch) -> usize {
+        rows_at_once(&self.sealing, self.agreement.width, self.columns(batch))
+    }
+
+    /// The most samples whose coefficients are asked for at a time.
+    pub(super) fn samples_at_once(
+        &self,
+        samples: usize,
+        width: usize,
+        terms: usize,
+    ) -> Result<usize, PartyError> {
+        match samples_at_once(&self.sealing, samples, width, terms) {
+            0 => Err(PartyError::Misuse {
+                what: "values of a product",
+                found: terms.to_string(),
+                expected: "as many as fit a message".into(),
+            }),
+            at_once => Ok(at_once),
+        }
+    }
+
     /// Rows of values become rows of shares of their ranges.
     pub(super) fn ask(
         &mut self,
         batch: &Batch,
         values: &mut [f64],
     ) -> Result<Vec<u8>, SealedError> {
-        let columns = (batch.samples().len() * self.ranges.len()).max(1);
+        let columns = self.columns(batch).max(1);
         let (entries, ranges) = (self.ranges.len().max(1), &self.ranges);
         values.par_chunks_exact_mut(columns).for_each(|row| {
             for sample in row.chunks_exact_mut(entries) {

@@ -322,7 +322,7 @@ impl<M: HostModel> Training<M> {
     ) -> Result<(), PartyError> {
         let (batch, round) = (self.open.batch.clone(), self.open.exchange.round);
         let pending = self.open.encrypted().and_then(|products| products.pending(from));
-        let check = pending.and_then(|pending| pending.check.as_mut());
+        let check = pending.and_then(|pending| pending.check());
         let check = check.filter(|check| !check.passed && check.wholes.is_some());
         let Some((check, registry)) = check.zip(self.run.commitments.as_ref()) else {
             return Ok(());

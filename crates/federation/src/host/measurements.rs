@@ -154,7 +154,8 @@ impl<M, S: Store> HostContext<M, S> {
         Ok(shares)
     }
 
-    /// A guest's share, by what loops count; where they count nothing, as it states it.
+    /// A guest's share, by what loops count; where they count nothing, or its fleet passes none of them or more often than
+    /// they count, as it states it.
     fn share(&self, party: &PartyId, offer: &MeasurementOffer) -> Result<f64, PartyError> {
         let passages = offer.passages;
         let Some(counted) = self.settings.measurement_bounds.counted else {
@@ -165,8 +166,10 @@ impl<M, S: Store> HostContext<M, S> {
                 expected: "a fleet that knows its share, or loops that count vehicles".to_owned(),
             });
         };
-        let share = passages.map(|passages| passages / counted);
-        share.filter(|share| *share > 0.0 && *share <= MOST).ok_or_else(|| {
+        let by_loops = passages.map(|passages| passages / counted);
+        let by_loops = by_loops.filter(|share| *share > 0.0 && *share <= MOST);
+        // Loops that tell no share are no reason to refuse one who knows it.
+        by_loops.or(passages.and(offer.stated)).ok_or_else(|| {
             let vehicles = |number: Option<f64>| match number {
                 Some(number) => format!("{number:.3} vehicles a step at the loops"),
                 None => "no number of vehicles at the loops".to_owned(),

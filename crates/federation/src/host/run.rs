@@ -78,6 +78,8 @@ pub(super) struct Run<M> {
     pub ciphertexts: BTreeMap<PartyId, GuestCiphertexts>,
     /// What they have committed to, where the plan asks for it.
     pub commitments: Option<CommitmentRegistry>,
+    /// Memory for rows that are asked.
+    pub rows: Vec<f64>,
 }
 
 impl<M: HostModel> Run<M> {
@@ -113,6 +115,7 @@ impl<M: HostModel> Run<M> {
             closed: None,
             ciphertexts: BTreeMap::new(),
             commitments,
+            rows: Vec::new(),
         })
     }
 

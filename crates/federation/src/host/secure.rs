@@ -5,6 +5,10 @@
 //!                                                     └► coefficients to each ─► masked products ─┘
 //! ```
 //!
+//! Rows and coefficients that no message has room for are asked in parts, one after the other: some rows of all guests, and
+//! some samples' coefficients. Numbers are those of one part, since each row has a scale of its own. Rows are divided and
+//! columns never are: a product of some samples alone would tell the host more than the product of all.
+//!
 //! If a guest comes or goes in the middle, the rows are computed and asked anew. A query that is sent again has the same
 //! bytes.
 
@@ -21,13 +25,16 @@ use super::HostContext;
 use super::ciphertexts::GuestCiphertexts;
 use super::commitments::{CommitmentRegistry, ProductCheck};
 use super::run::Run;
-use super::shares::{GradientTerms, PendingGradient, PendingShare, request_shares};
+use super::shares::{PendingGradient, PendingShare, pending_gradients};
 use super::training::Training;
 use crate::agreement::block_of;
 use crate::error::PartyError;
 use crate::guest::MOST_SHARED_ANSWERS;
-use crate::model::{HostModel, ProductRows, Products};
+use crate::model::{GuestRows, HostModel, ProductRows, Products};
 use crate::store::Store;
+
+/// Blocks of a guest that are kept from one validation for the next: 630 MB. If there are more, they are uploaded anew.
+const MOST_KEPT_BLOCKS: usize = 4096;
 
 /// The products of an exchange, as far as they are here.
 pub(super) struct SecureProducts {
@@ -51,64 +58,86 @@ enum Progress {
     Done,
     /// Rows are to be computed and asked.
     Ask,
+    /// The next part of them is to be asked.
+    AskMore,
     /// Nobody is there to be asked.
     Nobody,
 }
 
-/// What guests were asked of a batch.
+/// What guests are asked of a batch, part by part.
 #[derive(Default)]
 struct PendingQueries {
     guests: BTreeMap<PartyId, PendingQuery>,
+    /// Gradients that guests are to get when the exchange ends.
+    gradients: BTreeMap<PartyId, PendingGradient>,
     /// In validation, the total without what guests measured.
     known: f64,
     /// There is nothing to learn from.
     void: bool,
+    /// The part that is asked.
+    part: usize,
 }
 
-/// What one guest was asked.
+/// What one guest is asked.
 pub(super) struct PendingQuery {
-    query: Sealed,
-    products: Option<Vec<f64>>,
-    /// Rows whose products are compared with what it has committed to, where the plan asks for that.
-    pub(super) check: Option<ProductCheck>,
-    /// The gradient of its embedding without what was measured.
-    known: Vec<f64>,
-    /// Encrypted coefficients that it is sent, by the guest whose gradient they are for.
+    /// Rows of all parts, and the most of one.
+    rows: usize,
+    at_once: usize,
+    /// About the rows of this part; none if it has none.
+    question: Option<Question>,
+    /// Products of the parts so far.
+    products: Vec<f64>,
+    /// Encrypted coefficients of this part, by the guest whose gradient they are for.
     pub(super) shares: BTreeMap<PartyId, PendingShare>,
-    /// What the parts of that gradient have in common; none if it has no gradient to come.
-    terms: Option<GradientTerms>,
+}
+
+/// Rows, as they were asked.
+struct Question {
+    query: Sealed,
+    answered: bool,
+    /// Rows whose products are compared with what the guest has committed to, where the plan asks for that.
+    check: Option<ProductCheck>,
 }
 
 impl PendingQuery {
     fn is_answered(&self) -> bool {
-        let checked = self.check.as_ref().is_none_or(ProductCheck::passed);
-        self.products.is_some() && checked && self.shares.values().all(PendingShare::is_answered)
+        let question = self.question.as_ref().is_none_or(|question| {
+            question.answered && question.check.as_ref().is_none_or(ProductCheck::passed)
+        });
+        question && self.shares.values().all(PendingShare::is_answered)
     }
 
     /// What is asked about its products, once they are here.
     fn challenge(&self, exchange: Exchange) -> Result<Option<ToGuest>, PartyError> {
-        let check = self.check.as_ref();
-        check.map_or(Ok(None), |check| check.challenge(exchange, &self.query))
+        let Some(Question { query, check: Some(check), .. }) = &self.question else {
+            return Ok(None);
+        };
+        check.challenge(exchange, query)
+    }
+
+    /// The rows of this part that are compared with what the guest has committed to.
+    pub(super) fn check(&mut self) -> Option<&mut ProductCheck> {
+        self.question.as_mut()?.check.as_mut()
     }
 }
 
 impl PendingQueries {
-    /// The gradients that guests are to get when the exchange ends.
-    fn into_gradients(self) -> BTreeMap<PartyId, PendingGradient> {
-        let mut masked = BTreeMap::<PartyId, Vec<_>>::new();
-        let mut gradients = BTreeMap::new();
-        for (party, pending) in self.guests {
-            for (recipient, share) in pending.shares {
-                masked.entry(recipient).or_default().extend(share.masked());
-            }
-            if let Some(terms) = pending.terms {
-                gradients.insert(party, PendingGradient::new(pending.known, terms));
+    /// How many parts there are.
+    fn parts(&self) -> usize {
+        let rows = self.guests.values().map(|one| one.rows.div_ceil(one.at_once));
+        rows.chain(self.gradients.values().map(PendingGradient::parts)).max().unwrap_or(0)
+    }
+
+    /// Keeps what came of this part.
+    fn keep_shares(&mut self) {
+        for pending in self.guests.values_mut() {
+            for (recipient, share) in std::mem::take(&mut pending.shares) {
+                let gradient = self.gradients.get_mut(&recipient);
+                if let Some((gradient, masked)) = gradient.zip(share.masked()) {
+                    gradient.keep(self.part, masked);
+                }
             }
         }
-        for (party, gradient) in &mut gradients {
-            gradient.masked = masked.remove(party).unwrap_or_default();
-        }
-        gradients
     }
 }
 
@@ -141,7 +170,8 @@ impl SecureProducts {
         let pending = self.queries.as_ref().and_then(|queries| queries.guests.get(party));
         let Some(pending) = pending else { return Ok(Vec::new()) };
         let challenge = pending.challenge(exchange)?;
-        let query = Some(pending.query.clone()).filter(|_| pending.products.is_none());
+        let question = pending.question.as_ref().filter(|question| !question.answered);
+        let query = question.map(|question| question.query.clone());
         let query = query.map(|query| ToGuest::ProductQuery { exchange, query });
         let shares = pending.shares.iter().filter(|(_, share)| !share.is_answered());
         let shares = shares.map(|(to, share)| share.message(exchange, to));
@@ -166,7 +196,7 @@ impl SecureProducts {
     /// A validation total with the products of all guests.
     pub(super) fn total(&self, before: f64) -> f64 {
         let Some(queries) = &self.queries else { return before };
-        let products = queries.guests.values().flat_map(|one| one.products.iter().flatten());
+        let products = queries.guests.values().flat_map(|one| &one.products);
         products.fold(before + queries.known, |total, product| total + product)
     }
 
@@ -183,7 +213,10 @@ impl<M> Run<M> {
         let Some((purpose, _)) = self.schedule.next() else { return };
         let next = 1 + self.record.plan.sealing.map_or(0, |sealing| sealing.checks());
         let validates = purpose != Purpose::Train;
-        self.ciphertexts.retain(|_, one| validates && one.asked + next <= MOST_SHARED_ANSWERS);
+        self.ciphertexts.retain(|_, one| {
+            let more = one.asked + next <= MOST_SHARED_ANSWERS;
+            validates && more && one.weights.len() <= MOST_KEPT_BLOCKS
+        });
     }
 
     /// What the host lacks of a guest's ciphertexts of a batch; none if it sends none.
@@ -284,13 +317,16 @@ impl<M: HostModel> Training<M> {
     ) -> Result<Option<ToGuest>, PartyError> {
         let exchange = self.open.exchange;
         let pending = self.open.encrypted().and_then(|products| products.pending(from));
-        let pending = pending.filter(|pending| pending.products.is_none());
         let Some((pending, ciphertexts)) = pending.zip(self.run.ciphertexts.get_mut(from)) else {
+            return Ok(None);
+        };
+        let Some(question) = pending.question.as_mut().filter(|question| !question.answered) else {
             return Ok(None);
         };
         let opened = ciphertexts.products.open(answer.as_slice());
         let Some(products) = of_this_exchange(opened, from, "products")? else { return Ok(None) };
-        pending.products = Some(match &mut pending.check {
+        question.answered = true;
+        pending.products.extend(match &mut question.check {
             Some(check) => check.take(products),
             None => products,
         });
@@ -309,9 +345,11 @@ impl<M: HostModel> Training<M> {
             match self.take_products(context)? {
                 Progress::Done => return Ok(true),
                 Progress::Nobody => return Ok(false),
-                Progress::Ask => {}
+                Progress::Ask => self.make_queries(context)?,
+                // Each part has its own time.
+                Progress::AskMore => self.open.since = context.guests.now(),
             }
-            let asked = self.make_queries(context)?;
+            let asked = self.ask_part()?;
             for party in &asked {
                 self.ask(context, party)?;
             }
@@ -337,26 +375,28 @@ impl<M: HostModel> Training<M> {
             let anyone = context.guests.parties().any(|party| self.open.has_given(party));
             return Ok(if anyone { Progress::Ask } else { Progress::Nobody });
         }
+        let Some(queries) = &mut products.queries else { return Ok(Progress::Done) };
+        queries.keep_shares();
+        if queries.part + 1 < queries.parts() {
+            queries.part += 1;
+            return Ok(Progress::AskMore);
+        }
         if purpose != Purpose::Train || queries.void {
             return Ok(Progress::Done);
         }
         let each = queries.guests.iter();
-        let each =
-            each.map(|(party, one)| (party.clone(), one.products.clone().unwrap_or_default()));
+        let each = each.map(|(party, one)| (party.clone(), one.products.clone()));
         let updated = self.run.model.finish_secure_update(&each.collect::<Products>())?;
         let queries = products.queries.take().unwrap_or_default();
         products.first.get_or_insert_with(|| FirstUpdate {
             loss: updated.loss,
-            gradients: queries.into_gradients(),
+            gradients: queries.gradients,
         });
         Ok(if updated.more { Progress::Ask } else { Progress::Done })
     }
 
-    /// Computes rows, and says who is to be asked about them.
-    fn make_queries<S: Store>(
-        &mut self,
-        context: &HostContext<M, S>,
-    ) -> Result<Vec<PartyId>, PartyError> {
+    /// Computes rows and coefficients, to be asked part by part.
+    fn make_queries<S: Store>(&mut self, context: &HostContext<M, S>) -> Result<(), PartyError> {
         let (run, open) = (&mut self.run, &mut self.open);
         let mut given = open.given(context.guests.parties());
         for (party, ciphertexts) in &run.ciphertexts {
@@ -373,32 +413,56 @@ impl<M: HostModel> Training<M> {
             let (known, rows) = run.model.validate_without_values(open.samples(), &given, 0.0)?;
             (known, Some(rows))
         };
-        let mut queries = PendingQueries { guests: BTreeMap::new(), known, void: rows.is_none() };
+        let mut queries = PendingQueries { known, void: rows.is_none(), ..Default::default() };
         let mut rows = rows.unwrap_or_default();
         // Guests learn from the first update of an exchange alone.
-        let first = open.encrypted().is_some_and(|products| products.first.is_none());
-        let (mut shares, mut terms) = match trains && first {
-            true => request_shares(&mut run.ciphertexts, &open.batch, &mut rows)?,
-            false => Default::default(),
-        };
-        for (party, mut rows) in rows {
-            let Some(ciphertexts) = run.ciphertexts.get_mut(&party) else { continue };
-            let hide =
-                |one: &CommitmentRegistry| one.hide(ciphertexts, &open.batch, &mut rows.rows);
-            let check = run.commitments.as_ref().map(hide).transpose()?;
-            let query = Sealed::new(ciphertexts.ask(&open.batch, &mut rows.rows)?);
-            let query = query.map_err(PartyError::misuse)?;
-            run.model.recycle(std::mem::take(&mut rows.rows));
-            let (shares, terms) = (shares.remove(&party).unwrap_or_default(), terms.remove(&party));
-            let (products, known) = (None, rows.known);
-            let pending = PendingQuery { query, products, check, known, shares, terms };
+        if trains && open.encrypted().is_some_and(|products| products.first.is_none()) {
+            queries.gradients = pending_gradients(&run.ciphertexts, &open.batch, &mut rows)?;
+        }
+        for (party, GuestRows { rows, .. }) in rows {
+            let Some(ciphertexts) = run.ciphertexts.get(&party) else { continue };
+            let at_once = ciphertexts.rows_at_once(&open.batch);
+            let (question, products, shares) = (None, Vec::new(), BTreeMap::new());
+            let pending = PendingQuery { rows, at_once, question, products, shares };
             queries.guests.insert(party, pending);
         }
-        let asked: Vec<PartyId> = queries.guests.keys().cloned().collect();
         if let Some(products) = open.encrypted() {
             products.queries = Some(queries);
         }
-        Ok(asked)
+        Ok(())
+    }
+
+    /// Encrypts a part of rows and coefficients, and says who is to be asked.
+    fn ask_part(&mut self) -> Result<Vec<PartyId>, PartyError> {
+        let (run, batch) = (&mut self.run, self.open.batch.clone());
+        let queries = self.open.encrypted().and_then(|products| products.queries.as_mut());
+        let Some(queries) = queries else { return Ok(Vec::new()) };
+        for (party, pending) in &mut queries.guests {
+            pending.question = None;
+            let Some(ciphertexts) = run.ciphertexts.get_mut(party) else { continue };
+            let first = queries.part * pending.at_once;
+            let rows = first..(first + pending.at_once).min(pending.rows);
+            if rows.is_empty() {
+                continue;
+            }
+            run.rows.resize(rows.len() * ciphertexts.columns(&batch), 0.0);
+            run.model.write_rows(party, rows, &mut run.rows)?;
+            let hide = |one: &CommitmentRegistry| one.hide(ciphertexts, &batch, &mut run.rows);
+            let check = run.commitments.as_ref().map(hide).transpose()?;
+            let query = Sealed::new(ciphertexts.ask(&batch, &mut run.rows)?);
+            let query = query.map_err(PartyError::misuse)?;
+            pending.question = Some(Question { query, answered: false, check });
+        }
+        for (recipient, gradient) in &queries.gradients {
+            for (owner, share) in gradient.ask(queries.part, recipient, &mut run.ciphertexts)? {
+                if let Some(pending) = queries.guests.get_mut(&owner) {
+                    pending.shares.insert(recipient.clone(), share);
+                }
+            }
+        }
+        let asked = queries.guests.iter();
+        let asked = asked.filter(|(_, one)| one.question.is_some() || !one.shares.is_empty());
+        Ok(asked.map(|(party, _)| party.clone()).collect())
     }
 }
 

@@ -5,6 +5,7 @@
 //! encrypted. What comes back is masked for the recipient, and goes into its masked gradient.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use estimator::EmbeddingCoefficients;
 use protocol::message::parts::Batch;
@@ -56,44 +57,85 @@ impl PendingShare {
 
 /// The gradient of a guest's embedding, as far as it is known; the guest is told it at the end of the exchange.
 pub(super) struct PendingGradient {
+    /// Without what was measured: `[sample, number]`.
     known: Vec<f64>,
-    terms: GradientTerms,
-    pub(super) masked: Vec<MaskedShare>,
+    /// Numbers of a sample.
+    width: usize,
+    /// Samples of a part.
+    at_once: usize,
+    scale: Scale,
+    /// The recipient's key, which others encrypt with, and what it is known by.
+    public_key: Sealed,
+    key: Fingerprint,
+    /// D, by whose values it is of.
+    coefficients: Vec<(PartyId, EmbeddingCoefficients)>,
+    /// What they have made of it, by part.
+    masked: Vec<Vec<MaskedShare>>,
 }
 
 impl PendingGradient {
-    pub(super) fn new(known: Vec<f64>, terms: GradientTerms) -> Self {
-        Self { known, terms, masked: Vec::new() }
+    /// How many parts it has.
+    pub(super) fn parts(&self) -> usize {
+        self.masked.len()
+    }
+
+    /// Keeps a share of a part.
+    pub(super) fn keep(&mut self, part: usize, masked: MaskedShare) {
+        if let Some(of_part) = self.masked.get_mut(part) {
+            of_part.push(masked);
+        }
+    }
+
+    /// The places of a part in as many numbers for each number of the gradient.
+    fn part(&self, part: usize, each: usize) -> Range<usize> {
+        let samples = self.known.len() / self.width.max(1);
+        let first = (part * self.at_once).min(samples);
+        let last = (first + self.at_once).min(samples);
+        first * self.width * each..last * self.width * each
+    }
+
+    /// Asks everyone for what a part needs.
+    pub(super) fn ask(
+        &self,
+        part: usize,
+        recipient: &PartyId,
+        ciphertexts: &mut BTreeMap<PartyId, GuestCiphertexts>,
+    ) -> Result<Vec<(PartyId, PendingShare)>, PartyError> {
+        let mut asked = Vec::new();
+        for (owner, all) in self.coefficients.iter().filter(|_| part < self.parts()) {
+            let Some(one) = ciphertexts.get_mut(owner) else { continue };
+            let own = owner == recipient;
+            let values = &all.coefficients[self.part(part, all.terms)];
+            let coefficients = Coefficients { terms: all.terms, values };
+            let (query, pending) =
+                one.products.encrypt_coefficients(&coefficients, self.scale, own)?;
+            let query = Sealed::new(query).map_err(PartyError::misuse)?;
+            let entries = CoefficientEntries::new(all.entries.clone());
+            let first = (part * self.at_once) as u32;
+            let entries = entries.map_err(PartyError::misuse)?.from_sample(first);
+            let key = Some(self.public_key.clone()).filter(|_| !own);
+            asked
+                .push((owner.clone(), PendingShare { query, entries, key, pending, masked: None }));
+        }
+        Ok(asked)
     }
 }
 
-/// What the parts of a gradient have in common.
-#[derive(Clone, Copy)]
-pub(super) struct GradientTerms {
-    scale: Scale,
-    /// The recipient's key, which others have encrypted with.
-    key: Fingerprint,
-}
-
-/// By owner and, of each, by recipient.
-type PendingShares = BTreeMap<PartyId, BTreeMap<PartyId, PendingShare>>;
-
-/// Asks everyone for what the gradients of all need. `rows` are of those who are asked at all; afterwards they have no
-/// shares any more.
-pub(super) fn request_shares(
-    ciphertexts: &mut BTreeMap<PartyId, GuestCiphertexts>,
+/// What the gradients of all guests need of all guests. `rows` are of those who are asked at all; afterwards they have
+/// no coefficients any more.
+pub(super) fn pending_gradients(
+    ciphertexts: &BTreeMap<PartyId, GuestCiphertexts>,
     batch: &Batch,
     rows: &mut BTreeMap<PartyId, GuestRows>,
-) -> Result<(PendingShares, BTreeMap<PartyId, GradientTerms>), PartyError> {
-    let (mut shares, mut terms) = (PendingShares::new(), BTreeMap::new());
+) -> Result<BTreeMap<PartyId, PendingGradient>, PartyError> {
+    let (mut gradients, samples) = (BTreeMap::new(), batch.samples().len());
     for (recipient, rows) in rows {
-        let Some(one) = ciphertexts.get(recipient).filter(|_| !rows.known.is_empty()) else {
+        let Some(to) = ciphertexts.get(recipient).filter(|_| !rows.known.is_empty()) else {
             continue;
         };
-        let (public_key, key) = (one.public_key.clone(), one.key());
         let own = (recipient.clone(), std::mem::take(&mut rows.embedding));
         let mut bound = MagnitudeBound::of_offsets(&rows.known)?;
-        let mut parts: Vec<(PartyId, EmbeddingCoefficients)> = Vec::new();
+        let mut all: Vec<(PartyId, EmbeddingCoefficients)> = Vec::new();
         for (owner, mut share) in [own].into_iter().chain(std::mem::take(&mut rows.others)) {
             let Some(one) = ciphertexts.get(&owner).filter(|one| one.holds(batch)) else {
                 continue;
@@ -102,24 +144,29 @@ pub(super) fn request_shares(
                 continue;
             }
             one.in_shares_of_ranges(&mut share);
+            // Of all parts together: the recipient learns one scale.
             bound = bound.and(MagnitudeBound::of(&one.agreement, &coefficients(&share))?);
-            parts.push((owner, share));
+            all.push((owner, share));
         }
-        let scale = bound.scale()?;
-        for (owner, share) in parts {
-            let Some(one) = ciphertexts.get_mut(&owner) else { continue };
-            let own = owner == *recipient;
-            let (query, pending) =
-                one.products.encrypt_coefficients(&coefficients(&share), scale, own)?;
-            let query = Sealed::new(query).map_err(PartyError::misuse)?;
-            let entries = CoefficientEntries::new(share.entries).map_err(PartyError::misuse)?;
-            let key = Some(public_key.clone()).filter(|_| !own);
-            let share = PendingShare { query, entries, key, pending, masked: None };
-            shares.entry(owner).or_default().insert(recipient.clone(), share);
-        }
-        terms.insert(recipient.clone(), GradientTerms { scale, key });
+        let known = std::mem::take(&mut rows.known);
+        let width = known.len() / samples;
+        let terms = all.iter().map(|(_, share)| share.terms).max().unwrap_or(0);
+        let at_once = to.samples_at_once(samples, width, terms)?;
+        gradients.insert(
+            recipient.clone(),
+            PendingGradient {
+                known,
+                width,
+                at_once,
+                scale: bound.scale()?,
+                public_key: to.public_key.clone(),
+                key: to.key(),
+                coefficients: all,
+                masked: (0..samples.div_ceil(at_once)).map(|_| Vec::new()).collect(),
+            },
+        );
     }
-    Ok((shares, terms))
+    Ok(gradients)
 }
 
 fn coefficients(share: &EmbeddingCoefficients) -> Coefficients<'_> {
@@ -131,15 +178,18 @@ impl<M: HostModel> Run<M> {
     pub(super) fn masked_gradients(
         &mut self,
         gradients: BTreeMap<PartyId, PendingGradient>,
-    ) -> Result<BTreeMap<PartyId, Sealed>, PartyError> {
+    ) -> Result<BTreeMap<PartyId, Vec<Sealed>>, PartyError> {
         let mut masked_gradients = BTreeMap::new();
-        for (party, PendingGradient { known, terms, masked }) in gradients {
+        for (party, gradient) in gradients {
             // A guest with a new key has no masks for the old one.
-            let one = self.ciphertexts.get_mut(&party).filter(|one| one.key() == terms.key);
+            let one = self.ciphertexts.get_mut(&party).filter(|one| one.key() == gradient.key);
             let Some(one) = one else { continue };
-            let masked_gradient = one.products.mask_gradient(&known, terms.scale, &masked)?;
-            masked_gradients
-                .insert(party, Sealed::new(masked_gradient).map_err(PartyError::misuse)?);
+            let parts = gradient.masked.iter().enumerate().map(|(part, masked)| {
+                let known = &gradient.known[gradient.part(part, 1)];
+                let part = one.products.mask_gradient(known, gradient.scale, masked)?;
+                Sealed::new(part).map_err(PartyError::misuse)
+            });
+            masked_gradients.insert(party, parts.collect::<Result<Vec<_>, PartyError>>()?);
         }
         Ok(masked_gradients)
     }

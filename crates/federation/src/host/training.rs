@@ -27,7 +27,7 @@ pub(super) struct Training<M> {
 #[derive(Default)]
 struct Gradients {
     clear: BTreeMap<PartyId, EmbeddingGradient>,
-    masked: BTreeMap<PartyId, Sealed>,
+    masked: BTreeMap<PartyId, Vec<Sealed>>,
     /// A guest may have none: there was nothing to learn from, or it came after the first update with products.
     optional: bool,
 }

@@ -42,8 +42,8 @@ fn outcome(setting: Setting, list: &[Op]) -> Outcome {
 /// The weights of each party after a run without faults.
 fn undisturbed(guests: usize, (compression, measured): Form) -> &'static Outcome {
     type Three = [OnceLock<Outcome>; 3];
-    static ALL: [Three; 10] = [const { [const { OnceLock::new() }; 3] }; 10];
-    let form = 5 * usize::from(compression == Compression::Q8) + measured as usize;
+    static ALL: [Three; 14] = [const { [const { OnceLock::new() }; 3] }; 14];
+    let form = 7 * usize::from(compression == Compression::Q8) + measured as usize;
     let setting = Setting { compression, measured, ..Setting::new(AbsencePolicy::Wait, guests) };
     ALL[form][guests - 1].get_or_init(|| outcome(setting, &[]))
 }
@@ -56,11 +56,20 @@ const PACKED_AND_MEASURED: Form = (Compression::Q8, Measured::Clear);
 const SEALED: Form = (Compression::None, Measured::Sealed);
 const LATTICE: Form = (Compression::None, Measured::Lattice);
 const COMMITTED: Form = (Compression::None, Measured::Committed);
+const SEALED_IN_PARTS: Form = (Compression::None, Measured::SealedInParts);
+const COMMITTED_IN_PARTS: Form = (Compression::None, Measured::CommittedInParts);
 
 /// Pauses within the limit: nothing may keep the parties from the same weights, nor what 8 bits have
 /// lost from being sent later.
 fn ends_alike(guests: usize, list: &[Op]) {
     ends_alike_in(&[PLAIN, PACKED_AND_MEASURED, SEALED], guests, list);
+}
+
+/// A run of one form that is disturbed, and one of another that is not.
+fn ends_as(form: Form, undisturbed_form: Form, guests: usize, list: &[Op]) {
+    let (compression, measured) = form;
+    let setting = Setting { compression, measured, ..Setting::new(AbsencePolicy::Wait, guests) };
+    assert_eq!(&outcome(setting, list), undisturbed(guests, undisturbed_form));
 }
 
 fn ends_alike_in(forms: &[Form], guests: usize, list: &[Op]) {
@@ -105,6 +114,17 @@ proptest! {
         ends_alike(3, &list);
     }
 
+    /// What is asked in parts ends as what is asked at once, whatever happens between two parts.
+    #[test]
+    fn in_parts_all_end_as_at_once(list in lists(80, false)) {
+        ends_as(SEALED_IN_PARTS, SEALED, 3, &list);
+    }
+
+    #[test]
+    fn under_skip_in_parts_all_end_and_agree(list in lists(60, false)) {
+        under_skip_in(&[SEALED_IN_PARTS], &list);
+    }
+
     #[test]
     fn with_long_pauses_all_end_alike_or_stop(list in lists(40, true)) {
         ends_alike_or_stops(AbsencePolicy::Wait, 2, &list);
@@ -141,6 +161,11 @@ proptest! {
     #[test]
     fn with_ciphertexts_all_end_alike(list in lists(60, false)) {
         ends_alike_in(&[LATTICE, COMMITTED], 2, &list);
+    }
+
+    #[test]
+    fn in_parts_with_ciphertexts_all_end_as_at_once(list in lists(60, false)) {
+        ends_as(COMMITTED_IN_PARTS, COMMITTED, 2, &list);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::time::Duration;
 
 use estimator::EmbeddingCoefficients;
@@ -69,6 +70,12 @@ pub fn measured_plan() -> Plan {
 pub fn sealed_plan() -> Plan {
     let sealing = Sealing { scheme: Scheme::Plain, most_rows: 100, commitments: None };
     Plan { measured: [MeasurementKind::Speeds].into(), sealing: Some(sealing), ..measured_plan() }
+}
+
+/// The same with messages of two products, so that rows and coefficients are asked in parts.
+pub fn in_parts(plan: Plan) -> Plan {
+    let sealing = plan.sealing.map(|sealing| Sealing { most_rows: 2, ..sealing });
+    Plan { sealing, ..plan }
 }
 
 /// The same by ciphertexts, with or without commitments.
@@ -268,13 +275,15 @@ pub struct ToyHost {
     estimates: BTreeMap<i64, u32>,
     /// Loss and gradient without what guests measured, while products are on their way.
     waiting: Option<(f64, Vec<f32>)>,
+    /// Rows that can be asked for, with their number of columns.
+    rows: BTreeMap<PartyId, (Vec<f64>, usize)>,
 }
 
 impl ToyHost {
     pub fn new(guests: Vec<PartyId>) -> Self {
         // Its own number, and one in the place of each absent guest.
         let line = Line::new("host", 1 + guests.len());
-        Self { line, guests, estimates: BTreeMap::new(), waiting: None }
+        Self { line, guests, estimates: BTreeMap::new(), waiting: None, rows: BTreeMap::new() }
     }
 
     /// Everything that training has changed, and what was estimated.
@@ -372,6 +381,7 @@ impl HostModel for ToyHost {
         let known = (0..parameters).map(|p| y.iter().sum::<f32>() * (1.0 + p as f32)).collect();
         self.waiting = Some((y.iter().map(|y| f64::from(y * y)).sum(), known));
         let mut rows = ProductRows::new();
+        self.rows.clear();
         for (party, weights) in &answers.weights {
             let entries = weights.len() / samples.len();
             let column = |at: usize| f64::from(weights[at] * (1.0 + y[at / entries]));
@@ -396,8 +406,10 @@ impl HostModel for ToyHost {
                 (party.clone(), share(numbers().flat_map(lent).collect()))
             };
             let others = answers.weights.iter().filter(|(other, _)| *other != party);
+            let all = (0..=parameters).flat_map(row).collect();
+            self.rows.insert(party.clone(), (all, weights.len()));
             let own = GuestRows {
-                rows: (0..=parameters).flat_map(row).collect(),
+                rows: parameters + 1,
                 embedding: share(numbers().flat_map(number).collect()),
                 others: others.map(lent).collect(),
                 known: numbers().map(|(sample, z)| f64::from(y[sample]) - z as f64).collect(),
@@ -405,6 +417,18 @@ impl HostModel for ToyHost {
             rows.insert(party.clone(), own);
         }
         Ok(Some(rows))
+    }
+
+    fn write_rows(
+        &mut self,
+        party: &PartyId,
+        rows: Range<usize>,
+        to: &mut [f64],
+    ) -> Result<(), ModelFailure> {
+        let (all, columns) =
+            self.rows.get(party).ok_or_else(|| ModelFailure("nothing was asked".into()))?;
+        to.copy_from_slice(&all[rows.start * columns..rows.end * columns]);
+        Ok(())
     }
 
     fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
@@ -428,12 +452,15 @@ impl HostModel for ToyHost {
         total: f64,
     ) -> Result<(f64, ProductRows), ModelFailure> {
         let y = self.output(samples, &answers.embeddings, &self.line.weights);
-        let row = |weights: &Vec<f32>| {
+        let row = |weights: &Vec<f32>| -> Vec<f64> {
             let entries = weights.len() / samples.len();
-            let rows = weights.iter().enumerate().map(|(at, w)| f64::from(w * y[at / entries]));
-            GuestRows { rows: rows.collect(), ..GuestRows::default() }
+            let row = weights.iter().enumerate().map(|(at, w)| f64::from(w * y[at / entries]));
+            row.collect()
         };
-        let rows = answers.weights.iter().map(|(party, weights)| (party.clone(), row(weights)));
+        let rows = answers.weights.iter();
+        self.rows = rows.map(|(party, w)| (party.clone(), (row(w), w.len()))).collect();
+        let rows = answers.weights.keys();
+        let rows = rows.map(|party| (party.clone(), GuestRows { rows: 1, ..GuestRows::default() }));
         Ok((y.iter().fold(total, |total, y| total + f64::from(y * y)), rows.collect()))
     }
 

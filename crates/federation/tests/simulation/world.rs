@@ -22,8 +22,8 @@ use traffic::Step;
 use crate::disk::DiskStore;
 use crate::operations::Op;
 use crate::toy::{
-    ToyGuest, ToyHost, WIDTH, checkpoints, lattice_plan, measured_plan, measures, plan, samples,
-    sealed_plan, viewed_samples,
+    ToyGuest, ToyHost, WIDTH, checkpoints, in_parts, lattice_plan, measured_plan, measures, plan,
+    samples, sealed_plan, viewed_samples,
 };
 
 const TIMING: Timing = Timing {
@@ -78,6 +78,10 @@ pub enum Measured {
     Lattice,
     /// The same of guests that are held to what they have committed to.
     Committed,
+    /// As `Sealed`, in parts.
+    SealedInParts,
+    /// As `Committed`, in parts.
+    CommittedInParts,
 }
 
 const COMMITTING: CommitmentTerms = CommitmentTerms { bounds: Bounds::Noised, checks: 1 };
@@ -395,6 +399,8 @@ impl World {
                 Measured::Sealed => sealed_plan(),
                 Measured::Lattice => lattice_plan(None),
                 Measured::Committed => lattice_plan(Some(COMMITTING)),
+                Measured::SealedInParts => in_parts(sealed_plan()),
+                Measured::CommittedInParts => in_parts(lattice_plan(Some(COMMITTING))),
             },
             checkpoints: checkpoints(),
             measurement_bounds: MeasurementBounds { links: 3, counted: Some(8.0) },

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use estimator::Score;
 use estimator::artifact::IntervalsError;
@@ -30,7 +30,9 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, HostConfig, Prepared};
 use super::stopping::StopRequest;
-use super::{config, departure, log_begun, logs, network_threads, print_stopped, stopping};
+use super::{
+    config, departure, log_begun, logs, network_threads, print_stopped, stopping, sum_host,
+};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -51,6 +53,9 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    if config.is_summed() {
+        return sum_host::run(&config, &folder, json);
+    }
     let ended = lead_run(&config, &folder, None)?;
     match &ended.end {
         End::Stopped(reason) => print_stopped(reason, ended.round, json),
@@ -71,6 +76,13 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<HostConfig>(config)?;
     logs::start_if_none(&config.observe);
+    if config.is_summed() {
+        ensure!(
+            own.is_none(),
+            "fusion: found a sum over guests and a custom sub-model, expected one of the two"
+        );
+        return Ok(sum_host::lead(&config, &folder)?.json());
+    }
     Ok(lead_run(&config, &folder, own)?.json())
 }
 
@@ -122,7 +134,12 @@ fn lead_run(
         // Values and weights of four quantities a link, at most.
         widest = widest.max(8 * settings.measurement_bounds.links);
     }
-    let limits = Limits { message: message_limit(widest), ..Limits::default() };
+    // Products of sealed measurements may be as large as any message.
+    let message = match settings.plan.sealing {
+        None => message_limit(widest),
+        Some(_) => Limits::default().message,
+    };
+    let limits = Limits { message, ..Limits::default() };
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;

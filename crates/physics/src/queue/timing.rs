@@ -45,11 +45,14 @@ const LONG_ENOUGH: f64 = 3.0 * 3600.0;
 /// The mean of `n` random directions is longer than this over √n once in e²⁰ cycles tried.
 const CLEAR: f64 = 4.5;
 
+/// Cycles of plans that profiles are made of, in seconds. A plan that turns once a day is none.
+pub const CYCLES: std::ops::RangeInclusive<f64> = 1.0..=3600.0;
+
 impl Timing {
     /// From a plan.
     pub fn planned(cycle: f64, green: f64) -> Result<Self, QueueError> {
         let cycle = positive("cycle", cycle)?;
-        if !(1.0..=3600.0).contains(&cycle) {
+        if !CYCLES.contains(&cycle) {
             let expected = "1 s to 3600 s";
             return Err(QueueError::Number { what: "cycle", found: cycle, expected });
         }

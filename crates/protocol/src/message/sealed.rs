@@ -28,11 +28,14 @@ use crate::plan::Plan;
 
 /// Most bytes of a sealed part: what fits a message.
 pub const MAX_SEALED: usize = 16 << 20;
-/// Most products per exchange, if nothing else is agreed: query and answer then stay within a message.
+/// Most products of a message, if nothing else is agreed: more are asked for in several messages.
 pub(crate) const USUAL_ROWS: u32 = 1 << 14;
 
 /// Most guests whose gradients one guest contributes to in an exchange.
 pub const MAX_COEFFICIENT_REQUESTS: usize = 256;
+
+/// Most parts of a masked gradient: one for each sample.
+pub(crate) const MAX_GRADIENT_PARTS: usize = super::parts::MAX_STEPS;
 
 /// Most rows of a query.
 pub const MOST_ROWS: usize = 1 << 20;
@@ -56,7 +59,7 @@ pub fn block_length(segment: u32, entries: usize) -> usize {
 pub struct Sealing {
     /// By which products.
     pub scheme: Scheme,
-    /// The most products of one exchange.
+    /// The most products of one message; an exchange may have several.
     pub most_rows: u32,
     /// Whether guests commit to their measurements before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,15 +86,16 @@ impl Sealing {
     pub fn check(&self, plan: &Plan) -> Result<(), PartError> {
         if !(1..=MOST_ROWS as u32).contains(&self.most_rows) {
             let expected = format!("1 to {MOST_ROWS}");
-            return Err(PartError::new("products of an exchange", self.most_rows, expected));
+            return Err(PartError::new("products of a message", self.most_rows, expected));
         }
-        if plan.measured.is_empty() || plan.measured.contains(&MeasurementKind::HeldOut) {
+        if plan.measured.is_empty() {
+            let expected = "speeds, queues or held-out totals";
+            return Err(PartError::new("measurements to be sealed", "none", expected));
+        }
+        if self.commitments.is_some() && plan.measured.contains(&MeasurementKind::HeldOut) {
             let found = names(plan.measured.iter().copied());
-            return Err(PartError::new(
-                "measurements to be sealed",
-                found,
-                "speeds or queues: what is held out adds up over guests before it is used",
-            ));
+            let expected = "speeds or queues: held-out totals have no physical limits";
+            return Err(PartError::new("measurements to commit to", found, expected));
         }
         self.commitments.map_or(Ok(()), |committing| committing.check())?;
         if self.commitments.is_some() && self.scheme == Scheme::Plain {
@@ -106,14 +110,16 @@ impl Sealing {
     }
 }
 
-/// The largest value of a quantity that is sealed; what is beyond counts as this. Jams have some 150
-/// veh/km/lane, and no street is faster than 40 m/s.
-pub fn range(quantity: Quantity) -> f64 {
-    match quantity {
+/// The largest value of a quantity that is sealed; what is beyond twice this counts as that. Jams have some 150
+/// veh/km/lane, and no street is faster than 40 m/s. What is held out stands for all vehicles: one of a fold that has a
+/// hundredth of the traffic counts as a hundred.
+pub fn range(kind: MeasurementKind, quantity: Quantity) -> f64 {
+    let usual = match quantity {
         Quantity::Density => 250.0,
         Quantity::Flow => 100.0,
         Quantity::Speed => 40.0,
-    }
+    };
+    if kind == MeasurementKind::HeldOut { 64.0 * usual } else { usual }
 }
 
 /// What an [`Ask`](super::ToGuest::EmbeddingRequest) needs of a guest whose measurements are sealed.
@@ -137,26 +143,40 @@ impl MissingCiphertexts {
     }
 }
 
-/// Which entries of the computing guest each number of the recipient's embedding depends on: `[number, term]`.
+/// Which entries of the computing guest each number of the recipient's embedding depends on: `[number, term]`; for
+/// consecutive samples of the batch, of which this says the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoefficientEntries(Vec<u32>);
+pub struct CoefficientEntries {
+    entries: Vec<u32>,
+    first: u32,
+}
 
 /// Most of them: embeddings of some thousand numbers, each of which depends on some hundred entries.
 pub(crate) const MAX_COEFFICIENT_ENTRIES: usize = 1 << 20;
 
 impl CoefficientEntries {
-    /// Checks their number.
+    /// Those of samples from the first of the batch on; checks their number.
     pub fn new(entries: Vec<u32>) -> Result<Self, PartError> {
         if (1..=MAX_COEFFICIENT_ENTRIES).contains(&entries.len()) {
-            return Ok(Self(entries));
+            return Ok(Self { entries, first: 0 });
         }
         let expected = format!("1 to {MAX_COEFFICIENT_ENTRIES}");
         Err(PartError::new("entries of coefficients", entries.len(), expected))
     }
 
+    /// The same for samples from another one on.
+    pub fn from_sample(self, first: u32) -> Self {
+        Self { first, ..self }
+    }
+
+    /// The place in the batch of the first sample that they are for.
+    pub fn first(&self) -> usize {
+        self.first as usize
+    }
+
     /// The entries.
     pub fn as_slice(&self) -> &[u32] {
-        &self.0
+        &self.entries
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{committed, live, measured, numbers, sealed};
+use super::{committed, live, measured, numbers, sealed, sums};
 use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
@@ -10,7 +10,7 @@ use crate::message::{
     ToGuest, ToHost, Welcome,
 };
 use crate::party::Round;
-use crate::plan::{LocalVariant, Plan};
+use crate::plan::{HostUpdates, LocalVariant, Plan};
 
 pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
     use to_host::Message;
@@ -38,6 +38,7 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
         }
         ToHost::Commitment(message) => committed::from_guest(message),
         ToHost::Live(message) => live::from_guest(message),
+        ToHost::Sum(message) => sums::from_guest(message),
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
         ToHost::Checkpointed { exchange } => {
             Message::Checkpointed(wire::Checkpointed { exchange: Some(of_exchange(exchange)) })
@@ -79,13 +80,14 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
                 recipient: recipient.as_str().into(),
                 key: key.as_ref().map(|key| key.as_slice().to_vec().into()),
                 entries: entries.as_slice().to_vec(),
+                first: entries.first() as u32,
                 coefficients: coefficients.as_slice().to_vec().into(),
             })
         }
         ToGuest::MaskedGradient { exchange, gradient } => {
             Message::MaskedGradient(wire::MaskedGradient {
                 exchange: Some(of_exchange(exchange)),
-                gradient: gradient.as_slice().to_vec().into(),
+                gradient: gradient.iter().map(|part| part.as_slice().to_vec().into()).collect(),
             })
         }
         ToGuest::Gradient { exchange, gradient } => Message::Gradient(wire::Gradient {
@@ -114,6 +116,7 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
         }),
         ToGuest::Commitment(message) => committed::from_host(message),
         ToGuest::Live(message) => live::from_host(message),
+        ToGuest::Sum(message) => sums::from_host(message),
         ToGuest::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
     };
     wire::ToGuest { message: Some(message) }
@@ -231,6 +234,7 @@ fn plan(plan: &Plan) -> wire::Plan {
             LocalVariant::Frozen => wire::LocalVariant::Frozen,
         } as i32,
         proximal: plan.local.proximal,
+        host_updates_once: plan.local.host == HostUpdates::Once,
         segment: plan.segment,
         measured: plan.measured.iter().map(|kind| measured::of_kind(*kind) as i32).collect(),
         shares: plan.shares.map(|shares| wire::TrafficShares { own: shares.own, all: shares.all }),

@@ -8,8 +8,8 @@ use super::numbers::{read_words, words};
 use super::{WireError, committed};
 use crate::message::parts::MAX_STEPS;
 use crate::message::sealed::{
-    BlockWeights, CoefficientEntries, Fingerprint, MAX_COEFFICIENT_ENTRIES, MissingCiphertexts,
-    Scheme, Sealed, Sealing,
+    BlockWeights, CoefficientEntries, Fingerprint, MAX_COEFFICIENT_ENTRIES, MAX_GRADIENT_PARTS,
+    MissingCiphertexts, Scheme, Sealed, Sealing,
 };
 use crate::message::{ToGuest, ToHost};
 use crate::party::PartyId;
@@ -92,7 +92,7 @@ pub(super) fn encrypted_coefficients(
         exchange: read_exchange(message.exchange)?,
         recipient: PartyId::new(&message.recipient)?,
         key: message.key.map(|key| Sealed::new(key.into())).transpose()?,
-        entries: CoefficientEntries::new(message.entries)?,
+        entries: CoefficientEntries::new(message.entries)?.from_sample(message.first),
         coefficients: Sealed::new(message.coefficients.into())?,
     })
 }
@@ -104,7 +104,9 @@ pub(super) fn query(message: wire::ProductQuery) -> Result<ToGuest, WireError> {
 
 pub(super) fn masked_gradient(message: wire::MaskedGradient) -> Result<ToGuest, WireError> {
     let exchange = read_exchange(message.exchange)?;
-    Ok(ToGuest::MaskedGradient { exchange, gradient: Sealed::new(message.gradient.into())? })
+    at_most("parts of a masked gradient", message.gradient.len(), MAX_GRADIENT_PARTS, "parts")?;
+    let gradient = message.gradient.into_iter().map(|part| Sealed::new(part.into()));
+    Ok(ToGuest::MaskedGradient { exchange, gradient: gradient.collect::<Result<_, _>>()? })
 }
 
 pub(super) fn missing(missing: &MissingCiphertexts) -> wire::MissingCiphertexts {

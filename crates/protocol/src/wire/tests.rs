@@ -21,7 +21,7 @@ use crate::message::{
     Terms, Welcome,
 };
 use crate::party::{Attempt, PartyId, Round, RunId};
-use crate::plan::{LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
+use crate::plan::{HostUpdates, LocalUpdates, LocalVariant, OptimiserSettings, Plan, Summary};
 
 fn text() -> impl Strategy<Value = Text> {
     "[ -~äßé→]{0,40}".prop_map(Text::of)
@@ -233,8 +233,11 @@ fn plan() -> impl Strategy<Value = Plan> {
                 average,
             });
     let variant = prop_oneof![Just(LocalVariant::Recompute), Just(LocalVariant::Frozen)];
-    let local = (1u32..1000, variant, 0f32..1.0)
-        .prop_map(|(count, variant, proximal)| LocalUpdates { count, variant, proximal });
+    let host = prop_oneof![Just(HostUpdates::Each), Just(HostUpdates::Once)];
+    let local =
+        (1u32..1000, variant, 0f32..1.0, host).prop_map(|(count, variant, proximal, host)| {
+            LocalUpdates { count, variant, proximal, host }
+        });
     let counts = (any::<u64>(), 1u32..256, 1u32..1000, 1u32..u32::MAX);
     let measured = prop::collection::btree_set(kind(), 0..3);
     let shares = option::of((0.01..0.5).prop_map(|own: f64| TrafficShares { own, all: 1.9 * own }));
@@ -259,8 +262,9 @@ fn sealed() -> impl Strategy<Value = Sealed> {
 }
 
 fn coefficient_entries() -> impl Strategy<Value = CoefficientEntries> {
-    vec(any::<u32>(), 1..50)
-        .prop_map(|entries| CoefficientEntries::new(entries).expect("few entries"))
+    (vec(any::<u32>(), 1..50), any::<u32>()).prop_map(|(entries, first)| {
+        CoefficientEntries::new(entries).expect("few entries").from_sample(first)
+    })
 }
 
 fn to_guest() -> impl Strategy<Value = ToGuest> {
@@ -317,7 +321,7 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
             }),
         (exchange(), sealed())
             .prop_map(|(exchange, query)| ToGuest::ProductQuery { exchange, query }),
-        (exchange(), sealed())
+        (exchange(), vec(sealed(), 1..4))
             .prop_map(|(exchange, gradient)| ToGuest::MaskedGradient { exchange, gradient }),
         (exchange(), proptest::option::of(sealed()), coefficient_entries(), sealed()).prop_map(
             |(exchange, key, entries, coefficients)| {

@@ -1,5 +1,7 @@
 //! The guest: encrypts its blocks, decrypts what the host has masked.
 
+use std::collections::VecDeque;
+
 use rayon::prelude::*;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -26,8 +28,8 @@ pub struct RlweGuest {
     public: PublicKey,
     pub(super) random: Randomness,
     pub(super) scratch: ScratchPool,
-    /// The mask of its last share of its own gradient.
-    pub(super) own: Option<OwnMask>,
+    /// The masks of its last shares of its own gradient, the oldest first.
+    pub(super) own: VecDeque<OwnMask>,
 }
 
 /// What a guest keeps of encrypted coefficients to itself until the gradient.
@@ -87,7 +89,14 @@ impl RlweGuest {
         let agreement = agreement.checked()?;
         let half = encrypt(&key, public_seed, &noise, |_, _| {});
         let public = PublicKey { terms: agreement.terms(), half };
-        Ok(Self { agreement, key, public, random, scratch: ScratchPool::default(), own: None })
+        Ok(Self {
+            agreement,
+            key,
+            public,
+            random,
+            scratch: ScratchPool::default(),
+            own: VecDeque::new(),
+        })
     }
 
     /// Numbers modulo 2^40, in the order of the rows, which stand as for blocks of this width.

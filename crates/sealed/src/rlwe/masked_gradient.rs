@@ -29,6 +29,9 @@ use crate::product::{Coefficients, Expected, SealedError, misuse, peer};
 use crate::random::Randomness;
 use crate::wire::out_of_range;
 
+/// The most masks of shares of its own gradient that a guest keeps: a gradient has at most as many parts.
+const MOST_OWN_MASKS: usize = 4096;
+
 impl RlweHost {
     pub(super) fn lent_out(
         &mut self,
@@ -213,7 +216,10 @@ impl RlweGuest {
         });
         let polys = polys.collect();
         if seed_for_recipient.is_none() {
-            self.own = Some(OwnMask { exchange, seed });
+            if self.own.len() >= MOST_OWN_MASKS {
+                self.own.pop_front();
+            }
+            self.own.push_back(OwnMask { exchange, seed });
         }
         Ok(MaskedProducts { exchange, products, polys, seed: seed_for_recipient }.encode())
     }
@@ -235,8 +241,8 @@ impl RlweGuest {
                 .map_err(peer("masked gradient"))?;
         let mut known: Vec<Zeroizing<[u8; 32]>> = Vec::new();
         if own != 0 {
-            let mask = self.own.as_ref().filter(|mask| mask.exchange == own);
-            let found = self.own.as_ref().map_or(0, |mask| mask.exchange);
+            let mask = self.own.iter().find(|mask| mask.exchange == own);
+            let found = self.own.back().map_or(0, |mask| mask.exchange);
             let mask = mask.ok_or_else(|| {
                 peer("masked gradient")(out_of_range("exchange of the masked gradient", own, found))
             })?;

@@ -105,6 +105,11 @@ impl SumoConfig {
 
 /// SUMO's times: seconds, or hours, minutes and seconds (days before them) with colons. What is none SUMO refuses.
 fn time(text: &str) -> Option<Seconds> {
+    seconds(text).map(Seconds::new)
+}
+
+/// The same as a number.
+pub(super) fn seconds(text: &str) -> Option<f64> {
     let (sign, text) = match text.trim().strip_prefix('-') {
         Some(rest) => (-1.0, rest),
         None => (1.0, text.trim()),
@@ -119,7 +124,7 @@ fn time(text: &str) -> Option<Seconds> {
         }
         _ => return None,
     };
-    Some(Seconds::new(sign * seconds))
+    Some(sign * seconds)
 }
 
 /// A file that another one names, relative to that one's folder.

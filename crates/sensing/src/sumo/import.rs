@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use traffic::{
     Groups, LanePair, LatLon, Link, LinkId, LocalPlane, Metres, MetresPerSecond, Network,
-    NetworkParts, Point, Turn,
+    NetworkParts, Point, Seconds, Turn,
 };
 
 use self::additional::Additional;
@@ -30,19 +30,22 @@ use super::projection::Utm;
 use super::{Fault, SumoFileError};
 
 /// How to import.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportOptions {
     /// SUMO's additional files, in the order in which SUMO would load them: induction loops and
     /// programs of traffic lights.
     pub additional: Vec<PathBuf>,
     /// SUMO's option `tls.all-off`: no light works, whatever its programs.
     pub lights_off: bool,
+    /// When a run begins: what some programs of lights call `begin`.
+    pub begin: Seconds,
 }
 
 impl ImportOptions {
     /// As a scenario has it.
     pub fn of(config: &SumoConfig) -> Self {
-        Self { additional: config.additional.clone(), lights_off: config.lights_off }
+        let SumoConfig { additional, lights_off, begin, .. } = config;
+        Self { additional: additional.clone(), lights_off: *lights_off, begin: *begin }
     }
 }
 
@@ -80,12 +83,16 @@ pub struct ImportReport {
     pub lights_switched_by_clock: usize,
     /// Lights that are off.
     pub lights_off: usize,
+    /// Lights that govern no movement of cars: of crossings and railways, or of no junction of the net.
+    pub lights_without_movements: usize,
     /// Movements that a second light governs as well; taken with the first.
     pub movements_of_two_lights: usize,
     /// Signal phases in which the lanes of a turn differ.
     pub mixed_phases: usize,
     /// Detectors on lanes that were dropped.
     pub detectors_apart: usize,
+    /// Detectors that are no loops: of lane areas (E2), of entries and exits (E3).
+    pub detectors_not_loops: usize,
     /// Whether places on the Earth are known.
     pub georeferenced: bool,
 }
@@ -118,7 +125,7 @@ pub(super) fn import(net: &SumoNet, options: &ImportOptions) -> Result<ImportedN
     if options.lights_off {
         programs.switch_off();
     }
-    let signals = signals::signals(net, programs, &kept, &turns, &mut report);
+    let signals = signals::signals(net, (programs, options.begin), &kept, &turns, &mut report)?;
     let title = net.file.file_name().unwrap_or_default().to_string_lossy();
     let parts = NetworkParts {
         name: title.trim_end_matches(".gz").trim_end_matches(".net.xml").to_owned(),

@@ -4,11 +4,15 @@
 //! - The program that was loaded last is the active one, in the net and in additional files alike.
 //! - A `tlLogic` without phases changes the offset of a program that is known; with the program
 //!   `off` it switches the light off.
-//! - A WAUT starts the lights that it governs with its `startProg`, and switches them later.
+//! - A WAUT starts the lights that it governs with its `startProg`, and switches them later; the program `off` every
+//!   light has.
+//! - Times may be written with colons, and the offset `begin` is the time at which the run begins.
 
 use rustc_hash::FxHashMap;
 
 use super::SumoFileError;
+use super::config::seconds;
+use super::quoted;
 use super::xml::Element;
 
 /// A program of a traffic light.
@@ -16,8 +20,8 @@ use super::xml::Element;
 pub(super) struct SumoLight {
     pub(super) id: String,
     program: String,
-    /// Seconds.
-    pub(super) offset: f64,
+    /// Seconds; none for the begin of the run.
+    offset: Option<f64>,
     /// Durations in seconds, and the state of each head.
     pub(super) phases: Vec<(f64, Vec<u8>)>,
     pub(super) fixed_time: bool,
@@ -62,7 +66,7 @@ impl Lights {
         let state = element.text("state")?.as_bytes().to_vec();
         // Phases that do not follow each other in order depend on traffic.
         light.fixed_time &= element.find("next")?.is_none();
-        light.phases.push((element.number("duration")?, state));
+        light.phases.push((duration(element)?, state));
         Ok(())
     }
 
@@ -99,8 +103,9 @@ impl Lights {
             active.lights_switched += usize::from(start.is_some());
             let started =
                 start.and_then(|start| programs.iter().position(|light| light.program == *start));
+            let switched_off = started.is_none() && start.is_some_and(|start| *start == OFF);
             let chosen = programs.swap_remove(started.unwrap_or(programs.len() - 1));
-            if chosen.program == OFF && chosen.phases.is_empty() {
+            if switched_off || (chosen.program == OFF && chosen.phases.is_empty()) {
                 active.lights_off += 1;
             } else {
                 active.lights.push(chosen);
@@ -130,12 +135,37 @@ impl ActivePrograms {
     }
 }
 
+impl SumoLight {
+    /// When its first phase starts, in a run that begins at a time; both in seconds.
+    pub(super) fn offset(&self, begin: f64) -> f64 {
+        self.offset.unwrap_or(begin)
+    }
+}
+
+/// How long a phase takes, in seconds.
+fn duration(element: &Element<'_>) -> Result<f64, SumoFileError> {
+    let text = element.text("duration")?;
+    seconds(text).filter(|duration| *duration >= 0.0).ok_or_else(|| {
+        element.wrong("duration", &quoted(text.as_bytes()), "a number of 0 or more, in seconds")
+    })
+}
+
+fn offset(element: &Element<'_>) -> Result<Option<f64>, SumoFileError> {
+    match element.find("offset")? {
+        None => Ok(Some(0.0)),
+        Some("begin") => Ok(None),
+        Some(text) => seconds(text).map(Some).ok_or_else(|| {
+            element.wrong("offset", &quoted(text.as_bytes()), "a number of seconds, or `begin`")
+        }),
+    }
+}
+
 fn program(element: &Element<'_>) -> Result<SumoLight, SumoFileError> {
     let kind = element.find("type")?;
     Ok(SumoLight {
         id: element.text("id")?.to_owned(),
         program: element.find("programID")?.unwrap_or_default().to_owned(),
-        offset: if element.find("offset")?.is_some() { element.signed("offset")? } else { 0.0 },
+        offset: offset(element)?,
         phases: Vec::new(),
         fixed_time: kind.is_none_or(|kind| kind == "static"),
     })

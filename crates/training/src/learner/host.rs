@@ -1,23 +1,24 @@
 //! The host's part of FedBCD.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use estimator::model::HostBatch;
 use estimator::{HostStudy, PARTY_CHECKPOINT, WindowSource, gather_rows};
 use federation::model::{Answers, Embeddings, Learned, Updated};
-use federation::most_bytes;
 use federation::{HostModel, ModelFailure, ProductRows, Products};
 use neural::Checkpoint;
 use protocol::message::parts::{EmbeddingGradient, Values};
-use protocol::message::sealed::{MAX_COEFFICIENT_REQUESTS, MAX_SEALED, block_length};
 use protocol::{LocalVariant, Measurements, NameError, PartyId, Plan};
-use sealed::rlwe::message::{EncryptedCoefficients, MaskedGradient};
 use serde_json::Value;
 use traffic::{FleetView, Step, Window};
 
 use super::host_loss::Gathering;
-use super::secure_update::PendingUpdate;
+use super::sealed_size::check_products;
+use super::secure_update::PendingRows;
+use crate::memory;
+
 use super::{EXCHANGES, HostLoss, Pace, STATE, failed};
 
 /// The entries of a checkpoint that name the estimated samples, and the tensor with their estimates.
@@ -38,7 +39,7 @@ pub struct HostLearner<D> {
     parties: BTreeMap<PartyId, usize>,
     pub(super) x: Vec<f32>,
     /// While products are on their way.
-    pub(super) pending: Option<PendingUpdate>,
+    pub(super) pending: PendingRows,
     /// Updates of this exchange that were done with products.
     pub(super) done: u32,
     /// Estimates by the best weights, in the model's own scale.
@@ -71,8 +72,8 @@ impl<D: WindowSource> HostLearner<D> {
         }
         let parties = model.guests().map(|(name, width)| Ok((PartyId::new(name)?, width)));
         let parties = parties.collect::<Result<_, NameError>>().map_err(failed)?;
-        check_products(&model, &loss, plan)?;
-        let (x, pending, done, estimates) = (Vec::new(), None, 0, BTreeMap::new());
+        check_products(&model, &loss.sources, plan, memory::available())?;
+        let (x, pending, done, estimates) = (Vec::new(), PendingRows::None, 0, BTreeMap::new());
         let pace = Pace::new(plan);
         let embedded = None;
         Ok(Self { model, data, loss, pace, parties, x, pending, done, estimates, embedded })
@@ -154,7 +155,7 @@ impl<D: WindowSource> HostLearner<D> {
         }
         self.model.begin_round();
         let mut first = HostUpdate { loss: 0.0, gradients: Vec::new() };
-        for update in 0..self.pace.local.count {
+        for update in 0..self.pace.local.of_host() {
             let noise = self.pace.noise(update);
             if update == 0 || self.pace.local.variant == LocalVariant::Recompute {
                 let x = &self.x;
@@ -260,8 +261,13 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
         self.rows_of_training(samples, answers)
     }
 
-    fn recycle(&mut self, rows: Vec<f64>) {
-        self.model.recycle(rows);
+    fn write_rows(
+        &mut self,
+        party: &PartyId,
+        rows: Range<usize>,
+        to: &mut [f64],
+    ) -> Result<(), ModelFailure> {
+        self.rows_of(party, rows, to)
     }
 
     fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
@@ -359,57 +365,7 @@ impl<D: WindowSource> HostModel for HostLearner<D> {
         self.loss.objective.restore(&saved).map_err(failed)?;
         (self.pace.exchanges, self.estimates) = (exchanges, estimates);
         self.embedded = embedded;
-        (self.pending, self.done) = (None, 0);
+        (self.pending, self.done) = (PendingRows::None, 0);
         Ok(())
     }
-}
-
-/// Refuses, before anything is trained, rounds whose products are too many or do not fit a message.
-fn check_products(
-    model: &estimator::HostModel,
-    loss: &HostLoss,
-    plan: &Plan,
-) -> Result<(), ModelFailure> {
-    let Some(sealing) = plan.sealing else { return Ok(()) };
-    let (rows, most) = (model.parameter_count() + 1, sealing.most_rows as usize);
-    if rows > most {
-        let problem = format!(
-            "products of an exchange: found {rows}, one for each parameter of the host, expected at most {most}; choose a smaller head"
-        );
-        return Err(ModelFailure(problem));
-    }
-    let guests = model.guests().count();
-    if guests > MAX_COEFFICIENT_REQUESTS {
-        let problem = format!(
-            "guests of sealed rounds: found {guests}, expected at most {MAX_COEFFICIENT_REQUESTS}"
-        );
-        return Err(ModelFailure(problem));
-    }
-    for (guest, width) in model.guests() {
-        let granted = plan.batch as usize * width;
-        if granted > most {
-            let problem = format!(
-                "products for `{guest}` in an exchange: found {granted}, one for each number of its embedding and sample, expected at most {most}; choose smaller batches or embeddings"
-            );
-            return Err(ModelFailure(problem));
-        }
-        let layout = loss.sources.layouts.iter().find(|(party, _)| party.as_str() == guest);
-        let entries = layout.map_or(0, |(_, layout)| layout.len());
-        let rows = rows + plan.sealing.map_or(0, |sealing| sealing.checks());
-        let question = most_bytes(entries * block_length(plan.segment, entries), rows);
-        // Everyone is asked for its part of this guest's gradient.
-        let terms = loss.sources.layouts.values().map(|layout| match model.is_by_link() {
-            true => layout.most_of_a_link(),
-            false => layout.len(),
-        });
-        let coefficients = EncryptedCoefficients::size(granted, terms.max().unwrap_or(0));
-        let bytes = question.max(coefficients).max(MaskedGradient::size(granted, guests));
-        if bytes > MAX_SEALED {
-            let problem = format!(
-                "products with `{guest}` in an exchange: found {bytes} bytes, expected at most {MAX_SEALED}; choose smaller batches or embeddings"
-            );
-            return Err(ModelFailure(problem));
-        }
-    }
-    Ok(())
 }

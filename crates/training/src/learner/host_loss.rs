@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use estimator::data::{Gathered, MeasuredBatch};
-use estimator::loss::{Labelled, LossWeights};
+use estimator::loss::{Labelled, LinearPart, LossWeights, MeasurementWeights, PartialLoss};
+use estimator::model::PassError;
 use estimator::{MeasurementSource, Objective, Readings, WindowSource};
 use federation::{Layouts, ModelFailure};
 use protocol::{MeasurementKind, MeasurementLayout, Measurements, PartyId};
@@ -145,12 +146,146 @@ impl<'a> Gathering<'a> {
     }
 }
 
+/// An objective that finds what all guests hold out under one name, where values stay with the guests.
+///
+/// With `u = Σ_k u^k`, c·u and d·u are sums over guests of the same coefficients: each guest's own products with them add
+/// up to those of the label, which nobody sees.
+pub(super) struct WithoutValues<'a> {
+    pub objective: &'a mut dyn Objective,
+    pub layouts: &'a Layouts,
+}
+
+/// The weights of sealed measurements as an objective finds them: by name, and of what all hold out together.
+pub(super) fn weights_by_name(
+    layouts: &Layouts,
+    weights: &MeasurementWeights<'_>,
+) -> BTreeMap<String, Vec<f32>> {
+    let mut all = BTreeMap::new();
+    for (party, layout) in layouts {
+        let Some(own) = weights.get(party.as_str()) else { continue };
+        let places: Vec<usize> =
+            alone(layout).flat_map(|(first, entries)| first..first + entries.len()).collect();
+        if !places.is_empty() {
+            all.insert(party.to_string(), picked(own, layout.len(), &places));
+        }
+    }
+    let common = together(layouts);
+    let mut total: Option<Vec<f32>> = None;
+    for (party, layout) in layouts {
+        let Some(places) = held_out_places(layout, &common) else { continue };
+        // Without one of them there is no label.
+        let Some(own) = weights.get(party.as_str()) else { return all };
+        let own = picked(own, layout.len(), &places);
+        total = Some(match total {
+            None => own,
+            Some(sum) => sum.into_iter().zip(own).map(|(a, b)| weight_of_sum(a, b)).collect(),
+        });
+    }
+    all.extend(total.filter(|_| !common.is_empty()).map(|total| (HELD_OUT.to_owned(), total)));
+    all
+}
+
+impl WithoutValues<'_> {
+    /// What each guest's values add, in the order of its layout.
+    fn by_guest(&self, weights: &MeasurementWeights<'_>, found: PartialLoss) -> PartialLoss {
+        let common = together(self.layouts);
+        let mut parties = BTreeMap::new();
+        for (party, layout) in self.layouts {
+            let Some(own) = weights.get(party.as_str()) else { continue };
+            let each = layout.len().max(1);
+            let entries = layout.groups().flat_map(|(_, entries)| entries);
+            let mut part = LinearPart {
+                loss: vec![0.0; own.len()],
+                slopes: vec![[0.0; 2]; own.len()],
+                links: entries.map(|entry| entry.link.index()).collect(),
+            };
+            let places: Vec<usize> =
+                alone(layout).flat_map(|(first, entries)| first..first + entries.len()).collect();
+            let alone = found.parties.get(party.as_str()).map(|from| (from, places));
+            let held_out = found.parties.get(HELD_OUT).zip(held_out_places(layout, &common));
+            for (from, places) in alone.into_iter().chain(held_out) {
+                let columns = (0..own.len() / each)
+                    .flat_map(|sample| places.iter().map(move |place| sample * each + place));
+                for ((to, loss), slopes) in columns.zip(&from.loss).zip(&from.slopes) {
+                    (part.loss[to], part.slopes[to]) = (*loss, *slopes);
+                }
+            }
+            parties.insert(party.to_string(), part);
+        }
+        PartialLoss { known: found.known, parties }
+    }
+}
+
+impl Objective for WithoutValues<'_> {
+    fn train(
+        &mut self,
+        samples: &[Window],
+        measured: &MeasuredBatch<'_>,
+        y: &[f32],
+        dy: &mut [f32],
+    ) -> Result<f64, PassError> {
+        self.objective.train(samples, measured, y, dy)
+    }
+
+    fn validate(
+        &mut self,
+        samples: &[Window],
+        measured: &MeasuredBatch<'_>,
+        y: &[f32],
+        total: f64,
+    ) -> Result<f64, PassError> {
+        self.objective.validate(samples, measured, y, total)
+    }
+
+    fn train_without_values(
+        &mut self,
+        samples: &[Window],
+        measured: &MeasuredBatch<'_>,
+        weights: &MeasurementWeights<'_>,
+        y: &[f32],
+        dy: &mut [f32],
+    ) -> Result<PartialLoss, PassError> {
+        let named = weights_by_name(self.layouts, weights);
+        let named = named.iter().map(|(name, all)| (name.as_str(), all.as_slice())).collect();
+        let found = self.objective.train_without_values(samples, measured, &named, y, dy)?;
+        Ok(self.by_guest(weights, found))
+    }
+
+    fn validate_without_values(
+        &mut self,
+        samples: &[Window],
+        measured: &MeasuredBatch<'_>,
+        weights: &MeasurementWeights<'_>,
+        y: &[f32],
+    ) -> Result<PartialLoss, PassError> {
+        let named = weights_by_name(self.layouts, weights);
+        let named = named.iter().map(|(name, all)| (name.as_str(), all.as_slice())).collect();
+        let found = self.objective.validate_without_values(samples, measured, &named, y)?;
+        Ok(self.by_guest(weights, found))
+    }
+}
+
+/// Where the entries that all hold out are in a layout; none if it holds nothing out.
+fn held_out_places(layout: &MeasurementLayout, common: &[MeasurementEntry]) -> Option<Vec<usize>> {
+    let (first, entries) = held_out(layout)?;
+    let place = |entry| entries.iter().position(|own| own == entry);
+    Some(common.iter().filter_map(place).map(|place| first + place).collect())
+}
+
+/// Some of so many numbers of each sample.
+fn picked(numbers: &[f32], each: usize, places: &[usize]) -> Vec<f32> {
+    let rows = numbers.chunks_exact(each.max(1));
+    rows.flat_map(|row| places.iter().map(|place| row[*place])).collect()
+}
+
+/// One over the variance of a sum: variances add up, and what one does not tell is not known.
+fn weight_of_sum(one: f32, other: f32) -> f32 {
+    if one > 0.0 && other > 0.0 { 1.0 / (1.0 / one + 1.0 / other) } else { 0.0 }
+}
+
 /// Some columns of values and weights.
 fn columns(measurements: &Measurements, places: &[usize]) -> (Vec<f32>, Vec<f32>) {
-    let pick = |numbers: &[f32]| -> Vec<f32> {
-        let rows = numbers.chunks_exact(measurements.entries());
-        rows.flat_map(|row| places.iter().map(|place| row[*place])).collect()
-    };
+    let pick = |numbers| picked(numbers, measurements.entries(), places);
     (pick(measurements.values()), pick(measurements.weights()))
 }
 
@@ -162,22 +297,16 @@ fn sum(
     let common = together(layouts);
     let mut total: Option<(Vec<f32>, Vec<f32>)> = None;
     for (party, layout) in layouts {
-        let Some((first, entries)) = held_out(layout) else { continue };
-        let place = |entry| entries.iter().position(|own| own == entry);
-        let places = common.iter().filter_map(place).map(|place| first + place);
-        let (values, weights) = columns(measured.get(party)?, &places.collect::<Vec<_>>());
+        let Some(places) = held_out_places(layout, &common) else { continue };
+        let (values, weights) = columns(measured.get(party)?, &places);
         let Some((sum, sum_weights)) = &mut total else {
             total = Some((values, weights));
             continue;
         };
         let pairs = sum.iter_mut().zip(sum_weights).zip(values.iter().zip(&weights));
         for ((sum, sum_weight), (value, weight)) in pairs {
-            // Variances add up; what one does not tell is not known.
-            let known = *sum_weight > 0.0 && *weight > 0.0;
-            (*sum, *sum_weight) = match known {
-                true => (*sum + value, 1.0 / (1.0 / *sum_weight + 1.0 / weight)),
-                false => (0.0, 0.0),
-            };
+            *sum_weight = weight_of_sum(*sum_weight, *weight);
+            *sum = if *sum_weight > 0.0 { *sum + value } else { 0.0 };
         }
     }
     total.filter(|_| !common.is_empty())

@@ -5,10 +5,11 @@
 //! exchange, with the same embeddings: its rows are those of the weights as they are then.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use estimator::loss::MeasurementWeights;
 use estimator::model::HostBatch;
-use estimator::{WindowSource, gather_rows};
+use estimator::{Objective, WindowSource, gather_rows};
 use federation::model::{Answers, Updated};
 use federation::{GuestRows, ModelFailure, ProductRows, Products};
 use protocol::{LocalVariant, NameError, PartyId};
@@ -16,7 +17,19 @@ use traffic::Window;
 
 use super::failed;
 use super::host::{HostLearner, given};
-use super::host_loss::Gathering;
+use super::host_loss::{Gathering, WithoutValues, weights_by_name};
+
+/// Rows that can be asked for.
+#[derive(Default)]
+pub(super) enum PendingRows {
+    /// None.
+    #[default]
+    None,
+    /// Of an update: the model has them.
+    Update(PendingUpdate),
+    /// Of a validation: one of each guest.
+    Validation(BTreeMap<PartyId, Vec<f64>>),
+}
 
 /// What stays at the host while products are on their way.
 pub(super) struct PendingUpdate {
@@ -43,7 +56,8 @@ impl<D: WindowSource> HostLearner<D> {
         let nobody = BTreeMap::new();
         let gathered = Gathering::of(&self.loss.sources, samples, &nobody)?;
         let (measured, weights) = (gathered.batch(), weights(answers));
-        let any = weights.values().any(|all| all.iter().any(|weight| *weight > 0.0));
+        let named = weights_by_name(&self.loss.sources.layouts, &weights);
+        let any = named.values().any(|all| all.iter().any(|weight| *weight > 0.0));
         if !any && !self.loss.objective.has_terms(&measured) {
             self.pace.exchanges += 1;
             return Ok(None);
@@ -54,9 +68,10 @@ impl<D: WindowSource> HostLearner<D> {
         let noise = self.pace.noise(self.done);
         let x = &self.x;
         let batch = HostBatch { samples, x, embeddings: &embeddings, measured: &measured };
-        let objective = self.loss.objective.as_mut();
-        let step =
-            self.model.train_without_values(&batch, &weights, objective, noise).map_err(failed)?;
+        let (objective, layouts) = (self.loss.objective.as_mut(), &self.loss.sources.layouts);
+        let mut objective = WithoutValues { objective, layouts };
+        let step = self.model.train_without_values(&batch, &weights, &mut objective, noise);
+        let step = step.map_err(failed)?;
         let (mut rows, mut asked) = (ProductRows::new(), BTreeMap::new());
         for (party, own) in step.parties {
             let party = PartyId::new(&party).map_err(failed)?;
@@ -64,17 +79,41 @@ impl<D: WindowSource> HostLearner<D> {
             let others = own.others.into_iter().map(|(name, d)| Ok((PartyId::new(&name)?, d)));
             let others = others.collect::<Result<_, NameError>>().map_err(failed)?;
             let (embedding, known) = (own.embedding, own.known);
-            rows.insert(party, GuestRows { rows: own.rows, embedding, others, known });
+            let count = asked.get(&party).map_or(0, Vec::len) + 1;
+            rows.insert(party, GuestRows { rows: count, embedding, others, known });
         }
-        self.pending = Some(PendingUpdate { loss: step.loss, asked });
+        self.pending = PendingRows::Update(PendingUpdate { loss: step.loss, asked });
         Ok(Some(rows))
+    }
+
+    /// Some rows of a guest.
+    pub(super) fn rows_of(
+        &self,
+        party: &PartyId,
+        rows: Range<usize>,
+        to: &mut [f64],
+    ) -> Result<(), ModelFailure> {
+        match &self.pending {
+            PendingRows::Update(_) => {
+                self.model.write_rows(party.as_str(), rows, to).map_err(failed)
+            }
+            PendingRows::Validation(all) => {
+                let row = all.get(party).filter(|row| rows == (0..1) && row.len() == to.len());
+                let wrong = || ModelFailure(format!("rows {rows:?} of `{party}` are not asked"));
+                to.copy_from_slice(row.ok_or_else(wrong)?);
+                Ok(())
+            }
+            PendingRows::None => Err(ModelFailure("no rows are asked".into())),
+        }
     }
 
     /// One update of an exchange with the products of its rows; `frozen`: all of them.
     pub(super) fn update_by(&mut self, products: &Products) -> Result<Updated, ModelFailure> {
-        let Some(PendingUpdate { mut loss, asked }) = self.pending.take() else {
+        let pending = std::mem::take(&mut self.pending);
+        let PendingRows::Update(PendingUpdate { mut loss, asked }) = pending else {
             return Err(ModelFailure("found products, expected none: no rows are asked".into()));
         };
+        self.model.forget_rows();
         let mut gradient = vec![0.0; self.model.parameter_count()];
         for (party, products) in products {
             let asked = asked.get(party).map_or(&[][..], Vec::as_slice);
@@ -91,10 +130,11 @@ impl<D: WindowSource> HostLearner<D> {
         self.model.add_to_gradient(&gradient).map_err(failed)?;
         self.loss.objective.update();
         let (rate, local) = (self.pace.rate(), self.pace.local);
-        let now = if local.variant == LocalVariant::Frozen { local.count } else { 1 };
+        let all = local.of_host();
+        let now = if local.variant == LocalVariant::Frozen { all } else { 1 };
         (0..now).for_each(|_| self.model.update(rate));
         self.done += now;
-        let more = self.done < local.count;
+        let more = self.done < all;
         if !more {
             self.done = 0;
             self.pace.exchanges += 1;
@@ -114,14 +154,17 @@ impl<D: WindowSource> HostLearner<D> {
         let nobody = BTreeMap::new();
         let gathered = Gathering::of(&self.loss.sources, samples, &nobody)?;
         let (measured, weights) = (gathered.batch(), weights(answers));
-        let objective = self.loss.objective.as_mut();
+        let (objective, layouts) = (self.loss.objective.as_mut(), &self.loss.sources.layouts);
+        let mut objective = WithoutValues { objective, layouts };
         let partial =
             objective.validate_without_values(samples, &measured, &weights, &y).map_err(failed)?;
-        let mut rows = ProductRows::new();
+        let (mut rows, mut of_loss) = (ProductRows::new(), BTreeMap::new());
         for (party, part) in partial.parties {
             let party = PartyId::new(&party).map_err(failed)?;
-            rows.insert(party, GuestRows { rows: part.loss, ..GuestRows::default() });
+            rows.insert(party.clone(), GuestRows { rows: 1, ..GuestRows::default() });
+            of_loss.insert(party, part.loss);
         }
+        self.pending = PendingRows::Validation(of_loss);
         Ok((total + partial.known, rows))
     }
 }

@@ -219,7 +219,10 @@ pub(crate) fn maker(
             None => None,
             Some(own) => {
                 let (model, study) = ((own.make)(&sample)?, Arc::clone(&windows));
-                Some(CustomGuestLearner::new(model, study, width, plan, Vec::new())?)
+                // It is the host's: it moves with the host.
+                let mut plan = plan.clone();
+                plan.local.count = plan.local.of_host();
+                Some(CustomGuestLearner::new(model, study, width, &plan, Vec::new())?)
             }
         };
         let seen = HostWindows { study: Arc::clone(&windows), blind: part.is_some() };

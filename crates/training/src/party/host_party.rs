@@ -4,6 +4,7 @@
 //! head beside the guests'. It is trained like a guest's, but nothing of it is sent.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use estimator::{HostStudy, WindowSource};
@@ -199,6 +200,16 @@ impl HostModel for HostParty {
     ) -> Result<Option<ProductRows>, ModelFailure> {
         self.check_built_in()?;
         self.model.begin_secure_update(samples, answers)
+    }
+
+    fn write_rows(
+        &mut self,
+        party: &PartyId,
+        rows: Range<usize>,
+        to: &mut [f64],
+    ) -> Result<(), ModelFailure> {
+        self.check_built_in()?;
+        self.model.write_rows(party, rows, to)
     }
 
     fn finish_secure_update(&mut self, products: &Products) -> Result<Updated, ModelFailure> {

@@ -38,6 +38,10 @@ pub enum Mode {
     SealedNoise,
     /// The host sees the sum over guests and nothing of a single one
     Aggregate,
+    /// The same, and each guest draws noise for its totals once: the sum has that of all guests
+    #[cfg_attr(feature = "clap", value(name = "aggregate+noise"))]
+    #[serde(rename = "aggregate+noise")]
+    AggregateNoise,
 }
 
 impl Mode {
@@ -49,6 +53,7 @@ impl Mode {
             Mode::Sealed => "sealed",
             Mode::SealedNoise => "sealed+noise",
             Mode::Aggregate => "aggregate",
+            Mode::AggregateNoise => "aggregate+noise",
         }
     }
 
@@ -59,26 +64,41 @@ impl Mode {
 
     /// Whether noise is drawn.
     pub(crate) fn is_noisy(self) -> bool {
-        matches!(self, Mode::NoisyClear | Mode::SealedNoise)
+        matches!(self, Mode::NoisyClear | Mode::SealedNoise | Mode::AggregateNoise)
+    }
+
+    /// Whether the host sees sums over guests alone.
+    pub fn is_aggregate(self) -> bool {
+        matches!(self, Mode::Aggregate | Mode::AggregateNoise)
     }
 
     /// What is done unless something else is asked for: `sealed+noise` where queues or speeds are measured; `clear` with
-    /// labels and with held-out folds, which neither can be sealed nor have noise of their own.
+    /// labels, of which nothing is measured, and with held-out folds, which can be sealed but have no noise.
     pub fn usual(signal: &TrainingSignal) -> Self {
         if protects(&measured_kinds(signal)) { Mode::SealedNoise } else { Mode::Clear }
     }
 
-    /// How measurements are sealed. Refuses to protect what is learned from otherwise.
+    /// How measurements are sealed. Refuses to protect what cannot be protected so.
     pub fn sealing(self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
+        let kinds = measured_kinds(signal);
+        let unprotected = self == Mode::Clear || self.is_aggregate();
         ensure!(
-            matches!(self, Mode::Clear | Mode::Aggregate) || protects(&measured_kinds(signal)),
-            "found a method with labels or held-out folds, expected one of pi, pi-v and pi-k"
+            unprotected || !kinds.is_empty(),
+            "found {} with a method that learns from the host's labels, expected clear: guests measure nothing there \
+             that could be sealed",
+            self.name()
+        );
+        ensure!(
+            unprotected || !self.is_noisy() || protects(&kinds),
+            "found {} with held-out folds, expected sealed or clear: a fold stands for all vehicles, and its noise would \
+             count as often as it does",
+            self.name()
         );
         Ok(self.is_sealed().then(Sealing::lattice))
     }
 }
 
-/// Whether measurements of these kinds can be protected: some, and none of held-out folds.
+/// Whether measurements of these kinds can have noise, too: some, and none of held-out folds.
 pub fn protects(kinds: &BTreeSet<MeasurementKind>) -> bool {
     !kinds.is_empty() && !kinds.contains(&MeasurementKind::HeldOut)
 }

@@ -116,6 +116,8 @@ impl From {
 pub(crate) struct Sensor {
     entries: Vec<MeasurementEntry>,
     key: u64,
+    /// The largest value.
+    most: f32,
 }
 
 impl Sensor {
@@ -123,7 +125,11 @@ impl Sensor {
     pub(crate) fn flows() -> Self {
         let links = (0..17).step_by(3).map(LinkId);
         let quantity = Quantity::Flow;
-        Self { entries: links.map(|link| MeasurementEntry { link, quantity }).collect(), key: 77 }
+        Self {
+            entries: links.map(|link| MeasurementEntry { link, quantity }).collect(),
+            key: 77,
+            most: 20.0,
+        }
     }
 
     fn of(kind: MeasurementKind, key: u64) -> Self {
@@ -135,7 +141,9 @@ impl Sensor {
         let of_link =
             |link| quantities.iter().map(move |&quantity| MeasurementEntry { link, quantity });
         let entries = (0..17).map(LinkId).flat_map(of_link).collect();
-        Self { entries, key: hash([key, kind as u64]) }
+        // A vehicle that is held out stands for many.
+        let most = if kind == MeasurementKind::HeldOut { 800.0 } else { 20.0 };
+        Self { entries, key: hash([key, kind as u64]), most }
     }
 }
 
@@ -150,7 +158,8 @@ impl MeasurementSource for Sensor {
             let draw =
                 |n| unit(hash([self.key, last as u64, u64::from(sample.view.0), place as u64, n]));
             let missing = draw(0) < 0.25;
-            (*value, *weight) = if missing { (0.0, 0.0) } else { (20.0 * draw(1), 0.1 + draw(2)) };
+            (*value, *weight) =
+                if missing { (0.0, 0.0) } else { (self.most * draw(1), 0.1 + draw(2)) };
         }
     }
 }

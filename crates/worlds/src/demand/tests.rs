@@ -305,12 +305,13 @@ fn a_network_without_entries_is_fed_everywhere() {
     });
     let network = Network::new(parts).unwrap();
     let demand = Demand::uniform(&network, VehPerHour::new(10.0));
-    assert_eq!(demand.name(), "10 veh/h at each entry");
+    assert_eq!(demand.name(), "10 veh/h on each link");
     let links: Vec<LinkId> = demand.entries().iter().map(|entry| entry.link).collect();
     assert_eq!(links, [0, 1, 2].map(LinkId));
-    // Nobody can leave: each vehicle drives 64 links, so that flows over all links sum to 64·30.
+    // Nobody can leave: each trip ends after 12 links, and the three links carry 10 veh/h in the mean.
     let total: f64 = flows(&demand, &network).iter().sum();
-    assert!((total - 64.0 * 30.0).abs() < 1e-9, "{total}");
+    assert!((total - 30.0).abs() < 1e-9, "{total}");
+    assert!(demand.departures(&network, 1, DAY).all(|departure| departure.route.len() == 12));
 }
 
 #[test]

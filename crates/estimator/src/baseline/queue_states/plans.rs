@@ -1,6 +1,6 @@
 //! What the host knows of a link: its signal's plan and its loops.
 
-use physics::queue::{LoopCurve, QueueError, Timing};
+use physics::queue::{CYCLES, LoopCurve, QueueError, Timing};
 use sensing::StepRange;
 use traffic::{Aspect, LinkId, Movement, Network, Seconds, Signal, Step};
 
@@ -18,14 +18,18 @@ pub(super) struct LinkPlan {
 }
 
 /// The plan of a link's signal. A link without one keeps the time of the one before it, and is always
-/// open; none if there is neither.
+/// open; none if there is neither. A plan that takes longer than any cycle of queues says nothing: one that waits for a
+/// click, or turns once a day.
 pub(super) fn planned(network: &Network, link: LinkId) -> Result<Option<LinkPlan>, QueueError> {
     let movements = movements(network, link);
-    let own = movements.iter().find_map(|&movement| network.signal_of(movement));
+    let with_cycle = |movement| {
+        network.signal_of(movement).filter(|signal| CYCLES.contains(&signal.cycle().get()))
+    };
+    let own = movements.iter().find_map(|&movement| with_cycle(movement));
     let Some(signal) = own else {
         let before = network.incoming(link).iter().find_map(|&turn| {
             let turn = network.turn(turn);
-            network.signal_of(Movement { from: turn.from, to: Some(turn.to) })
+            with_cycle(Movement { from: turn.from, to: Some(turn.to) })
         });
         return match before {
             Some(signal) => {

@@ -47,6 +47,11 @@ impl FleetShare {
         Self { used, by_loops, by_queues: None, stated: some_share(stated) }
     }
 
+    /// Whether no source says anything: the fleet counts as all vehicles.
+    pub fn is_unknown(&self) -> bool {
+        self.by_loops.is_none() && self.by_queues.is_none() && self.stated.is_none()
+    }
+
     /// Whether two sources contradict each other.
     pub fn is_contradictory(&self) -> bool {
         let told: Vec<f64> =
@@ -78,6 +83,12 @@ impl fmt::Display for FleetShare {
         }
         if self.is_contradictory() {
             write!(f, "; warning: these contradict each other")?;
+        }
+        if self.is_unknown() {
+            write!(
+                f,
+                "; warning: neither loops nor the fleet tell it, so the fleet is taken for all vehicles"
+            )?;
         }
         Ok(())
     }

@@ -23,6 +23,9 @@ pub enum HeldOutError {
     /// A share that is none.
     #[error("penetration rate: found {0}, expected more than 0 and at most 1")]
     Rate(f64),
+    /// Nothing to learn from.
+    #[error("fleet: found no vehicle in the training part, expected some")]
+    EmptyFleet,
     /// Loops that cannot tell the penetration.
     #[error(
         "penetration rate from loops: found {passages:.1} passages of the fleet and {counted:.1} vehicles counted in the training part, expected some of both and no more of the fleet than were counted"

@@ -8,13 +8,16 @@
 //! ```
 //!
 //! and the folds tell `Var(u)` ([`FoldRates`]). So the mean square of `y − u` less the mean variance of `u` estimates the mean
-//! squared error. Folds of several guests, whose fleets have no vehicle in common, count as folds of one fleet.
+//! squared error. A model that has met the label of the same vehicles in training, where they stand for long, is close to it without
+//! being close to `N`: by how much shows in how far its answers and the labels differ alike from fold to fold
+//! (`docs/held-out-fleet.md`), and is added. Folds of several guests, whose fleets have no vehicle in common, count as folds of one fleet.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use traffic::{LinkId, LinkState, Step, VehPerKmLane, Window};
+use traffic::{FleetView, LinkId, LinkState, Seconds, Step, VehPerKmLane, Window};
 
+use super::convex_fit::{ConvexFit, known_by_heart};
 use super::error::HeldOutError;
 use super::folds::Choices;
 use super::noise::squares;
@@ -57,8 +60,17 @@ impl HeldOutJudge {
         let folds = (0..count).map(one).collect::<Result<Vec<_>, _>>()?;
         let rates = FoldRates::new(penetration(loops, &folds, training)?, count)?;
         let choices = Choices::of(loops, &folds, &rates)?;
+        Ok(Self::of_choices(rates, choices, loops))
+    }
+
+    pub(super) fn of_choices(rates: FoldRates, choices: Choices, loops: &LoopData) -> Self {
         let targets = loops.timeline().network().targets();
-        Ok(Self { rates, choices, targets })
+        Self { rates, choices, targets }
+    }
+
+    /// Length of a step.
+    pub(super) fn step(&self) -> Seconds {
+        self.choices.whole.timeline().step()
     }
 
     /// The shares of fleets and folds.
@@ -74,6 +86,34 @@ impl HeldOutJudge {
             (pair(seen.scaled_up(window.last, link)), pair(out.scaled_up(window.last, link)));
         let rates = &self.rates;
         Some([0, 1].map(|at| rates.label(rates.seen() * seen[at], rates.held_out() * out[at])))
+    }
+
+    /// What a step tells of models that have estimated it in all views: of density and of flow.
+    pub(super) fn told_of(&self, models: &[&ViewEstimates], step: Step) -> [ConvexFit; 2] {
+        let empty = ConvexFit::new(models.len());
+        let mut told = [empty.clone(), empty];
+        let views = (0..self.choices.seen.len()).filter_map(FleetView::without);
+        let windows: Vec<Window> = views.map(|view| Window { last: step, view }).collect();
+        let states: Option<Vec<Vec<&Vec<LinkState>>>> = models
+            .iter()
+            .map(|model| windows.iter().map(|window| model.get(window)).collect())
+            .collect();
+        let Some(states) = states else { return told };
+        for &link in &self.targets {
+            let labels: Option<Vec<[f64; 2]>> =
+                windows.iter().map(|&window| self.label(window, link)).collect();
+            let Some(labels) = labels else { continue };
+            let noise = self.label_variance(step, link);
+            for (at, told) in told.iter_mut().enumerate() {
+                let of_model = |views: &Vec<&Vec<LinkState>>| {
+                    views.iter().map(|states| pair(states[link.index()])[at]).collect()
+                };
+                let values: Vec<Vec<f64>> = states.iter().map(of_model).collect();
+                let labels: Vec<f64> = labels.iter().map(|label| label[at]).collect();
+                told.add_box(&values, &labels, noise[at]);
+            }
+        }
+        told
     }
 
     /// The variance of these labels, estimated without bias; below zero at times.
@@ -103,17 +143,21 @@ impl HeldOutJudge {
                     let count = views.len() as f64;
                     let mean = own(at).sum::<f64>() / count;
                     let spread = own(at).map(|one| (one - mean).powi(2)).sum::<f64>() / count;
-                    let labels =
-                        views.iter().filter_map(|(window, _)| Some(self.label(*window, link)?[at]));
-                    let square = own(at).zip(labels).map(|(own, label)| (own - label).powi(2));
+                    let labels: Vec<f64> = views
+                        .iter()
+                        .filter_map(|(window, _)| Some(self.label(*window, link)?[at]))
+                        .collect();
+                    let square = own(at).zip(&labels).map(|(own, label)| (own - label).powi(2));
                     sums.add(square.sum::<f64>() / count, noise[at], spread);
+                    sums.memory += known_by_heart(&own(at).collect::<Vec<_>>(), &labels);
                 }
             }
         }
         let whole = (1.0 - self.rates.fleet()) / (1.0 - self.rates.seen());
         let rmse = sums.map(|sums| {
             let (spread, share) = if mean_of_views { (sums.spread, whole) } else { (0.0, 1.0) };
-            let of_view = (sums.squares - sums.noise) / sums.count;
+            let memory = self.rates.noise_beside_folds() * sums.memory.max(0.0);
+            let of_view = (sums.squares - sums.noise + 2.0 * memory) / sums.count;
             let told = of_view > LEAST_SHARE * sums.noise / sums.count;
             let square = of_view - spread / sums.count;
             (told && square > 0.0).then(|| share * square.sqrt())
@@ -247,6 +291,8 @@ struct Sums {
     noise: f64,
     /// Mean squares by which views differ from their mean.
     spread: f64,
+    /// By which views and labels differ alike.
+    memory: f64,
     count: f64,
 }
 
@@ -269,111 +315,16 @@ fn pair(state: LinkState) -> [f64; 2] {
     [state.density.get(), state.flow.get()]
 }
 
-/// Least squares with weights that are none below zero and 1 together.
-#[derive(Clone)]
-struct ConvexFit {
-    /// Sums of products of the models' values, `[model][model]`.
-    products: Vec<Vec<f64>>,
-    /// With the labels.
-    moments: Vec<f64>,
-    count: f64,
-}
-
-/// Passes over all pairs; each leaves a model's weight at the best place between two.
-const PASSES: usize = 200;
-
-impl ConvexFit {
-    fn new(models: usize) -> Self {
-        Self { products: vec![vec![0.0; models]; models], moments: vec![0.0; models], count: 0.0 }
-    }
-
-    /// Adds what another one has.
-    fn take(&mut self, other: &Self) {
-        let products = self.products.iter_mut().zip(&other.products);
-        for (sums, others) in products.chain([(&mut self.moments, &other.moments)]) {
-            sums.iter_mut().zip(others).for_each(|(sum, other)| *sum += other);
-        }
-        self.count += other.count;
-    }
-
-    /// The same problem for some of the models.
-    fn among(&self, some: &[usize]) -> Self {
-        let of = |row: &[f64]| some.iter().map(|&at| row[at]).collect::<Vec<_>>();
-        let products = some.iter().map(|&at| of(&self.products[at])).collect();
-        Self { products, moments: of(&self.moments), count: self.count }
-    }
-
-    /// The sum of a model's squared errors, up to one constant for all models.
-    fn error_of(&self, model: usize) -> f64 {
-        self.products[model][model] - 2.0 * self.moments[model]
-    }
-
-    fn add(&mut self, values: &[f64], label: f64) {
-        self.count += 1.0;
-        for (at, &value) in values.iter().enumerate() {
-            self.moments[at] += value * label;
-            self.products[at].iter_mut().zip(values).for_each(|(sum, other)| *sum += value * other);
-        }
-    }
-
-    /// By exact steps along pairs, from equal weights: the problem is convex, and no such step is left only at its minimum.
-    fn solve(&self) -> Vec<f64> {
-        let models = self.moments.len();
-        let mut weights = vec![1.0 / models.max(1) as f64; models];
-        for _ in 0..PASSES {
-            for (to, from) in (0..models).flat_map(|to| (0..to).map(move |from| (to, from))) {
-                // d(loss)/2 when a little weight goes from one to the other.
-                let slope = |at: usize| {
-                    let products = self.products[at].iter().zip(&weights);
-                    products.map(|(product, weight)| product * weight).sum::<f64>()
-                        - self.moments[at]
-                };
-                let curve = self.products[to][to] - 2.0 * self.products[to][from]
-                    + self.products[from][from];
-                let step = (slope(from) - slope(to)) / curve;
-                if curve > 0.0 && step.is_finite() {
-                    let step = step.clamp(-weights[to], weights[from]);
-                    weights[to] += step;
-                    weights[from] -= step;
-                }
-            }
-        }
-        weights
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fit(rows: &[(&[f64], f64)]) -> Vec<f64> {
-        let mut fit = ConvexFit::new(rows[0].0.len());
-        rows.iter().for_each(|(values, label)| fit.add(values, *label));
-        fit.solve()
-    }
-
     fn assert_close(found: &[f64], expected: &[f64]) {
         assert_eq!(found.len(), expected.len());
         for (found, expected) in found.iter().zip(expected) {
-            // Steps along pairs converge geometrically: 200 passes leave rounding.
+            // Rounding.
             assert!((found - expected).abs() < 1e-9, "{found} {expected}");
         }
-    }
-
-    #[test]
-    fn weights_are_those_of_the_closed_form() {
-        // Two models with independent errors of variances 1 and 4 around labels of 0: weights 4/5 and 1/5.
-        let independent: [(&[f64], f64); 4] =
-            [(&[1.0, 2.0], 0.0), (&[1.0, -2.0], 0.0), (&[-1.0, 2.0], 0.0), (&[-1.0, -2.0], 0.0)];
-        assert_close(&fit(&independent), &[0.8, 0.2]);
-        // One that is right, among others that are not.
-        let right: [(&[f64], f64); 3] =
-            [(&[5.0, 1.0, 7.0], 1.0), (&[2.0, 4.0, 1.0], 4.0), (&[9.0, 2.0, 3.0], 2.0)];
-        assert_close(&fit(&right), &[0.0, 1.0, 0.0]);
-        // What would need a weight below zero stays at the border.
-        let outside: [(&[f64], f64); 2] = [(&[2.0, 3.0], 1.0), (&[4.0, 6.0], 2.0)];
-        assert_close(&fit(&outside), &[1.0, 0.0]);
-        assert_eq!(fit(&[(&[3.0], 8.0)]), [1.0]);
     }
 
     /// Blocks of labels 0 and errors of three models.

@@ -46,16 +46,57 @@ pub fn counted_per_step(loops: &LoopData, steps: &RangeInclusive<Step>) -> Optio
 const MOST: f64 = 1.05;
 
 /// Passages of a fleet, given as folds, on the links of loops over what these counted, in some
-/// steps: those of the training part.
+/// steps: those of the training part. None where that is no share: nobody passes them, or they count fewer than pass.
 ///
 /// By Edie, the distance travelled on a link over its length is how often it was passed. Steps in
-/// which a loop did not report are left out on both sides. In a federation the fleet's passages
-/// are one number that leaves the guest. Without loops, or where nobody passes them, it is what the fleet says of itself.
+/// which a loop did not report are left out on both sides.
+///
+/// # Errors
+/// If loops and folds are not of the same steps.
+pub fn share_by_loops(
+    loops: &LoopData,
+    folds: &[FleetData],
+    steps: &RangeInclusive<Step>,
+) -> Result<Option<f64>, HeldOutError> {
+    let (passages, counted) = passed_and_counted(loops, folds, steps)?;
+    let share = passages / counted;
+    Ok((share > 0.0 && share <= MOST).then_some(share.min(1.0)))
+}
+
+/// The fleet's share of the traffic: by loops where these tell one, else what the fleet says of itself.
+///
+/// In a federation the fleet's passages are one number that leaves the guest.
+///
+/// # Errors
+/// If loops and folds are not of the same steps, or tell no share.
 pub fn penetration(
     loops: &LoopData,
     folds: &[FleetData],
     steps: &RangeInclusive<Step>,
 ) -> Result<f64, HeldOutError> {
+    if let Some(share) = share_by_loops(loops, folds, steps)? {
+        return Ok(share);
+    }
+    let stated = folds.iter().map(FleetData::rate).sum::<f64>();
+    let (passages, counted) = passed_and_counted(loops, folds, steps)?;
+    if !folds.is_empty() && !folds.iter().any(|fold| fold.is_seen_in(steps)) {
+        return Err(HeldOutError::EmptyFleet);
+    }
+    // Whoever is all vehicles of its own dataset does not know its share: loops that say otherwise are believed.
+    let known = stated > 0.0 && (stated < 1.0 || (counted == 0.0 && stated <= MOST));
+    match known {
+        true => Ok(stated.min(1.0)),
+        false if counted == 0.0 && passages == 0.0 => Err(HeldOutError::Rate(stated)),
+        false => Err(HeldOutError::Penetration { passages, counted }),
+    }
+}
+
+/// Passages of folds on the links of loops, and vehicles that these counted.
+fn passed_and_counted(
+    loops: &LoopData,
+    folds: &[FleetData],
+    steps: &RangeInclusive<Step>,
+) -> Result<(f64, f64), HeldOutError> {
     check_steps(loops.timeline(), folds)?;
     let network = loops.timeline().network();
     let (mut passages, mut counted) = (0.0, 0.0);
@@ -69,17 +110,5 @@ pub fn penetration(
             }
         }
     }
-    if counted == 0.0 && passages == 0.0 {
-        let stated = folds.iter().map(FleetData::rate).sum::<f64>();
-        return match stated > 0.0 && stated <= MOST {
-            true => Ok(stated.min(1.0)),
-            false => Err(HeldOutError::Rate(stated)),
-        };
-    }
-    let share = passages / counted;
-    if share > 0.0 && share <= MOST {
-        Ok(share.min(1.0))
-    } else {
-        Err(HeldOutError::Penetration { passages, counted })
-    }
+    Ok((passages, counted))
 }

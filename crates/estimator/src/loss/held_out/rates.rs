@@ -83,6 +83,13 @@ impl FoldRates {
         squares * (1.0 - self.seen()) * (1.0 - self.fleet) / self.held_out()
     }
 
+    /// The variance of a label over the part of it by which folds differ: `V/(V − V̄)` with `V̄ = Q·(1 − p)/p`, the variance of the
+    /// mean label of all folds. Without noise, 1.
+    pub(super) fn noise_beside_folds(&self) -> f64 {
+        let (one, mean) = ((1.0 - self.seen()) / self.held_out(), 1.0 / self.fleet);
+        if one > mean { one / (one - mean) } else { 1.0 }
+    }
+
     /// Variance of the label of the unseen part, scaled up.
     pub(crate) fn unseen_label_variance(&self, squares: f64) -> f64 {
         squares * (1.0 - self.fleet) / (self.held_out() * (1.0 - self.seen()))

@@ -38,9 +38,13 @@ pub(super) struct ByLink {
     parameters: Vec<Piece>,
     /// Of the head, after the context.
     inputs: Vec<Piece>,
-    /// Numbers of the whole: inputs of a sample, parameters.
+    /// Numbers of the whole: inputs of a sample.
     width: usize,
-    count: usize,
+    /// Where gradients of each parameter of the whole are kept.
+    kept: Vec<Kept>,
+    /// Parameters of the head that all links share, and those that each link has of its own.
+    shared: usize,
+    of_link: usize,
     /// Of each link's head.
     links: Vec<Values>,
     entries: Entries,
@@ -82,6 +86,21 @@ struct Piece {
     of_link: bool,
 }
 
+/// Where a parameter's gradients by the entries of a sample are kept.
+///
+/// A parameter that a link has of its own has gradients by entries of this link alone; one of the context has the sum of
+/// its gradients for the context's numbers, times these numbers' by the entry. Neither is kept for all entries: with
+/// 2000 links those would be gigabytes.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// Of the context: its place there.
+    Context(usize),
+    /// Of all links: its place among these.
+    Shared(usize),
+    /// Of one link: which, and its place among the link's own.
+    OfLink(usize, usize),
+}
+
 impl Piece {
     fn at(&self, link: usize) -> usize {
         self.whole + if self.of_link { link * self.len } else { 0 }
@@ -106,7 +125,7 @@ impl ByLink {
             len: own.range.len(),
             of_link: whole.range.len() != own.range.len(),
         });
-        let parameters = parameters.collect();
+        let parameters: Vec<Piece> = parameters.collect();
         let numbers = |slot: &GuestSlot| slot.embedding.len(1);
         let given = shape.slots.iter().flat_map(|slot| [(1, false), (numbers(slot), true)]);
         let lens = [(shape.channels, true)].into_iter().chain(given);
@@ -118,9 +137,37 @@ impl ByLink {
             piece
         });
         let inputs = inputs.collect();
-        let (count, links) = (whole.len(), vec![Values::of(&head); links]);
+        let mut kept: Vec<Kept> = (0..whole.len()).map(Kept::Context).collect();
+        let (mut shared, mut of_link) = (0, 0);
+        for piece in &parameters {
+            let to = &mut kept[piece.whole..];
+            if piece.of_link {
+                let each = to.iter_mut().take(links * piece.len).enumerate();
+                each.for_each(|(at, to)| {
+                    *to = Kept::OfLink(at / piece.len, of_link + at % piece.len);
+                });
+                of_link += piece.len;
+            } else {
+                let each = to.iter_mut().take(piece.len).enumerate();
+                each.for_each(|(at, to)| *to = Kept::Shared(shared + at));
+                shared += piece.len;
+            }
+        }
+        let links = vec![Values::of(&head); links];
         let (entries, blocks) = (Entries::default(), Vec::new());
-        Ok(Some(Self { context, head, parameters, inputs, width, count, links, entries, blocks }))
+        Ok(Some(Self {
+            context,
+            head,
+            parameters,
+            inputs,
+            width,
+            kept,
+            shared,
+            of_link,
+            links,
+            entries,
+            blocks,
+        }))
     }
 
     /// Gradients of the whole model with these parameters, of all entries of each sample.
@@ -157,6 +204,11 @@ impl ByLink {
         self.blocks = blocks;
     }
 
+    /// Numbers that are kept for each entry of a sample.
+    pub(super) fn kept_of_entry(&self) -> usize {
+        self.shared + self.of_link + self.context_len()
+    }
+
     /// Numbers that are the same for all links.
     fn context_len(&self) -> usize {
         Context::len(self.context.as_ref())
@@ -184,22 +236,16 @@ impl Values {
 
 impl Gradients for ByLink {
     fn touched(&self, columns: &Columns) -> Vec<usize> {
-        let some = |block: &Block, parameter: usize| {
-            let mut samples = block.row(parameter, self.entries.all);
-            samples.any(|entries| columns.of(entries).iter().any(|gradient| *gradient != 0.0))
-        };
-        let parameters = (0..self.count).into_par_iter();
-        parameters.filter(|&p| self.blocks.iter().any(|block| some(block, p))).collect()
+        let parameters = (0..self.kept.len()).into_par_iter();
+        parameters.filter(|&p| self.blocks.iter().any(|b| b.touches(self, p, columns))).collect()
     }
 
     fn write_rows(&self, parameters: &[usize], columns: &Columns, to: &mut [f64]) {
         let each = (self.entries.samples * columns.entries).max(1);
         to.par_chunks_exact_mut(each).zip(parameters).for_each(|(row, &parameter)| {
-            let samples = self.blocks.iter().flat_map(|b| b.row(parameter, self.entries.all));
-            for (to, from) in row.chunks_exact_mut(columns.entries).zip(samples) {
-                let pairs = to.iter_mut().zip(columns.of(from));
-                pairs.for_each(|(to, from)| *to = f64::from(*from));
-            }
+            let samples = row.chunks_mut((SAMPLES_AT_ONCE * columns.entries).max(1));
+            let samples = samples.zip(&self.blocks);
+            samples.for_each(|(row, block)| block.write_row(self, parameter, columns, row));
         });
     }
 
@@ -257,6 +303,12 @@ impl Entries {
                 self.slopes.extend_from_slice(&part.slopes[sample * entries..][..entries]);
             }
         }
+    }
+
+    /// Those of a link that are among these columns.
+    fn of(&self, link: usize, columns: &Columns) -> impl Iterator<Item = usize> {
+        let own = columns.range();
+        self.by_link[link].iter().copied().filter(move |at| own.contains(at))
     }
 
     fn slopes_of(&self, sample: usize) -> &[[f32; 2]] {

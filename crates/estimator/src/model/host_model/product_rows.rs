@@ -43,21 +43,33 @@ pub struct PartialGradients {
     pub parties: BTreeMap<String, Rows>,
 }
 
-/// The coefficients of one party's values; columns are `[sample, entry]`.
+/// The coefficients of one party's values; columns are `[sample, entry]`. A is written some rows at a time, by
+/// [`write_rows`](HostModel::write_rows): all of it may be larger than the memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
     /// Entries of a sample.
     pub entries: usize,
-    /// The parameters whose gradients depend on the values at all, in order.
+    /// The parameters whose gradients depend on the values at all, in order: one row of A for each; then one for the loss.
     pub touched: Vec<usize>,
-    /// A: one row for each of these parameters; then one for the loss. `[row, column]`.
-    pub rows: Vec<f64>,
     /// D of this party's own values.
     pub embedding: EmbeddingCoefficients,
     /// D of other parties' values, by their names.
     pub others: BTreeMap<String, EmbeddingCoefficients>,
     /// c: `[sample, number of the embedding]`.
     pub known: Vec<f64>,
+}
+
+/// Rows of the last batch that can be written; those of a model by links are in [`ByLink`].
+pub(super) struct PendingRows {
+    whole: Option<Whole>,
+    parties: BTreeMap<String, PartyRows>,
+}
+
+struct PartyRows {
+    columns: Columns,
+    touched: Vec<usize>,
+    /// The row of the loss.
+    loss: Vec<f64>,
 }
 
 /// Gradients of the estimates of a batch, by all parties' entries.
@@ -99,7 +111,7 @@ impl HostModel {
         self.dx.resize(x.len(), 0.0);
         let learner = &mut self.block.learner;
         learner.forward(&x, &mut self.y, Some(noise));
-        let apart = objective.train_without_values(
+        let mut apart = objective.train_without_values(
             given.samples,
             given.measured,
             weights,
@@ -109,15 +121,55 @@ impl HostModel {
         learner.backward(&x, &self.dy, Some(&mut self.dx), Some(noise));
         let parts: Vec<&LinearPart> = apart.parties.values().collect();
         let mut by_link = self.by_link.take();
-        let step = match &mut by_link {
+        let whole = match &mut by_link {
             Some(by_link) => {
                 by_link.pull_back(self.block.learner.parameters(), &x, noise, &parts);
-                self.rows(&apart, by_link, samples)
+                None
             }
-            None => self.rows(&apart, &self.pull_back(&x, noise, &parts), samples),
+            None => Some(self.pull_back(&x, noise, &parts)),
+        };
+        let (step, parties) = match (&by_link, &whole) {
+            (Some(by_link), _) => self.rows(&mut apart, by_link, samples),
+            (None, Some(whole)) => self.rows(&mut apart, whole, samples),
+            (None, None) => Default::default(),
         };
         (self.x, self.by_link) = (x, by_link);
+        self.pending = Some(PendingRows { whole, parties });
         Ok(step)
+    }
+
+    /// Writes some rows of A of a party, of the last batch, over whatever is there.
+    pub fn write_rows(
+        &self,
+        party: &str,
+        rows: Range<usize>,
+        to: &mut [f64],
+    ) -> Result<(), PassError> {
+        let pending = self.pending.as_ref();
+        let own = pending.and_then(|pending| pending.parties.get(party));
+        let Some((pending, own)) = pending.zip(own) else {
+            let expected = "a party whose rows are asked".to_owned();
+            return Err(PassError::UnknownGuest { found: party.to_owned(), expected });
+        };
+        let (count, columns) = (own.touched.len() + 1, own.loss.len());
+        check_len("rows", rows.end.min(count).saturating_sub(rows.start), rows.len())?;
+        check_len("entries of rows", to.len(), rows.len() * columns)?;
+        let parameters = &own.touched[rows.start..rows.end.min(own.touched.len())];
+        let (of_parameters, of_loss) = to.split_at_mut(parameters.len() * columns);
+        match (&self.by_link, &pending.whole) {
+            (Some(by_link), _) => by_link.write_rows(parameters, &own.columns, of_parameters),
+            (None, Some(whole)) => whole.write_rows(parameters, &own.columns, of_parameters),
+            (None, None) => {}
+        }
+        if rows.end == count {
+            of_loss.copy_from_slice(&own.loss);
+        }
+        Ok(())
+    }
+
+    /// Forgets the rows of the last batch.
+    pub fn forget_rows(&mut self) {
+        self.pending = None;
     }
 
     /// Adds what came of products with rows of parameters to the gradient of the last step.
@@ -134,16 +186,19 @@ impl HostModel {
         self.by_link.is_some()
     }
 
+    /// Bytes of the gradients that rows are made of, of so many samples with so many entries each.
+    pub fn gradient_bytes(&self, samples: usize, entries: usize) -> u64 {
+        let each = match &self.by_link {
+            Some(by_link) => by_link.kept_of_entry(),
+            None => self.parameter_count() + self.block.model().input_len(),
+        };
+        let numbers = (samples as u64).saturating_mul(entries as u64).saturating_mul(each as u64);
+        numbers.saturating_mul(size_of::<f32>() as u64)
+    }
+
     /// Numbers that the host learns, and so rows of a product.
     pub fn parameter_count(&self) -> usize {
         self.block.learner.parameters().len()
-    }
-
-    /// Takes rows back whose products are asked for: the next ones need as much memory.
-    pub fn recycle(&mut self, rows: Vec<f64>) {
-        if self.spare.len() < self.slots.len() {
-            self.spare.push(rows);
-        }
     }
 
     /// One backward pass for each sample and entry.
@@ -166,11 +221,11 @@ impl HostModel {
     }
 
     fn rows(
-        &mut self,
-        apart: &PartialLoss,
+        &self,
+        apart: &mut PartialLoss,
         gradients: &impl Gradients,
         samples: usize,
-    ) -> PartialGradients {
+    ) -> (PartialGradients, BTreeMap<String, PartyRows>) {
         let mut first = 0;
         let of_party = |(name, part): (&String, &LinearPart)| {
             let columns = Columns { first, entries: part.links.len() };
@@ -179,23 +234,25 @@ impl HostModel {
         };
         let all: BTreeMap<String, Columns> = apart.parties.iter().map(of_party).collect();
         let mut step = PartialGradients { loss: apart.known, parties: BTreeMap::new() };
-        for ((name, part), columns) in apart.parties.iter().zip(all.values()) {
+        let mut pending = BTreeMap::new();
+        for ((name, part), columns) in apart.parties.iter_mut().zip(all.values()) {
             let touched = gradients.touched(columns);
-            let mut rows = self.spare.pop().unwrap_or_default();
-            rows.resize((touched.len() + 1) * part.loss.len(), 0.0);
-            let (of_parameters, of_loss) = rows.split_at_mut(touched.len() * part.loss.len());
-            gradients.write_rows(&touched, columns, of_parameters);
-            of_loss.copy_from_slice(&part.loss);
             let others = all.iter().filter(|(other, _)| *other != name);
             let others = others
                 .map(|(other, columns)| (other.clone(), self.share(name, gradients, columns)));
             let (entries, others) = (columns.entries, others.collect());
             let embedding = self.share(name, gradients, columns);
             let known = self.known(name, samples);
-            let rows = Rows { entries, touched, rows, embedding, others, known };
+            let rows = PartyRows {
+                columns: *columns,
+                touched: touched.clone(),
+                loss: std::mem::take(&mut part.loss),
+            };
+            pending.insert(name.clone(), rows);
+            let rows = Rows { entries, touched, embedding, others, known };
             step.parties.insert(name.clone(), rows);
         }
-        step
+        (step, pending)
     }
 
     /// D of a guest's embedding by the values of some columns; nothing for a party that has no slot.
@@ -222,6 +279,11 @@ impl HostModel {
 }
 
 impl Columns {
+    /// Their places.
+    pub(super) fn range(&self) -> Range<usize> {
+        self.first..self.first + self.entries
+    }
+
     /// The party's own of all entries of a sample.
     pub(super) fn of<'a, T>(&self, sample: &'a [T]) -> &'a [T] {
         &sample[self.first..][..self.entries]

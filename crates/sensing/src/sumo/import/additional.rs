@@ -59,6 +59,9 @@ impl<'a> Additional<'a> {
                 b"e1Detector" | b"inductionLoop" | b"instantInductionLoop" => {
                     self.detector(&element, report)?;
                 }
+                b"e2Detector" | b"laneAreaDetector" | b"e3Detector" | b"entryExitDetector" => {
+                    report.detectors_not_loops += 1;
+                }
                 b"include" if depth == MOST_INCLUDES => {
                     let expected = format!("at most {MOST_INCLUDES} files within each other");
                     return Err(element.wrong("href", "another file", &expected));

@@ -6,16 +6,17 @@ use traffic::{Movement, Phase, Seconds, Signal, Turn};
 use super::super::lights::{ActivePrograms, SumoLight};
 use super::super::names::OUTSIDE;
 use super::super::net::SumoNet;
+use super::super::{Fault, SumoFileError};
 use super::{ImportReport, Kept};
 
 /// The lights that govern at least one movement of the network.
 pub(super) fn signals(
     net: &SumoNet,
-    active: ActivePrograms,
+    (active, begin): (ActivePrograms, Seconds),
     kept: &Kept<'_>,
     turns: &[Turn],
     report: &mut ImportReport,
-) -> Vec<Signal> {
+) -> Result<Vec<Signal>, SumoFileError> {
     let mut heads: FxHashMap<&str, Vec<(Movement, usize)>> = FxHashMap::default();
     let mut light_of: FxHashMap<Movement, &str> = FxHashMap::default();
     for connection in &net.connections {
@@ -43,7 +44,11 @@ pub(super) fn signals(
     report.lights_off = active.lights_off;
     let mut signals = Vec::new();
     for light in &active.lights {
-        let Some(heads) = heads.get(light.id.as_str()) else { continue };
+        let Some(heads) = heads.get(light.id.as_str()) else {
+            report.lights_without_movements += 1;
+            continue;
+        };
+        check_states(net, light, heads)?;
         // A light that never turns, or has no time to, governs nothing.
         let phases: Vec<Phase> = light
             .phases
@@ -51,10 +56,9 @@ pub(super) fn signals(
             .filter(|(duration, _)| *duration > 0.0)
             .map(|(duration, state)| phase(*duration, state, heads, report))
             .collect();
-        if phases.iter().all(|phase| phase.green.is_empty() && phase.yellow.is_empty()) {
-            continue;
-        }
-        report.lights_made_fixed += usize::from(!light.fixed_time);
+        let governs =
+            phases.iter().any(|phase| !phase.green.is_empty() || !phase.yellow.is_empty());
+        report.lights_made_fixed += usize::from(governs && !light.fixed_time);
         // A phase names who may go; who never may is named nowhere, and so counts as ungoverned.
         let named = |movement: &Movement| {
             phases
@@ -69,13 +73,32 @@ pub(super) fn signals(
         never.sort_unstable();
         never.dedup();
         report.movements_never_green += never.len();
-        signals.push(signal(light, phases));
+        if governs {
+            signals.push(signal(light, begin, phases));
+        }
     }
-    signals
+    Ok(signals)
 }
 
-fn signal(light: &SumoLight, phases: Vec<Phase>) -> Signal {
-    Signal { name: light.id.clone(), offset: Seconds::new(light.offset), phases }
+/// A phase shows all heads, as SUMO has it.
+fn check_states(
+    net: &SumoNet,
+    light: &SumoLight,
+    heads: &[(Movement, usize)],
+) -> Result<(), SumoFileError> {
+    let needed = heads.iter().map(|&(_, head)| head + 1).max().unwrap_or(0);
+    match light.phases.iter().find(|(_, state)| state.len() < needed) {
+        None => Ok(()),
+        Some((_, state)) => {
+            let field = format!("state of light {}", light.id);
+            let expected = format!("{needed} or more, one for each of its heads");
+            Err(Fault::new(&field, state.len().to_string(), expected).at(&net.file, 1))
+        }
+    }
+}
+
+fn signal(light: &SumoLight, begin: Seconds, phases: Vec<Phase>) -> Signal {
+    Signal { name: light.id.clone(), offset: Seconds::new(light.offset(begin.get())), phases }
 }
 
 /// A movement has green in a phase if any of its heads has, else yellow if any has.

@@ -176,6 +176,61 @@ fn the_program_loaded_last_is_the_active_one() {
                     <wautSwitch time=\"100\" to=\"y\"/></WAUT>\
                     <wautJunction wautID=\"w\" junctionID=\"J\"/>";
     assert_eq!(cycle_with(&[&x, &y, switched]), Some((30.0, 1.0)));
+    assert_eq!(cycle_with(&[&x, &y, &switched.replace("\"x\"", "\"off\"")]), None);
+    // Times as SUMO reads them; a run without a configuration begins at 0.
+    let timed = x.replace("\"21\"", "\"0:1:1\"").replace("\"1\"", "\"-0:0:4\"");
+    assert_eq!(cycle_with(&[&timed]), Some((70.0, -4.0)));
+    assert_eq!(cycle_with(&[&x.replace("\"1\"", "\"begin\"")]), Some((30.0, 0.0)));
+}
+
+/// What an additional file leaves of the small net.
+fn with_additional(body: &str) -> Result<ImportedNet, SumoFileError> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.add.xml");
+    std::fs::write(&file, format!("<additional>{body}</additional>")).unwrap();
+    let options = ImportOptions { additional: vec![file], ..Default::default() };
+    import_net(&data("small.net.xml"), &options)
+}
+
+#[test]
+fn what_has_no_use_is_told() {
+    let program = |light: &str, state: &str| {
+        format!(
+            "<tlLogic id=\"{light}\" type=\"static\" programID=\"x\"><phase duration=\"9\" state=\"{state}\"/></tlLogic>"
+        )
+    };
+    // A light that is red for all governs nobody, and the net has no other.
+    let red = with_additional(&program("J", "rrrr")).unwrap();
+    assert!(red.network.signals().is_empty());
+    assert!(red.report.movements_never_green > 0);
+    let before = small().report.lights_without_movements;
+    let unknown = with_additional(&program("nowhere", "GGgr")).unwrap();
+    assert_eq!(unknown.report.lights_without_movements, before + 1);
+    assert_eq!(unknown.network.signals().len(), 1);
+    let error = with_additional(&program("J", "G")).unwrap_err().to_string();
+    assert!(error.contains("state of light J: found 1, expected "), "{error}");
+    let area = "<laneAreaDetector id=\"a\" lane=\"A_0\" pos=\"1\" endPos=\"9\" freq=\"60\" file=\"o\"/>\
+        <entryExitDetector id=\"e\" freq=\"60\" file=\"o\"><detEntry lane=\"A_0\" pos=\"1\"/></entryExitDetector>";
+    let areas = with_additional(area).unwrap();
+    assert_eq!((areas.report.detectors_not_loops, areas.network.loops().len()), (2, 0));
+}
+
+#[test]
+fn an_offset_may_be_the_begin_of_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("p.add.xml");
+    std::fs::write(
+        &program,
+        "<additional><tlLogic id=\"J\" programID=\"0\" offset=\"begin\"/></additional>",
+    )
+    .unwrap();
+    let options = ImportOptions {
+        additional: vec![program],
+        begin: Seconds::new(17.0),
+        ..Default::default()
+    };
+    let net = import_net(&data("small.net.xml"), &options).unwrap();
+    assert_eq!(net.network.signals()[0].offset, Seconds::new(17.0));
 }
 
 #[test]

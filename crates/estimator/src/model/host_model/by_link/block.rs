@@ -4,13 +4,19 @@ use std::ops::Range;
 
 use neural::{DropoutRng, Layer, OneSample};
 
-use super::{ByLink, Context, along};
+use super::{ByLink, Columns, Context, Kept, along};
 
 /// The gradients, and the memory for computing them.
 pub(super) struct Block {
     samples: Range<usize>,
-    /// Of the whole model: `[parameter, (sample, entry)]`.
-    parameters: Vec<f32>,
+    /// Of parameters that all links share: `[parameter, (sample, entry)]`.
+    shared: Vec<f32>,
+    /// Of parameters that the entry's link has of its own: `[sample, entry, parameter]`.
+    of_link: Vec<f32>,
+    /// Of the context's parameters: `[sample, number, parameter]`; and how its numbers depend on entries,
+    /// `[sample, number, entry]`.
+    context_gradients: Vec<f32>,
+    context_slopes: Vec<f32>,
     /// By density and flow, of the inputs of each link's head: `[sample, link, input]`.
     pub inputs: Vec<[f32; 2]>,
     context: Option<ContextWork>,
@@ -50,7 +56,10 @@ impl Block {
         };
         Self {
             samples: 0..0,
-            parameters: Vec::new(),
+            shared: Vec::new(),
+            of_link: Vec::new(),
+            context_gradients: Vec::new(),
+            context_slopes: Vec::new(),
             inputs: Vec::new(),
             context: of.context.as_ref().map(work),
             head: OneSample::new(head),
@@ -60,10 +69,66 @@ impl Block {
         }
     }
 
-    /// Gradients of one parameter of the whole model, sample by sample.
-    pub(super) fn row(&self, parameter: usize, entries: usize) -> impl Iterator<Item = &[f32]> {
-        let each = self.samples.len() * entries;
-        self.parameters[parameter * each..][..each].chunks_exact(entries.max(1))
+    /// Whether an entry of these columns has a gradient by a parameter of the whole model.
+    pub(super) fn touches(&self, of: &ByLink, parameter: usize, columns: &Columns) -> bool {
+        let mut samples = 0..self.samples.len();
+        let all = of.entries.all;
+        match of.kept[parameter] {
+            Kept::Context(own) => samples.any(|place| {
+                columns.range().any(|entry| self.of_context(of, own, (place, entry)) != 0.0)
+            }),
+            Kept::Shared(own) => samples.any(|place| {
+                let row = &self.shared[(own * self.samples.len() + place) * all..][..all];
+                columns.of(row).iter().any(|gradient| *gradient != 0.0)
+            }),
+            Kept::OfLink(link, own) => samples.any(|place| {
+                let mut entries = of.entries.of(link, columns);
+                entries.any(|at| self.of_link[(place * all + at) * of.of_link + own] != 0.0)
+            }),
+        }
+    }
+
+    /// Gradients of a parameter of the whole model by the entries of these columns, `[sample, entry]`.
+    pub(super) fn write_row(
+        &self,
+        of: &ByLink,
+        parameter: usize,
+        columns: &Columns,
+        to: &mut [f64],
+    ) {
+        let all = of.entries.all;
+        for (place, to) in to.chunks_exact_mut(columns.entries.max(1)).enumerate() {
+            match of.kept[parameter] {
+                Kept::Context(own) => {
+                    for (to, entry) in to.iter_mut().zip(columns.range()) {
+                        *to = f64::from(self.of_context(of, own, (place, entry)));
+                    }
+                }
+                Kept::Shared(own) => {
+                    let row = &self.shared[(own * self.samples.len() + place) * all..][..all];
+                    let pairs = to.iter_mut().zip(columns.of(row));
+                    pairs.for_each(|(to, from)| *to = f64::from(*from));
+                }
+                Kept::OfLink(link, own) => {
+                    to.fill(0.0);
+                    for at in of.entries.of(link, columns) {
+                        let from = self.of_link[(place * all + at) * of.of_link + own];
+                        to[at - columns.first] = f64::from(from);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The gradient of one of the context's parameters by an entry of a sample.
+    fn of_context(&self, of: &ByLink, own: usize, (place, entry): (usize, usize)) -> f32 {
+        let Some(context) = &of.context else { return 0.0 };
+        let (all, parameters) = (of.entries.all, context.own.parameters.len());
+        let numbers = place * of.context_len()..(place + 1) * of.context_len();
+        numbers.fold(0.0, |sum, number| {
+            let gradient = self.context_gradients[number * parameters + own];
+            sum + gradient * self.context_slopes[number * all + entry]
+        })
     }
 
     pub(super) fn fill(
@@ -76,8 +141,13 @@ impl Block {
         self.samples = samples;
         let (entries, links, inputs) = (&of.entries, of.links.len(), of.head.input_len());
         // Whatever has no slope has no gradient.
-        self.parameters.clear();
-        self.parameters.resize(of.count * self.samples.len() * entries.all, 0.0);
+        let columns = self.samples.len() * entries.all;
+        for (to, each) in [(&mut self.shared, of.shared), (&mut self.of_link, of.of_link)] {
+            to.clear();
+            to.resize(each * columns, 0.0);
+        }
+        self.context_gradients.clear();
+        self.context_slopes.clear();
         self.inputs.clear();
         self.inputs.resize(self.samples.len() * links * inputs, [0.0; 2]);
         for (place, x) in x.chunks_exact(of.width.max(1)).enumerate() {
@@ -97,7 +167,10 @@ impl Block {
                     self.write_column(of, link, slopes[at], (place, at));
                 }
             }
-            self.write_context(of, place);
+            if let Some(work) = &self.context {
+                self.context_gradients.extend(&work.gradients);
+                self.context_slopes.extend(&work.slopes);
+            }
         }
     }
 
@@ -139,35 +212,27 @@ impl Block {
         slopes: [f32; 2],
         (place, entry): (usize, usize),
     ) {
+        let at = place * of.entries.all + entry;
         let columns = self.samples.len() * of.entries.all;
         for piece in &of.parameters {
-            let mut to = piece.at(link) * columns + place * of.entries.all + entry;
+            // Pieces are kept in this order, one after the other.
+            let (to, mut next, step) = match of.kept[piece.at(link)] {
+                Kept::OfLink(_, own) => (&mut self.of_link, at * of.of_link + own, 1),
+                Kept::Shared(own) | Kept::Context(own) => {
+                    (&mut self.shared, own * columns + at, columns)
+                }
+            };
             let by_density = &self.by_density.parameters[piece.own..][..piece.len];
             let by_flow = &self.by_flow.parameters[piece.own..][..piece.len];
             for (density, flow) in by_density.iter().zip(by_flow) {
-                self.parameters[to] = along(slopes, [*density, *flow]);
-                to += columns;
+                to[next] = along(slopes, [*density, *flow]);
+                next += step;
             }
         }
         let Some(work) = &mut self.context else { return };
         for (number, to) in work.slopes.chunks_exact_mut(of.entries.all).enumerate() {
             let gradient = [self.by_density.inputs[number], self.by_flow.inputs[number]];
             to[entry] = along(slopes, gradient);
-        }
-    }
-
-    /// The gradients of the context's parameters, by all entries of a sample.
-    fn write_context(&mut self, of: &ByLink, place: usize) {
-        let (Some(context), Some(work)) = (&of.context, &self.context) else { return };
-        let (entries, parameters) = (of.entries.all, context.own.parameters.len());
-        let columns = self.samples.len() * entries;
-        for parameter in 0..parameters {
-            let to = &mut self.parameters[parameter * columns + place * entries..][..entries];
-            let slopes = work.slopes.chunks_exact(entries.max(1));
-            for (gradient, slopes) in work.gradients.chunks_exact(parameters).zip(slopes) {
-                let gradient = gradient[parameter];
-                to.iter_mut().zip(slopes).for_each(|(to, slope)| *to += gradient * slope);
-            }
         }
     }
 }
