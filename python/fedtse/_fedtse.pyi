@@ -171,6 +171,7 @@ class TrainArguments(TypedDict, total=False):
     data: _Path
     method: str | Sequence[str] | None
     rate: float | Sequence[float] | None
+    fleets: Sequence[str] | None
     target: str | Sequence[str] | None
     arch: str | None
     guest: GuestOptions | None

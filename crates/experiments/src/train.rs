@@ -14,6 +14,7 @@ use sensing::part_of;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use training::Fitted;
 use training::party::CustomSubModels;
 
 mod curves;
@@ -503,6 +504,16 @@ fn fit(
         metrics::write(&folder.join("metrics.csv"), [&row])?;
     }
     Ok(row)
+}
+
+/// Leaves intervals beside a model of a sum over guests, or none if nothing tells its errors.
+pub fn keep_intervals_of_sum(
+    folder: &Path,
+    study: &Study,
+    task: &TrainOptions,
+    fitted: &Fitted,
+) -> Result<()> {
+    intervals::keep_of_sum(folder, study, task, fitted)
 }
 
 fn task(arguments: &TrainArguments, method: Method, target: TargetKind) -> TrainOptions {

@@ -154,8 +154,10 @@ mod tests {
         assert_eq!(rows_at_once(&sealing, 8192, 1), most_products(8192));
         let few = Sealing { most_rows: 7, ..sealing };
         assert_eq!(rows_at_once(&few, 68, 4352), 7);
-        // 8000 numbers of a sample: one polynomial for each term.
-        let samples = samples_at_once(&sealing, 128, 8000, 2);
+        // 8000 numbers of a sample: two samples have no more products than a message may have, by number or, with more terms, by size.
+        assert_eq!(samples_at_once(&sealing, 128, 8000, 2), sealing.most_rows as usize / 8000);
+        let many = Sealing { most_rows: MOST_ROWS as u32, ..sealing };
+        let samples = samples_at_once(&many, 128, 8000, 2);
         let size = |samples| EncryptedCoefficients::size(samples * 8000, 2);
         assert!(samples < 128 && size(samples) <= MAX_SEALED && size(samples + 1) > MAX_SEALED);
         assert_eq!(samples_at_once(&sealing, 128, 68, 2), 128);

@@ -123,6 +123,19 @@ pub enum PartyError {
     /// Commitments.
     #[error("commitments: {0}")]
     Committed(#[from] sealed::committed::CommittedError),
+    /// A sum over so few guests that a guest does not add to it.
+    #[error(
+        "participants of a sum: found {found}, expected {least} or more; over a single guest the sum is its own data (policy: fewest-participants)"
+    )]
+    TooFewParticipants {
+        /// How many.
+        found: usize,
+        /// The fewest.
+        least: usize,
+    },
+    /// Masks, keys or signatures of a sum.
+    #[error("sum over guests: {0}")]
+    Sums(String),
     /// The ledger.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -180,6 +193,11 @@ impl PartyError {
             Self::CommitmentMismatch { .. } => MISMATCH,
             Self::Sealed(_) => "its sealed products failed",
             Self::Committed(_) => "its commitments failed",
+            Self::TooFewParticipants { .. } => "the sum is over too few guests for it",
+            Self::Sums(_) => "its sums over guests failed",
+            Self::Ledger(LedgerError::OtherParticipants { .. }) => {
+                "steps were summed over other guests before"
+            }
             Self::Ledger(_) => "its ledger failed",
             Self::Store(_) => "its checkpoints failed",
             Self::Model(_) => "its model failed",

@@ -23,6 +23,7 @@ pub mod listen;
 mod observed;
 mod queue;
 mod service;
+mod signing;
 pub mod tls;
 
 pub use accepted::Accepted;
@@ -31,3 +32,4 @@ pub use identity::{CertificateInfo, Fingerprint, Identity, Role};
 pub use limits::Limits;
 pub use listen::Arrival;
 pub use observed::Traffic;
+pub use signing::{GuestCertificates, SigningKey};

@@ -8,7 +8,8 @@
 //! 3. [`Store`]: each party's own checkpoints, in a folder or in memory.
 //! 4. [`memory`]: all parties in one process.
 //! 5. [`live`]: trained parties estimate step by step.
-//! 6. [`grpc`]: parties in processes of their own, with [`certificates`].
+//! 6. [`sums`]: the host learns sums over guests alone, in training and live.
+//! 7. [`grpc`]: parties in processes of their own, with [`certificates`].
 //!
 //! Nothing but [`grpc`] reads a clock or a socket, and nothing a file of traffic data. Peers are not
 //! trusted: every size, shape, number and round is checked before use, and an error says whose fault
@@ -28,6 +29,7 @@ pub mod model;
 mod schedule;
 mod session;
 pub mod store;
+pub mod sums;
 
 pub use agreement::samples_at_once;
 pub use error::PartyError;

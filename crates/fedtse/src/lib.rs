@@ -150,8 +150,10 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Report(arguments) => report::run(&arguments, json),
         Command::Audit(arguments) => audit::run(&arguments, json),
         Command::Completions(arguments) => {
-            let out = &mut std::io::stdout();
-            clap_complete::generate(arguments.shell, &mut Arguments::command(), "fedtse", out);
+            let mut script = Vec::new();
+            let mut command = Arguments::command();
+            clap_complete::generate(arguments.shell, &mut command, "fedtse", &mut script);
+            print!("{}", String::from_utf8_lossy(&script));
             Ok(())
         }
     };

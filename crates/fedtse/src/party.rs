@@ -14,11 +14,14 @@ pub(crate) mod logs;
 mod metrics;
 pub(crate) mod rehearse;
 pub(crate) mod stopping;
+mod sum_guest;
+mod sum_host;
 
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 use federation::grpc::CertificateInfo;
+use protocol::message::Departure;
 use protocol::message::parts::Text;
 use protocol::{Attempt, PartyId, Round};
 use serde_json::json;
@@ -62,6 +65,15 @@ fn network_threads() -> Result<Runtime> {
         .enable_all()
         .build()
         .context("network threads")
+}
+
+/// Why a guest leaves, in words.
+fn departure(why: &Departure) -> &str {
+    match why {
+        Departure::Finished => "it has finished",
+        Departure::Stopped => "it was told to stop",
+        Departure::Failed(reason) => reason.text.as_str(),
+    }
 }
 
 /// Says from where a party goes on, and what it does again.

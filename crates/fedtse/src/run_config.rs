@@ -148,8 +148,14 @@ fn words_of(path: &Path, options: &Command, given: &ArgMatches) -> Result<Vec<Os
         };
         let own = words_of_field(option, value.get_ref(), folder).with_context(place)?;
         check_alone(options, &own).with_context(place)?;
-        let conflicts = options.get_arg_conflicts_with(option);
-        if !was_typed(option) && !conflicts.into_iter().any(was_typed) {
+        // A conflict may be declared at either of the two.
+        let excludes = |one: &Arg, other: &Arg| {
+            let conflicts = options.get_arg_conflicts_with(one);
+            conflicts.iter().any(|excluded| excluded.get_id() == other.get_id())
+        };
+        let replaced =
+            |typed: &Arg| typed == option || excludes(typed, option) || excludes(option, typed);
+        if !options.get_arguments().filter(|typed| was_typed(typed)).any(replaced) {
             words.extend(own);
         }
     }

@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashMap;
 use std::path::Path;
 
-use common::{ok, ok_json, text};
+use common::{fedtse, ok, ok_json, refused, text};
 use serde_json::Value;
 use traffic::{PositionSource, VehiclePosition};
 
@@ -27,6 +27,51 @@ fn simulate(out: &Path, world: &str, minutes: &str) -> Value {
 
 fn number(value: &Value) -> f64 {
     value.as_f64().expect("a number")
+}
+
+/// With `--json` what is wrong is told as JSON, too: an error of a command, of its words, and of a file.
+#[test]
+fn errors_are_json_where_results_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.toml");
+    std::fs::write(&file, "data = \"d\"\nepoks = 1\n").unwrap();
+    for (words, code, expected) in [
+        (vec!["inspect", "nowhere"], 1, "nowhere"),
+        (vec!["train", "--data", "d", "--epochs", "many"], 2, "invalid value 'many'"),
+        (vec!["inspekt"], 2, "unrecognized subcommand 'inspekt'"),
+        (vec!["train", "--config", text(&file)], 1, "line 2: epoks: unknown field"),
+    ] {
+        let output = fedtse(&[&words[..], &["--json"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{words:?}");
+        assert!(output.stdout.is_empty(), "{words:?}");
+        let told: Value = serde_json::from_slice(&output.stderr).expect("JSON");
+        assert!(told["error"].as_str().unwrap().contains(expected), "{told}");
+    }
+    // Help is no error.
+    let help = fedtse(&["train", "--help", "--json"]);
+    assert!(help.status.success() && help.stderr.is_empty());
+}
+
+#[test]
+fn shells_complete_commands_and_options() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = ok(&["completions", shell]);
+        for word in ["simulate", "compare", "host-learning-rate"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+/// A port that someone has is told of before anything is simulated or trained.
+#[test]
+fn a_port_that_is_taken_is_refused_first() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("federation");
+    let error = refused(&["up", "--folder", text(&out), "--http", &address]);
+    assert!(error.contains(&format!("--http: {address}")), "{error}");
+    assert!(!out.exists());
 }
 
 /// Total time and distance over all boxes equal the trajectories' own to 1e-9 relative.

@@ -120,3 +120,13 @@ fn a_recording_without_a_step_is_refused_in_plain_words() {
     let error = refused(&["features", text(&data), "--step", "3000"]);
     assert!(error.contains("no complete step of 3000 s; recordings: 0 s to 1200 s"), "{error}");
 }
+
+#[test]
+fn a_recording_too_short_for_a_traffic_model_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = street(folder.path(), LINKS, &[], 0);
+    ok(&["features", text(&data), "--rates", "40", "--step", "60"]);
+    // Twenty steps have twelve windows, of which one is for validation.
+    let error = refused(&training(&data, "oracle-pi", "40"));
+    assert!(error.contains("validation part: found no segments of 4 steps"), "{error}");
+}

@@ -202,13 +202,13 @@ fn methods_rates_and_seeds_make_one_table() {
 fn options_come_from_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    compared_data(folder.path());
+    let data = compared_data(folder.path());
     let file = path("run.toml");
     let good = "# Two references\ndata = \"data\"\nmethod = [\"scale-up\", \"oracle\"]\nrate = [20, 50]\ntarget = \"raw\"\nepochs = 1\nfrozen = false\n";
     std::fs::write(&file, good).unwrap();
     let rows = ok_json(&["train", "--config", text(&file)]);
     assert_eq!(rows.as_array().unwrap().len(), 4);
-    let typed = ["--data", text(&path("data")), "--method", "scale-up,oracle", "--rate", "20,50"];
+    let typed = ["--data", text(&data), "--method", "scale-up,oracle", "--rate", "20,50"];
     let typed = [&["train"], &typed[..], &["--target", "raw", "--epochs", "1"]].concat();
     assert_eq!(ok_json(&typed), rows);
     // What is typed takes the place of the file's whole list.
@@ -242,7 +242,11 @@ fn options_come_from_a_file() {
             "run.toml, line 7: frozen: found 3, expected true or false",
         ),
         ("\"oracle\"", "\"best\"", "run.toml, line 3: method: invalid value 'best'"),
-        ("data = ", "data = 3 #", "data"),
+        (
+            "rate = [20, 50]",
+            "rate = [[20]]",
+            "line 4: rate: found [20], expected a text or a number",
+        ),
         ("data = \"data\"", "", "run.toml: data: found none, expected the folder of a dataset"),
         ("frozen = false", "config = \"other.toml\"", "line 7: config: unknown field"),
         ("epochs = 1", "epochs = 0", "--epochs: found 0, expected 1 to 100000"),
@@ -258,7 +262,7 @@ fn options_come_from_a_file() {
     let example = ok(&["train", "--example"]);
     let help = ok(&["train", "--help"]);
     let options = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
-    let own = ["config", "example", "help", "version"];
+    let own = ["config", "example", "help", "version", "json", "verbose", "quiet"];
     for option in options.filter(|one| one.chars().all(|c| c.is_ascii_lowercase() || c == '-')) {
         let line = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{option} = "));
         assert!(own.contains(&option) || example.lines().any(line), "{option}");
@@ -266,7 +270,7 @@ fn options_come_from_a_file() {
     std::fs::write(&file, example.replace("data/corridor", "data")).unwrap();
     let defaults =
         ok_json(&["train", "--config", text(&file), "--rate", "20", "--method", "scale-up"]);
-    let typed = ["train", "--data", text(&path("data")), "--rate", "20", "--method", "scale-up"];
+    let typed = ["train", "--data", text(&data), "--rate", "20", "--method", "scale-up"];
     assert_eq!(ok_json(&typed), defaults);
 }
 

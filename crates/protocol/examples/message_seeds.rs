@@ -13,9 +13,15 @@ use protocol::message::committed::{
     CheckWeights, CommitmentGroup, CommitmentOpenings, CommitmentReply, CommitmentRequest, Digest,
     ProvenCommitments,
 };
-use protocol::message::parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text, Values};
+use protocol::message::parts::{
+    Batch, Embedding, EmbeddingGradient, HeldSteps, StepRange, Text, Values,
+};
 use protocol::message::sealed::{
     BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed,
+};
+use protocol::message::sums::{
+    Block, CertificateBytes, FromSumGuest, FromSumHost, Included, MaskedWords, Members, Seeds,
+    Signature, SignedKey, SumGroup, SumHello, SumMember, SumPlan, SumTerms,
 };
 use protocol::message::{
     Departure, Hello, PROTOCOL, Resume, ResumeState, StopReason, Terms, Welcome,
@@ -147,6 +153,31 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             openings: CommitmentOpenings::new(vec![vec![1; 36]])?,
         }),
         ToHost::Checkpointed { exchange: exchange() },
+        ToHost::Sum(FromSumGuest::Hello(Box::new(SumHello {
+            protocol: PROTOCOL,
+            software: Text::of("fedtse"),
+            party: PartyId::new("fleet-a")?,
+            session: 5,
+            terms: sum_terms(),
+            held: HeldSteps::of([8, 9, 12].map(Step))?,
+            folds: 1,
+            key: signed_key()?,
+        }))),
+        ToHost::Sum(FromSumGuest::Masked {
+            group: 3,
+            block: block()?,
+            words: MaskedWords::new(vec![1 << 40, u64::MAX])?,
+        }),
+        ToHost::Sum(FromSumGuest::Agreed {
+            group: 3,
+            block: block()?,
+            signature: Signature::new(vec![6; 70])?,
+        }),
+        ToHost::Sum(FromSumGuest::Seeds {
+            group: 3,
+            block: block()?,
+            seeds: Seeds::new([1; 32], vec![[2; 32]])?,
+        }),
         ToHost::Heartbeat,
         ToHost::Leave { session: 5, departure },
     ])
@@ -222,6 +253,38 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         ToGuest::Gradient { exchange: exchange(), gradient },
         ToGuest::ExchangeClosed { exchange: exchange(), best: true, trained: false },
         ToGuest::Finish { run, attempt, summary },
+        ToGuest::Sum(FromSumHost::Group(Box::new(SumGroup {
+            protocol: PROTOCOL,
+            software: Text::of("fedtse"),
+            run,
+            group: 3,
+            plan: SumPlan {
+                terms: sum_terms(),
+                folds: 1,
+                cells: 0,
+                movements: true,
+                queues: false,
+                width: 36,
+                training: StepRange { first: 8, last: 10 },
+            },
+            members: Members::new(vec![SumMember {
+                party: PartyId::new("fleet-a")?,
+                session: 5,
+                key: signed_key()?,
+            }])?,
+        }))),
+        ToGuest::Sum(FromSumHost::Request { group: 3, block: block()? }),
+        ToGuest::Sum(FromSumHost::Participants {
+            group: 3,
+            block: block()?,
+            included: Included::new(vec![0, 2])?,
+        }),
+        ToGuest::Sum(FromSumHost::Signatures {
+            group: 3,
+            block: block()?,
+            signatures: vec![Signature::new(vec![6; 70])?],
+        }),
+        ToGuest::Sum(FromSumHost::Finish { run }),
         ToGuest::Refuse { session: 5, reason: StopReason::other("another network") },
         ToGuest::Heartbeat,
     ])
@@ -229,6 +292,20 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
 
 fn entries(quantity: Quantity) -> Vec<MeasurementEntry> {
     [0, 3].map(|link| MeasurementEntry { link: LinkId(link), quantity }).to_vec()
+}
+
+fn sum_terms() -> SumTerms {
+    SumTerms { network_hash: Text::of("sha256:0"), step_s: 10.0, run: Some(RunId(7)) }
+}
+
+fn signed_key() -> Result<SignedKey, Box<dyn Error>> {
+    let (certificate, signature) =
+        (CertificateBytes::new(vec![5; 9])?, Signature::new(vec![6; 70])?);
+    Ok(SignedKey { public: [4; 32], certificate, signature })
+}
+
+fn block() -> Result<Block, Box<dyn Error>> {
+    Ok(Block::new(Step(8), Step(9))?)
 }
 
 fn terms() -> Terms {

@@ -20,6 +20,7 @@ mod file;
 mod queried_steps;
 mod query_file;
 mod released;
+mod sum_file;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,6 +40,7 @@ pub use file::{MemorySink, Sink};
 pub use queried_steps::{QueriedSteps, QueryBudget};
 use query_file::QueryFile;
 pub use released::Released;
+pub use sum_file::SumRecords;
 
 /// What the ledger writes down of a message.
 pub trait Recorded {
@@ -76,6 +78,20 @@ pub enum LedgerError {
     InUse {
         /// The file.
         path: PathBuf,
+    },
+    /// Totals of steps that went into a sum over other guests: the difference would be a guest's own.
+    #[error(
+        "steps {first} to {last}: found a sum over {found}, expected {expected} as before: the difference between two sums is what single guests drive"
+    )]
+    OtherParticipants {
+        /// The first step.
+        first: i64,
+        /// The last step.
+        last: i64,
+        /// The guests of this sum.
+        found: String,
+        /// Those of the sum before.
+        expected: String,
     },
     /// A line that does not belong there.
     #[error("ledger {}, line {line}: {problem}", path.display())]

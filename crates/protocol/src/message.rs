@@ -24,6 +24,7 @@ pub mod live;
 pub mod measurements;
 pub mod parts;
 pub mod sealed;
+pub mod sums;
 
 use std::fmt;
 
@@ -37,6 +38,7 @@ use live::{FromLiveGuest, FromLiveHost};
 use measurements::{MeasurementOffer, Measurements};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
 use sealed::{BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed};
+use sums::{FromSumGuest, FromSumHost};
 
 /// Version of these messages. Parties of different versions refuse each other.
 pub const PROTOCOL: u32 = 8;
@@ -159,6 +161,8 @@ pub enum ToHost {
     },
     /// I am trained, and estimate with you.
     Live(FromLiveGuest),
+    /// I add to a sum over guests.
+    Sum(FromSumGuest),
     /// I am still here.
     Heartbeat,
     /// I take part no longer.
@@ -254,6 +258,8 @@ pub enum ToGuest {
     },
     /// You are trained, and estimate with me.
     Live(FromLiveHost),
+    /// You add to a sum over guests.
+    Sum(FromSumHost),
     /// I am still here.
     Heartbeat,
 }
@@ -407,6 +413,7 @@ impl ToHost {
             ToHost::Commitment(message) => message.kind(),
             ToHost::Checkpointed { .. } => "checkpointed",
             ToHost::Live(message) => message.kind(),
+            ToHost::Sum(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
             ToHost::Leave { departure: Departure::Failed(reason), .. } => reason.kind("leave"),
             ToHost::Leave { .. } => "leave",
@@ -430,6 +437,7 @@ impl ToGuest {
             ToGuest::Commitment(message) => message.kind(),
             ToGuest::Refuse { reason, .. } => reason.kind("refuse"),
             ToGuest::Live(message) => message.kind(),
+            ToGuest::Sum(message) => message.kind(),
             ToGuest::Heartbeat => "heartbeat",
         }
     }

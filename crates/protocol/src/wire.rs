@@ -14,6 +14,7 @@ mod live;
 mod measured;
 mod numbers;
 mod sealed;
+mod sums;
 
 /// The types of `proto/fedtse.proto`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic, reason = "written by a program")]

@@ -21,7 +21,7 @@ use crate::error::{Context, Result, ensure};
 use crate::method::{EstimatorKind, Method};
 use crate::options::FederationOptions;
 use crate::party::Contribution;
-use crate::party::policy::{Policy, PrivacyContext};
+use crate::party::policy::{NOISE_FOLDER, Policy, PrivacyContext};
 use crate::party::privacy::Mode;
 
 /// No number of a row is larger: seconds and metres that a fleet drives on a link in a step, vehicles, weights.
@@ -62,6 +62,7 @@ pub(crate) struct SummedGuests {
     names: Vec<String>,
     rows: Vec<FleetRows>,
     masked: bool,
+    noised: bool,
 }
 
 impl SummedGuests {
@@ -80,22 +81,31 @@ impl SummedGuests {
         let kinds = columns.queues.then_some(MeasurementKind::Queues).into_iter().collect();
         let features = spec.features.guest_features().context("features of guests")?;
         let mode = options.privacy.privacy.unwrap_or(Mode::Aggregate);
-        let policy = match &options.privacy.policy {
-            Some(file) => file.over(&Policy::default()),
-            None => Policy::default(),
+        let privacy = match &options.privacy.policy {
+            Some(file) => {
+                let policy = file.over(&Policy::default());
+                PrivacyContext { policy, noise_folder: study.folder().join(NOISE_FOLDER) }
+            }
+            None => {
+                let signal = spec.signal.context("method: expected one that learns")?;
+                options.privacy.context(&signal, study.folder())
+            }
         };
-        ensure!(policy.noise.is_none(), "policy: found noise, expected none: sums are exact");
+        let policy = &privacy.policy;
+        check_noise(policy, columns, folds)?;
+        let noised = policy.noise.is_some();
         let allowed = policy.kinds.as_ref();
         ensure!(
             !columns.queues || allowed.is_none_or(|kinds| kinds.contains(&MeasurementKind::Queues)),
             "measures: found queues, which the policy does not allow"
         );
-        let privacy = PrivacyContext { policy, ..PrivacyContext::default() };
         let (mut rows, mut names) = (Vec::new(), Vec::new());
         for (number, fleets) in study.fleets().chunks(folds).enumerate() {
             let name = format!("guest-{}", number + 1);
             let own = Contribution::of(study.folder(), fleets.to_vec(), features, &kinds, &privacy);
-            let Contribution { fleets, mut tables } = own.with_context(|| name.clone())?;
+            let Contribution { fleets, unclipped, mut tables } =
+                own.with_context(|| name.clone())?;
+            let fleets = unclipped.map_or(fleets, |fleet| vec![fleet]);
             let queues = tables.remove(&MeasurementKind::Queues);
             rows.push(FleetRows::new(layout, fleets, queues, &study.train_span())?);
             names.push(name);
@@ -106,7 +116,7 @@ impl SummedGuests {
                 "aggregate: the sum over one guest is its own data: the host sees its totals"
             );
         }
-        Ok(Self { timeline: Arc::clone(study.timeline()), layout, names, rows, masked })
+        Ok(Self { timeline: Arc::clone(study.timeline()), layout, names, rows, masked, noised })
     }
 
     /// The sum over all guests.
@@ -133,18 +143,30 @@ impl SummedGuests {
 
     fn sum(&self, guests: &[&FleetRows], whole: Option<WholeFleet>) -> Result<SummedFleets> {
         let (layout, timeline) = (self.layout, &self.timeline);
-        Ok(sum_of(layout, timeline, guests, self.masked)?.finish(JOINED, whole)?)
+        let mode = (self.masked, self.noised);
+        Ok(sum_of(layout, timeline, guests, mode)?.finish(JOINED, whole)?)
     }
+}
+
+/// Noise is drawn of totals of links: refuses it where other numbers are summed, which have none.
+pub(crate) fn check_noise(policy: &Policy, columns: SumColumns, folds: usize) -> Result<()> {
+    let totals = folds == 1 && columns == SumColumns::default();
+    ensure!(
+        policy.noise.is_none() || totals,
+        "noise: found a method that sums folds, cells, turns or queue densities, expected fedtse: noise is drawn of totals of links"
+    );
+    Ok(())
 }
 
 fn sum_of(
     layout: SumLayout,
     timeline: &Arc<Timeline>,
     guests: &[&FleetRows],
-    masked: bool,
+    (masked, noised): (bool, bool),
 ) -> Result<FleetSum> {
     let (width, number) = (layout.width(), fixed_point()?);
-    let mut sum = FleetSum::new(layout, timeline);
+    let sum = FleetSum::new(layout, timeline);
+    let mut sum = if noised { sum.with_noise() } else { sum };
     let steps: Vec<Step> = timeline.steps().collect();
     for steps in steps.chunks((BLOCK / width).max(1)) {
         let words = guests.iter().map(|guest| {
@@ -191,7 +213,7 @@ pub fn fleets_at_use<'a>(
     let guests = fleets.chunks(folds).map(|own| FleetRows::new(layout, own.to_vec(), None, &steps));
     let guests = guests.collect::<Result<Vec<_>, _>>()?;
     let all: Vec<&FleetRows> = guests.iter().collect();
-    let summed = sum_of(layout, timeline, &all, false)?.finish(JOINED, None)?;
+    let summed = sum_of(layout, timeline, &all, (false, false))?.finish(JOINED, None)?;
     let names = summed.fleets.iter().map(|fleet| fleet.name().to_owned()).collect();
     Ok((Cow::Owned(summed.fleets), Cow::Owned(vec![names])))
 }

@@ -10,13 +10,13 @@ use estimator::loss::{
 };
 use estimator::{
     Epoch, Estimates, FleetData, HeldOutEstimator, HeldOutStudy, LabelFreeStudy, MeasurementSource,
-    MeasurementTable, NeuralPlan, NeuralStudy, SavedEstimator, Study,
+    MeasurementTable, NeuralPlan, NeuralStudy, SavedEstimator, Study, segments,
 };
 use federation::CheckpointInterval;
 use indicatif::ProgressBar;
-use traffic::Step;
+use traffic::{FleetView, Step, Window};
 
-use crate::engine::{Advanced, CentralRun};
+use crate::engine::{Advanced, CentralRun, EngineError};
 use crate::error::Result;
 use crate::kept_run::KeptRun;
 use crate::learner::{HostLoss, Sources};
@@ -89,6 +89,9 @@ pub(crate) fn train_on_measurements(
     (keep, bar): (Option<&Path>, &ProgressBar),
 ) -> Result<(LabelFreeEstimator, Training, Option<KeptRun>)> {
     let (loops, fleets) = (study.loops(), study.fleets());
+    let segment = usize::from(options.segment.unwrap_or(SEGMENT));
+    // Before queues are solved, which takes long in a large network.
+    check_segments(study, segment)?;
     // Folds of one fleet are as many fleets here, and together tell its queues.
     let names: Vec<&str> = fleets.iter().map(FleetData::name).collect();
     let queues = match &names[..] {
@@ -101,7 +104,6 @@ pub(crate) fn train_on_measurements(
         }
         _ => None,
     };
-    let segment = usize::from(options.segment.unwrap_or(SEGMENT));
     let target = plan.target;
     let data = LabelFreeStudy::new(loops, fleets, study.split(), plan, terms, queues, segment)?;
     let physics = if options.no_physics {
@@ -147,6 +149,18 @@ fn next_epoch(run: &mut CentralRun, kept: Option<&KeptRun>) -> Result<Option<Epo
             Advanced::Ended => return Ok(None),
         }
     }
+}
+
+/// Training and validation part are long enough for a segment each.
+fn check_segments(study: &Study, segment: usize) -> Result<()> {
+    let split = study.split();
+    for (part, steps) in [("training", &split.train), ("validation", &split.validation)] {
+        let windows = steps.iter().map(|&last| Window { last, view: FleetView::WHOLE });
+        if segments(&windows.collect::<Vec<_>>(), segment).is_empty() {
+            return Err(EngineError::NoSegments { part, segment }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Trains from where a kept run stands.

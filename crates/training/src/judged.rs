@@ -34,7 +34,7 @@ impl<'a> Judged<'a> {
             eprintln!("fleets: {share}");
         } else if by_loops.is_none() && !study.network().loops().is_empty() {
             eprintln!(
-                "fleets: {share}; warning: loops do not tell it: they count nothing, or the fleet passes none of them"
+                "fleets: {share}; warning: loops do not tell it: they count nothing or fewer than pass, or the fleet passes none of them"
             );
         }
         let windows = study.timeline().windows().len();

@@ -230,6 +230,16 @@ impl Method {
         }
     }
 
+    /// The federated method of totals of links that learns from a signal.
+    pub fn federated_by(signal: &TrainingSignal) -> Option<Method> {
+        let by = |spec: &&MethodSpec| {
+            spec.participants == Federated
+                && (spec.features, spec.estimator) == (FeatureSet::Both, Neural)
+                && spec.signal.as_ref() == Some(signal)
+        };
+        METHODS.iter().find(by).map(|spec| spec.method)
+    }
+
     /// Whether it is a neural estimator.
     pub fn is_neural(self) -> bool {
         matches!(self.spec().estimator, Neural | Combination)

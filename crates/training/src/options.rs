@@ -310,7 +310,7 @@ impl FederationOptions {
 
     /// Whether the host trains on the sum over guests.
     pub fn is_summed(&self) -> bool {
-        self.fusion == Some(Fusion::Sum) || self.privacy.privacy == Some(Mode::Aggregate)
+        self.fusion == Some(Fusion::Sum) || self.privacy.privacy.is_some_and(Mode::is_aggregate)
     }
 
     /// Refuses what a sum does not have.
@@ -323,13 +323,16 @@ impl FederationOptions {
             return Err(InvalidOption::new("fusion", problem));
         }
         if let Some(mode) = self.privacy.privacy
-            && !matches!(mode, Mode::Clear | Mode::Aggregate)
+            && !(mode == Mode::Clear || mode.is_aggregate())
         {
-            let problem =
-                format!("found {} with --fusion sum, expected aggregate or clear", mode.name());
+            let problem = format!(
+                "found {} with --fusion sum, expected aggregate, aggregate+noise or clear",
+                mode.name()
+            );
             return Err(InvalidOption::new("privacy", problem));
         }
         let usual = Self::default();
+        let exact = self.privacy.privacy != Some(Mode::AggregateNoise);
         let given = [
             ("q", self.q != usual.q),
             ("host_updates", self.host_updates != usual.host_updates),
@@ -337,16 +340,15 @@ impl FederationOptions {
             ("proximal", self.proximal != usual.proximal),
             ("compression", self.compression != usual.compression),
             ("commitments", self.privacy.commitments),
-            ("epsilon", self.privacy.epsilon.is_some()),
-            ("delta", self.privacy.delta.is_some()),
-            ("unit", self.privacy.unit.is_some()),
+            ("epsilon", exact && self.privacy.epsilon.is_some()),
+            ("delta", exact && self.privacy.delta.is_some()),
+            ("unit", exact && self.privacy.unit.is_some()),
             ("most_products", self.privacy.most_products.is_some()),
         ];
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((name, _)) => {
-                let problem =
-                    "found with a sum over guests, which has no exchanges, products or noise";
+                let problem = "found with a sum over guests, which has no exchanges or products, and noise with aggregate+noise alone";
                 Err(InvalidOption::new(name, problem))
             }
         }

@@ -9,6 +9,7 @@ pub mod noise;
 mod noise_store;
 pub mod policy;
 pub mod privacy;
+mod summed;
 mod trained;
 mod trained_model;
 
@@ -18,6 +19,7 @@ pub use guest_part::GuestPart;
 pub use guest_party::{CustomSubModelSpec, CustomSubModels, GuestParty, MakeCustomSubModel};
 pub use host_part::HostPart;
 pub use host_party::{HOST_SUB_MODEL, HostParty, HostWindows};
+pub use summed::{SumGuestPart, SumHostPart};
 pub use trained::TrainedParty;
 pub use trained_model::{CustomSubModelSpecs, TrainedCustomSubModel, TrainedModel};
 

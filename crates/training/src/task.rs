@@ -340,6 +340,31 @@ impl TrainOptions {
         Ok(fitted)
     }
 
+    /// Fits what this federated method trains on the sum over guests, whose fleets a study has: it came over the network. The
+    /// estimator is kept in a folder, with the names of the guests' fleets.
+    pub(crate) fn fit_summed(
+        &self,
+        study: &Study,
+        windows: &[Step],
+        watch: Watch,
+        (fleets, keep): (Vec<Vec<String>>, Option<&Path>),
+        bar: &ProgressBar,
+    ) -> Result<Fitted> {
+        let of_sum = self.of_sum().context("fusion: expected a sum over guests")?;
+        let custom = CustomSubModels::default();
+        let mut fitted = of_sum.fit_estimator(study, windows, (watch, keep), &custom, bar)?;
+        if let (Some(folder), Some(estimator)) = (keep, &fitted.estimator) {
+            let history = fitted.training.as_ref().map(|training| training.history.clone());
+            let sum = Some(aggregate::columns_at_use(of_sum.method));
+            let with = KeptWith { fleets, sum, history: history.unwrap_or_default() };
+            estimator.save(folder, (study.timeline(), self.target), with)?;
+        }
+        for kept in std::mem::take(&mut fitted.kept) {
+            kept.remove()?;
+        }
+        Ok(fitted)
+    }
+
     fn fit_estimator(
         &self,
         study: &Study,

@@ -314,3 +314,39 @@ fn what_is_no_sum_is_refused() -> Outcome {
     assert_eq!(error(options(None, Mode::Aggregate)), None);
     Ok(())
 }
+
+/// Each guest draws noise for its totals once: masked or not, twice or once, the sum is the same; and it is not the exact one.
+#[test]
+fn noise_in_a_sum_is_drawn_once_and_hidden_by_masks_as_totals_are() -> Outcome {
+    let noise = tempfile::tempdir()?;
+    let study = study(&of_guests())?;
+    let fit = |mode: Mode| {
+        let mut options = options(Method::FedTse, GUESTS.len(), mode);
+        options.federation.privacy.noise_folder = Some(noise.path().to_owned());
+        options.fit(&study, &study.split().test, Watch::default(), None, &bar())
+    };
+    let exact = fit(Mode::Aggregate)?.estimates;
+    assert!(noise.path().read_dir()?.next().is_none());
+    let noised = fit(Mode::AggregateNoise)?.estimates;
+    assert_ne!(noised, exact);
+    assert_eq!(
+        noise
+            .path()
+            .read_dir()?
+            .filter(|file| {
+                file.as_ref()
+                    .is_ok_and(|file| file.path().extension().is_some_and(|end| end == "noise"))
+            })
+            .count(),
+        GUESTS.len()
+    );
+    assert_eq!(fit(Mode::AggregateNoise)?.estimates, noised);
+    // Other numbers than totals of links have no noise: methods that sum them are refused.
+    let names = options(Method::FedTseHf, GUESTS.len(), Mode::Clear).parts_of(&of_guests());
+    let in_folds = self::study(&names)?;
+    let options = options(Method::FedTseHf, GUESTS.len(), Mode::AggregateNoise);
+    let error = options.fit(&in_folds, &[], Watch::default(), None, &bar());
+    let error = error.err().expect("a refusal").to_string();
+    assert!(error.contains("noise is drawn of totals of links"), "{error}");
+    Ok(())
+}

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use estimator::data::train_span;
-use estimator::loss::{FoldRates, HeldOutJudge, LocalShareModel, Penetration, penetration};
+use estimator::loss::{
+    FleetMeans, FoldRates, FollowedWeights, HeldOutJudge, LocalShareModel, Penetration,
+    ViewEstimates, penetration,
+};
 use estimator::{
     Architecture, Estimates, FeatureSet, FleetData, HeldOutStudy, LoopData, NeuralPlan, Study,
     TargetKind, WINDOW, scale_up, score,
@@ -323,6 +326,81 @@ fn held_out_folds_tell_the_error_of_any_estimates() -> Outcome {
         assert!((mean - off * off).abs() < 4.0 * standard_error, "{mean} {off} {standard_error}");
         // The test can fail: without the noise of labels taken off, the mean would be several times as much.
         assert!(standard_error < 0.2 * off * off, "{standard_error}");
+    }
+    Ok(())
+}
+
+/// What the fleet shows by itself: over a step its scale-up; over the training part a mean that is its own mean there.
+#[test]
+fn means_of_the_fleet_are_scale_up_and_usual_states() -> Outcome {
+    let study = study(data())?;
+    let (loops, folds, span) = (study.loops(), study.fleets(), study.train_span());
+    let share = penetration(loops, folds, &span)?;
+    let scaled_up = |step: Step, link| {
+        let density = |fold: &FleetData| fold.scaled_up(step, link).density.get() * fold.rate();
+        folds.iter().map(density).sum::<f64>() / share
+    };
+    let windows = &study.split().test[..20];
+    let links: Vec<_> = study.network().link_ids().collect();
+    let of_step = FleetMeans::of_steps(loops, folds, &span, 1)?;
+    let found = of_step.estimate_all(loops, folds, windows)?;
+    let boxes = windows.iter().flat_map(|&step| links.iter().map(move |&link| (step, link)));
+    for ((step, link), state) in boxes.zip(&found) {
+        // Sums of four folds in another order.
+        assert!((state.density.get() - scaled_up(step, link)).abs() < 1e-9);
+    }
+    // In the training part: p·mean + (1 − p)·mean.
+    let training: Vec<Step> = study.steps().filter(|step| span.contains(step)).collect();
+    let usual = FleetMeans::of_training(loops, folds, &span)?;
+    let found = usual.estimate_all(loops, folds, &training)?;
+    for (at, &link) in links.iter().enumerate() {
+        let of_link = found.iter().skip(at).step_by(links.len());
+        let sum: f64 = of_link.map(|state| state.density.get()).sum();
+        let expected: f64 = training.iter().map(|&step| scaled_up(step, link)).sum();
+        assert!((sum - expected).abs() < 1e-6 * (1.0 + expected), "{sum} {expected}");
+    }
+    Ok(())
+}
+
+/// Of two models one is right until the middle of the test part, and then the other.
+#[test]
+fn weights_follow_the_model_that_is_right() -> Outcome {
+    let study = study(data())?;
+    let (validation, test) = (&study.split().validation, &study.split().test);
+    let judge = HeldOutJudge::new(study.loops(), &[study.fleets()], &study.train_span())?;
+    let middle = test[test.len() / 2];
+    let model = |right: &dyn Fn(Step) -> bool| -> ViewEstimates {
+        let of_step = |&last: &Step| {
+            let off = if right(last) { 0.0 } else { 60.0 };
+            let state = |link| {
+                let truth = study.target(TargetKind::Raw, last, link);
+                LinkState {
+                    density: VehPerKmLane::new(truth.density.get() + off),
+                    flow: VehPerMinLane::new(truth.flow.get() + off),
+                }
+            };
+            let states: Vec<_> = study.network().link_ids().map(state).collect();
+            let views = (0..FOLDS).filter_map(FleetView::without);
+            views.map(move |view| (Window { last, view }, states.clone())).collect::<Vec<_>>()
+        };
+        validation.iter().chain(test).flat_map(of_step).collect()
+    };
+    let models = [model(&|step| step < middle), model(&|step| step >= middle)];
+    let models: Vec<&ViewEstimates> = models.iter().collect();
+    let weights = FollowedWeights::fit(&judge, &models, 2, validation);
+    let steps = weights.steps(study.timeline(), test);
+    assert_eq!(steps, *test, "all windows after the validation part");
+    let in_time = weights.follow(&judge, &models, &steps);
+    let before = in_time.at(Step(middle.0 - 1));
+    // Beside an error of 60, noise and the weights of a half beforehand move the first little.
+    assert!(before[0].iter().all(|weight| *weight > 0.85), "{before:?}");
+    // What was told before the middle counts e^(−t/600 s) at the end, t the time since then.
+    let past = (-((test[test.len() - 1].0 - middle.0 + 1) as f64) * 10.0 / 600.0).exp();
+    let after = in_time.at(test[test.len() - 1]);
+    assert!(after[1].iter().all(|weight| (weight - (1.0 - past)).abs() < 0.15), "{after:?} {past}");
+    // Each pair adds up to 1, to rounding.
+    for at in 0..2 {
+        assert!((after[0][at] + after[1][at] - 1.0).abs() < 1e-9);
     }
     Ok(())
 }

@@ -119,6 +119,11 @@ impl SumLayout {
         }
     }
 
+    /// Numbers of a link's cells and sub-steps, 0 if they are not summed.
+    pub fn cells(&self) -> usize {
+        self.cells
+    }
+
     /// Numbers of a row.
     pub fn width(&self) -> usize {
         let each = self.folds * self.links * (2 + 2 * self.cells);
@@ -220,6 +225,8 @@ pub struct FleetSum {
     layout: SumLayout,
     timeline: Arc<Timeline>,
     rows: Vec<f64>,
+    /// Guests have added noise: totals may be below 0.
+    noised: bool,
 }
 
 /// Fleets made of a sum: one, or its folds, with what queue profiles measure if that was summed.
@@ -245,7 +252,12 @@ pub struct WholeFleet {
 impl FleetSum {
     /// Before the first step.
     pub fn new(layout: SumLayout, timeline: &Arc<Timeline>) -> Self {
-        Self { layout, timeline: Arc::clone(timeline), rows: Vec::new() }
+        Self { layout, timeline: Arc::clone(timeline), rows: Vec::new(), noised: false }
+    }
+
+    /// The same of totals with noise whose mean is 0: what is below 0 in the sum counts as 0.
+    pub fn with_noise(self) -> Self {
+        Self { noised: true, ..self }
     }
 
     /// Adds the sum of the next step that the time line holds.
@@ -258,7 +270,8 @@ impl FleetSum {
         if row.len() != width {
             return Err(FleetSumError::Width { step: step(), found: row.len(), expected: width });
         }
-        if let Some(place) = row.iter().position(|number| !(number.is_finite() && *number >= 0.0)) {
+        let is_wrong = |number: &f64| !number.is_finite() || (*number < 0.0 && !self.noised);
+        if let Some(place) = row.iter().position(is_wrong) {
             return Err(FleetSumError::Value { step: step(), place, found: row[place] });
         }
         self.rows.extend_from_slice(row);
@@ -272,7 +285,7 @@ impl FleetSum {
         name: &str,
         whole: Option<WholeFleet>,
     ) -> Result<SummedFleets, FleetSumError> {
-        let Self { layout, timeline, rows } = self;
+        let Self { layout, timeline, rows, .. } = self;
         let width = layout.width();
         let (found, expected) = (rows.len() / width, timeline.steps().count());
         if found != expected {
@@ -300,8 +313,8 @@ impl FleetSum {
                 let scale = scale(row);
                 let (totals, parts) = row[fold * each..][..each].split_at(2 * links);
                 table.totals.extend(totals.chunks_exact(2).map(|pair| Totals {
-                    time: Seconds::new(scale * pair[0]),
-                    distance: Metres::new(scale * pair[1]),
+                    time: Seconds::new(scale * pair[0].max(0.0)),
+                    distance: Metres::new(scale * pair[1].max(0.0)),
                 }));
                 table.cells.extend(parts.iter().map(|total| (scale * total) as f32));
             }

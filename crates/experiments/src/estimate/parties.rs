@@ -13,6 +13,8 @@ use traffic::{LinkState, Step};
 use training::InvalidOption;
 use training::party::{CustomSubModelSpecs, HOST_SUB_MODEL, TrainedCustomSubModel, TrainedModel};
 
+use crate::data::features::make_parts;
+
 /// The host and its guests.
 pub(super) struct Parties {
     model: HostModel,
@@ -60,7 +62,9 @@ impl Parties {
                 return Err(InvalidOption::new("party", problem).into());
             }
             let (part, record) = (&file.part, &file.part.guest);
-            let fleet = FleetData::open_for(data, record)?;
+            // Parts that training held out in turn are made where the data do not have them yet.
+            let names: Vec<&str> = record.fleets.iter().map(String::as_str).collect();
+            let fleet = make_parts(data, &names, || FleetData::open_for(data, record))?;
             record.check(&fleet)?;
             let inputs =
                 GuestInputs::new(&fleet, record.features, part.arrangement(), &record.inputs)?;

@@ -46,6 +46,33 @@ pub(super) fn keep(
     Ok(Coverage::measure(&intervals, &scored, &fitted.estimates, &truths)?)
 }
 
+/// Writes those of an estimator that was fitted on a sum over guests: the study has the joined fleet, or its folds.
+pub(super) fn keep_of_sum(
+    folder: &Path,
+    study: &Study,
+    task: &TrainOptions,
+    fitted: &Fitted,
+) -> Result<()> {
+    let made = match (&fitted.known_errors, &fitted.estimator) {
+        (Some(errors), _) => Intervals::of_errors(errors),
+        (None, Some(estimator)) if task.method.learns_from_truth() => {
+            let windows = &study.split().validation;
+            let links: Vec<LinkId> = study.network().link_ids().collect();
+            let asked = Asked { target: task.target, links: &links, windows };
+            let names = study.fleets().iter().map(|fleet| fleet.name().to_owned()).collect();
+            let (estimates, _) = estimator.estimate(&study.observed(), &[names], &asked)?;
+            let truths = truths(study, task.target, windows, &links);
+            Intervals::calibrate(&estimates, &truths, links.len())
+        }
+        _ => return Ok(()),
+    };
+    match made {
+        Err(error @ IntervalsError::TooFew { .. }) => eprintln!("{error}; the model has none"),
+        intervals => intervals?.save(folder)?,
+    }
+    Ok(())
+}
+
 /// From errors on the validation part.
 fn from_truth(
     folder: &Path,

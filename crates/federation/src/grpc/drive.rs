@@ -24,6 +24,7 @@ use crate::host::Host;
 use crate::live::{LiveGuest, LiveHost, LiveModel};
 use crate::model::{GuestModel, HostModel};
 use crate::store::Store;
+use crate::sums::{SumGuest, SumHost};
 
 /// The network says that this guest cannot take part.
 #[derive(Debug, Error)]
@@ -217,6 +218,85 @@ impl<M: GuestModel, S: Store> Party for Guest<M, S> {
 
     fn has_ended(&self) -> bool {
         self.ended().is_some()
+    }
+}
+
+impl<S: Store> Party for SumHost<S> {
+    type Arrival = Arrival;
+    type Own = Infallible;
+    type Message = ToGuest;
+    const TICK: Duration = Duration::from_millis(50);
+    const CLOCK_STOPS: bool = true;
+
+    fn arrive(
+        &mut self,
+        now: Now,
+        arrival: Arrival,
+    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
+        match arrival {
+            Arrival::Message(from, message) => return Ok(self.handle(now, &from, message)),
+            Arrival::Connected(_) => {}
+            Arrival::Disconnected(guest, reason) => debug!(%guest, "disconnected: {reason}"),
+        }
+        Ok(Vec::new())
+    }
+
+    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToGuest>> {
+        match own {}
+    }
+
+    fn own_ended(&mut self, _: Now) -> Vec<Released<ToGuest>> {
+        Vec::new()
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
+        SumHost::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
+        SumHost::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        SumHost::has_ended(self)
+    }
+}
+
+impl Party for SumGuest {
+    type Arrival = Dialled;
+    type Own = Infallible;
+    type Message = ToHost;
+    const TICK: Duration = Duration::from_millis(50);
+    const CLOCK_STOPS: bool = true;
+
+    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
+        match arrival {
+            Dialled::Message(message) => return Ok(self.handle(now, message)),
+            Dialled::Connected => {}
+            Dialled::Disconnected(reason) => debug!("disconnected: {reason}"),
+            Dialled::Refused(reason) => return Err(NotAdmitted(reason)),
+        }
+        Ok(Vec::new())
+    }
+
+    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToHost>> {
+        match own {}
+    }
+
+    fn own_ended(&mut self, _: Now) -> Vec<Released<ToHost>> {
+        Vec::new()
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
+        SumGuest::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
+        SumGuest::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        SumGuest::has_ended(self)
     }
 }
 

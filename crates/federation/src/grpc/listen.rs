@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use prost::bytes::Bytes;
 use protocol::ledger::Released;
 use protocol::message::live::FromLiveGuest;
+use protocol::message::sums::FromSumGuest;
 use protocol::message::{ToGuest, ToHost};
 use protocol::party::PartyId;
 use tokio::net::{TcpListener, TcpStream};
@@ -371,6 +372,7 @@ impl Pump<'_> {
             let claimed = match &message {
                 ToHost::Hello(hello) => Some(&hello.party),
                 ToHost::Live(FromLiveGuest::Hello(hello)) => Some(&hello.party),
+                ToHost::Sum(FromSumGuest::Hello(hello)) => Some(&hello.party),
                 _ => None,
             };
             if let Some(claimed) = claimed.filter(|claimed| *claimed != name) {

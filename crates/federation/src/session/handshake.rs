@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use protocol::message::live::LiveTerms;
+use protocol::message::sums::SumTerms;
 use protocol::message::{PROTOCOL, Terms};
 use protocol::party::PartyId;
 
@@ -22,6 +23,17 @@ impl Agreement for Terms {
             ("beginning of step 0, s", self.origin_s.to_string()),
             ("steps of a window", self.window.to_string()),
             ("compression", self.compression.name().into()),
+        ]
+    }
+}
+
+impl Agreement for SumTerms {
+    fn properties(&self) -> Vec<(&'static str, String)> {
+        let run = self.run.map_or_else(|| "none".to_owned(), |run| run.to_string());
+        vec![
+            ("network hash", self.network_hash.to_string()),
+            ("length of a step, s", self.step_s.to_string()),
+            ("run that it was trained in", run),
         ]
     }
 }

@@ -50,7 +50,9 @@ fn a_crash_repeats_only_what_followed_the_last_checkpoint() {
             );
             let repeated: u64 = world.repeated().iter().sum();
             for embeddings in world.embeddings() {
-                assert!(embeddings <= ROUNDS + repeated, "{embeddings} embeddings, {repeated}");
+                // The round under way at the crash may have been answered before.
+                let bound = ROUNDS + repeated + 1;
+                assert!(embeddings <= bound, "{embeddings} embeddings, at most {bound}");
             }
             most = most.max(repeated);
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 use federation::grpc::dial::dial;
 use federation::grpc::drive::{Clock, Inputs, WatchGuest, drive};
@@ -24,7 +24,7 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::guest_config::{self, GuestConfig, Prepared};
 use super::policy;
-use super::{config, log_begun, logs, network_threads, print_stopped, stopping};
+use super::{config, log_begun, logs, network_threads, print_stopped, stopping, sum_guest};
 
 /// How often it logs where it stands.
 const BETWEEN_ROUNDS: Duration = Duration::from_secs(10);
@@ -55,6 +55,9 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    if config.is_summed() {
+        return sum_guest::run(&config, &folder, json);
+    }
     let ended = take_part(&config, &folder, None)?;
     match &ended.end {
         End::Stopped(reason) => print_stopped(reason, ended.round, json),
@@ -71,6 +74,13 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
 pub fn join(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<GuestConfig>(config)?;
     logs::start_if_none(&config.observe);
+    if config.is_summed() {
+        ensure!(
+            own.is_none(),
+            "fusion: found a sum over guests and a custom sub-model, expected one of the two"
+        );
+        return Ok(sum_guest::take_part(&config, &folder)?.json());
+    }
     Ok(take_part(&config, &folder, own)?.json())
 }
 

@@ -1,6 +1,6 @@
 //! The configuration of a guest, and what it says.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,11 +8,13 @@ use anyhow::{Result, anyhow};
 use estimator::{Architecture, GuestFeatures, GuestPlan, SubModelKind};
 use federation::GuestSettings;
 use federation::grpc::dial::HostAddress;
-use federation::grpc::tls;
+use federation::grpc::{Fingerprint, GuestCertificates, SigningKey, tls};
+use federation::sums::SumGuestSettings;
 use protocol::{Compression, MeasurementKind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
-use training::InvalidOption;
+use training::party::SumGuestPart;
+use training::{Fusion, InvalidOption};
 
 use super::CustomSubModelSpec;
 use super::GuestPart;
@@ -26,6 +28,9 @@ pub(super) const EXAMPLE: &str = include_str!("guest.toml");
 /// Where products are counted, in the folder of the data that they are of.
 const QUERIES_FOLDER: &str = "queries";
 
+/// Where the participants of sums are kept, in the folder of the data that were summed.
+const SUMS_FOLDER: &str = "sums";
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GuestConfig {
@@ -35,6 +40,8 @@ pub(super) struct GuestConfig {
     #[serde(default)]
     model: ModelSection,
     pub run: FolderSection,
+    #[serde(default)]
+    participants: Option<BTreeMap<String, Vec<String>>>,
     #[serde(default)]
     patience: PatienceSection,
     #[serde(default)]
@@ -103,12 +110,14 @@ pub(super) struct ModelSection {
     numbers: Option<Numbers>,
     learning_rate: Option<f32>,
     compression: Compression,
+    fusion: Fusion,
 }
 
 impl Default for ModelSection {
     fn default() -> Self {
         let (arch, compression) = (Architecture::Link, Compression::None);
-        ModelSection { arch, sub_model: None, numbers: None, learning_rate: None, compression }
+        let (fusion, learning_rate) = (Fusion::Concatenate, None);
+        ModelSection { arch, sub_model: None, numbers: None, learning_rate, compression, fusion }
     }
 }
 
@@ -120,6 +129,18 @@ pub(super) struct Prepared {
     pub settings: GuestSettings,
     /// Products that have left of this fleet, in all runs.
     pub queries: PathBuf,
+}
+
+/// The same of a guest that adds to sums alone.
+pub(super) struct PreparedSum {
+    pub tls: Arc<ClientConfig>,
+    pub address: HostAddress,
+    pub part: SumGuestPart,
+    pub settings: SumGuestSettings,
+    pub credentials: Box<SigningKey>,
+    pub verifier: Box<GuestCertificates>,
+    /// Over whom its steps were summed, in all runs.
+    pub records: PathBuf,
 }
 
 impl GuestConfig {
@@ -165,6 +186,57 @@ impl GuestConfig {
         Ok(Prepared { tls, address, part, settings, queries })
     }
 
+    /// Whether it adds to sums over guests, and gives nothing else.
+    pub(super) fn is_summed(&self) -> bool {
+        self.model.fusion == Fusion::Sum
+    }
+
+    /// The same of a guest that adds to sums alone.
+    pub(super) fn prepare_sum(&self, folder: &Path) -> Result<PreparedSum> {
+        let (identity, authority) = self.identity.read(folder)?;
+        let party = own_name(identity.certificate_info())?;
+        let credentials = SigningKey::of(&identity)?;
+        let verifier = GuestCertificates::new(&authority, self.pinned()?)?;
+        let tls = tls::guest_side(identity, &authority)?;
+        let address = self.host.dialled()?;
+        let data = folder.join(&self.data.folder);
+        let (fleets, measures) = (self.data.fleet.names(), &self.data.measures);
+        let policy = match &self.data.policy {
+            Some(path) => PolicyFile::read(&folder.join(path))?.over(&Policy::default()),
+            None => Policy::default(),
+        };
+        let privacy = PrivacyContext { policy, noise_folder: data.join(NOISE_FOLDER) };
+        let part = SumGuestPart::read(&data, &fleets, measures, &privacy)?;
+        let settings = SumGuestSettings {
+            party,
+            host: PartyId::new(&self.host.name)?,
+            software: software(),
+            session: random_session_id(),
+            terms: part.terms(),
+            held: part.held()?,
+            folds: part.folds(),
+            least: part.least(),
+            timing: self.patience.timing()?,
+        };
+        let fleet = fleets.first().map_or("fleet", String::as_str);
+        let records = data.join(SUMS_FOLDER).join(format!("{fleet}.jsonl"));
+        let (credentials, verifier) = (Box::new(credentials), Box::new(verifier));
+        Ok(PreparedSum { tls, address, part, settings, credentials, verifier, records })
+    }
+
+    /// The certificates of other guests that it adds up with; any of the authority if none.
+    fn pinned(&self) -> Result<Option<BTreeMap<PartyId, Vec<Fingerprint>>>> {
+        let Some(participants) = &self.participants else { return Ok(None) };
+        let pinned = participants.iter().map(|(name, certificates)| {
+            let certificates = certificates.iter().map(|text| text.parse());
+            let certificates = certificates.collect::<Result<_, _>>();
+            let certificates =
+                certificates.map_err(|problem| anyhow!("participants.{name}: {problem}"))?;
+            Ok((PartyId::new(name)?, certificates))
+        });
+        Ok(Some(pinned.collect::<Result<_>>()?))
+    }
+
     /// Its policy, with noise kept beside the data that it belongs to.
     fn privacy(&self, folder: &Path, data: &Path) -> Result<PrivacyContext> {
         let usual = Policy::usual(&self.data.measures);
@@ -206,6 +278,8 @@ mod tests {
         let name = PartyId::new("fleet-a").unwrap();
         assert_eq!(config.plan(&name, None), short.plan(&name, None));
         assert_eq!(config.model.compression, short.model.compression);
+        assert_eq!(config.is_summed(), short.is_summed());
+        assert!(config.pinned().unwrap().is_none());
         assert_eq!(config.data.measures, short.data.measures);
         let timing = |config: &GuestConfig| config.patience.timing().unwrap();
         assert_eq!(timing(&config), timing(&short));

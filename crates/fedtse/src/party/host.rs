@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use estimator::Score;
 use estimator::artifact::IntervalsError;
@@ -30,7 +30,9 @@ use super::arguments::ConfigArguments;
 use super::gauges::Gauges;
 use super::host_config::{self, HostConfig, Prepared};
 use super::stopping::StopRequest;
-use super::{config, log_begun, logs, network_threads, print_stopped, stopping};
+use super::{
+    config, departure, log_begun, logs, network_threads, print_stopped, stopping, sum_host,
+};
 
 /// Train as the host (the city) of a federation, with guests that dial in
 ///
@@ -51,6 +53,9 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
+    if config.is_summed() {
+        return sum_host::run(&config, &folder, json);
+    }
     let ended = lead_run(&config, &folder, None)?;
     match &ended.end {
         End::Stopped(reason) => print_stopped(reason, ended.round, json),
@@ -71,6 +76,13 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<HostConfig>(config)?;
     logs::start_if_none(&config.observe);
+    if config.is_summed() {
+        ensure!(
+            own.is_none(),
+            "fusion: found a sum over guests and a custom sub-model, expected one of the two"
+        );
+        return Ok(sum_host::lead(&config, &folder)?.json());
+    }
     Ok(lead_run(&config, &folder, own)?.json())
 }
 
@@ -153,8 +165,14 @@ fn lead_run(
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
-    let mut board =
-        Board { gauges: &gauges, listener: &listener, begun: None, stop: &stop, rounds };
+    let mut board = Board {
+        gauges: &gauges,
+        listener: &listener,
+        begun: None,
+        told: Instant::now(),
+        stop: &stop,
+        rounds,
+    };
     let mut inputs = Inputs::new(arrivals, stop.reason.clone());
     drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut board)?;
     let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
@@ -206,11 +224,16 @@ pub(crate) fn print_score(score: &Score) {
     }
 }
 
+/// How often it says for whom it waits.
+const BETWEEN_REMINDERS: Duration = Duration::from_secs(10);
+
 /// Shows what happens.
 struct Board<'a> {
     gauges: &'a Gauges,
     listener: &'a GrpcListener,
     begun: Option<Instant>,
+    /// When it last said for whom it waits.
+    told: Instant,
     stop: &'a StopRequest,
     /// For a front end that watches.
     rounds: Option<ProgressBar>,
@@ -222,7 +245,7 @@ impl Board<'_> {
             Event::Joined(guest) => info!(%guest, "joined"),
             Event::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
             Event::Missed(guest) => warn!(%guest, "missed"),
-            Event::Left(guest, why) => info!(%guest, "left: {why:?}"),
+            Event::Left(guest, why) => info!(%guest, "left: {}", departure(why)),
             Event::Begun { attempt, round, furthest } => {
                 log_begun(*attempt, *round, *furthest);
                 self.begun.get_or_insert_with(Instant::now);
@@ -268,6 +291,14 @@ impl Watch<Host<HostParty, FolderStore>> for Board<'_> {
     fn look(&mut self, host: &mut Host<HostParty, FolderStore>) {
         for event in host.take_events() {
             self.event(host, &event);
+        }
+        if self.begun.is_none() && self.told.elapsed() >= BETWEEN_REMINDERS {
+            self.told = Instant::now();
+            let shown = self.gauges.shown();
+            let is_here = |name: &str| host.present().any(|party| party.as_str() == name);
+            let missing: Vec<&str> =
+                shown.connected.keys().map(String::as_str).filter(|name| !is_here(name)).collect();
+            info!("still waiting for {}", missing.join(", "));
         }
         self.stop.look();
     }

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use estimator::loss::TrafficModelKind;
 use estimator::{
     Architecture, FeatureSet, GuestSlot, NeuralPlan, Recipe, Sizes, TargetKind, TrainingSignal,
     whole_batch,
 };
-use federation::grpc::tls;
+use federation::grpc::{GuestCertificates, tls};
+use federation::sums::SumHostSettings;
 use federation::{AbsencePolicy, CheckpointInterval, HostSettings};
 use protocol::{
     Bounds, CommitmentTerms, Compression, HostUpdates, LocalUpdates, LocalVariant, PartyId, Plan,
@@ -22,14 +23,18 @@ use protocol::{
 use serde::Deserialize;
 use tokio_rustls::rustls::ServerConfig;
 use training::learner::optimiser_settings;
+use training::party::SumHostPart;
 use training::signal::{LossOptions, SEGMENT, federated_signal, measured_kinds};
-use training::{InvalidOption, RecipeOptions};
+use training::{
+    FederationOptions, Fusion, GuestOptions, InvalidOption, Method, PhysicsOptions, RecipeOptions,
+    TrainOptions,
+};
 
 use super::CustomSubModelSpec;
 use super::HOST_SUB_MODEL;
 use super::HostPart;
 use super::config::{self, FolderSection, IdentitySection, ObserveSection, PatienceSection};
-use super::privacy::{Mode, committed};
+use super::privacy::{Mode, PrivacyOptions, committed};
 use super::{own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
@@ -102,6 +107,8 @@ pub(super) struct TrainingSection {
     party_dropout: f32,
     head_units: Option<u16>,
     sealed: Option<bool>,
+    fusion: Option<Fusion>,
+    privacy: Option<Mode>,
     commitments: Option<Bounds>,
     check_rows: u32,
     compression: Compression,
@@ -134,6 +141,8 @@ impl Default for TrainingSection {
             party_dropout: 0.0,
             head_units: None,
             sealed: None,
+            fusion: None,
+            privacy: None,
             commitments: None,
             check_rows: 1,
             compression: Compression::None,
@@ -150,6 +159,41 @@ impl TrainingSection {
         self.sealed.unwrap_or_else(|| Mode::usual(&self.method).is_sealed())
     }
 
+    /// Whether the host learns sums over guests alone.
+    fn is_summed(&self) -> bool {
+        self.fusion == Some(Fusion::Sum) || self.privacy.is_some_and(Mode::is_aggregate)
+    }
+
+    /// Refuses what a sum does not have, or what only a sum has.
+    fn check_fusion(&self) -> Result<()> {
+        if let Some(mode) = self.privacy.filter(|mode| !mode.is_aggregate()) {
+            bail!(
+                "training.privacy: found \"{}\", expected \"aggregate\" or \"aggregate+noise\"; for others see training.sealed and the guests' policies",
+                mode.name()
+            );
+        }
+        if !self.is_summed() {
+            return Ok(());
+        }
+        let usual = Self::default();
+        let other = [
+            ("fusion", self.fusion == Some(Fusion::Concatenate)),
+            ("batch", self.batch.is_some()),
+            ("local-updates", self.local_updates != usual.local_updates),
+            ("variant", self.variant != usual.variant),
+            ("proximal", self.proximal != usual.proximal),
+            ("sealed", self.sealed == Some(true)),
+            ("commitments", self.commitments.is_some()),
+            ("compression", self.compression != usual.compression),
+        ];
+        if let Some((field, _)) = other.iter().find(|(_, found)| *found) {
+            bail!(
+                "training.{field}: found a value of exchanges of embeddings, expected none beside fusion = \"sum\": guests give their totals once"
+            );
+        }
+        Ok(())
+    }
+
     fn sealing(&self) -> Result<Option<Sealing>> {
         let mode = if self.is_sealed() { Mode::Sealed } else { Mode::Clear };
         let sealing = mode.sealing(&self.method).context("training.sealed")?;
@@ -159,7 +203,7 @@ impl TrainingSection {
     }
 
     /// What is chosen of the recipe, checked.
-    fn recipe(&self, usual: Recipe) -> Result<Recipe> {
+    fn recipe_options(&self) -> Result<RecipeOptions> {
         let chosen = RecipeOptions {
             batch: self.batch,
             host_learning_rate: self.host_learning_rate,
@@ -170,11 +214,16 @@ impl TrainingSection {
             anyhow!("training.{}: {}", error.name.replace('_', "-"), error.problem)
         };
         chosen.check().map_err(named)?;
-        let rate = self.learning_rate.unwrap_or(usual.rate);
-        InvalidOption::check_range("learning_rate", [rate], f32::MIN_POSITIVE..=1.0)
+        InvalidOption::check_range("learning_rate", self.learning_rate, f32::MIN_POSITIVE..=1.0)
             .map_err(named)?;
+        Ok(chosen)
+    }
+
+    /// The recipe.
+    fn recipe(&self, usual: Recipe) -> Result<Recipe> {
+        let rate = self.learning_rate.unwrap_or(usual.rate);
         let mut recipe = Recipe { rate, ..self.method.recipe(usual) };
-        chosen.apply(&mut recipe);
+        self.recipe_options()?.apply(&mut recipe);
         Ok(recipe)
     }
 
@@ -205,6 +254,15 @@ pub(super) struct Prepared {
     pub settings: HostSettings,
 }
 
+/// The same of a host that learns sums over guests alone.
+pub(super) struct PreparedSum {
+    pub name: PartyId,
+    pub tls: Arc<ServerConfig>,
+    pub part: SumHostPart,
+    pub guests: Vec<String>,
+    pub settings: SumHostSettings,
+}
+
 impl HostConfig {
     /// Reads identity and data, for a host with a sub-model of its own if there is one.
     pub(super) fn prepare(
@@ -213,6 +271,7 @@ impl HostConfig {
         own: Option<&CustomSubModelSpec>,
     ) -> Result<Prepared> {
         self.check_target()?;
+        self.training.check_fusion()?;
         ensure!(
             own.is_none() || !self.guests.contains_key(HOST_SUB_MODEL),
             "guests: found `{HOST_SUB_MODEL}`, expected another name: that is the host's custom sub-model"
@@ -225,6 +284,72 @@ impl HostConfig {
         let slots = self.slots();
         let settings = self.settings(&name, &part, (&slots, own))?;
         Ok(Prepared { name, tls, part, slots, settings })
+    }
+
+    /// Whether the host learns sums over guests alone.
+    pub(super) fn is_summed(&self) -> bool {
+        self.training.is_summed()
+    }
+
+    /// The same of a host that learns sums over guests alone.
+    pub(super) fn prepare_sum(&self, folder: &Path) -> Result<PreparedSum> {
+        self.check_target()?;
+        self.training.check_fusion()?;
+        let (identity, authority) = self.identity.read(folder)?;
+        let name = own_name(identity.certificate_info())?;
+        let verifier = GuestCertificates::new(&authority, None)?;
+        let tls = tls::host_side(identity, &authority)?;
+        let part = SumHostPart::read(&folder.join(&self.data.folder), self.sum_options()?)?;
+        let names: Vec<String> = self.guests.keys().cloned().collect();
+        let guests = names.iter().map(|name| PartyId::new(name)).collect::<Result<_, _>>()?;
+        let settings = SumHostSettings {
+            party: name.clone(),
+            guests,
+            software: software(),
+            run: RunId(random_session_id()),
+            subject: part.fingerprint(&names)?,
+            plan: part.plan(),
+            held: part.held()?,
+            absent: self.training.absent,
+            timing: self.patience.timing()?,
+            verifier: Box::new(verifier),
+        };
+        Ok(PreparedSum { name, tls, part, guests: names, settings })
+    }
+
+    /// What is trained on the sum.
+    fn sum_options(&self) -> Result<TrainOptions> {
+        let training = &self.training;
+        let method = Method::federated_by(&training.method)
+            .context("training.method: expected one that has a sum")?;
+        let head_units = training.head_units;
+        let dropout = training.party_dropout;
+        let party_dropout = (dropout > 0.0).then_some(dropout);
+        let mode = training.privacy.unwrap_or(Mode::Aggregate);
+        let privacy = PrivacyOptions { privacy: Some(mode), ..PrivacyOptions::clear() };
+        Ok(TrainOptions {
+            method,
+            architecture: training.arch,
+            target: self.data.target,
+            seed: training.seed,
+            epochs: training.epochs.map(|epochs| epochs as usize),
+            learning_rate: training.learning_rate,
+            recipe: training.recipe_options()?,
+            guest: GuestOptions { party_dropout, head_units, ..GuestOptions::default() },
+            federation: FederationOptions {
+                guests: self.guests.len() as u16,
+                fusion: Some(Fusion::Sum),
+                privacy,
+                ..FederationOptions::clear()
+            },
+            physics: PhysicsOptions {
+                segment: training.method.has_physics().then_some(training.segment),
+                traffic_model: training.traffic_model,
+                learn_physics: training.learn_physics,
+                no_physics: training.no_physics,
+                ..PhysicsOptions::default()
+            },
+        })
     }
 
     /// What guests measure is of single steps, and so is what is learned from it.
@@ -347,6 +472,24 @@ mod tests {
         assert_eq!((long.method, long.segment), (short.method, short.segment));
         assert_eq!(config.loss(), short_loss);
         assert_eq!((long.commitments, long.check_rows), (short.commitments, short.check_rows));
+        assert_eq!((long.fusion, long.privacy), (Some(Fusion::Concatenate), short.privacy));
+    }
+
+    #[test]
+    fn a_sum_has_no_exchanges_of_embeddings() {
+        let check = |fusion: &str, words: &str| {
+            let text = EXAMPLE.replace("fusion = \"concatenate\"", fusion);
+            let text = text.replace("batch = 128", words);
+            let training = toml::from_str::<HostConfig>(&text).unwrap().training;
+            training.check_fusion().map(|()| training.is_summed())
+        };
+        assert!(check("privacy = \"aggregate\"", "").unwrap());
+        assert!(check("fusion = \"sum\"", "").unwrap());
+        assert!(!check("", "batch = 128").unwrap());
+        let error = check("privacy = \"aggregate\"", "batch = 128").unwrap_err().to_string();
+        assert!(error.starts_with("training.batch: found a value"), "{error}");
+        let error = check("privacy = \"clear\"", "").unwrap_err().to_string();
+        assert!(error.starts_with("training.privacy: found \"clear\""), "{error}");
     }
 
     #[test]

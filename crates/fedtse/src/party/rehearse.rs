@@ -1,13 +1,14 @@
 //! `fedtse rehearse`: host and guests in one process, with the configurations of the real ones.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
+use federation::sums::{SumGuest, SumHost, SumTrust};
 use federation::{Event, Guest, Host, MemoryStore, memory};
-use protocol::ledger::MemorySink;
+use protocol::ledger::{MemorySink, SumRecords};
 use protocol::{Ledger, Now, PartyId};
 use serde_json::{Value, json};
 
@@ -32,6 +33,9 @@ pub(crate) struct RehearseArguments {
 
 pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let (config, folder) = config::read::<host_config::HostConfig>(&arguments.host)?;
+    if config.is_summed() {
+        return sum(arguments, (&config, &folder), json);
+    }
     let host_config::Prepared { name, part, slots, settings, .. } =
         config.prepare(&folder, None)?;
     let bar = progress::bar("epochs", settings.plan.epochs.into());
@@ -73,6 +77,55 @@ pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     for (party, weights) in weights {
         println!("weights of {party}: {weights}");
     }
+    Ok(())
+}
+
+/// The same where the host learns sums over guests alone.
+fn sum(
+    arguments: &RehearseArguments,
+    (config, folder): (&host_config::HostConfig, &Path),
+    json: bool,
+) -> Result<()> {
+    let host_config::PreparedSum { name, part, guests: names, settings, .. } =
+        config.prepare_sum(folder)?;
+    let (store, now) = (MemoryStore::default(), Now::default());
+    let mut host = SumHost::new(settings, store, ledger(&name)?, now)?;
+    let mut guests = BTreeMap::new();
+    for path in &arguments.guest {
+        let (config, folder) = config::read::<guest_config::GuestConfig>(path)?;
+        ensure!(
+            config.is_summed(),
+            "{}: model.fusion: found concatenate, the host expects sum",
+            path.display()
+        );
+        let guest_config::PreparedSum { part, settings, credentials, verifier, .. } =
+            config.prepare_sum(&folder)?;
+        let party = settings.party.clone();
+        // Nothing leaves this process: what is rehearsed binds no later run.
+        let trust = SumTrust { credentials, verifier, records: SumRecords::default() };
+        let guest = SumGuest::new(settings, trust, Box::new(part), ledger(&party)?, now)?;
+        guests.insert(party, guest);
+    }
+    let began = Instant::now();
+    federation::sums::memory::run(&mut host, &mut guests)
+        .map_err(|(party, error)| anyhow!("guest `{party}` has stopped: {error}"))?;
+    if let Some(error) = host.stopped() {
+        bail!("{error}");
+    }
+    let (_, sums) = host.into_sums().context("guests: not all that the host waits for are here")?;
+    let bar = progress::bar("training", part.options().most_epochs().unwrap_or(1) as u64);
+    let (study, task, fitted) = part.fit(&sums, &names, None, &bar)?;
+    bar.finish_and_clear();
+    let (windows, seconds) = (&study.split().test, began.elapsed().as_secs_f64());
+    let score = study.has_truth();
+    let score = score.then(|| estimator::score(&study, task.target, windows, &fitted.estimates));
+    if json {
+        let finished = json!({"blocks": sums.len()});
+        println!("{}", json!({"finished": finished, "score": score, "seconds": seconds}));
+        return Ok(());
+    }
+    println!("finished: trained on {} sums, {seconds:.1} s", sums.len());
+    score.as_ref().map_or_else(|| println!("no ground truth to score by"), host::print_score);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use super::live::FromLiveGuest;
 use super::measurements::MeasurementOffer;
 use super::parts::Values;
 use super::sealed::Fingerprint;
+use super::sums::FromSumGuest;
 use super::{Exchange, ToGuest, ToHost};
 use crate::ledger::{Recorded, UsedKey};
 use crate::party::Round;
@@ -27,6 +28,7 @@ impl Recorded for ToHost {
             ToHost::Measurements { measurements, .. } => {
                 vec![2, measurements.samples(), measurements.entries()]
             }
+            ToHost::Sum(FromSumGuest::Masked { words, .. }) => vec![words.as_slice().len()],
             ToHost::Upload { weights, .. } => vec![weights.as_slice().len()],
             ToHost::Commitment(message) => message.shape(),
             ToHost::Products { size, .. } | ToHost::MaskedProducts { size, .. } => {
@@ -107,7 +109,11 @@ impl ToHost {
             | ToHost::MaskedProducts { exchange, .. }
             | ToHost::Checkpointed { exchange } => Some(*exchange),
             ToHost::Commitment(message) => Some(message.exchange()),
-            ToHost::Hello(_) | ToHost::Live(_) | ToHost::Heartbeat | ToHost::Leave { .. } => None,
+            ToHost::Hello(_)
+            | ToHost::Live(_)
+            | ToHost::Sum(_)
+            | ToHost::Heartbeat
+            | ToHost::Leave { .. } => None,
         }
     }
 }

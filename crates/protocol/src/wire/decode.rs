@@ -4,13 +4,14 @@ use traffic::{FleetView, Step, Window};
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{WireError, committed, live, measured, numbers, sealed};
+use super::{WireError, committed, live, measured, numbers, sealed, sums};
 use crate::compression::Compression;
 use crate::message::measurements::{Movements, TrafficShares};
 use crate::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, MAX_CHECKPOINTS, MAX_EXCHANGES, MAX_RANGES,
     MAX_STEP, MAX_STEPS, PartError, StepRange, Text,
 };
+use crate::message::sums::FromSumHost;
 use crate::message::{
     Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, StopCode, StopReason,
     Terms, ToGuest, ToHost, Welcome,
@@ -45,6 +46,10 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
         Message::Heartbeat(wire::Heartbeat {}) => ToHost::Heartbeat,
         Message::LiveHello(message) => ToHost::Live(live::hello(message)?),
         Message::LiveEmbedding(message) => ToHost::Live(live::embedding(message)?),
+        Message::SumHello(message) => ToHost::Sum(sums::hello(message)?),
+        Message::MaskedTotals(message) => ToHost::Sum(sums::masked(message)?),
+        Message::SumAgreed(message) => ToHost::Sum(sums::agreed(message)?),
+        Message::MaskSeeds(message) => ToHost::Sum(sums::seeds(message)?),
         Message::Checkpointed(wire::Checkpointed { exchange }) => {
             ToHost::Checkpointed { exchange: of_exchange(exchange)? }
         }
@@ -92,6 +97,13 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
         },
         Message::LiveWelcome(message) => ToGuest::Live(live::welcome(message)?),
         Message::LiveStepEstimated(message) => ToGuest::Live(live::settled(message)?),
+        Message::SumGroup(message) => ToGuest::Sum(sums::group(message)?),
+        Message::TotalsRequest(message) => ToGuest::Sum(sums::request(message)?),
+        Message::SumParticipants(message) => ToGuest::Sum(sums::participants(message)?),
+        Message::SumSignatures(message) => ToGuest::Sum(sums::signatures(message)?),
+        Message::SumFinish(wire::SumFinish { run }) => {
+            ToGuest::Sum(FromSumHost::Finish { run: RunId(run) })
+        }
         Message::Refuse(wire::Refuse { reason, session, code }) => {
             ToGuest::Refuse { session, reason: stop_reason(reason, code)? }
         }

@@ -2,7 +2,7 @@
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{committed, live, measured, numbers, sealed};
+use super::{committed, live, measured, numbers, sealed, sums};
 use crate::compression::Compression;
 use crate::message::parts::Batch;
 use crate::message::{
@@ -38,6 +38,7 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
         }
         ToHost::Commitment(message) => committed::from_guest(message),
         ToHost::Live(message) => live::from_guest(message),
+        ToHost::Sum(message) => sums::from_guest(message),
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
         ToHost::Checkpointed { exchange } => {
             Message::Checkpointed(wire::Checkpointed { exchange: Some(of_exchange(exchange)) })
@@ -115,6 +116,7 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
         }),
         ToGuest::Commitment(message) => committed::from_host(message),
         ToGuest::Live(message) => live::from_host(message),
+        ToGuest::Sum(message) => sums::from_host(message),
         ToGuest::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
     };
     wire::ToGuest { message: Some(message) }

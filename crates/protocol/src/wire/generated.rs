@@ -6,7 +6,7 @@ pub struct ToHost {
     /// required
     #[prost(
         oneof = "to_host::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 40, 41"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 40, 41, 50, 51, 52, 53"
     )]
     pub message: ::core::option::Option<to_host::Message>,
 }
@@ -44,6 +44,14 @@ pub mod to_host {
         Commitments(super::Commitments),
         #[prost(message, tag = "41")]
         CommitmentOpenings(super::CommitmentOpenings),
+        #[prost(message, tag = "50")]
+        SumHello(super::SumHello),
+        #[prost(message, tag = "51")]
+        MaskedTotals(super::MaskedTotals),
+        #[prost(message, tag = "52")]
+        SumAgreed(super::SumAgreed),
+        #[prost(message, tag = "53")]
+        MaskSeeds(super::MaskSeeds),
     }
 }
 /// From the host to a guest.
@@ -53,7 +61,7 @@ pub struct ToGuest {
     /// required
     #[prost(
         oneof = "to_guest::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 40, 41, 42"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 40, 41, 42, 50, 51, 52, 53, 54"
     )]
     pub message: ::core::option::Option<to_guest::Message>,
 }
@@ -95,6 +103,16 @@ pub mod to_guest {
         CommitmentsAccepted(super::CommitmentsAccepted),
         #[prost(message, tag = "42")]
         Challenge(super::Challenge),
+        #[prost(message, tag = "50")]
+        SumGroup(super::SumGroup),
+        #[prost(message, tag = "51")]
+        TotalsRequest(super::TotalsRequest),
+        #[prost(message, tag = "52")]
+        SumParticipants(super::SumParticipants),
+        #[prost(message, tag = "53")]
+        SumSignatures(super::SumSignatures),
+        #[prost(message, tag = "54")]
+        SumFinish(super::SumFinish),
     }
 }
 /// The sender is alive.
@@ -887,6 +905,205 @@ pub struct LiveStepEstimated {
     /// the guest's embedding was there in time
     #[prost(bool, tag = "2")]
     pub taken: bool,
+}
+/// How a guest introduces itself to a host that learns sums over guests alone.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumHello {
+    #[prost(uint32, tag = "1")]
+    pub protocol: u32,
+    /// for logs
+    #[prost(string, tag = "2")]
+    pub software: ::prost::alloc::string::String,
+    /// as in its certificate
+    #[prost(string, tag = "3")]
+    pub party: ::prost::alloc::string::String,
+    /// drawn anew whenever the guest starts; not 0
+    #[prost(fixed64, tag = "4")]
+    pub session: u64,
+    /// required
+    #[prost(message, optional, tag = "5")]
+    pub terms: ::core::option::Option<SumTerms>,
+    /// what it can add, in order and apart; none live
+    #[prost(message, repeated, tag = "6")]
+    pub held: ::prost::alloc::vec::Vec<StepRange>,
+    /// parts of its fleet
+    #[prost(uint32, tag = "7")]
+    pub folds: u32,
+    /// required
+    #[prost(message, optional, tag = "8")]
+    pub key: ::core::option::Option<SignedKey>,
+}
+/// What all members of a sum must agree on.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumTerms {
+    /// of links and turns
+    #[prost(string, tag = "1")]
+    pub network_hash: ::prost::alloc::string::String,
+    /// length of a step; step 0 begins at the epoch
+    #[prost(double, tag = "2")]
+    pub step_s: f64,
+    /// live: the run that the host's model is of
+    #[prost(fixed64, optional, tag = "3")]
+    pub run: ::core::option::Option<u64>,
+}
+/// A key for masks that a guest has signed with the key of its certificate.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SignedKey {
+    /// X25519, 32 bytes
+    #[prost(bytes = "bytes", tag = "1")]
+    pub public: ::prost::bytes::Bytes,
+    /// DER, at most 8 KiB
+    #[prost(bytes = "bytes", tag = "2")]
+    pub certificate: ::prost::bytes::Bytes,
+    /// of role, name, session, terms and key; at most 512 bytes
+    #[prost(bytes = "bytes", tag = "3")]
+    pub signature: ::prost::bytes::Bytes,
+}
+/// Who masks together, and what.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumGroup {
+    #[prost(uint32, tag = "1")]
+    pub protocol: u32,
+    /// for logs
+    #[prost(string, tag = "2")]
+    pub software: ::prost::alloc::string::String,
+    #[prost(fixed64, tag = "3")]
+    pub run: u64,
+    /// drawn anew whenever the members change
+    #[prost(fixed64, tag = "4")]
+    pub group: u64,
+    /// required
+    #[prost(message, optional, tag = "5")]
+    pub plan: ::core::option::Option<SumPlan>,
+    /// in the order of their names
+    #[prost(message, repeated, tag = "6")]
+    pub members: ::prost::alloc::vec::Vec<SumMember>,
+}
+/// What a row of totals holds.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumPlan {
+    /// required
+    #[prost(message, optional, tag = "1")]
+    pub terms: ::core::option::Option<SumTerms>,
+    /// parts of each fleet
+    #[prost(uint32, tag = "2")]
+    pub folds: u32,
+    /// numbers of a link's cells and sub-steps; 0 for none
+    #[prost(uint32, tag = "3")]
+    pub cells: u32,
+    /// turns, and ends of trips
+    #[prost(bool, tag = "4")]
+    pub movements: bool,
+    /// densities by queue profiles
+    #[prost(bool, tag = "5")]
+    pub queues: bool,
+    /// numbers of a row
+    #[prost(uint32, tag = "6")]
+    pub width: u32,
+    /// required; the steps of the training part
+    #[prost(message, optional, tag = "7")]
+    pub training: ::core::option::Option<StepRange>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumMember {
+    #[prost(string, tag = "1")]
+    pub party: ::prost::alloc::string::String,
+    #[prost(fixed64, tag = "2")]
+    pub session: u64,
+    /// required
+    #[prost(message, optional, tag = "3")]
+    pub key: ::core::option::Option<SignedKey>,
+}
+/// Asks for the totals of some consecutive steps.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct TotalsRequest {
+    #[prost(fixed64, tag = "1")]
+    pub group: u64,
+    /// required
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<StepRange>,
+}
+/// The totals of some consecutive steps, masked.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct MaskedTotals {
+    #[prost(fixed64, tag = "1")]
+    pub group: u64,
+    /// required
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<StepRange>,
+    /// of 64 bits, little-endian
+    #[prost(bytes = "bytes", tag = "3")]
+    pub words: ::prost::bytes::Bytes,
+}
+/// Whose totals are in the sum of a block, by their places in the group.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumParticipants {
+    #[prost(fixed64, tag = "1")]
+    pub group: u64,
+    /// required
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<StepRange>,
+    /// in order
+    #[prost(uint32, repeated, tag = "3")]
+    pub included: ::prost::alloc::vec::Vec<u32>,
+}
+/// A participant agrees to the participants.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumAgreed {
+    #[prost(fixed64, tag = "1")]
+    pub group: u64,
+    /// required
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<StepRange>,
+    /// at most 512 bytes
+    #[prost(bytes = "bytes", tag = "3")]
+    pub signature: ::prost::bytes::Bytes,
+}
+/// All participants have agreed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumSignatures {
+    #[prost(fixed64, tag = "1")]
+    pub group: u64,
+    /// required
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<StepRange>,
+    /// in the order of the participants
+    #[prost(bytes = "bytes", repeated, tag = "3")]
+    pub signatures: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+/// Seeds of the masks that are left in a sum.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct MaskSeeds {
+    #[prost(fixed64, tag = "1")]
+    pub group: u64,
+    /// required
+    #[prost(message, optional, tag = "2")]
+    pub block: ::core::option::Option<StepRange>,
+    /// 32 bytes
+    #[prost(bytes = "bytes", tag = "3")]
+    pub own: ::prost::bytes::Bytes,
+    /// 32 bytes each: shared with members that are not in the sum, in their order
+    #[prost(bytes = "bytes", repeated, tag = "4")]
+    pub dropped: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+}
+/// All is summed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct SumFinish {
+    #[prost(fixed64, tag = "1")]
+    pub run: u64,
 }
 /// Kinds of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -208,6 +208,31 @@ fn what_cannot_be_true_is_refused_and_changes_nothing() {
     }
 }
 
+/// Names that hold commas and quotation marks are written and read as in any CSV.
+#[test]
+fn names_may_hold_commas() {
+    let network = corridor().unwrap();
+    let columns = FleetColumns::of("\"time\", vehicle,link,position").unwrap();
+    let link = network.link_named("E1").unwrap();
+    for name in ["plain", "a,b", "a \"b\"", "\"", ",", " blank "] {
+        let line = format!("5,{},{},1.5", name_field(name), name_field("E1"));
+        let seen = FleetRecord::Seen { time: 5.0, vehicle: name.into(), link, position: 1.5 };
+        assert_eq!(columns.parse(&line, &network).unwrap(), seen, "{line}");
+        assert_eq!(columns.time(&line), Some(5.0));
+    }
+    assert_eq!(name_field("a,b"), "\"a,b\"");
+    // What is no whole field in quotation marks is taken as it is.
+    for (line, vehicle) in [("5,\"a,E1,1", "\"a"), ("5,\"a\"b,E1,1", "\"a\"b")] {
+        let FleetRecord::Seen { vehicle: found, .. } = columns.parse(line, &network).unwrap()
+        else {
+            unreachable!("a vehicle was seen")
+        };
+        assert_eq!(found, vehicle);
+    }
+    let too_many = columns.parse("5,\"a\",b,E1,1", &network);
+    assert!(matches!(too_many, Err(RecordError::Fields { found: 5, expected: 4 })));
+}
+
 fn loops(network: &Network, lines: &[&str], lag: f64) -> Vec<(i64, Vec<Option<u32>>)> {
     let columns = LoopColumns::of(LoopColumns::HEADER).unwrap();
     let clock = StepClock { length: Seconds::new(10.0) };

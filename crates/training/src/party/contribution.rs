@@ -19,6 +19,8 @@ use crate::error::{Context, Result, bail, ensure};
 
 pub(crate) struct Contribution {
     pub fleets: Vec<FleetData>,
+    /// Where noise was drawn: the fleet with noise whose mean is 0, to be summed; totals may be below 0.
+    pub unclipped: Option<FleetData>,
     /// All kinds but what is held out, which is made of the fleets.
     pub tables: BTreeMap<MeasurementKind, MeasurementTable>,
 }
@@ -41,7 +43,7 @@ impl Contribution {
         if policy.restricts() {
             fleets = fleets.iter().map(|fleet| policy.restricted(fleet)).collect::<Result<_>>()?;
         }
-        let mut tables = BTreeMap::new();
+        let (mut tables, mut unclipped) = (BTreeMap::new(), None);
         if let Some(terms) = &policy.noise {
             let [fleet] = &fleets[..] else {
                 bail!("noise: found a fleet in {} folds, expected one fleet", fleets.len());
@@ -60,6 +62,7 @@ impl Contribution {
                 tables.insert(MeasurementKind::Speeds, noised.speeds);
             }
             fleets = vec![noised.fleet];
+            unclipped = Some(noised.unclipped);
         } else {
             if let Some(queues) = &queues {
                 tables.insert(MeasurementKind::Queues, MeasurementTable::queue_densities(queues));
@@ -76,7 +79,7 @@ impl Contribution {
             let keep = policy.contributed(timeline.network(), timeline.step())?;
             tables = tables.into_iter().map(|(kind, t)| (kind, t.restricted(&keep))).collect();
         }
-        Ok(Self { fleets, tables })
+        Ok(Self { fleets, unclipped, tables })
     }
 }
 

@@ -106,7 +106,7 @@ impl GuestPart {
         kinds: &BTreeSet<MeasurementKind>,
         privacy: &PrivacyContext,
     ) -> Result<Self> {
-        let Contribution { fleets, tables } =
+        let Contribution { fleets, tables, .. } =
             Contribution::of(folder, fleets, plan.features, kinds, privacy)?;
         let timeline = Arc::clone(fleets[0].timeline());
         let span = train_span(training);

@@ -77,8 +77,10 @@ impl Default for NoiseTerms {
 
 /// What a guest works with instead of its data.
 pub struct Noised {
-    /// The fleet, with noise in its totals.
+    /// The fleet, with noise in its totals, none below 0.
     pub fleet: FleetData,
+    /// The same as it was drawn: noise whose mean is 0, to be summed.
+    pub(crate) unclipped: FleetData,
     /// Densities by queue profiles, with noise.
     pub queues: Option<MeasurementTable>,
     /// Mean speeds, by totals with noise.
@@ -190,17 +192,19 @@ impl Noised {
     ) -> Result<Self> {
         let timeline = fleet.timeline();
         let network = timeline.network();
-        let mut totals = Vec::new();
+        let (mut totals, mut as_drawn) = (Vec::new(), Vec::new());
         for step in timeline.steps() {
-            totals.extend(counts.totals(&drawn(store, step, NoisedKind::Totals)?));
+            let noised = drawn(store, step, NoisedKind::Totals)?;
+            totals.extend(counts.totals(&noised));
+            as_drawn.extend(counts.unclipped(&noised));
         }
-        let fleet = fleet.with_totals(totals);
+        let (unclipped, fleet) = (fleet.with_totals(as_drawn), fleet.with_totals(totals));
         let sigma = store.deviation()?;
         let deviations = |link: LinkId| counts.deviations(link, sigma);
         let least_probes = store.header().terms.least_probes;
         let speeds = MeasurementTable::noised_speeds(&fleet, deviations, least_probes);
         if queues.is_none() {
-            return Ok(Noised { fleet, queues: None, speeds, sigma });
+            return Ok(Noised { fleet, unclipped, queues: None, speeds, sigma });
         }
         let mut densities = BTreeMap::new();
         for step in timeline.steps() {
@@ -211,7 +215,7 @@ impl Noised {
             let of_step = densities.get(&step).and_then(|values| values.get(link.index()));
             of_step.copied().unwrap_or_default() / lane_km(network, link)
         });
-        Ok(Noised { fleet, queues: Some(queues), speeds, sigma })
+        Ok(Noised { fleet, unclipped, queues: Some(queues), speeds, sigma })
     }
 }
 
@@ -281,10 +285,19 @@ impl VehicleCounts {
 
     /// Of all links, from their numbers with noise.
     fn totals<'a>(&'a self, counts: &'a [f64]) -> impl Iterator<Item = Totals> + 'a {
+        let clip = |totals: Totals| Totals {
+            time: totals.time.max(Seconds::ZERO),
+            distance: totals.distance.max(Metres::ZERO),
+        };
+        self.unclipped(counts).map(clip)
+    }
+
+    /// The same, below 0 too.
+    fn unclipped<'a>(&'a self, counts: &'a [f64]) -> impl Iterator<Item = Totals> + 'a {
         let own = counts.as_chunks::<2>().0;
         own.iter().zip(&self.distance.of_link).map(|(own, &most)| Totals {
-            time: Seconds::new(own[0].max(0.0) * self.step_s),
-            distance: most * own[1].max(0.0),
+            time: Seconds::new(own[0] * self.step_s),
+            distance: most * own[1],
         })
     }
 

@@ -44,6 +44,8 @@ pub struct Policy {
     pub most_products: Option<f64>,
     /// Whether it commits to its measurements for a host that wants it; it does if nothing is said.
     pub commitments: Option<bool>,
+    /// The fewest guests of a sum that it adds to, itself included; 2 if nothing is said.
+    pub fewest_participants: Option<u32>,
     /// The noise that everything gets; `false` in a file is none.
     #[serde(deserialize_with = "noise_terms")]
     pub noise: Option<NoiseTerms>,
@@ -87,6 +89,7 @@ impl PolicyFile {
             sealed_only: if self.names_sealing { own.sealed_only } else { usual.sealed_only },
             most_products: own.most_products.or(usual.most_products),
             commitments: own.commitments.or(usual.commitments),
+            fewest_participants: own.fewest_participants.or(usual.fewest_participants),
             noise: if self.names_noise { own.noise } else { usual.noise },
         }
     }
@@ -154,6 +157,12 @@ impl Policy {
             ensure!(
                 0.0 <= *from && from < to && *to <= 24.0,
                 "hours: found {from} to {to}, expected a part of 0 to 24"
+            );
+        }
+        if let Some(least) = self.fewest_participants {
+            ensure!(
+                (1..=64).contains(&least),
+                "fewest-participants: found {least}, expected 1 to 64"
             );
         }
         if let Some(most) = self.most_products {

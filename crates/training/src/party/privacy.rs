@@ -38,6 +38,10 @@ pub enum Mode {
     SealedNoise,
     /// The host sees the sum over guests and nothing of a single one
     Aggregate,
+    /// The same, and each guest draws noise for its totals once: the sum has that of all guests
+    #[cfg_attr(feature = "clap", value(name = "aggregate+noise"))]
+    #[serde(rename = "aggregate+noise")]
+    AggregateNoise,
 }
 
 impl Mode {
@@ -49,6 +53,7 @@ impl Mode {
             Mode::Sealed => "sealed",
             Mode::SealedNoise => "sealed+noise",
             Mode::Aggregate => "aggregate",
+            Mode::AggregateNoise => "aggregate+noise",
         }
     }
 
@@ -59,7 +64,12 @@ impl Mode {
 
     /// Whether noise is drawn.
     pub(crate) fn is_noisy(self) -> bool {
-        matches!(self, Mode::NoisyClear | Mode::SealedNoise)
+        matches!(self, Mode::NoisyClear | Mode::SealedNoise | Mode::AggregateNoise)
+    }
+
+    /// Whether the host sees sums over guests alone.
+    pub fn is_aggregate(self) -> bool {
+        matches!(self, Mode::Aggregate | Mode::AggregateNoise)
     }
 
     /// What is done unless something else is asked for: `sealed+noise` where queues or speeds are measured; `clear` with
@@ -71,7 +81,7 @@ impl Mode {
     /// How measurements are sealed. Refuses to protect what cannot be protected so.
     pub fn sealing(self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
         let kinds = measured_kinds(signal);
-        let unprotected = matches!(self, Mode::Clear | Mode::Aggregate);
+        let unprotected = self == Mode::Clear || self.is_aggregate();
         ensure!(
             unprotected || !kinds.is_empty(),
             "found {} with a method that learns from the host's labels, expected clear: guests measure nothing there \

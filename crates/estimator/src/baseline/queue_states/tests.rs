@@ -142,14 +142,17 @@ fn a_fleet_that_is_not_there_is_named() {
 /// As games have them that wait for a click: such a plan says nothing, and nothing fails.
 #[test]
 fn plans_that_never_turn_are_left_out() {
-    let corridor = traffic::corridor().unwrap();
+    let corridor = corridor().expect("the corridor");
     let mut parts = corridor.parts().clone();
     for signal in &mut parts.signals {
         signal.phases[0].duration = Seconds::new(20_000.0);
     }
-    let network = Network::new(parts).unwrap();
-    let plans = |network: &Network| {
-        network.link_ids().filter(|&link| planned(network, link).unwrap().is_some()).count()
+    let network = traffic::Network::new(parts).expect("a network");
+    let plans = |network: &traffic::Network| {
+        network
+            .link_ids()
+            .filter(|&link| planned(network, link).expect("a plan or none").is_some())
+            .count()
     };
     assert!(plans(&corridor) > 10);
     assert_eq!(plans(&network), 0);

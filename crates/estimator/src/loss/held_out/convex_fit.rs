@@ -96,7 +96,7 @@ impl ConvexFit {
     }
 
     /// The same with labels' noise that models know by heart taken off: then it is as if labels were new to them.
-    pub(super) fn as_if_new(mut self, rates: &FoldRates) -> Self {
+    pub(super) fn without_memory(mut self, rates: &FoldRates) -> Self {
         let whole = rates.noise_beside_folds();
         for (moment, memory) in self.moments.iter_mut().zip(&self.memory) {
             *moment -= whole * memory.max(0.0);
@@ -200,7 +200,7 @@ mod tests {
         assert!((rates.noise_beside_folds() - 3.0).abs() < 1e-12);
         assert_eq!([[3.0, 1.0], [2.0, 2.0]].map(|own| known_by_heart(&own, &labels)), [2.0, 0.0]);
         // With 3·2 taken off, each of the two labels: moments 10 − 12 and 8, products 10, 8 and 8.
-        let new = fit.as_if_new(&rates);
+        let new = fit.without_memory(&rates);
         assert!((new.moments[0] + 2.0).abs() < 1e-12 && (new.moments[1] - 8.0).abs() < 1e-12);
         assert_close(&new.solve(), &[0.0, 1.0]);
     }
@@ -210,8 +210,8 @@ mod tests {
         let mut fit = ConvexFit::new(2);
         // The second model is right and the first is off by 1; one label of variance 1.
         fit.add_box(&[vec![1.0], vec![0.0]], &[0.0], 1.0);
-        // Minimum of w² + 4(w − 1)² + 4w², w the weight of the first: 4/9.
-        assert_close(&fit.clone().expecting(&[1.0, 0.0], 1.0).solve(), &[4.0 / 9.0, 5.0 / 9.0]);
+        // Minimum of w² + 4(w − 1)² + 4(1 − w)², w the weight of the first: 8/9.
+        assert_close(&fit.clone().expecting(&[1.0, 0.0], 1.0).solve(), &[8.0 / 9.0, 1.0 / 9.0]);
         // Without noise the label is believed.
         fit.noise = 0.0;
         assert_close(&fit.expecting(&[1.0, 0.0], 1.0).solve(), &[0.0, 1.0]);

@@ -20,8 +20,8 @@ use crate::data::timeline::Timeline;
 
 /// Seconds after which what was told counts 1/e: some cycles of a signal, a part of a rush hour.
 const REMEMBERED_S: f64 = 600.0;
-/// Seconds in which labels of a link are of much the same vehicles.
-const ALIKE_S: f64 = 60.0;
+/// Seconds in which labels of a link are of much the same vehicles: where they stand, as long as labels are remembered.
+const ALIKE_S: f64 = REMEMBERED_S;
 /// Numbers of estimates in views that are made of a model, at most: where there are more, windows are thinned out evenly.
 const MOST_NUMBERS: usize = 8_000_000;
 
@@ -122,7 +122,7 @@ impl FollowedWeights {
         let fitted = |known: &ConvexFit| {
             let plain = |model| if model < self.plain { 1.0 / self.plain as f64 } else { 0.0 };
             let before: Vec<f64> = (0..known.moments.len()).map(plain).collect();
-            known.clone().as_if_new(&self.rates).expecting(&before, alike).solve()
+            known.clone().without_memory(&self.rates).expecting(&before, alike).solve()
         };
         let [density, flow] = self.known.each_ref().map(fitted);
         density.into_iter().zip(flow).map(|(density, flow)| [density, flow]).collect()

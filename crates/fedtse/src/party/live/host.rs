@@ -37,8 +37,8 @@ use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::stopping::StopRequest;
 use crate::party::{
-    self, HOST_SUB_MODEL, TrainedCustomSubModel, config, logs, network_threads, own_name, software,
-    stopping,
+    self, HOST_SUB_MODEL, TrainedCustomSubModel, config, departure, logs, network_threads,
+    own_name, software, stopping,
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
@@ -344,7 +344,7 @@ impl Watch<LiveHost<Estimator>> for LiveBoard<'_> {
                 }
                 LiveEvent::Joined(guest) => info!(%guest, "joined"),
                 LiveEvent::Refused(guest, reason) => warn!(%guest, "refused: {reason}"),
-                LiveEvent::Left(guest, why) => info!(%guest, "left: {why:?}"),
+                LiveEvent::Left(guest, why) => info!(%guest, "left: {}", departure(&why)),
             }
         }
         let traffic = self.listener.traffic();
