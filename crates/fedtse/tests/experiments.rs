@@ -25,7 +25,10 @@ fn rounds_and_figures_are_drawn_from_the_same_trainings() {
     let table = ok_json(&reproduce("table3", &out, &data, &few));
     let rows = table["rounds"].as_array().unwrap();
     let qs = rows.iter().map(|row| row["q"].as_u64().unwrap());
-    assert_eq!(qs.collect::<Vec<_>>(), [1, 2, 3, 1, 1]);
+    // Q = 2 and 3 twice: with as many updates of the host, and with one.
+    assert_eq!(qs.collect::<Vec<_>>(), [1, 2, 3, 2, 3, 1, 1]);
+    let runs = |at: usize| &table["curves"][at]["runs"];
+    assert!(runs(1) != runs(3) && runs(2) != runs(4));
     for curve in table["curves"].as_array().unwrap() {
         // 141 windows to learn from: two exchanges of at most 128, and two epochs.
         assert_eq!(curve["exchanges"], 2);

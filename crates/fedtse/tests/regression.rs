@@ -765,6 +765,10 @@ impl Case {
             With::Score => {}
             With::Weights | With::Resumed(_) => {
                 arguments.extend(["--out".to_owned(), text(&folder).to_owned()]);
+                // Such short runs end before the usual time of a checkpoint.
+                if arguments.iter().any(|word| word.starts_with("fedtse")) {
+                    arguments.extend(["--checkpoint-s", "0.05"].map(str::to_owned));
+                }
             }
             With::Noise => {
                 arguments.extend(["--noise-folder".to_owned(), text(&folder).to_owned()]);

@@ -191,12 +191,15 @@ fn sum_of(
     Ok(sum)
 }
 
+/// Fleets, and their names guest by guest.
+pub type FleetsAndNames<'a> = (Cow<'a, [FleetData]>, Cow<'a, [Vec<String>]>);
+
 /// Fleets of a dataset as a model reads them, of which `fleets` are those that its file names: themselves, or what the host
 /// of a sum makes of them. With them the names, guest by guest.
 pub fn fleets_at_use<'a>(
     file: &'a ModelFile,
     fleets: &'a [FleetData],
-) -> Result<(Cow<'a, [FleetData]>, Cow<'a, [Vec<String>]>)> {
+) -> Result<FleetsAndNames<'a>> {
     let Some(columns) = file.sum else {
         return Ok((Cow::Borrowed(fleets), Cow::Borrowed(&file.fleets)));
     };

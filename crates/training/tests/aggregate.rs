@@ -304,7 +304,8 @@ fn what_is_no_sum_is_refused() -> Outcome {
         ..FederationOptions::default()
     };
     let error = |options: FederationOptions| options.check().err().map(|error| error.to_string());
-    let sealed = "--privacy: found sealed with --fusion sum, expected aggregate or clear";
+    let sealed =
+        "--privacy: found sealed with --fusion sum, expected aggregate, aggregate+noise or clear";
     assert_eq!(error(options(Some(Fusion::Sum), Mode::Sealed)).as_deref(), Some(sealed));
     let side_by_side = "--fusion: found concatenate with --privacy aggregate, expected sum";
     let concatenated = options(Some(Fusion::Concatenate), Mode::Aggregate);

@@ -150,7 +150,7 @@ struct Sums {
 struct Summing {
     sums: Sums,
     group: HostGroup,
-    open: OpenBlock,
+    open: Box<OpenBlock>,
     /// Since when the open block waits for an answer.
     since: Duration,
 }
@@ -487,7 +487,7 @@ impl<S: Store> SumHost<S> {
             self.guests.say(party, ToGuest::Sum(FromSumHost::Group(group)))?;
         }
         self.events.push(SumEvent::Grouped(names));
-        let (group, open) = (HostGroup::new(group), OpenBlock::new(block));
+        let (group, open) = (HostGroup::new(group), Box::new(OpenBlock::new(block)));
         self.phase = Phase::Summing(Summing { sums, group, open, since });
         self.ask(true)
     }
@@ -580,7 +580,7 @@ impl<S: Store> SumHost<S> {
             return self.enter_finishing(sums);
         }
         if let Some(&next) = sums.blocks.get(done) {
-            (*open, *since) = (OpenBlock::new(next), now);
+            (**open, *since) = (OpenBlock::new(next), now);
         }
         self.ask(true)
     }

@@ -169,7 +169,7 @@ mod tests {
         assert_eq!(check(&sources(4096), None), Ok(()));
         let error = check(&sources(4097), None).unwrap_err();
         assert!(
-            error.contains("found 8194 measurements of `fleet`, expected at most 8192"),
+            error.contains("found 8194 measurements of `fleet` in a step, expected at most 8192"),
             "{error}"
         );
     }
