@@ -44,9 +44,9 @@ const SUMMARY: &str = "finished";
 const REPORTED_WEIGHTS: &str = "weights";
 /// The extension of files with weights. Other files of a model are not part of a digest.
 const WEIGHTS: &str = "safetensors";
-/// What a central run keeps after each epoch, and a federated one after a hundred rounds.
+/// How the names of checkpoints begin: what a central run keeps after each epoch, and a federated one from time to time.
 const CENTRAL_CHECKPOINT: &str = "run.state";
-const FEDERATED_CHECKPOINT: &str = "host/round-00000100.state";
+const FEDERATED_CHECKPOINT: &str = "host/round-";
 /// A model of all parties together, and the folder of one party's part of it.
 const WHOLE_MODEL: &str = "model.json";
 const PARTY_MODEL: &str = "model";
@@ -767,7 +767,7 @@ impl Case {
                 arguments.extend(["--out".to_owned(), text(&folder).to_owned()]);
                 // Such short runs end before the usual time of a checkpoint.
                 if arguments.iter().any(|word| word.starts_with("fedtse")) {
-                    arguments.extend(["--checkpoint-s", "0.05"].map(str::to_owned));
+                    arguments.extend(["--checkpoint-s", "0.2"].map(str::to_owned));
                 }
             }
             With::Noise => {
@@ -807,7 +807,18 @@ fn interrupt(arguments: &[&str], checkpoint: &Path) {
         .spawn();
     let mut program = Running(program.expect("the program starts"));
     let began = Instant::now();
-    while !checkpoint.exists() {
+    let (folder, begin) = (checkpoint.parent().unwrap(), checkpoint.file_name().unwrap());
+    let is_checkpoint = |name: &str| {
+        // Round 0 is where a run begins.
+        name.starts_with(text(Path::new(begin)))
+            && name.ends_with(".state")
+            && !name.contains("-00000000.")
+    };
+    let stored = || {
+        let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.any(|entry| is_checkpoint(&entry.file_name().to_string_lossy()))
+    };
+    while !stored() {
         assert!(began.elapsed() < PATIENCE, "{}: not written", checkpoint.display());
         std::thread::sleep(Duration::from_millis(1));
         let ended = program.0.try_wait().expect("its status");

@@ -192,7 +192,7 @@ fn sum_of(
 }
 
 /// Fleets, and their names guest by guest.
-pub type FleetsAndNames<'a> = (Cow<'a, [FleetData]>, Cow<'a, [Vec<String>]>);
+type FleetsAndNames<'a> = (Cow<'a, [FleetData]>, Cow<'a, [Vec<String>]>);
 
 /// Fleets of a dataset as a model reads them, of which `fleets` are those that its file names: themselves, or what the host
 /// of a sum makes of them. With them the names, guest by guest.
