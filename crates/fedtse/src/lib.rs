@@ -66,7 +66,7 @@ enum Command {
     Export(export::ExportArguments),
     Features(features::FeaturesArguments),
     Inspect(inspect::InspectArguments),
-    Train(train::TrainArguments),
+    Train(Box<train::TrainArguments>),
     Compare(compare::CompareArguments),
     Estimate(estimate::EstimateArguments),
     Certs(certs::CertsArguments),

@@ -1,5 +1,7 @@
 //! Worlds in which something is missing: a result with a warning, or an error that says what is missing.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: what fails here fails the test")]
+
 mod common;
 
 use std::fmt::Write as _;

@@ -807,7 +807,8 @@ fn interrupt(arguments: &[&str], checkpoint: &Path) {
         .spawn();
     let mut program = Running(program.expect("the program starts"));
     let began = Instant::now();
-    let (folder, begin) = (checkpoint.parent().unwrap(), checkpoint.file_name().unwrap());
+    let folder = checkpoint.parent().expect("a folder");
+    let begin = checkpoint.file_name().expect("a name");
     let is_checkpoint = |name: &str| {
         // Round 0 is where a run begins.
         name.starts_with(text(Path::new(begin)))

@@ -1,5 +1,7 @@
 //! Host and guests as processes that learn from sums over guests alone: the model of one process, whatever happens to them.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests: what fails here fails the test")]
+
 mod common;
 mod parties;
 

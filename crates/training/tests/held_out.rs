@@ -399,8 +399,7 @@ fn weights_follow_the_model_that_is_right() -> Outcome {
     let after = in_time.at(test[test.len() - 1]);
     assert!(after[1].iter().all(|weight| (weight - (1.0 - past)).abs() < 0.15), "{after:?} {past}");
     // Each pair adds up to 1, to rounding.
-    for at in 0..2 {
-        assert!((after[0][at] + after[1][at] - 1.0).abs() < 1e-9);
-    }
+    let pairs = after[0].iter().zip(&after[1]);
+    assert!(pairs.map(|(one, other)| one + other).all(|sum| (sum - 1.0).abs() < 1e-9));
     Ok(())
 }

@@ -4,6 +4,12 @@
 //! loses, delays, repeats and replays messages and crashes parties; a crashed guest has forgotten all but its file of participants, a
 //! crashed host all but its store. After each schedule every block's sum is that of its participants, word by word.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests: what fails here fails the test"
+)]
+
 mod cheating;
 mod world;
 
