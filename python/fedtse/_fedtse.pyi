@@ -145,6 +145,7 @@ class FederationOptions(TypedDict, total=False):
     guests: int | None
     fusion: str | None
     q: int | None
+    host_updates: str | None
     frozen: bool | None
     proximal: float | None
     compression: str | None

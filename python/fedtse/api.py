@@ -117,6 +117,7 @@ def train(
     *,
     method: str | Sequence[str] = "oracle",
     rate: float | Sequence[float] | None = None,
+    fleets: Sequence[str] | None = None,
     target: str | Sequence[str] | None = None,
     arch: Literal["link", "paper"] | None = None,
     sub_model: Literal["link", "stgcn", "mlp", "linear"] | None = None,
@@ -125,7 +126,10 @@ def train(
     guests: int | Sequence[SubModel | None] | None = None,
     host: SubModel | None = None,
     absent: Literal["wait", "skip", "stop"] = "wait",
+    fusion: Literal["concatenate", "sum"] | None = None,
+    privacy: str | None = None,
     q: int | None = None,
+    host_updates: Literal["each", "once"] | None = None,
     frozen: bool = False,
     proximal: float | None = None,
     compression: Literal["none", "f16", "q8"] | None = None,
@@ -163,12 +167,12 @@ def train(
     own = [] if guests is None or isinstance(guests, int) else list(guests)
     number = guests if isinstance(guests, int) else len(own) or None
     request: _fedtse.TrainArguments = {
-        "data": data, "method": method, "rate": rate, "target": target, "arch": arch, "seed": seed, "epochs": epochs,
-        "learning_rate": learning_rate, "metrics": metrics, "out": out, "part": part,
+        "data": data, "method": method, "rate": rate, "fleets": fleets, "target": target, "arch": arch, "seed": seed,
+        "epochs": epochs, "learning_rate": learning_rate, "metrics": metrics, "out": out, "part": part,
         "guest": {"sub_model": sub_model, "embedding_size": embedding_size, "party_dropout": party_dropout},
         "federation": {
-            "guests": number, "q": q, "frozen": frozen, "proximal": proximal, "compression": compression,
-            "checkpoint_s": checkpoint_s,
+            "guests": number, "fusion": fusion, "q": q, "host_updates": host_updates, "frozen": frozen,
+            "proximal": proximal, "compression": compression, "checkpoint_s": checkpoint_s, "privacy": {"privacy": privacy},
         },
         "recipe": {
             "batch": batch, "host_learning_rate": host_learning_rate, "weight_decay": weight_decay,

@@ -70,8 +70,8 @@ def test_refused_options_name_what_was_found(corridor):
     refused("quik: found an unknown keyword, expected one of what, out,", fedtse.reproduce, "table2", quik=True)
     refused("what: found `table9`, expected one of table1, table2,", fedtse.reproduce, "table9")
     refused("party: name of a party: found", fedtse.audit, "ledger.jsonl", "../host")
-    with pytest.raises(ValueError, match="fleet `fleet-35`: not found"):
-        fedtse.train(corridor, method="ridge", rate=35)
+    with pytest.raises(ValueError, match="fleet `nobody`: not found"):
+        fedtse.train(corridor, method="ridge", fleets=["nobody"])
     with pytest.raises(fedtse.FedtseOSError, match="no-ledger"):
         fedtse.audit("no-ledger", "guest")
     assert not os.path.exists("never-made")

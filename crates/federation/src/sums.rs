@@ -9,7 +9,7 @@
 //! A block is some consecutive steps. Each guest sends its totals masked ([`sealed::aggregate`]); the host names the participants;
 //! each participant signs them, and reveals what takes the masks off this sum once it has seen that all of them have signed the same.
 //!
-//! What makes a sum safe is in [`member`], which trusts no host:
+//! What makes a sum safe is in `member`, which trusts no host:
 //! 1. Keys are signed with the keys of the guests' certificates, which the authority has signed and a guest may pin.
 //! 2. More than half of a group take part in a sum, and no fewer than the guest's policy says: two sums of the same steps have a guest
 //!    in common, which signs only one of them.
