@@ -20,7 +20,7 @@ use super::file::open_alone;
 use crate::message::sums::Block;
 use crate::party::PartyId;
 
-/// See the [module](self).
+/// The participants of each step that was summed, as they stand in a file beside the data.
 #[derive(Default)]
 pub struct SumRecords {
     /// None in memory.

@@ -3,7 +3,7 @@
 //! Every number is counted in vehicles: time on a link over the step's length, distance over the most that a
 //! vehicle drives in a step (`MaxDistance`), density by queue profiles times the link's lane-kilometres. All are clipped
 //! to what the longest link can hold, put on one grid, and get discrete Gaussian noise of the same σ. The result is kept in a
-//! [file](super::noise_store), step by step, and features, speeds, weights, live embeddings and whatever else leaves the guest
+//! file (`noise_store`), step by step, and features, speeds, weights, live embeddings and whatever else leaves the guest
 //! is computed from that file alone: all of it together is one (ε, δ) release of the *unit of privacy*, however many days
 //! there are, since a unit lies in one step or trip:
 //!

@@ -29,7 +29,7 @@ enum Span {
     Training(Vec<Vec<[f64; 2]>>),
 }
 
-/// See the [module](self).
+/// A fleet seen over some time, scaled up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FleetMeans {
