@@ -12,7 +12,9 @@
 //! the validation part has also chosen the epoch: so coverage is measured ([`Coverage`]), not promised. A level is there
 //! if n is large enough for its ranks.
 //!
-//! Where the truth itself is noisy (what a held-out part of a fleet tells), the noise's variance is taken off σ².
+//! Where the truth itself is noisy (what a held-out part of a fleet tells), the noise's variance is taken off σ². The ranks then show the shape of
+//! the noise more than that of the errors: the larger the noise's part in the mean square, the more the quantiles are those of
+//! Laplace's distribution instead, which normal errors have whose variance differs exponentially from one box to the next.
 
 mod file;
 
@@ -26,6 +28,8 @@ pub(crate) const LEVELS: [u8; 4] = [50, 80, 90, 95];
 /// Most bins by the size of the estimate, over all links, and least errors of each.
 const BINS: usize = 10;
 const IN_A_BIN: usize = 100;
+/// The upper quantiles of Laplace's distribution with variance 1 for each level, −ln(1 − level)/√2.
+const LAPLACE: [f64; 4] = [0.4901, 1.1380, 1.6282, 2.1183];
 /// As how many errors of a link those of all others count, at most.
 const POOLED: usize = 50;
 /// As how many they are ranked.
@@ -295,6 +299,8 @@ struct Sizes {
     /// Root mean square error as it was seen, by which errors are divided.
     seen: Vec<f64>,
     without_noise: ErrorSizes,
+    /// The part of the mean square error, 0 to 1, that is noise of the truth.
+    noise: f64,
 }
 
 impl ErrorSizes {
@@ -316,6 +322,8 @@ impl ErrorSizes {
             *square += one.error.powi(2);
             *noise += one.noise;
         }
+        let total = |place: usize| sums.iter().map(|sum| sum[place]).sum::<f64>();
+        let noise = if total(1) > 0.0 { (total(2) / total(1)).min(1.0) } else { 0.0 };
         let mean = |[count, square, noise]: &[f64; 3]| [square / count, noise / count];
         let (mut seen, mut error) = (Vec::new(), Vec::new());
         for [square, noise] in sums.iter().map(mean) {
@@ -323,7 +331,7 @@ impl ErrorSizes {
             seen.push(square.sqrt());
             error.push((square - noise).max(LEAST_TRUE * square).sqrt());
         }
-        Sizes { seen, without_noise: ErrorSizes { from, error } }
+        Sizes { seen, without_noise: ErrorSizes { from, error }, noise }
     }
 
     fn bin(&self, estimate: f64) -> usize {
@@ -347,6 +355,8 @@ struct Scores {
     /// Of all links, at equal distances in rank where there are too many.
     pooled: Vec<f64>,
     all: usize,
+    /// The part of the mean square that is noise.
+    noise: f64,
 }
 
 impl Scores {
@@ -364,7 +374,7 @@ impl Scores {
             let middle = |rank: usize| pooled[(2 * rank + 1) * all / (2 * RANKED)];
             pooled = (0..RANKED).map(middle).collect();
         }
-        Self { of_links, pooled, all }
+        Self { of_links, pooled, all, noise: sizes.noise }
     }
 
     /// As how many errors those of other links count beside a link's own.
@@ -386,7 +396,12 @@ impl Scores {
             weighted.extend(self.pooled.iter().map(|&score| (score, each)));
         }
         weighted.sort_by(|one, other| one.0.total_cmp(&other.0));
-        LEVELS.iter().map(|&level| around_zero(&weighted, self.count(link), level)).collect()
+        let of_level = |(&level, usual): (&u8, f64)| {
+            let [low, high] = around_zero(&weighted, self.count(link), level);
+            let mixed = |seen: f64, usual: f64| (1.0 - self.noise) * seen + self.noise * usual;
+            [mixed(low, -usual), mixed(high, usual)]
+        };
+        LEVELS.iter().zip(LAPLACE).map(of_level).collect()
     }
 }
 
