@@ -401,9 +401,9 @@ impl TrainOptions {
             (EstimatorKind::Ridge, _) => {
                 let all: Vec<LinkId> = study.network().link_ids().collect();
                 let links = if keep.is_some() { &all[..] } else { study.targets() };
-                let bar = progress::bar("links", links.len() as u64);
-                let fitted = || bar.inc(1);
-                let ridge = Ridge::fit(study, self.target, spec.features, links, fitted)?;
+                let bar = progress::bar("passes over links", Ridge::PASSES * links.len() as u64);
+                let passed = || bar.inc(1);
+                let ridge = Ridge::fit(study, self.target, spec.features, links, passed)?;
                 bar.finish_and_clear();
                 SavedEstimator::Ridge(ridge)
             }

@@ -261,25 +261,31 @@ fn means(last: Step, group: usize, out: &mut Vec<f64>, pair: impl Fn(Step) -> [f
 }
 
 impl Ridge {
-    /// Fits some links on the training part; the validation part chooses strengths and bases. `fitted` is called after
+    /// How often a fit comes to each link: the validation losses of all links weigh the regressions of each. What the first pass solves is
+    /// solved again, since the weights of all choices of all links would not fit into memory.
+    pub const PASSES: u64 = 2;
+
+    /// Fits some links on the training part; the validation part weighs strengths and bases. `passed` is called [`PASSES`](Self::PASSES) times for
     /// each link, from any thread.
     pub fn fit(
         study: &Study,
         kind: TargetKind,
         party: FeatureSet,
         links: &[LinkId],
-        fitted: impl Fn() + Sync,
+        passed: impl Fn() + Sync,
     ) -> Result<Self, RidgeError> {
         let bases = &Base::of(study, kind, party)[..];
         let losses = |&link: &LinkId| {
             let losses = LinkSystem::new(study, kind, party, link, bases)?.losses()?;
-            fitted();
+            passed();
             Ok(losses)
         };
         let losses: Vec<Losses> = links.par_iter().map(losses).collect::<Result<_, _>>()?;
         let shares = shares_of(&losses);
         let fit = |(&link, shares): (&LinkId, &[Vec<f64>; QUANTITIES])| {
-            LinkSystem::new(study, kind, party, link, bases)?.fit(shares)
+            let fitted = LinkSystem::new(study, kind, party, link, bases)?.fit(shares);
+            passed();
+            fitted
         };
         let links = links.par_iter().zip(&shares).map(fit).collect::<Result<_, _>>()?;
         Ok(Self { party, links })
