@@ -3,8 +3,10 @@
 //! ```sh
 //! cargo run --release -p server --example load -- --links 20000
 //! cargo run --release -p server --example load -- --network city/network.toml --every-s 1 --history /tmp/past --past 360
+//! cargo run --release -p server --example load -- --links 20000 --history /tmp/past --past 8640 --measure day
 //! ```
 //!
+//! The last one stores a day and tells how long questions about it take, and how much memory all of it took.
 //! Prints `{"url": …}`. Densities are waves that wander over the network: on each step about one link out of ten changes
 //! its colour. With `--history` each step is stored; `--past` steps are stored before the first.
 
@@ -63,6 +65,9 @@ fn main() -> Outcome<()> {
             history.store(&estimate(&info, step))?;
         }
     }
+    if let (Some(history), Some(_)) = (&stored, of("--measure")) {
+        return measure(&**history, &info, Step(first - past), Step(first - 1));
+    }
     let readers = ReadersSection {
         connections: 2000,
         per_address: 2000,
@@ -87,6 +92,36 @@ fn main() -> Outcome<()> {
         let next = every * (number as u32 + 1);
         std::thread::sleep(next.saturating_sub(begin.elapsed()));
     }
+    Ok(())
+}
+
+/// How long questions about the stored steps take.
+fn measure(history: &dyn History, info: &SeriesInfo, from: Step, to: Step) -> Outcome<()> {
+    let timed = |what: &str, ask: &dyn Fn() -> Outcome<usize>| -> Outcome<()> {
+        let begin = Instant::now();
+        let found = ask()?;
+        println!("{what}: {found} found in {:.0} ms", 1000.0 * begin.elapsed().as_secs_f64());
+        Ok(())
+    };
+    let links = info.network.links().len();
+    let route: Vec<usize> = (0..20).map(|at| at * links / 20).collect();
+    timed("one link over all steps", &|| Ok(history.link_series(links / 2, from, to)?.len()))?;
+    timed("twenty links over the last 360 steps", &|| {
+        Ok(history.route_series(&route, Step(to.0 - 359), to)?.len())
+    })?;
+    timed("one step of all links", &|| Ok(history.get(to)?.map_or(0, |one| one.states.len())))?;
+    timed("all links over the last 60 steps", &|| {
+        let mut count = 0;
+        history.for_each(Step(to.0 - 59), to, &mut |estimate| {
+            count += estimate.states.len();
+            true
+        })?;
+        Ok(count)
+    })?;
+    timed("which steps are stored, in ranges", &|| Ok(history.ranges()?.len()))?;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown");
+    println!("{links} links, {} steps; most memory: {}", to.0 - from.0 + 1, most.trim_start_matches("VmHWM:").trim());
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -13,6 +13,10 @@ const { chromium } = createRequire(join(TOOLS, "package.json"))("playwright-core
 const AXE = readFileSync(join(TOOLS, "node_modules/axe-core/axe.min.js"), "utf8");
 const PICTURES = join(TOOLS, "pictures");
 const PROGRAM = resolve(process.env.FEDTSE ?? "target/release/fedtse");
+
+// A folder with the page's files, to try changes of them without a build.
+const PAGE = process.env.FEDTSE_PAGE && resolve(process.env.FEDTSE_PAGE);
+const file = ({ pathname }) => (pathname === "/" ? "index.html" : pathname.slice(1));
 
 export const PATIENCE = 60_000;
 
@@ -77,6 +81,12 @@ export function folder() {
 // A page that notes what must not happen: errors, and requests to anyone else.
 export async function visit(opened, url, { mode = "live", tiles, ...options } = {}) {
   const context = await opened.newContext({ viewport: { width: 1280, height: 800 }, acceptDownloads: true, ...options });
+  if (PAGE) {
+    await context.route((address) => address.origin === new URL(url).origin && existsSync(join(PAGE, file(address))), async (route) => {
+      const response = await route.fetch();
+      return route.fulfill(response.status() === 200 ? { response, path: join(PAGE, file(new URL(route.request().url()))) } : { response });
+    });
+  }
   const page = await context.newPage();
   const asked = [];
   if (tiles) {

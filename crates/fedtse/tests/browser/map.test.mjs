@@ -57,7 +57,7 @@ describe("the map", { timeout: 10 * PATIENCE }, () => {
   it("draws each link in the colour of its class, in both themes, and remembers the reader's colours", async () => {
     const { page, bad, close } = await visit(chromium, town.url);
     await page.locator("#slider").focus();
-    await page.keyboard.press("End");
+    await page.keyboard.press("ArrowLeft");
     await page.waitForFunction(() => document.getElementById("mode").textContent === "past", null, { timeout: PATIENCE });
     const expected = () => page.evaluate(() => {
       const at = trafficMap.network.byName.get("E1");

@@ -6,7 +6,7 @@ import { clock } from "./timeline.js";
 
 const HOUR_S = 3600;
 const HEIGHT = 260;
-const MARGIN = { left: 46, right: 8, top: 8, bottom: 22 };
+const MARGIN = { left: 56, right: 8, top: 8, bottom: 22 };
 const byId = (id) => document.getElementById(id);
 
 export class Route {

@@ -88,9 +88,10 @@ export class View {
       layers: [
         { id: "ground", type: "background", paint: { "background-color": this.ground() } },
         ...(this.basemap?.layers(this.dark) ?? []),
-        { id: "chosen", type: "line", source: "chosen", layout: LINE, paint: { "line-color": ["match", ["get", "rank"], 0, "#d81b60", "#7b3fe4"], "line-width": width(2, 6), "line-offset": offset() } },
         { id: "casings", type: "line", source: "links", minzoom: 13, layout: LINE, paint: { "line-color": this.casing(), "line-width": width(1, 1.6), "line-offset": offset() } },
         { id: "links", type: "line", source: "links", layout: LINE, paint: { "line-color": this.colour(), "line-width": width(1, 0), "line-offset": offset() } },
+        // An outline, so that the colour is seen.
+        { id: "chosen", type: "line", source: "chosen", layout: LINE, paint: { "line-color": ["match", ["get", "rank"], 0, "#d81b60", "#7b3fe4"], "line-width": 3.5, "line-gap-width": width(1, 0), "line-offset": offset() } },
       ],
     };
   }
@@ -279,7 +280,7 @@ function archiveSource(url) {
       view.map.addSource("archive", source);
       const there = new Set((about?.vector_layers ?? []).map((layer) => layer.id));
       layers = (dark) => (vector ? vectorLayers(dark, there) : [{ id: "basemap", type: "raster", paint: { "raster-opacity": dark ? 0.35 : 0.75, "raster-fade-duration": 0 } }]).map((layer) => ({ ...layer, source: "archive" }));
-      for (const layer of layers(view.dark)) view.map.addLayer(layer, "chosen");
+      for (const layer of layers(view.dark)) view.map.addLayer(layer, "casings");
       const credit = document.getElementById("attribution");
       if (credit.hidden && about?.attribution) {
         credit.textContent = about.attribution.replace(/<[^>]*>/g, "");
