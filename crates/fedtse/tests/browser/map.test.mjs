@@ -56,6 +56,7 @@ describe("the map", { timeout: 10 * PATIENCE }, () => {
 
   it("draws each link in the colour of its class, in both themes, and remembers the reader's colours", async () => {
     const { page, bad, close } = await visit(chromium, town.url);
+    await page.waitForFunction(() => Number(document.getElementById("slider").max) > Number(document.getElementById("slider").min) + 1, null, { timeout: PATIENCE });
     await page.locator("#slider").focus();
     await page.keyboard.press("ArrowLeft");
     await page.waitForFunction(() => document.getElementById("mode").textContent === "past", null, { timeout: PATIENCE });
