@@ -404,8 +404,7 @@ impl BinSums {
     /// By how much bins differ in this part beyond chance: a variance.
     fn spread_beyond_chance(bins: &[Self], known: f64) -> f64 {
         let count: f64 = bins.iter().map(|bin| bin.count).sum();
-        let beyond =
-            |bin: &Self| bin.count * ((bin.true_part() - known).powi(2) - bin.chance());
+        let beyond = |bin: &Self| bin.count * ((bin.true_part() - known).powi(2) - bin.chance());
         (bins.iter().map(beyond).sum::<f64>() / count.max(1.0)).max(0.0)
     }
 }

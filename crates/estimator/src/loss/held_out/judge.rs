@@ -407,6 +407,28 @@ mod tests {
         (0..BLOCKS).map(block).collect()
     }
 
+    proptest::proptest! {
+        /// Without the noise, the square of the mean's error is the mean square of the views' errors without theirs, less what views
+        /// differ by; whatever the numbers.
+        #[test]
+        fn a_mean_tells_of_errors_what_its_views_tell(
+            views in proptest::collection::vec((0.0..200.0f64, 0.0..900.0f64), 1..9),
+            variance in 0.0..5e4f64,
+        ) {
+            let (own, labels): (Vec<f64>, Vec<f64>) = views.iter().copied().unzip();
+            let count = views.len() as f64;
+            let of_views = views.iter().map(|(y, u)| (y - u).powi(2)).sum::<f64>() / count - variance;
+            let mean = own.iter().sum::<f64>() / count;
+            let spread = own.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / count;
+            for (mean_of_views, expected) in [(true, of_views - spread), (false, of_views)] {
+                let told = JudgedBox::of(&own, &labels, variance, mean_of_views);
+                // Rounding of squares below 10⁶.
+                proptest::prop_assert!((told.error.powi(2) - told.noise - expected).abs() < 1e-7);
+                proptest::prop_assert!((told.estimate - mean).abs() < 1e-10);
+            }
+        }
+    }
+
     #[test]
     fn what_is_worse_beyond_chance_gets_no_weight() {
         // The third errs more in every block; the others take turns.
