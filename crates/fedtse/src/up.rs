@@ -108,6 +108,14 @@ pub(crate) fn run(arguments: &UpArguments, json: bool) -> Result<()> {
     let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
     let recordings = Recordings::get(arguments, &folder, json)?;
     arguments.page.alarms().check(&recordings.network).context("--alarm, --webhook")?;
+    // A guest that is all vehicles of its own dataset knows its share of the traffic from loops alone.
+    let needs_loops = !arguments.method.signal.has_labels();
+    ensure!(
+        !needs_loops || !recordings.network.loops().is_empty(),
+        "--method {}: {}: found no loops in the network, expected some: without ground truth they tell how much of the traffic each guest sees",
+        arguments.method.name,
+        recordings.train.display()
+    );
     let folders = Folders::make(&folder, &recordings, &arguments.method)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("threads")?;

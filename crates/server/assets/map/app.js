@@ -71,7 +71,11 @@ async function draw(start) {
     if (map.tiles?.kind === "pmtiles") await script("lib/pmtiles-4.5.0.js");
     page.view = new View(network, { tiles: map.tiles, dark: dark(), colours: colours(), start: start.v, onChoose: choose, onTip: tip, onMove: moved });
     await page.view.begin();
-    if (page.estimate) paint();
+    page.drawn = true;
+    if (page.estimate) {
+      paint();
+      measure(page.estimate);
+    }
   } catch (error) {
     page.view = null;
     byId("map").hidden = byId("zoom").hidden = true;
@@ -217,7 +221,7 @@ function paint() {
 
 // For those who measure how long a new estimate takes from its arrival to the screen: a frame after it was drawn.
 function measure({ arrived: start, step }) {
-  page.view?.map.once("render", () => requestAnimationFrame(() => {
+  if (page.drawn) page.view.map.once("render", () => requestAnimationFrame(() => {
     globalThis.drawnAt ??= performance.now();
     performance.clearMeasures("estimate to screen");
     performance.measure("estimate to screen", { start, end: performance.now(), detail: { step } });
