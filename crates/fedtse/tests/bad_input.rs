@@ -402,3 +402,39 @@ fn arguments_out_of_range() {
     }
     assert!(!Path::new("never").exists());
 }
+
+/// A dataset as imported, without features, is taken; what cannot be is told before anything is trained.
+#[test]
+fn up_checks_basemap_alarms_and_loops_before_it_trains() {
+    let folder = Folder::new();
+    let data = dataset(&folder);
+    let out = folder.path("up");
+    let up = |more: &[&str]| {
+        let mut words = vec!["up", "--http", "127.0.0.1:0"];
+        words.extend(["--data", text(&data), "--folder", text(&out)]);
+        words.extend(more);
+        let error = refused(&words);
+        assert!(!out.join("city").exists(), "{more:?}: parties were made");
+        error
+    };
+    let other = folder.write("town.pmtiles", "something else");
+    for (more, expected) in [
+        (["--tiles", "missing.pmtiles"], "readers.tiles: missing.pmtiles: "),
+        (["--tiles", text(&other)], "expected a PMTiles file of version 3"),
+        (["--tiles", "https://a.example/{z}/{x}/{y}.png"], "found no --attribution"),
+        (["--alarm", "density >> 3"], "alarms.rules: found \"density >> 3\""),
+        (["--alarm", "density > 3 on nowhere"], "found link \"nowhere\""),
+        (["--webhook", "https://a.example/"], "alarms.webhook: found \"https://a.example/\""),
+    ] {
+        let error = up(&more);
+        assert!(error.contains(expected), "{error}");
+    }
+    assert!(data.join("features/manifest.json").exists(), "features of guests were made");
+    let network = std::fs::read_to_string(data.join("network.toml")).expect("the network");
+    let parts: Vec<&str> = network.split("\n[[").collect();
+    let without: Vec<&str> = parts.into_iter().filter(|part| !part.starts_with("loop]]")).collect();
+    let without = folder.write("without.toml", without.join("\n[["));
+    ok(&["network", "edit", text(&data), "--from", text(&without)]);
+    let error = up(&["--method", "hf"]);
+    assert!(error.contains("found no loops in the network"), "{error}");
+}
