@@ -121,7 +121,11 @@ fn measure(history: &dyn History, info: &SeriesInfo, from: Step, to: Step) -> Ou
     timed("which steps are stored, in ranges", &|| Ok(history.ranges()?.len()))?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("VmHWM: unknown");
-    println!("{links} links, {} steps; most memory: {}", to.0 - from.0 + 1, most.trim_start_matches("VmHWM:").trim());
+    println!(
+        "{links} links, {} steps; most memory: {}",
+        to.0 - from.0 + 1,
+        most.trim_start_matches("VmHWM:").trim()
+    );
     Ok(())
 }
 
