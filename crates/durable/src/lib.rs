@@ -10,7 +10,8 @@
 //! 5. On Unix the folder is synced, so that the rename, too, survives a power failure.
 //!
 //! An error before step 4 leaves the old file and removes the temporary one; so does a [`PendingFile`] that is dropped
-//! before [`PendingFile::commit`]. Only a process that is killed leaves its temporary file behind; nothing reads it.
+//! before [`PendingFile::commit`]. Only a process that is killed leaves its temporary file behind; nothing reads it, and
+//! [`remove_unfinished`] removes it at the next start of a process that alone writes there.
 //! Errors name the file.
 //!
 //! New files are readable as the umask permits; those of the `_private` functions only by their owner, from the first
@@ -28,6 +29,9 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 use thiserror::Error;
+
+/// The end of the names of temporary files and folders.
+const UNFINISHED: &str = ".unfinished";
 
 /// Why a file or folder was not replaced.
 #[derive(Debug, Error)]
@@ -146,7 +150,7 @@ impl Output {
         let _ = mode;
         // Opened here, since `tempfile` itself would put the temporary name into errors.
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".unfinished");
+        builder.prefix(&prefix).suffix(UNFINISHED);
         let file = builder.make_in(folder_of(&target), |path| options.open(path))?;
         Ok(Self::Temporary { file, target })
     }
@@ -181,7 +185,7 @@ pub struct PendingFolder {
 impl PendingFolder {
     /// Starts an empty folder, and its parents where they are missing.
     pub fn create(target: &Path) -> Result<Self, WriteError> {
-        let unfinished = PathBuf::from(with_suffix(target.as_os_str().to_owned(), ".unfinished"));
+        let unfinished = PathBuf::from(with_suffix(target.as_os_str().to_owned(), UNFINISHED));
         remove_folder(&unfinished).map_err(named(&unfinished))?;
         fs::create_dir_all(&unfinished).map_err(named(&unfinished))?;
         Ok(Self { target: target.to_owned(), unfinished })
@@ -205,6 +209,24 @@ impl Drop for PendingFolder {
         // Committed, it is not there any more; if it cannot be removed now, the next one removes it.
         let _ = fs::remove_dir_all(&self.unfinished);
     }
+}
+
+/// Removes what killed processes have left of the files of a folder: of those whose names a condition holds for. Only for who
+/// alone writes these files: that of a running process is removed, too.
+pub fn remove_unfinished(folder: &Path, of: impl Fn(&str) -> bool) -> Result<(), WriteError> {
+    for entry in fs::read_dir(folder).map_err(named(folder))? {
+        let entry = entry.map_err(named(folder))?;
+        let name = entry.file_name();
+        let target = name.to_str().and_then(|name| {
+            let (target, random) = name.strip_suffix(UNFINISHED)?.rsplit_once('.')?;
+            random.chars().all(|c| c.is_ascii_alphanumeric()).then_some(target)
+        });
+        let is_file = entry.file_type().is_ok_and(|found| found.is_file());
+        if is_file && target.is_some_and(&of) {
+            fs::remove_file(entry.path()).map_err(named(&entry.path()))?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_folder(path: &Path) -> io::Result<()> {
