@@ -132,6 +132,7 @@ class GuestOptions(TypedDict, total=False):
 @type_check_only
 class PrivacyOptions(TypedDict, total=False):
     privacy: str | None
+    scheme: str | None
     epsilon: float | None
     delta: float | None
     unit: str | None
@@ -166,6 +167,7 @@ class RecipeOptions(TypedDict, total=False):
     host_learning_rate: float | None
     weight_decay: float | None
     flow_weight: float | None
+    window: int | None
 
 @type_check_only
 class TrainArguments(TypedDict, total=False):

@@ -128,6 +128,7 @@ def train(
     absent: Literal["wait", "skip", "stop"] = "wait",
     fusion: Literal["concatenate", "sum"] | None = None,
     privacy: str | None = None,
+    scheme: Literal["rlwe", "ipfe"] | None = None,
     q: int | None = None,
     host_updates: Literal["each", "once"] | None = None,
     frozen: bool = False,
@@ -144,6 +145,7 @@ def train(
     batch: int | None = None,
     weight_decay: float | None = None,
     flow_weight: float | None = None,
+    window: int | None = None,
     checkpoint_s: float | None = None,
     metrics: Folder | None = None,
     out: Folder | None = None,
@@ -172,11 +174,12 @@ def train(
         "guest": {"sub_model": sub_model, "embedding_size": embedding_size, "party_dropout": party_dropout},
         "federation": {
             "guests": number, "fusion": fusion, "q": q, "host_updates": host_updates, "frozen": frozen,
-            "proximal": proximal, "compression": compression, "checkpoint_s": checkpoint_s, "privacy": {"privacy": privacy},
+            "proximal": proximal, "compression": compression, "checkpoint_s": checkpoint_s,
+            "privacy": {"privacy": privacy, "scheme": scheme},
         },
         "recipe": {
             "batch": batch, "host_learning_rate": host_learning_rate, "weight_decay": weight_decay,
-            "flow_weight": flow_weight,
+            "flow_weight": flow_weight, "window": window,
         },
         "physics": {
             "segment": segment, "no_physics": no_physics, "learn_physics": learn_physics, "traffic_model": traffic_model,

@@ -97,6 +97,7 @@ impl BuiltIn {
             totals: kind != SubModelKind::Stgcn,
             embedding,
             sizes: Sizes::default(),
+            window: WINDOW,
         };
         let rule = UpdateRule::of(&Recipe::of(architecture));
         let layers = LayerSubModel::of(&shape, &network.get().0, seed, rule);

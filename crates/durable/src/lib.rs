@@ -10,7 +10,8 @@
 //! 5. On Unix the folder is synced, so that the rename, too, survives a power failure.
 //!
 //! An error before step 4 leaves the old file and removes the temporary one; so does a [`PendingFile`] that is dropped
-//! before [`PendingFile::commit`]. Only a process that is killed leaves its temporary file behind; nothing reads it.
+//! before [`PendingFile::commit`]. Only a process that is killed leaves its temporary file behind; nothing reads it, and
+//! [`remove_unfinished`] removes it at the next start of a process that alone writes there.
 //! Errors name the file.
 //!
 //! New files are readable as the umask permits; those of the `_private` functions only by their owner, from the first
@@ -18,16 +19,19 @@
 //! pipe, `/dev/null`) has no content to keep, and is written to directly.
 //!
 //! Built on `tempfile`, which tests and the sorting of records need anyway: it makes files exclusively, with permissions
-//! of our choice, and can refuse to replace ([`PendingFile::commit_new`]). The crate `atomic-write-file` was compared: it
-//! brings two more dependencies, copies the permissions of the old file, and cannot refuse to replace.
+//! of our choice. The crate `atomic-write-file` was compared: it brings two more dependencies and copies the permissions
+//! of the old file.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, PersistError};
+use tempfile::NamedTempFile;
 use thiserror::Error;
+
+/// The end of the names of temporary files and folders.
+const UNFINISHED: &str = ".unfinished";
 
 /// Why a file or folder was not replaced.
 #[derive(Debug, Error)]
@@ -98,19 +102,6 @@ impl PendingFile {
 
     /// Puts the file in its place.
     pub fn commit(self) -> Result<(), WriteError> {
-        self.commit_by(|file, target| file.persist(target))
-    }
-
-    /// Puts the file in its place, unless there is one already: then that one stays, and the error is
-    /// [`io::ErrorKind::AlreadyExists`].
-    pub fn commit_new(self) -> Result<(), WriteError> {
-        self.commit_by(|file, target| file.persist_noclobber(target))
-    }
-
-    fn commit_by(
-        self,
-        persist: impl FnOnce(NamedTempFile, &Path) -> Result<File, PersistError>,
-    ) -> Result<(), WriteError> {
         let Self { path, output } = self;
         let output =
             output.into_inner().map_err(IntoInnerError::into_error).map_err(named(&path))?;
@@ -118,7 +109,7 @@ impl PendingFile {
             Output::Direct(_) => Ok(()),
             Output::Temporary { file, target } => {
                 file.as_file().sync_all().map_err(named(&path))?;
-                persist(file, &target).map_err(|refused| named(&path)(refused.error))?;
+                file.persist(&target).map_err(|refused| named(&path)(refused.error))?;
                 sync_folder_of(&target)
             }
         }
@@ -159,7 +150,7 @@ impl Output {
         let _ = mode;
         // Opened here, since `tempfile` itself would put the temporary name into errors.
         let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".unfinished");
+        builder.prefix(&prefix).suffix(UNFINISHED);
         let file = builder.make_in(folder_of(&target), |path| options.open(path))?;
         Ok(Self::Temporary { file, target })
     }
@@ -194,7 +185,7 @@ pub struct PendingFolder {
 impl PendingFolder {
     /// Starts an empty folder, and its parents where they are missing.
     pub fn create(target: &Path) -> Result<Self, WriteError> {
-        let unfinished = PathBuf::from(with_suffix(target.as_os_str().to_owned(), ".unfinished"));
+        let unfinished = PathBuf::from(with_suffix(target.as_os_str().to_owned(), UNFINISHED));
         remove_folder(&unfinished).map_err(named(&unfinished))?;
         fs::create_dir_all(&unfinished).map_err(named(&unfinished))?;
         Ok(Self { target: target.to_owned(), unfinished })
@@ -218,6 +209,24 @@ impl Drop for PendingFolder {
         // Committed, it is not there any more; if it cannot be removed now, the next one removes it.
         let _ = fs::remove_dir_all(&self.unfinished);
     }
+}
+
+/// Removes what killed processes have left of the files of a folder: of those whose names a condition holds for. Only for who
+/// alone writes these files: that of a running process is removed, too.
+pub fn remove_unfinished(folder: &Path, of: impl Fn(&str) -> bool) -> Result<(), WriteError> {
+    for entry in fs::read_dir(folder).map_err(named(folder))? {
+        let entry = entry.map_err(named(folder))?;
+        let name = entry.file_name();
+        let target = name.to_str().and_then(|name| {
+            let (target, random) = name.strip_suffix(UNFINISHED)?.rsplit_once('.')?;
+            random.chars().all(|c| c.is_ascii_alphanumeric()).then_some(target)
+        });
+        let is_file = entry.file_type().is_ok_and(|found| found.is_file());
+        if is_file && target.is_some_and(&of) {
+            fs::remove_file(entry.path()).map_err(named(&entry.path()))?;
+        }
+    }
+    Ok(())
 }
 
 fn remove_folder(path: &Path) -> io::Result<()> {

@@ -94,6 +94,7 @@ impl Parties {
             totals: true,
             embedding: EmbeddingShape::PerLink(4),
             sizes,
+            window: WINDOW,
         };
         let host = HostShape {
             architecture: Architecture::Link,
@@ -102,6 +103,7 @@ impl Parties {
             slots: vec![GuestSlot::of(&shape)],
             party_dropout: 0.0,
             sizes,
+            window: WINDOW,
         };
         let rule = UpdateRule::of(&Recipe::of(Architecture::Link));
         let host = HostModel::new(&host, network, SEED, rule)?;

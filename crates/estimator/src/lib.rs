@@ -38,8 +38,8 @@ pub use artifact::{
 pub use baseline::{CalibratedFilter, QueueKnowledge, QueueStates, Ridge, scale_up};
 pub use data::{
     Arrangement, Asked, FeatureSet, FleetData, GuestFeatures, GuestInputs, HostInputs, HostStudy,
-    LoopData, MeasurementSource, MeasurementTable, Observed, Readings, Study, TargetKind, WINDOW,
-    WindowSource, epoch_order, gather_rows, segments, whole_batch,
+    LEAST_WINDOW, LoopData, MOST_WINDOW, MeasurementSource, MeasurementTable, Observed, Readings,
+    Study, TargetKind, WINDOW, WindowSource, epoch_order, gather_rows, segments, whole_batch,
 };
 pub use loss::{
     HeldOutEstimator, HeldOutStudy, LabelFreeStudy, Objective, PhysicsInformed, TrainingSignal,

@@ -8,7 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use durable::PendingFile;
 use estimator::artifact::{ModelFile, whole_fleets};
-use estimator::{Asked, Intervals, LinkInterval, LoopData, Observed, SavedEstimator, WINDOW};
+use estimator::{
+    Asked, FleetData, Intervals, LEAST_WINDOW, LinkInterval, LoopData, MOST_WINDOW, Observed,
+    PartyFile, SavedEstimator, TrainedHost, WINDOW,
+};
 use sensing::{Column, ColumnKind, TableWriter};
 use serde::Deserialize;
 use serde_json::json;
@@ -59,6 +62,25 @@ pub struct EstimateRequest {
 }
 
 impl EstimateRequest {
+    /// Steps of a window, of the model or of the host among the parties.
+    fn window(&self) -> Result<usize> {
+        let (folder, found) = match &self.model {
+            Some(folder) => (folder, ModelFile::read(folder)?.common.window),
+            None => {
+                let host = |folder: &PathBuf| {
+                    let (file, ..) = PartyFile::<TrainedHost>::read(folder).ok()?;
+                    Some((folder.clone(), file.part.host.common.window))
+                };
+                let Some((folder, found)) = self.party.iter().find_map(host) else {
+                    // Said when they are read.
+                    return Ok(WINDOW);
+                };
+                return within(&folder, found);
+            }
+        };
+        within(folder, found)
+    }
+
     fn check(&self) -> Result<(), InvalidOption> {
         check_folder("data", &self.data)?;
         let wrong = |name, problem| Err(InvalidOption::new(name, problem));
@@ -137,12 +159,13 @@ pub fn make(request: &EstimateRequest, own: &CustomSubModelSpecs) -> Result<Esti
         own.is_empty() || request.model.is_none(),
         "sub-models: found with a model, expected with parties"
     );
-    let loops = LoopData::open(&request.data)?;
+    let loops = LoopData::open(&request.data)?.windowed(request.window()?);
     let (network, windows) = (loops.timeline().network(), loops.timeline().windows());
     ensure!(
         !windows.is_empty(),
-        "{}: found no windows of {WINDOW} steps, expected at least one",
-        request.data.display()
+        "{}: found no windows of {} steps, expected at least one",
+        request.data.display(),
+        loops.timeline().window()
     );
     let states = match &request.model {
         Some(model) => by_model(model, &request.data, &loops)?,
@@ -158,11 +181,23 @@ pub fn make(request: &EstimateRequest, own: &CustomSubModelSpecs) -> Result<Esti
     Ok(Estimated { loops, states, intervals })
 }
 
+/// Refuses windows that no model has.
+fn within(folder: &Path, window: usize) -> Result<usize> {
+    ensure!(
+        (LEAST_WINDOW..=MOST_WINDOW).contains(&window),
+        "{}: found windows of {window} steps, expected {LEAST_WINDOW} to {MOST_WINDOW}",
+        folder.display()
+    );
+    Ok(window)
+}
+
 /// Estimates by a model of any kind. Folds of a fleet that the data do not have yet are made.
 fn by_model(folder: &Path, data: &Path, loops: &LoopData) -> Result<Vec<LinkState>> {
     let file = ModelFile::read(folder)?;
     let names: Vec<&str> = file.fleets.iter().flatten().map(String::as_str).collect();
-    let fleets = open_fleets(data, &names)?;
+    let window = loops.timeline().window();
+    let fleets = open_fleets(data, &names)?.into_iter().map(|fleet| fleet.windowed(window));
+    let fleets: Vec<FleetData> = fleets.collect();
     let (fleets, named) = training::fleets_at_use(&file, &fleets)?;
     let observed = Observed { folder: data, loops, fleets: &fleets };
     let model = file.load(folder, &observed)?;

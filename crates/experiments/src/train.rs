@@ -271,7 +271,9 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
         for fleets in fleets {
             let fleets: Vec<&str> = fleets.iter().map(String::as_str).collect();
             let data = &arguments.data;
-            let study = make_parts(data, &fleets, || Study::open_fleets(data, &fleets))?;
+            let window = arguments.recipe.window();
+            let study =
+                make_parts(data, &fleets, || Study::open_fleets(data, &fleets)?.windowed(window))?;
             if let Some(warning) = unseen(&study) {
                 eprintln!("warning: {warning}");
             }

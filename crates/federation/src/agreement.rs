@@ -2,10 +2,12 @@
 //! crate `sealed` the products, and only this module both.
 
 use protocol::message::committed::{self, Bounds, CommitmentTerms};
+use protocol::message::key_authority::KEY_MESSAGE_HEAD;
 use protocol::message::measurements::{MeasurementKind, MeasurementLayout};
 use protocol::message::parts::{MAX_STEP, PartError};
 use protocol::message::sealed::{self as limits, MAX_SEALED, Scheme, Sealing, block_length};
 use sealed::fixed_point::MOST_LEVELS;
+use sealed::ipfe::{MOST_VALUES, rows_of_bytes};
 use sealed::product::{MOST_ROWS, MOST_WIDTH};
 use sealed::rlwe::message::EncryptedCoefficients;
 use sealed::{Agreement, BlockId, Grid};
@@ -13,20 +15,21 @@ use traffic::{MeasurementEntry, Window};
 
 // Messages must have room for all that the products can take, and no more.
 const _: () = assert!(limits::MOST_ROWS == MOST_ROWS && limits::MOST_WIDTH == MOST_WIDTH);
+const _: () = assert!(limits::MOST_KEYED_WIDTH == MOST_VALUES);
 const _: () = assert!(committed::MOST_COMMITTED == sealed::committed::MOST_COMMITTED);
 
 /// What both sides of the products agree on, for a guest that measures this.
 pub(crate) fn agreement(
     sealing: &Sealing,
     layout: &MeasurementLayout,
-    segment: u32,
+    (segment, samples): (u32, usize),
     blocks: usize,
 ) -> Result<Agreement, PartError> {
-    let length = block_length(segment, layout.len());
-    let width = layout.len() * length;
-    if !(1..=MOST_WIDTH).contains(&width) {
+    let length = samples_of_block(sealing, layout, segment, samples);
+    let (width, most) = (layout.len() * length, sealing.most_width());
+    if !(1..=most).contains(&width) {
         let found = format!("{} of {length} steps", layout.len());
-        let expected = format!("1 to {MOST_WIDTH} in all");
+        let expected = format!("1 to {most} in all");
         return Err(PartError::new("entries of a block", found, expected));
     }
     // Of what is held out most numbers are 0, and large others make up for them on average: 0 must be on the grid, a
@@ -39,6 +42,16 @@ pub(crate) fn agreement(
         Grid::new(-1.0, 2.0, levels).map_err(|error| PartError::new("grid", error, "one"))?;
     let (most_rows, most_blocks) = (sealing.most_rows as usize + sealing.checks(), blocks.max(1));
     Ok(Agreement { width, grid, most_rows, most_blocks })
+}
+
+/// Samples of a block, in batches of so many: keys of an authority open products with whole blocks, so that a batch is one.
+pub(crate) fn samples_of_block(
+    sealing: &Sealing,
+    layout: &MeasurementLayout,
+    segment: u32,
+    samples: usize,
+) -> usize {
+    if sealing.is_keyed() { samples } else { block_length(segment, layout.len()) }
 }
 
 /// The largest value of each entry of a sample.
@@ -75,6 +88,10 @@ const ENTRIES_AT_ONCE: usize = 1 << 24;
 /// host's memory; one at least.
 pub(crate) fn rows_at_once(sealing: &Sealing, width: usize, columns: usize) -> usize {
     let entries = match sealing.scheme {
+        Scheme::KeyAuthority => {
+            let rows = rows_of_bytes(MAX_SEALED - KEY_MESSAGE_HEAD, columns);
+            return rows.min(sealing.most_rows as usize).max(1);
+        }
         Scheme::Lattice => ENTRIES_AT_ONCE,
         // They travel as they are, beside some numbers for each block.
         Scheme::Plain => MAX_SEALED / 16,

@@ -117,6 +117,9 @@ pub enum PartyError {
         /// The last one.
         last: i64,
     },
+    /// The key authority gives no keys.
+    #[error("key authority: {0}")]
+    KeyAuthority(#[from] crate::keys::KeyFailure),
     /// A secure product.
     #[error("sealed products: {0}")]
     Sealed(#[from] sealed::SealedError),
@@ -191,6 +194,7 @@ impl PartyError {
             Self::Budget { .. } => "its budget of products is spent",
             Self::BudgetSpent { .. } => "a guest's budget of products is spent",
             Self::CommitmentMismatch { .. } => MISMATCH,
+            Self::KeyAuthority(_) => "the key authority gives it no keys",
             Self::Sealed(_) => "its sealed products failed",
             Self::Committed(_) => "its commitments failed",
             Self::TooFewParticipants { .. } => "the sum is over too few guests for it",

@@ -23,6 +23,7 @@ use protocol::party::{Attempt, Now, PartyId, Round, RunId};
 use protocol::plan::{Plan, Summary};
 
 use crate::error::{PartyError, same_subject};
+use crate::keys::KeyAuthority;
 use crate::model::{GuestModel, ModelFailure};
 use crate::session::HostSession;
 use crate::session::handshake::check_terms;
@@ -100,6 +101,8 @@ struct GuestContext<M, S> {
     hellos: u64,
     /// The round of the last message before this start.
     before: Option<Round>,
+    /// Where it gets public keys, if an authority draws them.
+    keys: Option<Box<dyn KeyAuthority>>,
     events: Vec<GuestEvent>,
 }
 
@@ -167,8 +170,15 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         let (host, timing, before) = (settings.host.clone(), settings.timing, ledger.last_round());
         let host = HostSession::new(host, settings.session, timing, ledger, now);
         let events = Vec::new();
-        let context = GuestContext { settings, make, store, host, hellos: 0, before, events };
+        let keys = None;
+        let context = GuestContext { settings, make, store, host, hellos: 0, before, keys, events };
         Ok(Self { context, phase })
+    }
+
+    /// With a key authority, for hosts whose products need its keys.
+    pub fn with_key_authority(mut self, keys: Box<dyn KeyAuthority>) -> Self {
+        self.context.keys = Some(keys);
+        self
     }
 
     /// Takes a message of the host.

@@ -37,6 +37,7 @@ use protocol::plan::{Plan, Summary};
 
 use crate::error::PartyError;
 use crate::guest::read_record;
+use crate::keys::KeyAuthority;
 use crate::model::{Agreed, HostModel, ModelFailure};
 use crate::schedule::EpochLosses;
 use crate::session::GuestSessions;
@@ -154,12 +155,20 @@ impl<M: HostModel, S: Store> Host<M, S> {
         let guests = GuestSessions::new(ledger, settings.timing, now, parties, Some(began));
         let furthest = Furthest { round: Round::START, reached: began, returns: 0 };
         let events = Vec::new();
-        let mut context = HostContext { settings, make, store, guests, furthest, before, events };
+        let keys = None;
+        let mut context =
+            HostContext { settings, make, store, guests, furthest, before, keys, events };
         let phase = match record {
             None => Phase::Gathering(Gathering::new(began, Known::Nothing)),
             Some(record) => Self::continue_run(&mut context, record)?,
         };
         Ok(Self { context, phase })
+    }
+
+    /// With a key authority, for a plan whose products need its keys.
+    pub fn with_key_authority(mut self, keys: Box<dyn KeyAuthority>) -> Self {
+        self.context.keys = Some(keys);
+        self
     }
 
     /// After a restart: what the checkpoints belong to must be what was asked for.

@@ -23,6 +23,7 @@ mod error;
 pub mod grpc;
 pub mod guest;
 pub mod host;
+mod keys;
 pub mod live;
 pub mod memory;
 pub mod model;
@@ -37,6 +38,7 @@ pub use guest::{Guest, GuestEnd, GuestEvent, GuestSettings};
 pub use host::{
     AbsencePolicy, CheckpointInterval, Event, Host, HostEnd, HostSettings, MeasurementBounds,
 };
+pub use keys::{KeyAuthority, KeyDesk, KeyFailure, LocalAuthority};
 pub use model::{
     Agreed, Answers, GuestModel, GuestRows, HostModel, Layouts, ModelFailure, ProductRows, Products,
 };

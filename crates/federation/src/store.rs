@@ -6,8 +6,8 @@
 //! DIR/round-00000240.state  the two newest are kept
 //! ```
 //!
-//! Files are replaced by [`durable`], so that a crash leaves the old file or the new one. A checkpoint
-//! whose hash is wrong counts as absent.
+//! Files are replaced by [`durable`], so that a crash leaves the old file or the new one; what it leaves of a file that it was
+//! writing, the next start removes. A checkpoint whose hash is wrong counts as absent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,6 +22,9 @@ use thiserror::Error;
 
 /// The file beside checkpoints that says which run they belong to.
 pub(crate) const RUN_RECORD: &str = "run.json";
+
+/// What stands before and after the round in the name of a checkpoint.
+const CHECKPOINT: (&str, &str) = ("round-", ".state");
 
 /// Checkpoints kept. Parties are never more than one round apart, so two always have one in common.
 pub const GENERATIONS: usize = 2;
@@ -111,8 +114,18 @@ impl FolderStore {
         Ok(Self { folder: folder.to_owned() })
     }
 
+    /// Removes what a killed process has left of a file that it was writing. For a party that has opened the ledger beside the
+    /// checkpoints, and so is alone here.
+    pub fn remove_unfinished(&self) -> Result<(), StoreError> {
+        let is_ours = |name: &str| {
+            name == RUN_RECORD || name.starts_with(CHECKPOINT.0) && name.ends_with(CHECKPOINT.1)
+        };
+        let removed = durable::remove_unfinished(&self.folder, is_ours);
+        removed.map_err(|error| io_error(&error.path, error.source))
+    }
+
     fn file(&self, round: Round) -> PathBuf {
-        self.folder.join(format!("round-{:08}.state", round.0))
+        self.folder.join(format!("{}{:08}{}", CHECKPOINT.0, round.0, CHECKPOINT.1))
     }
 
     fn write(&self, path: &Path, parts: &[&[u8]]) -> Result<(), StoreError> {
@@ -126,7 +139,7 @@ impl FolderStore {
         for entry in fs::read_dir(&self.folder).map_err(io)? {
             let name = entry.map_err(io)?.file_name();
             let number = name.to_str().and_then(|name| {
-                name.strip_prefix("round-")?.strip_suffix(".state")?.parse::<u64>().ok()
+                name.strip_prefix(CHECKPOINT.0)?.strip_suffix(CHECKPOINT.1)?.parse::<u64>().ok()
             });
             rounds.extend(number.map(Round));
         }

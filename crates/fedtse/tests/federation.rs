@@ -100,6 +100,40 @@ fn measurements_are_sealed_and_have_noise_unless_it_is_said_otherwise() {
     }
 }
 
+/// Products that a message has no room for cross in several messages: the weights are the same, bit for bit.
+#[test]
+fn products_cross_the_network_in_parts() {
+    let world = World::new(&Choice { epochs: 1, ..Choice::default() });
+    world.seal();
+    let rehearsed = world.rehearse();
+    // 17 links with 4 numbers each: of a gradient, one sample at a time.
+    let method = "method = \"pi-v\"";
+    world.change("city", method, &format!("{method}\nmost-rows = 67"));
+    let host = world.config("city");
+    let error = refused(&[
+        "rehearse",
+        "--host",
+        text(&host),
+        "--guest",
+        text(&world.config("fleet-a")),
+        "--guest",
+        text(&world.config("fleet-b")),
+    ]);
+    assert!(
+        error.contains("found messages of 67 products (`most-rows`), expected room"),
+        "{error}"
+    );
+    world.change("city", "most-rows = 67", "most-rows = 68");
+    world.gate.open();
+    assert_eq!(finish(world.start_all()), rehearsed.weights);
+    let ledger = std::fs::read_to_string(world.path("fleet-a").join("run/ledger.jsonl")).unwrap();
+    let count = |kind: &str| ledger.lines().filter(|line| line.contains(kind)).count();
+    // Three exchanges train, of 32 samples each: one gradient of its own and one of the other guest's for each sample, and more
+    // than one query.
+    let (exchanges, masked) = (count("\"embedding\""), count("\"masked-products\""));
+    assert!(masked >= 2 * 32 && count("\"products\"") > exchanges, "{masked} {exchanges}");
+}
+
 /// Guests that commit to their data over the network train the same weights, and both sides have written down the same
 /// commitments.
 #[test]

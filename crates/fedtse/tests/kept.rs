@@ -83,13 +83,17 @@ fn assert_same(method: &str, found: &States, expected: &States) {
 }
 
 fn keeps(method: &str, more: &[&str]) {
+    keeps_windows(method, more, 9);
+}
+
+fn keeps_windows(method: &str, more: &[&str], window: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (out, table) = (folder.path().join("model"), folder.path().join("table.csv"));
     ok(&train(method, &out, more));
     let found = estimated(&["--model", text(&out)], &table);
     assert_same(method, &found, &of_run(&out));
     // All links, not only those that are scored, of each window.
-    assert_eq!(found.len(), (60 * 6 - 8) * 17, "{method}");
+    assert_eq!(found.len(), (60 * 6 + 1 - window) * 17, "{method}");
     assert!(!out.join("run.state").exists(), "{method}");
     ok(&["report", "--run", text(&out), "--out", text(&folder.path().join("report.html"))]);
 }
@@ -151,13 +155,47 @@ fn combinations_are_kept() {
     keeps("fedtse-label-free", &["--guests", "2"]);
 }
 
+/// What is kept knows its window length; `estimate`, `report` and a second start follow it.
+#[test]
+fn models_of_other_windows_are_kept() {
+    for method in ["scale-up", "ridge", "ukf", "oracle", "oracle-cell", "fedtse", "fedtse-pi-v"] {
+        keeps_windows(method, &["--window", "5"], 5);
+    }
+    for method in ["tse-p", "fedtse-hf", "oracle-pi-hf"] {
+        keeps_windows(method, &["--window", "12"], 12);
+    }
+    keeps_windows("fedtse", &["--window", "11", "--arch", "paper"], 11);
+    keeps_windows("label-free", &["--window", "6"], 6);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [out, other] = ["model", "other"].map(|name| folder.path().join(name));
+    for (value, more, expected) in [
+        ("2", &[][..], "--window: found 2, expected 3 to 120"),
+        ("121", &[], "--window: found 121, expected 3 to 120"),
+        ("8", &["--arch", "paper"], "need more than the 8 steps given"),
+    ] {
+        let window = ["--window", value];
+        let error = refused(&train("fedtse", &other, &[&window[..], more].concat()));
+        assert!(error.contains(expected), "{value}: {error}");
+    }
+    // A run is not continued with other windows, and is read again with its own.
+    let five = train("fedtse", &out, &["--window", "5"]);
+    let first = ok_json(&five);
+    assert_eq!(ok_json(&five)[0]["score"], first[0]["score"]);
+    let error = refused(&train("fedtse", &out, &["--window", "7"]));
+    assert!(error.contains("checkpoints in this folder: found those of other data"), "{error}");
+    let nine = ok_json(&train("fedtse", &other, &[]));
+    assert_ne!(nine[0]["score"], first[0]["score"]);
+}
+
 /// Each party of a federation keeps its own part; together they estimate what the whole model does.
 #[test]
 fn the_parts_of_parties_estimate_as_the_whole_model() {
-    for (method, guests) in [("fedtse-pi", "2"), ("fedtse-hf", "2")] {
+    for (method, guests, window) in
+        [("fedtse-pi", "2", "9"), ("fedtse-hf", "2", "9"), ("fedtse", "2", "6")]
+    {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (out, table) = (folder.path().join("model"), folder.path().join("table.csv"));
-        ok(&train(method, &out, &["--guests", guests]));
+        ok(&train(method, &out, &["--guests", guests, "--window", window]));
         let whole = estimated(&["--model", text(&out)], &table);
         let parts = ["host", "guest-1", "guest-2"].map(|party| out.join(party).join("model"));
         let from = parts.iter().flat_map(|part| ["--party", text(part)]).collect::<Vec<_>>();
@@ -195,11 +233,11 @@ fn a_held_out_fleet_makes_intervals() {
 /// A training that was killed goes on, and ends with the same files as one that was not.
 #[test]
 fn a_killed_training_ends_with_the_same_model() {
-    for (method, state) in [
-        ("hf", "run.state"),
-        ("oracle-pi", "run.state"),
-        ("label-free", "training/2/run.state"),
-        ("fedtse-hf", "host/round-"),
+    for (method, state, window) in [
+        ("hf", "run.state", "9"),
+        ("oracle-pi", "run.state", "7"),
+        ("label-free", "training/2/run.state", "9"),
+        ("fedtse-hf", "host/round-", "12"),
     ] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let [whole, broken] = ["whole", "broken"].map(|name| folder.path().join(name));
@@ -209,7 +247,7 @@ fn a_killed_training_ends_with_the_same_model() {
             let at = arguments.iter().position(|one| *one == "--epochs").expect("--epochs");
             arguments[at + 1] = epochs;
             // Checkpoints come by time: some of these before the end of a short training.
-            arguments.extend(["--checkpoint-s", "0.1"]);
+            arguments.extend(["--checkpoint-s", "0.1", "--window", window]);
             arguments
         };
         ok(&arguments(&whole));
@@ -228,12 +266,17 @@ fn a_killed_training_ends_with_the_same_model() {
         running.kill().expect("it is killed");
         running.wait().expect("it ends");
         assert!(!broken.join("model.json").exists(), "{method}: it ended before it was killed");
+        // As if it had been killed while it wrote.
+        let state = if state == "host/round-" { "host/round-00000001.state" } else { state };
+        let half = broken.join(format!("{state}.a1B2c3.unfinished"));
+        std::fs::write(&half, b"half").expect("a file");
         ok(&arguments(&broken));
         for file in weights_of(&whole) {
             let read = |folder: &Path| std::fs::read(folder.join(&file)).expect("weights");
             assert!(read(&whole) == read(&broken), "{method}: {file}");
         }
         assert_eq!(of_run(&whole), of_run(&broken), "{method}");
+        assert!(!half.exists(), "{method}: {}", half.display());
     }
 }
 

@@ -235,7 +235,11 @@ fn options_come_from_a_file() {
             "epoks = 1",
             "run.toml, line 6: epoks: unknown field, expected one of data, method",
         ),
-        ("epochs = 1", "epochs = \"many\"", "run.toml, line 6: epochs: invalid value 'many'"),
+        (
+            "epochs = 1",
+            "epochs = \"many\"",
+            "run.toml, line 6: epochs: found `many`, expected a whole number",
+        ),
         (
             "frozen = false",
             "frozen = 3",
@@ -285,7 +289,8 @@ fn the_recipe_is_chosen() {
     let usual = score(&[]);
     // The defaults by name change nothing.
     let named = ["--batch", "128", "--learning-rate", "0.003", "--host-learning-rate", "0.003"];
-    let named = [&named[..], &["--weight-decay", "0.01", "--flow-weight", "1"]].concat();
+    let more = ["--weight-decay", "0.01", "--flow-weight", "1", "--window", "9"];
+    let named = [&named[..], &more].concat();
     assert_eq!(score(&named), usual);
     for other in [
         ["--batch", "32"],
@@ -293,6 +298,7 @@ fn the_recipe_is_chosen() {
         ["--host-learning-rate", "0.001"],
         ["--weight-decay", "0.5"],
         ["--flow-weight", "5"],
+        ["--window", "5"],
     ] {
         assert_ne!(score(&other), usual, "{other:?}");
     }

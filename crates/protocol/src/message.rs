@@ -20,6 +20,7 @@
 
 pub mod committed;
 mod content;
+pub mod key_authority;
 pub mod live;
 pub mod measurements;
 pub mod parts;

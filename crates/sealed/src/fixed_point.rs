@@ -90,6 +90,17 @@ impl Grid {
         Ok(Self { centre, step, levels })
     }
 
+    /// A grid by its middle, its step and its levels, as they travel.
+    pub(crate) fn of_parts(centre: f64, step: f64, levels: i32) -> Result<Self, FixedPointError> {
+        let half = step * f64::from(levels);
+        let grid = Self::new(centre - half, centre + half, levels)?;
+        // The same in every bit: limits would be rounded.
+        if step.is_normal() && step > 0.0 {
+            return Ok(Self { centre, step, ..grid });
+        }
+        Err(FixedPointError::Range { low: centre - half, high: centre + half })
+    }
+
     /// The middle of the range.
     pub fn centre(&self) -> f64 {
         self.centre

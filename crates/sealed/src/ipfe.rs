@@ -29,8 +29,10 @@
 //! vectors. Two parties alone are served by [`rlwe`](crate::rlwe), not by this.
 //!
 //! There is no mirror ([`Host::mask_gradient`](crate::product::Host::mask_gradient)): to decrypt, the guest would need the rows. And one question is about one
-//! block: keys for a sum over several ciphertexts would open each part of it.
+//! block: keys for a sum over several ciphertexts would open each part of it. In the rounds ([`keyed`](crate::keyed)) a block is therefore
+//! a whole batch, under a public key of its own ([`Authorities`]), and guests' gradients are the lattice protocol's.
 
+mod authorities;
 mod authority;
 mod guest;
 mod host;
@@ -38,6 +40,8 @@ mod logarithm;
 pub mod message;
 mod multiply;
 
+pub use authorities::{Authorities, most_keys, public_key_request, rows_of_bytes};
+pub(crate) use authorities::{KeyDigest, key_digest, keyed_question};
 pub use authority::Authority;
 pub use guest::IpfeGuest;
 pub use host::IpfeHost;
@@ -50,6 +54,12 @@ use curve25519_dalek::scalar::Scalar;
 use zeroize::Zeroize;
 
 use crate::random::Randomness;
+
+/// The widest block: the measurements of a whole batch.
+pub const MOST_VALUES: usize = 1 << 16;
+
+/// Points that a thread computes one after the other, at least.
+const POINTS_AT_ONCE: usize = 64;
 
 /// The second generator: the image of a fixed stream, so that nobody knows its logarithm.
 fn second_generator() -> RistrettoPoint {

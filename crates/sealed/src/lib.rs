@@ -7,8 +7,8 @@
 //!
 //! 1. [`product`]: what the parties do, as traits without I/O: [`Host`], [`Guest`], [`Answerer`].
 //! 2. [`fixed_point`]: real numbers as whole numbers whose products cannot overflow.
-//! 3. [`rlwe`]: lattice encryption, the default; [`ipfe`]: functional encryption with a key authority;
-//!    [`plain`]: nothing hidden, for tests.
+//! 3. [`rlwe`]: lattice encryption, the default; [`ipfe`]: functional encryption with a key authority, and [`keyed`]: as
+//!    the rounds use it; [`plain`]: nothing hidden, for tests.
 //! 4. [`masked_gradient`]: products of guests' values that one guest gets, and nobody else.
 //! 5. [`noise`]: the discrete Gaussian, the (ε, δ) of noise drawn once, and vectors that carry theirs.
 //! 6. [`committed`]: what holds a guest to the data that it has committed to. Opt-in.
@@ -57,6 +57,7 @@ pub mod committed;
 pub mod fixed_point;
 pub mod ipfe;
 mod kernel;
+pub mod keyed;
 pub mod masked_gradient;
 pub mod noise;
 pub mod plain;

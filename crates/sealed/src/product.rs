@@ -61,8 +61,13 @@ pub(crate) const MOST_COLUMNS: usize = 1 << 21;
 impl Agreement {
     /// Checks the sizes.
     pub fn checked(self) -> Result<Self, SealedError> {
+        self.checked_to(MOST_WIDTH)
+    }
+
+    /// The same for blocks of another largest width.
+    pub(crate) fn checked_to(self, most_width: usize) -> Result<Self, SealedError> {
         for (what, found, most) in [
-            ("width", self.width, MOST_WIDTH),
+            ("width", self.width, most_width),
             ("most_rows", self.most_rows, MOST_ROWS),
             ("most_blocks", self.most_blocks, usize::MAX),
         ] {
@@ -128,9 +133,22 @@ impl Terms {
     }
 
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let width = reader.count("values of a block", MOST_WIDTH)? as u32;
+        Self::read_to(reader, MOST_WIDTH)
+    }
+
+    /// The same for blocks of another largest width.
+    pub(crate) fn read_to(reader: &mut Reader<'_>, most_width: usize) -> Result<Self, DecodeError> {
+        let width = reader.count("values of a block", most_width)? as u32;
         let (centre, step, levels) = (reader.u64()?, reader.u64()?, reader.u32()?);
         Ok(Self { width, centre, step, levels })
+    }
+
+    /// An agreement with these terms.
+    pub(crate) fn agreement(&self, most_rows: usize) -> Result<Agreement, FixedPointError> {
+        let [centre, step] = [self.centre, self.step].map(f64::from_bits);
+        let levels = i32::try_from(self.levels).unwrap_or(i32::MAX);
+        let grid = Grid::of_parts(centre, step, levels)?;
+        Ok(Agreement { width: self.width(), grid, most_rows, most_blocks: 1 })
     }
 
     /// Are these the terms of this agreement?

@@ -92,6 +92,12 @@ pub enum MessageKind {
     IpfeAnswer = 19,
     /// A key authority's master key and what it has issued, as it stores them.
     AuthorityState = 20,
+    /// A guest asks an authority for a new public key.
+    KeyRequest = 21,
+    /// Rows for which a host asks for keys of one public key.
+    KeyedQuestion = 22,
+    /// A guest's keys where an authority issues the host's: the fingerprint of the authority's, and a lattice key.
+    KeyedPublicKey = 23,
     /// The name of a block in the clear.
     PlainUpload = 32,
     /// Rows in the clear.

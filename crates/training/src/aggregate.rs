@@ -212,7 +212,7 @@ pub fn fleets_at_use<'a>(
     );
     let timeline = fleets[0].timeline();
     let layout = SumLayout::new(timeline, folds, columns);
-    let steps = train_span(timeline.windows());
+    let steps = train_span(timeline.windows(), timeline.window());
     let guests = fleets.chunks(folds).map(|own| FleetRows::new(layout, own.to_vec(), None, &steps));
     let guests = guests.collect::<Result<Vec<_>, _>>()?;
     let all: Vec<&FleetRows> = guests.iter().collect();

@@ -14,9 +14,7 @@ use estimator::loss::{
     FleetMeans, FollowedWeights, LabelFreeEstimator, MeasuredTerms, Penetration, ViewEstimates,
     WeightsInTime, limit_to_standing,
 };
-use estimator::{
-    Estimates, HeldOutEstimator, SavedEstimator, Study, TargetKind, TrainingSignal, WINDOW,
-};
+use estimator::{Estimates, HeldOutEstimator, SavedEstimator, Study, TargetKind, TrainingSignal};
 use indicatif::ProgressBar;
 use traffic::{Step, Window};
 
@@ -294,7 +292,10 @@ fn means(study: &Study, (windows, judged): (&[Step], &[Step])) -> Result<Vec<Tra
     let (loops, folds, span) = (study.loops(), study.fleets(), study.train_span());
     let all = [
         ("fleet, scaled up", FleetMeans::of_steps(loops, folds, &span, 1)?),
-        ("fleet, mean of the window", FleetMeans::of_steps(loops, folds, &span, WINDOW)?),
+        (
+            "fleet, mean of the window",
+            FleetMeans::of_steps(loops, folds, &span, study.timeline().window())?,
+        ),
         ("fleet, usual state", FleetMeans::of_training(loops, folds, &span)?),
     ];
     let of = |(name, means): (&'static str, FleetMeans)| -> Result<Trained> {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use estimator::artifact::{GuestRecord, ModelRecord};
@@ -16,8 +16,8 @@ use estimator::{
 };
 use federation::guest::{GuestEnd, GuestSettings};
 use federation::{
-    Agreed, CheckpointInterval, Event, FolderStore, Guest, Host, HostSettings, MemoryStore, Store,
-    Timing, memory,
+    Agreed, CheckpointInterval, Event, FolderStore, Guest, Host, HostSettings, KeyAuthority,
+    KeyDesk, LocalAuthority, MemoryStore, Store, Timing, memory,
 };
 use indicatif::ProgressBar;
 use protocol::message::parts::Text;
@@ -38,6 +38,8 @@ use crate::watched::{Outputs, WatchedWindows, with_watched};
 
 /// The host's name.
 const HOST: &str = "host";
+/// The key authority's.
+const KEYS: &str = "keys";
 
 /// What is to be trained, and on what.
 pub(crate) struct FederatedTask<'a> {
@@ -99,6 +101,12 @@ pub(crate) fn train(
     };
     let looked_at = if watch.each_epoch { windows } else { &[] };
     let privacy = options.privacy.context(&signal, study.folder());
+    let sealing = options.privacy.sealing(&signal)?;
+    let keyed = sealing.is_some_and(|sealing| sealing.is_keyed());
+    let desk = match keyed {
+        true => Some(Arc::new(Mutex::new(KeyDesk::new(PartyId::new(HOST)?)))),
+        false => None,
+    };
     let (mut guests, mut widths, mut slots) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     let (mut ledgers, mut trained, mut records) = (Vec::new(), BTreeMap::new(), Vec::new());
     for (guest, fleets) in plan.guests.iter().zip(study.fleets().chunks(each)) {
@@ -127,7 +135,10 @@ pub(crate) fn train(
         let (store, ledger, written) = open_store_and_ledger(keep, &party)?;
         ledgers.push((party.clone(), written));
         trained.insert(party.clone(), part.trained(&party));
-        let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
+        let mut guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
+        if let Some(desk) = &desk {
+            guest = guest.with_key_authority(local(&party, desk)?);
+        }
         guests.insert(party, guest);
     }
     let loops = Arc::new(study.loops().clone());
@@ -160,7 +171,7 @@ pub(crate) fn train(
             segment: segment.into(),
             measured: measured_kinds(&signal),
             shares: None,
-            sealing: options.privacy.sealing(&signal)?,
+            sealing,
         },
         checkpoints: match keep {
             Some(_) => {
@@ -188,7 +199,11 @@ pub(crate) fn train(
     let make = move |plan: &Plan, agreed: &Agreed| {
         Ok(make(plan, agreed)?.watching(WatchedWindows::new(Arc::clone(&data), &looked_at)))
     };
+    let host_id = settings.party.clone();
     let mut host = Host::new(settings, Box::new(make), store, ledger, Now::default())?;
+    if let Some(desk) = &desk {
+        host = host.with_key_authority(local(&host_id, desk)?);
+    }
     let summary = memory::run_until(&mut host, &mut guests, |event| {
         if let Event::Epoch(epoch) = event {
             progress::after_epoch(bar, epoch.number as usize, epoch.train, epoch.validation);
@@ -260,6 +275,12 @@ pub(crate) fn train(
     Ok((fitted, in_views))
 }
 
+/// The key authority, as a party in this process reaches it.
+fn local(party: &PartyId, desk: &Arc<Mutex<KeyDesk>>) -> Result<Box<dyn KeyAuthority>> {
+    let name = PartyId::new(KEYS)?;
+    Ok(Box::new(LocalAuthority::new(name, party.clone(), Arc::clone(desk))))
+}
+
 /// Guests that did not come to the end, and why.
 fn left(guests: &Guests) -> BTreeMap<String, String> {
     let why = |(party, guest): (&PartyId, &Guest<GuestParty, AnyStore>)| match guest.ended() {
@@ -324,7 +345,9 @@ fn open_store_and_ledger(
     };
     let own = folder.join(party.as_str());
     let (store, path) = (FolderStore::open(&own)?, own.join("ledger.jsonl"));
-    Ok((Box::new(store), Ledger::open(&path, party)?, Written::File(path)))
+    let ledger = Ledger::open(&path, party)?;
+    store.remove_unfinished()?;
+    Ok((Box::new(store), ledger, Written::File(path)))
 }
 
 /// The estimates of the scored links, window by window.

@@ -29,6 +29,9 @@ impl KeptRun {
                 old.display()
             );
         }
+        if folder.exists() {
+            durable::remove_unfinished(folder, |name| name == RUN_FILE)?;
+        }
         let fingerprint = run_fingerprint(made_with)?.as_str().to_owned();
         Ok(Self { folder: folder.to_owned(), fingerprint })
     }

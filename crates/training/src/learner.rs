@@ -81,12 +81,18 @@ struct Pace {
     local: LocalUpdates,
     /// Training exchanges done.
     exchanges: u64,
+    /// Of an epoch.
+    each: u32,
+    /// Whether an authority issues the keys of products.
+    keyed: bool,
 }
 
 impl Pace {
     fn new(plan: &Plan) -> Self {
         let schedule = shared_recipe(plan).schedule(plan.exchanges as usize);
-        Self { seed: plan.seed, schedule, local: plan.local, exchanges: 0 }
+        let keyed = plan.sealing.is_some_and(|sealing| sealing.is_keyed());
+        let (seed, local, each) = (plan.seed, plan.local, plan.exchanges);
+        Self { seed, schedule, local, exchanges: 0, each, keyed }
     }
 
     fn rate(&self) -> f32 {

@@ -6,7 +6,10 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use estimator::loss::TrafficModelKind;
-use estimator::{Architecture, EmbeddingShape, NeuralPlan, Recipe, SubModelKind};
+use estimator::{
+    Architecture, EmbeddingShape, LEAST_WINDOW, MOST_WINDOW, NeuralPlan, Recipe, SubModelKind,
+    WINDOW,
+};
 use federation::CheckpointInterval;
 use protocol::{Compression, HostUpdates, LocalUpdates, LocalVariant};
 use serde::{Deserialize, Serialize};
@@ -150,6 +153,10 @@ pub struct RecipeOptions {
     /// Weight of flow beside density in the loss on labels (α of the paper); 1 unless given
     #[cfg_attr(feature = "clap", arg(long, value_name = "ALPHA"))]
     pub flow_weight: Option<f32>,
+    /// Steps of a window (h of the paper), at whose last one everything is estimated: 3 to 120; 9 unless given, and at least 9
+    /// with `--arch paper` and `--sub-model stgcn`. Of all methods; what is kept knows it
+    #[cfg_attr(feature = "clap", arg(long, value_name = "H"))]
+    pub window: Option<u16>,
 }
 
 impl RecipeOptions {
@@ -162,7 +169,14 @@ impl RecipeOptions {
         let rate = self.host_learning_rate;
         InvalidOption::check_range("host_learning_rate", rate, f32::MIN_POSITIVE..=1.0)?;
         InvalidOption::check_range("weight_decay", self.weight_decay, 0.0..=1.0)?;
-        InvalidOption::check_range("flow_weight", self.flow_weight, 0.0..=1e6)
+        InvalidOption::check_range("flow_weight", self.flow_weight, 0.0..=1e6)?;
+        let limits = LEAST_WINDOW as u16..=MOST_WINDOW as u16;
+        InvalidOption::check_range("window", self.window, limits)
+    }
+
+    /// Steps of a window.
+    pub fn window(&self) -> usize {
+        self.window.map_or(WINDOW, usize::from)
     }
 
     /// Changes a recipe accordingly.
@@ -309,7 +323,7 @@ impl FederationOptions {
     }
 
     /// Whether the host trains on the sum over guests.
-    pub fn is_summed(&self) -> bool {
+    pub(crate) fn is_summed(&self) -> bool {
         self.fusion == Some(Fusion::Sum) || self.privacy.privacy.is_some_and(Mode::is_aggregate)
     }
 
@@ -340,6 +354,7 @@ impl FederationOptions {
             ("proximal", self.proximal != usual.proximal),
             ("compression", self.compression != usual.compression),
             ("commitments", self.privacy.commitments),
+            ("scheme", self.privacy.scheme.is_some()),
             ("epsilon", exact && self.privacy.epsilon.is_some()),
             ("delta", exact && self.privacy.delta.is_some()),
             ("unit", exact && self.privacy.unit.is_some()),

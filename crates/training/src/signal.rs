@@ -90,7 +90,7 @@ pub struct LossOptions {
 
 impl LossOptions {
     /// The loss, once it is known what the guests measure. Ground truth is read for labels alone.
-    pub fn loss(
+    pub(crate) fn loss(
         &self,
         windows: &Arc<HostStudy>,
         loops: &LoopData,
@@ -104,7 +104,10 @@ impl LossOptions {
         let mut own: BTreeMap<String, Arc<dyn MeasurementSource>> = BTreeMap::new();
         let mut parties = entries(&agreed.layouts);
         if terms.loops {
-            let flows = MeasurementTable::loop_flows(loops, &train_span(&windows.split().train));
+            let flows = MeasurementTable::loop_flows(
+                loops,
+                &train_span(&windows.split().train, windows.timeline().window()),
+            );
             let flows = flows.trusted(terms.systematic_trust());
             parties.insert(HOST.to_owned(), flows.entries().to_vec());
             own.insert(HOST.to_owned(), Arc::new(flows));
@@ -121,7 +124,7 @@ impl LossOptions {
                 fleets: agreed.layouts.len(),
             };
             let plan = physics_plan(self.traffic_model, self.learn_physics);
-            let steps = train_span(&windows.split().train);
+            let steps = train_span(&windows.split().train, windows.timeline().window());
             let physics = physics_of_counts(loops, &counts, &steps, plan);
             Some(physics.map_err(|error| failed(&error))?.trusted(terms.systematic_trust()))
         } else {

@@ -126,7 +126,7 @@ fn labels_have_no_bias_on_simulated_traffic() -> Outcome {
             }
         }
         errors.push([labels[0] / truth[0] - 1.0, labels[1] / truth[1] - 1.0]);
-        let span = train_span(&study.split().train);
+        let span = train_span(&study.split().train, estimator::WINDOW);
         shares.push(penetration(study.loops(), study.fleets(), &span)?);
     }
     let check = |values: Vec<f64>, expected: f64| {
@@ -221,7 +221,7 @@ fn a_share_that_changes_by_the_hour_is_followed() -> Outcome {
     let plan = FeaturePlan { cells: 1, sub_steps: 1, ..FeaturePlan::paper(fleets) };
     make_features(&Dataset::open(&path)?, plan, Seconds::new(600.0), |_, _| {})?;
     let study = study(&path)?;
-    let span = train_span(&study.split().train);
+    let span = train_span(&study.split().train, estimator::WINDOW);
     let mean = penetration(study.loops(), study.fleets(), &span)?;
     let model = LocalShareModel::fit(study.loops(), study.fleets(), &span)?;
     // The least candidate above a constant share: an hour's rhythm is no constant.

@@ -44,8 +44,12 @@ fn learn(data: &Path, epochs: usize, threads: usize) -> Fallible<(Vec<f64>, Esti
     let mut plan = NeuralPlan::new(FeatureSet::Both, Architecture::Link, TargetKind::Raw, 5);
     (plan.recipe.epochs, plan.sizes.units) = (epochs, 16);
     let data = LabelFreeStudy::new(&loops, &fleets, &split, plan, TERMS, None, 4)?;
-    let physics =
-        calibrated_physics(&loops, &fleets, &train_span(&split.train), PhysicsPlan::default())?;
+    let physics = calibrated_physics(
+        &loops,
+        &fleets,
+        &train_span(&split.train, estimator::WINDOW),
+        PhysicsPlan::default(),
+    )?;
     let own = data.measured().iter();
     let own =
         own.map(|(name, table)| (name.clone(), Arc::clone(table) as Arc<dyn MeasurementSource>));

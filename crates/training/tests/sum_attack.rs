@@ -69,7 +69,12 @@ fn of_one_guest_a_host_learns_what_the_sum_implies() -> Result<(), Box<dyn std::
     assert!(found[3] < found[1] / 2.0, "{found:?}");
     // What it sends itself: the masked words of a step, of which no decoder reads anything.
     let (own, layout) = (&fleets[..1], SumLayout::new(study.timeline(), 1, SumColumns::default()));
-    let rows = FleetRows::new(layout, own.to_vec(), None, &train_span(&study.split().train))?;
+    let rows = FleetRows::new(
+        layout,
+        own.to_vec(),
+        None,
+        &train_span(&study.split().train, estimator::WINDOW),
+    )?;
     let keys = [MaskKey::from_os()?, MaskKey::from_os()?];
     let members = [("a", keys[0].public()), ("b", keys[1].public())];
     let masks = Masks::agree(&keys[0], 0, &members, &[7; 32])?;

@@ -223,7 +223,7 @@ impl Intervals {
     }
 
     /// Links that they are for.
-    pub fn links(&self) -> usize {
+    pub(crate) fn links(&self) -> usize {
         self.links.len()
     }
 

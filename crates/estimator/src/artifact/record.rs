@@ -6,7 +6,7 @@ use traffic::{LinkState, VehPerKmLane, VehPerMinLane};
 use crate::artifact::neural_estimator::NeuralError;
 use crate::data::scales::{GuestScales, HostScales, Scale};
 use crate::data::sources::{FleetData, LoopData};
-use crate::data::study::{GuestFeatures, WINDOW};
+use crate::data::study::GuestFeatures;
 use crate::data::timeline::Timeline;
 use crate::model::architecture::ModelShape;
 use crate::model::plan::NeuralPlan;
@@ -87,7 +87,7 @@ impl DataSpec {
         Self {
             network_hash: timeline.network_hash().to_owned(),
             step_s: timeline.step().get(),
-            window: WINDOW,
+            window: timeline.window(),
         }
     }
 
@@ -164,7 +164,11 @@ mod tests {
     fn negative_traffic_is_none_and_nan_is_not() {
         let scale = Scale { mean: 1.0, deviation: 2.0 };
         let record = HostRecord {
-            common: DataSpec { network_hash: String::new(), step_s: 10.0, window: WINDOW },
+            common: DataSpec {
+                network_hash: String::new(),
+                step_s: 10.0,
+                window: crate::data::study::WINDOW,
+            },
             loops: Vec::new(),
             inputs: HostScales { loops: Vec::new() },
             outputs: vec![[scale; 2]; 2],

@@ -20,7 +20,7 @@ use traffic::{LinkId, LinkState, Network, Step, VehPerKmLane, VehPerMinLane};
 
 use crate::baseline::scale_up::averaged_steps;
 use crate::data::observed::{Asked, Observed};
-use crate::data::study::{FeatureSet, GuestFeatures, Study, TargetKind, WINDOW};
+use crate::data::study::{FeatureSet, GuestFeatures, Study, TargetKind};
 use crate::least_squares::{STRENGTHS, Scaler, factorise, products, substitute};
 use crate::metrics::Estimates;
 
@@ -177,8 +177,9 @@ impl Surroundings {
 
     /// Appends the features of a window that ends with `last`.
     fn features(&self, observed: &Observed<'_>, party: FeatureSet, last: Step, out: &mut Vec<f64>) {
+        let window = observed.loops.timeline().window();
         for &place in &self.loops {
-            means(last, 1, out, |step| {
+            means((last, window), 1, out, |step| {
                 let count = observed.loops.counts(step)[place];
                 [count.unwrap_or(0.0), f64::from(u8::from(count.is_some()))]
             });
@@ -186,7 +187,7 @@ impl Surroundings {
         let Some(features) = party.guest_features() else { return };
         for fleet in observed.fleets {
             let mut of_link = |link: LinkId, steps: usize| {
-                means(last, steps, out, |step| match features {
+                means((last, window), steps, out, |step| match features {
                     GuestFeatures::Speeds => {
                         let speed = fleet.speed(step, link).map(|speed| speed.get());
                         [speed.unwrap_or(0.0), f64::from(u8::from(speed.is_some()))]
@@ -245,8 +246,13 @@ impl Surroundings {
 }
 
 /// Appends means of pairs over groups of a window's steps, oldest first.
-fn means(last: Step, group: usize, out: &mut Vec<f64>, pair: impl Fn(Step) -> [f64; 2]) {
-    let mut back = WINDOW;
+fn means(
+    (last, window): (Step, usize),
+    group: usize,
+    out: &mut Vec<f64>,
+    pair: impl Fn(Step) -> [f64; 2],
+) {
+    let mut back = window;
     while back > 0 {
         let steps = group.min(back);
         let mut sum = [0.0; 2];
@@ -289,11 +295,6 @@ impl Ridge {
         };
         let links = links.par_iter().zip(&shares).map(fit).collect::<Result<_, _>>()?;
         Ok(Self { party, links })
-    }
-
-    /// The links that were fitted.
-    pub fn links(&self) -> impl Iterator<Item = LinkId> {
-        self.links.iter().map(|one| one.surroundings.link)
     }
 
     /// Refuses a regression that is not of this network.
@@ -339,7 +340,8 @@ impl Base {
         match party.guest_features() {
             Some(GuestFeatures::Totals | GuestFeatures::TotalsAndCells) => {
                 let target = averaged_steps(kind, study.step()) as usize;
-                vec![Self::Mean, Self::ScaledUp(target.min(WINDOW)), Self::ScaledUp(WINDOW)]
+                let window = study.timeline().window();
+                vec![Self::Mean, Self::ScaledUp(target.min(window)), Self::ScaledUp(window)]
             }
             Some(GuestFeatures::Speeds) | None => vec![Self::Mean],
         }

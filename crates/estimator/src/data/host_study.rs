@@ -83,7 +83,7 @@ impl HostStudy {
         split: &Split,
         plan: &NeuralPlan,
     ) -> Result<Self, NeuralError> {
-        let scales = HostScales::fit(loops, &train_span(&split.train))?;
+        let scales = HostScales::fit(loops, &train_span(&split.train, loops.timeline().window()))?;
         let inputs = HostInputs::new(loops, plan.host_arrangement(), &scales)?;
         let network = loops.timeline().network();
         let recipe = &plan.recipe;

@@ -96,7 +96,7 @@ impl Table {
 /// The rows of the window that ends with a step.
 fn window_rows(timeline: &Timeline, last: Step) -> std::ops::Range<usize> {
     let end = timeline.row(last) + 1;
-    end - crate::data::study::WINDOW..end
+    end - timeline.window()..end
 }
 
 struct Writer<'a> {

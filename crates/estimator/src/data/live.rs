@@ -8,7 +8,6 @@ use traffic::{Network, Step};
 use crate::artifact::record::{GuestRecord, HostRecord};
 use crate::data::inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 use crate::data::sources::{FleetData, LoopData};
-use crate::data::study::WINDOW;
 use crate::data::timeline::{StepSpec, Timeline};
 
 /// A guest's fleet, live: the steps of the last window.
@@ -36,7 +35,8 @@ impl LiveFleet {
         // As in files, where a single cell has no columns.
         let cells = steps.cells * steps.sub_steps;
         let table = FeatureTable::live(network.links().len(), if cells > 1 { cells } else { 0 });
-        let timeline = Arc::new(Timeline::live(network, steps));
+        let timeline = Timeline::live(network, steps).windowed(record.common.window);
+        let timeline = Arc::new(timeline);
         let fleet = FleetData::live(timeline, record.fleets.join(", "), record.rate, table);
         Self { fleet, record, arrangement }
     }
@@ -67,7 +67,8 @@ impl LiveLoops {
         arrangement: Arrangement,
     ) -> Self {
         let table = LoopTable::live(network.loops().len());
-        let loops = LoopData::live(Arc::new(Timeline::live(network, steps)), table);
+        let timeline = Timeline::live(network, steps).windowed(record.common.window);
+        let loops = LoopData::live(Arc::new(timeline), table);
         Self { loops, record, arrangement }
     }
 
@@ -89,8 +90,9 @@ impl LiveLoops {
 
 impl FleetData {
     fn push(&mut self, step: Step, features: &FleetFeatures) {
+        let window = self.timeline().window();
         let table = self.table_mut();
-        table.push(step, features, WINDOW);
+        table.push(step, features, window);
         let held = table.held.clone();
         self.hold(held);
     }
@@ -100,13 +102,14 @@ impl LoopData {
     fn push(&mut self, step: Step, counts: &[Option<u32>]) {
         let held = self.timeline().held().ranges().first().copied();
         let follows = held.filter(|range| range.last.0 + 1 == step.0);
+        let window = self.timeline().window() as i64;
         let table = self.table_mut();
         if follows.is_none() {
             table.counts.clear();
         }
         table.counts.extend(counts.iter().map(|count| count.map(f64::from)));
         let mut first = follows.map_or(step, |range| range.first);
-        if step.0 - first.0 + 1 > WINDOW as i64 {
+        if step.0 - first.0 + 1 > window {
             first = Step(first.0 + 1);
             table.counts.drain(..table.detectors);
         }

@@ -29,7 +29,8 @@ pub use scales::{GuestScales, HostScales, Scale};
 pub use segments::{epoch_order, segments, whole_batch};
 pub use sources::{FleetData, LocalShares, LoopData};
 pub use study::{
-    FeatureSet, GuestFeatures, Study, StudyError, TargetKind, WINDOW, last_share, train_span,
+    FeatureSet, GuestFeatures, LEAST_WINDOW, MOST_WINDOW, Study, StudyError, TargetKind, WINDOW,
+    last_share, train_span,
 };
 pub use timeline::{StepSpec, Timeline};
 pub use window_source::{WindowSource, gather_rows};

@@ -55,6 +55,12 @@ impl LoopData {
         Self::read(Arc::new(timeline), &features)
     }
 
+    /// The same with windows of so many steps.
+    pub fn windowed(mut self, window: usize) -> Self {
+        self.timeline = Arc::new(Timeline::clone(&self.timeline).windowed(window));
+        self
+    }
+
     pub(crate) fn read(
         timeline: Arc<Timeline>,
         features: &Features,
@@ -129,6 +135,12 @@ impl FleetData {
         Self::read(Arc::new(timeline), &features, fleet)
     }
 
+    /// The same with windows of so many steps.
+    pub fn windowed(mut self, window: usize) -> Self {
+        self.timeline = Arc::new(Timeline::clone(&self.timeline).windowed(window));
+        self
+    }
+
     pub(crate) fn read(
         timeline: Arc<Timeline>,
         features: &Features,
@@ -144,7 +156,10 @@ impl FleetData {
     /// The fleet of a guest's record, for its model: one fleet or its folds as one. A fleet that did not know its share
     /// when it was trained does not know it now.
     pub fn open_for(folder: &Path, record: &GuestRecord) -> Result<Self, FeaturesError> {
-        let parts = record.fleets.iter().map(|fleet| Self::open(folder, fleet));
+        let window = record.common.window;
+        let parts = record.fleets.iter();
+        let parts =
+            parts.map(|fleet| Ok::<_, FeaturesError>(Self::open(folder, fleet)?.windowed(window)));
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let fleet = Self::union(&parts).ok_or_else(|| FeaturesError::NoFleet {
             path: folder.to_owned(),
@@ -212,7 +227,7 @@ impl FleetData {
     }
 
     /// Whether a vehicle of it is seen on any link in some steps.
-    pub fn is_seen_in(&self, steps: &std::ops::RangeInclusive<Step>) -> bool {
+    pub(crate) fn is_seen_in(&self, steps: &std::ops::RangeInclusive<Step>) -> bool {
         self.links_seen_in(steps).any(|seen| seen)
     }
 

@@ -1,6 +1,6 @@
 //! The features of a dataset as numbers to learn from, with the truth.
 //!
-//! A sample is a window of [`WINDOW`] steps, estimated at its last step. Windows never cross a gap,
+//! A sample is a window of steps, [`WINDOW`] of them unless another number is chosen, estimated at its last step. Windows never cross a gap,
 //! and are split 70/10/20 in time.
 
 use std::ops::RangeInclusive;
@@ -17,8 +17,12 @@ use crate::data::observed::{Asked, Observed};
 use crate::data::sources::{FleetData, LoopData};
 use crate::data::timeline::Timeline;
 
-/// Steps of a window (h of the paper): one cycle of the corridor's signals.
+/// Steps of a window (h of the paper) unless another number is chosen: one cycle of the corridor's signals.
 pub const WINDOW: usize = 9;
+/// The shortest window: guests see cells of its last steps.
+pub const LEAST_WINDOW: usize = 3;
+/// The longest one.
+pub const MOST_WINDOW: usize = 120;
 
 /// Which targets are estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -92,13 +96,15 @@ pub enum StudyError {
     Features(#[from] FeaturesError),
     /// A part of the split is empty.
     #[error(
-        "{folder}: {part}: found no windows of {WINDOW} steps, expected at least one; the features hold {steps} steps"
+        "{folder}: {part}: found no windows of {window} steps, expected at least one; the features hold {steps} steps"
     )]
     EmptySplit {
         /// The dataset.
         folder: String,
         /// Which part.
         part: &'static str,
+        /// Steps of a window.
+        window: usize,
         /// Steps held.
         steps: usize,
     },
@@ -112,11 +118,13 @@ pub enum StudyError {
     },
     /// Too few recordings to keep some for the test.
     #[error(
-        "recordings with windows of {WINDOW} steps: found {found}, expected {LEAST_RECORDINGS} or more"
+        "recordings with windows of {window} steps: found {found}, expected {LEAST_RECORDINGS} or more"
     )]
     Recordings {
         /// How many there are.
         found: usize,
+        /// Steps of a window.
+        window: usize,
     },
 }
 
@@ -185,6 +193,16 @@ impl Study {
         })
     }
 
+    /// The same with windows of so many steps, which are split anew.
+    pub fn windowed(mut self, window: usize) -> Result<Self, StudyError> {
+        let timeline = Arc::new(Timeline::clone(&self.timeline).windowed(window));
+        self.split = split_of(&self.folder, &timeline)?;
+        self.loops = self.loops.windowed(window);
+        self.fleets = self.fleets.into_iter().map(|fleet| fleet.windowed(window)).collect();
+        self.timeline = timeline;
+        Ok(self)
+    }
+
     /// Whether there is ground truth.
     pub fn has_truth(&self) -> bool {
         !self.raw.is_empty()
@@ -216,7 +234,7 @@ impl Study {
     /// Splits by recording, as [`split_by_recording`] does.
     pub fn by_recording(mut self) -> Result<Self, StudyError> {
         self.split = split_by_recording(self.timeline.windows())
-            .map_err(|found| StudyError::Recordings { found })?;
+            .map_err(|found| StudyError::Recordings { found, window: self.timeline.window() })?;
         Ok(self)
     }
 
@@ -298,7 +316,7 @@ impl Study {
 
     /// The steps of the training part.
     pub fn train_span(&self) -> RangeInclusive<Step> {
-        train_span(&self.split.train)
+        train_span(&self.split.train, self.timeline.window())
     }
 
     /// The links that are scored.
@@ -324,7 +342,7 @@ impl Study {
     /// fleet and link its scaled-up density and flow (then those of its cells), or its speed and
     /// whether it has one.
     pub fn window(&self, party: FeatureSet, last: Step, out: &mut Vec<f64>) {
-        for step in (last.0 + 1 - WINDOW as i64..=last.0).map(Step) {
+        for step in (last.0 + 1 - self.timeline.window() as i64..=last.0).map(Step) {
             for count in self.loops.counts(step) {
                 out.extend([count.unwrap_or(0.0), f64::from(u8::from(count.is_some()))]);
             }
@@ -355,7 +373,8 @@ fn split_of(folder: &Path, timeline: &Timeline) -> Result<Split, StudyError> {
     {
         if windows.is_empty() {
             let (folder, steps) = (folder.display().to_string(), timeline.held().len());
-            return Err(StudyError::EmptySplit { folder, part, steps });
+            let window = timeline.window();
+            return Err(StudyError::EmptySplit { folder, part, window, steps });
         }
     }
     Ok(split)
@@ -368,9 +387,9 @@ pub fn last_share(windows: &[Step], percent: f64) -> &[Step] {
     &windows[windows.len() - kept.min(windows.len())..]
 }
 
-/// The steps that windows, given by their last steps in order, are made of.
-pub fn train_span(windows: &[Step]) -> RangeInclusive<Step> {
-    let first = windows.first().map_or(0, |step| step.0 + 1 - WINDOW as i64);
+/// The steps that windows of so many steps, given by their last ones in order, are made of.
+pub fn train_span(windows: &[Step], window: usize) -> RangeInclusive<Step> {
+    let first = windows.first().map_or(0, |step| step.0 + 1 - window as i64);
     let last = windows.last().map_or(first - 1, |step| step.0);
     Step(first)..=Step(last)
 }

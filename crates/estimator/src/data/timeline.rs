@@ -24,13 +24,15 @@ pub struct StepSpec {
 }
 
 /// The steps of a features folder, and the network they belong to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Timeline {
     network: Arc<Network>,
     network_hash: String,
     step: Seconds,
     patience: Seconds,
     held: HeldSteps,
+    /// Steps of a window.
+    window: usize,
     windows: Vec<Step>,
     cell_shape: [usize; 2],
     /// First step of each range, and its row in the tables.
@@ -48,6 +50,7 @@ impl Timeline {
             network_hash: manifest.network_hash.clone(),
             step: manifest.step_s,
             patience: manifest.patience_s,
+            window: WINDOW,
             windows: Vec::new(),
             held: HeldSteps::default(),
             cell_shape: [manifest.cells, manifest.sub_steps],
@@ -63,6 +66,7 @@ impl Timeline {
             network,
             step: Seconds::new(steps.step_s),
             patience: Seconds::new(steps.patience_s),
+            window: WINDOW,
             windows: Vec::new(),
             held: HeldSteps::default(),
             cell_shape: [steps.cells, steps.sub_steps],
@@ -78,10 +82,32 @@ impl Timeline {
             first_rows.push((range.first, row));
             row += (range.last.0 - range.first.0 + 1) as usize;
         }
-        let windows = held.windows(WINDOW);
+        let windows = held.windows(self.window);
         let (network, network_hash) = (Arc::clone(&self.network), self.network_hash.clone());
-        let Self { step, patience, cell_shape, .. } = *self;
-        Self { network, network_hash, step, patience, held, windows, cell_shape, first_rows }
+        let Self { step, patience, window, cell_shape, .. } = *self;
+        Self {
+            network,
+            network_hash,
+            step,
+            patience,
+            held,
+            window,
+            windows,
+            cell_shape,
+            first_rows,
+        }
+    }
+
+    /// The same with windows of so many steps.
+    pub(crate) fn windowed(mut self, window: usize) -> Self {
+        self.window = window;
+        self.windows = self.held.windows(window);
+        self
+    }
+
+    /// Steps of a window.
+    pub fn window(&self) -> usize {
+        self.window
     }
 
     /// How its steps were made.

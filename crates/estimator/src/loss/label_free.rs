@@ -84,7 +84,7 @@ impl LabelFreeStudy {
         let [guest] = &plan.guests[..] else {
             return Err(LabelFreeError::Guests(plan.guests.len()));
         };
-        let span = train_span(&split.train);
+        let span = train_span(&split.train, loops.timeline().window());
         // Batches are of whole segments; the schedule of learning rates counts them.
         plan.recipe.batch = whole_batch(plan.recipe.batch, segment);
         let host = HostStudy::without_truth(loops, split, &plan)?;

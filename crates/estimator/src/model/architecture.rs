@@ -33,7 +33,8 @@ use traffic::Network;
 use crate::model::layers::{Gated, Interleave, PartLayout, PerNode};
 use crate::model::model_error::{MOST_GUESTS, ModelError};
 use crate::model::parts::{
-    EmbeddingShape, GuestShape, Roads, SubModelKind, laplacian, name_key, party_seed,
+    EmbeddingShape, GuestShape, Roads, SubModelKind, is_usual_window, laplacian, name_key,
+    party_seed, usual_window,
 };
 use crate::model::sizes::Sizes;
 
@@ -111,6 +112,9 @@ pub struct HostShape {
     pub party_dropout: f32,
     /// Sizes of the `link` model.
     pub sizes: Sizes,
+    /// Steps of a window.
+    #[serde(default = "usual_window", skip_serializing_if = "is_usual_window")]
+    pub window: usize,
 }
 
 /// All parts of a joint model.
@@ -195,7 +199,8 @@ impl HostShape {
 
     fn own_part(&self, network: &Network) -> Result<Box<dyn Layer>, ModelError> {
         if self.architecture == Architecture::Paper {
-            return Ok(Box::new(stgcn(&StgcnShape::paper(self.channels), &laplacian(network)?)?));
+            let shape = StgcnShape { time: self.window, ..StgcnShape::paper(self.channels) };
+            return Ok(Box::new(stgcn(&shape, &laplacian(network)?)?));
         }
         Ok(self.link_part(network.links().len()))
     }

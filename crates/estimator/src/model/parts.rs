@@ -105,6 +105,18 @@ pub struct GuestShape {
     pub embedding: EmbeddingShape,
     /// Its sizes.
     pub sizes: Sizes,
+    /// Steps of a window.
+    #[serde(default = "usual_window", skip_serializing_if = "is_usual_window")]
+    pub window: usize,
+}
+
+/// That of shapes that were saved before one could choose it.
+pub(crate) fn usual_window() -> usize {
+    WINDOW
+}
+
+pub(crate) fn is_usual_window(window: &usize) -> bool {
+    *window == WINDOW
 }
 
 impl GuestShape {
@@ -129,7 +141,8 @@ impl GuestShape {
             }
             (SubModelKind::Stgcn, embedding) => {
                 let embedding = embedding.len(nodes);
-                let shape = StgcnShape { embedding, ..StgcnShape::paper(self.channels) };
+                let time = self.window;
+                let shape = StgcnShape { time, embedding, ..StgcnShape::paper(self.channels) };
                 Box::new(stgcn(&shape, &laplacian(network)?)?)
             }
             (SubModelKind::Link, EmbeddingShape::PerLink(each)) => {
@@ -177,7 +190,7 @@ impl GuestShape {
     /// A linear map of each link's own window. The last step's density and flow are where it
     /// starts; where one number crosses, density alone.
     fn own_maps(&self, nodes: usize, each: usize) -> PerNode {
-        let last = 3 * (WINDOW - 1);
+        let last = 3 * self.window.saturating_sub(1);
         let chosen: Vec<_> = (0..each.min(2)).map(|i| (last + i, i, 1.0)).collect();
         let chosen: &[_] = if self.direct() { &chosen } else { &[] };
         PerNode::new(nodes, self.channels, each, chosen)

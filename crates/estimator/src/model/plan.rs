@@ -87,6 +87,7 @@ impl NeuralPlan {
             slots,
             party_dropout: self.party_dropout,
             sizes: self.head.unwrap_or(self.sizes),
+            window: inputs.window(),
         }
     }
 }
@@ -112,6 +113,7 @@ impl GuestPlan {
             totals: by_link && self.features != GuestFeatures::Speeds,
             embedding: self.embedding,
             sizes,
+            window: inputs.window(),
         }
     }
 }

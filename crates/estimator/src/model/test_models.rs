@@ -21,6 +21,7 @@ pub(crate) fn guest(name: &str, sizes: Sizes, each: usize) -> GuestShape {
         totals: true,
         embedding: EmbeddingShape::PerLink(each),
         sizes,
+        window: WINDOW,
     }
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn joint(sizes: Sizes, guests: Vec<GuestShape>) -> ModelShape {
         slots: guests.iter().map(GuestSlot::of).collect(),
         party_dropout: 0.0,
         sizes,
+        window: WINDOW,
     };
     ModelShape { host, guests }
 }

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::ledger::{QueriedSteps, QueryBudget, Recorded as _};
 use protocol::message::committed::Digest;
+use protocol::message::key_authority::ToAuthority;
 use protocol::message::measurements::Measurements;
 use protocol::message::parts::{EmbeddingGradient, Values};
 use protocol::message::sealed::{
-    BlockWeights, Fingerprint, MissingCiphertexts, Scheme, Sealed, Sealing, block_length,
+    BlockWeights, Fingerprint, MissingCiphertexts, Scheme, Sealed, Sealing,
 };
 use protocol::message::{Exchange, Purpose, ToHost};
 use protocol::party::PartyId;
+use sealed::ipfe::public_key_request;
+use sealed::keyed::KeyedGuest;
 use sealed::plain::PlainGuest;
 use sealed::rlwe::{KeySeed, RlweGuest};
 use sealed::{Agreement, SealedError};
@@ -21,8 +24,9 @@ use super::coefficients::MessageHead;
 use super::commitments::CommitmentPolicy;
 use super::run::Run;
 use super::training::{Training, check_own};
-use crate::agreement::{agreement, block_of, levels as level_range, ranges};
+use crate::agreement::{agreement, block_of, levels as level_range, ranges, samples_of_block};
 use crate::error::PartyError;
+use crate::keys::no_authority;
 use crate::model::GuestModel;
 use crate::store::Store;
 
@@ -122,8 +126,12 @@ impl Budget {
 }
 
 impl EncryptionState {
-    fn new(sealing: Sealing, agreement: Agreement) -> Result<Self, SealedError> {
+    /// With a new key; `issued` is the authority's, where there is one.
+    fn new(sealing: Sealing, agreement: Agreement, issued: &[u8]) -> Result<Self, SealedError> {
         let products: Box<dyn Products> = match sealing.scheme {
+            Scheme::KeyAuthority => {
+                Box::new(KeyedGuest::new(agreement, issued, &KeySeed::from_os()?)?)
+            }
             Scheme::Lattice => Box::new(RlweGuest::new(agreement, &KeySeed::from_os()?)?),
             Scheme::Plain => Box::new(PlainGuest::new(agreement)?),
         };
@@ -154,25 +162,50 @@ impl<M: GuestModel> Run<M> {
         let encryption = match self.encryption.take() {
             Some(encryption) => encryption,
             None => {
-                let sealing = self.record.plan.sealing.unwrap_or(Sealing::lattice());
-                // A guest keeps no blocks of others.
-                let agreement =
-                    agreement(&sealing, &self.layout, self.record.plan.segment, usize::MAX)
-                        .map_err(PartyError::misuse)?;
-                EncryptionState::new(sealing, agreement)?
+                let (sealing, agreement) = self.agreement(0)?;
+                EncryptionState::new(sealing, agreement, &[])?
             }
         };
         Ok(self.encryption.insert(encryption))
     }
 
-    /// What the host lacks of the measurements of a batch.
-    pub(super) fn encrypt(
+    /// What both sides agree on, for a batch of so many samples.
+    fn agreement(&self, samples: usize) -> Result<(Sealing, Agreement), PartyError> {
+        let plan = &self.record.plan;
+        let sealing = plan.sealing.unwrap_or(Sealing::lattice());
+        // A guest keeps no blocks of others.
+        let agreement = agreement(&sealing, &self.layout, (plan.segment, samples), usize::MAX);
+        Ok((sealing, agreement.map_err(PartyError::misuse)?))
+    }
+
+    /// New keys for an exchange; with an authority, also a public key of the authority's, which is for this exchange alone.
+    fn renew_keys<S>(
         &mut self,
+        context: &mut GuestContext<M, S>,
+        exchange: Exchange,
+        samples: usize,
+    ) -> Result<&mut EncryptionState, PartyError> {
+        let (sealing, agreement) = self.agreement(samples)?;
+        let mut issued = Vec::new();
+        if sealing.is_keyed() {
+            let authority = context.keys.as_mut().ok_or_else(no_authority)?;
+            let (round, request) = (exchange.round, public_key_request(&agreement));
+            let message = ToAuthority::PublicKey { round, request };
+            let message = context.host.release(authority.name(), message)?;
+            issued = authority.ask(&message)?;
+        }
+        Ok(self.encryption.insert(EncryptionState::new(sealing, agreement, &issued)?))
+    }
+
+    /// What the host lacks of the measurements of a batch.
+    pub(super) fn encrypt<S>(
+        &mut self,
+        context: &mut GuestContext<M, S>,
         exchange: Exchange,
         samples: &[Window],
         missing: Option<&MissingCiphertexts>,
-        host: &PartyId,
     ) -> Result<Vec<ToHost>, PartyError> {
+        let host = &context.settings.host.clone();
         let segment = self.record.plan.segment as usize;
         let whole = samples.len().is_multiple_of(segment)
             && samples.chunks(segment).all(|s| s.windows(2).all(|pair| pair[0].leads_to(pair[1])));
@@ -181,15 +214,21 @@ impl<M: GuestModel> Run<M> {
                 format!("it asked for sealed measurements of no whole segments of {segment}");
             return Err(PartyError::misbehaved(host, what));
         };
-        let length = block_length(self.record.plan.segment, self.layout.len());
+        let sealing = self.record.plan.sealing.unwrap_or(Sealing::lattice());
+        let length =
+            samples_of_block(&sealing, &self.layout, self.record.plan.segment, samples.len());
+        if sealing.is_keyed() && self.encryption.is_none() && !missing.public_key {
+            let what = "it asked for measurements under a public key that this guest does not have";
+            return Err(PartyError::misbehaved(host, what));
+        }
         if missing.blocks.last().is_some_and(|&last| last as usize >= samples.len() / length) {
             return Err(PartyError::misbehaved(host, "it lacks a block beyond the batch"));
         }
         let mut answers = Vec::new();
         if missing.public_key {
             // This is asked once for an exchange: what it gets again are the same bytes.
-            self.encryption = None;
-            let key = Sealed::new(self.encryption()?.products.public_key());
+            let renewed = self.renew_keys(context, exchange, samples.len())?;
+            let key = Sealed::new(renewed.products.public_key());
             let key = key.map_err(PartyError::misuse)?;
             answers.push(ToHost::PublicKey { exchange, key });
         }
@@ -313,8 +352,9 @@ impl<M: GuestModel> Training<M> {
     ) -> Result<(), PartyError> {
         let (run, Some(open)) = (&mut self.run, &self.open) else { return Ok(()) };
         let host = &context.settings.host;
-        let sealed = run.plan().seals(open.purpose).is_some();
-        if open.purpose != Purpose::Train || !sealed || open.queries.query.is_none() {
+        // With an authority, the host asks the guest for no products of its own.
+        let asked = |sealing: Sealing| sealing.is_keyed() || open.queries.query.is_some();
+        if open.purpose != Purpose::Train || !run.plan().seals(open.purpose).is_some_and(asked) {
             let round = open.exchange.round;
             let what = format!("it sent a masked gradient in round {round} out of turn");
             return Err(PartyError::misbehaved(host, what));

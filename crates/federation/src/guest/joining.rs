@@ -25,7 +25,14 @@ impl<M, S: Store> GuestContext<M, S> {
         let in_the_clear = self.settings.sharing.sealed_only
             && !plan.measured.is_empty()
             && plan.sealing.is_none_or(|sealing| sealing.scheme == Scheme::Plain);
-        let what = if in_the_clear {
+        let keyed = plan.sealing.is_some_and(|sealing| sealing.is_keyed());
+        let what = if keyed && self.keys.is_none() {
+            "it asks for products with keys of an authority, and this guest has none (section key-authority of its configuration)"
+                .to_owned()
+        } else if keyed && self.settings.sharing.most_products.is_some() {
+            "it asks for products with keys of an authority, which this guest could not count (policy: most-products)"
+                .to_owned()
+        } else if in_the_clear {
             "it asks for measurements in the clear, and this guest gives encrypted ones alone"
                 .to_owned()
         } else if without_shares {

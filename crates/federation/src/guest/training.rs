@@ -172,8 +172,7 @@ impl<M: GuestModel> Training<M> {
         let embedding = Embedding(values.map_err(PartyError::misuse)?);
         let mut answers = vec![ToHost::Embedding { exchange, purpose, embedding }];
         if run.plan().seals(purpose).is_some() {
-            let host = &context.settings.host;
-            answers.extend(run.encrypt(exchange, samples, missing.as_ref(), host)?);
+            answers.extend(run.encrypt(context, exchange, samples, missing.as_ref())?);
         } else if run.plan().measures(purpose) {
             let measurements = run.model.measure(samples)?;
             check_own(&measurements, samples.len(), &run.layout)?;

@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use estimator::EmbeddingCoefficients;
 use protocol::message::measurements::MeasurementLayout;
 use protocol::message::parts::Batch;
-use protocol::message::sealed::{BlockWeights, Fingerprint, Scheme, Sealed, Sealing, block_length};
+use protocol::message::sealed::{BlockWeights, Fingerprint, Scheme, Sealed, Sealing};
 use rayon::prelude::*;
+use sealed::keyed::KeyedHost;
 use sealed::plain::PlainHost;
 use sealed::rlwe::RlweHost;
 use sealed::{Agreement, BlockId, Matrix, SealedError};
 
-use crate::agreement::{agreement, block_of, ranges, rows_at_once, samples_at_once};
+use crate::agreement::{
+    agreement, block_of, ranges, rows_at_once, samples_at_once, samples_of_block,
+};
 use crate::error::PartyError;
 
 /// What the host has of a guest's sealed measurements.
@@ -35,17 +38,20 @@ impl GuestCiphertexts {
     pub(super) fn new(
         sealing: Sealing,
         layout: &MeasurementLayout,
-        segment: u32,
+        (segment, samples): (u32, usize),
         blocks: usize,
         public_key: &Sealed,
     ) -> Result<Self, PartyError> {
-        let agreement = agreement(&sealing, layout, segment, blocks).map_err(PartyError::misuse)?;
+        let agreement = agreement(&sealing, layout, (segment, samples), blocks);
+        let agreement = agreement.map_err(PartyError::misuse)?;
         let products: Box<dyn sealed::Host + Send> = match sealing.scheme {
             Scheme::Lattice => Box::new(RlweHost::new(agreement, public_key.as_slice())?),
             Scheme::Plain => Box::new(PlainHost::new(agreement)?),
+            Scheme::KeyAuthority => Box::new(KeyedHost::new(agreement, public_key.as_slice())?),
         };
         let ranges = ranges(layout);
-        let (weights, length) = (BTreeMap::new(), block_length(segment, layout.len()));
+        let length = samples_of_block(&sealing, layout, segment, samples);
+        let weights = BTreeMap::new();
         let (public_key, key) = (public_key.clone(), Fingerprint::of(public_key));
         let asked = 0;
         Ok(Self { products, weights, ranges, length, agreement, sealing, public_key, key, asked })

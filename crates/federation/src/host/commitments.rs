@@ -268,7 +268,7 @@ impl<M: HostModel> Training<M> {
             return Err(wrong(format!("found {digest}, which is not what they make")));
         }
         let agreed =
-            agreement(&sealing, layout, record.plan.segment, 1).map_err(PartyError::misuse)?;
+            agreement(&sealing, layout, (record.plan.segment, 0), 1).map_err(PartyError::misuse)?;
         let range = levels(&registry.committing, &agreed.grid);
         let proof_context = proof_context(record.run, from, after);
         let groups = proven.groups().par_iter().map(|group| {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use protocol::message::key_authority::ToAuthority;
 use protocol::message::parts::MAX_CHECKPOINTS;
 use protocol::message::{Exchange, Hello, PROTOCOL, Resume, ToGuest, Welcome};
 use protocol::party::{PartyId, Round};
@@ -11,6 +12,7 @@ use super::guest_state::GuestState;
 use super::run::RunRecord;
 use super::{AbsencePolicy, Event, HostSettings, MakeHostModel};
 use crate::error::PartyError;
+use crate::keys::{KeyAuthority, no_authority};
 use crate::session::GuestSessions;
 use crate::session::handshake::{check_name, check_terms, check_width};
 use crate::store::Store;
@@ -24,6 +26,8 @@ pub(super) struct HostContext<M, S> {
     pub furthest: Furthest,
     /// The round of the last message before this start.
     pub before: Option<Round>,
+    /// Where it gets the keys of its products, if an authority issues them.
+    pub keys: Option<Box<dyn KeyAuthority>>,
     pub events: Vec<Event>,
 }
 
@@ -35,6 +39,22 @@ pub(super) struct Furthest {
     pub reached: Duration,
     /// How often the parties have gone back to a checkpoint since.
     pub returns: u32,
+}
+
+impl<M, S> HostContext<M, S> {
+    /// Keys for rows, of the authority that has drawn a guest's public key.
+    pub(super) fn keys_of(
+        &mut self,
+        round: Round,
+        guest: &PartyId,
+        size: [u32; 2],
+        question: Vec<u8>,
+    ) -> Result<Vec<u8>, PartyError> {
+        let authority = self.keys.as_mut().ok_or_else(no_authority)?;
+        let message = ToAuthority::Keys { round, guest: guest.clone(), size, question };
+        let message = self.guests.release(authority.name(), message)?;
+        Ok(authority.ask(&message)?)
+    }
 }
 
 impl<M, S: Store> HostContext<M, S> {

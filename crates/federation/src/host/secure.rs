@@ -15,11 +15,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use protocol::message::parts::Batch;
-use protocol::message::sealed::{BlockWeights, MissingCiphertexts, Sealed, block_length};
+use protocol::message::sealed::{BlockWeights, MissingCiphertexts, Sealed, Sealing};
 use protocol::message::{Exchange, Purpose, ToGuest};
 use protocol::party::PartyId;
-use sealed::SealedError;
 use sealed::wire::DecodeError;
+use sealed::{AnsweredBy, SealedError};
 
 use super::HostContext;
 use super::ciphertexts::GuestCiphertexts;
@@ -27,7 +27,7 @@ use super::commitments::{CommitmentRegistry, ProductCheck};
 use super::run::Run;
 use super::shares::{PendingGradient, PendingShare, pending_gradients};
 use super::training::Training;
-use crate::agreement::block_of;
+use crate::agreement::{block_of, samples_of_block};
 use crate::error::PartyError;
 use crate::guest::MOST_SHARED_ANSWERS;
 use crate::model::{GuestRows, HostModel, ProductRows, Products};
@@ -211,8 +211,10 @@ impl<M> Run<M> {
     /// parameters: each of its exchanges has keys of its own.
     pub(super) fn retire_keys(&mut self) {
         let Some((purpose, _)) = self.schedule.next() else { return };
-        let next = 1 + self.record.plan.sealing.map_or(0, |sealing| sealing.checks());
-        let validates = purpose != Purpose::Train;
+        let sealing = self.record.plan.sealing.unwrap_or(Sealing::lattice());
+        let next = 1 + sealing.checks();
+        // An authority's public keys are for one exchange.
+        let validates = purpose != Purpose::Train && !sealing.is_keyed();
         self.ciphertexts.retain(|_, one| {
             let more = one.asked + next <= MOST_SHARED_ANSWERS;
             validates && more && one.weights.len() <= MOST_KEPT_BLOCKS
@@ -221,8 +223,10 @@ impl<M> Run<M> {
 
     /// What the host lacks of a guest's ciphertexts of a batch; none if it sends none.
     fn missing_of(&self, party: &PartyId, batch: &Batch) -> Option<MissingCiphertexts> {
-        let entries = self.record.agreed.layouts.get(party)?.len();
-        let blocks = batch.samples().chunks(block_length(self.record.plan.segment, entries));
+        let (plan, layout) = (&self.record.plan, self.record.agreed.layouts.get(party)?);
+        let (sealing, samples) = (plan.sealing?, batch.samples());
+        let length = samples_of_block(&sealing, layout, plan.segment, samples.len());
+        let blocks = samples.chunks(length.max(1));
         let ciphertexts = self.ciphertexts.get(party);
         let has = |first| ciphertexts.is_some_and(|one| one.weights.contains_key(&block_of(first)));
         let missing = blocks.enumerate().filter(|(_, samples)| !has(samples[0]));
@@ -257,7 +261,8 @@ impl<M: HostModel> Training<M> {
             return Ok(());
         };
         let blocks = context.settings.samples.all().count();
-        let ciphertexts = GuestCiphertexts::new(sealing, layout, record.plan.segment, blocks, key);
+        let size = (record.plan.segment, self.open.samples().len());
+        let ciphertexts = GuestCiphertexts::new(sealing, layout, size, blocks, key);
         let ciphertexts = ciphertexts.map_err(|error| blamed(from, error))?;
         self.run.ciphertexts.insert(from.clone(), ciphertexts);
         Ok(())
@@ -349,7 +354,7 @@ impl<M: HostModel> Training<M> {
                 // Each part has its own time.
                 Progress::AskMore => self.open.since = context.guests.now(),
             }
-            let asked = self.ask_part()?;
+            let asked = self.ask_part(context)?;
             for party in &asked {
                 self.ask(context, party)?;
             }
@@ -432,9 +437,14 @@ impl<M: HostModel> Training<M> {
         Ok(())
     }
 
-    /// Encrypts a part of rows and coefficients, and says who is to be asked.
-    fn ask_part(&mut self) -> Result<Vec<PartyId>, PartyError> {
+    /// Encrypts a part of rows and coefficients, and says who is to be asked. Where an authority issues keys, products are
+    /// there at once.
+    fn ask_part<S: Store>(
+        &mut self,
+        context: &mut HostContext<M, S>,
+    ) -> Result<Vec<PartyId>, PartyError> {
         let (run, batch) = (&mut self.run, self.open.batch.clone());
+        let round = self.open.exchange.round;
         let queries = self.open.encrypted().and_then(|products| products.queries.as_mut());
         let Some(queries) = queries else { return Ok(Vec::new()) };
         for (party, pending) in &mut queries.guests {
@@ -446,11 +456,20 @@ impl<M: HostModel> Training<M> {
                 continue;
             }
             run.rows.resize(rows.len() * ciphertexts.columns(&batch), 0.0);
+            let size = [rows.len() as u32, ciphertexts.columns(&batch) as u32];
             run.model.write_rows(party, rows, &mut run.rows)?;
             let hide = |one: &CommitmentRegistry| one.hide(ciphertexts, &batch, &mut run.rows);
             let check = run.commitments.as_ref().map(hide).transpose()?;
-            let query = Sealed::new(ciphertexts.ask(&batch, &mut run.rows)?);
-            let query = query.map_err(PartyError::misuse)?;
+            let query = ciphertexts.ask(&batch, &mut run.rows)?;
+            if ciphertexts.products.answered_by() == AnsweredBy::Authority {
+                let keys = context.keys_of(round, party, size, query)?;
+                // The guest has encrypted what it opens.
+                let opened = ciphertexts.products.open(&keys);
+                let wrong = |error| PartyError::misbehaved(party, format!("its upload: {error}"));
+                pending.products.extend(opened.map_err(wrong)?);
+                continue;
+            }
+            let query = Sealed::new(query).map_err(PartyError::misuse)?;
             pending.question = Some(Question { query, answered: false, check });
         }
         for (recipient, gradient) in &queries.gradients {

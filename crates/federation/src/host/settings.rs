@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use protocol::message::Terms;
 use protocol::message::parts::{MAX_STEPS, MAX_VALUES, PartError, Text};
+use protocol::message::sealed::Sealing;
 use protocol::party::{PartyId, Round, RunId};
 use protocol::plan::Plan;
 use serde::{Deserialize, Serialize};
@@ -120,12 +121,16 @@ impl HostSettings {
         // Values and weights.
         let measured = layouts.values().map(|layout| 2 * layout.len());
         let widest = widths.chain(measured).max().unwrap_or(1).max(1);
+        // With a key authority what is measured of a block is encrypted as one.
+        let entries = layouts.values().map(|layout| layout.len()).max().unwrap_or(1).max(1);
+        let keyed = self.plan.sealing.filter(Sealing::is_keyed);
+        let keyed = keyed.map_or(MAX_VALUES, |sealing| sealing.most_width() / entries);
         Order {
             segment: self.plan.segment as usize,
             seed: self.plan.seed,
             shuffle: self.shuffle,
             batch: self.plan.batch as usize,
-            block: (MAX_VALUES / widest).clamp(1, BLOCK.min(MAX_STEPS)),
+            block: (MAX_VALUES / widest).min(keyed).clamp(1, BLOCK.min(MAX_STEPS)),
             epochs: self.plan.epochs,
             patience: self.patience,
         }

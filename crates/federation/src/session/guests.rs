@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::ledger::{Ledger, LedgerError, Released};
+use protocol::message::key_authority::ToAuthority;
 use protocol::message::{StopReason, ToGuest};
 use protocol::party::{Now, PartyId};
 
@@ -161,6 +162,15 @@ impl<T> GuestSessions<T> {
             session.told = self.now.monotonic;
         }
         Ok(())
+    }
+
+    /// Releases a message to a key authority.
+    pub(crate) fn release(
+        &mut self,
+        to: &PartyId,
+        message: ToAuthority,
+    ) -> Result<Released<ToAuthority>, LedgerError> {
+        self.ledger.release(self.now, to, message)
     }
 
     /// The same with a message that a guest has to answer: it is sent again if it does not.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use protocol::ledger::{Ledger, LedgerError, QueriedSteps, Released};
+use protocol::message::key_authority::ToAuthority;
 use protocol::message::{Departure, StopCode, StopReason, ToHost};
 use protocol::party::{Now, PartyId};
 
@@ -94,6 +95,15 @@ impl HostSession {
         let released = self.ledger.release(self.now, &self.host, message)?;
         self.send(released);
         Ok(())
+    }
+
+    /// Releases a message to a key authority.
+    pub(crate) fn release(
+        &mut self,
+        to: &PartyId,
+        message: ToAuthority,
+    ) -> Result<Released<ToAuthority>, LedgerError> {
+        self.ledger.release(self.now, to, message)
     }
 
     /// Sends what was sent before, with the same bytes.

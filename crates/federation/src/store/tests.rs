@@ -43,3 +43,22 @@ fn a_damaged_checkpoint_counts_as_absent() {
     assert!(matches!(store.get(Round(2)), Err(StoreError::Missing { .. })));
     assert_eq!(store.get(Round(1)).unwrap(), b"one");
 }
+
+#[test]
+fn what_a_killed_process_was_writing_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = FolderStore::open(folder.path()).unwrap();
+    store.put(Round(7), b"seven").unwrap();
+    store.put_run_record(b"record").unwrap();
+    let left = ["round-00000008.state.a1B2c3.unfinished", "run.json.XyZ012.unfinished"];
+    // Others' files, and one that only looks like it.
+    let others = ["noise.txt.a1B2c3.unfinished", "round-00000009.state.unfinished", "ledger.jsonl"];
+    for name in left.into_iter().chain(others) {
+        fs::write(folder.path().join(name), b"half").unwrap();
+    }
+    store.remove_unfinished().unwrap();
+    assert!(left.iter().all(|name| !folder.path().join(name).exists()));
+    assert!(others.iter().all(|name| folder.path().join(name).exists()));
+    assert_eq!(store.rounds().unwrap(), [Round(7)]);
+    assert_eq!(store.run_record().unwrap().unwrap(), b"record");
+}

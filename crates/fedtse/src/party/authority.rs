@@ -1,8 +1,8 @@
 //! `fedtse authority`: the key authority of functional encryption, as a process of its own.
 //!
 //! ```text
-//! guest, host ──► public key?      ◄── the public key
-//! host alone  ──► rows of A?       ◄── their keys, once the count of rows is on the disk
+//! guest       ──► a new public key?      ◄── the public key, once its master key is on the disk
+//! host alone  ──► rows of A, of a guest? ◄── their keys, once the count of rows is on the disk
 //! ```
 //!
 //! Over TLS 1.3 with certificates of the federation on both sides. Who sees what is in docs/sealed.md.
@@ -18,22 +18,23 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use federation::KeyDesk;
 use federation::grpc::{CertificateInfo, tls};
 use protocol::PartyId;
-use sealed::ipfe::Authority;
-use sealed::{Agreement, Answerer, Grid};
+use protocol::message::key_authority::ToAuthority;
+use protocol::message::sealed::MAX_SEALED;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::arguments::ConfigArguments;
 use super::config::{IdentitySection, ObserveSection};
 use super::{logs, network_threads, own_name, stopping};
-use frames::{Request, read_request, write_reply};
+use frames::{read_request, write_reply};
 use store::KeyStore;
 
 /// How long a connection may take to say who it is, and then be silent.
@@ -44,8 +45,9 @@ const CONNECTIONS: usize = 64;
 
 /// Issue keys of functional encryption, as a party that is neither host nor guest
 ///
-/// The authority sees every row of the host's matrix, and with a ciphertext it could read all of it. It counts the rows that
-/// have keys and refuses more than a limit, also after a restart. Runs until SIGTERM or Ctrl-C.
+/// The authority sees every row of the host's matrix, and with a ciphertext it could read all of it. It issues keys for at most
+/// half as many rows as a batch has values, also after a restart, and none for public keys that others have taken the place of.
+/// Runs until SIGTERM or Ctrl-C.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  fedtse authority --example > authority.toml\n  fedtse authority --config authority.toml"
@@ -73,50 +75,26 @@ struct NetworkSection {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(deny_unknown_fields)]
 struct KeysSection {
     folder: PathBuf,
-    width: usize,
-    low: f64,
-    high: f64,
-    levels: i32,
-    most_rows: usize,
-    most_keys: Option<usize>,
 }
 
-impl KeysSection {
-    fn agreement(&self) -> Result<Agreement> {
-        let Self { width, low, high, levels, most_rows, .. } = *self;
-        let grid = Grid::new(low, high, levels).context("keys")?;
-        // It keeps no blocks.
-        Agreement { width, grid, most_rows, most_blocks: 1 }.checked().context("keys")
+/// The authority as it was left, or a new one.
+fn open(folder: &Path, host: PartyId) -> Result<(KeyDesk, KeyStore)> {
+    let store = KeyStore::open(folder)?;
+    let mut desk = KeyDesk::new(host);
+    for guest in store.guests()? {
+        let state = store.read(&guest)?;
+        desk.restore(&guest, &state)
+            .with_context(|| format!("{}", store.path(&guest).display()))?;
     }
-
-    /// The authority as it was left, or a new one.
-    fn open(&self, folder: &Path) -> Result<(Authority, KeyStore)> {
-        let agreement = self.agreement()?;
-        let store = KeyStore::open(&folder.join(&self.folder))?;
-        let authority = match store.read()? {
-            Some(state) => Authority::restore(agreement, &state)
-                .with_context(|| format!("{}", store.path().display()))?,
-            None => Authority::new(agreement)?,
-        };
-        let authority = match self.most_keys {
-            Some(most) => authority.with_most_keys(most).context("keys.most-keys")?,
-            None => authority,
-        };
-        store.write(&authority.state())?;
-        Ok((authority, store))
-    }
+    Ok((desk, store))
 }
 
 /// What all connections share.
 struct Office {
-    /// And how many rows are counted on the disk.
-    keys: Mutex<(Authority, KeyStore, usize)>,
-    host: PartyId,
-    /// The longest question.
-    longest: usize,
+    desk: Mutex<(KeyDesk, KeyStore)>,
 }
 
 pub(crate) fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
@@ -128,13 +106,10 @@ pub(crate) fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
     let (identity, roots) = config.identity.read(&folder)?;
     let name = own_name(identity.certificate_info())?;
     let tls = tls::host_side(identity, &roots)?;
-    let (authority, store) = config.keys.open(&folder)?;
-    let (issued, rows) = (authority.issued(), config.keys.most_rows);
-    let office = Arc::new(Office {
-        keys: Mutex::new((authority, store, issued)),
-        host: PartyId::new(&config.network.host).context("network.host")?,
-        longest: frames::question_limit(config.keys.width, rows),
-    });
+    let host = PartyId::new(&config.network.host).context("network.host")?;
+    let (desk, store) = open(&folder.join(&config.keys.folder), host)?;
+    let guests = store.guests()?.len();
+    let office = Arc::new(Office { desk: Mutex::new((desk, store)) });
     let runtime = network_threads()?;
     runtime.block_on(async {
         let mut stop = stopping::on_signal().await?;
@@ -143,11 +118,11 @@ pub(crate) fn run(arguments: &AuthorityArguments, json: bool) -> Result<()> {
             .await
             .with_context(|| format!("network.listen: {address}"))?;
         let address = listener.local_addr()?;
-        info!(authority = %name, %address, issued, "waiting for questions");
+        info!(authority = %name, %address, guests, "waiting for questions");
         if json {
-            println!("{}", json!({"listening": address, "issued": issued}));
+            println!("{}", json!({"listening": address, "guests": guests}));
         } else {
-            println!("listening on {address}, {issued} rows have keys");
+            println!("listening on {address}, {guests} guests have public keys");
         }
         tokio::select! {
             () = accept(listener, TlsAcceptor::from(tls), office) => {}
@@ -187,7 +162,7 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, office: &Office) -> Result<(
     let certificates = stream.get_ref().1.peer_certificates();
     let certificate = certificates.and_then(|all| all.first()).context("no certificate")?;
     let name = CertificateInfo::of(certificate)?.name;
-    while let Some(request) = timeout(SILENCE, read_request(&mut stream, office.longest)).await?? {
+    while let Some(request) = timeout(SILENCE, read_request(&mut stream, MAX_SEALED)).await?? {
         let reply = office.reply(&name, &request);
         if let Err(problem) = &reply {
             warn!(party = %name, "refused: {problem}");
@@ -199,23 +174,23 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, office: &Office) -> Result<(
 
 impl Office {
     /// The answer, or why there is none, which the asker is told.
-    fn reply(&self, name: &PartyId, request: &Request) -> Result<Vec<u8>, String> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let (authority, store, stored) = &mut *keys;
-        let Request::Keys(question) = request else { return Ok(authority.public_key()) };
-        if *name != self.host {
-            return Err(format!("found a question of `{name}`, expected one of the host alone"));
-        }
-        let answer = authority.answer(question).map_err(|error| error.to_string())?;
-        if authority.issued() != *stored {
-            // Nothing leaves before it is counted for good, also not when a count that failed is asked for again.
-            store.write(&authority.state()).map_err(|error| {
-                warn!("state not stored: {error:#}");
-                "the authority cannot store what it has issued".to_owned()
-            })?;
-            *stored = authority.issued();
-            info!(rows = *stored, "keys issued");
-        }
+    fn reply(&self, name: &PartyId, request: &[u8]) -> Result<Vec<u8>, String> {
+        let message = ToAuthority::decode(request).map_err(|error| error.to_string())?;
+        let mut desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
+        let (desk, store) = &mut *desk;
+        let answer = desk.answer(name, &message).map_err(|error| error.to_string())?;
+        let guest = match &message {
+            ToAuthority::PublicKey { .. } => name,
+            ToAuthority::Keys { guest, .. } => guest,
+        };
+        // Nothing leaves before it is stored for good, also not what was counted before and could not be stored.
+        let state = desk.authorities().state(guest.as_str()).unwrap_or_default();
+        store.write(guest, &state).map_err(|error| {
+            warn!("state not stored: {error:#}");
+            "the authority cannot store what it has issued".to_owned()
+        })?;
+        let rows = desk.authorities().issued(guest.as_str());
+        debug!(party = %name, %guest, rows, "answered");
         Ok(answer)
     }
 }

@@ -118,7 +118,7 @@ fn take_part(
     own: Option<&CustomSubModelSpec>,
 ) -> Result<RunEnd> {
     let clock = Clock::start();
-    let Prepared { tls, address, part, settings, queries } = config.prepare(folder, own)?;
+    let Prepared { tls, address, part, settings, queries, keys } = config.prepare(folder, own)?;
     let widest = settings.width.max(2 * settings.measures.layout.len() as u32);
     // Questions about sealed measurements may be as large as any message.
     let message = match settings.measures.layout.is_empty() {
@@ -129,8 +129,12 @@ fn take_part(
     let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?.counting_in(&queries)?;
+    store.remove_unfinished()?;
     let trained = part.trained(&name);
     let mut guest = Guest::new(settings, part.maker(), store, ledger, clock.now())?;
+    if let Some(keys) = keys {
+        guest = guest.with_key_authority(Box::new(keys));
+    }
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());

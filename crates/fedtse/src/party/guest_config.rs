@@ -14,11 +14,14 @@ use protocol::{Compression, MeasurementKind, PartyId};
 use serde::Deserialize;
 use tokio_rustls::rustls::ClientConfig;
 use training::party::SumGuestPart;
-use training::{Fusion, InvalidOption};
+use training::{Fusion, InvalidOption, RecipeOptions};
 
 use super::CustomSubModelSpec;
 use super::GuestPart;
-use super::config::{FolderSection, IdentitySection, Numbers, ObserveSection, PatienceSection};
+use super::authority::client::RemoteAuthority;
+use super::config::{
+    FolderSection, IdentitySection, KeyAuthoritySection, Numbers, ObserveSection, PatienceSection,
+};
 use super::policy::{NOISE_FOLDER, Policy, PolicyFile, PrivacyContext};
 use super::{own_name, random_session_id, software};
 
@@ -32,13 +35,14 @@ const QUERIES_FOLDER: &str = "queries";
 const SUMS_FOLDER: &str = "sums";
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct GuestConfig {
     identity: IdentitySection,
     pub host: HostSection,
     data: DataSection,
     #[serde(default)]
     model: ModelSection,
+    key_authority: Option<KeyAuthoritySection>,
     pub run: FolderSection,
     #[serde(default)]
     participants: Option<BTreeMap<String, Vec<String>>>,
@@ -109,6 +113,7 @@ pub(super) struct ModelSection {
     sub_model: Option<SubModelKind>,
     numbers: Option<Numbers>,
     learning_rate: Option<f32>,
+    window: Option<u16>,
     compression: Compression,
     fusion: Fusion,
 }
@@ -117,7 +122,16 @@ impl Default for ModelSection {
     fn default() -> Self {
         let (arch, compression) = (Architecture::Link, Compression::None);
         let (fusion, learning_rate) = (Fusion::Concatenate, None);
-        ModelSection { arch, sub_model: None, numbers: None, learning_rate, compression, fusion }
+        let window = None;
+        ModelSection {
+            arch,
+            sub_model: None,
+            numbers: None,
+            learning_rate,
+            window,
+            compression,
+            fusion,
+        }
     }
 }
 
@@ -129,6 +143,8 @@ pub(super) struct Prepared {
     pub settings: GuestSettings,
     /// Products that have left of this fleet, in all runs.
     pub queries: PathBuf,
+    /// Who draws its public keys, for hosts that want that.
+    pub keys: Option<RemoteAuthority>,
 }
 
 /// The same of a guest that adds to sums alone.
@@ -164,7 +180,10 @@ impl GuestConfig {
             f32::MIN_POSITIVE..=1.0,
         )
         .map_err(|error| anyhow!("model.learning-rate: {}", error.problem))?;
-        let part = GuestPart::read(&data, &fleets, &plan, measures, &privacy)?
+        let recipe = RecipeOptions { window: self.model.window, ..RecipeOptions::default() };
+        recipe.check().map_err(|error| anyhow!("model.window: {}", error.problem))?;
+        let given = (&privacy, recipe.window());
+        let part = GuestPart::read(&data, &fleets, &plan, measures, given)?
             .with_custom(own)
             .with_learning_rate(self.model.learning_rate);
         let settings = GuestSettings {
@@ -183,7 +202,9 @@ impl GuestConfig {
         let queries = data
             .join(QUERIES_FOLDER)
             .join(format!("{}.jsonl", fleets.first().map_or("fleet", String::as_str)));
-        Ok(Prepared { tls, address, part, settings, queries })
+        let section = self.key_authority.as_ref();
+        let keys = section.map(|section| section.remote(folder, &self.identity)).transpose()?;
+        Ok(Prepared { tls, address, part, settings, queries, keys })
     }
 
     /// Whether it adds to sums over guests, and gives nothing else.

@@ -128,7 +128,7 @@ fn lead_run(
     own: Option<&CustomSubModelSpec>,
 ) -> Result<RunEnd> {
     let clock = Clock::start();
-    let Prepared { name, tls, part, slots, settings } = config.prepare(folder, own)?;
+    let Prepared { name, tls, part, slots, settings, keys } = config.prepare(folder, own)?;
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
     if !settings.plan.measured.is_empty() {
         // Values and weights of four quantities a link, at most.
@@ -143,8 +143,12 @@ fn lead_run(
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    store.remove_unfinished()?;
     let trained = part.trained(&name, &slots, own);
     let mut host = Host::new(settings, part.maker(slots, own), store, ledger, clock.now())?;
+    if let Some(keys) = keys {
+        host = host.with_key_authority(Box::new(keys));
+    }
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());

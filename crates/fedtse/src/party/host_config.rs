@@ -33,15 +33,18 @@ use training::{
 use super::CustomSubModelSpec;
 use super::HOST_SUB_MODEL;
 use super::HostPart;
-use super::config::{self, FolderSection, IdentitySection, ObserveSection, PatienceSection};
-use super::privacy::{Mode, PrivacyOptions, committed};
+use super::authority::client::RemoteAuthority;
+use super::config::{
+    self, FolderSection, IdentitySection, KeyAuthoritySection, ObserveSection, PatienceSection,
+};
+use super::privacy::{Mode, PrivacyOptions, SchemeChoice, committed};
 use super::{own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
 pub(super) const EXAMPLE: &str = include_str!("host.toml");
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct HostConfig {
     identity: IdentitySection,
     pub network: NetworkSection,
@@ -49,6 +52,7 @@ pub(super) struct HostConfig {
     pub guests: BTreeMap<String, GuestSection>,
     #[serde(default)]
     training: TrainingSection,
+    key_authority: Option<KeyAuthoritySection>,
     pub run: FolderSection,
     #[serde(default)]
     patience: PatienceSection,
@@ -100,6 +104,7 @@ pub(super) struct TrainingSection {
     host_learning_rate: Option<f32>,
     weight_decay: Option<f32>,
     flow_weight: Option<f32>,
+    window: Option<u16>,
     local_updates: u32,
     variant: LocalVariant,
     host_updates: HostUpdates,
@@ -107,6 +112,8 @@ pub(super) struct TrainingSection {
     party_dropout: f32,
     head_units: Option<u16>,
     sealed: Option<bool>,
+    scheme: Option<SchemeChoice>,
+    most_rows: u32,
     fusion: Option<Fusion>,
     privacy: Option<Mode>,
     commitments: Option<Bounds>,
@@ -134,6 +141,7 @@ impl Default for TrainingSection {
             host_learning_rate: None,
             weight_decay: None,
             flow_weight: None,
+            window: None,
             local_updates: local.count,
             variant: local.variant,
             host_updates: local.host,
@@ -141,6 +149,8 @@ impl Default for TrainingSection {
             party_dropout: 0.0,
             head_units: None,
             sealed: None,
+            scheme: None,
+            most_rows: Sealing::lattice().most_rows,
             fusion: None,
             privacy: None,
             commitments: None,
@@ -183,6 +193,8 @@ impl TrainingSection {
             ("variant", self.variant != usual.variant),
             ("proximal", self.proximal != usual.proximal),
             ("sealed", self.sealed == Some(true)),
+            ("window", self.window.is_some()),
+            ("scheme", self.scheme.is_some()),
             ("commitments", self.commitments.is_some()),
             ("compression", self.compression != usual.compression),
         ];
@@ -196,7 +208,13 @@ impl TrainingSection {
 
     fn sealing(&self) -> Result<Option<Sealing>> {
         let mode = if self.is_sealed() { Mode::Sealed } else { Mode::Clear };
-        let sealing = mode.sealing(&self.method).context("training.sealed")?;
+        let mut sealing = mode.sealing(&self.method).context("training.sealed")?;
+        if let Some(scheme) = self.scheme {
+            let by_scheme = scheme.over(sealing, &measured_kinds(&self.method));
+            sealing = by_scheme.context("training.scheme")?;
+        }
+        let most_rows = self.most_rows;
+        let sealing = sealing.map(|sealing| Sealing { most_rows, ..sealing });
         let Some(bounds) = self.commitments else { return Ok(sealing) };
         let committing = CommitmentTerms { bounds, checks: self.check_rows };
         committed(sealing, committing).context("training.commitments")
@@ -209,6 +227,7 @@ impl TrainingSection {
             host_learning_rate: self.host_learning_rate,
             weight_decay: self.weight_decay,
             flow_weight: self.flow_weight,
+            window: self.window,
         };
         let named = |error: InvalidOption| {
             anyhow!("training.{}: {}", error.name.replace('_', "-"), error.problem)
@@ -252,6 +271,8 @@ pub(super) struct Prepared {
     pub part: HostPart,
     pub slots: Vec<GuestSlot>,
     pub settings: HostSettings,
+    /// Who issues the keys of its products, if an authority does.
+    pub keys: Option<RemoteAuthority>,
 }
 
 /// The same of a host that learns sums over guests alone.
@@ -280,10 +301,31 @@ impl HostConfig {
         let name = own_name(identity.certificate_info())?;
         let tls = tls::host_side(identity, &authority)?;
         let loss = self.loss();
-        let part = HostPart::read(&folder.join(&self.data.folder), self.neural_plan()?, loss)?;
+        let window = self.training.recipe_options()?.window();
+        let data = folder.join(&self.data.folder);
+        let part = HostPart::read(&data, self.neural_plan()?, loss, window)?;
         let slots = self.slots();
         let settings = self.settings(&name, &part, (&slots, own))?;
-        Ok(Prepared { name, tls, part, slots, settings })
+        let keys = self.key_authority(folder, settings.plan.sealing)?;
+        Ok(Prepared { name, tls, part, slots, settings, keys })
+    }
+
+    /// Who issues the keys of the host's products, if the plan needs keys.
+    fn key_authority(
+        &self,
+        folder: &Path,
+        sealing: Option<Sealing>,
+    ) -> Result<Option<RemoteAuthority>> {
+        match (&self.key_authority, sealing.is_some_and(|sealing| sealing.is_keyed())) {
+            (Some(section), true) => Ok(Some(section.remote(folder, &self.identity)?)),
+            (None, true) => bail!(
+                "training.scheme: found \"ipfe\" without a section key-authority, expected one (name, address, certificate, key)"
+            ),
+            (Some(_), false) => {
+                bail!("key-authority: found one, expected none without training.scheme = \"ipfe\"")
+            }
+            (None, false) => Ok(None),
+        }
     }
 
     /// Whether the host learns sums over guests alone.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use federation::sums::{SumGuest, SumHost, SumTrust};
-use federation::{Event, Guest, Host, MemoryStore, memory};
+use federation::{Event, Guest, Host, KeyDesk, LocalAuthority, MemoryStore, memory};
 use protocol::ledger::{MemorySink, SumRecords};
 use protocol::{Ledger, Now, PartyId};
 use serde_json::{Value, json};
@@ -40,14 +41,27 @@ pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
         config.prepare(&folder, None)?;
     let bar = progress::bar("epochs", settings.plan.epochs.into());
     let (store, ledger) = (MemoryStore::default(), ledger(&name)?);
+    let keyed = settings.plan.sealing.is_some_and(|sealing| sealing.is_keyed());
+    // Nothing leaves this process: the authority is in it, too.
+    let desk = keyed.then(|| Arc::new(Mutex::new(KeyDesk::new(name.clone()))));
+    let authority = PartyId::new("keys")?;
+    let local = |desk: &Arc<Mutex<KeyDesk>>, party: &PartyId| {
+        Box::new(LocalAuthority::new(authority.clone(), party.clone(), Arc::clone(desk)))
+    };
     let mut host = Host::new(settings, part.maker(slots, None), store, ledger, Now::default())?;
+    if let Some(desk) = &desk {
+        host = host.with_key_authority(local(desk, &name));
+    }
     let mut guests = BTreeMap::new();
     for path in &arguments.guest {
         let (config, folder) = config::read::<guest_config::GuestConfig>(path)?;
         let guest_config::Prepared { part, settings, .. } = config.prepare(&folder, None)?;
         let (party, store) = (settings.party.clone(), MemoryStore::default());
         let ledger = self::ledger(&party)?;
-        let guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
+        let mut guest = Guest::new(settings, part.maker(), store, ledger, Now::default())?;
+        if let Some(desk) = &desk {
+            guest = guest.with_key_authority(local(desk, &party));
+        }
         guests.insert(party, guest);
     }
     let began = Instant::now();

@@ -85,6 +85,7 @@ pub(super) fn lead(config: &HostConfig, folder: &Path) -> Result<RunEnd> {
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
     let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    store.remove_unfinished()?;
     let mut host = SumHost::new(settings, store, ledger, clock.now())?;
 
     let runtime = network_threads()?;

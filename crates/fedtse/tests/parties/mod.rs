@@ -101,7 +101,7 @@ impl World {
     }
 
     /// Makes an identity and gives it to its party.
-    fn certify(&self, role: &str, name: &str, more: &[&str]) {
+    pub(crate) fn certify(&self, role: &str, name: &str, more: &[&str]) {
         let (certs, out) = (self.path("certs"), self.path(name).join("certs"));
         let arguments = ["certs", role, "--authority", text(&certs), "--name", name];
         ok(&[&arguments[..], &["--out", text(&out)], more].concat());

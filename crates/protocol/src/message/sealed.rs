@@ -41,6 +41,8 @@ pub(crate) const MAX_GRADIENT_PARTS: usize = super::parts::MAX_STEPS;
 pub const MOST_ROWS: usize = 1 << 20;
 /// Most values of a block.
 pub const MOST_WIDTH: usize = 8192;
+/// The same of a block that is a whole batch, where an authority issues the keys of the host's products.
+pub const MOST_KEYED_WIDTH: usize = 1 << 16;
 
 /// Values of a block, if segments are no shorter: four rows or more fit a polynomial, so that little of it is left over.
 const USUAL_WIDTH: usize = MOST_WIDTH / 4;
@@ -74,6 +76,8 @@ pub enum Scheme {
     Lattice,
     /// Nothing is hidden from guests: to compare with, in tests.
     Plain,
+    /// The host's products by functional encryption, whose keys an authority issues; guests' gradients by lattice encryption.
+    KeyAuthority,
 }
 
 impl Sealing {
@@ -101,7 +105,33 @@ impl Sealing {
         if self.commitments.is_some() && self.scheme == Scheme::Plain {
             return Err(PartError::new("commitments", "products in the clear", "sealed ones"));
         }
+        if self.scheme == Scheme::KeyAuthority {
+            self.check_keyed(plan)?;
+        }
         Ok(())
+    }
+
+    /// What products with keys of an authority are not made for.
+    fn check_keyed(&self, plan: &Plan) -> Result<(), PartError> {
+        if self.commitments.is_some() {
+            let found = "products whose keys an authority issues";
+            return Err(PartError::new("commitments", found, "products that guests compute"));
+        }
+        if plan.measured.contains(&MeasurementKind::HeldOut) {
+            let expected = "speeds or queues with a key authority";
+            return Err(PartError::new("measurements to be sealed", "held-out totals", expected));
+        }
+        Ok(())
+    }
+
+    /// Whether an authority issues the keys of the host's products.
+    pub fn is_keyed(&self) -> bool {
+        self.scheme == Scheme::KeyAuthority
+    }
+
+    /// The most values of a block.
+    pub fn most_width(&self) -> usize {
+        if self.is_keyed() { MOST_KEYED_WIDTH } else { MOST_WIDTH }
     }
 
     /// Rows of random weights in each query.
@@ -254,8 +284,8 @@ impl BlockWeights {
         let wrong = |found: String, expected: String| {
             Err(PartError::new("weights of a block", found, expected))
         };
-        if !(1..=MOST_WIDTH).contains(&weights.len()) {
-            return wrong(weights.len().to_string(), format!("1 to {MOST_WIDTH}"));
+        if !(1..=MOST_KEYED_WIDTH).contains(&weights.len()) {
+            return wrong(weights.len().to_string(), format!("1 to {MOST_KEYED_WIDTH}"));
         }
         let most = super::measurements::MAX_WEIGHT;
         match weights.iter().find(|weight| !(0.0..=most).contains(*weight)) {

@@ -1258,6 +1258,8 @@ pub enum Scheme {
     Lattice = 1,
     /// hides nothing of the host's rows: for tests
     Plain = 2,
+    /// the host's products by functional encryption, guests' gradients as by lattice
+    KeyAuthority = 3,
 }
 impl Scheme {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1269,6 +1271,7 @@ impl Scheme {
             Self::Unspecified => "SCHEME_UNSPECIFIED",
             Self::Lattice => "SCHEME_LATTICE",
             Self::Plain => "SCHEME_PLAIN",
+            Self::KeyAuthority => "SCHEME_KEY_AUTHORITY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1277,6 +1280,7 @@ impl Scheme {
             "SCHEME_UNSPECIFIED" => Some(Self::Unspecified),
             "SCHEME_LATTICE" => Some(Self::Lattice),
             "SCHEME_PLAIN" => Some(Self::Plain),
+            "SCHEME_KEY_AUTHORITY" => Some(Self::KeyAuthority),
             _ => None,
         }
     }

@@ -127,6 +127,7 @@ pub(super) fn sealing(sealing: &Sealing) -> wire::Sealing {
     let scheme = match sealing.scheme {
         Scheme::Lattice => wire::Scheme::Lattice,
         Scheme::Plain => wire::Scheme::Plain,
+        Scheme::KeyAuthority => wire::Scheme::KeyAuthority,
     };
     let commitments = sealing.commitments.as_ref().map(committed::terms);
     wire::Sealing { scheme: scheme as i32, most_rows: sealing.most_rows, commitments }
@@ -136,6 +137,7 @@ pub(super) fn read_sealing(sealing: wire::Sealing) -> Result<Sealing, WireError>
     let scheme = match wire::Scheme::try_from(sealing.scheme) {
         Ok(wire::Scheme::Lattice) => Scheme::Lattice,
         Ok(wire::Scheme::Plain) => Scheme::Plain,
+        Ok(wire::Scheme::KeyAuthority) => Scheme::KeyAuthority,
         _ => return Err(unknown("scheme of products", sealing.scheme)),
     };
     let commitments = sealing.commitments.map(committed::read_terms).transpose()?;

@@ -8,11 +8,12 @@ use std::collections::HashSet;
 
 use curve25519_dalek::ristretto::RistrettoPoint;
 use curve25519_dalek::scalar::Scalar;
+use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::message::{Answer, PublicKey, Question, scalar};
-use super::{random_scalar, second_generator, small_scalar};
+use super::{MOST_VALUES, POINTS_AT_ONCE, random_scalar, second_generator, small_scalar};
 use crate::product::{Agreement, Answerer, SealedError, Terms, misuse, peer, rows_of};
 use crate::random::Randomness;
 use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
@@ -40,7 +41,7 @@ impl Authority {
         agreement: Agreement,
         random: &mut Randomness,
     ) -> Result<Self, SealedError> {
-        let agreement = agreement.checked()?;
+        let agreement = agreement.checked_to(MOST_VALUES)?;
         let master =
             (0..agreement.width).map(|_| [random_scalar(random), random_scalar(random)]).collect();
         Ok(Self::of_master(agreement, master))
@@ -48,7 +49,8 @@ impl Authority {
 
     fn of_master(agreement: Agreement, master: Vec<[Scalar; 2]>) -> Self {
         let second = second_generator();
-        let public = master.iter().map(|[s, t]| RistrettoPoint::mul_base(s) + t * second);
+        let public = master.par_iter().with_min_len(POINTS_AT_ONCE);
+        let public = public.map(|[s, t]| RistrettoPoint::mul_base(s) + t * second);
         let public = PublicKey { terms: agreement.terms(), points: public.collect() };
         let most_keys = agreement.width / 2;
         Self { agreement, master, public, issued: HashSet::new(), most_keys }
@@ -75,11 +77,11 @@ impl Authority {
 
     /// From a stored state, for the same agreement.
     pub fn restore(agreement: Agreement, state: &[u8]) -> Result<Self, SealedError> {
-        let agreement = agreement.checked()?;
+        let agreement = agreement.checked_to(MOST_VALUES)?;
         let read = || -> Result<Self, DecodeError> {
             let mut reader =
                 Reader::new("state of an authority", MessageKind::AuthorityState, state)?;
-            Terms::read(&mut reader)?.check(&agreement)?;
+            Terms::read_to(&mut reader, MOST_VALUES)?.check(&agreement)?;
             let keys = reader.bytes(64 * agreement.width)?.as_chunks::<32>().0.as_chunks::<2>().0;
             let master = keys.iter().map(|&[s, t]| Ok([scalar("key", s)?, scalar("key", t)?]));
             let mut authority =
@@ -147,7 +149,7 @@ impl Answerer for Authority {
         self.count(&question)?;
         let keys: Vec<[Scalar; 2]> = question
             .weights
-            .chunks_exact(width)
+            .par_chunks_exact(width)
             .map(|row| {
                 let mut key = [Scalar::ZERO; 2];
                 for (&weight, [s, t]) in row.iter().zip(&self.master) {

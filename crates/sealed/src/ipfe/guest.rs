@@ -1,10 +1,11 @@
 //! The guest: encrypts to the authority's key, and is not asked again.
 
 use curve25519_dalek::ristretto::RistrettoPoint;
+use rayon::prelude::*;
 use zeroize::Zeroize;
 
 use super::message::{PublicKey, Upload};
-use super::{random_scalar, second_generator, small_scalar};
+use super::{MOST_VALUES, POINTS_AT_ONCE, random_scalar, second_generator, small_scalar};
 use crate::product::{Agreement, BlockId, Guest, SealedError, peer};
 use crate::random::Randomness;
 
@@ -27,7 +28,7 @@ impl IpfeGuest {
         public_key: &[u8],
         random: Randomness,
     ) -> Result<Self, SealedError> {
-        let agreement = agreement.checked()?;
+        let agreement = agreement.checked_to(MOST_VALUES)?;
         let public = PublicKey::decode(public_key).map_err(peer("public key"))?;
         public.terms.check(&agreement).map_err(peer("public key"))?;
         Ok(Self { agreement, public, random })
@@ -45,7 +46,8 @@ impl Guest for IpfeGuest {
         let mut r = random_scalar(&mut self.random);
         let heads = [RistrettoPoint::mul_base(&r), r * second_generator()];
         let values = levels
-            .iter()
+            .par_iter()
+            .with_min_len(POINTS_AT_ONCE)
             .zip(&self.public.points)
             .map(|(&level, h)| RistrettoPoint::mul_base(&small_scalar(level.into())) + r * h);
         let terms = self.agreement.terms();

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use zeroize::Zeroize;
 
+use super::MOST_VALUES;
 use super::logarithm::LogarithmTable;
 use super::message::{Answer, MOST_WEIGHT, PublicKey, Question, Upload};
 use super::multiply::weighted_sum;
@@ -49,9 +51,18 @@ impl IpfeHost {
         table: Arc<LogarithmTable>,
         random: Randomness,
     ) -> Result<Self, SealedError> {
-        let agreement = agreement.checked()?;
         let public = PublicKey::decode(public_key).map_err(peer("public key"))?;
         public.terms.check(&agreement).map_err(peer("public key"))?;
+        Self::without_key(agreement, table, random)
+    }
+
+    /// A host that leaves the public key to the guest: uploads say whether both have agreed on the same.
+    pub(crate) fn without_key(
+        agreement: Agreement,
+        table: Arc<LogarithmTable>,
+        random: Randomness,
+    ) -> Result<Self, SealedError> {
+        let agreement = agreement.checked_to(MOST_VALUES)?;
         // Every question would fail.
         room(agreement.width, &agreement.grid, limit(&table, &agreement))?;
         Ok(Self { agreement, table, blocks: FxHashMap::default(), random, pending: None })
@@ -112,7 +123,7 @@ impl Host for IpfeHost {
         expected.check(exchange, keys.len()).map_err(peer("answer"))?;
         let upload = self.blocks.get(&pending.block).ok_or(SealedError::Unknown(pending.block))?;
         let [c, d] = &upload.heads;
-        let rows = pending.weights.chunks_exact(self.agreement.width).zip(&pending.scales);
+        let rows = pending.weights.par_chunks_exact(self.agreement.width).zip(&pending.scales);
         let products = rows.zip(&keys).map(|((weights, scale), [first, second])| {
             let point = weighted_sum(weights, &upload.values) - first * c - second * d;
             let whole = self.table.logarithm(&point).ok_or_else(|| {

@@ -5,7 +5,7 @@
 //! host's own result.
 
 use curve25519_dalek::ristretto::RistrettoPoint;
-use curve25519_dalek::traits::Identity;
+use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::small_scalar;
@@ -33,21 +33,22 @@ impl LogarithmTable {
             return Err(misuse("bits of the table", bits, format!("{LEAST_BITS} to {MOST_BITS}")));
         }
         let size = 1u32 << bits;
-        let mut steps = FxHashMap::with_capacity_and_hasher(size as usize, Default::default());
         let one = RistrettoPoint::mul_base(&small_scalar(1));
-        let mut point = RistrettoPoint::identity();
-        let mut held = Vec::with_capacity(1024);
-        for first in (0..size).step_by(1024) {
-            held.clear();
+        let chunks: Vec<u32> = (0..size).step_by(1024).collect();
+        let chunks = chunks.par_iter().map(|&first| {
+            let mut point = RistrettoPoint::mul_base(&small_scalar(first.into()));
+            let mut held = Vec::with_capacity(1024);
             for _ in first..size.min(first + 1024) {
                 held.push(point);
                 point += one;
             }
-            for (number, key) in (first..).zip(keys(&held)) {
-                steps.insert(key, number);
-            }
-        }
-        Ok(Self { steps, bits, stride: point })
+            keys(&held)
+        });
+        let chunks: Vec<Vec<u64>> = chunks.collect();
+        let mut steps = FxHashMap::with_capacity_and_hasher(size as usize, Default::default());
+        steps.extend(chunks.into_iter().flatten().zip(0..));
+        let stride = RistrettoPoint::mul_base(&small_scalar(size.into()));
+        Ok(Self { steps, bits, stride })
     }
 
     /// Logarithms up to this size are found.

@@ -9,12 +9,17 @@
 
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
+use rayon::prelude::*;
 
-use crate::product::{BlockId, MOST_WIDTH, Terms};
-use crate::wire::{DecodeError, MessageKind, Reader, Writer, out_of_range};
+use super::{MOST_VALUES, POINTS_AT_ONCE};
+use crate::product::{BlockId, Terms};
+use crate::wire::{DecodeError, HEADER, MessageKind, Reader, Writer, out_of_range};
 
 /// The largest weight.
 pub(crate) const MOST_WEIGHT: i32 = 1 << 30;
+
+/// Bytes of a question besides its weights, with the public key that it is for.
+pub(crate) const QUESTION_HEAD: usize = 2 * HEADER + 16 + 32;
 
 /// An authority's public key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,16 +35,14 @@ impl PublicKey {
         let mut writer =
             Writer::new(MessageKind::IpfePublicKey, Terms::LEN + 32 * self.points.len());
         self.terms.write(&mut writer);
-        for point in &self.points {
-            writer.bytes(point.compress().as_bytes());
-        }
+        compressed(&self.points).iter().for_each(|point| writer.bytes(point.as_bytes()));
         writer.finish()
     }
 
     /// From bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("public key", MessageKind::IpfePublicKey, bytes)?;
-        let terms = Terms::read(&mut reader)?;
+        let terms = Terms::read_to(&mut reader, MOST_VALUES)?;
         let points = points("point of the public key", reader.bytes(32 * terms.width())?)?;
         reader.finish()?;
         Ok(Self { terms, points })
@@ -65,9 +68,8 @@ impl Upload {
             Writer::new(MessageKind::IpfeUpload, Terms::LEN + 72 + 32 * self.values.len());
         writer.u64(self.block.0);
         self.terms.write(&mut writer);
-        for point in self.heads.iter().chain(&self.values) {
-            writer.bytes(point.compress().as_bytes());
-        }
+        self.heads.iter().for_each(|point| writer.bytes(point.compress().as_bytes()));
+        compressed(&self.values).iter().for_each(|point| writer.bytes(point.as_bytes()));
         writer.finish()
     }
 
@@ -75,7 +77,7 @@ impl Upload {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new("upload", MessageKind::IpfeUpload, bytes)?;
         let block = BlockId(reader.u64()?);
-        let terms = Terms::read(&mut reader)?;
+        let terms = Terms::read_to(&mut reader, MOST_VALUES)?;
         let mut heads = points("point of the upload", reader.bytes(32 * (2 + terms.width()))?)?;
         reader.finish()?;
         let values = heads.split_off(2);
@@ -117,7 +119,7 @@ impl Question {
         let mut reader = Reader::new("question", MessageKind::IpfeQuestion, bytes)?;
         let exchange = reader.u64()?;
         let rows = reader.count("rows of the question", most_rows)?;
-        let values = reader.count("values of the question", MOST_WIDTH)?;
+        let values = reader.count("values of the question", MOST_VALUES)?;
         if values != width {
             return Err(out_of_range("values of the question", values, width));
         }
@@ -166,9 +168,14 @@ impl Answer {
     }
 }
 
+fn compressed(points: &[RistrettoPoint]) -> Vec<CompressedRistretto> {
+    let points = points.par_iter().with_min_len(POINTS_AT_ONCE);
+    points.map(RistrettoPoint::compress).collect()
+}
+
 fn points(what: &'static str, bytes: &[u8]) -> Result<Vec<RistrettoPoint>, DecodeError> {
-    let compressed = bytes.as_chunks::<32>().0.iter().map(|&bytes| CompressedRistretto(bytes));
-    compressed.map(|compressed| point(what, &compressed)).collect()
+    let compressed = bytes.as_chunks::<32>().0.par_iter().with_min_len(POINTS_AT_ONCE);
+    compressed.map(|&bytes| point(what, &CompressedRistretto(bytes))).collect()
 }
 
 pub(crate) fn point(

@@ -11,8 +11,8 @@ const HALF: i64 = 1 << (WINDOW - 1);
 
 pub(super) fn weighted_sum(weights: &[i32], points: &[RistrettoPoint]) -> RistrettoPoint {
     let largest = weights.iter().map(|weight| weight.unsigned_abs()).max().unwrap_or(0);
-    // One bit more, for the carry of signed digits.
-    let bits = u32::BITS - largest.leading_zeros() + 1;
+    // Two bits more, for the carry of signed digits: n of them, from −32 to 31, reach no further than 31/63 of 64^n.
+    let bits = u32::BITS - largest.leading_zeros() + 2;
     let mut sum = RistrettoPoint::identity();
     for window in (0..bits.div_ceil(WINDOW)).rev() {
         for _ in 0..WINDOW {
@@ -72,6 +72,23 @@ mod tests {
             assert_eq!(weighted_sum(&weights, &points), expected, "{count} points, {bits} bits");
         }
         assert_eq!(weighted_sum(&[], &[]), RistrettoPoint::identity());
+    }
+
+    /// The first and the last weights of each number of bits, alone and as the largest.
+    #[test]
+    fn no_carry_is_lost() {
+        let one = RistrettoPoint::mul_base(&small_scalar(1));
+        for bits in 0..=30 {
+            let (first, last) = (1i32 << bits, i32::try_from((1i64 << (bits + 1)) - 1));
+            let last = last.unwrap_or(i32::MAX).min(1 << 30);
+            for weight in [first, first + first / 2, last - last / 64, last - 1, last] {
+                for weight in [weight, -weight] {
+                    let sum = weighted_sum(&[weight, 1], &[one, one]);
+                    let expected = RistrettoPoint::mul_base(&small_scalar(i64::from(weight) + 1));
+                    assert_eq!(sum, expected, "{weight}");
+                }
+            }
+        }
     }
 
     #[test]

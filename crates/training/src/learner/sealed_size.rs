@@ -1,13 +1,18 @@
 //! Whether sealed rounds fit messages and memory, before anything is trained.
 
 use federation::{ModelFailure, samples_at_once};
-use protocol::Plan;
-use protocol::message::sealed::{MAX_COEFFICIENT_REQUESTS, MAX_SEALED, MOST_WIDTH, block_length};
+use protocol::message::sealed::{
+    MAX_COEFFICIENT_REQUESTS, MAX_SEALED, MOST_KEYED_WIDTH, MOST_WIDTH, block_length,
+};
+use protocol::{LocalUpdates, LocalVariant, Plan};
+use sealed::ipfe::most_keys;
 
 use super::host_loss::Sources;
 
 /// What the host keeps of an uploaded block: as it came, and as it is multiplied.
 const BLOCK_BYTES: u64 = 153_668 + 2 * 3 * 8192 * 8;
+/// A value, encrypted for functional encryption.
+const POINT_BYTES: u64 = 160;
 /// Rows that are computed at a time, and what becomes of them.
 const ROWS_BYTES: u64 = 2 * (1 << 24) * 8;
 
@@ -19,7 +24,8 @@ pub(super) fn check_products(
     available: Option<u64>,
 ) -> Result<(), ModelFailure> {
     let Some(sealing) = plan.sealing else { return Ok(()) };
-    let wrong = |problem: String| Err(ModelFailure(format!("sealed rounds: {problem}")));
+    let failure = |problem: &str| ModelFailure(format!("sealed rounds: {problem}"));
+    let wrong = |problem: String| Err(failure(&problem));
     let guests = model.guests().count();
     if guests > MAX_COEFFICIENT_REQUESTS {
         return wrong(format!(
@@ -29,14 +35,30 @@ pub(super) fn check_products(
     for (party, layout) in &sources.layouts {
         let entries = layout.len();
         if entries > MOST_WIDTH {
+            let most = MOST_WIDTH / layout.kinds().count().max(1);
+            let alone = match layout.kinds().count() > 1 && entries <= 2 * MOST_WIDTH {
+                true => {
+                    " speeds or queues alone (fedtse-pi-v or fedtse-pi-k; a host's `pi-v` or `pi-k`), or"
+                }
+                false => "",
+            };
             return wrong(format!(
-                "found {entries} measurements of `{party}` in a step, expected at most {MOST_WIDTH}; measure fewer links, \
-                 or queues or speeds alone"
+                "found {entries} measurements of `{party}` in a step, expected at most {MOST_WIDTH}; choose{alone} at most {most} \
+                 links for it to measure (`links` of its policy)"
             ));
         }
     }
+    if sealing.is_keyed() {
+        check_keys(model, sources, plan).map_err(|problem| failure(&problem))?;
+    }
     let terms = terms(model, sources).max().unwrap_or(0);
     for (guest, width) in model.guests() {
+        if width > sealing.most_rows as usize {
+            return wrong(format!(
+                "found messages of {} products (`most-rows`), expected room for the {width} numbers of `{guest}`'s embedding",
+                sealing.most_rows
+            ));
+        }
         if samples_at_once(&sealing, 1, width, terms) == 0 {
             let most =
                 (1..terms).take_while(|terms| samples_at_once(&sealing, 1, width, *terms) > 0);
@@ -68,6 +90,49 @@ pub(super) fn check_products(
     }
 }
 
+/// Updates of an exchange that have products of their own.
+pub(super) fn updates_with_products(local: &LocalUpdates) -> usize {
+    match local.variant {
+        LocalVariant::Recompute => local.of_host() as usize,
+        LocalVariant::Frozen => 1,
+    }
+}
+
+/// Refuses batches whose products an authority issues no keys for: at most half as many rows as the batch has values, and of
+/// no more values than it has public keys for.
+fn check_keys(model: &estimator::HostModel, sources: &Sources, plan: &Plan) -> Result<(), String> {
+    let updates = updates_with_products(&plan.local);
+    let (parameters, batch) = (model.parameter_count(), plan.batch as usize);
+    // One for each parameter and one for the loss, anew for each update.
+    let rows = (parameters + 1) * updates;
+    for (party, layout) in &sources.layouts {
+        let entries = layout.len().max(1);
+        let most = MOST_KEYED_WIDTH / entries / plan.segment as usize * plan.segment as usize;
+        let values = batch * entries;
+        if values > MOST_KEYED_WIDTH {
+            return Err(format!(
+                "found {values} measurements of `{party}` in a batch of {batch} samples, expected at most {MOST_KEYED_WIDTH} with \
+                 functional encryption (ipfe); choose a batch of at most {most} (`--batch`), or rlwe"
+            ));
+        }
+        if rows > most_keys(values) {
+            let least = (2 * rows).div_ceil(entries).next_multiple_of(plan.segment as usize);
+            let advice = match least <= most {
+                true => format!("a batch of {least} samples or more (`--batch`), "),
+                false => String::new(),
+            };
+            return Err(format!(
+                "found {rows} products of an exchange, one for each of {parameters} parameters of the host and one for the loss, \
+                 {updates} times, with {values} measurements of `{party}`, expected at most {}: a key authority issues keys for half as \
+                 many products as values; choose {advice}fewer head units (`--head-units`), one host update (`--host-updates once`), \
+                 or rlwe",
+                most_keys(values)
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// How many measurements of each party a number of an embedding depends on.
 fn terms<'a>(
     model: &'a estimator::HostModel,
@@ -89,11 +154,15 @@ fn host_memory(model: &estimator::HostModel, sources: &Sources, plan: &Plan, bat
     // D as numbers of 8 bytes; of a part of it, ciphertexts.
     let coefficients = samples.saturating_mul(widths as u64).saturating_mul(terms as u64) * 8;
     let messages = (model.guests().count() as u64).pow(2) * MAX_SEALED as u64;
+    let keyed = plan.sealing.is_some_and(|sealing| sealing.is_keyed());
     let blocks = sources.layouts.values().map(|layout| {
+        if keyed {
+            return samples * layout.len() as u64 * POINT_BYTES;
+        }
         let length = block_length(plan.segment, layout.len());
-        samples.div_ceil(length.max(1) as u64)
+        samples.div_ceil(length.max(1) as u64) * BLOCK_BYTES
     });
-    let blocks = blocks.sum::<u64>() * BLOCK_BYTES;
+    let blocks = blocks.sum::<u64>();
     let all = [gradients, coefficients, messages.min(coefficients * 16), blocks, ROWS_BYTES];
     all.into_iter().fold(0, u64::saturating_add)
 }
@@ -134,6 +203,7 @@ mod tests {
             slots: vec![GuestSlot { name, embedding, direct: true }],
             party_dropout: 0.0,
             sizes,
+            window: 9,
         };
         let network = traffic::corridor().expect("the corridor");
         HostModel::new(&shape, &network, 1, update_rule(&plan())).expect("a model")
@@ -170,6 +240,14 @@ mod tests {
         let error = check(&sources(4097), None).unwrap_err();
         assert!(
             error.contains("found 8194 measurements of `fleet` in a step, expected at most 8192"),
+            "{error}"
+        );
+        assert!(
+            error.contains("choose speeds or queues alone (fedtse-pi-v or fedtse-pi-k"),
+            "{error}"
+        );
+        assert!(
+            error.contains("or at most 4096 links for it to measure (`links` of its"),
             "{error}"
         );
     }

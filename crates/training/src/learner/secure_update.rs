@@ -13,11 +13,13 @@ use estimator::{Objective, WindowSource, gather_rows};
 use federation::model::{Answers, Updated};
 use federation::{GuestRows, ModelFailure, ProductRows, Products};
 use protocol::{LocalVariant, NameError, PartyId};
+use sealed::ipfe::most_keys;
 use traffic::Window;
 
 use super::failed;
 use super::host::{HostLearner, given};
 use super::host_loss::{Gathering, WithoutValues, weights_by_name};
+use super::sealed_size::updates_with_products;
 
 /// Rows that can be asked for.
 #[derive(Default)]
@@ -82,8 +84,35 @@ impl<D: WindowSource> HostLearner<D> {
             let count = asked.get(&party).map_or(0, Vec::len) + 1;
             rows.insert(party, GuestRows { rows: count, embedding, others, known });
         }
+        if self.done == 0 && !self.has_keys(samples.len(), &rows)? {
+            self.model.forget_rows();
+            self.pace.exchanges += 1;
+            return Ok(None);
+        }
         self.pending = PendingRows::Update(PendingUpdate { loss: step.loss, asked });
         Ok(Some(rows))
+    }
+
+    /// Whether an authority, where there is one, issues keys for all products of an exchange. It does not for the last batch
+    /// of an epoch, where that is a small rest: nothing is learned from it, as from any batch without measurements.
+    fn has_keys(&self, samples: usize, rows: &ProductRows) -> Result<bool, ModelFailure> {
+        for (party, rows) in rows.iter().filter(|_| self.pace.keyed) {
+            let entries = self.loss.sources.layouts.get(party).map_or(0, |layout| layout.len());
+            let (found, values) =
+                (rows.rows * updates_with_products(&self.pace.local), samples * entries);
+            let most = most_keys(values);
+            if found > most && self.pace.each <= 1 {
+                return Err(ModelFailure(format!(
+                    "found {found} products of an exchange with {values} measurements of `{party}`, expected at most {most}: a key \
+                     authority issues keys for half as many products as values; train on more steps, or with fewer head units \
+                     (`--head-units`)"
+                )));
+            }
+            if found > most {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Some rows of a guest.

@@ -13,7 +13,7 @@ use estimator::loss::{
 };
 use estimator::{
     Arrangement, FleetData, GuestInputs, GuestPlan, GuestShape, GuestSlot, LayerSubModel,
-    MeasurementSource, MeasurementTable, Sizes, TrainedGuest, WINDOW, WindowSource,
+    MeasurementSource, MeasurementTable, Sizes, TrainedGuest, WindowSource,
 };
 use federation::ModelFailure;
 use federation::guest::MakeGuestModel;
@@ -81,17 +81,19 @@ impl WindowSource for GuestWindows {
 }
 
 impl GuestPart {
-    /// Reads a fleet, or the folds of one, and what it measures. Scales are those of its first 70 % of
+    /// Reads a fleet, or the folds of one, and what it measures, in windows of so many steps. Scales are those of its first 70 % of
     /// time, where training lies.
     pub fn read(
         folder: &Path,
         fleets: &[String],
         plan: &GuestPlan,
         kinds: &BTreeSet<MeasurementKind>,
-        privacy: &PrivacyContext,
+        (privacy, window): (&PrivacyContext, usize),
     ) -> Result<Self> {
-        let fleets = fleets.iter().map(|fleet| FleetData::open(folder, fleet));
-        let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
+        let open = |fleet: &String| {
+            Ok::<_, TrainingError>(FleetData::open(folder, fleet)?.windowed(window))
+        };
+        let fleets = fleets.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         ensure!(!fleets.is_empty(), "fleets: found none, expected at least one");
         let training = sensing::split(fleets[0].timeline().windows()).train;
         Self::of(folder, fleets, &training, (plan, Sizes::default()), kinds, privacy)
@@ -109,7 +111,7 @@ impl GuestPart {
         let Contribution { fleets, tables, .. } =
             Contribution::of(folder, fleets, plan.features, kinds, privacy)?;
         let timeline = Arc::clone(fleets[0].timeline());
-        let span = train_span(training);
+        let span = train_span(training, timeline.window());
         let (windows, record, shape) = match &fleets[..] {
             [fleet] => {
                 let (inputs, record) = plan.read(fleet, &span)?;
@@ -220,7 +222,7 @@ impl GuestPart {
         let (links, channels) = (self.timeline.network().links().len(), self.shape.channels);
         match self.shape.sub_model.arrangement() {
             Arrangement::ByLink => vec![links, channels],
-            Arrangement::ByStep => vec![WINDOW, links, channels],
+            Arrangement::ByStep => vec![self.timeline.window(), links, channels],
         }
     }
 }
@@ -308,7 +310,7 @@ pub(crate) fn terms(timeline: &Timeline, compression: Compression) -> Terms {
         network_hash: Text::of(timeline.network_hash()),
         step_s: timeline.step().get(),
         origin_s: 0.0,
-        window: WINDOW as u32,
+        window: timeline.window() as u32,
         compression,
     }
 }

@@ -8,7 +8,7 @@ use estimator::data::train_span;
 use estimator::loss::counted_per_step;
 use estimator::{
     Architecture, Arrangement, Estimates, GuestSlot, HostStudy, Intervals, LoopData, NeuralPlan,
-    Score, Study, TrainedHost, TrainingSignal, WINDOW, score,
+    Score, Study, TrainedHost, TrainingSignal, score,
 };
 use federation::host::MakeHostModel;
 use federation::{Agreed, MeasurementBounds, ModelFailure, Samples};
@@ -40,16 +40,22 @@ pub struct HostPart {
 impl HostPart {
     /// Reads loops and nothing of any fleet; ground truth only where it is learned from, or, if there is
     /// any, to score the estimates at the end.
-    pub fn read(folder: &Path, plan: NeuralPlan, options: LossOptions) -> Result<Self> {
-        let loops = LoopData::open(folder)?;
+    pub fn read(
+        folder: &Path,
+        plan: NeuralPlan,
+        options: LossOptions,
+        window: usize,
+    ) -> Result<Self> {
+        let loops = LoopData::open(folder)?.windowed(window);
+        let truth = || Study::open_fleets(folder, &[])?.windowed(window);
         let (windows, truth) = match options.signal.has_labels() {
             true => {
-                let study = Study::open_fleets(folder, &[])?;
+                let study = truth()?;
                 (HostStudy::new(&study, &plan)?, Some(study))
             }
             false => {
                 let windows = HostStudy::without_truth(&loops, &split_of(&loops), &plan)?;
-                (windows, Study::open_fleets(folder, &[]).ok())
+                (windows, truth().ok())
             }
         };
         Ok(HostPart { loops: Arc::new(loops), windows: Arc::new(windows), truth, plan, options })
@@ -142,7 +148,10 @@ impl HostPart {
 /// What a host needs to check what guests measure.
 pub(crate) fn measurement_bounds(loops: &LoopData, split: &Split) -> MeasurementBounds {
     let links = loops.timeline().network().links().len() as u32;
-    MeasurementBounds { links, counted: counted_per_step(loops, &train_span(&split.train)) }
+    MeasurementBounds {
+        links,
+        counted: counted_per_step(loops, &train_span(&split.train, loops.timeline().window())),
+    }
 }
 
 /// The samples of a run. What is estimated is seen by whole fleets: some windows, and where truth is learned from the
@@ -204,7 +213,9 @@ pub(crate) fn maker(
     let links = windows.timeline().network().links().len();
     let sample = match plan.host_arrangement() {
         Arrangement::ByLink => vec![windows.inputs().len()],
-        Arrangement::ByStep => vec![WINDOW, links, windows.inputs().channels()],
+        Arrangement::ByStep => {
+            vec![windows.inputs().window(), links, windows.inputs().channels()]
+        }
     };
     let slots = with_own(slots, own.as_ref(), plan.architecture);
     let width = slots.last().map_or(0, |slot| slot.embedding.len(links));

@@ -60,6 +60,11 @@ pub struct PolicyFile {
 }
 
 impl PolicyFile {
+    /// Whether it limits how many products are answered.
+    pub(crate) fn counts_products(&self) -> bool {
+        self.policy.most_products.is_some()
+    }
+
     /// Reads a policy file.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use estimator::TrainingSignal;
-use protocol::{Bounds, CommitmentTerms, MeasurementKind, Sealing};
+use protocol::{Bounds, CommitmentTerms, MeasurementKind, Scheme, Sealing};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::noise::{NoiseTerms, Unit};
@@ -42,6 +42,46 @@ pub enum Mode {
     #[cfg_attr(feature = "clap", value(name = "aggregate+noise"))]
     #[serde(rename = "aggregate+noise")]
     AggregateNoise,
+}
+
+/// By what measurements are sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+#[serde(rename_all = "kebab-case")]
+pub enum SchemeChoice {
+    /// Lattice encryption between host and guest alone
+    Rlwe,
+    /// Functional encryption for the host's products, with keys of an authority that sees the host's rows
+    Ipfe,
+}
+
+impl SchemeChoice {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            SchemeChoice::Rlwe => "rlwe",
+            SchemeChoice::Ipfe => "ipfe",
+        }
+    }
+
+    /// Seals by this scheme; refuses what it is not made for.
+    pub fn over(
+        self,
+        sealing: Option<Sealing>,
+        measured: &BTreeSet<MeasurementKind>,
+    ) -> Result<Option<Sealing>> {
+        if self == SchemeChoice::Rlwe {
+            return Ok(sealing);
+        }
+        let Some(sealing) = sealing else {
+            bail!("found ipfe with measurements in the clear, or none, expected sealed ones");
+        };
+        ensure!(
+            !measured.contains(&MeasurementKind::HeldOut),
+            "found ipfe with held-out folds, expected rlwe: functional encryption is for fedtse-pi, fedtse-pi-v and fedtse-pi-k"
+        );
+        Ok(Some(Sealing { scheme: Scheme::KeyAuthority, ..sealing }))
+    }
 }
 
 impl Mode {
@@ -99,7 +139,7 @@ impl Mode {
 }
 
 /// Whether measurements of these kinds can have noise, too: some, and none of held-out folds.
-pub fn protects(kinds: &BTreeSet<MeasurementKind>) -> bool {
+pub(crate) fn protects(kinds: &BTreeSet<MeasurementKind>) -> bool {
     !kinds.is_empty() && !kinds.contains(&MeasurementKind::HeldOut)
 }
 
@@ -108,6 +148,10 @@ pub fn committed(sealing: Option<Sealing>, committing: CommitmentTerms) -> Resul
     let Some(sealing) = sealing else {
         bail!("found measurements in the clear, or none, expected sealed ones to commit to");
     };
+    ensure!(
+        !sealing.is_keyed(),
+        "found products whose keys an authority issues (ipfe), expected products that guests compute (rlwe)"
+    );
     Ok(Some(Sealing { commitments: Some(committing), ..sealing }))
 }
 
@@ -120,6 +164,10 @@ pub struct PrivacyOptions {
     /// fedtse-pi-k; with all others clear
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub privacy: Option<Mode>,
+    /// By what measurements are sealed: rlwe unless given. ipfe is the paper's functional encryption, with a key authority
+    /// that sees the host's rows; for fedtse-pi, fedtse-pi-v and fedtse-pi-k, without --commitments and --most-products
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
+    pub scheme: Option<SchemeChoice>,
     /// ε of the noise: what everything that leaves a guest costs together; 8 unless given
     #[cfg_attr(feature = "clap", arg(long))]
     pub epsilon: Option<f64>,
@@ -182,7 +230,38 @@ impl PrivacyOptions {
             Some((name, _)) => {
                 Err(InvalidOption::new(name, "found with a policy, expected one of the two"))
             }
+            None => self.check_scheme(),
+        }
+    }
+
+    /// Refuses what functional encryption does not have.
+    fn check_scheme(&self) -> Result<(), InvalidOption> {
+        let Some(scheme) = self.scheme else { return Ok(()) };
+        if let Some(mode) = self.privacy.filter(|mode| !mode.is_sealed()) {
+            let (scheme, mode) = (scheme.name(), mode.name());
+            let problem =
+                format!("found {scheme} with --privacy {mode}, expected sealed or sealed+noise");
+            return Err(InvalidOption::new("scheme", problem));
+        }
+        if scheme == SchemeChoice::Rlwe {
+            return Ok(());
+        }
+        let counted = self.policy.as_ref().is_some_and(PolicyFile::counts_products);
+        let other = [
+            ("commitments", self.commitments),
+            ("most_products", self.most_products.is_some()),
+            ("policy", counted),
+        ];
+        match other.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
+            Some(("commitments", _)) => Err(InvalidOption::new(
+                "commitments",
+                "found with --scheme ipfe, expected rlwe: guests open what they have committed to in answers, which they do not give here",
+            )),
+            Some((name, _)) => Err(InvalidOption::new(
+                name,
+                "found a limit on products (most-products) with --scheme ipfe, expected none: guests see no products that they could count",
+            )),
         }
     }
 
@@ -203,7 +282,11 @@ impl PrivacyOptions {
     pub(crate) fn sealing(&self, signal: &TrainingSignal) -> Result<Option<Sealing>> {
         let mode = self.mode(signal);
         let sealing = mode.sealing(signal);
-        let sealing = sealing.map_err(|error| InvalidOption::new("privacy", error))?;
+        let mut sealing = sealing.map_err(|error| InvalidOption::new("privacy", error))?;
+        if let Some(scheme) = self.scheme {
+            let by_scheme = scheme.over(sealing, &measured_kinds(signal));
+            sealing = by_scheme.map_err(|error| InvalidOption::new("scheme", error))?;
+        }
         if !self.commitments {
             return Ok(sealing);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use estimator::data::{FleetRows, FleetSum, SumColumns, SumLayout, Timeline, train_span};
+use estimator::data::{FleetRows, FleetSum, SumColumns, SumLayout, Timeline};
 use estimator::{FleetData, GuestFeatures, Study};
 use federation::ModelFailure;
 use federation::sums::{BlockSum, SumRows};
@@ -51,6 +51,7 @@ impl SumHostPart {
             Err(_) if !options.method.learns_from_truth() => Study::without_truth(folder)?,
             Err(error) => return Err(error.into()),
         };
+        let study = study.windowed(options.recipe.window())?;
         let folds = centralised.folds().unwrap_or(1);
         let columns = columns(centralised);
         let layout = SumLayout::new(study.timeline(), folds, columns);
@@ -59,7 +60,7 @@ impl SumHostPart {
 
     /// What is summed.
     pub fn plan(&self) -> SumPlan {
-        let span = train_span(&self.study.split().train);
+        let span = self.study.train_span();
         SumPlan {
             terms: terms(self.study.timeline()),
             folds: self.folds,

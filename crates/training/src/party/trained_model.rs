@@ -7,7 +7,6 @@ use std::path::Path;
 
 use estimator::{
     Arrangement, LayerSubModel, PartyWeights, SubModel, SubModelKind, TrainedGuest, TrainedHost,
-    WINDOW,
 };
 use traffic::Network;
 
@@ -60,7 +59,9 @@ impl TrainedModel {
                 let links = network.links().len();
                 let sample = match part.arrangement() {
                     Arrangement::ByLink => vec![links, part.shape.channels],
-                    Arrangement::ByStep => vec![WINDOW, links, part.shape.channels],
+                    Arrangement::ByStep => {
+                        vec![part.guest.common.window, links, part.shape.channels]
+                    }
                 };
                 let width = part.width(network);
                 Ok(TrainedModel::Custom(TrainedCustomSubModel::read(
@@ -112,7 +113,10 @@ impl TrainedCustomSubModel {
         let links = network.links().len();
         let sample = match part.arrangement() {
             Arrangement::ByLink => vec![inputs],
-            Arrangement::ByStep => vec![WINDOW, links, inputs / (WINDOW * links)],
+            Arrangement::ByStep => {
+                let window = part.host.common.window.max(1);
+                vec![window, links, inputs / (window * links)]
+            }
         };
         Self::read(folder, name, own, &sample, slot.embedding.len(links)).map(Some)
     }

@@ -7,7 +7,7 @@ pub(crate) mod sensors;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use estimator::loss::LossWeights;
 use estimator::model::HostShape;
@@ -17,8 +17,8 @@ use estimator::{
 };
 use federation::guest::{DisclosurePolicy, GuestSettings};
 use federation::{
-    AbsencePolicy, Agreed, CheckpointInterval, Guest, Host, HostSettings, MeasurementBounds,
-    MemoryStore, Samples, Timing,
+    AbsencePolicy, Agreed, CheckpointInterval, Guest, Host, HostModel, HostSettings, KeyAuthority,
+    KeyDesk, LocalAuthority, MeasurementBounds, MemoryStore, Samples, Timing,
 };
 use neural::{Layer, hash, unit};
 use protocol::ledger::MemorySink;
@@ -106,6 +106,7 @@ pub(crate) fn shape(guests: usize) -> ModelShape {
         totals: true,
         embedding: EmbeddingShape::PerLink(3),
         sizes: sizes(),
+        window: WINDOW,
     };
     let speeds = GuestShape {
         name: "speeds".into(),
@@ -129,6 +130,7 @@ pub(crate) fn shape(guests: usize) -> ModelShape {
         slots: guests.iter().map(GuestSlot::of).collect(),
         party_dropout: 0.1,
         sizes: sizes(),
+        window: WINDOW,
     };
     ModelShape { host, guests }
 }
@@ -228,10 +230,23 @@ pub(crate) fn parties_of(
     plan: &Plan,
     compression: Compression,
     learned: From,
-    (sharing, life): (DisclosurePolicy, Life),
+    given: (DisclosurePolicy, Life),
     samples: Samples,
     sensors: impl Fn(&str) -> Vec<Arc<dyn MeasurementSource>> + Clone + Send + 'static,
 ) -> (HostParty, BTreeMap<PartyId, GuestParty>) {
+    let given = (compression, learned, given);
+    parties_with(shape, plan, given, samples, sensors, |learner| learner)
+}
+
+/// The same with a host model that is made of the usual one.
+pub(crate) fn parties_with<H: HostModel>(
+    shape: &ModelShape,
+    plan: &Plan,
+    (compression, learned, (sharing, life)): (Compression, From, (DisclosurePolicy, Life)),
+    samples: Samples,
+    sensors: impl Fn(&str) -> Vec<Arc<dyn MeasurementSource>> + Clone + Send + 'static,
+    wrapped: impl Fn(HostLearner<Columns>) -> H + Send + 'static,
+) -> (Host<H, MemoryStore>, BTreeMap<PartyId, GuestParty>) {
     let network = corridor().expect("the corridor");
     let whole = table(shape);
     let host_model = move |plan: &Plan, shape: &ModelShape| {
@@ -241,6 +256,8 @@ pub(crate) fn parties_of(
     let host_id = PartyId::new("city").expect("a name");
     let host_inputs = host_model(plan, shape).expect("a model").input_len();
     let mut from = host_inputs;
+    let keyed = plan.sealing.is_some_and(|sealing| sealing.is_keyed());
+    let desk = keyed.then(|| Arc::new(Mutex::new(KeyDesk::new(host_id.clone()))));
     let mut guests = BTreeMap::new();
     let mut widths = BTreeMap::new();
     for guest in &shape.guests {
@@ -276,7 +293,11 @@ pub(crate) fn parties_of(
         let ledger = Ledger::in_memory(&MemorySink::default(), &party).expect("a ledger");
         let store = life.stores.get(party.as_str()).cloned().unwrap_or_default();
         let guest = Guest::new(settings, Box::new(make), store, ledger, Now::default());
-        guests.insert(party, guest.expect("a guest"));
+        let mut guest = guest.expect("a guest");
+        if let Some(desk) = &desk {
+            guest = guest.with_key_authority(at_desk(&party, desk));
+        }
+        guests.insert(party, guest);
     }
     let settings = HostSettings {
         party: host_id.clone(),
@@ -301,12 +322,22 @@ pub(crate) fn parties_of(
     let own = Columns { own: 0..host_inputs, ..whole };
     let make = move |plan: &Plan, agreed: &Agreed| {
         let loss = learned.loss(&own, agreed);
-        HostLearner::new(host_model(plan, &shape)?, own.clone(), loss, plan)
+        Ok(wrapped(HostLearner::new(host_model(plan, &shape)?, own.clone(), loss, plan)?))
     };
     let ledger = Ledger::in_memory(&MemorySink::default(), &host_id).expect("a ledger");
     let store = MemoryStore::default();
     let host = Host::new(settings, Box::new(make), store, ledger, Now::default());
-    (host.expect("a host"), guests)
+    let mut host = host.expect("a host");
+    if let Some(desk) = &desk {
+        host = host.with_key_authority(at_desk(&host_id, desk));
+    }
+    (host, guests)
+}
+
+/// The authority of all parties, as one of them reaches it.
+fn at_desk(party: &PartyId, desk: &Arc<Mutex<KeyDesk>>) -> Box<dyn KeyAuthority> {
+    let name = PartyId::new("keys").expect("a name");
+    Box::new(LocalAuthority::new(name, party.clone(), Arc::clone(desk)))
 }
 
 /// Hands messages over, changed on their way, until nobody says anything; gives up after many.

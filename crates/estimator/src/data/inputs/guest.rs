@@ -7,12 +7,12 @@ use traffic::{LinkId, Step, Window};
 use super::{Arrangement, InputsError, Table, Writer, window_rows};
 use crate::data::scales::{GuestScales, cell_numbers};
 use crate::data::sources::FleetData;
-use crate::data::study::{GuestFeatures, WINDOW};
+use crate::data::study::GuestFeatures;
 use crate::data::timeline::Timeline;
 use crate::data::window_source::WindowSource;
 
 /// Steps whose cells are seen by link, the last ones of the window.
-const CELL_STEPS: usize = 3;
+const CELL_STEPS: usize = crate::data::study::LEAST_WINDOW;
 
 /// A guest's features, ready to be copied into samples.
 pub struct GuestInputs {
@@ -58,6 +58,11 @@ impl GuestInputs {
         Ok(Self { arrangement, links, totals, cells, timeline })
     }
 
+    /// Steps of a window.
+    pub(crate) fn window(&self) -> usize {
+        self.timeline.window()
+    }
+
     fn widths(&self) -> [usize; 2] {
         [self.totals.width / self.links, self.cells.width / self.links]
     }
@@ -66,14 +71,14 @@ impl GuestInputs {
     pub(crate) fn channels(&self) -> usize {
         let [totals, cells] = self.widths();
         match self.arrangement {
-            Arrangement::ByLink => WINDOW * totals + CELL_STEPS * cells,
+            Arrangement::ByLink => self.window() * totals + CELL_STEPS * cells,
             Arrangement::ByStep => totals + cells,
         }
     }
 
     /// Numbers of one sample.
     pub fn len(&self) -> usize {
-        let steps = if self.arrangement == Arrangement::ByLink { 1 } else { WINDOW };
+        let steps = if self.arrangement == Arrangement::ByLink { 1 } else { self.window() };
         steps * self.links * self.channels()
     }
 
@@ -96,7 +101,7 @@ impl GuestInputs {
                     for row in rows.clone() {
                         writer.put(&self.totals.row(row)[link * totals..][..totals]);
                     }
-                    for row in rows.clone().skip(WINDOW - CELL_STEPS) {
+                    for row in rows.clone().skip(self.window() - CELL_STEPS) {
                         writer.put(&self.cells.row(row)[link * cells..][..cells]);
                     }
                 }

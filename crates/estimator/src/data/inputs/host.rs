@@ -7,7 +7,6 @@ use traffic::{LinkId, Movement, Network, Step, StepClock, Window};
 use super::{Arrangement, InputsError, Table, Writer, window_rows};
 use crate::data::scales::HostScales;
 use crate::data::sources::LoopData;
-use crate::data::study::WINDOW;
 use crate::data::timeline::Timeline;
 use crate::data::window_source::WindowSource;
 
@@ -65,10 +64,15 @@ impl HostInputs {
         Ok(Self { arrangement, links, loops, clock, green, timeline })
     }
 
+    /// Steps of a window.
+    pub fn window(&self) -> usize {
+        self.timeline.window()
+    }
+
     /// Numbers for the whole network, in one sample.
     pub(crate) fn shared(&self) -> usize {
         match self.arrangement {
-            Arrangement::ByLink => WINDOW * self.loops.width + self.clock.width,
+            Arrangement::ByLink => self.window() * self.loops.width + self.clock.width,
             Arrangement::ByStep => 0,
         }
     }
@@ -76,14 +80,14 @@ impl HostInputs {
     /// Numbers for each link, in one sample; by step: in one step.
     pub fn channels(&self) -> usize {
         match self.arrangement {
-            Arrangement::ByLink => WINDOW,
+            Arrangement::ByLink => self.window(),
             Arrangement::ByStep => 1,
         }
     }
 
     /// Where a loop's counts are in a sample, step by step; `link` is the loop's.
     pub(crate) fn places_of_loop(&self, number: usize, link: LinkId) -> Vec<usize> {
-        let steps = 0..WINDOW;
+        let steps = 0..self.window();
         match self.arrangement {
             Arrangement::ByLink => {
                 // Each has a count and a mask.
@@ -95,7 +99,7 @@ impl HostInputs {
 
     /// Numbers of one sample.
     pub fn len(&self) -> usize {
-        self.shared() + self.links * WINDOW
+        self.shared() + self.links * self.window()
     }
 
     /// Whether a sample holds no numbers.

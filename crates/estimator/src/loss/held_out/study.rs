@@ -60,7 +60,7 @@ impl HeldOutStudy {
         penetrates: Penetration,
     ) -> Result<Self, HeldOutError> {
         let [guest] = &plan.guests[..] else { return Err(HeldOutError::Guests(plan.guests.len())) };
-        let span = train_span(&split.train);
+        let span = train_span(&split.train, loops.timeline().window());
         let rates = FoldRates::new(penetration(loops, folds, &span)?, folds.len())?;
         let local = match penetrates {
             Penetration::Constant => None,

@@ -4,47 +4,29 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// What a party asks.
-pub(super) enum Request {
-    /// The public key.
-    PublicKey,
-    /// Keys for the rows of a question of `sealed`.
-    Keys(Vec<u8>),
-}
-
-const PUBLIC_KEY: u8 = 1;
-const KEYS: u8 = 2;
+const REQUEST: u8 = 1;
 const ANSWER: u8 = 3;
 const REFUSAL: u8 = 4;
 /// The longest reply: keys of as many rows as an agreement may have, with some room.
 const LONGEST_REPLY: usize = (64 << 20) + 1024;
 
-/// The longest question about so many rows of blocks of this width.
-pub(super) fn question_limit(width: usize, rows: usize) -> usize {
-    rows.saturating_mul(width).saturating_mul(4).saturating_add(1024)
-}
-
 /// The next request; none where the other side has hung up.
 pub(super) async fn read_request(
     from: &mut (impl AsyncRead + Unpin),
     longest: usize,
-) -> io::Result<Option<Request>> {
-    let Some((kind, bytes)) = read(from, longest).await? else { return Ok(None) };
-    match kind {
-        PUBLIC_KEY if bytes.is_empty() => Ok(Some(Request::PublicKey)),
-        KEYS => Ok(Some(Request::Keys(bytes))),
-        _ => Err(bad(format!("found a message of kind {kind}, expected a request"))),
+) -> io::Result<Option<Vec<u8>>> {
+    match read(from, longest).await? {
+        Some((REQUEST, bytes)) => Ok(Some(bytes)),
+        Some((kind, _)) => Err(bad(format!("found a message of kind {kind}, expected a request"))),
+        None => Ok(None),
     }
 }
 
 pub(super) async fn write_request(
     to: &mut (impl AsyncWrite + Unpin),
-    request: &Request,
+    request: &[u8],
 ) -> io::Result<()> {
-    match request {
-        Request::PublicKey => write(to, PUBLIC_KEY, &[]).await,
-        Request::Keys(question) => write(to, KEYS, question).await,
-    }
+    write(to, REQUEST, request).await
 }
 
 pub(super) async fn write_reply(
@@ -113,13 +95,11 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut bytes = Vec::new();
-            write_request(&mut bytes, &Request::Keys(vec![7; 9])).await.unwrap();
-            write_request(&mut bytes, &Request::PublicKey).await.unwrap();
+            write_request(&mut bytes, &[7; 9]).await.unwrap();
+            write_request(&mut bytes, &[]).await.unwrap();
             let mut from = &bytes[..];
-            let first = read_request(&mut from, 9).await.unwrap();
-            assert!(matches!(first, Some(Request::Keys(question)) if question == [7; 9]));
-            let second = read_request(&mut from, 9).await.unwrap();
-            assert!(matches!(second, Some(Request::PublicKey)));
+            assert_eq!(read_request(&mut from, 9).await.unwrap(), Some(vec![7; 9]));
+            assert_eq!(read_request(&mut from, 9).await.unwrap(), Some(Vec::new()));
             assert!(read_request(&mut from, 9).await.unwrap().is_none());
             // Longer than allowed, cut off, of no kind.
             assert!(read_request(&mut &bytes[..], 8).await.is_err());

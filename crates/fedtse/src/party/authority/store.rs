@@ -5,14 +5,18 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use protocol::PartyId;
 use zeroize::Zeroizing;
 
-/// Longer than any state: a key and a digest for each of 8192 values.
-const MOST_BYTES: u64 = 8192 * (64 + 32) + 1024;
+/// Longer than any state: a key, and a digest for every other one, of 65,536 values.
+const MOST_BYTES: u64 = 65_536 * (64 + 32) + 1024;
 
-/// A folder with the state.
+/// The end of the names of states; before it stands the guest's name.
+const END: &str = ".state";
+
+/// A folder with a state for each guest.
 pub(super) struct KeyStore {
-    path: PathBuf,
+    folder: PathBuf,
     /// Held for as long as the process lives.
     _lock: File,
 }
@@ -38,21 +42,33 @@ impl KeyStore {
                 return Err(error).with_context(|| format!("{shown}"));
             }
         }
-        Ok(Self { path: folder.join("authority.state"), _lock: lock })
+        durable::remove_unfinished(folder, |name| name.ends_with(END))?;
+        Ok(Self { folder: folder.to_owned(), _lock: lock })
     }
 
-    /// The file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// The file of a guest.
+    pub(super) fn path(&self, guest: &PartyId) -> PathBuf {
+        self.folder.join(format!("{}{END}", guest.as_str()))
     }
 
-    /// What was stored; none if nothing was yet.
-    pub(super) fn read(&self) -> Result<Option<Zeroizing<Vec<u8>>>> {
-        let shown = self.path.display();
-        if !self.path.exists() {
-            return Ok(None);
+    /// The guests that something is stored of.
+    pub(super) fn guests(&self) -> Result<Vec<PartyId>> {
+        let shown = self.folder.display();
+        let mut guests = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).with_context(|| format!("{shown}"))? {
+            let name = entry.with_context(|| format!("{shown}"))?.file_name();
+            if let Some(guest) = name.to_str().and_then(|name| name.strip_suffix(END)) {
+                guests.push(PartyId::new(guest).with_context(|| format!("{shown}"))?);
+            }
         }
-        let file = File::open(&self.path).with_context(|| format!("{shown}"))?;
+        Ok(guests)
+    }
+
+    /// What was stored of a guest.
+    pub(super) fn read(&self, guest: &PartyId) -> Result<Zeroizing<Vec<u8>>> {
+        let path = self.path(guest);
+        let shown = path.display();
+        let file = File::open(&path).with_context(|| format!("{shown}"))?;
         let metadata = file.metadata().with_context(|| format!("{shown}"))?;
         #[cfg(unix)]
         {
@@ -69,12 +85,12 @@ impl KeyStore {
         );
         let mut bytes = Zeroizing::new(Vec::with_capacity(length as usize + 1));
         file.take(MOST_BYTES).read_to_end(&mut bytes).with_context(|| format!("{shown}"))?;
-        Ok(Some(bytes))
+        Ok(bytes)
     }
 
     /// Stores a state for good, in the place of the last one.
-    pub(super) fn write(&self, state: &[u8]) -> Result<()> {
-        Ok(durable::write_private(&self.path, state)?)
+    pub(super) fn write(&self, guest: &PartyId, state: &[u8]) -> Result<()> {
+        Ok(durable::write_private(&self.path(guest), state)?)
     }
 }
 
@@ -87,20 +103,23 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let keys = folder.path().join("keys");
         let store = KeyStore::open(&keys).unwrap();
-        assert!(store.read().unwrap().is_none());
+        assert!(store.guests().unwrap().is_empty());
+        let guest = PartyId::new("fleet-a").unwrap();
         for state in [&b"first"[..], b"2"] {
-            store.write(state).unwrap();
-            assert_eq!(store.read().unwrap().unwrap().as_slice(), state);
+            store.write(&guest, state).unwrap();
+            assert_eq!(store.read(&guest).unwrap().as_slice(), state);
         }
+        assert_eq!(store.guests().unwrap(), [guest.clone()]);
+        assert!(store.read(&PartyId::new("fleet-b").unwrap()).is_err());
         let second = KeyStore::open(&keys).err().unwrap().to_string();
         assert!(second.contains("another authority"), "{second}");
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            let path = store.path();
+            let path = store.path(&guest);
             assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o640)).unwrap();
-            let error = store.read().unwrap_err().to_string();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+            let error = store.read(&guest).unwrap_err().to_string();
             assert!(error.contains("found mode 640"), "{error}");
         }
     }

@@ -91,6 +91,7 @@ fn layers(plan: &Plan) -> LayerSubModel {
         totals: true,
         embedding: EmbeddingShape::PerLink(2),
         sizes: Sizes::default(),
+        window: WINDOW,
     };
     LayerSubModel::of(&shape, &corridor().expect("corridor"), 3, update_rule(plan))
         .expect("a model")

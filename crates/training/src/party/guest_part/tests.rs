@@ -62,7 +62,7 @@ fn unprotected(
 ) -> Fallible<(MeasurementOffer, BTreeMap<MeasurementKind, Source>)> {
     let totals = GuestFeatures::Totals;
     let own = Contribution::of(folder, folds, totals, kinds, &PrivacyContext::default())?;
-    Ok(measuring(own.fleets, own.tables, windows, &train_span(windows), kinds)?)
+    Ok(measuring(own.fleets, own.tables, windows, &train_span(windows, estimator::WINDOW), kinds)?)
 }
 
 /// Noise is drawn once: a guest that starts again has the same numbers. Its variance is in the weights, which
@@ -104,8 +104,13 @@ fn noise_is_in_everything_and_so_is_the_policy() -> Fallible<()> {
         // Two digits of 2.38, and the grid.
         assert!((f64::from(*weight) / expected - 1.0).abs() < 0.02, "{weight} {expected}");
     }
-    let (measures, _) =
-        measuring(once.fleets, once.tables, &windows, &train_span(&windows), &kinds)?;
+    let (measures, _) = measuring(
+        once.fleets,
+        once.tables,
+        &windows,
+        &train_span(&windows, estimator::WINDOW),
+        &kinds,
+    )?;
     assert!(measures.movements.turned.iter().all(|count| *count == 0));
 
     let other = NoiseTerms { epsilon: 4.0, ..noise };
