@@ -14,6 +14,7 @@ mod run_config;
 mod serve;
 mod simulate;
 mod up;
+mod usage;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -115,7 +116,11 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments,
         Err(error) if json && error.use_stderr() => {
-            eprintln!("{}", json!({ "error": usage_error(&error) }));
+            eprintln!("{}", json!({ "error": usage::told(&error) }));
+            return ExitCode::from(error.exit_code() as u8);
+        }
+        Err(error) if usage::not_a_number(&error).is_some() => {
+            eprintln!("error: {}\n\nFor more information, try '--help'.", usage::told(&error));
             return ExitCode::from(error.exit_code() as u8);
         }
         Err(error) => error.exit(),
@@ -171,13 +176,6 @@ fn failed(error: &anyhow::Error, json: bool) -> ExitCode {
         eprintln!("error: {text}");
     }
     ExitCode::FAILURE
-}
-
-/// What is wrong with the words of a command line, without advice on usage.
-fn usage_error(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let told = text.split("\n\n").next().unwrap_or_default();
-    told.trim_start_matches("error: ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `fedtse train --example`.

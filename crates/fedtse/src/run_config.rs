@@ -15,6 +15,8 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use toml::{Spanned, Value};
 
+use crate::usage;
+
 /// The subcommand that takes a file.
 const COMMAND: &str = "train";
 /// The option that has no default.
@@ -200,10 +202,13 @@ fn check_alone(options: &Command, words: &[OsString]) -> Result<()> {
     let alone = options.clone().no_binary_name(true).subcommand_required(false);
     let alone = alone.mut_args(|option| option.required(false));
     match alone.try_get_matches_from(words) {
-        Err(error) if is_of_value(&error) => {
-            let text = error.to_string();
-            bail!("{}", text.lines().next().unwrap_or_default().trim_start_matches("error: "))
-        }
+        Err(error) if is_of_value(&error) => match usage::not_a_number(&error) {
+            Some((_, problem)) => bail!("{problem}"),
+            None => {
+                let text = error.to_string();
+                bail!("{}", text.lines().next().unwrap_or_default().trim_start_matches("error: "))
+            }
+        },
         _ => Ok(()),
     }
 }

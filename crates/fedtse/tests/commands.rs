@@ -37,7 +37,11 @@ fn errors_are_json_where_results_are() {
     std::fs::write(&file, "data = \"d\"\nepoks = 1\n").unwrap();
     for (words, code, expected) in [
         (vec!["inspect", "nowhere"], 1, "nowhere"),
-        (vec!["train", "--data", "d", "--epochs", "many"], 2, "invalid value 'many'"),
+        (
+            vec!["train", "--data", "d", "--epochs", "many"],
+            2,
+            "--epochs: found `many`, expected a whole number",
+        ),
         (vec!["inspekt"], 2, "unrecognized subcommand 'inspekt'"),
         (vec!["train", "--config", text(&file)], 1, "line 2: epoks: unknown field"),
     ] {

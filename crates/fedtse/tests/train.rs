@@ -235,7 +235,11 @@ fn options_come_from_a_file() {
             "epoks = 1",
             "run.toml, line 6: epoks: unknown field, expected one of data, method",
         ),
-        ("epochs = 1", "epochs = \"many\"", "run.toml, line 6: epochs: invalid value 'many'"),
+        (
+            "epochs = 1",
+            "epochs = \"many\"",
+            "run.toml, line 6: epochs: found `many`, expected a whole number",
+        ),
         (
             "frozen = false",
             "frozen = 3",
