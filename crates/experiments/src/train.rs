@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use training::Fitted;
+use training::SubModelChoice;
 use training::party::CustomSubModels;
 
 mod curves;
@@ -203,6 +204,15 @@ impl TrainArguments {
         if let Some(rate) = self.learning_rate.filter(|rate| !(rate.is_finite() && *rate > 0.0)) {
             let problem = format!("found {rate}, expected a number of more than 0");
             return Err(InvalidOption::new("learning_rate", problem));
+        }
+        // Two blocks with kernels of 3 steps take 8 of them.
+        let temporal =
+            self.arch == Architecture::Paper || self.guest.sub_model == Some(SubModelChoice::Stgcn);
+        if let Some(window) = self.recipe.window.filter(|window| temporal && *window < 9) {
+            let problem = format!(
+                "found {window}, expected 9 or more with --arch paper or --sub-model stgcn"
+            );
+            return Err(InvalidOption::new("window", problem));
         }
         let without_labels = self.method.iter().find(|method| !method.takes_labels_besides());
         if let (Some(_), Some(method)) = (self.physics.label_share, without_labels) {

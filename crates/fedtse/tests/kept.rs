@@ -171,7 +171,7 @@ fn models_of_other_windows_are_kept() {
     for (value, more, expected) in [
         ("2", &[][..], "--window: found 2, expected 3 to 120"),
         ("121", &[], "--window: found 121, expected 3 to 120"),
-        ("8", &["--arch", "paper"], "need more than the 8 steps given"),
+        ("8", &["--arch", "paper"], "--window: found 8, expected 9 or more with --arch paper"),
     ] {
         let window = ["--window", value];
         let error = refused(&train("fedtse", &other, &[&window[..], more].concat()));
