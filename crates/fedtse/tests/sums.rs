@@ -16,7 +16,7 @@ const EPOCHS: u32 = 2;
 fn world() -> World {
     let world = World::new(&Choice { epochs: EPOCHS, ..Choice::default() });
     world.change("city", "batch = 32", "privacy = \"aggregate\"");
-    world.change("fleet-a", "[run]", "[model]\nfusion = \"sum\"\n[run]");
+    world.change("fleet-a", "fusion = \"concatenate\"", "fusion = \"sum\"");
     world.change("fleet-b", "[model]", "[model]\nfusion = \"sum\"");
     world
 }
