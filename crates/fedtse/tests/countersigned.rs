@@ -57,7 +57,8 @@ fn a_ledger_that_one_side_rewrites_is_found_on_either_side() {
 
             // A head that a peer has not signed.
             let kept = fs::read_to_string(&heads).unwrap();
-            let signature = kept.find("\"signature\":\"").unwrap() + 30;
+            let own = kept.find(&format!("{{\"of\":\"{party}\"")).unwrap();
+            let signature = own + kept[own..].find("\"signature\":\"").unwrap() + 40;
             let digit = if &kept[signature..=signature] == "0" { "1" } else { "0" };
             let mut forged = kept.clone();
             forged.replace_range(signature..=signature, digit);

@@ -124,7 +124,16 @@ fn live_estimates_of_a_sum_are_those_of_the_recording_and_only_masked_totals_lea
         party.terminate();
         assert!(party.wait().success(), "{}", party.log());
     }
-    let allowed = ["heartbeat", "leave", "mask-seeds", "masked-totals", "sum-agreed", "sum-hello"];
+    let allowed = [
+        "countersigned",
+        "heartbeat",
+        "leave",
+        "ledger-head",
+        "mask-seeds",
+        "masked-totals",
+        "sum-agreed",
+        "sum-hello",
+    ];
     for guest in GUESTS {
         let kinds = released(&world, guest);
         let other = kinds.iter().find(|kind| !allowed.contains(&kind.as_str()));

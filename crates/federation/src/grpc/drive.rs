@@ -146,8 +146,9 @@ where
             }
         }
         if !party.has_ended() {
+            // First: what it says besides may be the last that its peer waits for.
             let asked = heads.after(party, clock.now(), &out);
-            out.extend(asked);
+            out.splice(0..0, asked);
         }
         for message in &out {
             outlet.send(message);

@@ -1,6 +1,6 @@
 //! Heads of ledgers that parties countersign for each other at checkpoints: around any party, so that the rounds know nothing of it.
 //!
-//! A checkpoint is a message `checkpointed` in training, and the end of a block in sums. A guest then asks its host to countersign its
+//! A checkpoint is a message `checkpointed` in training, and the agreement on a block in sums. A guest then asks its host to countersign its
 //! ledger, and the host asks that guest; sums in which there is a block every few seconds ask less often.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,7 +153,7 @@ impl Heads {
         let asked = self.peers.get(peer).and_then(|peer| peer.asked);
         match kind {
             "checkpointed" => true,
-            "mask-seeds" => {
+            "sum-agreed" => {
                 asked.is_none_or(|(_, asked)| lasted(asked, now.monotonic, BETWEEN_SUMS))
             }
             _ => false,

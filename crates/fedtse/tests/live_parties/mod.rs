@@ -43,7 +43,7 @@ impl LiveWorld {
     pub(crate) fn of_sums(policy: Option<&'static str>) -> Self {
         let world = World::new(&Choice { epochs: 2, policy, ..Choice::default() });
         let mode = if policy.is_some() { "aggregate+noise" } else { "aggregate" };
-        world.change("city", "batch = 32", &format!("batch = 32\nprivacy = \"{mode}\""));
+        world.change("city", "batch = 32", &format!("privacy = \"{mode}\""));
         world.change("fleet-a", "fusion = \"concatenate\"", "fusion = \"sum\"");
         world.change("fleet-b", "[model]", "[model]\nfusion = \"sum\"");
         world.gate.open();
