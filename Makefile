@@ -9,9 +9,11 @@ PYTHON_VENV := .venv-python
 FUZZ_SECONDS ?= 60
 # Tests that need SUMO must find it here: a test that skips itself proves nothing.
 TEST_ENV := FEDTSE_REQUIRE_SUMO=1 FEDTSE_REQUIRE_POSTGRES=1 RUST_BACKTRACE=0
-# A machine that builds once needs no gigabytes that make the next build shorter.
+# A machine that builds once needs no gigabytes that make the next build shorter, and no lines in backtraces.
 ifdef CI
 export CARGO_INCREMENTAL = 0
+export CARGO_PROFILE_DEV_DEBUG = false
+export CARGO_PROFILE_RELEASE_DEBUG = false
 endif
 
 .PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-sealed-size bench-map browser containers tables clean-venvs

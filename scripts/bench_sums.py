@@ -88,7 +88,7 @@ def simulate(arguments, folder, guests):
         print("simulating …", file=sys.stderr)
         run(arguments.fedtse, "simulate", "--out", data, "--minutes", arguments.minutes)
     share = arguments.rate / guests
-    run(arguments.fedtse, "features", data, "--guests", ",".join([f"{share:g}"] * guests))
+    run(arguments.fedtse, "features", data, "--replace", "--guests", ",".join([f"{share:g}"] * guests))
     return data.resolve()
 
 

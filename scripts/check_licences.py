@@ -1,10 +1,13 @@
-"""Checks that every dependency has a licence that we accept, and comes from the registry.
+"""Checks that every dependency has a licence that we accept, and comes from the registry, and that vendored files are those
+that the README beside them names.
 
 Run by `make licences`. A crate whose licence is an expression is accepted if one of its
 alternatives (OR) consists (AND) of accepted licences only.
 """
 
+import hashlib
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -67,6 +70,24 @@ def accepted(expression: str) -> bool:
     return bool(tokens) and either() and position == len(tokens)
 
 
+def vendored() -> tuple[int, list[str]]:
+    """How many files are vendored, and what is wrong with them: of each library a LICENSE, and files by SHA-256."""
+    count, problems = 0, []
+    for readme in sorted(pathlib.Path("crates").glob("*/assets/*/README.md")):
+        folder = readme.parent
+        if not (folder / "LICENSE").is_file():
+            problems.append(f"{folder}: found no LICENSE, expected the library's")
+        sums = dict(reversed(line) for line in re.findall(r"^([0-9a-f]{64})  (\S+)$", readme.read_text(), re.MULTILINE))
+        for file in sorted(folder.iterdir()):
+            if file.name in ("README.md", "LICENSE"):
+                continue
+            count += 1
+            found = hashlib.sha256(file.read_bytes()).hexdigest()
+            if found != sums.get(file.name):
+                problems.append(f"{file}: found SHA-256 {found}, expected {sums.get(file.name)} of its README")
+    return count, problems
+
+
 def main() -> int:
     metadata = json.loads(
         subprocess.run(
@@ -77,7 +98,7 @@ def main() -> int:
         ).stdout
     )
     members = set(metadata["workspace_members"])
-    problems = []
+    files, problems = vendored()
     packages = [package for package in metadata["packages"] if package["id"] not in members]
     for package in packages:
         name = f"{package['name']} {package['version']}"
@@ -87,7 +108,7 @@ def main() -> int:
             problems.append(f"{name}: comes from {package['source']!r}, expected the registry")
     for problem in problems:
         print(problem, file=sys.stderr)
-    print(f"licences: {len(packages)} dependencies, {len(problems)} problems")
+    print(f"licences: {len(packages)} dependencies, {files} vendored files, {len(problems)} problems")
     return 1 if problems else 0
 
 

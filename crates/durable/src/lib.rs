@@ -18,15 +18,15 @@
 //! pipe, `/dev/null`) has no content to keep, and is written to directly.
 //!
 //! Built on `tempfile`, which tests and the sorting of records need anyway: it makes files exclusively, with permissions
-//! of our choice, and can refuse to replace ([`PendingFile::commit_new`]). The crate `atomic-write-file` was compared: it
-//! brings two more dependencies, copies the permissions of the old file, and cannot refuse to replace.
+//! of our choice. The crate `atomic-write-file` was compared: it brings two more dependencies and copies the permissions
+//! of the old file.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IntoInnerError, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::{NamedTempFile, PersistError};
+use tempfile::NamedTempFile;
 use thiserror::Error;
 
 /// Why a file or folder was not replaced.
@@ -98,19 +98,6 @@ impl PendingFile {
 
     /// Puts the file in its place.
     pub fn commit(self) -> Result<(), WriteError> {
-        self.commit_by(|file, target| file.persist(target))
-    }
-
-    /// Puts the file in its place, unless there is one already: then that one stays, and the error is
-    /// [`io::ErrorKind::AlreadyExists`].
-    pub fn commit_new(self) -> Result<(), WriteError> {
-        self.commit_by(|file, target| file.persist_noclobber(target))
-    }
-
-    fn commit_by(
-        self,
-        persist: impl FnOnce(NamedTempFile, &Path) -> Result<File, PersistError>,
-    ) -> Result<(), WriteError> {
         let Self { path, output } = self;
         let output =
             output.into_inner().map_err(IntoInnerError::into_error).map_err(named(&path))?;
@@ -118,7 +105,7 @@ impl PendingFile {
             Output::Direct(_) => Ok(()),
             Output::Temporary { file, target } => {
                 file.as_file().sync_all().map_err(named(&path))?;
-                persist(file, &target).map_err(|refused| named(&path)(refused.error))?;
+                file.persist(&target).map_err(|refused| named(&path)(refused.error))?;
                 sync_folder_of(&target)
             }
         }

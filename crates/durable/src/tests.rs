@@ -53,22 +53,6 @@ fn errors_name_the_file() {
 }
 
 #[test]
-fn a_new_file_never_replaces_another() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("noise");
-    let commit = |content: &[u8]| {
-        let mut pending = PendingFile::create(&path).unwrap();
-        pending.write_all(content).unwrap();
-        pending.commit_new()
-    };
-    commit(b"first").unwrap();
-    let error = commit(b"second").unwrap_err();
-    assert_eq!(error.source.kind(), io::ErrorKind::AlreadyExists);
-    assert_eq!(fs::read(&path).unwrap(), b"first");
-    assert_eq!(names(folder.path()), ["noise"]);
-}
-
-#[test]
 fn a_folder_replaces_another_or_goes_away() {
     let parent = tempfile::tempdir().unwrap();
     let target = parent.path().join("made/features");

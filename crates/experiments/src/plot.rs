@@ -93,7 +93,7 @@ fn speed_colour(share: f64) -> RGBColor {
 }
 
 /// The drawing library's errors, with the file they concern.
-pub fn with_path<T, E: std::error::Error + Send + Sync>(
+pub(crate) fn with_path<T, E: std::error::Error + Send + Sync>(
     path: &Path,
     result: Result<T, DrawingAreaErrorKind<E>>,
 ) -> Result<T> {

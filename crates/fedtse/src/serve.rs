@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
-use server::{EstimateFeed, HistoryFollower, HttpServer, ReadersSection, history, settings};
+use server::{
+    AlarmsSection, EstimateFeed, HistoryFollower, HttpServer, ReadersSection, history, settings,
+};
 
 use crate::party::config::{LogLevel, ObserveSection};
 use crate::party::{logs, stopping};
@@ -43,15 +45,45 @@ pub(crate) struct ServeArguments {
     /// Another site whose pages may read: https://HOST
     #[arg(long = "origin", value_name = "URL")]
     origins: Vec<String>,
-    /// Basemap tiles: https://HOST/{z}/{x}/{y}.png; without them the page loads nothing from other servers
-    #[arg(long, requires = "attribution")]
-    tiles: Option<String>,
+    #[command(flatten)]
+    page: PageArguments,
+}
+
+/// The basemap and the alarms of a page.
+#[derive(Args)]
+pub(crate) struct PageArguments {
+    /// Basemap: a PMTiles file, its URL, or tiles as https://HOST/{z}/{x}/{y}.png (or .mvt); without one the page loads
+    /// nothing from other servers
+    #[arg(long, value_name = "FILE|URL")]
+    pub tiles: Option<String>,
     /// Attribution of the basemap, as its licence requires
-    #[arg(long)]
-    attribution: Option<String>,
+    #[arg(long, requires = "tiles")]
+    pub attribution: Option<String>,
+    /// Alarm of links beyond a threshold, as "density > 70 for 3 steps" or "speed < 10 on E1, E2"; may be given again
+    #[arg(long = "alarm", value_name = "RULE")]
+    pub alarms: Vec<String>,
+    /// Post alarms as JSON to http://HOST:PORT/PATH
+    #[arg(long, value_name = "URL")]
+    pub webhook: Option<String>,
+}
+
+impl PageArguments {
+    pub(crate) fn check(&self) -> Result<()> {
+        let elsewhere = self.tiles.as_ref().filter(|tiles| tiles.contains("://"));
+        if let Some(tiles) = elsewhere.filter(|_| self.attribution.is_none()) {
+            bail!("--tiles {tiles}: found no --attribution, expected that of the tiles' makers");
+        }
+        let readers = ReadersSection { tiles: self.tiles.clone(), ..ReadersSection::default() };
+        Ok(readers.check_basemap(Path::new(""))?)
+    }
+
+    pub(crate) fn alarms(&self) -> AlarmsSection {
+        AlarmsSection { rules: self.alarms.clone(), webhook: self.webhook.clone() }
+    }
 }
 
 pub(crate) fn run(arguments: &ServeArguments, json: bool) -> Result<()> {
+    arguments.page.check()?;
     // Warnings only: the output is one line for people.
     logs::start(&ObserveSection { log: LogLevel::Warn, ..ObserveSection::default() })?;
     let readers = ReadersSection {
@@ -59,13 +91,14 @@ pub(crate) fn run(arguments: &ServeArguments, json: bool) -> Result<()> {
         token: arguments.token.clone(),
         hosts: arguments.hosts.clone(),
         origins: arguments.origins.clone(),
-        tiles: arguments.tiles.clone(),
-        attribution: arguments.attribution.clone().unwrap_or_default(),
+        tiles: arguments.page.tiles.clone(),
+        attribution: arguments.page.attribution.clone().unwrap_or_default(),
         ..ReadersSection::default()
     };
     let limit = readers.connection_limit()?;
     let (history, info) = history::open_existing(&arguments.history)?;
-    let (info, feed) = (Arc::new(info), Arc::<EstimateFeed>::default());
+    let feed = Arc::new(EstimateFeed::with_alarms(&arguments.page.alarms(), &info)?);
+    let info = Arc::new(info);
     let (of_follower, of_feed) = (Arc::clone(&history), Arc::clone(&feed));
     let mut follower = HistoryFollower::new(of_follower, Arc::clone(&info), of_feed);
     follower.poll();

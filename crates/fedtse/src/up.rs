@@ -25,6 +25,7 @@ use self::folders::{Folders, HOST, Live};
 use self::processes::Processes;
 use self::recordings::Recordings;
 use crate::party::stopping;
+use crate::serve::PageArguments;
 
 /// How long parties may take to be there.
 const STARTING: Duration = Duration::from_secs(60);
@@ -41,8 +42,8 @@ const LOOK: Duration = Duration::from_millis(300);
     after_help = "Examples:\n  fedtse up\n  fedtse up --method hf\n  fedtse up --folder city --speed-up 1\n  fedtse up --data data/corridor --history postgres://fedtse@localhost/city"
 )]
 pub(crate) struct UpArguments {
-    /// A dataset with features of guests (`fedtse features DIR --guests 30,20`): its last fifth is replayed; without
-    /// one, two days of the corridor are simulated
+    /// A dataset, as imported: its last fifth is replayed. Without features of guests (`fedtse features DIR --guests 30,20`)
+    /// those of two guests with 30 and 20 % of its vehicles are made. Without a dataset, two days of the corridor are simulated
     #[arg(long)]
     data: Option<PathBuf>,
     /// Keep everything in this folder, and use what is trained there; default: a temporary one
@@ -75,6 +76,8 @@ pub(crate) struct UpArguments {
     /// Connections at a time from each reader's address
     #[arg(long, default_value_t = 64)]
     connections: usize,
+    #[command(flatten)]
+    page: PageArguments,
 }
 
 /// A training signal with its name in a host's file.
@@ -97,12 +100,14 @@ pub(crate) fn run(arguments: &UpArguments, json: bool) -> Result<()> {
         "--speed-up: found {speed_up}, expected a number above 0"
     );
     // Before minutes of training, not after them.
+    arguments.page.check()?;
     TcpListener::bind(arguments.http).with_context(|| format!("--http: {}", arguments.http))?;
     let temporary = tempfile::tempdir().context("temporary folder")?;
     let folder = arguments.folder.clone().unwrap_or_else(|| temporary.path().join("federation"));
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let folder = folder.canonicalize().with_context(|| folder.display().to_string())?;
-    let recordings = Recordings::get(arguments, &folder)?;
+    let recordings = Recordings::get(arguments, &folder, json)?;
+    arguments.page.alarms().check(&recordings.network).context("--alarm, --webhook")?;
     let folders = Folders::make(&folder, &recordings, &arguments.method)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("threads")?;
@@ -180,6 +185,7 @@ fn live(
         history: arguments.history.clone(),
         requests_per_s: arguments.requests_per_s,
         connections: arguments.connections,
+        page: &arguments.page,
     };
     let ports: Vec<u16> = folders.parties().map(|_| free_port()).collect::<Result<_>>()?;
     let mut parties = Processes::default();

@@ -3,12 +3,11 @@
 //! [`Squared`] is the paper's data loss (its equation 312) over a batch:
 //!
 //! ```text
-//! L = 1/B Σ_b Σ_j w_j·m_bj·(ŷ_bj − y_bj)²
+//! L = 1/B Σ_b Σ_j w_j·(ŷ_bj − y_bj)²
 //! ```
 //!
-//! with one weight `w_j` for each output and an optional mask `m`. For densities and flows of N
-//! links, `w = 1/N` for densities and `α/N` for flows. A masked value counts neither in the loss
-//! nor in the gradient, and may be NaN.
+//! with one weight `w_j` for each output. For densities and flows of N links, `w = 1/N` for
+//! densities and `α/N` for flows.
 //!
 //! ```
 //! use neural::{Loss, Squared};
@@ -42,7 +41,6 @@ pub struct Huber<'a> {
 struct Errors<'a> {
     targets: &'a [f32],
     weights: &'a [f32],
-    mask: Option<&'a [f32]>,
     samples: usize,
 }
 
@@ -54,15 +52,6 @@ impl<'a> Squared<'a> {
     pub fn new(targets: &'a [f32], weights: &'a [f32]) -> Self {
         Squared(Errors::new(targets, weights))
     }
-
-    /// The same with a mask, `[sample, output]`, 0 for what does not count.
-    ///
-    /// # Panics
-    /// If the mask has another length than the targets.
-    pub fn masked(mut self, mask: &'a [f32]) -> Self {
-        self.0 = self.0.masked(mask);
-        self
-    }
 }
 
 impl<'a> Huber<'a> {
@@ -72,15 +61,6 @@ impl<'a> Huber<'a> {
     /// As [`Squared::new`].
     pub fn new(targets: &'a [f32], weights: &'a [f32], threshold: f32) -> Self {
         Huber { errors: Errors::new(targets, weights), threshold }
-    }
-
-    /// As [`Squared::masked`].
-    ///
-    /// # Panics
-    /// As [`Squared::masked`].
-    pub fn masked(mut self, mask: &'a [f32]) -> Self {
-        self.errors = self.errors.masked(mask);
-        self
     }
 }
 
@@ -112,12 +92,7 @@ impl<'a> Errors<'a> {
             targets.len(),
             weights.len()
         );
-        Errors { targets, weights, mask: None, samples: targets.len() / weights.len() }
-    }
-
-    fn masked(self, mask: &'a [f32]) -> Self {
-        assert_eq!(mask.len(), self.targets.len(), "mask and targets differ in length");
-        Errors { mask: Some(mask), ..self }
+        Errors { targets, weights, samples: targets.len() / weights.len() }
     }
 
     fn add_up(
@@ -131,13 +106,7 @@ impl<'a> Errors<'a> {
         let first = first_sample * width;
         let mut total = 0.0f64;
         for (i, (output, slope)) in outputs.iter().zip(gradient).enumerate() {
-            let counts = self.mask.map_or(1.0, |mask| mask[first + i]);
-            // Multiplying by zero would keep the NaN of a missing target.
-            if counts == 0.0 {
-                *slope = 0.0;
-                continue;
-            }
-            let weight = counts * self.weights[i % width] / self.samples as f32;
+            let weight = self.weights[i % width] / self.samples as f32;
             let (loss, d_loss) = loss_and_slope(output - self.targets[first + i]);
             total += f64::from(weight) * f64::from(loss);
             *slope = weight * d_loss;
@@ -149,17 +118,6 @@ impl<'a> Errors<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn masked_targets_may_be_missing() {
-        let targets = [1.0, f32::NAN, 3.0, 4.0];
-        let loss = Squared::new(&targets, &[1.0, 1.0]);
-        let loss = loss.masked(&[1.0, 0.0, 1.0, 1.0]);
-        let mut gradient = [9.0; 4];
-        // Two samples: each term has weight ½.
-        assert_eq!(loss.evaluate(0, &[2.0, 5.0, 3.0, 6.0], &mut gradient), 0.5 * (1.0 + 4.0));
-        assert_eq!(gradient, [1.0, 0.0, 0.0, 2.0]);
-    }
 
     #[test]
     fn chunks_add_up_to_the_whole() {
@@ -179,10 +137,10 @@ mod tests {
     #[test]
     fn gradients_are_the_slopes_of_the_values() {
         let targets = [0.5, -1.0, 2.0, 0.25, 0.0, 1.0];
-        let (weights, mask) = ([1.0, 0.5, 2.0], [1.0, 0.5, 0.0, 1.0, 1.0, 0.25]);
-        let outputs = [0.75, 3.0, 9.0, -4.0, 0.125, 1.5];
-        let squared = Squared::new(&targets, &weights).masked(&mask);
-        let huber = Huber::new(&targets, &weights, 1.0).masked(&mask);
+        let weights = [1.0, 0.5, 2.0];
+        let outputs = [0.75, 3.0, 2.5, -4.0, 0.125, 1.5];
+        let squared = Squared::new(&targets, &weights);
+        let huber = Huber::new(&targets, &weights, 1.0);
         for loss in [&squared as &dyn Loss, &huber] {
             let mut gradient = [0.0; 6];
             loss.evaluate(0, &outputs, &mut gradient);
@@ -197,12 +155,10 @@ mod tests {
                 assert!((slope - f64::from(gradient[place])).abs() < 1e-3, "{place}: {slope}");
             }
         }
-        // The masked output has neither value nor slope; a part of a mask is a weight.
         let mut gradient = [0.0; 6];
         squared.evaluate(0, &outputs, &mut gradient);
-        assert_eq!(gradient[2], 0.0);
-        // 2·(3 + 1)·w = 0.5·m = 0.5 over two samples.
-        assert_eq!(gradient[1], 8.0 * 0.25 / 2.0);
+        // 2·(3 + 1)·w, w = 0.5, over two samples.
+        assert_eq!(gradient[1], 8.0 * 0.5 / 2.0);
     }
 
     #[test]
@@ -219,12 +175,6 @@ mod tests {
     #[should_panic(expected = "3 targets are not a whole number of samples of 2 outputs")]
     fn targets_are_whole_samples() {
         let _ = Squared::new(&[0.0; 3], &[1.0; 2]);
-    }
-
-    #[test]
-    #[should_panic(expected = "mask and targets differ in length")]
-    fn a_mask_has_a_value_for_each_target() {
-        let _ = Huber::new(&[0.0; 4], &[1.0; 2], 1.0).masked(&[1.0; 2]);
     }
 
     /// Value and slope meet at the threshold; beyond it the slope stays.

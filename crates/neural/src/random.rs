@@ -69,7 +69,7 @@ impl Draw {
     }
 
     /// The next number, normal with mean 0 and standard deviation 1 (Box–Muller).
-    pub fn normal(&mut self) -> f32 {
+    pub(crate) fn normal(&mut self) -> f32 {
         let radius = (-2.0 * (1.0 - self.uniform(0.0, 1.0)).ln()).sqrt();
         radius * (std::f32::consts::TAU * self.uniform(0.0, 1.0)).cos()
     }

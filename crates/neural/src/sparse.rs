@@ -91,7 +91,7 @@ impl Sparse {
     }
 
     /// Number of nodes.
-    pub fn nodes(&self) -> usize {
+    pub(crate) fn nodes(&self) -> usize {
         self.nodes
     }
 
@@ -103,13 +103,8 @@ impl Sparse {
     }
 
     /// `y = M·x` for slices `x`, `y`: `[slice, node, channels]`.
-    pub fn multiply(&self, channels: usize, x: &[f32], y: &mut [f32]) {
+    pub(crate) fn multiply(&self, channels: usize, x: &[f32], y: &mut [f32]) {
         self.apply(&self.forward, Strided::plain(channels), x, 1.0, y, Put::Write);
-    }
-
-    /// `y = Mᵀ·x`.
-    pub fn multiply_transposed(&self, channels: usize, x: &[f32], y: &mut [f32]) {
-        self.apply(&self.transposed, Strided::plain(channels), x, 1.0, y, Put::Write);
     }
 
     /// `y += factor·M·x`, with rows of x and y that may be parts of longer rows.
@@ -292,8 +287,7 @@ mod tests {
         let mut y = [9.0; 4];
         empty.multiply(2, &[1.0; 4], &mut y);
         assert_eq!(y, [0.0; 4]);
-        y.fill(9.0);
-        empty.multiply_transposed(2, &[1.0; 4], &mut y);
+        empty.add_transposed(Strided::plain(2), &[1.0; 4], 1.0, &mut y);
         assert_eq!(y, [0.0; 4]);
         Sparse::new(0, &[]).unwrap().multiply(1, &[], &mut []);
     }
@@ -328,7 +322,7 @@ mod tests {
             });
             let (mut mx, mut my) = (vec![0.0; len], vec![0.0; len]);
             matrix.multiply(channels, &x, &mut mx);
-            matrix.multiply_transposed(channels, &y, &mut my);
+            matrix.add_transposed(Strided::plain(channels), &y, 1.0, &mut my);
             let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
             proptest::prop_assert_eq!(dot(&mx, &y), dot(&x, &my));
         }
@@ -349,9 +343,9 @@ mod tests {
         let matrix = Sparse::new(3, &entries).unwrap();
         for channels in [1, 16, 19] {
             let x: Vec<f32> = (0..2 * 3 * channels).map(|i| i as f32).collect();
-            let (mut y, mut z) = (vec![9.0; x.len()], vec![9.0; x.len()]);
+            let (mut y, mut z) = (vec![9.0; x.len()], vec![0.0; x.len()]);
             matrix.multiply(channels, &x, &mut y);
-            matrix.multiply_transposed(channels, &x, &mut z);
+            matrix.add_transposed(Strided::plain(channels), &x, 1.0, &mut z);
             let (mut ey, mut ez) = (vec![0.0; x.len()], vec![0.0; x.len()]);
             for slice in 0..2 {
                 for (row, column, value) in entries {

@@ -142,7 +142,7 @@ impl Winograd {
     }
 
     /// `c = bias + filter(x)`, followed by `max(0, c)` if `relu`.
-    pub fn forward(
+    pub(crate) fn forward(
         &self,
         samples: usize,
         (prepared, bias): (&[f32], &[f32]),
@@ -163,7 +163,7 @@ impl Winograd {
 
     /// From the gradient `g` of the result: adds those of the taps, `[3, inputs, width]`, and of
     /// the bias, and writes that of the input to `dx`, if wanted.
-    pub fn backward(
+    pub(crate) fn backward(
         &self,
         samples: usize,
         prepared: &[f32],

@@ -13,7 +13,7 @@ use traffic::{Network, Seconds};
 
 use crate::cells::{Cells, Discretisation};
 use crate::error::{ModelError, check_len};
-use crate::exchange::{Diverge, Rules, TransferCotangents};
+use crate::exchange::{Rules, TransferCotangents};
 use crate::graph::RoadGraph;
 use crate::model::{Gradient, Inputs, Memory, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
@@ -27,17 +27,6 @@ mod tests;
 mod theory_tests;
 
 use cells_of_link::LinkCells;
-
-/// Which flow of a link a model reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LinkFlow {
-    /// The mean over the link, as Edie defines it: the flows at its two ends and between its
-    /// cells, by the trapezoidal rule.
-    #[default]
-    Mean,
-    /// What leaves it: the paper's transfer flow.
-    Exit,
-}
 
 /// The cell transmission model of a network.
 ///
@@ -65,8 +54,6 @@ pub struct Ctm {
     cells: Cells,
     parameters: Parameters,
     links: Vec<LinkCells>,
-    diverge: Diverge,
-    flow: LinkFlow,
 }
 
 impl Ctm {
@@ -86,18 +73,7 @@ impl Ctm {
         check_len("turns of the parameters", parameters.ratios().len(), graph.movements())?;
         let cells = Cells::new(network, &parameters, plan)?;
         let links = LinkCells::all(network, &cells, &parameters);
-        let (diverge, flow) = (Diverge::default(), LinkFlow::default());
-        Ok(Self { graph, cells, parameters, links, diverge, flow })
-    }
-
-    /// With another rule at diverges.
-    pub fn with_diverge(self, diverge: Diverge) -> Self {
-        Self { diverge, ..self }
-    }
-
-    /// With another flow of links.
-    pub fn with_flow(self, flow: LinkFlow) -> Self {
-        Self { flow, ..self }
+        Ok(Self { graph, cells, parameters, links })
     }
 
     /// All cells.
@@ -121,7 +97,7 @@ impl Ctm {
     }
 
     fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
-        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step, self.diverge)
+        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step)
     }
 
     fn fill_offers(&self, state: &[f64], inputs: &Inputs, memory: &mut Memory) {
@@ -230,10 +206,7 @@ impl TrafficModel for Ctm {
         for (n, link) in self.links.iter().enumerate() {
             let (inflow, outflow) = (transfers.inflow[n], transfers.outflow[n]);
             let mean = link.advance(state, next, inflow, outflow);
-            flows[n] += match self.flow {
-                LinkFlow::Mean => mean,
-                LinkFlow::Exit => outflow,
-            } / (link.lanes * self.cells.sub_steps as f64);
+            flows[n] += mean / (link.lanes * self.cells.sub_steps as f64);
             let waiting = state[cells + n] + delta * (inputs.demand[n] - transfers.entry[n]);
             next[cells + n] = snap(state[cells + n], waiting, f64::INFINITY);
             left += delta * transfers.exit[n];
@@ -257,15 +230,11 @@ impl TrafficModel for Ctm {
         let layout = self.parameters.layout();
         for (n, link) in self.links.iter().enumerate() {
             let d_flow = d_flows[n] / (link.lanes * self.cells.sub_steps as f64);
-            let (d_mean, d_exit) = match self.flow {
-                LinkFlow::Mean => (d_flow, 0.0),
-                LinkFlow::Exit => (0.0, d_flow),
-            };
             let mut d_diagram = DiagramCotangent::default();
             let (d_inflow, d_outflow) =
-                link.step_vjp(state, d_next, d_mean, d_state, &mut d_diagram);
+                link.step_vjp(state, d_next, d_flow, d_state, &mut d_diagram);
             memory.d_inflow[n] = d_inflow;
-            memory.d_outflow[n] = d_outflow + d_exit;
+            memory.d_outflow[n] = d_outflow;
             memory.d_entry[n] = -delta * d_next[cells + n];
             if let Some(parameters) = &mut gradient.parameters {
                 d_diagram.add_to(layout, n, parameters);

@@ -7,8 +7,7 @@
 //!  S_mn     = p_mn · wish_mn
 //!  asked_n  = Σ_m S_mn + entry_demand_n                       entry_demand: a source, as one more branch
 //!  share_n  = min( 1 , R_n / asked_n )                    so that Q_n = min{ΣS, R} (paper)
-//!  non-FIFO: q_mn = S_mn · share_n                        proportional merge (paper)
-//!  FIFO:     q_mn = p_mn · min over branches of wish_mn'·share_n'      (Daganzo's diverge)
+//!  q_mn     = S_mn · share_n                        proportional merge (paper)
 //! ```
 //!
 //! Leaving the network is a movement with share 1. [`Transfers::vjp`] is the transpose of the
@@ -16,16 +15,6 @@
 //! flow, for `share` the free case.
 
 use crate::graph::RoadGraph;
-
-/// What happens at a diverge when one branch is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Diverge {
-    /// Only that branch waits: the paper's equations. Right where each branch has lanes of its own.
-    #[default]
-    NonFifo,
-    /// All wait behind the first that cannot go on: one lane for all.
-    Fifo,
-}
 
 /// What places offer and ask for, in vehicles a minute; also the cotangents of that.
 #[derive(Clone, Debug, Default)]
@@ -68,12 +57,8 @@ pub(crate) struct Transfers {
     wish: Vec<f64>,
     asked: Vec<f64>,
     share: Vec<f64>,
-    /// FIFO: what passes per unit of ratio, and the movement that holds it back.
-    passing: Vec<f64>,
-    slowest: Vec<u32>,
     d_wish: Vec<f64>,
     d_share: Vec<f64>,
-    d_passing: Vec<f64>,
 }
 
 /// What a sub-step's exchange depends on besides the offers.
@@ -84,7 +69,6 @@ pub(crate) struct Rules<'a> {
     pub ratios: &'a [f64],
     /// Per movement.
     pub green: &'a [f64],
-    pub diverge: Diverge,
 }
 
 impl<'a> Rules<'a> {
@@ -94,11 +78,10 @@ impl<'a> Rules<'a> {
         ratios: &'a [f64],
         greens: &'a [f64],
         sub_step: usize,
-        diverge: Diverge,
     ) -> Self {
         let movements = graph.movements();
         let green = &greens[sub_step * movements..][..movements];
-        Self { graph, ratios, green, diverge }
+        Self { graph, ratios, green }
     }
 }
 
@@ -108,8 +91,6 @@ pub(crate) struct TransferCotangents<'a> {
     pub outflow: &'a [f64],
     pub entry: &'a [f64],
 }
-
-const NONE: u32 = u32::MAX;
 
 impl Transfers {
     pub(crate) fn new(graph: &RoadGraph) -> Self {
@@ -122,17 +103,14 @@ impl Transfers {
             wish: vec![0.0; graph.movements()],
             asked: per_place(),
             share: per_place(),
-            passing: per_place(),
-            slowest: vec![NONE; graph.places()],
             d_wish: vec![0.0; graph.movements()],
             d_share: per_place(),
-            d_passing: per_place(),
         }
     }
 
     /// Fills in what passes.
     pub(crate) fn fill(&mut self, rules: Rules<'_>, offers: &Offers) {
-        let Rules { graph, ratios, green, diverge } = rules;
+        let Rules { graph, ratios, green } = rules;
         let turns = graph.turns();
         self.asked.copy_from_slice(&offers.entry_demand);
         for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
@@ -151,44 +129,15 @@ impl Transfers {
             self.inflow[place] = self.entry[place];
             self.outflow[place] = 0.0;
         }
-        if diverge == Diverge::Fifo {
-            self.hold_back(graph, ratios);
-        }
         for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
             let (m, n) = (m as usize, n as usize);
-            let flow = ratios[e]
-                * match diverge {
-                    Diverge::NonFifo => self.wish[e] * self.share[n],
-                    Diverge::Fifo => self.passing[m],
-                };
+            let flow = ratios[e] * (self.wish[e] * self.share[n]);
             self.inflow[n] += flow;
             self.outflow[m] += flow;
         }
         for place in 0..graph.places() {
-            let passing = match diverge {
-                Diverge::NonFifo => self.wish[turns + place],
-                Diverge::Fifo => self.passing[place],
-            };
-            self.exit[place] = ratios[turns + place] * passing;
+            self.exit[place] = ratios[turns + place] * self.wish[turns + place];
             self.outflow[place] += self.exit[place];
-        }
-    }
-
-    /// FIFO: the branch that lets least through decides for all.
-    fn hold_back(&mut self, graph: &RoadGraph, ratios: &[f64]) {
-        let turns = graph.turns();
-        for place in 0..graph.places() {
-            let leaves = ratios[turns + place] > 0.0;
-            self.passing[place] = if leaves { self.wish[turns + place] } else { f64::INFINITY };
-            self.slowest[place] = if leaves { (turns + place) as u32 } else { NONE };
-        }
-        for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
-            let m = m as usize;
-            let passes = self.wish[e] * self.share[n as usize];
-            if ratios[e] > 0.0 && passes < self.passing[m] {
-                self.passing[m] = passes;
-                self.slowest[m] = e as u32;
-            }
         }
     }
 
@@ -202,61 +151,28 @@ impl Transfers {
         d_offers: &mut Offers,
         mut d_ratios: Option<&mut [f64]>,
     ) {
-        let Rules { graph, ratios, green, diverge } = rules;
+        let Rules { graph, ratios, green } = rules;
         let turns = graph.turns();
         for place in 0..graph.places() {
             // entry = entry_demand · share
             let d_entry = given.entry[place] + given.inflow[place];
             d_offers.entry_demand[place] += self.share[place] * d_entry;
             self.d_share[place] = offers.entry_demand[place] * d_entry;
-            self.d_passing[place] = ratios[turns + place] * given.outflow[place];
         }
         for (e, (&m, &n)) in graph.origins().iter().zip(graph.destinations()).enumerate() {
             let (m, n) = (m as usize, n as usize);
             let d_flow = given.inflow[n] + given.outflow[m];
-            match diverge {
-                Diverge::NonFifo => {
-                    self.d_wish[e] = ratios[e] * self.share[n] * d_flow;
-                    self.d_share[n] += ratios[e] * self.wish[e] * d_flow;
-                    if let Some(d_ratios) = &mut d_ratios {
-                        d_ratios[e] += self.wish[e] * self.share[n] * d_flow;
-                    }
-                }
-                Diverge::Fifo => {
-                    self.d_wish[e] = 0.0;
-                    self.d_passing[m] += ratios[e] * d_flow;
-                    if let Some(d_ratios) = &mut d_ratios {
-                        d_ratios[e] += self.passing[m] * d_flow;
-                    }
-                }
+            self.d_wish[e] = ratios[e] * self.share[n] * d_flow;
+            self.d_share[n] += ratios[e] * self.wish[e] * d_flow;
+            if let Some(d_ratios) = &mut d_ratios {
+                d_ratios[e] += self.wish[e] * self.share[n] * d_flow;
             }
         }
         for place in 0..graph.places() {
             let exit = turns + place;
-            let passing = match diverge {
-                Diverge::NonFifo => {
-                    self.d_wish[exit] = self.d_passing[place];
-                    self.wish[exit]
-                }
-                Diverge::Fifo => {
-                    self.d_wish[exit] = 0.0;
-                    self.passing[place]
-                }
-            };
+            self.d_wish[exit] = ratios[exit] * given.outflow[place];
             if let Some(d_ratios) = &mut d_ratios {
-                d_ratios[exit] += passing * given.outflow[place];
-            }
-        }
-        if diverge == Diverge::Fifo {
-            for place in 0..graph.places() {
-                let slowest = self.slowest[place] as usize;
-                if let Some(&n) = graph.destinations().get(slowest) {
-                    let n = n as usize;
-                    self.d_wish[slowest] += self.share[n] * self.d_passing[place];
-                    self.d_share[n] += self.wish[slowest] * self.d_passing[place];
-                } else if slowest < self.d_wish.len() {
-                    self.d_wish[slowest] += self.d_passing[place];
-                }
+                d_ratios[exit] += self.wish[exit] * given.outflow[place];
             }
         }
         // share = room / asked where more is asked for than there is room: d_share turns into

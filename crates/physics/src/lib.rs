@@ -36,9 +36,8 @@ mod test_networks;
 
 pub use cells::{CellRule, Discretisation, SubSteps};
 pub use convergence::{Bottleneck, Profile, cell_error};
-pub use ctm::{Ctm, LinkFlow};
+pub use ctm::Ctm;
 pub use error::ModelError;
-pub use exchange::Diverge;
 pub use graph::RoadGraph;
 pub use metanet::{Metanet, MetanetConstants};
 pub use model::{Gradient, Inputs, Memory, Throughput, TrafficModel};

@@ -24,7 +24,7 @@ use traffic::{Network, Seconds};
 
 use crate::cells::{Cells, Discretisation, SubSteps};
 use crate::error::{ModelError, check_len};
-use crate::exchange::{Diverge, Rules, TransferCotangents};
+use crate::exchange::{Rules, TransferCotangents};
 use crate::graph::RoadGraph;
 use crate::model::{Gradient, Inputs, Memory, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, KM_PER_MIN, Parameters};
@@ -121,7 +121,7 @@ impl Metanet {
     }
 
     fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
-        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step, Diverge::NonFifo)
+        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step)
     }
 
     /// What a cell could take in, all lanes: its free space within a sub-step.

@@ -64,12 +64,12 @@ impl ParameterLayout {
     }
 
     /// Capacities, veh/min/lane.
-    pub fn capacity(&self) -> Range<usize> {
+    pub(crate) fn capacity(&self) -> Range<usize> {
         3 * self.links..4 * self.links
     }
 
     /// Shares per movement: turns, then exits.
-    pub fn ratio(&self) -> Range<usize> {
+    pub(crate) fn ratio(&self) -> Range<usize> {
         4 * self.links..5 * self.links + self.turns
     }
 }
@@ -145,7 +145,7 @@ impl Parameters {
     }
 
     /// Where each kind lies.
-    pub fn layout(&self) -> ParameterLayout {
+    pub(crate) fn layout(&self) -> ParameterLayout {
         self.layout
     }
 

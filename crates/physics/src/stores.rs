@@ -11,7 +11,7 @@
 use traffic::Seconds;
 
 use crate::error::ModelError;
-use crate::exchange::{Diverge, Rules, TransferCotangents};
+use crate::exchange::{Rules, TransferCotangents};
 use crate::graph::RoadGraph;
 use crate::model::{Gradient, Inputs, Memory, TrafficModel};
 use crate::parameters::{Diagram, DiagramCotangent, Parameters};
@@ -54,7 +54,6 @@ pub struct StoreModel<L> {
     law: L,
     /// The store of every link, and the link's lane-kilometres.
     links: Vec<(usize, f64)>,
-    diverge: Diverge,
     step: Seconds,
     sub_steps: usize,
 }
@@ -72,8 +71,7 @@ pub(crate) struct StorePlan<L> {
 impl<L: Law> StoreModel<L> {
     pub(crate) fn build(plan: StorePlan<L>) -> Result<Self, ModelError> {
         let StorePlan { graph, parameters, stores, law, links, step, sub_steps } = plan;
-        let diverge = Diverge::default();
-        let model = Self { graph, parameters, stores, law, links, diverge, step, sub_steps };
+        let model = Self { graph, parameters, stores, law, links, step, sub_steps };
         model.check_stable(&model.stores)?;
         Ok(model)
     }
@@ -89,7 +87,7 @@ impl<L: Law> StoreModel<L> {
     }
 
     fn rules<'a>(&'a self, inputs: &'a Inputs, sub_step: usize) -> Rules<'a> {
-        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step, self.diverge)
+        Rules::of(&self.graph, self.parameters.ratios(), &inputs.green, sub_step)
     }
 
     fn fill_offers(&self, state: &[f64], inputs: &Inputs, memory: &mut Memory) {

@@ -283,7 +283,7 @@ pub struct LastSeen {
 
 impl LastSeen {
     /// Notes a sighting; an error if the vehicle was seen at that time or later before.
-    pub fn note(&mut self, vehicle: VehicleId, time: f64) -> Result<(), PositionError> {
+    pub(crate) fn note(&mut self, vehicle: VehicleId, time: f64) -> Result<(), PositionError> {
         if self.times.len() <= vehicle.index() {
             self.times.resize(vehicle.index() + 1, f64::NEG_INFINITY);
         }

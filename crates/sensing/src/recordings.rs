@@ -45,7 +45,7 @@ impl RecordingWatch {
     }
 
     /// Notes a moment; true if a recording begins with it.
-    pub fn note(&mut self, time: Seconds) -> bool {
+    pub(crate) fn note(&mut self, time: Seconds) -> bool {
         match self.recordings.last_mut() {
             Some(last) if time - last.end <= self.gap => {
                 last.end = last.end.max(time);

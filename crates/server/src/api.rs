@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, OriginalUri, Request, State};
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
-    ETAG, HOST, HeaderName, HeaderValue, IF_NONE_MATCH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST, HeaderName, HeaderValue, IF_NONE_MATCH,
+    RANGE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -45,7 +45,7 @@ use utoipa_axum::routes;
 
 use self::documents::{
     BinaryFile, DeletedDocument, ErrorDocument, EstimateDocument, GeoJsonDocument, HistoryDocument,
-    LinkSeriesDocument, MapDocument,
+    LinkSeriesDocument, MapDocument, PackedDocument, RouteDocument,
 };
 use self::error::{
     ApiError, BadRequest, NoOrigin, NoToken, NotFound, TooManyRequests, TooManyRows, Unavailable,
@@ -53,15 +53,18 @@ use self::error::{
 };
 use self::exports::{Format, MAX_ROWS};
 use self::extract::{
-    Authorized, DeleteQuery, NoParameters, Path, Query, SpanQuery, StepQuery, not_found,
+    Authorized, DeleteQuery, NoParameters, Path, Query, RouteQuery, SpanQuery, StepQuery, not_found,
 };
-use crate::assets::{ASSETS, Asset};
-use crate::estimate::SeriesInfo;
+use crate::alarms::AlarmsDocument;
+use crate::assets::{ASSETS, Asset, FixedText};
+use crate::datex;
+use crate::estimate::{Estimate, SeriesInfo};
 use crate::feed::{EstimateFeed, Event};
 use crate::history::{History, HistoryError, StepRange};
 use crate::http_server::Connection;
+use crate::packed::RoundedStates;
 use crate::rate_limit::RateLimiter;
-use crate::settings::Tiles;
+use crate::tiles::{ARCHIVE_PATH, Archive, Tiles};
 use crate::token::Token;
 
 /// No request needs a body.
@@ -86,6 +89,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const RANGES_MAX_AGE: Duration = Duration::from_secs(1);
 /// Steps in a link's series.
 const MAX_LINK_STEPS: i64 = 20_000;
+/// Links times steps of a route.
+const MAX_ROUTE_NUMBERS: i64 = 200_000;
 const HOUR_S: f64 = 3600.0;
 const DAY_S: f64 = 86_400.0;
 
@@ -122,11 +127,15 @@ struct AppState {
     history: Option<Arc<dyn History>>,
     keep_s: Option<f64>,
     token: Option<Token>,
-    map: MapDocument,
+    map: FixedText,
     openapi: String,
     ranges: Mutex<Option<(Instant, Vec<StepRange>)>>,
     reads: Arc<Semaphore>,
     large: Arc<Semaphore>,
+    archive: Option<Archive>,
+    archive_reads: Arc<Semaphore>,
+    kept: Mutex<Vec<FeedText>>,
+    feed_texts: Arc<Semaphore>,
 }
 
 #[derive(OpenApi)]
@@ -158,9 +167,16 @@ fn api(limiter: &Arc<RateLimiter>, origins: &[HeaderValue]) -> OpenApiRouter<App
         .routes(routes!(get_map))
         .routes(routes!(get_latest))
         .routes(routes!(get_stream))
+        .routes(routes!(get_changes))
+        .routes(routes!(get_geojson_feed))
+        .routes(routes!(get_datex_feed))
         .routes(routes!(get_history, delete_history))
         .routes(routes!(get_step))
+        .routes(routes!(get_packed))
         .routes(routes!(get_link))
+        .routes(routes!(get_route))
+        .routes(routes!(get_alarms))
+        .routes(routes!(get_alarm_stream))
         .routes(routes!(get_csv))
         .routes(routes!(get_parquet))
         .routes(routes!(get_geojson))
@@ -183,14 +199,18 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
     let Site { info, feed, history, keep_s, live, token, tiles, hosts, origins } = site;
     let tiles_origin = tiles.as_ref().map(|tiles| tiles.origin.as_str()).unwrap_or_default();
     let policy = format!(
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-         img-src 'self' data: {tiles_origin}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; \
+         connect-src 'self' {tiles_origin}; img-src 'self' data: blob: {tiles_origin}; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
     let policy =
         HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
     let (api, openapi) = api(limiter, &origins).split_for_parts();
     let app = Arc::new(AppState {
-        map: MapDocument::new(&info, live, history.is_some(), tiles),
+        map: FixedText::new(
+            to_json(&MapDocument::new(&info, live, history.is_some(), tiles.as_ref()))
+                .unwrap_or_default(),
+        ),
         openapi: describe(&openapi),
         info,
         feed,
@@ -200,16 +220,24 @@ pub(crate) fn router(site: Site, limiter: &Arc<RateLimiter>) -> Router {
         ranges: Mutex::default(),
         reads: Arc::new(Semaphore::new(MAX_READS)),
         large: Arc::new(Semaphore::new(MAX_LARGE)),
+        archive: tiles.and_then(|tiles| tiles.archive),
+        archive_reads: Arc::new(Semaphore::new(MAX_READS)),
+        kept: Mutex::default(),
+        // One at a time: the others find what it has made.
+        feed_texts: Arc::new(Semaphore::new(1)),
     });
-    let pages = ASSETS.iter().fold(Router::new(), |pages, asset| {
-        let etag = asset.etag();
-        let page = move |headers: HeaderMap, _: Query<NoParameters>| async move {
-            serve_asset(asset, &etag, &headers)
+    let pages = ASSETS.into_iter().fold(Router::new(), |pages, asset| {
+        let (etag, text) = (asset.etag(), FixedText::new(asset.text));
+        let page = Arc::new(Page { asset, etag, text });
+        let answer = move |headers: HeaderMap, _: Query<NoParameters>| async move {
+            page.response(&headers)
         };
-        pages.route(asset.path, get(page))
+        pages.route(asset.path, get(answer))
     });
-    let pages =
-        pages.fallback(unknown_path).layer(from_fn_with_state(Arc::clone(limiter), limit_rate));
+    let pages = pages
+        .route(ARCHIVE_PATH, get(get_archive))
+        .fallback(unknown_path)
+        .layer(from_fn_with_state(Arc::clone(limiter), limit_rate));
     // Compressed already.
     let compressed = NotForContentType::const_new("application/vnd.apache.parquet");
     let compression = CompressionLayer::new()
@@ -274,16 +302,61 @@ async fn unknown_path(uri: OriginalUri) -> ApiError {
     not_found(&uri)
 }
 
-fn serve_asset(asset: &Asset, etag: &HeaderValue, headers: &HeaderMap) -> Response {
-    let same = headers.get(IF_NONE_MATCH) == Some(etag);
-    let (status, text) =
-        if same { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, asset.text) };
+/// A file of the page, ready to be sent.
+struct Page {
+    asset: Asset,
+    etag: HeaderValue,
+    text: FixedText,
+}
+
+impl Page {
+    fn response(&self, asked: &HeaderMap) -> Response {
+        let headers = [
+            (CONTENT_TYPE, HeaderValue::from_static(self.asset.content_type)),
+            (ETAG, self.etag.clone()),
+            (CACHE_CONTROL, self.asset.cache_control()),
+        ];
+        if asked.get(IF_NONE_MATCH) == Some(&self.etag) {
+            return (StatusCode::NOT_MODIFIED, headers).into_response();
+        }
+        let (coding, text) = self.text.body(asked);
+        (headers, coding, text).into_response()
+    }
+}
+
+/// A range of bytes of the basemap's file; nobody gets all of it at once.
+async fn get_archive(
+    State(app): State<App>,
+    headers: HeaderMap,
+    uri: OriginalUri,
+    _: Query<NoParameters>,
+) -> Result<Response, ApiError> {
+    let archive = app.archive.clone().ok_or_else(|| not_found(&uri))?;
+    let asked = headers.get(RANGE).and_then(|range| range.to_str().ok());
+    let range = match archive.range(asked) {
+        Ok(range) => range,
+        Err(error) => {
+            let headers = [(CONTENT_RANGE, archive.unsatisfied())];
+            let body = Json(ErrorDocument { error });
+            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, headers, body).into_response());
+        }
+    };
+    let permit = acquire(&app.archive_reads).await?;
+    let etag = archive.etag.clone();
+    let read = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        archive.read(range)
+    });
+    let failed = |error: &dyn std::fmt::Display| ApiError::Internal(format!("basemap: {error}"));
+    let bytes = read.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
     let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static(asset.content_type)),
-        (ETAG, etag.clone()),
-        (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (CONTENT_TYPE, "application/vnd.pmtiles".to_owned()),
+        (CONTENT_RANGE, range.header()),
+        (ETAG, etag),
+        (ACCEPT_RANGES, "bytes".to_owned()),
+        (CACHE_CONTROL, "no-cache".to_owned()),
     ];
-    (status, headers, text).into_response()
+    Ok((StatusCode::PARTIAL_CONTENT, headers, bytes).into_response())
 }
 
 /// This description
@@ -300,8 +373,9 @@ async fn get_openapi(State(app): State<App>, _: Query<NoParameters>) -> Response
     (status = 200, description = "The network.", body = MapDocument),
     BadRequest, TooManyRequests,
 ))]
-async fn get_map(State(app): State<App>, _: Query<NoParameters>) -> Response {
-    Json(&app.map).into_response()
+async fn get_map(State(app): State<App>, headers: HeaderMap, _: Query<NoParameters>) -> Response {
+    let (headers, body) = app.map.body(&headers);
+    ([(CONTENT_TYPE, JSON)], headers, body).into_response()
 }
 
 /// The latest estimate
@@ -346,13 +420,31 @@ async fn get_stream(
     Ok(([(CONTENT_TYPE, content_type)], event_body(missed, receiver)).into_response())
 }
 
+/// Each estimate as it is made, in few bytes, as server-sent events: the latest one whole, then changes
+#[utoipa::path(get, path = "/estimates/changes", responses(
+    (status = 200, content_type = "text/event-stream", body = String,
+        description = "Events `estimate` with the step as their id and a PackedEstimate as their data. A reader whose numbers are not those of `base` connects again."),
+    BadRequest, Unavailable, TooManyRequests,
+))]
+async fn get_changes(
+    State(app): State<App>,
+    Extension(connection): Extension<Connection>,
+    _: Query<NoParameters>,
+) -> Response {
+    let (receiver, latest) = app.feed.subscribe_packed();
+    connection.set_streaming();
+    let content_type = HeaderValue::from_static("text/event-stream");
+    ([(CONTENT_TYPE, content_type)], event_body(latest.into_iter().collect(), receiver))
+        .into_response()
+}
+
 /// Missed events, then each as it comes, until the reader is too far behind. Not `axum::response::Sse`, which copies
 /// each event for each reader.
 fn event_body(missed: Vec<Event>, receiver: broadcast::Receiver<Event>) -> Body {
     // They were read from the history after the subscription: the feed may have them too.
     let replayed = missed.first().zip(missed.last()).map(|(first, last)| first.step..=last.step);
     let state = (VecDeque::from(missed), receiver, replayed);
-    Body::from_stream(stream::unfold(state, async |(mut missed, mut receiver, replayed)| {
+    Body::from_stream(stream::unfold(state, async |(mut missed, mut receiver, mut replayed)| {
         let bytes = loop {
             if let Some(event) = missed.pop_front() {
                 break event.bytes;
@@ -360,13 +452,49 @@ fn event_body(missed: Vec<Event>, receiver: broadcast::Receiver<Event>) -> Body 
             match tokio::time::timeout(KEEP_ALIVE, receiver.recv()).await {
                 Err(_) => break Bytes::from_static(b":\n\n"),
                 Ok(Ok(event)) if replayed.as_ref().is_some_and(|r| r.contains(&event.step)) => {}
-                Ok(Ok(event)) => break event.bytes,
+                Ok(Ok(event)) => {
+                    // A later one of the same step is another: the records have begun anew.
+                    replayed = None;
+                    break event.bytes;
+                }
                 // Too far behind, or the host has ended.
                 Ok(Err(_)) => return None,
             }
         };
         Some((Ok::<_, Infallible>(bytes), (missed, receiver, replayed)))
     }))
+}
+
+/// The latest estimate as GeoJSON, for maps that poll
+#[utoipa::path(get, path = "/feeds/estimates.geojson", responses(
+    (status = 200, description = "A feature of each link.", content_type = "application/geo+json", body = GeoJsonDocument),
+    BadRequest, NoOrigin, Unavailable, TooManyRequests,
+))]
+async fn get_geojson_feed(
+    State(app): State<App>,
+    headers: HeaderMap,
+    _: Query<NoParameters>,
+) -> Result<Response, ApiError> {
+    let make = |info: &SeriesInfo, estimate: &Estimate| {
+        to_json(&GeoJsonDocument::new(info, estimate.clone()).ok_or(ApiError::NoOrigin)?)
+    };
+    app.feed_response(Feed::GeoJson, &headers, make).await
+}
+
+/// The latest estimate as DATEX II version 3, ElaboratedDataPublication
+#[utoipa::path(get, path = "/feeds/datex2.xml", responses(
+    (status = 200, description = "Speed, flow and density of each link.", content_type = "application/xml", body = String),
+    BadRequest, NoOrigin, Unavailable, TooManyRequests,
+))]
+async fn get_datex_feed(
+    State(app): State<App>,
+    headers: HeaderMap,
+    _: Query<NoParameters>,
+) -> Result<Response, ApiError> {
+    let make = |info: &SeriesInfo, estimate: &Estimate| {
+        datex::publication(info, estimate).map(String::into_bytes).ok_or(ApiError::NoOrigin)
+    };
+    app.feed_response(Feed::Datex, &headers, make).await
 }
 
 /// Which steps are stored
@@ -377,7 +505,7 @@ fn event_body(missed: Vec<Event>, receiver: broadcast::Receiver<Event>) -> Body 
 async fn get_history(State(app): State<App>, _: Query<NoParameters>) -> Result<Response, ApiError> {
     app.read(JSON, |app, history| {
         let stretches = app.ranges(history)?;
-        let steps = stretches.iter().map(|range| range.last.0 - range.first.0 + 1).sum();
+        let steps = stretches.iter().map(|range| range.count(range.first, range.last)).sum();
         let (step_s, keep_s) = (app.info.step_s, app.keep_s);
         Ok(HistoryDocument { step_s, keep_s, steps, stretches })
     })
@@ -423,6 +551,24 @@ async fn get_step(
     .await
 }
 
+/// The estimate of a step in few bytes
+#[utoipa::path(get, path = "/history/{step}/packed", params(("step" = i64, Path)), responses(
+    (status = 200, description = "The estimate, whole.", body = PackedDocument),
+    BadRequest, NotFound, Unavailable, TooManyRequests,
+))]
+async fn get_packed(
+    State(app): State<App>,
+    Path(step): Path<i64>,
+    _: Query<NoParameters>,
+) -> Result<Response, ApiError> {
+    app.read_bytes(JSON, move |app, history| {
+        let estimate = history.get(Step(step))?.ok_or_else(|| not_stored(step))?;
+        let numbers = RoundedStates::of(&estimate).pack(None);
+        to_json(&PackedDocument::new(&app.info, &estimate, true, None, numbers))
+    })
+    .await
+}
+
 /// A link's last hour, or another span of time
 #[utoipa::path(get, path = "/links/{link}", params(("link" = String, Path), SpanQuery), responses(
     (status = 200, description = "The link's stored steps.", body = LinkSeriesDocument),
@@ -445,6 +591,65 @@ async fn get_link(
         Ok(LinkSeriesDocument::new(&app.info, name, steps))
     })
     .await
+}
+
+/// Speeds along a route, link by link, over its last hour or another span of time
+#[utoipa::path(get, path = "/route",
+    params(("link" = Vec<String>, Query, description = "A link of the route, in driving order: 1 to 200 of them."), SpanQuery),
+    responses(
+        (status = 200, description = "Of each link its stored steps.", body = RouteDocument),
+        BadRequest, NotFound, Unavailable, TooManyRequests,
+))]
+async fn get_route(
+    State(app): State<App>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Result<Response, ApiError> {
+    let query = RouteQuery::new(pairs)?;
+    app.read(JSON, move |app, history| {
+        let named = |name: &String| {
+            let unknown = || ApiError::NotFound(format!("link {name:?}: not found"));
+            app.info.network.link_named(name).ok_or_else(unknown)
+        };
+        let links = query.links.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+        let (from, to) = app.span(history, &query.span, HOUR_S)?;
+        let steps = to.0.saturating_sub(from.0).saturating_add(1);
+        let max = MAX_ROUTE_NUMBERS / links.len() as i64;
+        if steps > max {
+            let text =
+                format!("found {steps} steps of {} links, expected at most {max}", links.len());
+            return Err(ApiError::BadRequest(text));
+        }
+        let numbers: Vec<usize> = links.iter().map(|link| link.index()).collect();
+        let series = history.route_series(&numbers, from, to)?;
+        Ok(RouteDocument::new(&app.info, &links, &series))
+    })
+    .await
+}
+
+/// Links beyond a threshold, and silent guests
+#[utoipa::path(get, path = "/alarms", responses(
+    (status = 200, description = "How things stand.", body = AlarmsDocument),
+    BadRequest, TooManyRequests,
+))]
+async fn get_alarms(State(app): State<App>, _: Query<NoParameters>) -> Response {
+    Json(app.feed.alarms().document(&app.info)).into_response()
+}
+
+/// Alarms as they are raised and cleared, as server-sent events
+#[utoipa::path(get, path = "/alarms/stream", responses(
+    (status = 200, content_type = "text/event-stream", body = String,
+        description = "Events `alarm`: `step`, `end_s`, the alarms `raised` and `cleared` (200 of each at most) with `raised_count` and `cleared_count`, and the guests that are `silent` or `back` since."),
+    BadRequest, TooManyRequests,
+))]
+async fn get_alarm_stream(
+    State(app): State<App>,
+    Extension(connection): Extension<Connection>,
+    _: Query<NoParameters>,
+) -> Response {
+    let receiver = app.feed.alarms().subscribe();
+    connection.set_streaming();
+    let content_type = HeaderValue::from_static("text/event-stream");
+    ([(CONTENT_TYPE, content_type)], event_body(Vec::new(), receiver)).into_response()
 }
 
 /// A span of time as CSV; default: the last day
@@ -504,7 +709,62 @@ fn to_json(document: &impl Serialize) -> Result<Vec<u8>, ApiError> {
     serde_json::to_vec(document).map_err(|error| ApiError::Internal(error.to_string()))
 }
 
+/// A form of the latest estimate for readers that poll.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Feed {
+    GeoJson,
+    Datex,
+}
+
+impl Feed {
+    fn content_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Feed::GeoJson => "application/geo+json",
+            Feed::Datex => "application/xml",
+        })
+    }
+}
+
+/// A text that was made of an estimate: the same for all who ask for it.
+struct FeedText {
+    feed: Feed,
+    estimate: Arc<Estimate>,
+    text: Arc<FixedText>,
+}
+
 impl AppState {
+    /// The latest estimate in another form. It is made once, by whoever asks first.
+    async fn feed_response(
+        self: &Arc<Self>,
+        feed: Feed,
+        headers: &HeaderMap,
+        make: impl FnOnce(&SeriesInfo, &Estimate) -> Result<Vec<u8>, ApiError> + Send + 'static,
+    ) -> Result<Response, ApiError> {
+        let estimate = self.feed.estimate().ok_or(ApiError::NoEstimate)?;
+        let permit = acquire(&self.feed_texts).await?;
+        let (app, asked) = (Arc::clone(self), headers.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let mut kept = app.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let same =
+                |text: &&FeedText| text.feed == feed && Arc::ptr_eq(&text.estimate, &estimate);
+            let text = match kept.iter().find(same) {
+                Some(kept) => Arc::clone(&kept.text),
+                None => {
+                    let text = Arc::new(FixedText::new(make(&app.info, &estimate)?));
+                    kept.retain(|kept| kept.feed != feed);
+                    kept.push(FeedText { feed, estimate, text: Arc::clone(&text) });
+                    text
+                }
+            };
+            drop(kept);
+            Ok::<_, ApiError>(text.body(&asked))
+        });
+        let (coding, text) =
+            made.await.map_err(|error| ApiError::Internal(error.to_string()))??;
+        Ok(([(CONTENT_TYPE, feed.content_type())], coding, text).into_response())
+    }
+
     /// A document from the history.
     async fn read<T: Serialize>(
         self: &Arc<Self>,
@@ -599,10 +859,7 @@ impl AppState {
         query: &SpanQuery,
     ) -> Result<(Step, Step), ApiError> {
         let (from, to) = self.span(history, query, DAY_S)?;
-        let inside = |range: &StepRange| {
-            let (first, last) = (range.first.max(from), range.last.min(to));
-            last.0.saturating_sub(first.0).saturating_add(1).max(0)
-        };
+        let inside = |range: &StepRange| range.count(from, to);
         let steps = self.ranges(history)?.iter().map(inside).sum::<i64>();
         let links = self.info.network.links().len().max(1);
         if steps > (MAX_ROWS / links).max(1) as i64 {

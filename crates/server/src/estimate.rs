@@ -103,7 +103,30 @@ pub struct LinkEstimate {
     pub interval: Option<LinkInterval>,
 }
 
+/// Sums over all links of an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Vehicles on the road.
+    pub vehicles: f64,
+    /// Vehicle-hours that they lose per hour against the speed limits: each loses the share of its time that it would save.
+    pub delay_h: f64,
+}
+
 impl Estimate {
+    /// Sums over all links.
+    pub fn totals(&self, info: &SeriesInfo) -> Totals {
+        let mut totals = Totals::default();
+        for (link, state) in info.network.links().iter().zip(&self.states) {
+            let lane_km = link.length.get() * f64::from(link.lanes) / 1000.0;
+            let vehicles = state.density.get() * lane_km;
+            totals.vehicles += vehicles;
+            if let Some(speed) = state.speed() {
+                totals.delay_h += vehicles * (1.0 - speed.get() / link.speed.get()).max(0.0);
+            }
+        }
+        totals
+    }
+
     /// Whether all guests took part.
     pub(crate) fn complete(&self) -> bool {
         self.participants.values().all(|guest| *guest == Participation::In)
@@ -124,5 +147,46 @@ impl LinkEstimate {
     /// Kilometres per hour; a link without vehicles has no speed: missing is not zero.
     pub(crate) fn speed_km_h(&self) -> Option<f64> {
         self.state.speed().map(|speed| speed.get() * KM_H_PER_M_S)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traffic::{VehPerKmLane, VehPerMinLane, network_hash};
+
+    use super::*;
+
+    #[test]
+    fn delay_is_what_vehicles_lose_against_the_limit() {
+        let network = traffic::corridor().unwrap();
+        let info = SeriesInfo {
+            network_hash: network_hash(&network),
+            network: Arc::new(network),
+            step_s: 10.0,
+            target: Target::Raw,
+            guests: Vec::new(),
+            interval: None,
+        };
+        let link = &info.network.links()[0];
+        let state = |density, speed_share: f64| LinkState {
+            density: VehPerKmLane::new(density),
+            flow: VehPerMinLane::new(
+                density * speed_share * link.speed.get() * KM_H_PER_M_S / 60.0,
+            ),
+        };
+        let of = |first| {
+            let mut states = vec![state(0.0, 0.0); info.network.links().len()];
+            states[0] = first;
+            let (participants, intervals) = Default::default();
+            let (step, made_s, latency_s) = (Step(0), 0.0, 0.0);
+            Estimate { step, made_s, latency_s, participants, states, intervals }.totals(&info)
+        };
+        // 20 vehicles on each kilometre of lane at a quarter of the limit lose three quarters of their time.
+        let vehicles = 20.0 * link.length.get() * f64::from(link.lanes) / 1000.0;
+        let slow = of(state(20.0, 0.25));
+        assert!((slow.vehicles - vehicles).abs() < 1e-9);
+        assert!((slow.delay_h - 0.75 * vehicles).abs() < 1e-9);
+        // Faster than the limit gains nothing.
+        assert_eq!(of(state(20.0, 1.5)).delay_h, 0.0);
     }
 }

@@ -2,16 +2,20 @@
 //!
 //! Publishing never waits for a reader: the latest estimate is a value that is replaced, the stream a ring buffer of
 //! a few. A reader that falls out of the ring is disconnected and may reconnect for the estimates it missed. The text
-//! of an estimate is held once for all readers.
+//! of an estimate is held once for all readers, and so is its packed form ([`crate::packed`]) for pages.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::body::Bytes;
+use serde::Serialize;
 use tokio::sync::{broadcast, watch};
 use traffic::Step;
 
-use crate::api::documents::EstimateDocument;
+use crate::alarms::{AlarmError, Alarms, AlarmsSection};
+use crate::api::documents::{EstimateDocument, PackedDocument};
 use crate::estimate::{Estimate, SeriesInfo};
+use crate::packed::RoundedStates;
 
 /// Estimates that a slow reader of the stream may be behind before it is disconnected.
 const RING: usize = 16;
@@ -24,6 +28,11 @@ const END: &str = "\n\n";
 pub struct EstimateFeed {
     latest: watch::Sender<Option<Latest>>,
     stream: broadcast::Sender<Event>,
+    /// The same estimates packed, each as changes of the one before.
+    changes: broadcast::Sender<Event>,
+    /// The numbers that the next change is based on.
+    rounded: Mutex<Option<(Step, RoundedStates)>>,
+    alarms: Alarms,
 }
 
 /// The latest estimate.
@@ -34,6 +43,9 @@ struct Latest {
     ended: Option<Instant>,
     /// The document from the comma behind its age on, and the end of an event.
     tail: Bytes,
+    /// The same of the whole estimate, packed.
+    packed: Bytes,
+    estimate: Arc<Estimate>,
 }
 
 /// One server-sent event, in one piece: a chunk of the response is a whole event.
@@ -45,11 +57,31 @@ pub(crate) struct Event {
 
 impl Default for EstimateFeed {
     fn default() -> Self {
-        EstimateFeed { latest: watch::channel(None).0, stream: broadcast::channel(RING).0 }
+        EstimateFeed {
+            latest: watch::channel(None).0,
+            stream: broadcast::channel(RING).0,
+            changes: broadcast::channel(RING).0,
+            rounded: Mutex::default(),
+            alarms: Alarms::default(),
+        }
     }
 }
 
 impl EstimateFeed {
+    /// A feed with thresholds.
+    pub fn with_alarms(section: &AlarmsSection, info: &SeriesInfo) -> Result<Self, AlarmError> {
+        Ok(EstimateFeed { alarms: Alarms::new(section, info)?, ..EstimateFeed::default() })
+    }
+
+    /// How many links are beyond a threshold.
+    pub fn active_alarms(&self) -> usize {
+        self.alarms.active()
+    }
+
+    pub(crate) fn alarms(&self) -> &Alarms {
+        &self.alarms
+    }
+
     /// Replaces the latest estimate and sends it to the stream.
     pub fn publish(
         &self,
@@ -58,11 +90,29 @@ impl EstimateFeed {
         ended: Option<Instant>,
         stored: bool,
     ) {
-        let latest = Latest { step: estimate.step, ended, tail: tail(info, estimate, stored) };
-        let event = latest.event();
+        let rounded = RoundedStates::of(estimate);
+        let packed = |base: Option<&(Step, RoundedStates)>| {
+            let numbers = rounded.pack(base.map(|(_, numbers)| numbers));
+            let base = base.map(|(step, _)| *step);
+            text(&PackedDocument::new(info, estimate, stored, base, numbers))
+        };
+        let mut before = self.rounded.lock().unwrap_or_else(PoisonError::into_inner);
+        let change = before.as_ref().map(|before| packed(Some(before)));
+        let latest = Latest {
+            step: estimate.step,
+            ended,
+            tail: text(&EstimateDocument::new(info, estimate, stored)),
+            packed: packed(None),
+            estimate: Arc::new(estimate.clone()),
+        };
+        *before = Some((estimate.step, rounded));
+        let change = latest.event_of(change.as_ref().unwrap_or(&latest.packed));
+        let whole = latest.event();
         self.latest.send_replace(Some(latest));
         // There may be no subscribers.
-        let _ = self.stream.send(event);
+        let _ = self.stream.send(whole);
+        let _ = self.changes.send(change);
+        self.alarms.observe(info, estimate);
     }
 
     /// The latest estimate as a JSON document with its age, in two parts; none before the first.
@@ -72,11 +122,23 @@ impl EstimateFeed {
         Some([format!("{AGE}{}", latest.age()).into(), rest])
     }
 
+    /// The latest estimate; none before the first.
+    pub(crate) fn estimate(&self) -> Option<Arc<Estimate>> {
+        Some(Arc::clone(&self.latest.borrow().as_ref()?.estimate))
+    }
+
     /// Estimates from now on, and the latest one.
     pub(crate) fn subscribe(&self) -> (broadcast::Receiver<Event>, Option<Event>) {
         let receiver = self.stream.subscribe();
         let latest = self.latest.borrow().clone();
         (receiver, latest.map(|latest| latest.event()))
+    }
+
+    /// Changes from now on, and the latest estimate whole, both packed.
+    pub(crate) fn subscribe_packed(&self) -> (broadcast::Receiver<Event>, Option<Event>) {
+        let receiver = self.changes.subscribe();
+        let latest = self.latest.borrow().clone();
+        (receiver, latest.map(|latest| latest.event_of(&latest.packed)))
     }
 }
 
@@ -89,14 +151,18 @@ impl Latest {
     }
 
     fn event(&self) -> Event {
-        event(self.step, &self.age(), &self.tail)
+        self.event_of(&self.tail)
+    }
+
+    fn event_of(&self, tail: &[u8]) -> Event {
+        event(self.step, &self.age(), tail)
     }
 }
 
 impl Event {
     /// A stored estimate as an event.
     pub(crate) fn stored(info: &SeriesInfo, estimate: &Estimate) -> Self {
-        event(estimate.step, "null", &tail(info, estimate, true))
+        event(estimate.step, "null", &text(&EstimateDocument::new(info, estimate, true)))
     }
 }
 
@@ -105,10 +171,10 @@ fn event(step: Step, age: &str, tail: &[u8]) -> Event {
     Event { step, bytes: [head.as_bytes(), tail].concat().into() }
 }
 
-fn tail(info: &SeriesInfo, estimate: &Estimate, stored: bool) -> Bytes {
-    let document = EstimateDocument::new(info, estimate, stored);
+/// A document from the comma behind its age on, and the end of an event.
+fn text(document: &impl Serialize) -> Bytes {
     // Cannot fail: the document has no maps with keys other than strings.
-    let text = serde_json::to_string(&document).unwrap_or_default();
+    let text = serde_json::to_string(document).unwrap_or_default();
     let rest = text.strip_prefix(AGE).and_then(|rest| rest.strip_prefix("null"));
     format!("{}{END}", rest.unwrap_or("}")).into()
 }

@@ -16,17 +16,24 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tracing::warn;
-use traffic::{NetworkFileError, Step, network_hash, parse_network, write_network};
+use traffic::{
+    LinkState, NetworkFileError, Step, VehPerKmLane, VehPerMinLane, network_hash, parse_network,
+    write_network,
+};
 use utoipa::ToSchema;
 
 pub use embedded::EmbeddedHistory;
 pub use postgres::PostgresHistory;
 
-use crate::estimate::{Estimate, LinkEstimate, Participants, SeriesInfo, Target};
+use crate::estimate::{Estimate, LinkEstimate, Participants, Participation, SeriesInfo, Target};
 use crate::feed::EstimateFeed;
 
 /// The format that this version writes and reads.
 const FORMAT: &str = "fedtse-history/1";
+/// Most steps that become one: a day's of 10 s.
+pub(crate) const MAX_COARSE_STEPS: i64 = 8640;
+/// Groups of old steps that are downsampled at a time: new estimates wait that long.
+const MAX_GROUPS: u64 = 64;
 
 /// Why stored estimates cannot be read or written.
 #[derive(Debug, Error)]
@@ -123,7 +130,7 @@ fn error_chain(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Consecutive steps that are stored, both ends included.
+/// Steps that are stored, both ends included, at equal distances: consecutive ones, or means of so many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Stretch)]
@@ -134,6 +141,18 @@ pub struct StepRange {
     /// The last step.
     #[schema(value_type = i64)]
     pub last: Step,
+    /// From one step to the next: 1, or of old days how many steps each is the mean of.
+    pub every: i64,
+}
+
+impl StepRange {
+    /// How many steps there are from one to another, both included.
+    pub(crate) fn count(&self, from: Step, to: Step) -> i64 {
+        let (first, last) = (self.first.max(from).0, self.last.min(to).0);
+        let to_grid = (first - self.first.0).rem_euclid(self.every);
+        let first = if to_grid == 0 { first } else { first + self.every - to_grid };
+        if last < first { 0 } else { (last - first) / self.every + 1 }
+    }
 }
 
 /// One link at one step.
@@ -151,6 +170,8 @@ pub struct LinkStep {
 pub trait History: Send + Sync {
     /// Stores an estimate, replacing an earlier one of its step. It is on disk when this returns.
     fn store(&self, estimate: &Estimate) -> Result<(), HistoryError>;
+    /// Stores an estimate in the place of all from one step to another, both included, at once.
+    fn replace(&self, from: Step, to: Step, by: &Estimate) -> Result<(), HistoryError>;
     /// Which steps are stored, in order.
     fn ranges(&self) -> Result<Vec<StepRange>, HistoryError>;
     /// The estimate of a step.
@@ -165,6 +186,13 @@ pub trait History: Send + Sync {
     /// One link, by its number in the network, from one step to another.
     fn link_series(&self, link: usize, from: Step, to: Step)
     -> Result<Vec<LinkStep>, HistoryError>;
+    /// Some links, by their numbers in the network, from one step to another; of each step one estimate for each of them.
+    fn route_series(
+        &self,
+        links: &[usize],
+        from: Step,
+        to: Step,
+    ) -> Result<Vec<(Step, Vec<LinkEstimate>)>, HistoryError>;
     /// Deletes all before a step; how many steps that were.
     fn delete_before(&self, step: Step) -> Result<u64, HistoryError>;
 }
@@ -302,8 +330,123 @@ fn join_steps(steps: impl Iterator<Item = Step>) -> Vec<StepRange> {
     for step in steps {
         match all.last_mut() {
             Some(range) if range.last.0 + 1 == step.0 => range.last = step,
-            _ => all.push(StepRange { first: step, last: step }),
+            _ => all.push(StepRange { first: step, last: step, every: 1 }),
+        }
+    }
+    join_ranges(all)
+}
+
+/// Joins single steps at equal distances, as downsampling leaves them.
+fn join_ranges(ranges: Vec<StepRange>) -> Vec<StepRange> {
+    let mut all: Vec<StepRange> = Vec::new();
+    for range in ranges {
+        let single = range.first == range.last;
+        match all.last_mut() {
+            Some(last) if last.every > 1 && last.last.0 + last.every == range.first.0 => {
+                last.last = range.first;
+                if !single {
+                    all.push(StepRange { first: Step(range.first.0 + 1), ..range });
+                }
+            }
+            Some(last)
+                if single
+                    && last.first == last.last
+                    && range.first.0 - last.last.0 <= MAX_COARSE_STEPS =>
+            {
+                last.every = range.first.0 - last.last.0;
+                last.last = range.last;
+            }
+            _ => all.push(range),
         }
     }
     all
+}
+
+/// How old steps are downsampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Downsampling {
+    /// Steps that stay as they are, counted back from the newest.
+    pub full_steps: i64,
+    /// How many older steps become one.
+    pub every: i64,
+}
+
+impl Downsampling {
+    /// Replaces groups of old steps by their means, a bounded number of groups at a time; how many were replaced.
+    ///
+    /// A group is the steps that share `floor(step / every)`; its mean stands at its last step. Density and flow are means over
+    /// time, which those of equal steps add up to; speed follows from them. Intervals of single steps are not those of a mean:
+    /// a mean has none. A guest counts as in if it was in all steps.
+    pub(crate) fn apply(self, history: &dyn History, newest: Step) -> Result<u64, HistoryError> {
+        let before = (newest.0 - self.full_steps).div_euclid(self.every) * self.every;
+        let mut groups = 0;
+        for range in history.ranges()? {
+            if range.every >= self.every && range.first != range.last {
+                continue;
+            }
+            let mut begin = range.first.0.div_euclid(self.every) * self.every;
+            while begin <= range.last.0 && begin + self.every <= before {
+                if groups == MAX_GROUPS {
+                    return Ok(groups);
+                }
+                groups += u64::from(self.replace_group(history, begin)?);
+                begin += self.every;
+            }
+        }
+        Ok(groups)
+    }
+
+    fn replace_group(self, history: &dyn History, begin: i64) -> Result<bool, HistoryError> {
+        let (from, to) = (Step(begin), Step(begin + self.every - 1));
+        let mut mean: Option<Mean> = None;
+        history.for_each(from, to, &mut |estimate| {
+            match &mut mean {
+                Some(mean) => mean.add(&estimate),
+                None => mean = Some(Mean::new(estimate)),
+            }
+            true
+        })?;
+        // Nothing, or done already.
+        let Some(mean) = mean.filter(|mean| mean.steps > 1 || mean.sum.step != to) else {
+            return Ok(false);
+        };
+        history.replace(from, to, &mean.finish(to))?;
+        Ok(true)
+    }
+}
+
+/// The mean of estimates.
+struct Mean {
+    sum: Estimate,
+    steps: u32,
+}
+
+impl Mean {
+    fn new(first: Estimate) -> Self {
+        Mean { sum: first, steps: 1 }
+    }
+
+    fn add(&mut self, estimate: &Estimate) {
+        self.steps += 1;
+        for (sum, state) in self.sum.states.iter_mut().zip(&estimate.states) {
+            sum.density = VehPerKmLane::new(sum.density.get() + state.density.get());
+            sum.flow = VehPerMinLane::new(sum.flow.get() + state.flow.get());
+        }
+        for (guest, how) in &estimate.participants {
+            let worst = self.sum.participants.entry(guest.clone()).or_insert(*how);
+            if *worst == Participation::In {
+                *worst = *how;
+            }
+        }
+        (self.sum.made_s, self.sum.latency_s) = (estimate.made_s, estimate.latency_s);
+    }
+
+    fn finish(self, step: Step) -> Estimate {
+        let share = 1.0 / f64::from(self.steps);
+        let states = self.sum.states.iter().map(|sum| LinkState {
+            density: VehPerKmLane::new(sum.density.get() * share),
+            flow: VehPerMinLane::new(sum.flow.get() * share),
+        });
+        Estimate { step, states: states.collect(), intervals: None, ..self.sum }
+    }
 }

@@ -13,25 +13,32 @@
 //!
 //! The crate knows neither models nor the protocol: an estimate is density and flow of every link.
 
+mod alarms;
 mod api;
 mod assets;
+mod datex;
 mod estimate;
 mod feed;
 pub mod history;
 mod http_server;
 pub mod monitoring;
+mod packed;
 mod publisher;
 mod rate_limit;
 pub mod settings;
+mod tiles;
 mod token;
+mod webhook;
 
+pub use alarms::{AlarmError, AlarmsSection};
 pub use api::{Site, openapi_json};
 pub use estimate::{
-    Estimate, LinkEstimate, LinkInterval, Participants, Participation, SeriesInfo, Target,
+    Estimate, LinkEstimate, LinkInterval, Participants, Participation, SeriesInfo, Target, Totals,
 };
 pub use feed::EstimateFeed;
-pub use history::{History, HistoryError, HistoryFollower, LinkStep, StepRange};
+pub use history::{Downsampling, History, HistoryError, HistoryFollower, LinkStep, StepRange};
 pub use http_server::{ConnectionLimit, HttpServer, ServerError};
 pub use publisher::{Publisher, PublisherError, Storage, StoreCounts};
 pub use settings::{HistorySection, ReadersSection, SettingsError};
 pub use token::{Token, TokenError};
+pub use webhook::WebhookError;

@@ -20,7 +20,7 @@ use traffic::Step;
 
 use crate::estimate::{Estimate, SeriesInfo};
 use crate::feed::EstimateFeed;
-use crate::history::History;
+use crate::history::{Downsampling, History};
 
 /// How long an estimate waits to be stored, unless configured otherwise.
 pub(crate) const STORE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ pub struct Storage {
     pub history: Arc<dyn History>,
     /// How many steps are kept.
     pub steps: i64,
+    /// How older ones become fewer.
+    pub downsampling: Option<Downsampling>,
     /// How long an estimate waits to be stored before it is published as not stored.
     pub timeout: Duration,
 }
@@ -204,6 +206,7 @@ fn write_all(
                 let _ = done.send(estimate.step);
                 if stored % DELETE_EVERY == 1 {
                     delete_old(storage, Step(estimate.step.0.saturating_sub(storage.steps)));
+                    downsample(storage, estimate.step);
                 }
             }
             Err(error) if retry => {
@@ -221,6 +224,15 @@ fn write_all(
             }
         }
         next = from.recv().ok();
+    }
+}
+
+fn downsample(storage: &Storage, newest: Step) {
+    let Some(downsampling) = storage.downsampling else { return };
+    match downsampling.apply(&*storage.history, newest) {
+        Ok(0) => {}
+        Ok(groups) => debug!(groups, "downsampled: older than is kept in full"),
+        Err(error) => warn!("old estimates are not downsampled: {error}"),
     }
 }
 

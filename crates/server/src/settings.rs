@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::http::HeaderValue;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use thiserror::Error;
-use utoipa::ToSchema;
 
 use crate::api::Site;
 use crate::estimate::SeriesInfo;
 use crate::feed::EstimateFeed;
-use crate::history::{self, History, HistoryError};
+use crate::history::{self, Downsampling, History, HistoryError, MAX_COARSE_STEPS};
 use crate::http_server::ConnectionLimit;
 use crate::publisher::{STORE_TIMEOUT, Storage};
+use crate::tiles::Tiles;
 use crate::token::{Token, TokenError};
 
 /// Default of each address: a page that is dragged through the history requests often.
@@ -24,6 +24,7 @@ const MAX_CONNECTIONS: usize = 20_000;
 const WEEK_H: f64 = 168.0;
 const MAX_KEEP_H: f64 = 87_600.0;
 const HOUR_S: f64 = 3600.0;
+const MINUTE_S: f64 = 60.0;
 
 /// What is wrong in a configuration.
 #[derive(Debug, Error)]
@@ -39,8 +40,24 @@ pub enum SettingsError {
         expected: String,
     },
     /// The URL of the basemap.
-    #[error("readers.tiles: found {0:?}, expected https://HOST/{{z}}/{{x}}/{{y}}.png")]
+    #[error(
+        "readers.tiles: found {0:?}, expected https://HOST/{{z}}/{{x}}/{{y}}.png (or .mvt), https://HOST/FILE.pmtiles, or a PMTiles file"
+    )]
     Tiles(String),
+    /// The file of the basemap cannot be read.
+    #[error("readers.tiles: {path}: {error}")]
+    TilesFile {
+        /// The file.
+        path: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The file of the basemap is another one.
+    #[error("readers.tiles: {path}: found another file, expected a PMTiles file of version 3")]
+    NoPmtiles {
+        /// The file.
+        path: String,
+    },
     /// The name of a server.
     #[error("readers.{field}: found {found:?}, expected {expected}")]
     Name {
@@ -71,7 +88,7 @@ pub struct ReadersSection {
     pub requests_per_s: f64,
     /// A file with the bearer token.
     pub token: Option<PathBuf>,
-    /// URL of a basemap's tiles, with `{z}`, `{x}` and `{y}`.
+    /// A basemap: URL of tiles with `{z}`, `{x}` and `{y}`, or URL or file of a PMTiles archive.
     pub tiles: Option<String>,
     /// Attribution of the basemap.
     pub attribution: String,
@@ -118,6 +135,17 @@ impl ReadersSection {
         Ok(ConnectionLimit { connections, per_address, requests_per_s })
     }
 
+    /// The basemap, if there is one. Relative paths start at the folder.
+    fn basemap(&self, folder: &Path) -> Result<Option<Tiles>, SettingsError> {
+        let tiles = self.tiles.as_ref();
+        tiles.map(|from| Tiles::new(from, folder, &self.attribution)).transpose()
+    }
+
+    /// Checks that the basemap can be served.
+    pub fn check_basemap(&self, folder: &Path) -> Result<(), SettingsError> {
+        self.basemap(folder).map(drop)
+    }
+
     /// What is served, from which history. Relative paths start at the folder.
     pub fn site(
         &self,
@@ -128,8 +156,7 @@ impl ReadersSection {
         live: bool,
     ) -> Result<Site, SettingsError> {
         let token = self.token.as_ref().map(|file| Token::read(&folder.join(file))).transpose()?;
-        let tiles =
-            self.tiles.as_ref().map(|url| Tiles::new(url, &self.attribution)).transpose()?;
+        let tiles = self.basemap(folder)?;
         let (history, keep_s) = match history {
             Some((history, keep_s)) => (Some(history), keep_s),
             None => (None, None),
@@ -152,37 +179,9 @@ impl ReadersSection {
 }
 
 /// Whether this may be the host of a URL, with its port.
-fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
     !text.is_empty() && text.bytes().all(plain)
-}
-
-/// A basemap from another server.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Tiles {
-    /// With `{z}`, `{x}` and `{y}`.
-    url: String,
-    attribution: String,
-    /// Scheme and host: the only other server that the page may load images from.
-    #[serde(skip)]
-    pub(crate) origin: String,
-}
-
-impl Tiles {
-    fn new(url: &str, attribution: &str) -> Result<Self, SettingsError> {
-        let wrong = || SettingsError::Tiles(url.to_owned());
-        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
-        let host = rest.split('/').next().unwrap_or_default();
-        if !["http", "https"].contains(&scheme)
-            || !is_host(host)
-            || !["{z}", "{x}", "{y}"].iter().all(|part| url.contains(part))
-        {
-            return Err(wrong());
-        }
-        let origin = format!("{scheme}://{host}");
-        Ok(Tiles { url: url.into(), attribution: attribution.into(), origin })
-    }
 }
 
 /// Where and how long estimates are stored: `[history]`.
@@ -191,11 +190,18 @@ impl Tiles {
 pub struct HistorySection {
     store: String,
     keep_hours: f64,
+    full_hours: Option<f64>,
+    coarse_s: f64,
 }
 
 impl Default for HistorySection {
     fn default() -> Self {
-        HistorySection { store: "history".into(), keep_hours: WEEK_H }
+        HistorySection {
+            store: "history".into(),
+            keep_hours: WEEK_H,
+            full_hours: None,
+            coarse_s: MINUTE_S,
+        }
     }
 }
 
@@ -205,9 +211,28 @@ impl HistorySection {
         if self.store == "none" {
             return Ok(None);
         }
-        let history = history::open(&self.store, folder, info)?;
         let steps = (self.keep_s()? / info.step_s).ceil() as i64;
-        Ok(Some(Storage { history, steps, timeout: STORE_TIMEOUT }))
+        let downsampling = self.downsampling(info.step_s)?;
+        let history = history::open(&self.store, folder, info)?;
+        Ok(Some(Storage { history, steps, downsampling, timeout: STORE_TIMEOUT }))
+    }
+
+    /// How estimates older than `full_hours` become fewer; not at all without it.
+    fn downsampling(&self, step_s: f64) -> Result<Option<Downsampling>, SettingsError> {
+        let Some(found) = self.full_hours else { return Ok(None) };
+        if !(found > 0.0 && found <= self.keep_hours) {
+            let expected = format!("more than 0 and at most keep_hours, {}", self.keep_hours);
+            return Err(SettingsError::Range { field: "history.full_hours", found, expected });
+        }
+        let every = (self.coarse_s / step_s).round();
+        let max = MAX_COARSE_STEPS as f64;
+        if !((2.0..=max).contains(&every) && (every * step_s - self.coarse_s).abs() < 1e-6) {
+            let expected = format!("2 to {max} times the step of {step_s} s");
+            let found = self.coarse_s;
+            return Err(SettingsError::Range { field: "history.coarse_s", found, expected });
+        }
+        let full_steps = (found * HOUR_S / step_s).ceil() as i64;
+        Ok(Some(Downsampling { full_steps, every: every as i64 }))
     }
 
     /// How long estimates are kept, in seconds.

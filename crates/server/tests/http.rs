@@ -15,8 +15,12 @@ use server::ReadersSection;
 
 /// The description with a value for each parameter of a path.
 fn example(path: &str) -> String {
-    path.replace("{step}", "7").replace("{link}", "E1")
+    let path = path.replace("{step}", "7").replace("{link}", "E1");
+    // The one that needs a parameter.
+    if path == "/v1/route" { format!("{path}?link=E1&link=E2") } else { path }
 }
+
+const STREAMS: [&str; 3] = ["/v1/estimates/stream", "/v1/estimates/changes", "/v1/alarms/stream"];
 
 fn bearer(token: &str) -> String {
     format!("Authorization: Bearer {token}\r\n")
@@ -41,8 +45,8 @@ fn every_described_operation_answers_as_described() {
     server.publish(20);
     let description = description(&server);
     let paths = description.paths("get");
-    assert_eq!(paths.len(), 10);
-    for path in paths.iter().filter(|path| *path != "/v1/estimates/stream") {
+    assert_eq!(paths.len(), 17);
+    for path in paths.iter().filter(|path| !STREAMS.contains(&path.as_str())) {
         let response = server.get(&example(path));
         assert_eq!(response.status, 200, "{path}: {}", String::from_utf8_lossy(&response.body));
         description.check(path, "get", 200, response.content_type(), &response.body);
@@ -172,6 +176,19 @@ fn errors_have_a_status_and_a_text() {
             400,
             "found more than 20000 steps, expected fewer",
         ),
+        ("/v1/history/-999/packed", "/v1/history/{step}/packed", 404, "step -999 is not stored"),
+        ("/v1/feeds/estimates.geojson", "/v1/feeds/estimates.geojson", 503, "no estimate yet"),
+        ("/v1/feeds/datex2.xml", "/v1/feeds/datex2.xml", 503, "no estimate yet"),
+        ("/v1/route", "/v1/route", 400, "link: found 0 links, expected 1 to 200"),
+        ("/v1/route?link=nowhere", "/v1/route", 404, "link \"nowhere\": not found"),
+        ("/v1/route?link=E1&to_s=x", "/v1/route", 400, "to_s: found \"x\", expected a number"),
+        ("/v1/route?link=E1&to_s=1&to_s=2", "/v1/route", 400, "duplicate field `to_s`"),
+        (
+            "/v1/route?link=E1&link=E2&from_s=0&to_s=1000010",
+            "/v1/route",
+            400,
+            "found 100001 steps of 2 links, expected at most 100000",
+        ),
         (
             "/v1/exports/estimates.geojson?step=-5",
             "/v1/exports/estimates.geojson",
@@ -191,7 +208,9 @@ fn errors_have_a_status_and_a_text() {
     }
     // Unknown and repeated parameters, of every path.
     for path in description.paths("get") {
-        let response = server.get(&format!("{}?other=1", example(&path)));
+        let path_of = example(&path);
+        let sign = if path_of.contains('?') { '&' } else { '?' };
+        let response = server.get(&format!("{path_of}{sign}other=1"));
         assert_eq!(response.status, 400, "{path}");
         assert!(response.error().contains("unknown field `other`"), "{}", response.error());
         description.check(&path, "get", 400, "application/json", &response.body);
@@ -293,7 +312,7 @@ fn pages_are_revalidated_and_compressed() {
         (page.status, page.headers["content-type"].as_str()),
         (200, "text/html; charset=utf-8")
     );
-    assert!(page.text().contains("<svg id=\"map\""));
+    assert!(page.text().contains("<div id=\"map\""));
     assert!(!page.headers.contains_key("access-control-allow-origin"));
     let again = format!("If-None-Match: {}\r\n", page.headers["etag"]);
     let same = server.request("GET", "/", &again);
@@ -315,6 +334,11 @@ fn pages_are_revalidated_and_compressed() {
     let parquet =
         server.request("GET", "/v1/exports/estimates.parquet", "Accept-Encoding: gzip\r\n");
     assert!(!parquet.headers.contains_key("content-encoding"));
+
+    // A name with its version is not asked for again.
+    let library = page.text().split('"').find(|part| part.starts_with("lib/")).unwrap();
+    let library = server.get(&format!("/{library}"));
+    assert_eq!(library.headers["cache-control"], "public, max-age=31536000, immutable");
 
     let head = server.request("HEAD", "/", "");
     assert_eq!((head.status, head.headers["content-length"].parse()), (200, Ok(page.body.len())));
@@ -487,6 +511,128 @@ fn a_returning_reader_gets_what_it_missed_once() {
     // The records have restarted: the id is of the time before.
     let mut events = server.events(Some(500));
     assert_eq!(events.take(1), [21]);
+}
+
+/// A reader of changes has the numbers of the whole estimate after each of them, rounded.
+#[test]
+fn changes_add_up_to_the_estimates() {
+    let server = Server::start(Options::default());
+    server.publish(3);
+    let mut events = server.events_of("/v1/estimates/changes", None);
+    let (id, whole) = events.next().unwrap();
+    assert_eq!((id, &whole["base"], &whole["links"]), (3, &serde_json::Value::Null, &17.into()));
+    assert!(whole["age_s"].as_f64().is_some());
+    let mut numbers = client::unpack(&whole, &[]);
+    for step in [4, 5, 3] {
+        let before = id.max(step - 1);
+        server.publish(step);
+        let (id, change) = events.next().unwrap();
+        // After the records have begun anew, too.
+        let base = if step == 3 { 5 } else { before };
+        assert_eq!((id, &change["base"]), (step, &base.into()));
+        numbers = client::unpack(&change, &numbers);
+        let estimate = client::estimate(&server.info, step);
+        let expected = estimate.states.iter().map(|state| (10.0 * state.density.get()).round());
+        assert_eq!(numbers[..17], expected.map(|tenths| tenths as u16).collect::<Vec<_>>());
+        // The stored one, whole, is the same.
+        let stored = server.get(&format!("/v1/history/{step}/packed")).json();
+        assert_eq!(client::unpack(&stored, &[]), numbers);
+        assert_eq!(stored["age_s"], serde_json::Value::Null);
+    }
+}
+
+#[test]
+fn alarms_are_told_as_they_stand_and_as_they_come() {
+    let alarms = vec!["density > 100 on E1".to_owned()];
+    let server = Server::start(Options { alarms, ..Options::default() });
+    let mut events = server.events_of("/v1/alarms/stream", None);
+    // The first link has a third of the step's number plus one.
+    for step in [290, 298, 299, 300] {
+        server.publish(step);
+    }
+    let (id, event) = events.next().unwrap();
+    assert_eq!(
+        (id, &event["raised_count"], &event["raised"][0]["link"]),
+        (300, &1.into(), &"E1".into())
+    );
+    let now = server.get("/v1/alarms").json();
+    assert_eq!(
+        (&now["active_count"], &now["rules"][0]),
+        (&1.into(), &"density > 100 on E1".into())
+    );
+    assert_eq!(now["active"][0]["since_s"], 3010.0);
+    server.publish(10);
+    let (_, event) = events.next().unwrap();
+    assert_eq!((&event["cleared_count"], &event["raised_count"]), (&1.into(), &0.into()));
+    assert_eq!(server.get("/v1/alarms").json()["active_count"], 0);
+}
+
+#[test]
+fn a_route_has_the_speeds_of_its_links_in_driving_order() {
+    let server = Server::start(Options::default());
+    let route = server.get("/v1/route?link=E3&link=E1&from_s=40&to_s=80").json();
+    assert_eq!(route["steps"], serde_json::json!([4, 5, 6, 7]));
+    for (place, name) in ["E3", "E1"].into_iter().enumerate() {
+        let link = &route["links"][place];
+        assert_eq!(link["link"], name);
+        let index = server.info.network.link_named(name).unwrap().index();
+        for (at, step) in (4..8).enumerate() {
+            let state = client::estimate(&server.info, step).states[index];
+            let density = (10.0 * state.density.get()).round() / 10.0;
+            assert_eq!(link["density"][at].as_f64(), Some(density), "{name} at {step}");
+        }
+    }
+}
+
+#[test]
+fn feeds_have_the_latest_estimate_without_a_history() {
+    let server = Server::start(Options { steps: None, ..Options::default() });
+    server.publish(5);
+    let geojson = server.get("/v1/feeds/estimates.geojson").json();
+    assert_eq!(geojson["features"][0]["properties"]["step"], 5);
+    let plain = server.get("/v1/feeds/datex2.xml");
+    assert!(plain.text().contains("xsi:type=\"roa:ElaboratedDataPublication\""));
+    let packed = server.request("GET", "/v1/feeds/datex2.xml", "Accept-Encoding: gzip\r\n");
+    let mut text = Vec::new();
+    GzDecoder::new(packed.body.as_slice()).read_to_end(&mut text).unwrap();
+    assert_eq!(text, plain.body);
+    server.publish(6);
+    let geojson = server.get("/v1/feeds/estimates.geojson").json();
+    assert_eq!(geojson["features"][0]["properties"]["step"], 6);
+    let nowhere = Server::start(Options { origin: false, ..Options::default() });
+    nowhere.publish(5);
+    for path in ["/v1/feeds/estimates.geojson", "/v1/feeds/datex2.xml"] {
+        assert_eq!(nowhere.get(path).status, 409, "{path}");
+    }
+}
+
+#[test]
+fn a_basemap_is_served_by_ranges_of_bytes_and_never_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("town.pmtiles");
+    let mut bytes = b"PMTiles\x03".to_vec();
+    bytes.extend((0..9000).map(|at| (at % 251) as u8));
+    std::fs::write(&file, &bytes).unwrap();
+    let mut options = Options::default();
+    options.readers.tiles = Some(file.to_str().unwrap().to_owned());
+    let server = Server::start(options);
+    assert_eq!(server.get("/v1/map").json()["tiles"]["kind"], "pmtiles");
+    let headers = "Accept-Encoding: gzip\r\nRange: bytes=8-1007\r\n";
+    let range = server.request("GET", "/basemap.pmtiles", headers);
+    assert_eq!((range.status, range.body.as_slice()), (206, &bytes[8..1008]));
+    assert_eq!(range.headers["content-range"], "bytes 8-1007/9008");
+    // Compressed bytes would not be those of the range.
+    assert!(!range.headers.contains_key("content-encoding"));
+    for headers in ["", "Range: bytes=9008-\r\n", "Range: bytes=0-1,5-6\r\n"] {
+        let refused = server.request("GET", "/basemap.pmtiles", headers);
+        assert_eq!(
+            (refused.status, refused.headers["content-range"].as_str()),
+            (416, "bytes */9008")
+        );
+        assert!(refused.error().starts_with("Range: found"), "{}", refused.error());
+    }
+    let without = Server::start(Options::default());
+    assert_eq!(without.get("/basemap.pmtiles").status, 404);
 }
 
 /// Readers that never read lose their stream; others miss nothing, and the publisher does not wait.

@@ -310,7 +310,7 @@ impl FederationOptions {
     }
 
     /// Whether the host trains on the sum over guests.
-    pub fn is_summed(&self) -> bool {
+    pub(crate) fn is_summed(&self) -> bool {
         self.fusion == Some(Fusion::Sum) || self.privacy.privacy.is_some_and(Mode::is_aggregate)
     }
 

@@ -90,7 +90,7 @@ pub struct LossOptions {
 
 impl LossOptions {
     /// The loss, once it is known what the guests measure. Ground truth is read for labels alone.
-    pub fn loss(
+    pub(crate) fn loss(
         &self,
         windows: &Arc<HostStudy>,
         loops: &LoopData,

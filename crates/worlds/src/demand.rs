@@ -195,11 +195,6 @@ impl Demand {
         &self.name
     }
 
-    /// Where vehicles enter, and how many.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
     /// All vehicles that want to enter before `until`, in order of time and numbered in that order.
     ///
     /// The network must be the one that the demand was made for. Takes constant memory; `until` may

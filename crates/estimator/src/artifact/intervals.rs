@@ -12,9 +12,12 @@
 //! the validation part has also chosen the epoch: so coverage is measured ([`Coverage`]), not promised. A level is there
 //! if n is large enough for its ranks.
 //!
-//! Where the truth itself is noisy (what a held-out part of a fleet tells), the noise's variance is taken off σ². The ranks then show the shape of
-//! the noise more than that of the errors: the larger the noise's part in the mean square, the more the quantiles are those of
-//! Laplace's distribution instead, which normal errors have whose variance differs exponentially from one box to the next.
+//! Where the truth itself is noisy (what a held-out part of a fleet tells), the noise's variance is taken off σ². What is left of a bin is then
+//! known badly, the part of noise in all bins together well: σ² of a bin is drawn to that part of its mean square, the more the less
+//! bins differ beyond chance. The ranks show the shape of
+//! the noise more than that of the errors: the larger the noise's part in the mean square, the more the quantiles are those of the
+//! logistic distribution instead, between those of normal errors and of Laplace's, which normal errors have whose variance differs exponentially
+//! from one box to the next.
 
 mod file;
 
@@ -28,8 +31,8 @@ pub(crate) const LEVELS: [u8; 4] = [50, 80, 90, 95];
 /// Most bins by the size of the estimate, over all links, and least errors of each.
 const BINS: usize = 10;
 const IN_A_BIN: usize = 100;
-/// The upper quantiles of Laplace's distribution with variance 1 for each level, −ln(1 − level)/√2.
-const LAPLACE: [f64; 4] = [0.4901, 1.1380, 1.6282, 2.1183];
+/// The upper quantiles of the logistic distribution with variance 1 for each level, √3/π·ln((1 + level)/(1 − level)).
+const LOGISTIC: [f64; 4] = [0.6057, 1.2114, 1.6234, 2.0198];
 /// As how many errors of a link those of all others count, at most.
 const POOLED: usize = 50;
 /// As how many they are ranked.
@@ -86,7 +89,8 @@ pub struct KnownError {
     pub estimate: f64,
     /// The truth less that.
     pub error: f64,
-    /// The variance of what is taken for the truth; 0 of ground truth.
+    /// What the noise of what is taken for the truth adds to the square of the error, in the mean; 0 of ground truth. Below zero where it
+    /// is itself told by chance.
     pub noise: f64,
 }
 
@@ -183,8 +187,7 @@ impl Intervals {
         for (link, known) in links.iter().enumerate() {
             for known in known {
                 let sound = |one: &KnownError| {
-                    let all = [one.estimate, one.error, one.noise];
-                    all.iter().all(|value| value.is_finite()) && one.noise >= 0.0
+                    [one.estimate, one.error, one.noise].iter().all(|value| value.is_finite())
                 };
                 if let Some(window) = known.iter().position(|one| !sound(one)) {
                     return Err(IntervalsError::NotANumber { window, link });
@@ -220,7 +223,7 @@ impl Intervals {
     }
 
     /// Links that they are for.
-    pub fn links(&self) -> usize {
+    pub(crate) fn links(&self) -> usize {
         self.links.len()
     }
 
@@ -314,24 +317,24 @@ impl ErrorSizes {
             .filter(|&least| all.first().is_some_and(|first| first.estimate < least))
             .collect();
         from.dedup();
-        let mut sums = vec![[0.0; 3]; from.len() + 1];
+        let mut sums = vec![BinSums::default(); from.len() + 1];
         for one in all {
-            let [count, square, noise] =
-                &mut sums[from.partition_point(|&least| least <= one.estimate)];
-            *count += 1.0;
-            *square += one.error.powi(2);
-            *noise += one.noise;
+            sums[from.partition_point(|&least| least <= one.estimate)].add(one);
         }
-        let total = |place: usize| sums.iter().map(|sum| sum[place]).sum::<f64>();
-        let noise = if total(1) > 0.0 { (total(2) / total(1)).min(1.0) } else { 0.0 };
-        let mean = |[count, square, noise]: &[f64; 3]| [square / count, noise / count];
-        let (mut seen, mut error) = (Vec::new(), Vec::new());
-        for [square, noise] in sums.iter().map(mean) {
-            let square = if square.is_nan() { 0.0 } else { square };
-            seen.push(square.sqrt());
-            error.push((square - noise).max(LEAST_TRUE * square).sqrt());
-        }
-        Sizes { seen, without_noise: ErrorSizes { from, error }, noise }
+        let total = BinSums::together(&sums);
+        let known = total.true_part().max(LEAST_TRUE);
+        let spread = BinSums::spread_beyond_chance(&sums, known);
+        let seen = sums.iter().map(|bin| bin.mean_square().sqrt()).collect();
+        let error = sums
+            .iter()
+            .map(|bin| {
+                let chance = bin.chance();
+                let own = if chance > 0.0 { spread / (spread + chance) } else { 1.0 };
+                let part = own * bin.true_part() + (1.0 - own) * known;
+                (part.max(LEAST_TRUE) * bin.mean_square()).sqrt()
+            })
+            .collect();
+        Sizes { seen, without_noise: ErrorSizes { from, error }, noise: 1.0 - known.min(1.0) }
     }
 
     fn bin(&self, estimate: f64) -> usize {
@@ -346,6 +349,63 @@ impl ErrorSizes {
         let ordered = self.from.is_sorted() && self.from.iter().all(|least| least.is_finite());
         let sizes = self.error.iter().all(|size| size.is_finite() && *size >= 0.0);
         ordered && sizes && self.error.len() == self.from.len() + 1
+    }
+}
+
+/// Of the errors in a bin.
+#[derive(Clone, Default)]
+struct BinSums {
+    count: f64,
+    /// Of squares of errors.
+    squares: f64,
+    /// Of what is noise in these.
+    noise: f64,
+    /// Of squares of what is not, error by error.
+    fourth: f64,
+}
+
+impl BinSums {
+    fn add(&mut self, one: &KnownError) {
+        let square = one.error.powi(2);
+        self.count += 1.0;
+        self.squares += square;
+        self.noise += one.noise;
+        self.fourth += (square - one.noise).powi(2);
+    }
+
+    fn together(bins: &[Self]) -> Self {
+        bins.iter().fold(Self::default(), |sum, bin| Self {
+            count: sum.count + bin.count,
+            squares: sum.squares + bin.squares,
+            noise: sum.noise + bin.noise,
+            fourth: sum.fourth + bin.fourth,
+        })
+    }
+
+    fn mean_square(&self) -> f64 {
+        if self.count > 0.0 { self.squares / self.count } else { 0.0 }
+    }
+
+    /// The part of the mean square that is not noise; all of it where there are no errors.
+    fn true_part(&self) -> f64 {
+        if self.squares > 0.0 { 1.0 - self.noise / self.squares } else { 1.0 }
+    }
+
+    /// The variance of this part by chance: none without noise.
+    fn chance(&self) -> f64 {
+        if self.noise == 0.0 || self.squares <= 0.0 {
+            return 0.0;
+        }
+        let mean = (self.squares - self.noise) / self.count;
+        let variance = (self.fourth / self.count - mean * mean).max(0.0);
+        variance / self.count / self.mean_square().powi(2)
+    }
+
+    /// By how much bins differ in this part beyond chance: a variance.
+    fn spread_beyond_chance(bins: &[Self], known: f64) -> f64 {
+        let count: f64 = bins.iter().map(|bin| bin.count).sum();
+        let beyond = |bin: &Self| bin.count * ((bin.true_part() - known).powi(2) - bin.chance());
+        (bins.iter().map(beyond).sum::<f64>() / count.max(1.0)).max(0.0)
     }
 }
 
@@ -401,7 +461,7 @@ impl Scores {
             let mixed = |seen: f64, usual: f64| (1.0 - self.noise) * seen + self.noise * usual;
             [mixed(low, -usual), mixed(high, usual)]
         };
-        LEVELS.iter().zip(LAPLACE).map(of_level).collect()
+        LEVELS.iter().zip(LOGISTIC).map(of_level).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Any estimator, as it is kept and used again.
 
 use thiserror::Error;
-use traffic::{LinkId, LinkState, Step, VehPerKmLane, VehPerMinLane};
+use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 
 use crate::artifact::model_folder::ModelFolderError;
 use crate::artifact::neural_estimator::{NeuralError, NeuralEstimator};
@@ -182,14 +182,6 @@ impl SavedEstimator {
                 Err(NeuralError::Mismatch { what: "model of a combination", found, expected }
                     .into())
             }
-        }
-    }
-
-    /// The links that it can estimate: all, but of a regression those that had targets.
-    pub fn links(&self, observed: &Observed<'_>) -> Vec<LinkId> {
-        match self {
-            SavedEstimator::Ridge(ridge) => ridge.links().collect(),
-            _ => observed.network().link_ids().collect(),
         }
     }
 }

@@ -187,7 +187,7 @@ impl QueueStates {
     }
 
     /// Estimates of windows; smooth targets by the mean over the last 60 s.
-    pub fn estimate(&self, asked: &Asked<'_>) -> Estimates {
+    pub(crate) fn estimate(&self, asked: &Asked<'_>) -> Estimates {
         averaged(self.timeline.step(), asked, |step, link| self.state(step, link).state)
     }
 }

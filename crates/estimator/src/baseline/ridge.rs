@@ -291,11 +291,6 @@ impl Ridge {
         Ok(Self { party, links })
     }
 
-    /// The links that were fitted.
-    pub fn links(&self) -> impl Iterator<Item = LinkId> {
-        self.links.iter().map(|one| one.surroundings.link)
-    }
-
     /// Refuses a regression that is not of this network.
     pub fn check(&self, network: &Network) -> Result<(), RidgeError> {
         let (links, loops) = (network.links().len(), network.loops().len());

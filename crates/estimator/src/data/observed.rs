@@ -31,7 +31,7 @@ impl Observed<'_> {
 
     /// The state of a link in a step as all fleets together would estimate it: their totals over the sum of their
     /// rates. Not a number without fleets.
-    pub fn scaled_up(&self, step: Step, link: LinkId) -> LinkState {
+    pub(crate) fn scaled_up(&self, step: Step, link: LinkId) -> LinkState {
         let mut totals = Totals::default();
         let mut rate = 0.0;
         for fleet in self.fleets {

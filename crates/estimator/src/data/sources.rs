@@ -212,7 +212,7 @@ impl FleetData {
     }
 
     /// Whether a vehicle of it is seen on any link in some steps.
-    pub fn is_seen_in(&self, steps: &std::ops::RangeInclusive<Step>) -> bool {
+    pub(crate) fn is_seen_in(&self, steps: &std::ops::RangeInclusive<Step>) -> bool {
         self.links_seen_in(steps).any(|seen| seen)
     }
 

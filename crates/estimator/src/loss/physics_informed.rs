@@ -144,11 +144,6 @@ impl PhysicsInformed {
         Ok(self)
     }
 
-    /// The traffic model, if there is one.
-    pub fn model(&self) -> Option<&dyn TrafficModel> {
-        self.physics.as_ref().map(|physics| &*physics.model as &dyn TrafficModel)
-    }
-
     /// Losses of all samples, not divided by anything, and the gradient in natural units. The loss of a
     /// pair counts for its first sample.
     fn evaluate(

@@ -188,7 +188,7 @@ impl HostModel {
     }
 
     /// Estimates of a batch by the weights that were kept, without dropout, and where no guest is absent by the
-    /// [read-out](Self::fit_read_out), if there is one.
+    /// read-out, if there is one.
     pub fn infer_best(
         &self,
         x: &[f32],

@@ -13,7 +13,7 @@ use traffic::{Network, corridor};
 use training::InvalidOption;
 
 /// Refuses an option without its folder.
-pub fn check_folder(option: &'static str, folder: &Path) -> Result<(), InvalidOption> {
+pub(crate) fn check_folder(option: &'static str, folder: &Path) -> Result<(), InvalidOption> {
     match folder.as_os_str().is_empty() {
         true => Err(InvalidOption::new(option, "found none, expected a folder")),
         false => Ok(()),

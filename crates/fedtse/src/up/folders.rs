@@ -15,6 +15,7 @@ use training::signal::measured_kinds;
 
 use super::recordings::Recordings;
 use super::{Method, UpArguments, text};
+use crate::serve::PageArguments;
 
 /// The host's name.
 pub(super) const HOST: &str = "city";
@@ -33,7 +34,7 @@ pub(super) struct Folders {
 }
 
 /// What live parties are told.
-pub(super) struct Live {
+pub(super) struct Live<'a> {
     /// Where guests dial.
     pub port: u16,
     pub http: SocketAddr,
@@ -41,6 +42,7 @@ pub(super) struct Live {
     pub history: String,
     pub requests_per_s: f64,
     pub connections: usize,
+    pub page: &'a PageArguments,
 }
 
 impl Folders {
@@ -219,18 +221,19 @@ impl Folders {
         Ok(())
     }
 
-    pub(super) fn configure_live(&self, party: &str, records: u16, live: &Live) -> Result<()> {
+    pub(super) fn configure_live(&self, party: &str, records: u16, live: &Live<'_>) -> Result<()> {
         let own = if party == HOST {
             format!(
                 "{}[publish]\nhttp = \"{}\"\n[live]\ndeadline_s = {:?}\n\
-                 [history]\nstore = \"{}\"\n[readers]\nrequests_per_s = {:?}\nper_address = {}\nconnections = {}\n",
+                 [history]\nstore = \"{}\"\n[readers]\nrequests_per_s = {:?}\nper_address = {}\nconnections = {}\n{}",
                 listen_section(live.port),
                 live.http,
                 live.deadline_s,
                 live.history,
                 live.requests_per_s,
                 live.connections,
-                live.connections.max(512)
+                live.connections.max(512),
+                page_settings(live.page)?
             )
         } else {
             dialled(live.port)
@@ -244,6 +247,34 @@ impl Folders {
         );
         write(&self.of(party).join("live.toml"), &config)
     }
+}
+
+/// The rest of `[readers]`, and `[alarms]`.
+fn page_settings(page: &PageArguments) -> Result<String> {
+    let mut text = String::new();
+    if let Some(tiles) = &page.tiles {
+        // The host runs in its own folder.
+        let file = || {
+            let path =
+                Path::new(tiles).canonicalize().with_context(|| format!("--tiles {tiles}"))?;
+            Ok::<_, anyhow::Error>(self::text(&path)?.to_owned())
+        };
+        let tiles = if tiles.contains("://") { tiles.clone() } else { file()? };
+        let attribution = page.attribution.clone().unwrap_or_default();
+        let _ = writeln!(text, "tiles = {}", quoted(&tiles));
+        let _ = writeln!(text, "attribution = {}", quoted(&attribution));
+    }
+    let rules: Vec<String> = page.alarms.iter().map(|rule| quoted(rule)).collect();
+    let _ = writeln!(text, "[alarms]\nrules = [{}]", rules.join(", "));
+    if let Some(webhook) = &page.webhook {
+        let _ = writeln!(text, "webhook = {}", quoted(webhook));
+    }
+    Ok(text)
+}
+
+/// As a string of TOML.
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
 }
 
 fn identity(name: &str) -> String {

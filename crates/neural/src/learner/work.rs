@@ -39,13 +39,13 @@ impl Work {
         }
     }
 
-    pub fn forward(&mut self, model: &impl Layer, pass: &Pass<'_>, x: &[f32]) {
+    pub(crate) fn forward(&mut self, model: &impl Layer, pass: &Pass<'_>, x: &[f32]) {
         let y = &mut self.y[..pass.samples * model.output_len()];
         let memory = Memory { saved: &mut self.saved, scratch: &mut self.scratch };
         model.forward(pass, x, y, memory);
     }
 
-    pub fn backward(
+    pub(crate) fn backward(
         &mut self,
         model: &impl Layer,
         pass: &Pass<'_>,

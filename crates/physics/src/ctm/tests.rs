@@ -34,9 +34,7 @@ fn random_model(draw: &mut Draw) -> Ctm {
         cells,
         sub_steps: SubSteps::Fewest,
     };
-    let diverge = [Diverge::NonFifo, Diverge::Fifo][(draw.next() * 2.0) as usize];
-    let flow = [LinkFlow::Mean, LinkFlow::Exit][(draw.next() * 2.0) as usize];
-    Ctm::new(&network, parameters, plan).unwrap().with_diverge(diverge).with_flow(flow)
+    Ctm::new(&network, parameters, plan).unwrap()
 }
 
 /// Any densities between empty and jam, vehicles waiting outside at some links.

@@ -230,18 +230,15 @@ fn merges_share_by_sending_and_diverges_follow_their_rule() {
 
     // One link into two, half each, one of them jammed.
     let parting = network(&[(120.0, 1, 12.0); 3], &[(0, 1), (0, 2)]);
-    for (diverge, expected) in [(Diverge::NonFifo, 18.0), (Diverge::Fifo, 0.0)] {
-        let mut run = Run::new(&parting, |cell| match cell {
-            0..10 => 50.0,
-            10..20 => 150.0,
-            _ => 0.0,
-        });
-        run.model = run.model.with_diverge(diverge);
-        run.inputs.green[2 + 1] = 0.0;
-        run.step();
-        let entered = run.state[20] * 0.012 * 60.0;
-        assert!((entered - expected).abs() < 1e-9, "{diverge:?}: {entered}");
-    }
+    let mut run = Run::new(&parting, |cell| match cell {
+        0..10 => 50.0,
+        10..20 => 150.0,
+        _ => 0.0,
+    });
+    run.inputs.green[2 + 1] = 0.0;
+    run.step();
+    let entered = run.state[20] * 0.012 * 60.0;
+    assert!((entered - 18.0).abs() < 1e-9, "only the jammed branch waits: {entered}");
 }
 
 #[test]

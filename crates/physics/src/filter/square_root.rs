@@ -115,7 +115,7 @@ impl SquareRootFilter {
     }
 
     /// The mean.
-    pub fn mean(&self) -> &[f64] {
+    pub(crate) fn mean(&self) -> &[f64] {
         &self.mean
     }
 

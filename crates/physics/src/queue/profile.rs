@@ -22,12 +22,12 @@ const SAME: f64 = 1e-3;
 
 impl Profile {
     /// Vehicles that have entered by a time.
-    pub fn entered(&self, time: f64) -> f64 {
+    pub(crate) fn entered(&self, time: f64) -> f64 {
         self.along(&self.entered, time)
     }
 
     /// Vehicles that have left by a time.
-    pub fn left(&self, time: f64) -> f64 {
+    pub(crate) fn left(&self, time: f64) -> f64 {
         self.along(&self.left, time)
     }
 
@@ -66,7 +66,8 @@ impl Profile {
     }
 
     /// Metres from the stop line to where the queue still stands; at most the back.
-    pub fn front(&self, time: f64) -> f64 {
+    #[cfg(test)]
+    pub(crate) fn front(&self, time: f64) -> f64 {
         let back = self.back(time);
         let wave = self.road.wave_speed;
         let slowest = 0.05 * self.road.capacity;

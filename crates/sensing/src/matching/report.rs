@@ -92,7 +92,7 @@ impl TrackReport {
     }
 
     /// All of the track.
-    pub fn total(&self) -> Extent {
+    pub(crate) fn total(&self) -> Extent {
         let mut total = self.matched;
         self.unmatched.iter().flatten().for_each(|&extent| total += extent);
         total

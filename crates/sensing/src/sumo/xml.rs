@@ -794,7 +794,7 @@ impl<'a> Element<'a> {
     }
 
     /// The error that an attribute has the wrong value.
-    pub fn wrong(&self, name: &str, found: &str, expected: &str) -> SumoFileError {
+    pub(crate) fn wrong(&self, name: &str, found: &str, expected: &str) -> SumoFileError {
         let field = format!("{} {name}", String::from_utf8_lossy(self.name()));
         self.file.locate(Fault::new(&field, found, expected))
     }

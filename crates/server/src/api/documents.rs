@@ -1,14 +1,14 @@
 //! The documents of the API. The OpenAPI description is generated from these types.
 
 use serde::Serialize;
-use traffic::{LinkId, Network, Point};
+use traffic::{LinkId, Network, Step};
 use utoipa::ToSchema;
 
 use crate::estimate::{
     Estimate, KM_H_PER_M_S, LinkEstimate, Participants, Participation, SeriesInfo, Target,
 };
 use crate::history::{LinkStep, StepRange};
-use crate::settings::Tiles;
+use crate::tiles::Tiles;
 
 /// Units of all numbers.
 #[derive(Serialize, ToSchema)]
@@ -76,6 +76,62 @@ impl<'a> EstimateDocument<'a> {
             interval_percent: estimate.intervals.as_ref().and(info.interval),
             units: Units::ALL,
             links: links.map(|(link, state)| LinkDocument::new(&link.name, &state)).collect(),
+        }
+    }
+}
+
+/// An estimate of all links in one step in few bytes, for pages: without intervals, numbers rounded.
+#[derive(Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PackedEstimate)]
+pub(crate) struct PackedDocument<'a> {
+    // The first field: the feed replaces it in the text.
+    /// Seconds since the step ended, by the host's clock; null for stored estimates.
+    #[schema(required)]
+    age_s: Option<f64>,
+    step: i64,
+    begin_s: f64,
+    end_s: f64,
+    made_s: f64,
+    latency_s: f64,
+    stored: bool,
+    complete: bool,
+    #[schema(value_type = BTreeMap<String, Participation>)]
+    participants: &'a Participants,
+    /// The step of the estimate that the numbers are differences to; null where they are the numbers themselves.
+    #[schema(required)]
+    base: Option<i64>,
+    /// How many links there are, in the order of the map.
+    links: usize,
+    /// Base64 of raw deflate (RFC 1951) of 6 bytes a link: density and flow in tenths, speed in halves of km/h (65535: none),
+    /// each as 16 bits, difference modulo 2^16 to the base, in zigzag form; of each quantity first all low bytes, then all high
+    /// ones.
+    numbers: String,
+}
+
+impl<'a> PackedDocument<'a> {
+    /// Without an age.
+    pub(crate) fn new(
+        info: &SeriesInfo,
+        estimate: &'a Estimate,
+        stored: bool,
+        base: Option<Step>,
+        numbers: String,
+    ) -> Self {
+        let step = estimate.step.0;
+        PackedDocument {
+            age_s: None,
+            step,
+            begin_s: step as f64 * info.step_s,
+            end_s: (step + 1) as f64 * info.step_s,
+            made_s: estimate.made_s,
+            latency_s: estimate.latency_s,
+            stored,
+            complete: estimate.complete(),
+            participants: &estimate.participants,
+            base: base.map(|base| base.0),
+            links: estimate.states.len(),
+            numbers,
         }
     }
 }
@@ -195,6 +251,54 @@ impl LinkStepDocument {
     }
 }
 
+/// Speeds along a route.
+#[derive(Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Route)]
+pub(crate) struct RouteDocument {
+    step_s: f64,
+    /// The stored steps of the time that was asked for.
+    steps: Vec<i64>,
+    links: Vec<RouteLink>,
+}
+
+/// A link of a route.
+#[derive(Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+struct RouteLink {
+    link: String,
+    length_m: f64,
+    /// Of each step, in km/h to the tenth; null where there are no vehicles.
+    speed: Vec<Option<f64>>,
+    /// Of each step, in veh/km/lane to the tenth.
+    density: Vec<f64>,
+}
+
+impl RouteDocument {
+    pub(crate) fn new(
+        info: &SeriesInfo,
+        links: &[LinkId],
+        series: &[(Step, Vec<LinkEstimate>)],
+    ) -> Self {
+        let tenths = |number: f64| (number * 10.0).round() / 10.0;
+        let link = |(place, &id): (usize, &LinkId)| {
+            let link = info.network.link(id);
+            let states = series.iter().filter_map(|(_, states)| states.get(place));
+            RouteLink {
+                link: link.name.clone(),
+                length_m: link.length.get(),
+                speed: states.clone().map(|state| state.speed_km_h().map(tenths)).collect(),
+                density: states.map(|state| tenths(state.state.density.get())).collect(),
+            }
+        };
+        RouteDocument {
+            step_s: info.step_s,
+            steps: series.iter().map(|(step, _)| step.0).collect(),
+            links: links.iter().enumerate().map(link).collect(),
+        }
+    }
+}
+
 /// How many steps were deleted.
 #[derive(Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -244,15 +348,14 @@ struct MapLink {
     lanes: u32,
     length_m: f64,
     limit_km_h: f64,
-    /// Metres east and north of the origin.
-    #[schema(value_type = Vec<[f64; 2]>)]
-    shape: Vec<Point>,
+    /// Metres east and north of the origin, to the centimetre.
+    shape: Vec<[f64; 2]>,
     /// Links that can be reached from its end.
     next: Vec<String>,
 }
 
 impl MapDocument {
-    pub(crate) fn new(info: &SeriesInfo, live: bool, history: bool, tiles: Option<Tiles>) -> Self {
+    pub(crate) fn new(info: &SeriesInfo, live: bool, history: bool, tiles: Option<&Tiles>) -> Self {
         let network = &info.network;
         let origin = network.parts().origin.map(|place| Origin { lat: place.lat, lon: place.lon });
         MapDocument {
@@ -265,11 +368,16 @@ impl MapDocument {
             interval_percent: info.interval,
             live,
             history,
-            tiles,
+            tiles: tiles.cloned(),
             units: Units::ALL,
             links: network.link_ids().map(|id| MapLink::new(network, id)).collect(),
         }
     }
+}
+
+/// Thousands of lines need no more.
+fn centimetres(metres: f64) -> f64 {
+    (metres * 100.0).round() / 100.0
 }
 
 impl MapLink {
@@ -281,7 +389,7 @@ impl MapLink {
             lanes: link.lanes.into(),
             length_m: link.length.get(),
             limit_km_h: link.speed.get() * KM_H_PER_M_S,
-            shape: link.shape.clone(),
+            shape: link.shape.iter().map(|point| [point.x, point.y].map(centimetres)).collect(),
             next: turns.map(|&turn| network.link(network.turn(turn).to).name.clone()).collect(),
         }
     }
@@ -347,7 +455,7 @@ impl GeoJsonDocument {
     /// None if the network has no origin.
     pub(crate) fn new(info: &SeriesInfo, estimate: Estimate) -> Option<Self> {
         let plane = info.network.plane()?;
-        let place = |point: &Point| {
+        let place = |point: &traffic::Point| {
             let place = plane.place(*point);
             [place.lon, place.lat]
         };

@@ -14,6 +14,8 @@ use super::error::ApiError;
 
 /// Times further from 1970 than thirty million years are refused.
 const MAX_TIME_S: f64 = 1e15;
+/// Links of a route.
+pub(super) const MAX_ROUTE_LINKS: usize = 200;
 
 /// Query parameters.
 pub(super) struct Query<T>(pub T);
@@ -75,7 +77,7 @@ impl FromRequestParts<App> for Authorized {
 pub(super) struct NoParameters {}
 
 /// A span of time.
-#[derive(Deserialize, IntoParams)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct SpanQuery {
@@ -108,14 +110,55 @@ pub(super) struct DeleteQuery {
     pub before_s: Option<f64>,
 }
 
+/// A route, link by link.
+#[derive(Debug, Default)]
+pub(super) struct RouteQuery {
+    pub links: Vec<String>,
+    pub span: SpanQuery,
+}
+
+impl RouteQuery {
+    /// From pairs of names and values: a name may be there more than once, which serde's structures do not allow.
+    pub(super) fn new(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+        let mut query = RouteQuery::default();
+        for (name, value) in pairs {
+            let time = || {
+                let wrong = |error| ApiError::BadRequest(format!("{name}: {error}"));
+                parse_time(&value).map(Some).map_err(wrong)
+            };
+            let span = &mut query.span;
+            match name.as_str() {
+                "link" => query.links.push(value),
+                "from_s" if span.from_s.is_none() => span.from_s = time()?,
+                "to_s" if span.to_s.is_none() => span.to_s = time()?,
+                "from_s" | "to_s" => {
+                    return Err(ApiError::BadRequest(format!("duplicate field `{name}`")));
+                }
+                _ => {
+                    let text = "expected `link`, `from_s` or `to_s`";
+                    return Err(ApiError::BadRequest(format!("unknown field `{name}`, {text}")));
+                }
+            }
+        }
+        if !(1..=MAX_ROUTE_LINKS).contains(&query.links.len()) {
+            let found = query.links.len();
+            let text = format!("link: found {found} links, expected 1 to {MAX_ROUTE_LINKS}");
+            return Err(ApiError::BadRequest(text));
+        }
+        Ok(query)
+    }
+}
+
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let text = Cow::<'de, str>::deserialize(deserializer)?;
+    parse_time(&text).map(Some).map_err(D::Error::custom)
+}
+
+fn parse_time(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(time) if time.abs() <= MAX_TIME_S => Ok(Some(time)),
-        Ok(time) if time.is_finite() => {
-            Err(D::Error::custom(format!("found {time:e}, expected seconds since 1970")))
-        }
-        _ => Err(D::Error::custom(format!("found {text:?}, expected a number"))),
+        Ok(time) if time.abs() <= MAX_TIME_S => Ok(time),
+        Ok(time) if time.is_finite() => Err(format!("found {time:e}, expected seconds since 1970")),
+        _ => Err(format!("found {text:?}, expected a number")),
     }
 }
 

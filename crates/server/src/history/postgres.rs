@@ -16,7 +16,7 @@ use ::postgres::types::Json;
 use ::postgres::{Client, Config, NoTls, Row};
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane};
 
-use super::{History, HistoryError, LinkStep, StepRange, StoredInfo};
+use super::{History, HistoryError, LinkStep, StepRange, StoredInfo, join_ranges};
 use crate::estimate::{Estimate, LinkEstimate, LinkInterval, SeriesInfo};
 
 type Result<T> = std::result::Result<T, HistoryError>;
@@ -30,8 +30,9 @@ const SILENT: Duration = Duration::from_secs(10);
 /// No statement takes longer, or the connection is given up.
 const SETTINGS: &str = "SET statement_timeout = '20s'; SET lock_timeout = '10s'; SET synchronous_commit = on; \
                         SET extra_float_digits = 3";
-/// Steps that are read at once.
-const STEPS_AT_ONCE: i64 = 64;
+/// Steps that are read at once, and their links.
+const STEPS_AT_ONCE: usize = 64;
+const ROWS_AT_ONCE: usize = 50_000;
 
 /// See the module's text.
 pub struct PostgresHistory {
@@ -121,6 +122,52 @@ impl PostgresHistory {
         Ok(client)
     }
 
+    /// Writes an estimate in the place of those from one step to another.
+    fn write(&self, from: Step, to: Step, estimate: &Estimate) -> Result<()> {
+        let links: Vec<LinkEstimate> = estimate.links().collect();
+        if links.len() != self.links.len() {
+            let text = format!("found {} links, expected {}", links.len(), self.links.len());
+            return Err(HistoryError::Record(text));
+        }
+        let numbers: Vec<i32> = (0..links.len() as i32).collect();
+        let density: Vec<f64> = links.iter().map(|link| link.state.density.get()).collect();
+        let flow: Vec<f64> = links.iter().map(|link| link.state.flow.get()).collect();
+        let bounds = |bound: fn(&LinkInterval) -> f64| -> Vec<Option<f64>> {
+            links.iter().map(|link| link.interval.as_ref().map(bound)).collect()
+        };
+        let (density_low, density_high) = (bounds(|i| i.density[0]), bounds(|i| i.density[1]));
+        let (flow_low, flow_high) = (bounds(|i| i.flow[0]), bounds(|i| i.flow[1]));
+        self.with(&self.writer, |client| {
+            let mut write = client.transaction()?;
+            let delete = "DELETE FROM @estimate WHERE step BETWEEN $1 AND $2 OR step = $3";
+            write.execute(&self.sql(delete), &[&from.0, &to.0, &estimate.step.0])?;
+            let head = "INSERT INTO @estimate (step, made_s, latency_s, participants) VALUES ($1, $2, $3, $4)";
+            let participants = Json(&estimate.participants);
+            let step = estimate.step.0;
+            write.execute(
+                &self.sql(head),
+                &[&step, &estimate.made_s, &estimate.latency_s, &participants],
+            )?;
+            let rows = "INSERT INTO @link_estimate (step, number, link, density, flow, density_low, density_high, flow_low, flow_high) \
+                        SELECT $1, * FROM unnest($2::int[], $3::text[], $4::float8[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::float8[])";
+            write.execute(
+                &self.sql(rows),
+                &[
+                    &step,
+                    &numbers,
+                    &self.links,
+                    &density,
+                    &flow,
+                    &density_low,
+                    &density_high,
+                    &flow_low,
+                    &flow_high,
+                ],
+            )?;
+            Ok(write.commit()?)
+        })
+    }
+
     /// All of some steps, in order.
     fn estimates(&self, from: Step, to: Step) -> Result<Vec<Estimate>> {
         let (heads, rows) = self.with(&self.reader, |client| {
@@ -187,6 +234,11 @@ const TABLES: &str = "
     CREATE INDEX IF NOT EXISTS link_estimate_by_link ON @link_estimate (number, step);
 ";
 
+fn number_of(link: usize) -> Result<i32> {
+    i32::try_from(link)
+        .map_err(|_| HistoryError::Record(format!("found link {link}, expected fewer")))
+}
+
 fn link(row: &Row) -> Result<LinkEstimate> {
     let number = |column: usize| -> Result<f64> { Ok(row.try_get(column)?) };
     let state =
@@ -203,47 +255,11 @@ fn link(row: &Row) -> Result<LinkEstimate> {
 
 impl History for PostgresHistory {
     fn store(&self, estimate: &Estimate) -> Result<()> {
-        let links: Vec<LinkEstimate> = estimate.links().collect();
-        if links.len() != self.links.len() {
-            let text = format!("found {} links, expected {}", links.len(), self.links.len());
-            return Err(HistoryError::Record(text));
-        }
-        let numbers: Vec<i32> = (0..links.len() as i32).collect();
-        let density: Vec<f64> = links.iter().map(|link| link.state.density.get()).collect();
-        let flow: Vec<f64> = links.iter().map(|link| link.state.flow.get()).collect();
-        let bounds = |bound: fn(&LinkInterval) -> f64| -> Vec<Option<f64>> {
-            links.iter().map(|link| link.interval.as_ref().map(bound)).collect()
-        };
-        let (density_low, density_high) = (bounds(|i| i.density[0]), bounds(|i| i.density[1]));
-        let (flow_low, flow_high) = (bounds(|i| i.flow[0]), bounds(|i| i.flow[1]));
-        self.with(&self.writer, |client| {
-            let mut write = client.transaction()?;
-            write.execute(&self.sql("DELETE FROM @estimate WHERE step = $1"), &[&estimate.step.0])?;
-            let head = "INSERT INTO @estimate (step, made_s, latency_s, participants) VALUES ($1, $2, $3, $4)";
-            let participants = Json(&estimate.participants);
-            let step = estimate.step.0;
-            write.execute(
-                &self.sql(head),
-                &[&step, &estimate.made_s, &estimate.latency_s, &participants],
-            )?;
-            let rows = "INSERT INTO @link_estimate (step, number, link, density, flow, density_low, density_high, flow_low, flow_high) \
-                        SELECT $1, * FROM unnest($2::int[], $3::text[], $4::float8[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::float8[])";
-            write.execute(
-                &self.sql(rows),
-                &[
-                    &step,
-                    &numbers,
-                    &self.links,
-                    &density,
-                    &flow,
-                    &density_low,
-                    &density_high,
-                    &flow_low,
-                    &flow_high,
-                ],
-            )?;
-            Ok(write.commit()?)
-        })
+        self.write(estimate.step, estimate.step, estimate)
+    }
+
+    fn replace(&self, from: Step, to: Step, by: &Estimate) -> Result<()> {
+        self.write(from, to, by)
     }
 
     fn ranges(&self) -> Result<Vec<StepRange>> {
@@ -252,9 +268,10 @@ impl History for PostgresHistory {
                        (SELECT step, step - row_number() OVER (ORDER BY step) AS island FROM @estimate) AS numbered \
                        GROUP BY island ORDER BY 1";
         let rows = self.with(&self.reader, |client| Ok(client.query(&self.sql(islands), &[])?))?;
-        let range =
-            |row: &Row| Ok(StepRange { first: Step(row.try_get(0)?), last: Step(row.try_get(1)?) });
-        rows.iter().map(range).collect()
+        let range = |row: &Row| {
+            Ok(StepRange { first: Step(row.try_get(0)?), last: Step(row.try_get(1)?), every: 1 })
+        };
+        Ok(join_ranges(rows.iter().map(range).collect::<Result<Vec<_>>>()?))
     }
 
     fn get(&self, step: Step) -> Result<Option<Estimate>> {
@@ -267,11 +284,12 @@ impl History for PostgresHistory {
         to: Step,
         visit: &mut dyn FnMut(Estimate) -> bool,
     ) -> Result<()> {
+        let at_once = (ROWS_AT_ONCE / self.links.len().max(1)).clamp(1, STEPS_AT_ONCE) as i64;
         for range in self.ranges()? {
             let last = range.last.0.min(to.0);
             let mut first = range.first.0.max(from.0);
             while first <= last {
-                let next = last.min(first + STEPS_AT_ONCE - 1);
+                let next = last.min(first + at_once - 1);
                 if !self.estimates(Step(first), Step(next))?.into_iter().all(&mut *visit) {
                     return Ok(());
                 }
@@ -285,8 +303,7 @@ impl History for PostgresHistory {
         let query = "SELECT density, flow, density_low, density_high, flow_low, flow_high, step, participants \
                      FROM @link_estimate JOIN @estimate USING (step) \
                      WHERE number = $1 AND step BETWEEN $2 AND $3 ORDER BY step";
-        let number = i32::try_from(link)
-            .map_err(|_| HistoryError::Record(format!("found link {link}, expected fewer")))?;
+        let number = number_of(link)?;
         let rows = self.with(&self.reader, |client| {
             Ok(client.query(&self.sql(query), &[&number, &from.0, &to.0])?)
         })?;
@@ -298,6 +315,35 @@ impl History for PostgresHistory {
             })
         };
         rows.iter().map(step).collect()
+    }
+
+    fn route_series(
+        &self,
+        links: &[usize],
+        from: Step,
+        to: Step,
+    ) -> Result<Vec<(Step, Vec<LinkEstimate>)>> {
+        // A route may pass a link twice.
+        let mut numbers = links.iter().map(|&link| number_of(link)).collect::<Result<Vec<_>>>()?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        let query = "SELECT density, flow, density_low, density_high, flow_low, flow_high, step \
+                     FROM @link_estimate WHERE number = ANY($1) AND step BETWEEN $2 AND $3 \
+                     ORDER BY step, number";
+        let rows = self.with(&self.reader, |client| {
+            Ok(client.query(&self.sql(query), &[&numbers, &from.0, &to.0])?)
+        })?;
+        let of_step = |rows: &[Row]| -> Result<(Step, Vec<LinkEstimate>)> {
+            let first = rows.first().ok_or_else(|| HistoryError::Record("found no rows".into()))?;
+            let all = rows.iter().map(link).collect::<Result<Vec<_>>>()?;
+            let placed = links.iter().map(|&link| {
+                let place = numbers.binary_search(&number_of(link)?).ok();
+                let found = place.and_then(|place| all.get(place)).copied();
+                found.ok_or_else(|| HistoryError::Record(format!("found no link {link}")))
+            });
+            Ok((Step(first.try_get(6)?), placed.collect::<Result<_>>()?))
+        };
+        rows.chunks(numbers.len().max(1)).map(of_step).collect()
     }
 
     fn delete_before(&self, step: Step) -> Result<u64> {

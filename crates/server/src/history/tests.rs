@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use traffic::{LinkState, VehPerKmLane, VehPerMinLane};
 
-use super::embedded::{decode, encode};
+use super::embedded::{RecordHeader, encode};
 use super::*;
 use crate::estimate::{LinkInterval, Participation};
 
@@ -66,7 +66,7 @@ fn all(history: &dyn History, from: i64, to: i64) -> Vec<Estimate> {
 
 fn suite(reopen: Reopen<'_>) {
     let info = info();
-    let range = |first, last| StepRange { first: Step(first), last: Step(last) };
+    let range = |first, last| StepRange { first: Step(first), last: Step(last), every: 1 };
     let estimates: Vec<Estimate> =
         [-2, -1, 0, 5, 6, 7, 8].map(|step| estimate(&info, step, step % 2 == 0)).into();
     let history = reopen(&info).expect("a store");
@@ -159,23 +159,123 @@ fn postgresql_keeps_what_it_is_given() {
     assert!(error.contains("expected a to z, 0 to 9 and _"), "{error}");
 }
 
+/// A head and the numbers behind it, as a store reads them.
+fn decode(step: Step, head: &[u8], rows: &[u8]) -> Result<Estimate, HistoryError> {
+    RecordHeader::read(head)?.0.estimate(step, rows)
+}
+
 #[test]
 fn a_damaged_record_is_an_error_and_nothing_worse() {
     let info = info();
     for whole in [true, false] {
         let estimate = estimate(&info, 7, whole);
-        let bytes = encode(&estimate).unwrap();
-        assert_eq!(decode(Step(7), &bytes).unwrap(), estimate);
-        for length in 0..bytes.len() {
-            assert!(decode(Step(7), &bytes[..length]).is_err(), "cut to {length} bytes");
+        let (head, blocks) = encode(&estimate).unwrap();
+        let rows = blocks.concat();
+        assert_eq!(decode(Step(7), &head, &rows).unwrap(), estimate);
+        for length in 0..head.len() {
+            assert!(decode(Step(7), &head[..length], &rows).is_err(), "cut to {length} bytes");
+        }
+        for length in 0..rows.len() {
+            assert!(decode(Step(7), &head, &rows[..length]).is_err(), "cut to {length} bytes");
         }
         // A changed byte may mean other numbers, but never a panic nor a number that is none.
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0xff;
-            if let Ok(found) = decode(Step(7), &damaged) {
+        for at in 0..head.len() + rows.len() {
+            let (mut head, mut rows) = (head.clone(), rows.clone());
+            match head.get_mut(at) {
+                Some(byte) => *byte ^= 0xff,
+                None => rows[at - head.len()] ^= 0xff,
+            }
+            if let Ok(found) = decode(Step(7), &head, &rows) {
                 assert!(found.states.iter().all(|state| state.density.get().is_finite()));
             }
         }
     }
+}
+
+/// What a former version has written: the numbers behind the head, no blocks.
+#[test]
+fn estimates_of_the_first_version_are_still_read() {
+    let info = info();
+    let estimate = estimate(&info, 7, true);
+    let (mut head, blocks) = encode(&estimate).unwrap();
+    head[0] = 1;
+    let (header, rows) = {
+        head.extend(blocks.concat());
+        RecordHeader::read(&head).unwrap()
+    };
+    assert_eq!(header.estimate(Step(7), rows).unwrap(), estimate);
+    assert!(RecordHeader::read(&head[..head.len() - 1]).is_err());
+}
+
+#[test]
+fn steps_at_equal_distances_are_one_range() {
+    let joined = |steps: &[i64]| {
+        let ranges = join_steps(steps.iter().map(|&step| Step(step)));
+        ranges.iter().map(|r| (r.first.0, r.last.0, r.every)).collect::<Vec<_>>()
+    };
+    assert_eq!(joined(&[5, 11, 17, 18, 19, 20]), [(5, 17, 6), (18, 20, 1)]);
+    assert_eq!(joined(&[5, 11, 17, 23, 30, 31]), [(5, 23, 6), (30, 31, 1)]);
+    assert_eq!(joined(&[0, 1, 2, 9]), [(0, 2, 1), (9, 9, 1)]);
+    assert_eq!(joined(&[0, 10_000, 10_001]), [(0, 0, 1), (10_000, 10_001, 1)]);
+    let range = StepRange { first: Step(5), last: Step(23), every: 6 };
+    for (from, to, count) in
+        [(5, 23, 4), (6, 23, 3), (5, 22, 3), (12, 16, 0), (-9, 99, 4), (24, 99, 0)]
+    {
+        assert_eq!(range.count(Step(from), Step(to)), count, "{from} to {to}");
+    }
+}
+
+/// Old steps become means of six; density and flow keep their sums over time, and newer steps stay as they are.
+fn downsampled(history: &dyn History) {
+    let info = info();
+    let estimates: Vec<Estimate> = (3..40).map(|step| estimate(&info, step, step != 9)).collect();
+    for estimate in &estimates {
+        history.store(estimate).expect("room");
+    }
+    let rule = Downsampling { full_steps: 12, every: 6 };
+    // Of steps before 24: groups that end with 5, 11, 17 and 23.
+    assert_eq!(rule.apply(history, Step(39)).expect("the past"), 4);
+    assert_eq!(rule.apply(history, Step(39)).expect("the past"), 0);
+    let range = |first, last, every| StepRange { first: Step(first), last: Step(last), every };
+    assert_eq!(history.ranges().expect("the past"), [range(5, 23, 6), range(24, 39, 1)]);
+    assert_eq!(all(history, 24, 39), estimates[21..]);
+    let mean = history.get(Step(11)).expect("the past").expect("a mean");
+    for (link, state) in mean.states.iter().enumerate() {
+        let of = |quantity: fn(&LinkState) -> f64| {
+            estimates[3..9].iter().map(|estimate| quantity(&estimate.states[link])).sum::<f64>()
+                / 6.0
+        };
+        let (density, flow) = (of(|state| state.density.get()), of(|state| state.flow.get()));
+        // Sums in another order: within rounding.
+        assert!((state.density.get() - density).abs() <= 1e-12 * density, "link {link}");
+        assert!((state.flow.get() - flow).abs() <= 1e-12 * flow, "link {link}");
+    }
+    assert_eq!((mean.intervals, mean.made_s), (None, estimates[8].made_s));
+    // One guest was missing in step 9.
+    assert_eq!(mean.participants["fleet-b"], Participation::Absent);
+    assert_eq!(mean.participants["fleet-a"], Participation::In);
+    // The first group had three steps.
+    let first = history.get(Step(5)).expect("the past").expect("a mean");
+    let third =
+        estimates[..3].iter().map(|estimate| estimate.states[0].density.get()).sum::<f64>() / 3.0;
+    assert!((first.states[0].density.get() - third).abs() <= 1e-12 * third);
+    assert_eq!(history.link_series(0, Step(0), Step(24)).expect("the past").len(), 5);
+    let route = history.route_series(&[4, 0, 4], Step(5), Step(11)).expect("the past");
+    assert_eq!(route.len(), 2);
+    assert_eq!(route[1].1[0].state, mean.states[4]);
+    assert_eq!((route[1].1[1].state, route[1].1[2].state), (mean.states[0], mean.states[4]));
+}
+
+#[test]
+fn the_embedded_store_downsamples_old_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    downsampled(&*open("history", folder.path(), &info()).unwrap());
+}
+
+#[test]
+fn postgresql_downsamples_old_steps() {
+    // Without a database `postgresql_keeps_what_it_is_given` says so.
+    let Ok(url) = std::env::var(POSTGRES) else { return };
+    let url = format!("{url}#coarse_{}", std::process::id());
+    downsampled(&*open(&url, Path::new(""), &info()).unwrap());
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use traffic::{LinkState, network_hash};
 
 use super::*;
-use crate::estimate::Target;
+use crate::estimate::{LinkEstimate, Target};
 use crate::feed::Event;
 use crate::history::{HistoryError, LinkStep, StepRange};
 
@@ -17,6 +17,17 @@ struct Store {
 }
 
 impl History for Store {
+    fn replace(&self, _: Step, _: Step, _: &Estimate) -> Result<(), HistoryError> {
+        Ok(())
+    }
+    fn route_series(
+        &self,
+        _: &[usize],
+        _: Step,
+        _: Step,
+    ) -> Result<Vec<(Step, Vec<LinkEstimate>)>, HistoryError> {
+        Ok(Vec::new())
+    }
     fn store(&self, estimate: &Estimate) -> Result<(), HistoryError> {
         if self.broken.load(Ordering::Relaxed) {
             return Err(HistoryError::Record("the disk is full".into()));
@@ -83,7 +94,12 @@ fn what_is_published_as_stored_was_stored_before() {
     let (info, feed, store) = (info(), Arc::<EstimateFeed>::default(), Arc::<Store>::default());
     let start = |timeout_ms| {
         let history = Arc::clone(&store) as Arc<dyn History>;
-        let storage = Storage { history, steps: 100, timeout: Duration::from_millis(timeout_ms) };
+        let storage = Storage {
+            history,
+            steps: 100,
+            downsampling: None,
+            timeout: Duration::from_millis(timeout_ms),
+        };
         Publisher::start(Arc::clone(&info), Arc::clone(&feed), Some(storage)).unwrap()
     };
     let (mut events, latest) = feed.subscribe();

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use server::{
-    Estimate, EstimateFeed, History, HistoryError, HttpServer, LinkInterval, LinkStep,
-    Participation, ReadersSection, SeriesInfo, StepRange, Target,
+    AlarmsSection, Estimate, EstimateFeed, History, HistoryError, HttpServer, LinkEstimate,
+    LinkInterval, LinkStep, Participation, ReadersSection, SeriesInfo, StepRange, Target,
 };
 use tempfile::TempDir;
 use traffic::{LinkState, Step, VehPerKmLane, VehPerMinLane, network_hash};
@@ -40,12 +40,14 @@ pub(crate) struct Options {
     /// Stored steps; none without a history.
     pub steps: Option<i64>,
     pub origin: bool,
+    /// Rules of alarms.
+    pub alarms: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let readers = ReadersSection { requests_per_s: 100_000.0, ..ReadersSection::default() };
-        Options { readers, token: true, steps: Some(20), origin: true }
+        Options { readers, token: true, steps: Some(20), origin: true, alarms: Vec::new() }
     }
 }
 
@@ -93,7 +95,11 @@ impl Server {
             interval: Some(90),
         });
         let history = options.steps.map(|steps| {
-            let all = (steps > 0).then_some(StepRange { first: Step(0), last: Step(steps - 1) });
+            let all = (steps > 0).then_some(StepRange {
+                first: Step(0),
+                last: Step(steps - 1),
+                every: 1,
+            });
             let ranges = Mutex::new(all.into_iter().collect());
             Arc::new(MadeUpHistory { info: Arc::clone(&info), ranges, visited: 0.into() })
         });
@@ -102,7 +108,9 @@ impl Server {
             fs::write(folder.path().join("token"), TOKEN).expect("a file");
             readers.token = Some(folder.path().join("token"));
         }
-        let feed = Arc::<EstimateFeed>::default();
+        let alarms = AlarmsSection { rules: options.alarms, webhook: None };
+        let feed = EstimateFeed::with_alarms(&alarms, &info).expect("alarms");
+        let feed = Arc::new(feed);
         let stored = history.clone().map(|history| (history as Arc<dyn History>, Some(3600.0)));
         let site = readers.site(Path::new(""), &info, &feed, stored, true).expect("a site");
         let limit = readers.connection_limit().expect("limits");
@@ -150,10 +158,13 @@ impl Server {
 
     /// Opens the event stream and reads the headers.
     pub(crate) fn events(&self, last: Option<i64>) -> Events {
+        self.events_of("/v1/estimates/stream", last)
+    }
+
+    pub(crate) fn events_of(&self, path: &str, last: Option<i64>) -> Events {
         let mut stream = self.connect();
         let last = last.map_or(String::new(), |last| format!("Last-Event-ID: {last}\r\n"));
-        write!(stream, "GET /v1/estimates/stream HTTP/1.1\r\nHost: localhost\r\n{last}\r\n")
-            .expect("a request");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n").expect("a request");
         let mut reader = BufReader::new(stream);
         let (status, headers) = read_head(&mut reader);
         assert_eq!((status, headers["content-type"].as_str()), (200, "text/event-stream"));
@@ -182,6 +193,9 @@ impl MadeUpHistory {
 
 impl History for MadeUpHistory {
     fn store(&self, _: &Estimate) -> Result<(), HistoryError> {
+        Ok(())
+    }
+    fn replace(&self, _: Step, _: Step, _: &Estimate) -> Result<(), HistoryError> {
         Ok(())
     }
     fn ranges(&self) -> Result<Vec<StepRange>, HistoryError> {
@@ -217,6 +231,18 @@ impl History for MadeUpHistory {
         };
         Ok(self.steps(from, to).into_iter().map(at).collect())
     }
+    fn route_series(
+        &self,
+        links: &[usize],
+        from: Step,
+        to: Step,
+    ) -> Result<Vec<(Step, Vec<LinkEstimate>)>, HistoryError> {
+        let at = |step| {
+            let all: Vec<LinkEstimate> = estimate(&self.info, step).links().collect();
+            (Step(step), links.iter().map(|&link| all[link]).collect())
+        };
+        Ok(self.steps(from, to).into_iter().map(at).collect())
+    }
     fn delete_before(&self, step: Step) -> Result<u64, HistoryError> {
         let mut ranges = self.ranges.lock().expect("a lock");
         let count = |ranges: &[StepRange]| -> i64 {
@@ -227,6 +253,23 @@ impl History for MadeUpHistory {
         ranges.iter_mut().for_each(|range| range.first = range.first.max(step));
         Ok((before - count(&ranges)) as u64)
     }
+}
+
+/// The numbers of a packed estimate, as a page reads them: its base has as many, or none.
+pub(crate) fn unpack(document: &Value, base: &[u16]) -> Vec<u16> {
+    let text = document["numbers"].as_str().expect("numbers");
+    let packed = data_encoding::BASE64.decode(text.as_bytes()).expect("base64");
+    let mut bytes = Vec::new();
+    flate2::read::DeflateDecoder::new(packed.as_slice()).read_to_end(&mut bytes).expect("deflate");
+    let links = bytes.len() / 6;
+    let number = |at: usize| {
+        let (quantity, link) = (at / links, at % links);
+        let [low, high] = [0, 1].map(|half| bytes[(2 * quantity + half) * links + link]);
+        let coded = u16::from_le_bytes([low, high]);
+        let difference = (coded >> 1) ^ (coded & 1).wrapping_neg();
+        base.get(at).copied().unwrap_or(0).wrapping_add(difference)
+    };
+    (0..3 * links).map(number).collect()
 }
 
 /// Distinct numbers for each step and link; every fourth step without a guest.
@@ -312,7 +355,7 @@ impl Events {
             }
         };
         let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
-        assert_eq!(field("event: "), Some("estimate"));
+        assert!(["estimate", "alarm"].contains(&field("event: ").expect("a kind")), "{text}");
         let id = field("id: ").and_then(|id| id.parse().ok()).expect("an id");
         let data = serde_json::from_str(field("data: ").expect("data")).expect("JSON");
         Some((id, data))

@@ -132,7 +132,7 @@ impl<D: WindowSource> HostLearner<D> {
     }
 
     /// What was estimated in views of folds, in the model's own scale.
-    pub fn estimates_in_views(&self) -> impl Iterator<Item = (Window, &[f32])> {
+    pub(crate) fn estimates_in_views(&self) -> impl Iterator<Item = (Window, &[f32])> {
         let views = self.estimates.iter().filter(|(sample, _)| sample.view != FleetView::WHOLE);
         views.map(|(sample, y)| (*sample, y.as_slice()))
     }

@@ -80,7 +80,7 @@ impl HostParty {
     }
 
     /// What was estimated of whole fleets by the best weights, in the model's own scale.
-    pub fn estimates(&self) -> BTreeMap<Step, Vec<f32>> {
+    pub(crate) fn estimates(&self) -> BTreeMap<Step, Vec<f32>> {
         self.model.estimates()
     }
 
@@ -90,7 +90,7 @@ impl HostParty {
     }
 
     /// Fits the read-out on the labels of a study, and moves the estimates; without labels there is none.
-    pub fn fit_read_out(&mut self, study: &HostStudy) -> Result<(), ModelFailure> {
+    pub(crate) fn fit_read_out(&mut self, study: &HostStudy) -> Result<(), ModelFailure> {
         self.model.fit_read_out(study)
     }
 

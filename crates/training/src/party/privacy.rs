@@ -113,7 +113,7 @@ impl Mode {
 }
 
 /// Whether measurements of these kinds can have noise, too: some, and none of held-out folds.
-pub fn protects(kinds: &BTreeSet<MeasurementKind>) -> bool {
+pub(crate) fn protects(kinds: &BTreeSet<MeasurementKind>) -> bool {
     !kinds.is_empty() && !kinds.contains(&MeasurementKind::HeldOut)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use estimator::artifact::{ModelFile, SummedGuest, SummedHost};
 use estimator::data::{FleetRows, LiveSum, StepSpec, SumLayout};
-use estimator::{Asked, PartyFile, SavedEstimator, TargetKind};
+use estimator::{Asked, PartyFile, SavedEstimator, TargetKind, WINDOW};
 use federation::live::SumEstimate;
 use protocol::RunId;
 use protocol::message::parts::{StepRange, Text};
@@ -30,6 +30,8 @@ pub struct LiveSumHostPart {
     steps: StepSpec,
     network: Arc<Network>,
     plan: SumPlan,
+    /// The last sum, and steps since that had none.
+    last: Option<(Vec<f64>, usize)>,
 }
 
 impl LiveSumHostPart {
@@ -67,7 +69,8 @@ impl LiveSumHostPart {
         let plan = plan(terms, window.layout());
         let links = network.link_ids().collect();
         let (number, target, steps) = (fixed_point()?, model.target, file.steps);
-        Ok(Self { window, model: loaded, number, links, target, guests, steps, network, plan })
+        let (model, last) = (loaded, None);
+        Ok(Self { window, model, number, links, target, guests, steps, network, plan, last })
     }
 
     /// What is summed.
@@ -95,7 +98,8 @@ impl LiveSumHostPart {
         self.target
     }
 
-    /// Estimates all links in the window that ends with a step. A sum that no guests can have leaves the step without one.
+    /// Estimates all links in the window that ends with a step. In the place of a sum that is missing, or that no guests can have, stands
+    /// the last one, for as many steps as a window has.
     ///
     /// # Errors
     /// If the model cannot be used.
@@ -107,9 +111,18 @@ impl LiveSumHostPart {
     ) -> Result<SumEstimate<Vec<LinkState>>> {
         let row = sum.map(|(guests, words)| self.number.decode(guests, words)).transpose();
         let spoiled = row.is_err();
-        let row = row.unwrap_or_default();
-        if !self.window.push(step, counts, row.as_deref())? {
-            return Ok(if spoiled { SumEstimate::NotFinite } else { SumEstimate::NoWindow });
+        match (row.unwrap_or_default(), &mut self.last) {
+            (Some(row), last) => *last = Some((row, 0)),
+            (None, Some((_, missing))) => *missing += 1,
+            (None, None) => {}
+        }
+        let row = self.last.as_ref().filter(|(_, missing)| *missing <= WINDOW);
+        let whole = self.window.push(step, counts, row.map(|(row, _)| &row[..]))?;
+        if spoiled {
+            return Ok(SumEstimate::NotFinite);
+        }
+        if !whole {
+            return Ok(SumEstimate::NoWindow);
         }
         let asked = Asked { target: self.target, links: &self.links, windows: &[step] };
         let named = [vec![JOINED.to_owned()]];

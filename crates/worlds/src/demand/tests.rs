@@ -55,7 +55,7 @@ fn without_noise_even_headways_hit_the_mean_to_a_vehicle() {
     for departure in demand.departures(&network, 3, Seconds::new(48_000.0)) {
         *counts.entry(departure.route[0]).or_default() += 1.0;
     }
-    for entry in demand.entries() {
+    for entry in &demand.entries {
         // Ten whole peaks, whose factor has mean 1: ∫λ = flow · 48000 s exactly, but that the rate
         // is taken at the middle of each minute; the count is within 1 of the integral.
         let expected = entry.flow.get() * 48_000.0 / 3600.0;
@@ -67,7 +67,7 @@ fn without_noise_even_headways_hit_the_mean_to_a_vehicle() {
 fn poisson_headways_have_the_variance_of_their_mean() {
     let network = traffic::corridor().unwrap();
     let demand = Demand::uniform(&network, VehPerHour::new(360.0));
-    let entry = demand.entries()[0].link;
+    let entry = demand.entries[0].link;
     let minutes = 20_000;
     let mut per_minute = vec![0.0_f64; minutes];
     for departure in demand.departures(&network, 5, Seconds::new(60.0 * minutes as f64)) {
@@ -199,7 +199,7 @@ fn one_blockage_a_slot_by_cars_that_go_on_from_its_lane() {
 fn a_grid_is_fed_at_every_entry_and_left_at_exits() {
     let city = grid(GridPlan { rows: 3, columns: 3, ..GridPlan::default() }).unwrap();
     let demand = Demand::uniform(&city, VehPerHour::new(300.0));
-    assert_eq!(demand.entries().len(), 12);
+    assert_eq!(demand.entries.len(), 12);
     let mut ended_at_exit = 0;
     let mut all = 0;
     for departure in demand.departures(&city, 9, Seconds::new(3600.0)) {
@@ -306,7 +306,7 @@ fn a_network_without_entries_is_fed_everywhere() {
     let network = Network::new(parts).unwrap();
     let demand = Demand::uniform(&network, VehPerHour::new(10.0));
     assert_eq!(demand.name(), "10 veh/h on each link");
-    let links: Vec<LinkId> = demand.entries().iter().map(|entry| entry.link).collect();
+    let links: Vec<LinkId> = demand.entries.iter().map(|entry| entry.link).collect();
     assert_eq!(links, [0, 1, 2].map(LinkId));
     // Nobody can leave: each trip ends after 12 links, and the three links carry 10 veh/h in the mean.
     let total: f64 = flows(&demand, &network).iter().sum();
@@ -320,7 +320,7 @@ fn entries_without_flow_and_spans_without_time_have_no_departures() {
     let none = parsed(&network, "[[entry]]\nlink = \"a\"\nflow = 0.0\n").unwrap();
     assert_eq!(none.departures(&network, 1, Seconds::new(f64::INFINITY)).count(), 0);
     let empty = parsed(&network, "").unwrap();
-    assert_eq!((empty.entries().len(), empty.name()), (0, ""));
+    assert_eq!((empty.entries.len(), empty.name()), (0, ""));
     assert_eq!(empty.departures(&network, 1, DAY).count(), 0);
     let some = Demand::uniform(&network, VehPerHour::new(3600.0));
     for until in [0.0, -5.0] {

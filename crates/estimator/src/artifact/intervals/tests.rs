@@ -145,9 +145,9 @@ fn known_noise_is_taken_off() {
     // A number in ±4 has a variance of 16/3.
     let [seen, cleaned] = [0.0, 16.0 / 3.0].map(|noise| width(&|[e, n]| e + n, noise));
     // 80 % of a number in ±3 lie within ±2.4, 1.39 of its deviation. Of the sum's mean square 64 % are noise: the quantile is 36 % of
-    // the sum's, 1.31 of its deviation, and 64 % of Laplace's, 1.138; some 3 % of chance.
+    // the sum's, 1.31 of its deviation, and 64 % of the logistic one's, 1.211; some 3 % of chance.
     assert!((clean - 4.8).abs() < 0.2, "{clean}");
-    let expected = (0.36 * 1.31 + 0.64 * 1.138) / 1.39;
+    let expected = (0.36 * 1.31 + 0.64 * 1.211) / 1.39;
     assert!(
         (cleaned / clean - expected).abs() < 0.04 && seen > 1.5 * clean,
         "{clean} {cleaned} {seen}"

@@ -40,7 +40,7 @@ pub struct LiveQueues {
 
 impl LiveQueues {
     /// Reads the trajectories of a dataset's fleets, which have no vehicle in common, as one, and loops if the host helps.
-    pub fn read_union(
+    pub(crate) fn read_union(
         folder: &Path,
         fleets: &[&str],
         knowledge: QueueKnowledge,
@@ -54,7 +54,7 @@ impl LiveQueues {
 
     /// Estimates of windows, and how their cycles came out; smooth targets by the mean over the last 60 s, each step of it
     /// by what was known at its own end.
-    pub fn estimate(
+    pub(crate) fn estimate(
         &self,
         asked: &Asked<'_>,
     ) -> Result<(Estimates, QueueReport), QueueStatesError> {

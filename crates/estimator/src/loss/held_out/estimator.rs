@@ -86,7 +86,7 @@ impl HeldOutEstimator {
     }
 
     /// Estimates all links of windows, given by their last steps: `[window][link]`.
-    pub fn estimate_all(
+    pub(crate) fn estimate_all(
         &self,
         loops: &LoopData,
         folds: &[FleetData],

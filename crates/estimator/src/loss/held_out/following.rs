@@ -129,7 +129,7 @@ impl FollowedWeights {
     }
 
     /// A judge of folds by which the weights go on.
-    pub fn judge(
+    pub(crate) fn judge(
         &self,
         loops: &LoopData,
         folds: &[FleetData],

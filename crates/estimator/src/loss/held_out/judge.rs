@@ -130,19 +130,14 @@ impl HeldOutJudge {
     /// fleet does not see, not for the `1 − s` that a view does not see.
     pub fn errors(&self, estimates: &ViewEstimates, mean_of_views: bool) -> EstimatedErrors {
         let mut sums = [Sums::default(); 2];
-        let mut by_step: BTreeMap<Step, Vec<(Window, &Vec<LinkState>)>> = BTreeMap::new();
-        for (&window, states) in estimates {
-            by_step.entry(window.last).or_default().push((window, states));
-        }
-        for (&step, views) in &by_step {
+        for (&step, views) in &by_step(estimates) {
             for &link in &self.targets {
                 let noise = self.label_variance(step, link);
                 let own =
                     |at: usize| views.iter().map(move |(_, states)| pair(states[link.index()])[at]);
                 for (at, sums) in sums.iter_mut().enumerate() {
                     let count = views.len() as f64;
-                    let mean = own(at).sum::<f64>() / count;
-                    let spread = own(at).map(|one| (one - mean).powi(2)).sum::<f64>() / count;
+                    let (_, spread) = mean_and_spread(&own(at).collect::<Vec<_>>());
                     let labels: Vec<f64> = views
                         .iter()
                         .filter_map(|(window, _)| Some(self.label(*window, link)?[at]))
@@ -165,8 +160,18 @@ impl HeldOutJudge {
         EstimatedErrors { rmse }
     }
 
-    /// What estimates in views got wrong on all links, as the folds that they leave out tell it: for intervals. Where the
-    /// estimator takes what the whole fleet sees as it is, an error counts for the share that the fleet does not see.
+    /// What estimates got wrong on all links, as the folds that their views leave out tell it: for intervals. Of each step the mean over
+    /// its views, less the mean of their labels: the labels' noise is several times smaller in the mean.
+    ///
+    /// With the variances over views of the estimates `y` and the labels `u`, for any numbers
+    ///
+    /// ```text
+    /// (ȳ − ū)² = mean (y_j − u_j)² − Var(y) − Var(u) + 2·Cov(y, u)
+    /// ```
+    ///
+    /// where the first term expects the mean square of `y_j − N` and the variance of a label. So `V − Var(u) + 2·Cov(y, u)` is what
+    /// labels' noise adds to the square of the mean's error. Where the estimator takes what the whole fleet sees as it is, its error is
+    /// that of the mean and counts for the share that the fleet does not see; otherwise it is that of a view, larger by `Var(y)`.
     pub fn known_errors(
         &self,
         estimates: &ViewEstimates,
@@ -174,24 +179,44 @@ impl HeldOutJudge {
     ) -> Vec<[Vec<KnownError>; 2]> {
         let unseen = (1.0 - self.rates.fleet()) / (1.0 - self.rates.seen());
         let share = if mean_of_views { unseen } else { 1.0 };
+        let steps = by_step(estimates);
         let links = self.choices.whole.timeline().network().link_ids();
-        let of_link = |link: LinkId| {
-            let mut known = [Vec::new(), Vec::new()];
-            for (&window, states) in estimates {
-                let Some(label) = self.label(window, link) else { continue };
-                let noise = self.label_variance(window.last, link);
-                let own = pair(states[link.index()]);
-                for (at, known) in known.iter_mut().enumerate() {
-                    known.push(KnownError {
-                        estimate: own[at],
-                        error: share * (label[at] - own[at]),
-                        noise: share * share * noise[at].max(0.0),
-                    });
+        let boxes_of = |link: LinkId| {
+            let mut boxes = [Vec::new(), Vec::new()];
+            for (&step, views) in &steps {
+                let labels = views.iter().map(|(window, _)| self.label(*window, link));
+                let Some(labels) = labels.collect::<Option<Vec<_>>>() else { continue };
+                let variance = self.label_variance(step, link);
+                for (at, boxes) in boxes.iter_mut().enumerate() {
+                    let own = views.iter().map(|(_, states)| pair(states[link.index()])[at]);
+                    let (own, labels): (Vec<f64>, Vec<f64>) =
+                        own.zip(labels.iter().map(|label| label[at])).unzip();
+                    boxes.push(JudgedBox::of(&own, &labels, variance[at], mean_of_views));
                 }
             }
-            known
+            boxes
         };
-        links.map(of_link).collect()
+        let boxes: Vec<[Vec<JudgedBox>; 2]> = links.map(boxes_of).collect();
+        // What is known by heart, as in `errors`, counts in proportion to the noise of a box.
+        let by_heart = [0, 1].map(|at| {
+            let all = || boxes.iter().flat_map(|of_link| &of_link[at]);
+            let alike: f64 = all().map(|one| one.alike).sum();
+            let noise: f64 = all().map(|one| one.label_variance).sum();
+            let memory = 2.0 * self.rates.noise_beside_folds() * alike.max(0.0);
+            if noise > 0.0 { memory / noise } else { 0.0 }
+        });
+        let of_link = |of_link: [Vec<JudgedBox>; 2]| {
+            let [density, flow] = of_link;
+            [(density, by_heart[0]), (flow, by_heart[1])].map(|(boxes, by_heart)| {
+                let known = |one: JudgedBox| KnownError {
+                    estimate: one.estimate,
+                    error: share * one.error,
+                    noise: share * share * (one.noise - by_heart * one.label_variance),
+                };
+                boxes.into_iter().map(known).collect()
+            })
+        };
+        boxes.into_iter().map(of_link).collect()
     }
 
     /// The weights, none below zero and 1 together, with which several models' estimates are combined: of each model those of
@@ -311,6 +336,49 @@ pub fn limit_to_standing(state: &mut LinkState) {
     state.density = VehPerKmLane::new(density);
 }
 
+/// What the views of a box tell of the estimator's error there.
+struct JudgedBox {
+    /// The mean over the views.
+    estimate: f64,
+    /// The mean label less that.
+    error: f64,
+    /// What labels' noise adds to the square of the error; below zero at times.
+    noise: f64,
+    /// The variance of one label.
+    label_variance: f64,
+    /// By how much estimates and labels differ alike.
+    alike: f64,
+}
+
+impl JudgedBox {
+    fn of(own: &[f64], labels: &[f64], label_variance: f64, mean_of_views: bool) -> Self {
+        let count = own.len() as f64;
+        let (estimate, own_spread) = mean_and_spread(own);
+        let (label, label_spread) = mean_and_spread(labels);
+        let alike = known_by_heart(own, labels);
+        let covariance = alike * (count - 1.0).max(1.0) / count;
+        let own_spread = if mean_of_views { 0.0 } else { own_spread };
+        let noise = label_variance - label_spread + 2.0 * covariance - own_spread;
+        Self { estimate, error: label - estimate, noise, label_variance, alike }
+    }
+}
+
+/// Views of each step.
+fn by_step(estimates: &ViewEstimates) -> BTreeMap<Step, Vec<(Window, &Vec<LinkState>)>> {
+    let mut steps: BTreeMap<Step, Vec<(Window, &Vec<LinkState>)>> = BTreeMap::new();
+    for (&window, states) in estimates {
+        steps.entry(window.last).or_default().push((window, states));
+    }
+    steps
+}
+
+/// The mean of some numbers and the mean square of what they differ from it.
+fn mean_and_spread(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count)
+}
+
 fn pair(state: LinkState) -> [f64; 2] {
     [state.density.get(), state.flow.get()]
 }
@@ -337,6 +405,28 @@ mod tests {
             block
         };
         (0..BLOCKS).map(block).collect()
+    }
+
+    proptest::proptest! {
+        /// Without the noise, the square of the mean's error is the mean square of the views' errors without theirs, less what views
+        /// differ by; whatever the numbers.
+        #[test]
+        fn a_mean_tells_of_errors_what_its_views_tell(
+            views in proptest::collection::vec((0.0..200.0f64, 0.0..900.0f64), 1..9),
+            variance in 0.0..5e4f64,
+        ) {
+            let (own, labels): (Vec<f64>, Vec<f64>) = views.iter().copied().unzip();
+            let count = views.len() as f64;
+            let of_views = views.iter().map(|(y, u)| (y - u).powi(2)).sum::<f64>() / count - variance;
+            let mean = own.iter().sum::<f64>() / count;
+            let spread = own.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / count;
+            for (mean_of_views, expected) in [(true, of_views - spread), (false, of_views)] {
+                let told = JudgedBox::of(&own, &labels, variance, mean_of_views);
+                // Rounding of squares below 10⁶.
+                proptest::prop_assert!((told.error.powi(2) - told.noise - expected).abs() < 1e-7);
+                proptest::prop_assert!((told.estimate - mean).abs() < 1e-10);
+            }
+        }
     }
 
     #[test]

@@ -180,16 +180,16 @@ fn a_batch_that_is_computed_again_moves_parameters_once() {
         (MeasurementWeights::from([("guest", &weights[..])]), MeasurementWeights::new());
     let after = |rounds: &[&MeasurementWeights<'_>]| {
         let (mut objective, mut dy) = (learning(0.01), vec![0.0; y.len()]);
-        let first = objective.model().unwrap().parameters().to_vec();
+        let first = objective.physics.as_ref().unwrap().model.parameters().to_vec();
         for weights in rounds {
             objective
                 .train_without_values(samples, &MeasuredBatch::new(), weights, &y, &mut dy)
                 .unwrap();
         }
-        assert_eq!(objective.model().unwrap().parameters(), first);
+        assert_eq!(objective.physics.as_ref().unwrap().model.parameters(), first);
         objective.update();
-        assert_ne!(objective.model().unwrap().parameters(), first);
-        objective.model().unwrap().parameters().to_vec()
+        assert_ne!(objective.physics.as_ref().unwrap().model.parameters(), first);
+        objective.physics.as_ref().unwrap().model.parameters().to_vec()
     };
     assert_eq!(after(&[&there, &gone]), after(&[&gone]));
 }
@@ -203,14 +203,14 @@ fn what_was_learned_of_the_traffic_model_is_kept() {
             objective.train(samples, &MeasuredBatch::new(), &y, &mut dy).unwrap();
             objective.update();
         }
-        objective.model().unwrap().parameters().to_vec()
+        objective.physics.as_ref().unwrap().model.parameters().to_vec()
     };
     let (mut whole, mut again) = (learning(0.01), learning(0.01));
     let first = learn(&mut whole);
     let mut checkpoint = Checkpoint::new("test");
     whole.save(&mut checkpoint);
     again.restore(&checkpoint).unwrap();
-    assert_eq!(again.model().unwrap().parameters(), first);
+    assert_eq!(again.physics.as_ref().unwrap().model.parameters(), first);
     assert_eq!(learn(&mut again), learn(&mut whole));
 
     // Of another model, or none.
@@ -226,15 +226,15 @@ fn parameters_move_only_while_training_and_the_loss_falls() {
     let y = some(3 * 2 * LINKS, 2);
     let mut dy = vec![0.0; y.len()];
     let mut objective = learning(0.01);
-    let before = objective.model().unwrap().parameters().to_vec();
+    let before = objective.physics.as_ref().unwrap().model.parameters().to_vec();
     let none = MeasuredBatch::new();
     let first = objective.validate(samples, &none, &y, 0.0).unwrap();
-    assert_eq!(objective.model().unwrap().parameters(), before);
+    assert_eq!(objective.physics.as_ref().unwrap().model.parameters(), before);
     for _ in 0..30 {
         objective.train(samples, &none, &y, &mut dy).unwrap();
         objective.update();
     }
-    let after = objective.model().unwrap().parameters().to_vec();
+    let after = objective.physics.as_ref().unwrap().model.parameters().to_vec();
     assert_ne!(after, before);
     // Usual values times 2/3 to 3/2; shares of turns stay.
     for (after, before) in after.iter().zip(&before) {

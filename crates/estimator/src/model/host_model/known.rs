@@ -23,7 +23,7 @@ pub struct KnownBlock {
 impl HostModel {
     /// Fits a [`ReadOut`] beside the best weights, on the training and the validation part, each in the order of time.
     /// `own` says for each link which of the host's own numbers it may look at. Without samples of both parts there is none.
-    pub fn fit_read_out(
+    pub(crate) fn fit_read_out(
         &mut self,
         network: &Network,
         own: &[Vec<usize>],

@@ -36,6 +36,10 @@ pub(super) struct Shown {
     pub guests: BTreeMap<PartyId, LiveGuestCounts>,
     pub waited_for: BTreeMap<PartyId, bool>,
     pub bad_lines: u64,
+    /// Of the latest estimate: vehicles, what they lose per hour, links beyond a threshold.
+    pub vehicles: f64,
+    pub delay_h: f64,
+    pub alarms: usize,
     /// Estimates on disk; published before they were; never stored.
     pub stored: u64,
     pub unstored: u64,
@@ -106,6 +110,10 @@ impl Shown {
         if let Some((step, age)) = latest {
             text.gauge("live_step", "Last estimated step", step.0 as f64);
             text.gauge("live_age_seconds", "Since the end of that step", age);
+            text.gauge("live_vehicles", "Vehicles on all links", self.vehicles);
+            let help = "What they lose against the speed limits";
+            text.gauge("live_delay_vehicle_hours_per_hour", help, self.delay_h);
+            text.gauge("live_alarms", "Links beyond a threshold", self.alarms as f64);
         }
         text.counters(&[
             ("live_estimates_total", "Estimates", self.estimates),

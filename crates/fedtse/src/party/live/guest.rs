@@ -325,3 +325,36 @@ impl Monitored for FleetView {
         text.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::board::Board;
+    use super::*;
+
+    /// Every metric that the dashboard asks for is one that a host or a guest has.
+    #[test]
+    fn the_dashboard_shows_metrics_that_are_there() {
+        let board = Board::new(Duration::from_secs(60));
+        board.note(super::super::board::Published {
+            step: traffic::Step(1),
+            guests: Default::default(),
+            ended: std::time::Instant::now(),
+            latency: Duration::ZERO,
+        });
+        let there = board.prometheus() + &FleetView::default().prometheus();
+        let dashboard = include_str!("../../../../../docs/grafana.json");
+        let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let mut asked = 0;
+        for target in panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap()) {
+            let expression = target["expr"].as_str().unwrap();
+            let name = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let name = name.into_iter().find(|word| word.starts_with("fedtse_")).unwrap();
+            assert!(there.contains(&format!("# TYPE {name} ")), "{name}: not in\n{there}");
+            asked += 1;
+        }
+        assert!(asked >= panels.len());
+    }
+}

@@ -253,13 +253,13 @@ fn publish<W: OfLoops, H: Estimating<Own = (Step, Own<W::Own>)>>(
     });
     let (storage, keep_s) = (config.history.open(&run, &info)?, config.history.keep_s()?);
     let history = storage.as_ref().map(|storage| (Arc::clone(&storage.history), Some(keep_s)));
-    let estimates = Arc::<EstimateFeed>::default();
+    let estimates = Arc::new(EstimateFeed::with_alarms(&config.alarms, &info)?);
     let limit = config.readers.connection_limit()?;
     // The last reference to a PostgreSQL store must not be dropped by a thread of the HTTP server, which cannot wait
     // for its connection to close.
     let store = storage.as_ref().map(|storage| Arc::clone(&storage.history));
     let site = config.readers.site(&folder, &info, &estimates, history, true)?;
-    let publisher = Publisher::start(info, estimates, storage)?;
+    let publisher = Publisher::start(Arc::clone(&info), Arc::clone(&estimates), storage)?;
     let board = Arc::new(Board::new(config.publish.stale()?));
     board.shown().connected = guests.iter().map(|guest| (guest.to_string(), false)).collect();
 
@@ -298,6 +298,8 @@ fn publish<W: OfLoops, H: Estimating<Own = (Step, Own<W::Own>)>>(
         clock: &clock,
         publisher: &publisher,
         borders: &borders,
+        info: &info,
+        estimates: &estimates,
         stop: &stop,
         steps: progress::observer().map(|_| progress::spinner("steps")),
     };
@@ -417,6 +419,8 @@ struct LiveBoard<'a> {
     clock: &'a Clock,
     publisher: &'a Publisher,
     borders: &'a Borders,
+    info: &'a SeriesInfo,
+    estimates: &'a EstimateFeed,
     stop: &'a StopRequest,
     /// For a front end that watches.
     steps: Option<ProgressBar>,
@@ -459,6 +463,12 @@ impl<H: Estimating> Watch<H> for LiveBoard<'_> {
                         states,
                         intervals,
                     };
+                    let totals = estimate.totals(self.info);
+                    let alarms = self.estimates.active_alarms();
+                    let mut shown = self.board.shown();
+                    (shown.vehicles, shown.delay_h) = (totals.vehicles, totals.delay_h);
+                    shown.alarms = alarms;
+                    drop(shown);
                     self.publisher.publish(estimate, ended);
                 }
                 LiveEvent::Unestimated(step) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde::Deserialize;
-use server::{HistorySection, ReadersSection};
+use server::{AlarmsSection, HistorySection, ReadersSection};
 
 use super::records::RecordsSection;
 use crate::party::config::{FolderSection, IdentitySection, ObserveSection, PatienceSection};
@@ -26,6 +26,8 @@ pub(super) struct LiveHostConfig {
     pub publish: PublishSection,
     #[serde(default)]
     pub readers: ReadersSection,
+    #[serde(default)]
+    pub alarms: AlarmsSection,
     #[serde(default)]
     pub history: HistorySection,
     pub run: FolderSection,
