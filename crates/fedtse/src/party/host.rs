@@ -53,7 +53,6 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
-    info!("{}", config.what_it_sees(None));
     if config.is_summed(None) {
         return sum_host::run(&config, &folder, json);
     }
@@ -77,7 +76,6 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<HostConfig>(config)?;
     logs::start_if_none(&config.observe);
-    info!("{}", config.what_it_sees(own));
     if config.is_summed(own) {
         ensure!(
             own.is_none(),
@@ -165,6 +163,7 @@ fn lead_run(
         }
         Ok::<_, anyhow::Error>((listener, stop))
     })?;
+    info!("{}", config.what_it_sees(own));
     info!(host = %name, address = %listener.address(), "waiting for guests");
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();

@@ -104,6 +104,7 @@ pub(super) fn lead(config: &HostConfig, folder: &Path) -> Result<RunEnd> {
         }
         Ok::<_, anyhow::Error>((listener, stop))
     })?;
+    info!("{}", config.what_it_sees(None));
     info!(host = %name, address = %listener.address(), "waiting for guests");
     gauges.shown().connected = guests.iter().map(|guest| (guest.clone(), false)).collect();
     let mut board = Board { gauges: &gauges, listener: &listener, stop: &stop };
