@@ -98,14 +98,14 @@ def configure(program, folder, data, epochs):
         accepted += f'{guest} = ["{made[0]["fingerprint"]}"]\n'
         (folder / f"{guest}.toml").write_text(
             f'{identity(guest)}[host]\nname = "city"\naddress = "localhost:{port}"\n'
-            f'[data]\nfolder = "{data}"\nfleet = "{fleet}"\n[run]\nfolder = "run/{guest}"\n'
+            f'[data]\nfolder = "{data}"\nfleet = "{fleet}"\n[model]\nfusion = "concatenate"\n[run]\nfolder = "run/{guest}"\n'
         )
     (folder / "guests.toml").write_text(accepted)
     guests = "".join(f"[guests.{guest}]\n" for guest in GUESTS)
     (folder / "city.toml").write_text(
         f'{identity("city")}[network]\nlisten = "127.0.0.1:{port}"\naccepted = "guests.toml"\n'
         f'[data]\nfolder = "{data}"\ntarget = "smooth"\n{guests}'
-        f'[training]\nepochs = {epochs}\n[run]\nfolder = "run/city"\n'
+        f'[training]\nfusion = "concatenate"\nepochs = {epochs}\n[run]\nfolder = "run/city"\n'
     )
 
 

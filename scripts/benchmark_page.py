@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PARTS = ["sensing", "training", "federation", "physics", "sealed", "map"]
+PARTS = ["sensing", "training", "federation", "sums", "physics", "sealed", "map"]
 MARK = re.compile(r"^<!-- part: (\w+) -->\n", re.M)
 
 

@@ -113,12 +113,12 @@ class World:
         print("training …", file=sys.stderr)
         data = f'folder = "{self.data}"\n'
         guests = "".join(f"[guests.{name}]\n" for name in self.names)
-        training = f"[training]\nepochs = {self.arguments.epochs}\nparty-dropout = 0.1\n"
+        training = f"[training]\nfusion = "concatenate"\nepochs = {self.arguments.epochs}\nparty-dropout = 0.1\n"
         configs = {
             "city": self.write("city", self.listen_section(), f'[data]\n{data}target = "smooth"\n', guests, training)
         }
         for number, name in enumerate(self.names, 1):
-            configs[name] = self.write(name, self.host(), f'[data]\n{data}fleet = "guest-{number}"\n')
+            configs[name] = self.write(name, self.host(), f'[data]\n{data}fleet = "guest-{number}"\n', '[model]\nfusion = "concatenate"\n')
         parties = []
         for name, config in configs.items():
             role = "host" if name == "city" else "guest"

@@ -67,12 +67,12 @@ class World:
             f'[network]\nlisten = "127.0.0.1:{port}"\naccepted = "guests.toml"\n'
             f'[data]\nfolder = "{data}"\ntarget = "raw"\n'
             "[guests.fleet-a]\nnumbers = { per-link = 2 }\nstarts-as-state = false\n[guests.fleet-b]\n"
-            f'[training]\nepochs = 2\ncheckpoint-rounds = 2\nabsent = "{absent}"\n[run]\nfolder = "run"\n'
+            f'[training]\nfusion = "concatenate"\nepochs = 2\ncheckpoint-rounds = 2\nabsent = "{absent}"\n[run]\nfolder = "run"\n'
         )
         for name, fleet in (("fleet-a", "fleet-60-1of2"), ("fleet-b", "fleet-60-2of2")):
             (folder / name / "config.toml").write_text(
                 f'{identity(name)}{PATIENCE}[host]\nname = "city"\naddress = "localhost:{port}"\n'
-                f'[data]\nfolder = "{data}"\nfleet = "{fleet}"\n[run]\nfolder = "run"\n'
+                f'[data]\nfolder = "{data}"\nfleet = "{fleet}"\n[model]\nfusion = "concatenate"\n[run]\nfolder = "run"\n'
             )
         self.config = folder / "fleet-a" / "config.toml"
 

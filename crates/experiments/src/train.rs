@@ -17,6 +17,7 @@ use serde_json::json;
 use training::Fitted;
 use training::SubModelChoice;
 use training::party::CustomSubModels;
+use training::party::privacy::Mode;
 
 mod curves;
 mod intervals;
@@ -225,6 +226,25 @@ impl TrainArguments {
         Ok(())
     }
 
+    /// The same where the host sees sums over two or more guests alone, unless an option says otherwise; with why it is as it is.
+    fn protected(&self, custom: bool) -> (Self, String) {
+        let mut protected = self.clone();
+        let guests = match self.fleets.len() {
+            0 => usize::from(self.federation.guests),
+            fleets => fleets,
+        };
+        let otherwise = self.federation.says_otherwise().or(custom.then_some("sub-models"));
+        let why = match (guests, otherwise) {
+            (1, None) => "of one guest".to_owned(),
+            (_, None) => {
+                protected.federation.privacy.privacy = Some(Mode::Aggregate);
+                format!("of {guests} guests, unless something else is asked for")
+            }
+            (_, Some(name)) => format!("as {} says", name.replace('_', "-")),
+        };
+        (protected, why)
+    }
+
     /// Those that make a difference to a method.
     fn seeds(&self, method: Method) -> &[u64] {
         if method.is_neural() { &self.seed } else { &self.seed[..1] }
@@ -257,6 +277,8 @@ pub fn run(arguments: &TrainArguments, json: bool) -> Result<()> {
 /// Fits for each method, rate, target and seed, with custom sub-models: a row for each method, rate and target.
 pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<Row>> {
     arguments.check()?;
+    let (protected, why) = &arguments.protected(!custom.is_empty());
+    let given = arguments;
     let mut methods = Vec::new();
     for &method in &arguments.method {
         methods.push((method, arguments.targets(method)?));
@@ -273,7 +295,11 @@ pub fn make(arguments: &TrainArguments, custom: &CustomSubModels) -> Result<Vec<
     let one_each = Folders::new(arguments, &methods, count)?;
     let mut rows: Vec<Row> = Vec::new();
     for (method, targets) in methods {
+        let arguments = if method.is_federated() { protected } else { given };
         let task = task(arguments, method, TargetKind::Raw);
+        if let Some(line) = what_the_host_sees(&task, why) {
+            eprintln!("{line}");
+        }
         let fleets: Vec<Vec<String>> = match arguments.fleets.is_empty() {
             true => arguments.rate.iter().map(|&rate| task.fleets(rate)).collect(),
             false => vec![task.parts_of(&arguments.fleets)],
@@ -526,6 +552,12 @@ pub fn keep_intervals_of_sum(
     fitted: &Fitted,
 ) -> Result<()> {
     intervals::keep_of_sum(folder, study, task, fitted)
+}
+
+/// One line on what the host sees of the guests of a federated method.
+fn what_the_host_sees(task: &TrainOptions, why: &str) -> Option<String> {
+    let mode = task.mode()?;
+    Some(format!("privacy: {} ({why}): the host sees {}", mode.name(), mode.shown()))
 }
 
 fn task(arguments: &TrainArguments, method: Method, target: TargetKind) -> TrainOptions {

@@ -8,7 +8,7 @@
 //! 1. [`identity`]: certificates and what they say; [`tls`]: how they are proven.
 //! 2. [`Accepted`]: the guests that the host lets in, by certificate.
 //! 3. [`listen`]: the host's side; [`dial`]: the guest's.
-//! 4. [`drive`]: a party over the network until its end.
+//! 4. [`drive`]: a party over the network until its end; [`Heads`]: its ledger, countersigned by its peers.
 //!
 //! A transport may lose messages when a connection breaks: [`Host`](crate::Host) and
 //! [`Guest`](crate::Guest) say again what was not answered.
@@ -17,6 +17,7 @@ pub mod accepted;
 mod connection_limit;
 pub mod dial;
 pub mod drive;
+mod heads;
 pub mod identity;
 mod limits;
 pub mod listen;
@@ -28,6 +29,7 @@ pub mod tls;
 
 pub use accepted::Accepted;
 pub use dial::Dialled;
+pub use heads::{Heads, Heard};
 pub use identity::{CertificateInfo, Fingerprint, Identity, Role};
 pub use limits::Limits;
 pub use listen::Arrival;

@@ -284,6 +284,11 @@ impl<M: GuestModel, S: Store> Guest<M, S> {
         self.context.host.ledger()
     }
 
+    #[cfg(feature = "network")]
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
+        self.context.host.ledger_mut()
+    }
+
     fn dispatch(&mut self, message: ToGuest) -> Result<(), PartyError> {
         match (&mut self.phase, message) {
             (_, ToGuest::HelloRequest) => self.say_hello(),

@@ -296,6 +296,11 @@ impl<M: HostModel, S: Store> Host<M, S> {
         self.context.guests.ledger()
     }
 
+    #[cfg(feature = "network")]
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
+        self.context.guests.ledger_mut()
+    }
+
     fn dispatch(&mut self, from: &PartyId, message: ToHost) -> Result<Transition, PartyError> {
         if !self.context.guests.hear(from)? {
             return Ok(Transition::Stay);

@@ -23,14 +23,37 @@
 //! - Memory is bounded: [`MAX_AHEAD`] embeddings of a guest wait for their steps to open, and
 //!   [`MAX_OPEN`] steps for their guests.
 
+//!
+//! Where the model is of a sum over guests, they send masked totals instead of embeddings, and the host sees their sum
+//! ([`LiveSumHost`], [`LiveSumGuest`]; masks and agreement are those of [`crate::sums`]):
+//!
+//! ```text
+//!  guest                                      host
+//!    │ SumHello ──────────────────────────►     signed key
+//!    │ ◄────────────────────────── SumGroup     whenever the members change
+//!    │ Masked: step ──────────────────────►  ┐  every guest by itself, as soon as it can
+//!    │ ◄────────────────────── Participants  │  all are in, or half of the deadline has passed
+//!    │ Agreed ────────────────────────────►  │  each signs them
+//!    │ ◄──────────────────────── Signatures  │
+//!    │ Seeds ─────────────────────────────►  │  one message of each, whoever is missing
+//!    │ ◄───────────── StepEstimated: taken   ┘  with the sum, or without by the deadline
+//! ```
+
 mod estimate;
 mod guest;
+mod guest_state;
 mod host;
 mod ledger_sync;
+mod open_steps;
+mod sum_guest;
+mod sum_host;
 
 pub use estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
 pub use guest::{GuestCounts, LiveGuest, LiveGuestSettings};
-pub use host::{LiveGuestCounts, LiveHost};
+pub use guest_state::LiveGuestCounts;
+pub use host::LiveHost;
+pub use sum_guest::{LiveSumGuest, LiveSumGuestSettings};
+pub use sum_host::{LiveSumHost, LiveSumHostSettings, LiveSumModel, SumEstimate};
 
 /// The largest number of an embedding. Those of a trained model are a few; numbers as large as a `f32`
 /// can be would run over in the head.

@@ -1,7 +1,7 @@
 //! Sums over guests of which the host sees nothing else.
 //!
 //! ```text
-//! host    Gathering ► Summing ► Finishing ► Finished         [`host`]: training. Live: [`crate::live`]
+//! host    Gathering ► Summing ► Finishing ► Finished         [`host`]: training. Live: [`LiveSumHost`](crate::live::LiveSumHost)
 //! guest   Joining ► Member ► Finished                        [`guest`]
 //! block   Masking ► Agreeing ► Revealing ► the sum           [`open_block`]
 //! ```
@@ -16,12 +16,13 @@
 //! 3. A step has one set of participants for good, in all runs ([`SumRecords`](protocol::ledger::SumRecords)).
 
 mod credentials;
-mod group;
+pub(crate) mod group;
 pub mod guest;
 pub mod host;
 mod member;
 pub mod memory;
-mod open_block;
+pub(crate) mod open_block;
+mod recent;
 
 pub use credentials::{Credentials, Verifier};
 pub use guest::{SumGuest, SumGuestSettings, SumRows, SumTrust};

@@ -37,7 +37,7 @@ pub(crate) struct DemoArguments {
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]
     epochs_without_truth: u64,
     /// Privacy mode of the second run without ground truth
-    #[arg(long, value_enum, default_value_t = Mode::SealedNoise)]
+    #[arg(long, value_enum, default_value_t = Mode::Aggregate)]
     privacy: Mode,
     /// Epochs of that run
     #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=1000))]

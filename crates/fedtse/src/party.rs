@@ -17,25 +17,52 @@ pub(crate) mod stopping;
 mod sum_guest;
 mod sum_host;
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
-use federation::grpc::CertificateInfo;
+use federation::grpc::{CertificateInfo, GuestCertificates, Heads, Identity, SigningKey};
 use protocol::message::Departure;
 use protocol::message::parts::Text;
 use protocol::{Attempt, PartyId, Round};
 use serde_json::json;
 use tokio::runtime::Runtime;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tracing::{info, warn};
 
 pub(crate) use training::party::{
     CustomSubModelSpec, GuestPart, HOST_SUB_MODEL, HostPart, HostParty, LiveContribution,
-    TrainedCustomSubModel, TrainedModel, policy, privacy,
+    LiveSumGuestPart, LiveSumHostPart, TrainedCustomSubModel, TrainedModel, policy, privacy,
 };
 
 /// The name and version of this program, as other parties see it.
 fn software() -> Text {
     Text::of(concat!("fedtse ", env!("CARGO_PKG_VERSION")))
+}
+
+/// What a party countersigns its peers' ledgers with, and whose countersignatures of its own it takes.
+struct HeadKeys {
+    credentials: SigningKey,
+    verifier: GuestCertificates,
+}
+
+impl HeadKeys {
+    /// Of a host, whose peers are guests.
+    fn of_host(identity: &Identity, authority: &[CertificateDer<'static>]) -> Result<Self> {
+        let credentials = SigningKey::of(identity)?;
+        Ok(Self { credentials, verifier: GuestCertificates::new(authority, None)? })
+    }
+
+    /// Of a guest, whose peer is the host.
+    fn of_guest(identity: &Identity, authority: &[CertificateDer<'static>]) -> Result<Self> {
+        let credentials = SigningKey::of(identity)?;
+        Ok(Self { credentials, verifier: GuestCertificates::of_hosts(authority)? })
+    }
+
+    /// Countersignatures beside a ledger; a guest names its host.
+    fn open(self, ledger: &Path, party: &PartyId, host: Option<&PartyId>) -> Result<Heads> {
+        Ok(Heads::open(ledger, (party, host), (self.credentials, self.verifier))?)
+    }
 }
 
 /// A session number that no other start has.

@@ -151,6 +151,8 @@ fn train(
         json,
         &format!("training a host and {guests} guests, each a process, over mutual TLS"),
     );
+    let mode = folders.mode(&arguments.method);
+    print_status(json, &format!("privacy: {}: the host sees {}", mode.name(), mode.shown()));
     folders.configure_training(free_port()?, arguments)?;
     let bar = progress::bar("training", arguments.epochs.into());
     let began = Instant::now();

@@ -144,15 +144,17 @@ fn federations_in_one_process_are_kept() {
     for method in ["fedtse", "fedtse-cell", "fedtse-pi-v", "fedtse-pi-k"] {
         keeps(method, &[]);
     }
-    keeps("fedtse-pi", &["--guests", "3"]);
-    keeps("fedtse-hf", &["--guests", "2"]);
-    keeps("fedtse-pi-hf", &["--guests", "2"]);
+    keeps("fedtse-pi", &["--guests", "3", "--fusion", "concatenate"]);
+    keeps("fedtse-hf", &["--guests", "2", "--fusion", "concatenate"]);
+    keeps("fedtse-pi-hf", &["--guests", "2", "--fusion", "concatenate"]);
+    // By sums.
+    keeps("fedtse-pi", &["--guests", "2"]);
 }
 
 #[test]
 fn combinations_are_kept() {
     keeps("label-free", &[]);
-    keeps("fedtse-label-free", &["--guests", "2"]);
+    keeps("fedtse-label-free", &["--guests", "2", "--fusion", "concatenate"]);
 }
 
 /// What is kept knows its window length; `estimate`, `report` and a second start follow it.
@@ -195,7 +197,8 @@ fn the_parts_of_parties_estimate_as_the_whole_model() {
     {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (out, table) = (folder.path().join("model"), folder.path().join("table.csv"));
-        ok(&train(method, &out, &["--guests", guests, "--window", window]));
+        let options = ["--guests", guests, "--window", window, "--fusion", "concatenate"];
+        ok(&train(method, &out, &options));
         let whole = estimated(&["--model", text(&out)], &table);
         let parts = ["host", "guest-1", "guest-2"].map(|party| out.join(party).join("model"));
         let from = parts.iter().flat_map(|part| ["--party", text(part)]).collect::<Vec<_>>();
@@ -206,8 +209,8 @@ fn the_parts_of_parties_estimate_as_the_whole_model() {
 /// Without ground truth there are intervals where part of the fleet is held out: around their own estimates.
 #[test]
 fn a_held_out_fleet_makes_intervals() {
-    for (method, more) in [("hf", &[][..]), ("fedtse-hf", &["--guests", "2"]), ("label-free", &[])]
-    {
+    let concatenated = ["--guests", "2", "--fusion", "concatenate"];
+    for (method, more) in [("hf", &[][..]), ("fedtse-hf", &concatenated), ("label-free", &[])] {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (out, table) = (folder.path().join("model"), folder.path().join("table.csv"));
         let rows = ok_json(&train(method, &out, more));

@@ -753,7 +753,14 @@ impl Dataset {
     fn train(&self, data: Data, arguments: &str) -> Vec<String> {
         let data = self.of(data);
         let all = ["train", "--data", text(&data), "--rate", "50"];
-        all.into_iter().chain(arguments.split_whitespace()).map(str::to_owned).collect()
+        // Digests of exchanges stay what they are, whatever is usual with several guests.
+        let says = ["--fusion", "aggregate"].iter().any(|option| arguments.contains(option));
+        let exchanged: &[&str] = match arguments.contains("--guests") && !says {
+            true => &["--fusion", "concatenate"],
+            false => &[],
+        };
+        let words = arguments.split_whitespace().chain(exchanged.iter().copied());
+        all.into_iter().chain(words).map(str::to_owned).collect()
     }
 }
 
@@ -939,6 +946,7 @@ impl Federation {
                     target = \"raw\"
                     {}
                     [training]
+                    fusion = \"concatenate\"
                     batch = 32
                     checkpoint-rounds = 2
                     {}
@@ -962,6 +970,7 @@ impl Federation {
                     measures = {}
                     {}
                     [model]
+                    fusion = \"concatenate\"
                     {}
                     ",
                     self.fleet(number),

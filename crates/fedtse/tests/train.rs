@@ -284,7 +284,8 @@ fn the_recipe_is_chosen() {
     let folder = tempfile::tempdir().unwrap();
     let data = compared_data(folder.path());
     let train = ["train", "--data", text(&data), "--method", "fedtse", "--rate", "50"];
-    let train = [&train[..], &["--target", "raw", "--epochs", "1", "--guests", "2"]].concat();
+    let how = ["--target", "raw", "--epochs", "1", "--guests", "2", "--fusion", "concatenate"];
+    let train = [&train[..], &how].concat();
     let score = |more: &[&str]| ok_json(&[&train[..], more].concat())[0]["score"].clone();
     let usual = score(&[]);
     // The defaults by name change nothing.
@@ -586,4 +587,40 @@ fn a_model_of_a_sum_over_guests_is_trained_kept_and_used() {
     let two = ["train", "--data", text(&data), "--method", "oracle", "--fleets", "guest-1,guest-2"];
     let error = refused(&two);
     assert!(error.contains("--fleets: found 2, expected 1 to 1"), "{error}");
+}
+
+/// Two or more guests show the host their sum alone unless something else is asked for; what it sees stands on one line.
+#[test]
+fn several_guests_are_summed_unless_something_else_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = compared_data(folder.path());
+    let train = |more: &[&str]| {
+        let train = ["train", "--data", text(&data), "--method", "fedtse", "--rate", "50"];
+        let how = ["--target", "raw", "--epochs", "1", "--json"];
+        let output = common::fedtse(&[&train[..], &how, more].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said: Vec<String> =
+            said.lines().filter(|line| line.starts_with("privacy: ")).map(str::to_owned).collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        (said.concat(), rows[0]["score"].clone())
+    };
+    let (said, score) = train(&["--guests", "2"]);
+    assert_eq!(
+        said,
+        "privacy: aggregate (of 2 guests, unless something else is asked for): the host sees the sum over the guests and nothing else of one of them"
+    );
+    assert_eq!(score, train(&["--guests", "2", "--privacy", "aggregate"]).1);
+    // What only exchanges have, leaves them as they were.
+    let (said, exchanged) = train(&["--guests", "2", "--q", "2"]);
+    assert_eq!(
+        said,
+        "privacy: clear (as q says): the host sees each guest's embeddings and, without labels, its measurements"
+    );
+    assert_ne!(exchanged, score);
+    let (said, _) = train(&["--guests", "2", "--fusion", "concatenate"]);
+    assert!(said.starts_with("privacy: clear (as fusion says)"), "{said}");
+    let (said, _) = train(&["--guests", "1"]);
+    assert!(said.starts_with("privacy: clear (of one guest): the host sees each guest"), "{said}");
 }

@@ -13,6 +13,7 @@ use protocol::message::committed::{
     CheckWeights, CommitmentGroup, CommitmentOpenings, CommitmentReply, CommitmentRequest, Digest,
     ProvenCommitments,
 };
+use protocol::message::heads::{Countersignature, HeadMessage, LedgerHead};
 use protocol::message::parts::{
     Batch, Embedding, EmbeddingGradient, HeldSteps, StepRange, Text, Values,
 };
@@ -178,6 +179,8 @@ fn to_host() -> Result<Vec<ToHost>, Box<dyn Error>> {
             block: block()?,
             seeds: Seeds::new([1; 32], vec![[2; 32]])?,
         }),
+        ToHost::Ledger(HeadMessage::Head(ledger_head())),
+        ToHost::Ledger(countersigned()?),
         ToHost::Heartbeat,
         ToHost::Leave { session: 5, departure },
     ])
@@ -286,6 +289,8 @@ fn to_guest() -> Result<Vec<ToGuest>, Box<dyn Error>> {
         }),
         ToGuest::Sum(FromSumHost::Finish { run }),
         ToGuest::Refuse { session: 5, reason: StopReason::other("another network") },
+        ToGuest::Ledger(HeadMessage::Head(ledger_head())),
+        ToGuest::Ledger(countersigned()?),
         ToGuest::Heartbeat,
     ])
 }
@@ -302,6 +307,16 @@ fn signed_key() -> Result<SignedKey, Box<dyn Error>> {
     let (certificate, signature) =
         (CertificateBytes::new(vec![5; 9])?, Signature::new(vec![6; 70])?);
     Ok(SignedKey { public: [4; 32], certificate, signature })
+}
+
+fn ledger_head() -> LedgerHead {
+    LedgerHead { sequence: 12, head: [8; 32] }
+}
+
+fn countersigned() -> Result<HeadMessage, Box<dyn Error>> {
+    let SignedKey { certificate, signature, .. } = signed_key()?;
+    let signed = Countersignature { head: ledger_head(), certificate, signature };
+    Ok(HeadMessage::Countersigned(Box::new(signed)))
 }
 
 fn block() -> Result<Block, Box<dyn Error>> {

@@ -9,7 +9,8 @@
 //!
 //! Each line holds the hash of the one before, so none can be changed, removed or put in later
 //! without breaking the chain; the first holds the hash of the party's name. Lines cut off the end
-//! leave a whole chain: compare [`Audit::head`] with one noted earlier, or with the peer's count.
+//! leave a whole chain, and so does a ledger that is rewritten as a whole: compare [`Audit::head`] with one noted earlier, or the ledger with
+//! the heads that peers have countersigned at checkpoints ([`HeadFile`]).
 //!
 //! A line that a crash tore apart is removed when the ledger is opened again: its message was never
 //! released. Lines reach the operating system at once and the disk at each checkpoint.
@@ -17,6 +18,7 @@
 mod audit;
 mod entry;
 mod file;
+mod heads;
 mod queried_steps;
 mod query_file;
 mod released;
@@ -32,11 +34,13 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::message::committed::Digest;
+use crate::message::heads::LedgerHead;
 use crate::party::{Now, PartyId, Round};
 
 pub use audit::{Audit, Tally, audit, audit_file};
 pub use entry::{LedgerEntry, UsedKey};
 pub use file::{MemorySink, Sink};
+pub use heads::{HeadCheck, HeadFile, OtherHead, SignedHead, check_heads, head_statement};
 pub use queried_steps::{QueriedSteps, QueryBudget};
 use query_file::QueryFile;
 pub use released::Released;
@@ -218,6 +222,11 @@ impl Ledger {
         self.sink.sync().map_err(|source| self.io(source))?;
         self.synced = self.sequence;
         Ok(())
+    }
+
+    /// How long it is, and the hash of its last line.
+    pub fn head(&self) -> LedgerHead {
+        LedgerHead { sequence: self.sequence, head: self.head }
     }
 
     /// Lines since the last time.

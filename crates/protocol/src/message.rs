@@ -20,6 +20,7 @@
 
 pub mod committed;
 mod content;
+pub mod heads;
 pub mod key_authority;
 pub mod live;
 pub mod measurements;
@@ -35,6 +36,7 @@ use crate::compression::Compression;
 use crate::party::{Attempt, PartyId, Round, RunId};
 use crate::plan::{Plan, Summary};
 use committed::{CommitmentReply, CommitmentRequest};
+use heads::HeadMessage;
 use live::{FromLiveGuest, FromLiveHost};
 use measurements::{MeasurementOffer, Measurements};
 use parts::{Batch, Embedding, EmbeddingGradient, HeldSteps, Text};
@@ -42,7 +44,7 @@ use sealed::{BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, 
 use sums::{FromSumGuest, FromSumHost};
 
 /// Version of these messages. Parties of different versions refuse each other.
-pub const PROTOCOL: u32 = 8;
+pub const PROTOCOL: u32 = 9;
 
 /// Why a party stops or is refused, as far as programs must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,6 +166,8 @@ pub enum ToHost {
     Live(FromLiveGuest),
     /// I add to a sum over guests.
     Sum(FromSumGuest),
+    /// Heads of ledgers.
+    Ledger(HeadMessage),
     /// I am still here.
     Heartbeat,
     /// I take part no longer.
@@ -261,6 +265,8 @@ pub enum ToGuest {
     Live(FromLiveHost),
     /// You add to a sum over guests.
     Sum(FromSumHost),
+    /// Heads of ledgers.
+    Ledger(HeadMessage),
     /// I am still here.
     Heartbeat,
 }
@@ -415,6 +421,7 @@ impl ToHost {
             ToHost::Checkpointed { .. } => "checkpointed",
             ToHost::Live(message) => message.kind(),
             ToHost::Sum(message) => message.kind(),
+            ToHost::Ledger(message) => message.kind(),
             ToHost::Heartbeat => "heartbeat",
             ToHost::Leave { departure: Departure::Failed(reason), .. } => reason.kind("leave"),
             ToHost::Leave { .. } => "leave",
@@ -439,6 +446,7 @@ impl ToGuest {
             ToGuest::Refuse { reason, .. } => reason.kind("refuse"),
             ToGuest::Live(message) => message.kind(),
             ToGuest::Sum(message) => message.kind(),
+            ToGuest::Ledger(message) => message.kind(),
             ToGuest::Heartbeat => "heartbeat",
         }
     }

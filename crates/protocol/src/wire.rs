@@ -10,6 +10,7 @@
 mod committed;
 mod decode;
 mod encode;
+mod heads;
 mod live;
 mod measured;
 mod numbers;

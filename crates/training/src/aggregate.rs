@@ -12,7 +12,7 @@ use estimator::artifact::ModelFile;
 use estimator::data::{
     FleetRows, FleetSum, SumColumns, SumLayout, SummedFleets, Timeline, WholeFleet, train_span,
 };
-use estimator::{FeatureSet, FleetData, Study};
+use estimator::{FeatureSet, FleetData, Study, TrainingSignal};
 use protocol::MeasurementKind;
 use sealed::aggregate::{FixedPoint, masked_sum};
 use traffic::Step;
@@ -87,7 +87,7 @@ impl SummedGuests {
                 PrivacyContext { policy, noise_folder: study.folder().join(NOISE_FOLDER) }
             }
             None => {
-                let signal = spec.signal.context("method: expected one that learns")?;
+                let signal = spec.signal.unwrap_or(TrainingSignal::Labels);
                 options.privacy.context(&signal, study.folder())
             }
         };

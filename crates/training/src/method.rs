@@ -230,6 +230,11 @@ impl Method {
         }
     }
 
+    /// What the host makes of the sum over guests: of a federated method its centralised counterpart, and scale-up itself.
+    pub fn of_sum(self) -> Option<Method> {
+        self.centralised().or((self == Method::ScaleUp).then_some(self))
+    }
+
     /// The federated method of totals of links that learns from a signal.
     pub fn federated_by(signal: &TrainingSignal) -> Option<Method> {
         let by = |spec: &&MethodSpec| {

@@ -203,7 +203,8 @@ pub struct FederationOptions {
     #[cfg_attr(feature = "clap", arg(long, default_value_t = FederationOptions::default().guests))]
     pub guests: u16,
     /// What the host makes of the guests' data: `concatenate` their embeddings, as in the paper, or `sum` their
-    /// totals and train on the sum; concatenate unless given or implied by --privacy
+    /// totals and train on the sum; with two or more guests sum, unless something else is given that only exchanges of
+    /// embeddings have; with one concatenate
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub fusion: Option<Fusion>,
     /// Local updates of each party per exchange
@@ -327,6 +328,37 @@ impl FederationOptions {
         self.fusion == Some(Fusion::Sum) || self.privacy.privacy.is_some_and(Mode::is_aggregate)
     }
 
+    /// With two or more guests the host sees sums over them alone, unless an option says otherwise: that option's name.
+    pub fn says_otherwise(&self) -> Option<&'static str> {
+        let said = [
+            ("fusion", self.fusion.is_some()),
+            ("privacy", self.privacy.privacy.is_some()),
+            ("policy", self.privacy.policy.is_some()),
+        ];
+        let noise = ["epsilon", "delta", "unit"].into_iter().zip([
+            self.privacy.epsilon.is_some(),
+            self.privacy.delta.is_some(),
+            self.privacy.unit.is_some(),
+        ]);
+        let mut all = said.into_iter().chain(self.of_exchanges()).chain(noise);
+        all.find(|(_, said)| *said).map(|(name, _)| name)
+    }
+
+    /// Options of exchanges and products, which a sum does not have, and whether they are given.
+    fn of_exchanges(&self) -> [(&'static str, bool); 8] {
+        let usual = Self::default();
+        [
+            ("q", self.q != usual.q),
+            ("host_updates", self.host_updates != usual.host_updates),
+            ("frozen", self.frozen),
+            ("proximal", self.proximal != usual.proximal),
+            ("compression", self.compression != usual.compression),
+            ("commitments", self.privacy.commitments),
+            ("scheme", self.privacy.scheme.is_some()),
+            ("most_products", self.privacy.most_products.is_some()),
+        ]
+    }
+
     /// Refuses what a sum does not have.
     fn check_fusion(&self) -> Result<(), InvalidOption> {
         if !self.is_summed() {
@@ -345,21 +377,13 @@ impl FederationOptions {
             );
             return Err(InvalidOption::new("privacy", problem));
         }
-        let usual = Self::default();
         let exact = self.privacy.privacy != Some(Mode::AggregateNoise);
-        let given = [
-            ("q", self.q != usual.q),
-            ("host_updates", self.host_updates != usual.host_updates),
-            ("frozen", self.frozen),
-            ("proximal", self.proximal != usual.proximal),
-            ("compression", self.compression != usual.compression),
-            ("commitments", self.privacy.commitments),
-            ("scheme", self.privacy.scheme.is_some()),
+        let noise = [
             ("epsilon", exact && self.privacy.epsilon.is_some()),
             ("delta", exact && self.privacy.delta.is_some()),
             ("unit", exact && self.privacy.unit.is_some()),
-            ("most_products", self.privacy.most_products.is_some()),
         ];
+        let given = self.of_exchanges().into_iter().chain(noise);
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((name, _)) => {

@@ -9,7 +9,9 @@ pub mod noise;
 mod noise_store;
 pub mod policy;
 pub mod privacy;
+mod shown;
 mod summed;
+mod summed_live;
 mod trained;
 mod trained_model;
 
@@ -19,7 +21,9 @@ pub use guest_part::GuestPart;
 pub use guest_party::{CustomSubModelSpec, CustomSubModels, GuestParty, MakeCustomSubModel};
 pub use host_part::HostPart;
 pub use host_party::{HOST_SUB_MODEL, HostParty, HostWindows};
+pub use shown::{Contributed, ContributedState};
 pub use summed::{SumGuestPart, SumHostPart};
+pub use summed_live::{LiveSumGuestPart, LiveSumHostPart};
 pub use trained::TrainedParty;
 pub use trained_model::{CustomSubModelSpecs, TrainedCustomSubModel, TrainedModel};
 

@@ -155,7 +155,7 @@ impl TrainOptions {
 
     /// Epochs that training takes at most, or models of a combination; none for what is not trained.
     pub fn most_epochs(&self) -> Option<usize> {
-        if let Some(of_sum) = self.of_sum() {
+        if let Some(of_sum) = self.of_sum().filter(|of_sum| of_sum.method != self.method) {
             return of_sum.most_epochs();
         }
         match self.method.spec().estimator {
@@ -177,13 +177,13 @@ impl TrainOptions {
 
     /// What the host trains on the sum over guests, where that is how their data are fused.
     fn of_sum(&self) -> Option<Self> {
-        let method = self.method.centralised().filter(|_| self.federation.is_summed())?;
+        let method = self.method.of_sum().filter(|_| self.federation.is_summed())?;
         Some(Self { method, ..self.clone() })
     }
 
     /// How what guests send is protected, of the federated ones. Other modes than `aggregate` are of measurements: without any,
     /// nothing is.
-    fn mode(&self) -> Option<Mode> {
+    pub fn mode(&self) -> Option<Mode> {
         let signal = self.method.spec().signal.filter(|_| self.method.is_federated())?;
         if self.federation.is_summed() {
             return Some(self.federation.privacy.privacy.unwrap_or(Mode::Aggregate));
@@ -238,7 +238,7 @@ impl TrainOptions {
 
     /// The fleets that are needed of a dataset, for a penetration rate in percent.
     pub fn fleets(&self, rate: f64) -> Vec<String> {
-        let guests = match self.method.is_federated() {
+        let guests = match self.method.is_federated() || self.of_sum().is_some() {
             true => usize::from(self.federation.guests),
             false => 1,
         };
@@ -252,7 +252,7 @@ impl TrainOptions {
 
     /// Folds of each guest's fleet; 1 if none is held out.
     fn folds(&self) -> usize {
-        let method = self.method.centralised().filter(|_| self.federation.is_summed());
+        let method = self.method.of_sum().filter(|_| self.federation.is_summed());
         method.unwrap_or(self.method).folds().unwrap_or(1)
     }
 

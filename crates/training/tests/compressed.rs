@@ -9,7 +9,10 @@ use std::collections::BTreeMap;
 use estimator::SubModel;
 use federation::grpc::dial::{HostAddress, dial};
 use federation::grpc::drive::{Clock, Inputs, Watch, WatchGuest, drive};
-use federation::grpc::{Limits, listen::GrpcListener};
+use federation::grpc::identity::read_certificates;
+use federation::grpc::{
+    GuestCertificates, Heads, Identity, Limits, SigningKey, listen::GrpcListener,
+};
 use federation::host::HostEnd;
 use federation::{Host, HostModel, Store, memory};
 use protocol::{Compression, LocalUpdates, PartyId};
@@ -52,6 +55,19 @@ impl<M: HostModel, S: Store> Watch<Host<M, S>> for Nobody {
     fn look(&mut self, _: &mut Host<M, S>) {}
 }
 
+/// Countersignatures of a ledger in a folder of its own; a guest names its host.
+fn heads(house: &House, party: &PartyId, host: Option<&PartyId>, identity: &Identity) -> Heads {
+    let authority = read_certificates(&house.authority_file).expect("an authority");
+    let verifier = match host {
+        Some(_) => GuestCertificates::of_hosts(&authority),
+        None => GuestCertificates::new(&authority, None),
+    };
+    let keys = (SigningKey::of(identity).expect("a key"), verifier.expect("certificates"));
+    let folder = house.folder.path().join(format!("ledger-of-{party}"));
+    std::fs::create_dir(&folder).expect("a folder");
+    Heads::open(&folder.join("ledger.jsonl"), (party, host), keys).expect("heads")
+}
+
 fn over_the_network(compression: Compression) -> Outcome {
     let (mut host, mut guests) = new_parties(compression);
     let runtime = Runtime::new().expect("threads");
@@ -66,9 +82,12 @@ fn over_the_network(compression: Compression) -> Outcome {
     let (_stop, stop) = watch::channel(None);
     std::thread::scope(|scope| {
         for (party, guest) in &mut guests {
-            let tls = house.tls(callers[party].identity(&house));
+            let identity = callers[party].identity(&house);
+            let city = PartyId::new("city").expect("a name");
+            let mut heads = heads(&house, party, Some(&city), &identity);
+            let tls = house.tls(identity);
             let host = HostAddress::new(&address, None).expect("an address");
-            let host = host.of(PartyId::new("city").expect("a name"));
+            let host = host.of(city);
             let (stop, runtime) = (stop.clone(), &runtime);
             scope.spawn(move || {
                 let (sender, words) = mpsc::channel(16);
@@ -78,14 +97,19 @@ fn over_the_network(compression: Compression) -> Outcome {
                 let (handle, clock) = (runtime.handle(), Clock::start());
                 let mut inputs = Inputs::new(words, stop);
                 let mut nobody = WatchGuest::new(|_: &mut _, _| {});
-                drive(handle, &clock, guest, &line, &mut inputs, &mut nobody)
+                drive(handle, &clock, (guest, &mut heads), &line, &mut inputs, &mut nobody)
                     .expect("to be let in");
                 runtime.block_on(line.close());
             });
         }
         let clock = Clock::start();
         let mut inputs = Inputs::new(arrivals, stop);
-        drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut Nobody)
+        let city = PartyId::new("city").expect("a name");
+        let files = ["city.pem", "city"].map(|name| house.folder.path().join(name));
+        let identity = Identity::read(&files[0], &files[1]).expect("an identity");
+        let mut heads = heads(&house, &city, None, &identity);
+        let party = (&mut host, &mut heads);
+        drive(runtime.handle(), &clock, party, &listener, &mut inputs, &mut Nobody)
             .expect("a host");
         assert!(matches!(host.ended(), Some(HostEnd::Finished(_))));
         runtime.block_on(listener.close());

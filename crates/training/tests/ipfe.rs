@@ -56,7 +56,7 @@ fn small(guests: usize) -> ModelShape {
 }
 
 /// Rows of an exchange and their products, as the host's model sees them.
-type Log = Arc<Mutex<Vec<BTreeMap<PartyId, (Vec<f64>, Vec<f64>)>>>>;
+type Log = Arc<Mutex<Vec<Seen>>>;
 
 /// A host model that notes them.
 struct Noting {
@@ -123,11 +123,14 @@ impl HostModel for Noting {
     }
 }
 
+/// What the host's model saw of each guest: products and coefficients.
+type Seen = BTreeMap<PartyId, (Vec<f64>, Vec<f64>)>;
+
 /// Weights of each party, validation losses, and what the host's model saw.
 struct Outcome {
     weights: BTreeMap<String, Vec<f32>>,
     losses: Vec<f64>,
-    log: Vec<BTreeMap<PartyId, (Vec<f64>, Vec<f64>)>>,
+    log: Vec<Seen>,
 }
 
 fn run(guests: usize, plan: &Plan) -> Outcome {

@@ -6,7 +6,8 @@
 //! DIR/network.toml          the network, as it was trained on
 //! ```
 //!
-//! Each party has one of its own; `party.json` is written last.
+//! Each party has one of its own; `party.json` is written last. Parties of a sum over guests have `sum.json` instead, which holds no
+//! weights: a guest has none, and the host's model is a [`ModelFile`](crate::artifact::ModelFile) in the same folder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +19,9 @@ use serde::{Deserialize, Serialize};
 use traffic::{Network, network_hash, write_network};
 
 use crate::artifact::model_folder::ModelFolderError;
-use crate::artifact::record::{GuestRecord, HostRecord};
+use crate::artifact::record::{DataSpec, GuestRecord, HostRecord};
 use crate::artifact::whole_file::{check_format, content, io, read_bounded, write_whole};
+use crate::data::fleet_sum::{SumColumns, WholeFleet};
 use crate::data::inputs::Arrangement;
 use crate::data::live::{LiveFleet, LiveLoops};
 use crate::data::study::TargetKind;
@@ -33,6 +35,8 @@ use crate::model::sub_model::LayerSubModel;
 
 /// The format that this version writes and reads.
 pub const PARTY_FORMAT: &str = "fedtse-party/4";
+/// The file of a party of a sum.
+const SUM_FILE: &str = "sum.json";
 /// Longer than any `party.json`.
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -74,8 +78,36 @@ pub struct TrainedHost {
     pub target: TargetKind,
 }
 
+/// A guest that adds to sums: what it adds live.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SummedGuest {
+    /// Its data.
+    pub common: DataSpec,
+    /// Its fleet.
+    pub fleet: String,
+    /// Its penetration rate.
+    pub rate: f64,
+    /// Its usual traffic: vehicles at a time, mean of the training part.
+    pub usual: f64,
+    /// What it adds besides totals of links.
+    pub columns: SumColumns,
+}
+
+/// The host of a sum, beside its model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SummedHost {
+    /// Its data.
+    pub common: DataSpec,
+    /// What all guests have together.
+    pub whole: WholeFleet,
+}
+
 /// Any party's part.
 pub trait Trained: Serialize + DeserializeOwned {
+    /// The file that it is in.
+    const FILE: &'static str = "party.json";
     /// Hash of the network that it belongs to.
     fn network_hash(&self) -> &str;
 }
@@ -92,7 +124,26 @@ impl Trained for TrainedHost {
     }
 }
 
+impl Trained for SummedGuest {
+    const FILE: &'static str = SUM_FILE;
+    fn network_hash(&self) -> &str {
+        &self.common.network_hash
+    }
+}
+
+impl Trained for SummedHost {
+    const FILE: &'static str = SUM_FILE;
+    fn network_hash(&self) -> &str {
+        &self.common.network_hash
+    }
+}
+
 impl<P: Trained> PartyFile<P> {
+    /// Whether a folder holds one.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(P::FILE).exists()
+    }
+
     /// Writes a folder, in place of what was there.
     pub fn write(
         &self,
@@ -102,15 +153,42 @@ impl<P: Trained> PartyFile<P> {
     ) -> Result<(), ModelFolderError> {
         std::fs::create_dir_all(folder).map_err(|source| io(folder, source))?;
         weights.save(&folder.join("weights.safetensors"))?;
+        self.write_without_weights(folder, network)
+    }
+
+    /// The same of a party that has no weights.
+    pub fn write_without_weights(
+        &self,
+        folder: &Path,
+        network: &Network,
+    ) -> Result<(), ModelFolderError> {
+        std::fs::create_dir_all(folder).map_err(|source| io(folder, source))?;
         write_whole(&folder.join("network.toml"), &write_network(network))?;
-        let path = folder.join("party.json");
+        let path = folder.join(P::FILE);
         let text = serde_json::to_string_pretty(self).map_err(|error| content(&path, error))?;
-        write_whole(&path, &text)
+        write_whole(&path, &text)?;
+        // What an earlier training has left there is of another party.
+        for other in [TrainedHost::FILE, SUM_FILE].into_iter().filter(|file| *file != P::FILE) {
+            let path = folder.join(other);
+            if let Err(error) = std::fs::remove_file(&path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                return Err(io(&path, error));
+            }
+        }
+        Ok(())
     }
 
     /// Reads a folder: the party, its network and its weights.
     pub fn read(folder: &Path) -> Result<(Self, Arc<Network>, Checkpoint), ModelFolderError> {
-        let path = folder.join("party.json");
+        let (file, network) = Self::read_without_weights(folder)?;
+        let weights = Checkpoint::load(&folder.join("weights.safetensors"), PARTY_WEIGHTS)?;
+        Ok((file, network, weights))
+    }
+
+    /// The same of a party that has no weights.
+    pub fn read_without_weights(folder: &Path) -> Result<(Self, Arc<Network>), ModelFolderError> {
+        let path = folder.join(P::FILE);
         let text = read_bounded(&path, MOST_BYTES)?;
         check_format(&path, &text, PARTY_FORMAT)?;
         let file: Self = serde_json::from_str(&text).map_err(|error| content(&path, error))?;
@@ -121,8 +199,7 @@ impl<P: Trained> PartyFile<P> {
             let problem = format!("network hash: found {found}, expected {expected}");
             return Err(content(&path, problem));
         }
-        let weights = Checkpoint::load(&folder.join("weights.safetensors"), PARTY_WEIGHTS)?;
-        Ok((file, Arc::new(network), weights))
+        Ok((file, Arc::new(network)))
     }
 }
 

@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use sensing::{FeatureTable, MovementTable};
+use sensing::{FeatureTable, FleetFeatures, MovementTable};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use traffic::{LinkId, Metres, Quantity, Seconds, Step, Totals, TurnId};
+use traffic::{LinkId, Metres, Network, Quantity, Seconds, Step, Totals, TurnId};
 
 use crate::data::measurement_table::{MeasurementTable, each_link};
 use crate::data::sources::FleetData;
-use crate::data::timeline::Timeline;
+use crate::data::timeline::{StepSpec, Timeline};
 
 /// Which numbers are summed besides totals of links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +119,32 @@ impl SumLayout {
         }
     }
 
+    /// Which numbers are summed.
+    pub fn columns(&self) -> SumColumns {
+        self.columns
+    }
+
+    /// Time and distance of each link and, as a table has them, of its cells: those of a fold in a sum, scaled up to the whole.
+    pub(crate) fn totals_of(
+        &self,
+        row: &[f64],
+        fold: usize,
+        whole: WholeFleet,
+    ) -> (Vec<Totals>, Vec<f32>) {
+        // Of the part that is there to the whole.
+        let scale = match row[self.width() - 1] {
+            there if there > 0.0 && there < whole.usual => whole.usual / there,
+            _ => 1.0,
+        };
+        let each = self.links * (2 + 2 * self.cells);
+        let (totals, cells) = row[fold * each..][..each].split_at(2 * self.links);
+        let totals = totals.chunks_exact(2).map(|pair| Totals {
+            time: Seconds::new(scale * pair[0].max(0.0)),
+            distance: Metres::new(scale * pair[1].max(0.0)),
+        });
+        (totals.collect(), cells.iter().map(|total| (scale * total) as f32).collect())
+    }
+
     /// Numbers of a link's cells and sub-steps, 0 if they are not summed.
     pub fn cells(&self) -> usize {
         self.cells
@@ -189,6 +215,44 @@ impl FleetRows {
         let usual = if steps > 0.0 { time / timeline.step() / steps } else { 0.0 };
         let rate = folds.iter().map(FleetData::rate).sum::<f64>().min(1.0);
         Ok(Self { layout, folds, movements, queues, rate, usual })
+    }
+
+    /// Of a fleet, live: rows of links and cells alone, whose last columns its training has found.
+    pub fn live(
+        network: Arc<Network>,
+        steps: &StepSpec,
+        columns: SumColumns,
+        (rate, usual): (f64, f64),
+    ) -> Self {
+        let columns = SumColumns { cells: columns.cells, ..SumColumns::default() };
+        let timeline = Arc::new(Timeline::live(network, steps));
+        let layout = SumLayout::new(&timeline, 1, columns);
+        let table = FeatureTable::live(layout.links, layout.cells);
+        let folds = vec![FleetData::live(timeline, String::new(), rate, table)];
+        Self { layout, folds, movements: BTreeMap::new(), queues: None, rate, usual }
+    }
+
+    /// The row of a step that has just come in.
+    pub fn row_of(&mut self, step: Step, features: &FleetFeatures) -> Vec<f64> {
+        let mut row = Vec::with_capacity(self.layout.width());
+        if let [fleet] = &mut self.folds[..] {
+            let table = fleet.table_mut();
+            table.push(step, features, 1);
+            let held = table.held.clone();
+            fleet.hold(held);
+            self.write(step, &mut row);
+        }
+        row
+    }
+
+    /// Its penetration rate, and its usual traffic.
+    pub fn size(&self) -> (f64, f64) {
+        (self.rate, self.usual)
+    }
+
+    /// Its columns.
+    pub fn layout(&self) -> SumLayout {
+        self.layout
     }
 
     /// Writes the row of a step that is held.
@@ -298,25 +362,15 @@ impl FleetSum {
                 .map_or(1.0, |rate| rate.min(1.0)),
             usual: most(width - 1),
         });
-        // Of the part that is there to the whole.
-        let scale = |row: &[f64]| match row[width - 1] {
-            there if there > 0.0 && there < whole.usual => whole.usual / there,
-            _ => 1.0,
-        };
         let (links, cells) = (layout.links, layout.cells);
-        let each = links * (2 + 2 * cells);
         let table = |fold: usize| {
             let mut table = FeatureTable::live(links, cells);
             table.held = timeline.held().clone();
             table.vehicles = vec![0; expected * links];
             for row in rows.chunks(width) {
-                let scale = scale(row);
-                let (totals, parts) = row[fold * each..][..each].split_at(2 * links);
-                table.totals.extend(totals.chunks_exact(2).map(|pair| Totals {
-                    time: Seconds::new(scale * pair[0].max(0.0)),
-                    distance: Metres::new(scale * pair[1].max(0.0)),
-                }));
-                table.cells.extend(parts.iter().map(|total| (scale * total) as f32));
+                let (totals, cells) = layout.totals_of(row, fold, whole);
+                table.totals.extend(totals);
+                table.cells.extend(cells);
             }
             table
         };

@@ -21,7 +21,7 @@ pub use fleet_sum::{
 pub use host_study::{HostStudy, HostTargets};
 pub use inputs::{Arrangement, GuestInputs, HostInputs, InputsError};
 pub use joint::JointData;
-pub use live::{LiveFleet, LiveLoops};
+pub use live::{LiveFleet, LiveLoops, LiveSum};
 pub use measurement_table::MeasurementTable;
 pub use measurements::{Gathered, MeasuredBatch, MeasurementSource, Readings};
 pub use observed::{Asked, Observed};

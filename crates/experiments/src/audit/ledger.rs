@@ -1,5 +1,8 @@
 //! `fedtse audit ledger`: what has left a party.
 
+mod heads;
+mod show;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,7 +20,8 @@ use training::party::noise::{self, NoiseTerms};
 /// Verify a ledger and sum it up
 ///
 /// Each line holds the hash of the one before: a line that was changed, removed or put in is
-/// found. Lines cut off the end are not; compare the head with one noted earlier.
+/// found. Heads that peers have countersigned stand beside the ledger: with --authority, a ledger that was
+/// written anew or cut off is found, too, and the first line is named that differs from what a peer has signed.
 #[derive(Clone, Debug, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[command(after_help = "Example:\n  fedtse audit ledger state/ledger.jsonl --party fleet-a")]
@@ -31,9 +35,44 @@ pub struct LedgerArguments {
     /// Fail unless the last line has this hash
     #[arg(long)]
     head: Option<String>,
+    /// The authority's certificate, to check heads that peers have countersigned
+    #[arg(long, value_name = "FILE")]
+    #[serde(default)]
+    authority: Option<PathBuf>,
+    /// Heads that a peer has countersigned and keeps, besides those beside the ledger: its `ledger.heads.jsonl`
+    #[arg(long, value_name = "FILE")]
+    #[serde(default)]
+    heads: Option<PathBuf>,
+    /// Also show what was sent: values over links and time, from the party's own dataset
+    #[arg(long, value_name = "DATASET", requires = "fleet")]
+    #[serde(default)]
+    show: Option<PathBuf>,
+    /// The party's fleet in that dataset
+    #[arg(long, value_name = "NAME", requires = "show")]
+    #[serde(default)]
+    fleet: Option<String>,
+    /// The policy that it was sent under, as a file; everything as it is unless given. That of a trained guest is in `run/model`
+    #[arg(long, value_name = "FILE", requires = "show")]
+    #[serde(default)]
+    policy: Option<PathBuf>,
+    /// Rows to show; --csv has all
+    #[arg(long, default_value_t = ROWS, requires = "show")]
+    #[serde(default = "rows")]
+    rows: usize,
+    /// Write all of what was sent to this file
+    #[arg(long, value_name = "FILE", requires = "show")]
+    #[serde(default)]
+    csv: Option<PathBuf>,
     /// The file with the noise that the party's data got, in the folder `noise` of these data: tells the ε spent
     #[arg(long)]
     noise: Option<PathBuf>,
+}
+
+/// Rows of values that are shown unless it is said otherwise.
+const ROWS: usize = 20;
+
+fn rows() -> usize {
+    ROWS
 }
 
 /// What the ledger says of sealed measurements.
@@ -89,15 +128,19 @@ fn party(name: &str) -> Result<PartyId> {
 
 pub(super) fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
     let audit = verified(arguments)?;
+    let heads = heads::check(arguments)?;
     let sealed = Sealed::of(&audit);
     let noise = arguments.noise.as_deref().map(noise::terms_of).transpose()?;
     if json {
         let mut report = report(&audit);
         report["sealed"] = json!(sealed);
         report["noise"] = json!(noise);
+        report["countersigned"] = json!(heads);
+        report["shown"] = json!(show::show(arguments, &audit, true)?);
         println!("{report}");
     } else {
         print(&audit);
+        println!("{heads}");
         if let Some(sealed) = sealed {
             let Sealed { products, relayed, uploaded, products_per_number, refusals, .. } = sealed;
             println!(
@@ -113,13 +156,17 @@ pub(super) fn run(arguments: &LedgerArguments, json: bool) -> Result<()> {
             let NoiseTerms { epsilon, delta, unit, .. } = terms;
             println!("noise: everything together costs ε = {epsilon} at δ = {delta}, per {unit:?}");
         }
+        show::show(arguments, &audit, false)?;
     }
     Ok(())
 }
 
 /// The same for machines.
 pub fn make(arguments: &LedgerArguments) -> Result<Value> {
-    Ok(report(&verified(arguments)?))
+    let audit = verified(arguments)?;
+    let mut report = report(&audit);
+    report["countersigned"] = json!(heads::check(arguments)?);
+    Ok(report)
 }
 
 fn verified(arguments: &LedgerArguments) -> Result<Audit> {

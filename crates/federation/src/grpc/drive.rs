@@ -7,10 +7,11 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use protocol::ledger::Released;
+use protocol::ledger::{Ledger, Released};
+use protocol::message::heads::CarriesHeads;
 use protocol::message::parts::Text;
 use protocol::message::{ToGuest, ToHost};
-use protocol::party::Now;
+use protocol::party::{Now, PartyId};
 use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -18,10 +19,11 @@ use tracing::debug;
 use traffic::Step;
 
 use super::dial::{Dialled, HostConnection};
+use super::heads::{Heads, Heard};
 use super::listen::{Arrival, GrpcListener};
 use crate::guest::Guest;
 use crate::host::Host;
-use crate::live::{LiveGuest, LiveHost, LiveModel};
+use crate::live::{LiveGuest, LiveHost, LiveModel, LiveSumGuest, LiveSumHost, LiveSumModel};
 use crate::model::{GuestModel, HostModel};
 use crate::store::Store;
 use crate::sums::{SumGuest, SumHost};
@@ -51,16 +53,22 @@ pub trait Party {
         now: Now,
         arrival: Self::Arrival,
     ) -> Result<Vec<Released<Self::Message>>, NotAdmitted>;
-    /// Data of its own are there.
-    fn own(&mut self, now: Now, own: Self::Own) -> Vec<Released<Self::Message>>;
+    /// Data of its own are there; a party that trains has them from the beginning.
+    fn own(&mut self, _now: Now, _own: Self::Own) -> Vec<Released<Self::Message>> {
+        Vec::new()
+    }
     /// Its own data have ended.
-    fn own_ended(&mut self, now: Now) -> Vec<Released<Self::Message>>;
+    fn own_ended(&mut self, _now: Now) -> Vec<Released<Self::Message>> {
+        Vec::new()
+    }
     /// Time has passed.
     fn tick(&mut self, now: Now) -> Vec<Released<Self::Message>>;
     /// Someone wants it to stop.
     fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<Self::Message>>;
     /// Whether it has ended.
     fn has_ended(&self) -> bool;
+    /// Messages that have left it.
+    fn ledger_mut(&mut self) -> &mut Ledger;
 }
 
 /// The way to a party's peers.
@@ -102,11 +110,15 @@ const MOST_IN_A_ROW: u32 = 100;
 pub fn drive<P: Party>(
     runtime: &Handle,
     clock: &Clock,
-    party: &mut P,
+    (party, heads): (&mut P, &mut Heads),
     outlet: &impl Outlet<P::Message>,
     inputs: &mut Inputs<P::Arrival, P::Own>,
     watch: &mut impl Watch<P>,
-) -> Result<(), NotAdmitted> {
+) -> Result<(), NotAdmitted>
+where
+    P::Arrival: Heard,
+    P::Message: CarriesHeads,
+{
     let mut ticks = Ticks::every(P::TICK);
     loop {
         let mut out = Vec::new();
@@ -120,7 +132,10 @@ pub fn drive<P: Party>(
             match runtime.block_on(inputs.next(ticks.left())) {
                 Next::Arrived(arrival) => {
                     watch.arrival(&arrival);
-                    out.extend(clock.during::<P, _>(|now| party.arrive(now, arrival))?);
+                    match heads.hear(party, clock.now(), &arrival) {
+                        Some(answers) => out.extend(answers),
+                        None => out.extend(clock.during::<P, _>(|now| party.arrive(now, arrival))?),
+                    }
                 }
                 Next::Own(own) => out.extend(clock.during::<P, _>(|now| party.own(now, own))),
                 Next::Nothing => {}
@@ -129,6 +144,11 @@ pub fn drive<P: Party>(
             if ticks.due(inputs.arrivals.is_empty()) {
                 out.extend(clock.during::<P, _>(|now| party.tick(now)));
             }
+        }
+        if !party.has_ended() {
+            // First: what it says besides may be the last that its peer waits for.
+            let asked = heads.after(party, clock.now(), &out);
+            out.splice(0..0, asked);
         }
         for message in &out {
             outlet.send(message);
@@ -140,11 +160,39 @@ pub fn drive<P: Party>(
     }
 }
 
+/// How often parties that train hear that time has passed.
+const TRAINING_TICK: Duration = Duration::from_millis(50);
+/// Deadlines of live steps are met to within this.
+const LIVE_TICK: Duration = Duration::from_millis(20);
+/// Why a live party stops by itself.
+const RECORDS_ENDED: &str = "its records have ended";
+
+/// What a host that trains hears of an arrival: a guest that is gone is missed when it is silent, and introduces itself when it is back.
+fn message_of_guest(arrival: Arrival) -> Option<(PartyId, ToHost)> {
+    match arrival {
+        Arrival::Message(from, message) => return Some((from, message)),
+        Arrival::Connected(_) => {}
+        Arrival::Disconnected(guest, reason) => debug!(%guest, "disconnected: {reason}"),
+    }
+    None
+}
+
+/// Whether a guest has a new connection. Without one it has nobody to talk to, but it does lose patience.
+fn admitted(arrival: &Dialled) -> Result<bool, NotAdmitted> {
+    match arrival {
+        Dialled::Connected => return Ok(true),
+        Dialled::Message(_) => {}
+        Dialled::Disconnected(reason) => debug!("disconnected: {reason}"),
+        Dialled::Refused(reason) => return Err(NotAdmitted(reason.clone())),
+    }
+    Ok(false)
+}
+
 impl<M: HostModel, S: Store> Party for Host<M, S> {
     type Arrival = Arrival;
     type Own = Infallible;
     type Message = ToGuest;
-    const TICK: Duration = Duration::from_millis(50);
+    const TICK: Duration = TRAINING_TICK;
     const CLOCK_STOPS: bool = true;
 
     fn arrive(
@@ -152,21 +200,8 @@ impl<M: HostModel, S: Store> Party for Host<M, S> {
         now: Now,
         arrival: Arrival,
     ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
-        match arrival {
-            Arrival::Message(from, message) => return Ok(self.handle(now, &from, message)),
-            // A guest that is gone is missed when it is silent, and introduces itself when it is back.
-            Arrival::Connected(_) => {}
-            Arrival::Disconnected(guest, reason) => debug!(%guest, "disconnected: {reason}"),
-        }
-        Ok(Vec::new())
-    }
-
-    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToGuest>> {
-        match own {}
-    }
-
-    fn own_ended(&mut self, _: Now) -> Vec<Released<ToGuest>> {
-        Vec::new()
+        let message = message_of_guest(arrival);
+        Ok(message.map_or_else(Vec::new, |(from, message)| self.handle(now, &from, message)))
     }
 
     fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
@@ -180,32 +215,30 @@ impl<M: HostModel, S: Store> Party for Host<M, S> {
     fn has_ended(&self) -> bool {
         self.ended().is_some()
     }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        Host::ledger_mut(self)
+    }
 }
 
 impl<M: GuestModel, S: Store> Party for Guest<M, S> {
     type Arrival = Dialled;
     type Own = Infallible;
     type Message = ToHost;
-    const TICK: Duration = Duration::from_millis(50);
+    const TICK: Duration = TRAINING_TICK;
     const CLOCK_STOPS: bool = true;
 
     fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
-        match arrival {
-            Dialled::Message(message) => return Ok(self.handle(now, message)),
-            // Without a connection it has nobody to talk to, but it does lose patience.
-            Dialled::Connected => return Ok(self.connected(now)),
-            Dialled::Disconnected(reason) => debug!("disconnected: {reason}"),
-            Dialled::Refused(reason) => return Err(NotAdmitted(reason)),
-        }
-        Ok(Vec::new())
-    }
-
-    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToHost>> {
-        match own {}
-    }
-
-    fn own_ended(&mut self, _: Now) -> Vec<Released<ToHost>> {
-        Vec::new()
+        Ok(match arrival {
+            Dialled::Message(message) => self.handle(now, message),
+            other => {
+                if admitted(&other)? {
+                    self.connected(now)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
     }
 
     fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
@@ -219,13 +252,17 @@ impl<M: GuestModel, S: Store> Party for Guest<M, S> {
     fn has_ended(&self) -> bool {
         self.ended().is_some()
     }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        Guest::ledger_mut(self)
+    }
 }
 
 impl<S: Store> Party for SumHost<S> {
     type Arrival = Arrival;
     type Own = Infallible;
     type Message = ToGuest;
-    const TICK: Duration = Duration::from_millis(50);
+    const TICK: Duration = TRAINING_TICK;
     const CLOCK_STOPS: bool = true;
 
     fn arrive(
@@ -233,20 +270,8 @@ impl<S: Store> Party for SumHost<S> {
         now: Now,
         arrival: Arrival,
     ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
-        match arrival {
-            Arrival::Message(from, message) => return Ok(self.handle(now, &from, message)),
-            Arrival::Connected(_) => {}
-            Arrival::Disconnected(guest, reason) => debug!(%guest, "disconnected: {reason}"),
-        }
-        Ok(Vec::new())
-    }
-
-    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToGuest>> {
-        match own {}
-    }
-
-    fn own_ended(&mut self, _: Now) -> Vec<Released<ToGuest>> {
-        Vec::new()
+        let message = message_of_guest(arrival);
+        Ok(message.map_or_else(Vec::new, |(from, message)| self.handle(now, &from, message)))
     }
 
     fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
@@ -260,31 +285,30 @@ impl<S: Store> Party for SumHost<S> {
     fn has_ended(&self) -> bool {
         SumHost::has_ended(self)
     }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        SumHost::ledger_mut(self)
+    }
 }
 
 impl Party for SumGuest {
     type Arrival = Dialled;
     type Own = Infallible;
     type Message = ToHost;
-    const TICK: Duration = Duration::from_millis(50);
+    const TICK: Duration = TRAINING_TICK;
     const CLOCK_STOPS: bool = true;
 
     fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
-        match arrival {
-            Dialled::Message(message) => return Ok(self.handle(now, message)),
-            Dialled::Connected => {}
-            Dialled::Disconnected(reason) => debug!("disconnected: {reason}"),
-            Dialled::Refused(reason) => return Err(NotAdmitted(reason)),
-        }
-        Ok(Vec::new())
-    }
-
-    fn own(&mut self, _: Now, own: Infallible) -> Vec<Released<ToHost>> {
-        match own {}
-    }
-
-    fn own_ended(&mut self, _: Now) -> Vec<Released<ToHost>> {
-        Vec::new()
+        Ok(match arrival {
+            Dialled::Message(message) => self.handle(now, message),
+            other => {
+                if admitted(&other)? {
+                    self.connected(now)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
     }
 
     fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
@@ -298,13 +322,11 @@ impl Party for SumGuest {
     fn has_ended(&self) -> bool {
         SumGuest::has_ended(self)
     }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        SumGuest::ledger_mut(self)
+    }
 }
-
-/// Deadlines of live steps are met to within this.
-const LIVE_TICK: Duration = Duration::from_millis(20);
-
-/// Why a live party stops by itself.
-const RECORDS_ENDED: &str = "its records have ended";
 
 impl<M: LiveModel> Party for LiveHost<M> {
     type Arrival = Arrival;
@@ -345,6 +367,55 @@ impl<M: LiveModel> Party for LiveHost<M> {
     fn has_ended(&self) -> bool {
         self.ended().is_some()
     }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        LiveHost::ledger_mut(self)
+    }
+}
+
+impl<M: LiveSumModel> Party for LiveSumHost<M> {
+    type Arrival = Arrival;
+    type Own = (Step, M::Own);
+    type Message = ToGuest;
+    const TICK: Duration = LIVE_TICK;
+    const CLOCK_STOPS: bool = false;
+
+    fn arrive(
+        &mut self,
+        now: Now,
+        arrival: Arrival,
+    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
+        Ok(match arrival {
+            Arrival::Message(from, message) => self.handle(now, &from, message),
+            Arrival::Connected(guest) => self.connection(now, &guest, true),
+            Arrival::Disconnected(guest, _) => self.connection(now, &guest, false),
+        })
+    }
+
+    fn own(&mut self, now: Now, (step, own): (Step, M::Own)) -> Vec<Released<ToGuest>> {
+        self.open(now, step, own)
+    }
+
+    /// Ends once the last step is estimated.
+    fn own_ended(&mut self, now: Now) -> Vec<Released<ToGuest>> {
+        if self.is_waiting() { Vec::new() } else { self.stop(now, Text::of(RECORDS_ENDED)) }
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
+        LiveSumHost::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
+        LiveSumHost::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        LiveSumHost::ledger_mut(self)
+    }
 }
 
 impl Party for LiveGuest {
@@ -355,16 +426,20 @@ impl Party for LiveGuest {
     const CLOCK_STOPS: bool = false;
 
     fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
-        match arrival {
-            Dialled::Message(message) => Ok(self.handle(now, message)),
-            Dialled::Connected => Ok(self.connected(now)),
-            Dialled::Disconnected(_) => Ok(Vec::new()),
-            Dialled::Refused(reason) => Err(NotAdmitted(reason)),
-        }
+        Ok(match arrival {
+            Dialled::Message(message) => self.handle(now, message),
+            other => {
+                if admitted(&other)? {
+                    self.connected(now)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
     }
 
-    fn own(&mut self, now: Now, (step, numbers): (Step, Vec<f32>)) -> Vec<Released<ToHost>> {
-        self.embedding(now, step, numbers)
+    fn own(&mut self, now: Now, (step, own): (Step, Vec<f32>)) -> Vec<Released<ToHost>> {
+        self.embedding(now, step, own)
     }
 
     fn own_ended(&mut self, now: Now) -> Vec<Released<ToHost>> {
@@ -381,6 +456,55 @@ impl Party for LiveGuest {
 
     fn has_ended(&self) -> bool {
         self.ended().is_some()
+    }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        LiveGuest::ledger_mut(self)
+    }
+}
+
+impl Party for LiveSumGuest {
+    type Arrival = Dialled;
+    type Own = (Step, Vec<u64>);
+    type Message = ToHost;
+    const TICK: Duration = LIVE_TICK;
+    const CLOCK_STOPS: bool = false;
+
+    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
+        Ok(match arrival {
+            Dialled::Message(message) => self.handle(now, message),
+            other => {
+                if admitted(&other)? {
+                    self.connected(now)
+                } else {
+                    Vec::new()
+                }
+            }
+        })
+    }
+
+    fn own(&mut self, now: Now, (step, own): (Step, Vec<u64>)) -> Vec<Released<ToHost>> {
+        self.totals(now, step, own)
+    }
+
+    fn own_ended(&mut self, now: Now) -> Vec<Released<ToHost>> {
+        self.stop(now, Text::of(RECORDS_ENDED))
+    }
+
+    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
+        LiveSumGuest::tick(self, now)
+    }
+
+    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
+        LiveSumGuest::stop(self, now, reason)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
+    }
+
+    fn ledger_mut(&mut self) -> &mut Ledger {
+        LiveSumGuest::ledger_mut(self)
     }
 }
 

@@ -60,11 +60,13 @@ impl Credentials for SigningKey {
     }
 }
 
-/// The guests' certificates that a party trusts: those of the authority, or of these those that are pinned.
+/// The certificates of guests, or of hosts, that a party trusts: those of the authority, or of these those that are pinned.
 pub struct GuestCertificates {
     authority: Vec<TrustAnchor<'static>>,
     /// By name; all of the authority if none.
     pinned: Option<BTreeMap<PartyId, Vec<Fingerprint>>>,
+    /// Whose they are.
+    role: Role,
 }
 
 impl GuestCertificates {
@@ -81,7 +83,15 @@ impl GuestCertificates {
             Ok(anchor.map_err(|error| TlsError::Unusable(error.to_string()))?.to_owned())
         };
         let authority = authority.iter().map(anchor).collect::<Result<_, TlsError>>()?;
-        Ok(Self { authority, pinned })
+        Ok(Self { authority, pinned, role: Role::Guest })
+    }
+
+    /// The same of hosts.
+    ///
+    /// # Errors
+    /// If the authority's certificate cannot be used.
+    pub fn of_hosts(authority: &[CertificateDer<'static>]) -> Result<Self, TlsError> {
+        Ok(Self { role: Role::Host, ..Self::new(authority, None)? })
     }
 }
 
@@ -95,9 +105,12 @@ impl Verifier for GuestCertificates {
     ) -> Result<(), String> {
         let der = CertificateDer::from(certificate.as_slice());
         let info = CertificateInfo::of(&der).map_err(|error| error.to_string())?;
-        if info.role != Role::Guest || info.name != *party {
+        if info.role != self.role || info.name != *party {
             let found = format!("one of {:?} `{}`", info.role, info.name);
-            return Err(format!("certificate: found {found}, expected one of the guest `{party}`"));
+            let role = if self.role == Role::Guest { "guest" } else { "host" };
+            return Err(format!(
+                "certificate: found {found}, expected one of the {role} `{party}`"
+            ));
         }
         if let Some(pinned) = &self.pinned {
             let expected = pinned.get(party).map_or(&[][..], |all| &all[..]);
@@ -111,13 +124,17 @@ impl Verifier for GuestCertificates {
         }
         let entity = EndEntityCert::try_from(&der).map_err(|error| error.to_string())?;
         let algorithms = provider().signature_verification_algorithms;
+        let usage = match self.role {
+            Role::Host => KeyUsage::server_auth(),
+            _ => KeyUsage::client_auth(),
+        };
         entity
             .verify_for_usage(
                 algorithms.all,
                 &self.authority,
                 &[],
                 UnixTime::now(),
-                KeyUsage::client_auth(),
+                usage,
                 None,
                 None,
             )

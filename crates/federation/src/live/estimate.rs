@@ -80,6 +80,8 @@ pub enum LiveEvent<E> {
     Estimated(Estimated<E>),
     /// A step has no estimate: no numbers came out of the model.
     Unestimated(Step),
+    /// A step has no sum over guests: too few of them were there, or one that had taken part was gone before the masks were off.
+    Unsummed(Step),
     /// The host's own data have gone back, to a step that is not newer than the newest; nothing is
     /// estimated until they are past it.
     WentBack {

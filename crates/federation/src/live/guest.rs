@@ -181,6 +181,11 @@ impl LiveGuest {
         self.host.ledger()
     }
 
+    #[cfg(feature = "network")]
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
+        self.host.ledger_mut()
+    }
+
     fn wait(&mut self, now: Now) -> Result<(), PartyError> {
         self.ledger_sync.tick(self.host.ledger_mut(), now)?;
         self.host.check_silence()?;

@@ -1,9 +1,6 @@
 //! The host of trained parties: collects embeddings of each step until its deadline, then estimates.
 
-mod guest_state;
-
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use protocol::ledger::Ledger;
 use protocol::message::live::{FromLiveGuest, FromLiveHost, LiveHello, LiveWelcome};
@@ -12,39 +9,26 @@ use protocol::message::{PROTOCOL, StopReason, ToGuest, ToHost};
 use protocol::party::{Now, PartyId};
 use traffic::Step;
 
+use super::LARGEST;
 use super::estimate::{Estimated, LiveEvent, LiveHostSettings, LiveModel, Participation};
+use super::guest_state::{LiveGuestCounts, LiveGuestState, Placed};
 use super::ledger_sync::LedgerSync;
-use super::{LARGEST, MAX_OPEN};
+use super::open_steps::{OpenStep, OpenSteps, WentBack};
 use crate::error::PartyError;
 use crate::model::Embeddings;
 use crate::session::GuestSessions;
 use crate::session::guests::{ToGuestOutbox, is_due};
 use crate::session::handshake::{check_name, check_terms, check_width};
 
-pub use guest_state::LiveGuestCounts;
-use guest_state::{LiveGuestState, Placed};
-
 /// The host, see the [module](super).
 pub struct LiveHost<M: LiveModel> {
     settings: LiveHostSettings,
     model: M,
-    guests: GuestSessions<LiveGuestState>,
-    open: VecDeque<Open<M::Own>>,
-    /// The last settled step.
-    settled: Option<Step>,
-    /// When the last settled steps had opened.
-    opened: VecDeque<(Step, Duration)>,
-    /// Whether its own data are before what is settled.
-    back: bool,
+    guests: GuestSessions<LiveGuestState<Embedding>>,
+    steps: OpenSteps<M::Own>,
     ledger_sync: LedgerSync,
     events: Vec<LiveEvent<M::Estimate>>,
     stopped: Option<PartyError>,
-}
-
-struct Open<O> {
-    step: Step,
-    own: O,
-    since: Duration,
 }
 
 impl<M: LiveModel> LiveHost<M> {
@@ -57,10 +41,7 @@ impl<M: LiveModel> LiveHost<M> {
             settings,
             model,
             guests,
-            open: VecDeque::new(),
-            settled: None,
-            opened: VecDeque::new(),
-            back: false,
+            steps: OpenSteps::new(),
             ledger_sync: LedgerSync::from(now),
             events: Vec::new(),
             stopped: None,
@@ -74,15 +55,11 @@ impl<M: LiveModel> LiveHost<M> {
             return Vec::new();
         }
         self.guests.begin_turn(now);
-        let newest = self.open.back().map(|open| open.step).or(self.settled);
-        if let Some(newest) = newest.filter(|newest| step <= *newest) {
-            if !std::mem::replace(&mut self.back, true) {
-                self.events.push(LiveEvent::WentBack { step, newest });
-            }
+        if let Err(WentBack(newest)) = self.steps.push(step, own, now.monotonic) {
+            let event = newest.map(|newest| LiveEvent::WentBack { step, newest });
+            self.events.extend(event);
             return Vec::new();
         }
-        self.back = false;
-        self.open.push_back(Open { step, own, since: now.monotonic });
         let done = self.settle();
         self.end_turn(done)
     }
@@ -143,7 +120,7 @@ impl<M: LiveModel> LiveHost<M> {
 
     /// Whether steps wait for their guests.
     pub fn is_waiting(&self) -> bool {
-        !self.open.is_empty()
+        !self.steps.is_empty()
     }
 
     /// What happened since the last call.
@@ -163,6 +140,11 @@ impl<M: LiveModel> LiveHost<M> {
     /// Messages that have left it.
     pub fn ledger(&self) -> &Ledger {
         self.guests.ledger()
+    }
+
+    #[cfg(feature = "network")]
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
+        self.guests.ledger_mut()
     }
 
     fn dispatch(&mut self, from: &PartyId, message: ToHost) -> Result<(), PartyError> {
@@ -217,7 +199,7 @@ impl<M: LiveModel> LiveHost<M> {
         };
         if let Some(guest) = self.guests.get_mut(from) {
             if guest.session != Some(hello.session) {
-                guest.join(hello.session, self.settled.is_some());
+                guest.join(hello.session, self.steps.settled().is_some());
                 self.guests.clear_asked(from);
                 self.events.push(LiveEvent::Joined(from.clone()));
             }
@@ -237,9 +219,8 @@ impl<M: LiveModel> LiveHost<M> {
         embedding: Embedding,
     ) -> Result<(), PartyError> {
         let width = self.settings.guests.get(from).copied().unwrap_or_default() as usize;
-        let opened = self.opened.iter().find(|(opened, _)| *opened == step);
-        let deadline = self.settings.deadline;
-        let prompt = opened.is_some_and(|(_, since)| !self.guests.lasted(*since, deadline));
+        let (opened, deadline) = (self.steps.opened(step), self.settings.deadline);
+        let prompt = opened.is_some_and(|since| !self.guests.lasted(since, deadline));
         let Some(guest) = self.guests.get_mut(from) else { return Ok(()) };
         if guest.session != Some(session) {
             guest.counts.strange += 1;
@@ -261,7 +242,7 @@ impl<M: LiveModel> LiveHost<M> {
             );
             return Err(PartyError::misbehaved(from, what));
         }
-        match guest.place(step, embedding, self.settled, prompt) {
+        match guest.place(step, embedding, self.steps.settled(), prompt) {
             Placed::Waits => self.settle(),
             Placed::Late | Placed::Duplicate => Ok(()),
         }
@@ -269,20 +250,19 @@ impl<M: LiveModel> LiveHost<M> {
 
     /// Settles steps in order, as long as the first one need not wait any longer.
     fn settle(&mut self) -> Result<(), PartyError> {
-        while let Some(first) = self.open.front() {
-            let over = self.guests.lasted(first.since, self.settings.deadline);
-            let step = first.step;
+        while let Some((step, since)) = self.steps.front() {
+            let over = self.guests.lasted(since, self.settings.deadline);
             let all_in = self.waited_for().all(|guest| guest.has(step) || guest.is_past(step));
-            if !(over || all_in || self.open.len() > MAX_OPEN) {
+            if !(over || all_in || self.steps.are_too_many()) {
                 return Ok(());
             }
-            let Some(first) = self.open.pop_front() else { return Ok(()) };
+            let Some(first) = self.steps.settle() else { return Ok(()) };
             self.estimate(first)?;
         }
         Ok(())
     }
 
-    fn waited_for(&self) -> impl Iterator<Item = &LiveGuestState> {
+    fn waited_for(&self) -> impl Iterator<Item = &LiveGuestState<Embedding>> {
         let (now, silence) = (self.guests.now(), self.settings.timing.silence);
         let waited_for = self.guests.iter().filter(move |(party, guest)| {
             guest.is_waited_for(self.guests.heard(party), now, silence)
@@ -290,8 +270,8 @@ impl<M: LiveModel> LiveHost<M> {
         waited_for.map(|(_, guest)| guest)
     }
 
-    fn estimate(&mut self, open: Open<M::Own>) -> Result<(), PartyError> {
-        let Open { step, own, since } = open;
+    fn estimate(&mut self, open: OpenStep<M::Own>) -> Result<(), PartyError> {
+        let OpenStep { step, own, since } = open;
         let silence = self.settings.timing.silence;
         let (mut embeddings, mut guests) = (Embeddings::new(), BTreeMap::new());
         let now = self.guests.now();
@@ -305,11 +285,6 @@ impl<M: LiveModel> LiveHost<M> {
             };
             guests.insert(party.clone(), participation);
             embeddings.insert(party.clone(), embedding);
-        }
-        self.settled = Some(step);
-        self.opened.push_back((step, since));
-        if self.opened.len() > MAX_OPEN {
-            self.opened.pop_front();
         }
         let mut estimate = self.model.estimate(&own, &embeddings)?;
         if estimate.is_none() {

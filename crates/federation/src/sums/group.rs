@@ -1,8 +1,16 @@
 //! What the members of a group sign.
 
-use protocol::message::sums::{Block, Included, SumGroup, SumTerms};
-use protocol::party::PartyId;
+use protocol::message::PROTOCOL;
+use protocol::message::parts::Text;
+use protocol::message::sums::{
+    Block, Included, Members, SumGroup, SumHello, SumMember, SumPlan, SumTerms,
+};
+use protocol::party::{PartyId, RunId};
 use sha2::{Digest, Sha256};
+
+use super::credentials::Verifier;
+use crate::error::PartyError;
+use crate::session::handshake::{check_name, check_terms};
 
 /// A hash of fields, each with its length: no two lists of fields have the same bytes.
 struct Transcript(Sha256);
@@ -84,6 +92,57 @@ pub(super) fn participants_statement(
     let places: Vec<u8> = places.collect();
     let transcript = Transcript::of("participants of a sum").with(context);
     statement(transcript.with(&block.to_bytes()).with(&places).finish())
+}
+
+/// Refuses a guest that is not who it says it is, or that would add to something else.
+pub(crate) fn check_hello(
+    from: &PartyId,
+    hello: &SumHello,
+    plan: &SumPlan,
+    verifier: &dyn Verifier,
+) -> Result<(), PartyError> {
+    check_name(from, &hello.party)?;
+    check_terms(from, hello.protocol, &hello.terms, &plan.terms)?;
+    if hello.folds != plan.folds {
+        let (found, expected) = (hello.folds.to_string(), plan.folds.to_string());
+        let (party, what) = (from.clone(), "folds of its fleet");
+        return Err(PartyError::PeerIncompatible { party, what, found, expected });
+    }
+    let key = &hello.key;
+    let statement = key_statement(from, hello.session, &hello.terms, &key.public);
+    verifier
+        .verify(from, &key.certificate, &statement, &key.signature)
+        .map_err(|why| PartyError::misbehaved(from, format!("its key: {why}")))
+}
+
+/// A group of those who have introduced themselves, in the order of their names.
+pub(crate) fn group_of<'a>(
+    hellos: impl Iterator<Item = &'a SumHello>,
+    (run, plan, software): (RunId, &SumPlan, &Text),
+) -> Result<SumGroup, PartyError> {
+    let members = hellos.map(|hello| SumMember {
+        party: hello.party.clone(),
+        session: hello.session,
+        key: hello.key.clone(),
+    });
+    let members: Vec<SumMember> = members.collect();
+    Ok(SumGroup {
+        protocol: PROTOCOL,
+        software: software.clone(),
+        run,
+        group: group_number(&members, run),
+        plan: plan.clone(),
+        members: Members::new(members).map_err(PartyError::misuse)?,
+    })
+}
+
+/// A number that no two groups of a run share: it follows from the members' sessions.
+fn group_number(members: &[SumMember], run: RunId) -> u64 {
+    let mut hash = Sha256::new().chain_update(run.0.to_le_bytes());
+    for member in members {
+        hash.update(member.session.to_le_bytes());
+    }
+    hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 /// The fewest participants of a sum over a group: more than half of it.

@@ -1,18 +1,21 @@
-//! A guest that adds its totals to sums over guests, in training.
+//! A guest that adds its totals to sums over guests: in training when it is asked, live each step as soon as it can.
 
 use std::time::Duration;
 
-use protocol::ledger::{Ledger, SumRecords};
+use protocol::ledger::{Ledger, LedgerError, SumRecords};
 use protocol::message::parts::{HeldSteps, Text};
 use protocol::message::sums::{
     Block, FromSumGuest, FromSumHost, SumGroup, SumHello, SumPlan, SumTerms,
 };
 use protocol::message::{Departure, PROTOCOL, ToGuest, ToHost};
-use protocol::party::{Now, PartyId};
+use protocol::party::{Now, PartyId, RunId};
+use traffic::Step;
 
 use super::credentials::{Credentials, Verifier};
 use super::member::{Joining, Member, MemberKey};
+use super::recent::RecentRows;
 use crate::error::PartyError;
+use crate::live::LiveSumGuestSettings;
 use crate::model::ModelFailure;
 use crate::session::HostSession;
 use crate::session::host::ToHostOutbox;
@@ -30,6 +33,21 @@ pub trait SumRows: Send {
     /// # Errors
     /// If it does not hold them.
     fn rows(&mut self, block: Block) -> Result<Vec<u64>, ModelFailure>;
+    /// All is summed: what a live guest needs may be kept.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn finish(&mut self, _run: RunId) -> Result<(), ModelFailure> {
+        Ok(())
+    }
+}
+
+/// Where its rows come from.
+enum Source {
+    /// Training.
+    Prepared(Box<dyn SumRows>),
+    /// Live.
+    Recent(RecentRows),
 }
 
 /// What a guest is told by those who run it.
@@ -69,7 +87,7 @@ pub struct SumGuest {
     settings: Settings,
     host: HostSession,
     member: Member,
-    rows: Box<dyn SumRows>,
+    source: Source,
     phase: Phase,
     greeted: Option<Duration>,
     /// Blocks that it has revealed its part of.
@@ -90,7 +108,8 @@ enum Phase {
     Joining,
     Member,
     Finished,
-    Stopped(PartyError),
+    /// Why; none once that was taken.
+    Stopped(Option<PartyError>),
 }
 
 impl SumGuest {
@@ -99,6 +118,30 @@ impl SumGuest {
         settings: SumGuestSettings,
         trust: SumTrust,
         rows: Box<dyn SumRows>,
+        ledger: Ledger,
+        now: Now,
+    ) -> Result<Self, PartyError> {
+        Self::with(settings, trust, Source::Prepared(rows), ledger, now)
+    }
+
+    /// The same, live.
+    pub(crate) fn live(
+        settings: LiveSumGuestSettings,
+        trust: SumTrust,
+        ledger: Ledger,
+        now: Now,
+    ) -> Result<Self, PartyError> {
+        let LiveSumGuestSettings { party, host, software, session, plan, least, timing } = settings;
+        let (terms, folds, held) = (plan.terms.clone(), plan.folds, HeldSteps::default());
+        let settings =
+            SumGuestSettings { party, host, software, session, terms, held, folds, least, timing };
+        Self::with(settings, trust, Source::Recent(RecentRows::new(plan)), ledger, now)
+    }
+
+    fn with(
+        settings: SumGuestSettings,
+        trust: SumTrust,
+        source: Source,
         ledger: Ledger,
         now: Now,
     ) -> Result<Self, PartyError> {
@@ -119,7 +162,53 @@ impl SumGuest {
         let session_with_host = HostSession::new(host.clone(), session, timing, ledger, now);
         let settings = Settings { party, host, software, session, terms, held, folds };
         let (host, phase) = (session_with_host, Phase::Joining);
-        Ok(Self { settings, host, member, rows, phase, greeted: None, summed: 0 })
+        Ok(Self { settings, host, member, source, phase, greeted: None, summed: 0 })
+    }
+
+    /// Introduces itself over a new connection.
+    pub(crate) fn connected(&mut self, now: Now) -> ToHostOutbox {
+        if self.has_ended() {
+            return Vec::new();
+        }
+        self.host.begin_turn(now);
+        let done = self.say_hello();
+        self.end_turn(done)
+    }
+
+    /// Totals of a step, live: kept, and sent masked if there is a group. Gives whether they were sent.
+    pub(crate) fn add(&mut self, now: Now, step: Step, words: Vec<u64>) -> (ToHostOutbox, bool) {
+        let Source::Recent(recent) = &mut self.source else { return (Vec::new(), false) };
+        if matches!(self.phase, Phase::Finished | Phase::Stopped(_)) || !recent.keep(step, words) {
+            return (Vec::new(), false);
+        }
+        self.host.begin_turn(now);
+        let done = self.send_recent(&[step]);
+        let sent = *done.as_ref().unwrap_or(&false);
+        (self.end_turn(done.map(|_| ())), sent)
+    }
+
+    /// Rows up to a step are not needed any more.
+    pub(crate) fn forget_to(&mut self, step: Step) {
+        if let Source::Recent(recent) = &mut self.source {
+            recent.forget_to(step);
+        }
+    }
+
+    /// Whether it is in a group.
+    pub(crate) fn is_member(&self) -> bool {
+        matches!(self.phase, Phase::Member)
+    }
+
+    /// Why it has stopped, once.
+    pub(crate) fn take_stopped(&mut self) -> Option<PartyError> {
+        match &mut self.phase {
+            Phase::Stopped(error) => error.take(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
+        self.host.ledger_mut()
     }
 
     /// Takes a message of the host.
@@ -166,7 +255,7 @@ impl SumGuest {
         }
         self.host.begin_turn(now);
         let _ = self.host.leave(Departure::Stopped);
-        self.phase = Phase::Stopped(PartyError::Stopped { reason });
+        self.phase = Phase::Stopped(Some(PartyError::Stopped { reason }));
         self.host.take_outbox()
     }
 
@@ -178,7 +267,7 @@ impl SumGuest {
     /// Why it has stopped, if it has.
     pub fn stopped(&self) -> Option<&PartyError> {
         match &self.phase {
-            Phase::Stopped(error) => Some(error),
+            Phase::Stopped(error) => error.as_ref(),
             _ => None,
         }
     }
@@ -186,7 +275,7 @@ impl SumGuest {
     /// The same, as a value.
     pub fn into_stopped(self) -> Option<PartyError> {
         match self.phase {
-            Phase::Stopped(error) => Some(error),
+            Phase::Stopped(error) => error,
             _ => None,
         }
     }
@@ -230,20 +319,67 @@ impl SumGuest {
         Ok(self.host.say(ToHost::Sum(FromSumGuest::Hello(Box::new(hello))))?)
     }
 
+    /// Sends rows that are kept, masked for the newest group. False if there is none.
+    fn send_recent(&mut self, steps: &[Step]) -> Result<bool, PartyError> {
+        let (Source::Recent(recent), Phase::Member) = (&self.source, &self.phase) else {
+            return Ok(false);
+        };
+        let Some(group) = self.member.group().map(|group| group.group) else { return Ok(false) };
+        for &step in steps {
+            let Some(row) = recent.row(step) else { continue };
+            let block = Block::new(step, step).map_err(PartyError::misuse)?;
+            if let Some(masked) = self.member.mask(group, block, row.to_vec())? {
+                self.host.say(ToHost::Sum(masked))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Live, a sum that this guest does not add to is no reason to stop: it sends nothing more of that step.
+    fn declines(&self, error: &PartyError) -> bool {
+        let declined = matches!(
+            error,
+            PartyError::TooFewParticipants { .. }
+                | PartyError::Ledger(LedgerError::OtherParticipants { .. })
+        );
+        declined && matches!(self.source, Source::Recent(_))
+    }
+
+    fn joined(&mut self, plan: &SumPlan, joining: Joining) -> Result<(), PartyError> {
+        match (&mut self.source, joining) {
+            (_, Joining::Stale) => return self.greet_again(),
+            (Source::Prepared(rows), Joining::New) => rows.prepare(plan)?,
+            (Source::Recent(recent), Joining::New) => recent.check(&self.settings.host, plan)?,
+            (_, Joining::Known) => {}
+        }
+        self.phase = Phase::Member;
+        if let Source::Recent(recent) = &self.source {
+            let steps = recent.steps();
+            self.send_recent(&steps)?;
+        }
+        Ok(())
+    }
+
     fn sum(&mut self, message: FromSumHost) -> Result<(), PartyError> {
         let answer = match message {
             FromSumHost::Group(group) => {
                 let plan = group.plan.clone();
-                match self.member.join(group)? {
-                    Joining::New => self.rows.prepare(&plan)?,
-                    Joining::Known => {}
-                    Joining::Stale => return self.greet_again(),
-                }
-                self.phase = Phase::Member;
-                None
+                let joining = match self.member.join(group) {
+                    Err(error) if self.declines(&error) => return Ok(()),
+                    joining => joining?,
+                };
+                return self.joined(&plan, joining);
             }
             FromSumHost::Finish { run } => {
-                if self.group().is_none_or(|group| group.run == run) {
+                let Source::Prepared(rows) = &mut self.source else {
+                    let what = "it has summed all, and this guest adds to sums live";
+                    return Err(PartyError::misbehaved(&self.settings.host, what));
+                };
+                let group = self.member.group();
+                if group.is_none_or(|group| group.run == run) {
+                    if group.is_some() {
+                        rows.finish(run)?;
+                    }
                     self.host.leave(Departure::Finished)?;
                     self.host.ledger_mut().sync()?;
                     self.phase = Phase::Finished;
@@ -259,6 +395,11 @@ impl SumGuest {
                 return self.greet_again();
             }
             FromSumHost::Request { group, block } => {
+                let Source::Prepared(rows) = &mut self.source else {
+                    let what =
+                        "it asked for totals, which this guest sends by itself, step by step";
+                    return Err(PartyError::misbehaved(&self.settings.host, what));
+                };
                 let outside = block.steps().find(|step| !self.settings.held.contains(*step));
                 if let Some(step) = outside {
                     let what = format!(
@@ -267,11 +408,14 @@ impl SumGuest {
                     );
                     return Err(PartyError::misbehaved(&self.settings.host, what));
                 }
-                let words = self.rows.rows(block)?;
+                let words = rows.rows(block)?;
                 self.member.mask(group, block, words)?
             }
             FromSumHost::Participants { group, block, included } => {
-                self.member.agree(group, block, included)?
+                match self.member.agree(group, block, included) {
+                    Err(error) if self.declines(&error) => None,
+                    agreed => agreed?,
+                }
             }
             FromSumHost::Signatures { group, block, signatures } => {
                 let seeds = self.member.reveal(group, block, &signatures)?;
@@ -285,7 +429,7 @@ impl SumGuest {
     fn end_turn(&mut self, done: Result<(), PartyError>) -> ToHostOutbox {
         if let Err(error) = done {
             self.host.leave_on(&error);
-            self.phase = Phase::Stopped(error);
+            self.phase = Phase::Stopped(Some(error));
         }
         self.host.take_outbox()
     }

@@ -8,24 +8,20 @@ use std::time::Duration;
 
 use protocol::ledger::Ledger;
 use protocol::message::parts::{HeldSteps, MAX_STEPS, PartError, StepRange, Text};
-use protocol::message::sums::{
-    Block, FromSumGuest, FromSumHost, MAX_WORDS, Members, SumGroup, SumHello, SumMember, SumPlan,
-};
-use protocol::message::{Departure, PROTOCOL, StopReason, ToGuest, ToHost};
+use protocol::message::sums::{Block, FromSumGuest, FromSumHost, MAX_WORDS, SumHello, SumPlan};
+use protocol::message::{Departure, StopReason, ToGuest, ToHost};
 use protocol::party::{Now, PartyId, Round, RunId};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use traffic::Step;
 
 use super::credentials::Verifier;
-use super::group::{key_statement, least_participants};
+use super::group::{check_hello, group_of, least_participants};
 use super::open_block::{HostGroup, OpenBlock, Summed};
 use crate::error::{PartyError, same_subject};
 use crate::guest::{read_record, write_record};
 use crate::host::AbsencePolicy;
 use crate::session::GuestSessions;
 use crate::session::guests::{ToGuestOutbox, is_due};
-use crate::session::handshake::{check_name, check_terms};
 use crate::session::timing::Timing;
 use crate::store::{Store, StoreError};
 
@@ -267,6 +263,11 @@ impl<S: Store> SumHost<S> {
         self.guests.ledger()
     }
 
+    #[cfg(feature = "network")]
+    pub(crate) fn ledger_mut(&mut self) -> &mut Ledger {
+        self.guests.ledger_mut()
+    }
+
     fn dispatch(&mut self, from: &PartyId, message: ToHost) -> Result<(), PartyError> {
         if !self.guests.hear(from)? {
             return Ok(());
@@ -292,20 +293,8 @@ impl<S: Store> SumHost<S> {
     }
 
     fn hello(&mut self, from: &PartyId, hello: SumHello) -> Result<(), PartyError> {
-        check_name(from, &hello.party)?;
-        let plan = &self.settings.plan;
-        check_terms(from, hello.protocol, &hello.terms, &plan.terms)?;
-        if hello.folds != plan.folds {
-            let (found, expected) = (hello.folds.to_string(), plan.folds.to_string());
-            let (party, what) = (from.clone(), "folds of its fleet");
-            return Err(PartyError::PeerIncompatible { party, what, found, expected });
-        }
-        let key = &hello.key;
-        let statement = key_statement(from, hello.session, &hello.terms, &key.public);
-        let verifier = &self.settings.verifier;
-        if let Err(why) = verifier.verify(from, &key.certificate, &statement, &key.signature) {
-            return Err(PartyError::misbehaved(from, format!("its key: {why}")));
-        }
+        let SumHostSettings { plan, verifier, .. } = &self.settings;
+        check_hello(from, &hello, plan, &**verifier)?;
         let (now, every) = (self.guests.now(), self.settings.timing.resend / 4);
         let Some(guest) = self.guests.get_mut(from) else { return Ok(()) };
         // A guest cannot have others begin anew as often as it likes.
@@ -463,25 +452,14 @@ impl<S: Store> SumHost<S> {
         let holds = |hello: &&SumHello| {
             sums.record.held.ranges().iter().all(|range| contains(&hello.held, range))
         };
-        let members = hellos.filter(holds).map(|hello| SumMember {
-            party: hello.party.clone(),
-            session: hello.session,
-            key: hello.key.clone(),
-        });
-        let members: Vec<SumMember> = members.collect();
+        let members: Vec<&SumHello> = hellos.filter(holds).collect();
         if members.is_empty() {
             self.phase = Phase::Gathering(Gathering { since, sums: Some(sums) });
             return Ok(());
         }
-        let names: Vec<PartyId> = members.iter().map(|member| member.party.clone()).collect();
-        let group = SumGroup {
-            protocol: PROTOCOL,
-            software: self.settings.software.clone(),
-            run: sums.record.run,
-            group: group_number(&members, sums.record.run),
-            plan: self.settings.plan.clone(),
-            members: Members::new(members).map_err(PartyError::misuse)?,
-        };
+        let SumHostSettings { plan, software, .. } = &self.settings;
+        let names: Vec<PartyId> = members.iter().map(|hello| hello.party.clone()).collect();
+        let group = group_of(members.into_iter(), (sums.record.run, plan, software))?;
         for party in &names {
             let group = Box::new(group.clone());
             self.guests.say(party, ToGuest::Sum(FromSumHost::Group(group)))?;
@@ -726,15 +704,6 @@ impl<S: Store> SumHost<S> {
         }
         self.proceed_without(party)
     }
-}
-
-/// A number that no two groups of a run share: it follows from the members' sessions.
-fn group_number(members: &[SumMember], run: RunId) -> u64 {
-    let mut hash = Sha256::new().chain_update(run.0.to_le_bytes());
-    for member in members {
-        hash.update(member.session.to_le_bytes());
-    }
-    hash.finalize().first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 fn contains(held: &HeldSteps, range: &StepRange) -> bool {

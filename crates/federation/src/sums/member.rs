@@ -13,10 +13,11 @@ use sealed::aggregate::{MaskKey, Masks, PublicKey};
 use super::credentials::{Credentials, Verifier};
 use super::group::{context, key_statement, least_participants, participants_statement};
 use crate::error::PartyError;
+use crate::live::MAX_AHEAD;
 use crate::session::handshake::check_terms;
 
-/// Blocks of a group that are kept; older ones are forgotten.
-const MOST_OPEN: usize = 16;
+/// Blocks of a group that are kept; older ones are forgotten. Live guests may be so many steps ahead of the host.
+const MOST_OPEN: usize = MAX_AHEAD;
 /// Groups that are kept: messages of an earlier one may still be on their way.
 const MOST_GROUPS: usize = 16;
 

@@ -11,6 +11,7 @@
 )]
 
 mod cheating;
+mod live;
 mod world;
 
 use std::collections::BTreeSet;

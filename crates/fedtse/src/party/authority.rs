@@ -9,6 +9,7 @@
 
 pub mod client;
 mod frames;
+pub(crate) mod section;
 mod store;
 
 use std::net::SocketAddr;

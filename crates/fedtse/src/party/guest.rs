@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
-    if config.is_summed() {
+    if config.is_summed(None) {
         return sum_guest::run(&config, &folder, json);
     }
     let ended = take_part(&config, &folder, None)?;
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &GuestArguments, json: bool) -> Result<()> {
 pub fn join(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<GuestConfig>(config)?;
     logs::start_if_none(&config.observe);
-    if config.is_summed() {
+    if config.is_summed(own) {
         ensure!(
             own.is_none(),
             "fusion: found a sum over guests and a custom sub-model, expected one of the two"
@@ -118,7 +118,8 @@ fn take_part(
     own: Option<&CustomSubModelSpec>,
 ) -> Result<RunEnd> {
     let clock = Clock::start();
-    let Prepared { tls, address, part, settings, queries, keys } = config.prepare(folder, own)?;
+    let Prepared { tls, heads, address, part, settings, queries, keys } =
+        config.prepare(folder, own)?;
     let widest = settings.width.max(2 * settings.measures.layout.len() as u32);
     // Questions about sealed measurements may be as large as any message.
     let message = match settings.measures.layout.is_empty() {
@@ -128,8 +129,10 @@ fn take_part(
     let limits = Limits { message, ..Limits::default() };
     let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
     let store = FolderStore::open(&run)?;
-    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?.counting_in(&queries)?;
+    let ledger_file = run.join("ledger.jsonl");
+    let ledger = Ledger::open(&ledger_file, &name)?.counting_in(&queries)?;
     store.remove_unfinished()?;
+    let mut heads = heads.open(&ledger_file, &name, Some(&settings.host))?;
     let trained = part.trained(&name);
     let mut guest = Guest::new(settings, part.maker(), store, ledger, clock.now())?;
     if let Some(keys) = keys {
@@ -146,6 +149,7 @@ fn take_part(
         }
         Ok::<_, anyhow::Error>((dial(address, tls, limits, sender), stop))
     })?;
+    info!("privacy: the host sees this guest's embeddings, as far as its policy allows");
     info!(guest = %name, host = %config.host.address, "dialling");
     let traffic = line.traffic();
     let rounds = progress::observer().map(|_| progress::spinner("rounds"));
@@ -173,7 +177,8 @@ fn take_part(
         stop.look();
     });
     let mut inputs = Inputs::new(arrivals, stop.reason.clone());
-    let let_in = drive(runtime.handle(), &clock, &mut guest, &line, &mut inputs, &mut watch);
+    let party = (&mut guest, &mut heads);
+    let let_in = drive(runtime.handle(), &clock, party, &line, &mut inputs, &mut watch);
     runtime.block_on(line.close());
     runtime.shutdown_background();
     let_in?;

@@ -19,11 +19,10 @@ use training::{Fusion, InvalidOption, RecipeOptions};
 use super::CustomSubModelSpec;
 use super::GuestPart;
 use super::authority::client::RemoteAuthority;
-use super::config::{
-    FolderSection, IdentitySection, KeyAuthoritySection, Numbers, ObserveSection, PatienceSection,
-};
+use super::authority::section::KeyAuthoritySection;
+use super::config::{FolderSection, IdentitySection, Numbers, ObserveSection, PatienceSection};
 use super::policy::{NOISE_FOLDER, Policy, PolicyFile, PrivacyContext};
-use super::{own_name, random_session_id, software};
+use super::{HeadKeys, own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
 pub(super) const EXAMPLE: &str = include_str!("guest.toml");
@@ -115,14 +114,13 @@ pub(super) struct ModelSection {
     learning_rate: Option<f32>,
     window: Option<u16>,
     compression: Compression,
-    fusion: Fusion,
+    fusion: Option<Fusion>,
 }
 
 impl Default for ModelSection {
     fn default() -> Self {
         let (arch, compression) = (Architecture::Link, Compression::None);
-        let (fusion, learning_rate) = (Fusion::Concatenate, None);
-        let window = None;
+        let (fusion, learning_rate, window) = (None, None, None);
         ModelSection {
             arch,
             sub_model: None,
@@ -138,6 +136,7 @@ impl Default for ModelSection {
 /// A guest that is ready to begin.
 pub(super) struct Prepared {
     pub tls: Arc<ClientConfig>,
+    pub heads: HeadKeys,
     pub address: HostAddress,
     pub part: GuestPart,
     pub settings: GuestSettings,
@@ -150,6 +149,7 @@ pub(super) struct Prepared {
 /// The same of a guest that adds to sums alone.
 pub(super) struct PreparedSum {
     pub tls: Arc<ClientConfig>,
+    pub heads: HeadKeys,
     pub address: HostAddress,
     pub part: SumGuestPart,
     pub settings: SumGuestSettings,
@@ -168,6 +168,7 @@ impl GuestConfig {
     ) -> Result<Prepared> {
         let (identity, authority) = self.identity.read(folder)?;
         let party = own_name(identity.certificate_info())?;
+        let heads = HeadKeys::of_guest(&identity, &authority)?;
         let tls = tls::guest_side(identity, &authority)?;
         let address = self.host.dialled()?;
         let data = folder.join(&self.data.folder);
@@ -204,12 +205,20 @@ impl GuestConfig {
             .join(format!("{}.jsonl", fleets.first().map_or("fleet", String::as_str)));
         let section = self.key_authority.as_ref();
         let keys = section.map(|section| section.remote(folder, &self.identity)).transpose()?;
-        Ok(Prepared { tls, address, part, settings, queries, keys })
+        Ok(Prepared { tls, heads, address, part, settings, queries, keys })
     }
 
-    /// Whether it adds to sums over guests, and gives nothing else.
-    pub(super) fn is_summed(&self) -> bool {
-        self.model.fusion == Fusion::Sum
+    /// Whether it adds to sums over guests, and gives nothing else: unless something else is said, by `fusion`, by what only embeddings
+    /// have, or by a sub-model of its own. A guest shows no embeddings that has not said so.
+    pub(super) fn is_summed(&self, own: Option<&CustomSubModelSpec>) -> bool {
+        let ModelSection { sub_model, numbers, learning_rate, compression, fusion, .. } =
+            &self.model;
+        let embeds = sub_model.is_some()
+            || numbers.is_some()
+            || learning_rate.is_some()
+            || *compression != Compression::None
+            || own.is_some();
+        fusion.map_or(!embeds, |fusion| fusion == Fusion::Sum)
     }
 
     /// The same of a guest that adds to sums alone.
@@ -217,7 +226,8 @@ impl GuestConfig {
         let (identity, authority) = self.identity.read(folder)?;
         let party = own_name(identity.certificate_info())?;
         let credentials = SigningKey::of(&identity)?;
-        let verifier = GuestCertificates::new(&authority, self.pinned()?)?;
+        let verifier = GuestCertificates::new(&authority, pinned(self.participants.as_ref())?)?;
+        let heads = HeadKeys::of_guest(&identity, &authority)?;
         let tls = tls::guest_side(identity, &authority)?;
         let address = self.host.dialled()?;
         let data = folder.join(&self.data.folder);
@@ -240,22 +250,9 @@ impl GuestConfig {
             timing: self.patience.timing()?,
         };
         let fleet = fleets.first().map_or("fleet", String::as_str);
-        let records = data.join(SUMS_FOLDER).join(format!("{fleet}.jsonl"));
+        let records = records_of(&data.join(SUMS_FOLDER), fleet);
         let (credentials, verifier) = (Box::new(credentials), Box::new(verifier));
-        Ok(PreparedSum { tls, address, part, settings, credentials, verifier, records })
-    }
-
-    /// The certificates of other guests that it adds up with; any of the authority if none.
-    fn pinned(&self) -> Result<Option<BTreeMap<PartyId, Vec<Fingerprint>>>> {
-        let Some(participants) = &self.participants else { return Ok(None) };
-        let pinned = participants.iter().map(|(name, certificates)| {
-            let certificates = certificates.iter().map(|text| text.parse());
-            let certificates = certificates.collect::<Result<_, _>>();
-            let certificates =
-                certificates.map_err(|problem| anyhow!("participants.{name}: {problem}"))?;
-            Ok((PartyId::new(name)?, certificates))
-        });
-        Ok(Some(pinned.collect::<Result<_>>()?))
+        Ok(PreparedSum { tls, heads, address, part, settings, credentials, verifier, records })
     }
 
     /// Its policy, with noise kept beside the data that it belongs to.
@@ -280,6 +277,26 @@ impl GuestConfig {
     }
 }
 
+/// The certificates of other guests that a guest adds up with; any of the authority if none.
+pub(super) fn pinned(
+    participants: Option<&BTreeMap<String, Vec<String>>>,
+) -> Result<Option<BTreeMap<PartyId, Vec<Fingerprint>>>> {
+    let Some(participants) = participants else { return Ok(None) };
+    let pinned = participants.iter().map(|(name, certificates)| {
+        let certificates = certificates.iter().map(|text| text.parse());
+        let certificates = certificates.collect::<Result<_, _>>();
+        let certificates =
+            certificates.map_err(|problem| anyhow!("participants.{name}: {problem}"))?;
+        Ok((PartyId::new(name)?, certificates))
+    });
+    Ok(Some(pinned.collect::<Result<_>>()?))
+}
+
+/// The file that says over whom the steps of a fleet were summed, in the folder of all of these.
+pub(super) fn records_of(sums: &Path, fleet: &str) -> PathBuf {
+    sums.join(format!("{fleet}.jsonl"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -299,8 +316,8 @@ mod tests {
         let name = PartyId::new("fleet-a").unwrap();
         assert_eq!(config.plan(&name, None), short.plan(&name, None));
         assert_eq!(config.model.compression, short.model.compression);
-        assert_eq!(config.is_summed(), short.is_summed());
-        assert!(config.pinned().unwrap().is_none());
+        assert!(!config.is_summed(None) && short.is_summed(None));
+        assert!(config.participants.is_none());
         assert_eq!(config.data.measures, short.data.measures);
         let timing = |config: &GuestConfig| config.patience.timing().unwrap();
         assert_eq!(timing(&config), timing(&short));

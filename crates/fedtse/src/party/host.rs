@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
         return Ok(());
     };
     logs::start(&config.observe)?;
-    if config.is_summed() {
+    if config.is_summed(None) {
         return sum_host::run(&config, &folder, json);
     }
     let ended = lead_run(&config, &folder, None)?;
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &HostArguments, json: bool) -> Result<()> {
 pub fn lead(config: &Path, own: Option<&CustomSubModelSpec>) -> Result<Value> {
     let (config, folder) = config::read::<HostConfig>(config)?;
     logs::start_if_none(&config.observe);
-    if config.is_summed() {
+    if config.is_summed(own) {
         ensure!(
             own.is_none(),
             "fusion: found a sum over guests and a custom sub-model, expected one of the two"
@@ -128,7 +128,7 @@ fn lead_run(
     own: Option<&CustomSubModelSpec>,
 ) -> Result<RunEnd> {
     let clock = Clock::start();
-    let Prepared { name, tls, part, slots, settings, keys } = config.prepare(folder, own)?;
+    let Prepared { name, tls, heads, part, slots, settings, keys } = config.prepare(folder, own)?;
     let mut widest = settings.guests.values().copied().max().unwrap_or(1);
     if !settings.plan.measured.is_empty() {
         // Values and weights of four quantities a link, at most.
@@ -142,8 +142,10 @@ fn lead_run(
     let limits = Limits { message, ..Limits::default() };
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
-    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let ledger_file = run.join("ledger.jsonl");
+    let ledger = Ledger::open(&ledger_file, &name)?;
     store.remove_unfinished()?;
+    let mut heads = heads.open(&ledger_file, &name, None)?;
     let trained = part.trained(&name, &slots, own);
     let mut host = Host::new(settings, part.maker(slots, own), store, ledger, clock.now())?;
     if let Some(keys) = keys {
@@ -165,6 +167,7 @@ fn lead_run(
         }
         Ok::<_, anyhow::Error>((listener, stop))
     })?;
+    info!("{}", config.what_it_sees(own));
     info!(host = %name, address = %listener.address(), "waiting for guests");
     let guests = config.guests.keys().map(|guest| (guest.clone(), false));
     gauges.shown().connected = guests.collect();
@@ -178,7 +181,8 @@ fn lead_run(
         rounds,
     };
     let mut inputs = Inputs::new(arrivals, stop.reason.clone());
-    drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut board)?;
+    let party = (&mut host, &mut heads);
+    drive(runtime.handle(), &clock, party, &listener, &mut inputs, &mut board)?;
     let seconds = board.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
     let (traffic, refused) = (listener.traffic(), listener.refused());
     runtime.block_on(listener.close());

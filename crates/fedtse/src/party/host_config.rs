@@ -34,11 +34,10 @@ use super::CustomSubModelSpec;
 use super::HOST_SUB_MODEL;
 use super::HostPart;
 use super::authority::client::RemoteAuthority;
-use super::config::{
-    self, FolderSection, IdentitySection, KeyAuthoritySection, ObserveSection, PatienceSection,
-};
+use super::authority::section::KeyAuthoritySection;
+use super::config::{self, FolderSection, IdentitySection, ObserveSection, PatienceSection};
 use super::privacy::{Mode, PrivacyOptions, SchemeChoice, committed};
-use super::{own_name, random_session_id, software};
+use super::{HeadKeys, own_name, random_session_id, software};
 
 /// A configuration with all fields explained.
 pub(super) const EXAMPLE: &str = include_str!("host.toml");
@@ -169,9 +168,30 @@ impl TrainingSection {
         self.sealed.unwrap_or_else(|| Mode::usual(&self.method).is_sealed())
     }
 
-    /// Whether the host learns sums over guests alone.
-    fn is_summed(&self) -> bool {
-        self.fusion == Some(Fusion::Sum) || self.privacy.is_some_and(Mode::is_aggregate)
+    /// Whether it is said that the host learns sums over guests alone, or that it does not.
+    fn says_summed(&self) -> Option<bool> {
+        match (self.privacy.is_some_and(Mode::is_aggregate), self.fusion) {
+            (true, _) | (_, Some(Fusion::Sum)) => Some(true),
+            (false, Some(Fusion::Concatenate)) => Some(false),
+            (false, None) => None,
+        }
+    }
+
+    /// Fields that only exchanges of embeddings have, and whether they are given.
+    fn of_exchanges(&self) -> [(&'static str, bool); 10] {
+        let usual = Self::default();
+        [
+            ("batch", self.batch.is_some()),
+            ("local-updates", self.local_updates != usual.local_updates),
+            ("variant", self.variant != usual.variant),
+            ("host-updates", self.host_updates != usual.host_updates),
+            ("proximal", self.proximal != usual.proximal),
+            ("sealed", self.sealed == Some(true)),
+            ("window", self.window.is_some()),
+            ("scheme", self.scheme.is_some()),
+            ("commitments", self.commitments.is_some()),
+            ("compression", self.compression != usual.compression),
+        ]
     }
 
     /// Refuses what a sum does not have, or what only a sum has.
@@ -182,23 +202,12 @@ impl TrainingSection {
                 mode.name()
             );
         }
-        if !self.is_summed() {
+        if self.says_summed() != Some(true) {
             return Ok(());
         }
-        let usual = Self::default();
-        let other = [
-            ("fusion", self.fusion == Some(Fusion::Concatenate)),
-            ("batch", self.batch.is_some()),
-            ("local-updates", self.local_updates != usual.local_updates),
-            ("variant", self.variant != usual.variant),
-            ("proximal", self.proximal != usual.proximal),
-            ("sealed", self.sealed == Some(true)),
-            ("window", self.window.is_some()),
-            ("scheme", self.scheme.is_some()),
-            ("commitments", self.commitments.is_some()),
-            ("compression", self.compression != usual.compression),
-        ];
-        if let Some((field, _)) = other.iter().find(|(_, found)| *found) {
+        let contradicts = ("fusion", self.fusion == Some(Fusion::Concatenate));
+        let mut other = [contradicts].into_iter().chain(self.of_exchanges());
+        if let Some((field, _)) = other.find(|(_, found)| *found) {
             bail!(
                 "training.{field}: found a value of exchanges of embeddings, expected none beside fusion = \"sum\": guests give their totals once"
             );
@@ -268,6 +277,7 @@ impl TrainingSection {
 pub(super) struct Prepared {
     pub name: PartyId,
     pub tls: Arc<ServerConfig>,
+    pub heads: HeadKeys,
     pub part: HostPart,
     pub slots: Vec<GuestSlot>,
     pub settings: HostSettings,
@@ -279,6 +289,7 @@ pub(super) struct Prepared {
 pub(super) struct PreparedSum {
     pub name: PartyId,
     pub tls: Arc<ServerConfig>,
+    pub heads: HeadKeys,
     pub part: SumHostPart,
     pub guests: Vec<String>,
     pub settings: SumHostSettings,
@@ -299,6 +310,7 @@ impl HostConfig {
         );
         let (identity, authority) = self.identity.read(folder)?;
         let name = own_name(identity.certificate_info())?;
+        let heads = HeadKeys::of_host(&identity, &authority)?;
         let tls = tls::host_side(identity, &authority)?;
         let loss = self.loss();
         let window = self.training.recipe_options()?.window();
@@ -307,7 +319,7 @@ impl HostConfig {
         let slots = self.slots();
         let settings = self.settings(&name, &part, (&slots, own))?;
         let keys = self.key_authority(folder, settings.plan.sealing)?;
-        Ok(Prepared { name, tls, part, slots, settings, keys })
+        Ok(Prepared { name, tls, heads, part, slots, settings, keys })
     }
 
     /// Who issues the keys of the host's products, if the plan needs keys.
@@ -329,8 +341,26 @@ impl HostConfig {
     }
 
     /// Whether the host learns sums over guests alone.
-    pub(super) fn is_summed(&self) -> bool {
-        self.training.is_summed()
+    ///
+    /// With two or more guests it does unless something else is said: by `fusion`, by a field that only exchanges of embeddings have,
+    /// or by a sub-model of its own.
+    pub(super) fn is_summed(&self, own: Option<&CustomSubModelSpec>) -> bool {
+        let embeds =
+            self.guests.values().any(|guest| guest.numbers.is_some() || !guest.starts_as_state);
+        let exchanges = self.training.of_exchanges().iter().any(|(_, given)| *given);
+        let usual = self.guests.len() > 1 && !(exchanges || embeds || own.is_some());
+        self.training.says_summed().unwrap_or(usual)
+    }
+
+    /// What the host sees of its guests, in a line.
+    pub(super) fn what_it_sees(&self, own: Option<&CustomSubModelSpec>) -> String {
+        let training = &self.training;
+        let mode = match (self.is_summed(own), training.is_sealed()) {
+            (true, _) => training.privacy.unwrap_or(Mode::Aggregate),
+            (false, true) => Mode::Sealed,
+            (false, false) => Mode::Clear,
+        };
+        format!("privacy: {}: this host sees {}", mode.name(), mode.shown())
     }
 
     /// The same of a host that learns sums over guests alone.
@@ -340,6 +370,7 @@ impl HostConfig {
         let (identity, authority) = self.identity.read(folder)?;
         let name = own_name(identity.certificate_info())?;
         let verifier = GuestCertificates::new(&authority, None)?;
+        let heads = HeadKeys::of_host(&identity, &authority)?;
         let tls = tls::host_side(identity, &authority)?;
         let part = SumHostPart::read(&folder.join(&self.data.folder), self.sum_options()?)?;
         let names: Vec<String> = self.guests.keys().cloned().collect();
@@ -356,7 +387,7 @@ impl HostConfig {
             timing: self.patience.timing()?,
             verifier: Box::new(verifier),
         };
-        Ok(PreparedSum { name, tls, part, guests: names, settings })
+        Ok(PreparedSum { name, tls, heads, part, guests: names, settings })
     }
 
     /// What is trained on the sum.
@@ -523,15 +554,40 @@ mod tests {
             let text = EXAMPLE.replace("fusion = \"concatenate\"", fusion);
             let text = text.replace("batch = 128", words);
             let training = toml::from_str::<HostConfig>(&text).unwrap().training;
-            training.check_fusion().map(|()| training.is_summed())
+            training.check_fusion().map(|()| training.says_summed())
         };
-        assert!(check("privacy = \"aggregate\"", "").unwrap());
-        assert!(check("fusion = \"sum\"", "").unwrap());
-        assert!(!check("", "batch = 128").unwrap());
+        assert_eq!(check("privacy = \"aggregate\"", "").unwrap(), Some(true));
+        assert_eq!(check("fusion = \"sum\"", "").unwrap(), Some(true));
+        assert_eq!(check("", "batch = 128").unwrap(), None);
         let error = check("privacy = \"aggregate\"", "batch = 128").unwrap_err().to_string();
         assert!(error.starts_with("training.batch: found a value"), "{error}");
         let error = check("privacy = \"clear\"", "").unwrap_err().to_string();
         assert!(error.starts_with("training.privacy: found \"clear\""), "{error}");
+    }
+
+    #[test]
+    fn two_or_more_guests_are_summed_unless_something_else_is_said() {
+        let summed = |text: &str| {
+            let common = r#"
+            identity = { certificate = "c", key = "k", authority = "a" }
+            network = { listen = "127.0.0.1:0", accepted = "g" }
+            data = { folder = "d", target = "raw" }
+            run.folder = "r"
+            "#;
+            let config: HostConfig = toml::from_str(&format!("{common}{text}")).unwrap();
+            (config.is_summed(None), config.what_it_sees(None))
+        };
+        let (two, sees) = summed("guests = { a = {}, b = {} }");
+        assert!(
+            two && sees.ends_with("sees the sum over the guests and nothing else of one of them")
+        );
+        let (one, sees) = summed("guests = { a = {} }");
+        assert!(!one && sees.contains("each guest's embeddings"), "{sees}");
+        for said in ["batch = 64", "compression = \"q8\"", "fusion = \"concatenate\""] {
+            let text = format!("guests = {{ a = {{}}, b = {{}} }}\ntraining = {{ {said} }}");
+            assert!(!summed(&text).0, "{said}");
+        }
+        assert!(!summed("guests = { a = { numbers = { per-link = 2 } }, b = {} }").0);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) struct RehearseArguments {
 
 pub(crate) fn run(arguments: &RehearseArguments, json: bool) -> Result<()> {
     let (config, folder) = config::read::<host_config::HostConfig>(&arguments.host)?;
-    if config.is_summed() {
+    if config.is_summed(None) {
         return sum(arguments, (&config, &folder), json);
     }
     let host_config::Prepared { name, part, slots, settings, .. } =
@@ -108,7 +108,7 @@ fn sum(
     for path in &arguments.guest {
         let (config, folder) = config::read::<guest_config::GuestConfig>(path)?;
         ensure!(
-            config.is_summed(),
+            config.is_summed(None),
             "{}: model.fusion: found concatenate, the host expects sum",
             path.display()
         );

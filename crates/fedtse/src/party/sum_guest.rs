@@ -58,13 +58,16 @@ pub(super) fn run(config: &GuestConfig, folder: &Path, json: bool) -> Result<()>
 /// Adds to sums until the host has all.
 pub(super) fn take_part(config: &GuestConfig, folder: &Path) -> Result<RunEnd> {
     let clock = Clock::start();
-    let PreparedSum { tls, address, part, settings, credentials, verifier, records } =
+    let PreparedSum { tls, heads, address, part, settings, credentials, verifier, records } =
         config.prepare_sum(folder)?;
     let (name, run) = (settings.party.clone(), folder.join(&config.run.folder));
     std::fs::create_dir_all(&run)?;
-    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let ledger_file = run.join("ledger.jsonl");
+    let ledger = Ledger::open(&ledger_file, &name)?;
+    let mut heads = heads.open(&ledger_file, &name, Some(&settings.host))?;
     let trust = SumTrust { credentials, verifier, records: SumRecords::open(&records)? };
-    let mut guest = SumGuest::new(settings, trust, Box::new(part), ledger, clock.now())?;
+    let part = Box::new(part.keeping(&run, &name));
+    let mut guest = SumGuest::new(settings, trust, part, ledger, clock.now())?;
 
     let runtime = network_threads()?;
     let gauges = Arc::new(Gauges::default());
@@ -97,7 +100,8 @@ pub(super) fn take_part(config: &GuestConfig, folder: &Path) -> Result<RunEnd> {
         stop.look();
     });
     let mut inputs = Inputs::new(arrivals, stop.reason.clone());
-    let let_in = drive(runtime.handle(), &clock, &mut guest, &line, &mut inputs, &mut watch);
+    let party = (&mut guest, &mut heads);
+    let let_in = drive(runtime.handle(), &clock, party, &line, &mut inputs, &mut watch);
     runtime.block_on(line.close());
     runtime.shutdown_background();
     let_in?;

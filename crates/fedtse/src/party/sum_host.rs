@@ -76,7 +76,7 @@ pub(super) fn run(config: &HostConfig, folder: &Path, json: bool) -> Result<()> 
 /// Adds up what the guests send, and trains.
 pub(super) fn lead(config: &HostConfig, folder: &Path) -> Result<RunEnd> {
     let clock = Clock::start();
-    let PreparedSum { name, tls, part, guests, settings } = config.prepare_sum(folder)?;
+    let PreparedSum { name, tls, heads, part, guests, settings } = config.prepare_sum(folder)?;
     if let [guest] = &guests[..] {
         warn!(
             "aggregate: the sum over one guest is its own data: the host sees the totals of `{guest}`"
@@ -84,8 +84,10 @@ pub(super) fn lead(config: &HostConfig, folder: &Path) -> Result<RunEnd> {
     }
     let run = folder.join(&config.run.folder);
     let store = FolderStore::open(&run)?;
-    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let ledger_file = run.join("ledger.jsonl");
+    let ledger = Ledger::open(&ledger_file, &name)?;
     store.remove_unfinished()?;
+    let mut heads = heads.open(&ledger_file, &name, None)?;
     let mut host = SumHost::new(settings, store, ledger, clock.now())?;
 
     let runtime = network_threads()?;
@@ -103,11 +105,13 @@ pub(super) fn lead(config: &HostConfig, folder: &Path) -> Result<RunEnd> {
         }
         Ok::<_, anyhow::Error>((listener, stop))
     })?;
+    info!("{}", config.what_it_sees(None));
     info!(host = %name, address = %listener.address(), "waiting for guests");
     gauges.shown().connected = guests.iter().map(|guest| (guest.clone(), false)).collect();
     let mut board = Board { gauges: &gauges, listener: &listener, stop: &stop };
     let mut inputs = Inputs::new(arrivals, stop.reason.clone());
-    drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut board)?;
+    let party = (&mut host, &mut heads);
+    drive(runtime.handle(), &clock, party, &listener, &mut inputs, &mut board)?;
     let (traffic, refused) = (listener.traffic(), listener.refused());
     runtime.block_on(listener.close());
     runtime.shutdown_background();
@@ -116,13 +120,14 @@ pub(super) fn lead(config: &HostConfig, folder: &Path) -> Result<RunEnd> {
         Some(PartyError::Stopped { reason }) => End::Stopped(reason.clone(), round),
         Some(error) => bail!("{error}"),
         None => {
-            let (_, sums) = host.into_sums().context("the host has stopped before its end")?;
+            let (id, sums) = host.into_sums().context("the host has stopped before its end")?;
             let model = run.join("model");
             std::fs::create_dir_all(&model).with_context(|| model.display().to_string())?;
             let epochs = part.options().most_epochs().unwrap_or(1);
             let bar = progress::bar("training", epochs as u64);
             info!(blocks = sums.len(), "summed: training");
-            let (study, task, fitted) = part.fit(&sums, &guests, Some(&model), &bar)?;
+            let (study, task, fitted) =
+                part.fit(&sums, &guests, Some((&model, &name, id)), &bar)?;
             bar.finish_and_clear();
             let windows = &study.split().test;
             keep_intervals_of_sum(&model, &study, &task, &fitted)?;

@@ -10,6 +10,7 @@ use experiments::data::features;
 use sensing::{Dataset, FeaturePlan, Features, Fleets, part_name, write_fleet_dataset};
 use serde_json::Value;
 use traffic::{Seconds, StepClock};
+use training::party::privacy::Mode;
 use training::signal::measured_kinds;
 
 use super::recordings::Recordings;
@@ -20,6 +21,8 @@ use crate::serve::PageArguments;
 pub(super) const HOST: &str = "city";
 /// What a guest calls the fleet of all vehicles of its own dataset.
 const OWN_FLEET: &str = "guest-1";
+/// What a trained party of a sum has in the folder of its model.
+const SUM_FILE: &str = "sum.json";
 /// How long parties wait for each other on one machine, in seconds.
 const PATIENCE: &str =
     "[patience]\nresend_s = 1.0\nheartbeat_s = 1.0\nsilence_s = 5.0\nlimit_s = 600.0\n";
@@ -77,7 +80,10 @@ impl Folders {
 
     /// Whether all parties have finished a training.
     pub(super) fn trained(&self) -> bool {
-        self.parties().all(|party| self.of(party).join("run/model/party.json").exists())
+        self.parties().all(|party| {
+            let model = self.of(party).join("run/model");
+            model.join("party.json").exists() || model.join(SUM_FILE).exists()
+        })
     }
 
     /// Gives each party the network and its own tables, and no others.
@@ -165,8 +171,20 @@ impl Folders {
         write(&self.of(HOST).join("guests.toml"), &accepted)
     }
 
+    /// How what guests send is protected: where no fleet is held out, the host sees their sum alone.
+    pub(super) fn mode(&self, method: &Method) -> Mode {
+        match self.guests.len() > 1 && method.signal.folds().is_none() {
+            true => Mode::Aggregate,
+            false => Mode::usual(&method.signal),
+        }
+    }
+
     pub(super) fn configure_training(&self, port: u16, arguments: &UpArguments) -> Result<()> {
         let UpArguments { method: Method { name, signal }, epochs, seed, .. } = arguments;
+        let (fusion, dropout) = match self.mode(&arguments.method).is_aggregate() {
+            true => ("sum", 0.0),
+            false => ("concatenate", 0.2),
+        };
         // Without ground truth what is measured is of single steps.
         let target = if signal.has_labels() { "smooth" } else { "raw" };
         let measures: Vec<String> = measured_kinds(signal)
@@ -178,14 +196,15 @@ impl Folders {
             self.guests.iter().map(|(guest, _)| format!("[guests.{guest}]\n")).collect();
         let host = format!(
             "{}{}{PATIENCE}[data]\nfolder = \"data\"\ntarget = \"{target}\"\n{guests}\
-             [training]\nmethod = \"{name}\"\nepochs = {epochs}\nseed = {seed}\nparty-dropout = 0.2\n",
+             [training]\nmethod = \"{name}\"\nepochs = {epochs}\nseed = {seed}\nfusion = \"{fusion}\"\nparty-dropout = {dropout:?}\n",
             identity(HOST),
             listen_section(port)
         );
         write(&self.of(HOST).join("train.toml"), &host)?;
         for (guest, fleet) in &self.guests {
             let config = format!(
-                "{}{}{PATIENCE}[data]\nfolder = \"data\"\nfleet = {}\nmeasures = [{measures}]\n",
+                "{}{}{PATIENCE}[data]\nfolder = \"data\"\nfleet = {}\nmeasures = [{measures}]\n\
+                 [model]\nfusion = \"{fusion}\"\n",
                 identity(guest),
                 dialled(port),
                 match (signal.has_labels(), signal.folds()) {
@@ -219,8 +238,10 @@ impl Folders {
         } else {
             dialled(live.port)
         };
+        let of_sum = party != HOST && self.of(party).join("run/model").join(SUM_FILE).exists();
+        let sums = if of_sum { "sums = \"data/sums\"\n" } else { "" };
         let config = format!(
-            "{}{own}{PATIENCE}[model]\nfolder = \"run/model\"\n\
+            "{}{own}{PATIENCE}[model]\nfolder = \"run/model\"\n{sums}\
              [records]\nsource = \"tcp:127.0.0.1:{records}\"\n",
             identity(party)
         );

@@ -36,7 +36,21 @@ impl LiveWorld {
     /// With guests under a policy, whose noise is kept with their data.
     pub(crate) fn with(policy: Option<&'static str>) -> Self {
         let choice = Choice { epochs: 2, party_dropout: 0.2, policy, ..Choice::default() };
-        let world = World::new(&choice);
+        Self::trained(World::new(&choice))
+    }
+
+    /// With a host that has learned from sums over its guests alone.
+    pub(crate) fn of_sums(policy: Option<&'static str>) -> Self {
+        let world = World::new(&Choice { epochs: 2, policy, ..Choice::default() });
+        let mode = if policy.is_some() { "aggregate+noise" } else { "aggregate" };
+        world.change("city", "batch = 32", &format!("privacy = \"{mode}\""));
+        world.change("fleet-a", "fusion = \"concatenate\"", "fusion = \"sum\"");
+        world.change("fleet-b", "[model]", "[model]\nfusion = \"sum\"");
+        world.gate.open();
+        Self::trained(world)
+    }
+
+    fn trained(world: World) -> Self {
         finish(world.start_all());
         let [observe, publish] = [(); 2].map(|()| free_port());
         let live = LiveWorld { ports: [(); 3].map(|()| free_port()), world, observe, publish };
@@ -58,6 +72,10 @@ impl LiveWorld {
                 true => "noise = \"data/noise\"\n",
                 false => "",
             };
+            let sums = match self.path(name).join("data/sums").exists() {
+                true => "sums = \"data/sums\"\n",
+                false => "",
+            };
             let own = match *name {
                 "city" => format!(
                     "[network]\nlisten = \"127.0.0.1:{}\"\naccepted = \"guests.toml\"\n\
@@ -75,7 +93,7 @@ impl LiveWorld {
             };
             let config = format!(
                 "{own}{patience}[identity]\ncertificate = \"certs/{name}.pem\"\nkey = \"certs/{name}.key\"\n\
-                 authority = \"certs/authority.pem\"\n[model]\nfolder = \"run/model\"\n{noise}\
+                 authority = \"certs/authority.pem\"\n[model]\nfolder = \"run/model\"\n{noise}{sums}\
                  [records]\nsource = \"tcp:127.0.0.1:{port}\"\n[run]\nfolder = \"run\"\n"
             );
             fs::write(self.path(name).join("live.toml"), config).expect("a file");

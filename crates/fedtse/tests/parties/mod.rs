@@ -160,7 +160,7 @@ impl World {
         );
         fs::write(self.path("city").join("config.toml"), host).expect("a file");
         for (guest, port, fleet, model) in [
-            ("fleet-a", self.port, "guest-1", ""),
+            ("fleet-a", self.port, "guest-1", "[model]\nfusion = \"concatenate\"\n"),
             (
                 "fleet-b",
                 self.gate.port(),

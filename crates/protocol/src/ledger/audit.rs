@@ -65,7 +65,17 @@ pub fn audit_file(path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
 }
 
 /// The same from any reader; `path` is for messages.
-pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
+pub fn audit(reader: impl BufRead, path: &Path, party: &PartyId) -> Result<Audit, LedgerError> {
+    audit_lines(reader, path, party, |_, _| ())
+}
+
+/// The same, telling the number and hash of each line.
+pub(super) fn audit_lines(
+    mut reader: impl BufRead,
+    path: &Path,
+    party: &PartyId,
+    mut on_line: impl FnMut(u64, &[u8; 32]),
+) -> Result<Audit, LedgerError> {
     let head = entry::beginning(party, entry::FORMAT);
     let mut audit = Audit {
         messages: 0,
@@ -141,6 +151,7 @@ pub fn audit(mut reader: impl BufRead, path: &Path, party: &PartyId) -> Result<A
             return Err(broken(problem));
         }
         audit.head_bytes = entry::hash(&text);
+        on_line(line.sequence, &audit.head_bytes);
         audit.end += found as u64;
         audit.add(&line);
     }

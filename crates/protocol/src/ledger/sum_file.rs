@@ -102,6 +102,11 @@ impl SumRecords {
         Ok(())
     }
 
+    /// All steps that were summed, by runs of them with the same participants: the first, the last, and who.
+    pub fn spans(&self) -> impl Iterator<Item = (i64, i64, &BTreeSet<PartyId>)> {
+        self.spans.iter().map(|(first, (last, guests))| (*first, *last, guests))
+    }
+
     /// The parts of some steps that have no participants yet; refuses others than those that a step has.
     fn new_spans(
         &self,

@@ -112,6 +112,7 @@ impl ToHost {
             ToHost::Hello(_)
             | ToHost::Live(_)
             | ToHost::Sum(_)
+            | ToHost::Ledger(_)
             | ToHost::Heartbeat
             | ToHost::Leave { .. } => None,
         }

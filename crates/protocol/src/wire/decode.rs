@@ -4,7 +4,7 @@ use traffic::{FleetView, Step, Window};
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{WireError, committed, live, measured, numbers, sealed, sums};
+use super::{WireError, committed, heads, live, measured, numbers, sealed, sums};
 use crate::compression::Compression;
 use crate::message::measurements::{Movements, TrafficShares};
 use crate::message::parts::{
@@ -50,6 +50,8 @@ pub(crate) fn to_host(message: wire::ToHost) -> Result<ToHost, WireError> {
         Message::MaskedTotals(message) => ToHost::Sum(sums::masked(message)?),
         Message::SumAgreed(message) => ToHost::Sum(sums::agreed(message)?),
         Message::MaskSeeds(message) => ToHost::Sum(sums::seeds(message)?),
+        Message::LedgerHead(message) => ToHost::Ledger(heads::head(&message)?),
+        Message::Countersigned(message) => ToHost::Ledger(heads::countersigned(message)?),
         Message::Checkpointed(wire::Checkpointed { exchange }) => {
             ToHost::Checkpointed { exchange: of_exchange(exchange)? }
         }
@@ -101,6 +103,8 @@ pub(crate) fn to_guest(message: wire::ToGuest) -> Result<ToGuest, WireError> {
         Message::TotalsRequest(message) => ToGuest::Sum(sums::request(message)?),
         Message::SumParticipants(message) => ToGuest::Sum(sums::participants(message)?),
         Message::SumSignatures(message) => ToGuest::Sum(sums::signatures(message)?),
+        Message::LedgerHead(message) => ToGuest::Ledger(heads::head(&message)?),
+        Message::Countersigned(message) => ToGuest::Ledger(heads::countersigned(message)?),
         Message::SumFinish(wire::SumFinish { run }) => {
             ToGuest::Sum(FromSumHost::Finish { run: RunId(run) })
         }

@@ -2,8 +2,9 @@
 
 use super::generated as wire;
 use super::generated::{leave, to_guest, to_host, welcome};
-use super::{committed, live, measured, numbers, sealed, sums};
+use super::{committed, heads, live, measured, numbers, sealed, sums};
 use crate::compression::Compression;
+use crate::message::heads::HeadMessage;
 use crate::message::parts::Batch;
 use crate::message::{
     Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, StopCode, Terms,
@@ -39,6 +40,10 @@ pub(crate) fn to_host(message: &ToHost) -> wire::ToHost {
         ToHost::Commitment(message) => committed::from_guest(message),
         ToHost::Live(message) => live::from_guest(message),
         ToHost::Sum(message) => sums::from_guest(message),
+        ToHost::Ledger(HeadMessage::Head(head)) => Message::LedgerHead(heads::of_head(head)),
+        ToHost::Ledger(HeadMessage::Countersigned(signed)) => {
+            Message::Countersigned(heads::of_countersigned(signed))
+        }
         ToHost::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
         ToHost::Checkpointed { exchange } => {
             Message::Checkpointed(wire::Checkpointed { exchange: Some(of_exchange(exchange)) })
@@ -117,6 +122,10 @@ pub(crate) fn to_guest(message: &ToGuest) -> wire::ToGuest {
         ToGuest::Commitment(message) => committed::from_host(message),
         ToGuest::Live(message) => live::from_host(message),
         ToGuest::Sum(message) => sums::from_host(message),
+        ToGuest::Ledger(HeadMessage::Head(head)) => Message::LedgerHead(heads::of_head(head)),
+        ToGuest::Ledger(HeadMessage::Countersigned(signed)) => {
+            Message::Countersigned(heads::of_countersigned(signed))
+        }
         ToGuest::Heartbeat => Message::Heartbeat(wire::Heartbeat {}),
     };
     wire::ToGuest { message: Some(message) }

@@ -6,7 +6,7 @@ pub struct ToHost {
     /// required
     #[prost(
         oneof = "to_host::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 40, 41, 50, 51, 52, 53"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 40, 41, 50, 51, 52, 53, 60, 61"
     )]
     pub message: ::core::option::Option<to_host::Message>,
 }
@@ -52,6 +52,10 @@ pub mod to_host {
         SumAgreed(super::SumAgreed),
         #[prost(message, tag = "53")]
         MaskSeeds(super::MaskSeeds),
+        #[prost(message, tag = "60")]
+        LedgerHead(super::LedgerHead),
+        #[prost(message, tag = "61")]
+        Countersigned(super::Countersigned),
     }
 }
 /// From the host to a guest.
@@ -61,7 +65,7 @@ pub struct ToGuest {
     /// required
     #[prost(
         oneof = "to_guest::Message",
-        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 40, 41, 42, 50, 51, 52, 53, 54"
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 40, 41, 42, 50, 51, 52, 53, 54, 60, 61"
     )]
     pub message: ::core::option::Option<to_guest::Message>,
 }
@@ -113,6 +117,10 @@ pub mod to_guest {
         SumSignatures(super::SumSignatures),
         #[prost(message, tag = "54")]
         SumFinish(super::SumFinish),
+        #[prost(message, tag = "60")]
+        LedgerHead(super::LedgerHead),
+        #[prost(message, tag = "61")]
+        Countersigned(super::Countersigned),
     }
 }
 /// The sender is alive.
@@ -1104,6 +1112,33 @@ pub struct MaskSeeds {
 pub struct SumFinish {
     #[prost(fixed64, tag = "1")]
     pub run: u64,
+}
+/// How long the sender's ledger is, and the hash of its last line: to be countersigned.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct LedgerHead {
+    /// lines; 1 or more
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// 32 bytes
+    #[prost(bytes = "bytes", tag = "2")]
+    pub head: ::prost::bytes::Bytes,
+}
+/// A head of the receiver's ledger, signed by the sender.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct Countersigned {
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// 32 bytes
+    #[prost(bytes = "bytes", tag = "2")]
+    pub head: ::prost::bytes::Bytes,
+    /// of the sender, as DER; at most 8192 bytes
+    #[prost(bytes = "bytes", tag = "3")]
+    pub certificate: ::prost::bytes::Bytes,
+    /// at most 512 bytes
+    #[prost(bytes = "bytes", tag = "4")]
+    pub signature: ::prost::bytes::Bytes,
 }
 /// Kinds of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -5,6 +5,7 @@ use traffic::{FleetView, LinkId, MeasurementEntry, Quantity, Step, Window};
 
 use super::*;
 use crate::compression::Compression;
+use crate::message::heads::{Countersignature, HeadMessage, LedgerHead};
 use crate::message::measurements::{
     MAX_ENTRIES, MAX_FOLDS, MAX_MOVEMENTS, MeasurementKind, MeasurementLayout, MeasurementOffer,
     Measurements, Movements, TrafficShares,
@@ -16,6 +17,7 @@ use crate::message::parts::{
 use crate::message::sealed::{
     BlockWeights, CoefficientEntries, Fingerprint, MissingCiphertexts, Sealed,
 };
+use crate::message::sums::{CertificateBytes, Signature};
 use crate::message::{
     Departure, Exchange, Hello, MissedRounds, Purpose, Resume, ResumeState, StopCode, StopReason,
     Terms, Welcome,
@@ -217,8 +219,24 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         ),
         exchange().prop_map(|exchange| ToHost::Checkpointed { exchange }),
         Just(ToHost::Heartbeat),
+        head_message().prop_map(ToHost::Ledger),
         (any::<u64>(), departure)
             .prop_map(|(session, departure)| ToHost::Leave { session, departure }),
+    ]
+}
+
+fn head_message() -> impl Strategy<Value = HeadMessage> {
+    let head = (1_u64.., any::<[u8; 32]>());
+    let head = head.prop_map(|(sequence, head)| LedgerHead { sequence, head });
+    let signed = (head.clone(), vec(any::<u8>(), 1..99), vec(any::<u8>(), 1..99));
+    prop_oneof![
+        head.prop_map(HeadMessage::Head),
+        signed.prop_map(|(head, certificate, signature)| {
+            let certificate = CertificateBytes::new(certificate).expect("bytes");
+            let signature = Signature::new(signature).expect("bytes");
+            let signed = Countersignature { head, certificate, signature };
+            HeadMessage::Countersigned(Box::new(signed))
+        }),
     ]
 }
 
@@ -342,6 +360,7 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         (any::<u64>(), stop_reason())
             .prop_map(|(session, reason)| ToGuest::Refuse { session, reason }),
         Just(ToGuest::Heartbeat),
+        head_message().prop_map(ToGuest::Ledger),
     ]
 }
 

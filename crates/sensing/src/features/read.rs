@@ -134,23 +134,38 @@ impl FeatureTable {
     /// Adds the step after the last one, as it would be read from a file, and forgets the first if
     /// there are more than `most` then. Any other step begins the table anew.
     pub fn push(&mut self, step: Step, fleet: &FleetFeatures, most: usize) {
+        self.push_with(step, most, |table| {
+            let per_link = fleet.boxes.len() / table.links.max(1);
+            for (boxes, &vehicles) in fleet.boxes.chunks(per_link.max(1)).zip(&fleet.vehicles) {
+                let mut totals = Totals::default();
+                boxes.iter().for_each(|&piece| totals += piece);
+                table.totals.push(totals);
+                table.vehicles.push(vehicles);
+                if table.cell_count > 0 {
+                    table.cells.extend(boxes.iter().map(|piece| piece.time.get() as f32));
+                    table.cells.extend(boxes.iter().map(|piece| piece.distance.get() as f32));
+                }
+            }
+        });
+    }
+
+    /// The same of totals of links, and of their cells as a table has them.
+    pub fn push_totals(&mut self, step: Step, totals: &[Totals], cells: &[f32], most: usize) {
+        self.push_with(step, most, |table| {
+            table.totals.extend_from_slice(totals);
+            table.vehicles.resize(table.totals.len(), 0);
+            table.cells.extend_from_slice(cells);
+        });
+    }
+
+    fn push_with(&mut self, step: Step, most: usize, add: impl FnOnce(&mut Self)) {
         let ranges = self.held.ranges();
         let range = ranges.first().filter(|range| range.last.0 + 1 == step.0).copied();
         if range.is_none() {
             *self = Self::live(self.links, self.cell_count);
         }
         let mut first = range.map_or(step, |range| range.first);
-        let per_link = fleet.boxes.len() / self.links.max(1);
-        for (boxes, &vehicles) in fleet.boxes.chunks(per_link.max(1)).zip(&fleet.vehicles) {
-            let mut totals = Totals::default();
-            boxes.iter().for_each(|&piece| totals += piece);
-            self.totals.push(totals);
-            self.vehicles.push(vehicles);
-            if self.cell_count > 0 {
-                self.cells.extend(boxes.iter().map(|piece| piece.time.get() as f32));
-                self.cells.extend(boxes.iter().map(|piece| piece.distance.get() as f32));
-            }
-        }
+        add(self);
         if step.0 - first.0 + 1 > most as i64 {
             first = Step(first.0 + 1);
             self.totals.drain(..self.links);

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use estimator::artifact::{GuestRecord, SummedGuest};
+use estimator::data::StepSpec;
 use estimator::{
     FleetData, GuestFeatures, MeasurementTable, PartyFile, QueueKnowledge, QueueStates,
     TrainedGuest,
@@ -13,7 +15,7 @@ use protocol::MeasurementKind;
 use sensing::FleetFeatures;
 use traffic::{LinkId, Network, Seconds, Step, Totals};
 
-use super::noise::{LiveNoise, noised};
+use super::noise::{Clipping, LiveNoise, noised};
 use super::policy::{Policy, PrivacyContext};
 use crate::error::{Context, Result, bail, ensure};
 
@@ -101,37 +103,66 @@ impl LiveContribution {
         noise_folder: Option<&Path>,
     ) -> Result<Self> {
         let policy = own.unwrap_or_else(|| trained.clone());
+        policy.check_width(file.part.width(network) as u32)?;
+        let GuestRecord { fleets, common, features, .. } = &file.part.guest;
+        let cells = *features == GuestFeatures::TotalsAndCells;
+        let of = (&fleets[..], &*common.network_hash, cells);
+        Self::under(
+            (&policy, trained),
+            of,
+            (network, &file.steps),
+            (noise_folder, Clipping::AtZero),
+        )
+    }
+
+    /// The same of a guest that adds to sums.
+    ///
+    /// # Errors
+    /// With what was found and expected.
+    pub(super) fn of_sum(
+        (file, network): (&PartyFile<SummedGuest>, &Network),
+        (policy, trained): (&Policy, &Policy),
+        noise_folder: Option<&Path>,
+    ) -> Result<Self> {
+        let SummedGuest { common, fleet, columns, .. } = &file.part;
+        let of = (std::slice::from_ref(fleet), &*common.network_hash, columns.cells);
+        let noise = (noise_folder, Clipping::InTheSum);
+        Self::under((policy, trained), of, (network, &file.steps), noise)
+    }
+
+    fn under(
+        (policy, trained): (&Policy, &Policy),
+        (fleets, network_hash, cells): (&[String], &str, bool),
+        (network, steps): (&Network, &StepSpec),
+        (noise_folder, clipping): (Option<&Path>, Clipping),
+    ) -> Result<Self> {
         let shown = |policy: &Policy| {
             policy.noise.as_ref().map_or_else(|| "no noise".to_owned(), ToString::to_string)
         };
         ensure!(
             policy.noise == trained.noise,
             "policy: found {}, expected {}, as in training",
-            shown(&policy),
+            shown(policy),
             shown(trained)
         );
-        policy.check_width(file.part.width(network) as u32)?;
-        let record = &file.part.guest;
         ensure!(
-            !(policy.restricts() || policy.noise.is_some())
-                || record.features != GuestFeatures::TotalsAndCells,
+            !(policy.restricts() || policy.noise.is_some()) || !cells,
             "policy: found links, hours or noise for features of cells, expected totals or speeds: a policy is not applied to cells"
         );
-        let step = Seconds::new(file.steps.step_s);
+        let step = Seconds::new(steps.step_s);
         let contributed: Option<Box<dyn Fn(Step, LinkId) -> bool + Send>> = match policy.restricts()
         {
             true => Some(Box::new(policy.contributed(network, step)?)),
             false => None,
         };
         let noise = policy.noise.as_ref().map(|terms| {
-            let [fleet] = &record.fleets[..] else {
-                bail!("noise: found a fleet in {} folds, expected one fleet", record.fleets.len());
+            let [fleet] = fleets else {
+                bail!("noise: found a fleet in {} folds, expected one fleet", fleets.len());
             };
             let folder = noise_folder.context(
                 "noise: found no folder, expected the one in which the training kept its noise",
             )?;
-            let of = (fleet.as_str(), record.common.network_hash.as_str());
-            LiveNoise::open(folder, of, (network, step), terms)
+            LiveNoise::open(folder, (fleet, network_hash), (network, step), (terms, clipping))
         });
         Ok(Self { contributed, noise: noise.transpose()? })
     }

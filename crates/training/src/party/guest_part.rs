@@ -206,9 +206,8 @@ impl GuestPart {
             let windows = self.windows.clone();
             if let Some(custom) = &self.custom {
                 let (model, width) = ((custom.make)(&self.sample_shape())?, self.width() as usize);
-                return Ok(GuestParty::Custom(CustomGuestLearner::new(
-                    model, windows, width, plan, measured,
-                )?));
+                let guest = CustomGuestLearner::new(model, windows, width, plan, measured)?;
+                return Ok(GuestParty::Custom(Box::new(guest)));
             }
             let model = LayerSubModel::of(&self.shape, network, plan.seed, update_rule(plan))
                 .map_err(|error| ModelFailure(error.to_string()))?;

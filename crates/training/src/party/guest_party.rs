@@ -18,7 +18,7 @@ pub enum GuestParty {
     /// Of built-in layers.
     Layers(Box<GuestLearner<LayerSubModel, GuestWindows>>),
     /// A custom sub-model.
-    Custom(CustomGuestLearner<GuestWindows>),
+    Custom(Box<CustomGuestLearner<GuestWindows>>),
 }
 
 /// A custom sub-model, and how to make it.

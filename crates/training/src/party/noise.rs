@@ -234,6 +234,16 @@ fn lane_km(network: &Network, link: LinkId) -> f64 {
 pub struct LiveNoise {
     counts: VehicleCounts,
     store: NoiseStore,
+    clipping: Clipping,
+}
+
+/// Whether noised totals below 0 count as 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clipping {
+    /// Each guest's own.
+    AtZero,
+    /// Not before they are summed, so that noise has mean 0 in the sum.
+    InTheSum,
 }
 
 impl LiveNoise {
@@ -242,7 +252,7 @@ impl LiveNoise {
         folder: &Path,
         (fleet, network_hash): (&str, &str),
         (network, step): (&Network, Seconds),
-        terms: &NoiseTerms,
+        (terms, clipping): (&NoiseTerms, Clipping),
     ) -> Result<Self> {
         let expected = NoiseHeader::new(
             (fleet, network_hash),
@@ -250,7 +260,21 @@ impl LiveNoise {
             *terms,
         )?;
         let store = NoiseStore::existing(folder, &expected, |header| shape(header, network))?;
-        Ok(Self { counts: VehicleCounts::of(terms.unit, network, step), store })
+        Ok(Self { counts: VehicleCounts::of(terms.unit, network, step), store, clipping })
+    }
+
+    /// That of a fleet, to be looked at.
+    pub(super) fn of_fleet(folder: &Path, fleet: &FleetData, terms: &NoiseTerms) -> Result<Self> {
+        let timeline = fleet.timeline();
+        let of = (fleet.name(), timeline.network_hash());
+        let place = (timeline.network(), timeline.step());
+        Self::open(folder, of, place, (terms, Clipping::InTheSum))
+    }
+
+    /// A step's totals with the noise that was drawn for them; none if none was.
+    pub(super) fn drawn_before(&mut self, step: Step) -> Result<Option<Vec<Totals>>> {
+        let noised = self.store.values(step, NoisedKind::Totals)?;
+        Ok(noised.map(|noised| self.counts.unclipped(&noised).collect()))
     }
 
     /// A step's totals with their noise, all of a link's in its first cell; nothing else of it.
@@ -264,7 +288,10 @@ impl LiveNoise {
             links.flat_map(|link| self.counts.count(link, features.link_totals(link))).collect();
         self.store.draw_missing([(step, NoisedKind::Totals, raw)])?;
         let noised = drawn(&mut self.store, step, NoisedKind::Totals)?;
-        Ok(features.with_totals(self.counts.totals(&noised)))
+        Ok(match self.clipping {
+            Clipping::AtZero => features.with_totals(self.counts.totals(&noised)),
+            Clipping::InTheSum => features.with_totals(self.counts.unclipped(&noised)),
+        })
     }
 }
 

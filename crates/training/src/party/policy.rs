@@ -176,6 +176,11 @@ impl Policy {
         self.noise.as_ref().map_or(Ok(()), NoiseTerms::check)
     }
 
+    /// The fewest guests of a sum that it adds to, itself included.
+    pub(crate) fn least_participants(&self) -> usize {
+        self.fewest_participants.map_or(2, |least| least as usize)
+    }
+
     /// What the rounds must keep to.
     pub fn sharing(&self) -> DisclosurePolicy {
         let commits = match (self.commitments, &self.noise) {

@@ -107,6 +107,20 @@ impl Mode {
         matches!(self, Mode::NoisyClear | Mode::SealedNoise | Mode::AggregateNoise)
     }
 
+    /// What the host sees of each guest, in words.
+    pub fn shown(self) -> &'static str {
+        match self {
+            Mode::Clear => "each guest's embeddings and, without labels, its measurements",
+            Mode::NoisyClear => "each guest's embeddings and measurements, of data with noise",
+            Mode::Sealed => "each guest's embeddings, and secure products of its measurements",
+            Mode::SealedNoise => {
+                "each guest's embeddings, and secure products of its measurements, of data with noise"
+            }
+            Mode::Aggregate => "the sum over the guests and nothing else of one of them",
+            Mode::AggregateNoise => "the sum over the guests, with the noise of all of them",
+        }
+    }
+
     /// Whether the host sees sums over guests alone.
     pub fn is_aggregate(self) -> bool {
         matches!(self, Mode::Aggregate | Mode::AggregateNoise)
@@ -160,8 +174,8 @@ pub fn committed(sealing: Option<Sealing>, committing: CommitmentTerms) -> Resul
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 #[serde(deny_unknown_fields, default)]
 pub struct PrivacyOptions {
-    /// What guests show of their measurements: sealed+noise unless given, with fedtse-pi, fedtse-pi-v and
-    /// fedtse-pi-k; with all others clear
+    /// What guests show: with two or more of them aggregate unless given, or unless another option is of exchanges
+    /// of embeddings; else sealed+noise with fedtse-pi, fedtse-pi-v and fedtse-pi-k, and clear with all others
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
     pub privacy: Option<Mode>,
     /// By what measurements are sealed: rlwe unless given. ipfe is the paper's functional encryption, with a key authority

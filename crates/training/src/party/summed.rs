@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use estimator::artifact::{DataSpec, PARTY_FORMAT, SummedGuest, SummedHost};
 use estimator::data::{FleetRows, FleetSum, SumColumns, SumLayout, Timeline};
-use estimator::{FleetData, GuestFeatures, Study};
+use estimator::{FleetData, GuestFeatures, PartyFile, Study};
 use federation::ModelFailure;
 use federation::sums::{BlockSum, SumRows};
 use indicatif::ProgressBar;
-use protocol::MeasurementKind;
 use protocol::message::parts::{HeldSteps, StepRange, Text};
 use protocol::message::sums::{Block, SumPlan, SumTerms};
+use protocol::{MeasurementKind, PartyId, RunId};
 use sealed::aggregate::FixedPoint;
 use sensing::part_name;
 use traffic::Step;
@@ -94,7 +95,7 @@ impl SumHostPart {
         self,
         sums: &[BlockSum],
         guests: &[String],
-        keep: Option<&Path>,
+        keep: Option<(&Path, &PartyId, RunId)>,
         bar: &ProgressBar,
     ) -> Result<(Study, TrainOptions, Fitted)> {
         let mut held = sensing::HeldSteps::default();
@@ -110,7 +111,15 @@ impl SumHostPart {
             let rows = number.decode(block.guests, &block.words)?;
             rows.chunks(width).try_for_each(|row| sum.push(row))?;
         }
-        let study = study.with_fleets(sum.finish(JOINED, None)?);
+        let summed = sum.finish(JOINED, None)?;
+        if let Some((folder, name, run)) = keep {
+            let timeline = study.timeline();
+            let part = SummedHost { common: DataSpec::of(timeline), whole: summed.whole };
+            let file = party_file(name, run, timeline, part);
+            file.write_without_weights(folder, timeline.network())?;
+        }
+        let keep = keep.map(|(folder, ..)| folder);
+        let study = study.with_fleets(summed);
         let folds = usize::from(self.folds);
         let names = guests.iter().map(|guest| match folds {
             1 => vec![guest.clone()],
@@ -130,6 +139,8 @@ pub struct SumGuestPart {
     measures: BTreeSet<MeasurementKind>,
     privacy: PrivacyContext,
     ready: Option<(FleetRows, FixedPoint)>,
+    /// Where it keeps what it needs live, and its name.
+    keep: Option<(PathBuf, PartyId)>,
 }
 
 impl SumGuestPart {
@@ -147,7 +158,12 @@ impl SumGuestPart {
         let fleets = fleets.collect::<Result<Vec<_>, _>>()?;
         ensure!(!fleets.is_empty(), "fleets: found none, expected at least one");
         let (folder, measures) = (folder.to_owned(), measures.clone());
-        Ok(Self { folder, fleets, measures, privacy: privacy.clone(), ready: None })
+        Ok(Self { folder, fleets, measures, privacy: privacy.clone(), ready: None, keep: None })
+    }
+
+    /// The same, which keeps what a live guest of this name needs in `model` in the folder of a run.
+    pub fn keeping(self, run: &Path, name: &PartyId) -> Self {
+        Self { keep: Some((run.join("model"), name.clone())), ..self }
     }
 
     /// What all members must agree on.
@@ -167,7 +183,23 @@ impl SumGuestPart {
 
     /// The fewest guests of a sum that it adds to.
     pub fn least(&self) -> usize {
-        self.privacy.policy.fewest_participants.map_or(2, |least| least as usize)
+        self.privacy.policy.least_participants()
+    }
+
+    /// Writes what it needs live; nothing of folds, which are no live fleets.
+    fn keep_for_live(&self, run: RunId) -> Result<()> {
+        let (Some((folder, name)), Some((rows, _)), [fleet]) =
+            (&self.keep, &self.ready, &self.fleets[..])
+        else {
+            return Ok(());
+        };
+        let (timeline, (rate, usual)) = (fleet.timeline(), rows.size());
+        let columns = SumColumns { cells: rows.layout().cells() > 0, ..SumColumns::default() };
+        let (common, fleet) = (DataSpec::of(timeline), fleet.name().to_owned());
+        let part = SummedGuest { common, fleet, rate, usual, columns };
+        let file = party_file(name, run, timeline, part);
+        file.write_without_weights(folder, timeline.network())?;
+        self.privacy.policy.write(folder)
     }
 
     fn rows_for(&self, plan: &SumPlan) -> Result<FleetRows> {
@@ -216,6 +248,20 @@ impl SumRows for SumGuestPart {
             rows.write(step, &mut numbers);
         }
         number.encode(&numbers).map_err(|error| ModelFailure(error.to_string()))
+    }
+
+    fn finish(&mut self, run: RunId) -> Result<(), ModelFailure> {
+        self.keep_for_live(run).map_err(|error| ModelFailure(told(&error)))
+    }
+}
+
+fn party_file<P>(name: &PartyId, run: RunId, timeline: &Timeline, part: P) -> PartyFile<P> {
+    PartyFile {
+        format: PARTY_FORMAT.into(),
+        run: run.to_string(),
+        name: name.to_string(),
+        steps: timeline.step_spec(),
+        part,
     }
 }
 

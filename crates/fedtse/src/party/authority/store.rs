@@ -109,7 +109,7 @@ mod tests {
             store.write(&guest, state).unwrap();
             assert_eq!(store.read(&guest).unwrap().as_slice(), state);
         }
-        assert_eq!(store.guests().unwrap(), [guest.clone()]);
+        assert_eq!(store.guests().unwrap(), std::slice::from_ref(&guest));
         assert!(store.read(&PartyId::new("fleet-b").unwrap()).is_err());
         let second = KeyStore::open(&keys).err().unwrap().to_string();
         assert!(second.contains("another authority"), "{second}");

@@ -1,5 +1,6 @@
 //! The configuration of a live guest.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -19,6 +20,9 @@ pub(super) struct LiveGuestConfig {
     pub model: ModelSection,
     pub records: RecordsSection,
     pub run: FolderSection,
+    /// Of sums: the other guests' certificates.
+    #[serde(default)]
+    pub participants: Option<BTreeMap<String, Vec<String>>>,
     #[serde(default)]
     pub patience: PatienceSection,
     #[serde(default)]
@@ -34,6 +38,8 @@ pub(super) struct ModelSection {
     pub policy: Option<PathBuf>,
     /// Where the training kept its noise.
     pub noise: Option<PathBuf>,
+    /// Where the training kept the participants of its sums.
+    pub sums: Option<PathBuf>,
 }
 
 #[cfg(test)]

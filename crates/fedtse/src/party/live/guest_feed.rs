@@ -8,24 +8,38 @@ use tracing::{debug, error};
 use traffic::{Network, Step};
 
 use super::records::Taker;
-use crate::party::{LiveContribution, TrainedModel};
+use crate::party::{LiveContribution, LiveSumGuestPart, TrainedModel};
 
-/// Takes a fleet's lines and sends an embedding for each step that has a whole window.
-pub(super) struct FleetTaker<'n> {
+/// What a guest makes of a step of its fleet, to be sent.
+pub(super) trait OfFleet: Send + 'static {
+    type Out: Send + 'static;
+    /// Nothing of a step that is not whole, or that the policy cannot be applied to.
+    fn of_step(&mut self, step: &StepFeatures) -> Option<(Step, Self::Out)>;
+}
+
+/// Takes a fleet's lines and sends what is made of each step.
+pub(super) struct FleetTaker<'n, F: OfFleet> {
     pub network: &'n Network,
     pub columns: Option<FleetColumns>,
     pub feed: FleetFeed<'n>,
-    pub embedder: Embedder,
-    pub to: mpsc::Sender<(Step, Vec<f32>)>,
-    /// Embeddings on their way.
-    pub ready: Vec<(Step, Vec<f32>)>,
+    pub fleet: F,
+    pub to: mpsc::Sender<(Step, F::Out)>,
+    /// On their way.
+    pub ready: Vec<(Step, F::Out)>,
 }
 
-impl FleetTaker<'_> {
+impl<F: OfFleet> FleetTaker<'_, F> {
     /// Sends what is ready; false if nobody listens any more.
     fn send(&mut self) -> bool {
-        self.ready.drain(..).all(|embedding| self.to.blocking_send(embedding).is_ok())
+        self.ready.drain(..).all(|own| self.to.blocking_send(own).is_ok())
     }
+}
+
+fn whole(step: &StepFeatures) -> bool {
+    if !step.complete {
+        debug!(step = step.step.0, "incomplete");
+    }
+    step.complete
 }
 
 /// From steps to embeddings of windows, as far as the guest's policy allows.
@@ -35,11 +49,12 @@ pub(super) struct Embedder {
     pub model: TrainedModel,
 }
 
-impl Embedder {
-    /// Nothing of a step that is not whole, that the policy cannot be applied to, or before which a window is not whole.
-    fn embed(&mut self, step: &StepFeatures) -> Option<(Step, Vec<f32>)> {
-        if !step.complete {
-            debug!(step = step.step.0, "incomplete");
+impl OfFleet for Embedder {
+    type Out = Vec<f32>;
+
+    /// Nothing, too, where a window is not whole.
+    fn of_step(&mut self, step: &StepFeatures) -> Option<(Step, Vec<f32>)> {
+        if !whole(step) {
             return None;
         }
         let own = self.contribution.of_step(step.step, &step.all);
@@ -53,7 +68,20 @@ impl Embedder {
     }
 }
 
-impl Taker for FleetTaker<'_> {
+impl OfFleet for LiveSumGuestPart {
+    type Out = Vec<u64>;
+
+    fn of_step(&mut self, step: &StepFeatures) -> Option<(Step, Vec<u64>)> {
+        if !whole(step) {
+            return None;
+        }
+        let words = self.words(step.step, &step.all);
+        let words = words.map_err(|problem| error!("step {}: {problem}", step.step.0)).ok()?;
+        Some((step.step, words))
+    }
+}
+
+impl<F: OfFleet> Taker for FleetTaker<'_, F> {
     fn header(&mut self, line: &str) -> Result<(), RecordError> {
         self.columns = Some(FleetColumns::of(line)?);
         Ok(())
@@ -70,15 +98,15 @@ impl Taker for FleetTaker<'_> {
     fn record(&mut self, line: &str) -> Result<bool, RecordError> {
         let Some(columns) = &self.columns else { return Ok(true) };
         let record = columns.parse(line, self.network)?;
-        let Self { feed, embedder, ready, .. } = self;
-        let taken = feed.take(record, &mut |step| ready.extend(embedder.embed(step)));
+        let Self { feed, fleet, ready, .. } = self;
+        let taken = feed.take(record, &mut |step| ready.extend(fleet.of_step(step)));
         let wanted = self.send();
         taken.map(|()| wanted)
     }
 
     fn finish(&mut self) -> Result<(), RecordError> {
-        let Self { feed, embedder, ready, .. } = self;
-        feed.finish(&mut |step| ready.extend(embedder.embed(step)))?;
+        let Self { feed, fleet, ready, .. } = self;
+        feed.finish(&mut |step| ready.extend(fleet.of_step(step)))?;
         self.send();
         Ok(())
     }

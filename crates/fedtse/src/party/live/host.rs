@@ -1,44 +1,49 @@
 //! `fedtse live host`: estimates each step and publishes it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use estimator::artifact::HostRecord;
+use estimator::data::StepSpec;
 use estimator::{HostModel, LinkInterval, PartyFile, TargetKind, TrainedHost};
-use federation::grpc::drive::{Clock, Inputs, Watch, drive};
+use federation::grpc::drive::{Clock, Inputs, Party, Watch, drive};
 use federation::grpc::listen::{GrpcListener, listen};
-use federation::grpc::{Arrival, Limits, accepted, tls};
-use federation::live::{LiveEvent, LiveHost, LiveHostSettings, LiveModel, Participation};
+use federation::grpc::{Arrival, GuestCertificates, Heads, Limits, accepted, tls};
+use federation::live::{
+    LiveEvent, LiveGuestCounts, LiveHost, LiveHostSettings, LiveModel, LiveSumHost,
+    LiveSumHostSettings, LiveSumModel, Participation, SumEstimate,
+};
 use federation::model::Embeddings;
 use federation::{ModelFailure, PartyError};
 use indicatif::ProgressBar;
 use protocol::message::parts::Text;
 use protocol::wire::message_limit;
-use protocol::{Ledger, PartyId};
+use protocol::{Ledger, Now, PartyId, ToGuest};
 use sensing::stream::LoopFeed;
 use serde_json::{Value, json};
 use server::{Estimate, EstimateFeed, HttpServer, Publisher, SeriesInfo, monitoring};
 use tokio::sync::mpsc;
+use tokio_rustls::rustls::ServerConfig;
 use tracing::{info, warn};
-use traffic::{LinkState, Seconds, StepClock};
+use traffic::{LinkState, Network, Seconds, Step, StepClock};
 
 use super::board::{Board, Published, Shown};
 use super::borders::Borders;
 use super::feed::Feed;
 use super::host_config::{self, LiveHostConfig};
-use super::host_feed::{Ends, LoopTaker, Own};
+use super::host_feed::{AsCounted, Ends, LoopTaker, OfLoops, Own};
 use super::terms;
 use crate::party::arguments::ConfigArguments;
 use crate::party::stopping::StopRequest;
 use crate::party::{
-    self, HOST_SUB_MODEL, TrainedCustomSubModel, config, departure, logs, network_threads,
-    own_name, software, stopping,
+    self, HOST_SUB_MODEL, HeadKeys, LiveSumHostPart, TrainedCustomSubModel, config, departure,
+    logs, network_threads, own_name, software, stopping,
 };
 
 /// A longer jump of time begins a new recording, unless the configuration says otherwise.
@@ -109,8 +114,50 @@ fn estimate_steps(
     config.records.check()?;
     let (identity, authority) = config.identity.read(&folder)?;
     let name = own_name(identity.certificate_info())?;
+    let heads = HeadKeys::of_host(&identity, &authority)?;
     let tls = tls::host_side(identity, &authority)?;
     let model_folder = folder.join(&config.model.folder);
+    let run = folder.join(&config.run.folder);
+    std::fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
+    let ledger_file = run.join("ledger.jsonl");
+    let ledger = Ledger::open(&ledger_file, &name)?;
+    let heads = heads.open(&ledger_file, &name, None)?;
+    let (deadline, timing) = (config.live.deadline()?, config.patience.timing()?);
+    if LiveSumHostPart::is_in(&model_folder) {
+        ensure!(
+            own_model.is_none(),
+            "model.folder: found the model of a sum and a custom sub-model, expected one of the two"
+        );
+        let part = LiveSumHostPart::read(&model_folder).context("model")?;
+        let guests = part.guests().iter().map(|name| PartyId::new(name));
+        let guests: BTreeSet<PartyId> = guests.collect::<Result<_, _>>()?;
+        let plan = part.plan().clone();
+        let place = Place {
+            network: Arc::clone(part.network()),
+            network_hash: plan.terms.network_hash.to_string(),
+            steps: part.steps(),
+            target: part.target(),
+            guests: guests.iter().cloned().collect(),
+            limits: Limits::default(),
+        };
+        if let [guest] = &place.guests[..] {
+            warn!(
+                "aggregate: the sum over one guest is its own data: the host sees the totals of `{guest}`"
+            );
+        }
+        let settings = LiveSumHostSettings {
+            party: name.clone(),
+            guests,
+            software: software(),
+            run: plan.terms.run.context("sum.json: run")?,
+            plan,
+            deadline,
+            timing,
+            verifier: Box::new(GuestCertificates::new(&authority, None)?),
+        };
+        let host = LiveSumHost::new(settings, SumEstimator(part), ledger, clock.now());
+        return publish(config, folder, (&name, tls, clock), place, (host, heads, AsCounted));
+    }
     let (file, network, weights) = PartyFile::<TrainedHost>::read(&model_folder)?;
     let record = file.part.host.clone();
     let model = file.part.model(&network, &weights)?;
@@ -120,24 +167,88 @@ fn estimate_steps(
     let guests = model.guests().filter(|(name, _)| part.is_none() || *name != HOST_SUB_MODEL);
     let guests = guests.map(|(name, width)| Ok((PartyId::new(name)?, width as u32)));
     let guests: BTreeMap<PartyId, u32> = guests.collect::<Result<_>>()?;
+    let widest = guests.values().copied().max().unwrap_or(1);
     let settings = LiveHostSettings {
         party: name.clone(),
         guests: guests.clone(),
         software: software(),
         terms: terms(&file, &record.common.network_hash, record.common.window)?,
-        deadline: config.live.deadline()?,
-        timing: config.patience.timing()?,
+        deadline,
+        timing,
     };
+    let window = file.part.live(&network, &file.steps);
+    let place = Place {
+        network,
+        network_hash: record.common.network_hash.clone(),
+        steps: file.steps,
+        target: file.part.target,
+        guests: guests.into_keys().collect(),
+        limits: Limits { message: message_limit(widest), ..Limits::default() },
+    };
+    let host = LiveHost::new(settings, Estimator { model, record, part }, ledger, clock.now());
+    publish(config, folder, (&name, tls, clock), place, (host, heads, window))
+}
+
+/// What is estimated, and from whose messages.
+struct Place {
+    network: Arc<Network>,
+    network_hash: String,
+    steps: StepSpec,
+    target: TargetKind,
+    guests: Vec<PartyId>,
+    limits: Limits,
+}
+
+/// States of all links, and when the step had ended.
+type States = (Vec<LinkState>, Instant);
+
+/// A host that estimates live, with embeddings or sums.
+trait Estimating: Party<Arrival = Arrival, Message = ToGuest> {
+    fn events(&mut self) -> Vec<LiveEvent<States>>;
+    fn guests_at(&self, now: Now) -> Vec<(PartyId, bool, LiveGuestCounts)>;
+    fn released(&self) -> u64;
+    fn why_ended(&self) -> Option<&PartyError>;
+}
+
+macro_rules! estimating {
+    ($($host:ty),+) => {
+        $(impl Estimating for $host {
+            fn events(&mut self) -> Vec<LiveEvent<States>> {
+                self.take_events()
+            }
+            fn guests_at(&self, now: Now) -> Vec<(PartyId, bool, LiveGuestCounts)> {
+                let sessions = self.sessions(now);
+                sessions.map(|(party, waited_for, counts)| (party.clone(), waited_for, counts)).collect()
+            }
+            fn released(&self) -> u64 {
+                self.ledger().len()
+            }
+            fn why_ended(&self) -> Option<&PartyError> {
+                self.ended()
+            }
+        })+
+    };
+}
+estimating!(LiveHost<Estimator>, LiveSumHost<SumEstimator>);
+
+/// Runs a host with its records, its guests and its readers until it ends.
+fn publish<W: OfLoops, H: Estimating<Own = (Step, Own<W::Own>)>>(
+    config: LiveHostConfig,
+    folder: PathBuf,
+    (name, tls, clock): (&PartyId, Arc<ServerConfig>, Clock),
+    place: Place,
+    (mut host, mut heads, window): (H, Heads, W),
+) -> Result<RunEnd> {
+    let Place { network, network_hash, steps, target: kind, guests, limits } = place;
     let run = folder.join(&config.run.folder);
-    std::fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
-    let ledger = Ledger::open(&run.join("ledger.jsonl"), &name)?;
+    let model_folder = folder.join(&config.model.folder);
     let borders = Borders::of(&model_folder, &network, config.publish.interval)?;
     let info = Arc::new(SeriesInfo {
         network: Arc::clone(&network),
-        network_hash: record.common.network_hash.clone(),
-        step_s: file.steps.step_s,
-        target: target(file.part.target),
-        guests: guests.keys().map(ToString::to_string).collect(),
+        network_hash,
+        step_s: steps.step_s,
+        target: target(kind),
+        guests: guests.iter().map(ToString::to_string).collect(),
         interval: borders.percent(),
     });
     let (storage, keep_s) = (config.history.open(&run, &info)?, config.history.keep_s()?);
@@ -150,14 +261,12 @@ fn estimate_steps(
     let site = config.readers.site(&folder, &info, &estimates, history, true)?;
     let publisher = Publisher::start(Arc::clone(&info), Arc::clone(&estimates), storage)?;
     let board = Arc::new(Board::new(config.publish.stale()?));
-    board.shown().connected = guests.keys().map(|guest| (guest.to_string(), false)).collect();
-    let mut host = LiveHost::new(settings, Estimator { model, record, part }, ledger, clock.now());
+    board.shown().connected = guests.iter().map(|guest| (guest.to_string(), false)).collect();
 
     let (to, own) = mpsc::channel(16);
     let gap = Seconds::new(config.records.gap_s.unwrap_or(GAP_S));
-    let lag = Seconds::new(config.live.lag_s(file.steps.patience_s)?);
-    let steps = StepClock { length: Seconds::new(file.steps.step_s) };
-    let window = file.part.live(&network, &file.steps);
+    let lag = Seconds::new(config.live.lag_s(steps.patience_s)?);
+    let steps = StepClock { length: Seconds::new(steps.step_s) };
     let LiveHostConfig { records, network: listener, publish, observe, .. } = config;
     let accepted_file = folder.join(&listener.accepted);
     let feed = Feed::start(records, folder, move |fill| {
@@ -167,8 +276,6 @@ fn estimate_steps(
     })?;
 
     let runtime = network_threads()?;
-    let widest = guests.values().copied().max().unwrap_or(1);
-    let limits = Limits { message: message_limit(widest), ..Limits::default() };
     let (sender, arrivals) = mpsc::channel(64);
     let (listener, stop) = runtime.block_on(async {
         let stop = stopping::asked().await?;
@@ -197,7 +304,8 @@ fn estimate_steps(
         steps: progress::observer().map(|_| progress::spinner("steps")),
     };
     let mut inputs = Inputs::live(arrivals, own, stop.reason.clone());
-    drive(runtime.handle(), &clock, &mut host, &listener, &mut inputs, &mut watch)?;
+    let party = (&mut host, &mut heads);
+    drive(runtime.handle(), &clock, party, &listener, &mut inputs, &mut watch)?;
     // What was estimated is stored, and published to whoever is still connected.
     publisher.finish();
     drop(http_server);
@@ -208,7 +316,7 @@ fn estimate_steps(
     let counts = Arc::clone(&feed.counts);
     feed.ended()?;
     board.shown().bad_lines = counts.bad.load(Ordering::Relaxed);
-    match host.ended() {
+    match host.why_ended() {
         Some(PartyError::Stopped { reason }) => {
             info!("stopped: {reason}");
             Ok(RunEnd { reason: reason.clone(), shown: board.shown().clone() })
@@ -227,13 +335,12 @@ struct Estimator {
 }
 
 impl LiveModel for Estimator {
-    type Own = Own;
-    /// States of all links, and when the step had ended.
-    type Estimate = (Vec<LinkState>, Instant);
+    type Own = Own<Vec<f32>>;
+    type Estimate = States;
 
     fn estimate(
         &mut self,
-        own: &Own,
+        own: &Own<Vec<f32>>,
         embeddings: &Embeddings,
     ) -> Result<Option<Self::Estimate>, ModelFailure> {
         let there = embeddings.iter().filter_map(|(party, embedding)| {
@@ -254,6 +361,29 @@ impl LiveModel for Estimator {
             .map_err(|error| ModelFailure(error.to_string()))?;
         let numbers = y.iter().all(|y| y.is_finite());
         Ok(numbers.then(|| (self.record.states(&y).collect(), own.ended)))
+    }
+}
+
+/// The host's model of the sum over guests.
+struct SumEstimator(LiveSumHostPart);
+
+impl LiveSumModel for SumEstimator {
+    type Own = Own<Vec<Option<u32>>>;
+    type Estimate = States;
+
+    fn estimate(
+        &mut self,
+        step: Step,
+        own: Self::Own,
+        sum: Option<(usize, &[u64])>,
+    ) -> Result<SumEstimate<States>, ModelFailure> {
+        let made = self.0.estimate(step, &own.x, sum);
+        let made = made.map_err(|error| ModelFailure(error.to_string()))?;
+        Ok(match made {
+            SumEstimate::Estimate(states) => SumEstimate::Estimate((states, own.ended)),
+            SumEstimate::NoWindow => SumEstimate::NoWindow,
+            SumEstimate::NotFinite => SumEstimate::NotFinite,
+        })
     }
 }
 
@@ -296,9 +426,9 @@ struct LiveBoard<'a> {
     steps: Option<ProgressBar>,
 }
 
-impl Watch<LiveHost<Estimator>> for LiveBoard<'_> {
-    fn look(&mut self, host: &mut LiveHost<Estimator>) {
-        for event in host.take_events() {
+impl<H: Estimating> Watch<H> for LiveBoard<'_> {
+    fn look(&mut self, host: &mut H) {
+        for event in host.events() {
             match event {
                 LiveEvent::Estimated(estimated) => {
                     let (states, ended) = estimated.estimate;
@@ -344,6 +474,9 @@ impl Watch<LiveHost<Estimator>> for LiveBoard<'_> {
                 LiveEvent::Unestimated(step) => {
                     warn!(step = step.0, "no estimate: model output is not finite");
                 }
+                LiveEvent::Unsummed(step) => {
+                    warn!(step = step.0, "no sum over guests: too few of them take part");
+                }
                 LiveEvent::WentBack { step, newest } => {
                     let (step, newest) = (step.0, newest.0);
                     warn!(
@@ -359,16 +492,16 @@ impl Watch<LiveHost<Estimator>> for LiveBoard<'_> {
         }
         let traffic = self.listener.traffic();
         let mut shown = self.board.shown();
-        for (party, waited_for, counts) in host.sessions(self.clock.now()) {
+        for (party, waited_for, counts) in host.guests_at(self.clock.now()) {
             shown.guests.insert(party.clone(), counts);
-            shown.waited_for.insert(party.clone(), waited_for);
+            shown.waited_for.insert(party, waited_for);
         }
         shown.bad_lines = self.feed.counts.bad.load(Ordering::Relaxed);
         let counts = self.publisher.counts();
         let [stored, unstored, lost] = [&counts.stored, &counts.published_unstored, &counts.lost]
             .map(|count| count.load(Ordering::Relaxed));
         (shown.stored, shown.unstored, shown.lost) = (stored, unstored, lost);
-        (shown.released, shown.refused) = (host.ledger().len(), self.listener.refused());
+        (shown.released, shown.refused) = (host.released(), self.listener.refused());
         (shown.sent_bytes, shown.received_bytes) = (traffic.sent(), traffic.received());
         if let Some(steps) = &self.steps {
             steps.set_position(shown.estimates);

@@ -11,23 +11,51 @@ use traffic::{Network, Seconds, Step, StepClock};
 
 use super::records::Taker;
 
-/// The host's own numbers of a window.
-pub(super) struct Own {
-    pub x: Vec<f32>,
+/// The host's own numbers of a step.
+pub(super) struct Own<X> {
+    pub x: X,
     /// When the records had reached the end of the step.
     pub ended: Instant,
 }
 
-/// Takes lines of loop counts and opens each step that has a whole window.
-pub(super) struct LoopTaker<'n> {
+/// What the host makes of the counts of a step.
+pub(super) trait OfLoops: Send + 'static {
+    type Own: Send + 'static;
+    /// None if the step does not open.
+    fn of_step(&mut self, step: Step, counts: &[Option<u32>]) -> Option<(Step, Self::Own)>;
+}
+
+/// Numbers of each step that has a whole window.
+impl OfLoops for LiveLoops {
+    type Own = Vec<f32>;
+
+    fn of_step(&mut self, step: Step, counts: &[Option<u32>]) -> Option<(Step, Vec<f32>)> {
+        self.push(step, counts);
+        self.sample().map_err(|problem| error!("{problem}")).ok()?
+    }
+}
+
+/// All counts as they are: windows are filled where sums are known.
+pub(super) struct AsCounted;
+
+impl OfLoops for AsCounted {
+    type Own = Vec<Option<u32>>;
+
+    fn of_step(&mut self, step: Step, counts: &[Option<u32>]) -> Option<(Step, Self::Own)> {
+        Some((step, counts.to_vec()))
+    }
+}
+
+/// Takes lines of loop counts and opens steps.
+pub(super) struct LoopTaker<'n, W: OfLoops> {
     pub network: &'n Network,
     pub columns: Option<LoopColumns>,
     pub feed: LoopFeed<'n>,
-    pub window: LiveLoops,
+    pub window: W,
     pub ends: Ends,
-    pub to: mpsc::Sender<(Step, Own)>,
+    pub to: mpsc::Sender<(Step, Own<W::Own>)>,
     /// Steps on their way.
-    pub ready: Vec<(Step, Own)>,
+    pub ready: Vec<(Step, Own<W::Own>)>,
 }
 
 /// When steps ended, by the clock of the wall.
@@ -68,19 +96,18 @@ impl Ends {
     }
 }
 
-fn open(
-    window: &mut LiveLoops,
+fn open<W: OfLoops>(
+    window: &mut W,
     ends: &mut Ends,
     step: Step,
     counts: &[Option<u32>],
-) -> Option<(Step, Own)> {
-    window.push(step, counts);
+) -> Option<(Step, Own<W::Own>)> {
     let ended = ends.take(step);
-    let (step, x) = window.sample().map_err(|problem| error!("{problem}")).ok()??;
+    let (step, x) = window.of_step(step, counts)?;
     Some((step, Own { x, ended }))
 }
 
-impl Taker for LoopTaker<'_> {
+impl<W: OfLoops> Taker for LoopTaker<'_, W> {
     fn header(&mut self, line: &str) -> Result<(), RecordError> {
         self.columns = Some(LoopColumns::of(line)?);
         Ok(())
@@ -116,7 +143,7 @@ impl Taker for LoopTaker<'_> {
     }
 }
 
-impl LoopTaker<'_> {
+impl<W: OfLoops> LoopTaker<'_, W> {
     /// Sends what is ready; false if nobody listens any more.
     fn send(&mut self) -> bool {
         self.ready.drain(..).all(|own| self.to.blocking_send(own).is_ok())

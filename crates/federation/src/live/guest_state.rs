@@ -1,16 +1,15 @@
-//! What the live host knows of a guest.
+//! What a live host knows of a guest that sends a `T` for each step: an embedding, or masked totals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::message::parts::Embedding;
 use serde::Serialize;
 use traffic::Step;
 
-use super::super::{MAX_AHEAD, PATIENT_STEPS, Participation};
+use super::{MAX_AHEAD, PATIENT_STEPS, Participation};
 use crate::session::timing::lasted;
 
-/// What became of a guest's embeddings.
+/// What became of a guest's embeddings, or of its masked totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LiveGuestCounts {
     /// Estimated with.
@@ -28,8 +27,7 @@ pub struct LiveGuestCounts {
 }
 
 /// See the [module](self).
-#[derive(Default)]
-pub(super) struct LiveGuestState {
+pub(super) struct LiveGuestState<T> {
     pub connected: bool,
     /// The session that was welcomed on this connection.
     pub session: Option<u64>,
@@ -41,7 +39,7 @@ pub(super) struct LiveGuestState {
     pub refused: Option<Duration>,
     pub counts: LiveGuestCounts,
     /// Embeddings whose steps are not settled.
-    ahead: BTreeMap<Step, Embedding>,
+    ahead: BTreeMap<Step, T>,
     /// Steps missed in a row, since an embedding was last in time.
     missed: u32,
 }
@@ -53,7 +51,15 @@ pub(super) enum Placed {
     Duplicate,
 }
 
-impl LiveGuestState {
+impl<T> Default for LiveGuestState<T> {
+    fn default() -> Self {
+        let (ahead, counts) = (BTreeMap::new(), LiveGuestCounts::default());
+        let (session, greeted, refused) = (None, None, None);
+        Self { connected: false, session, last: 0, greeted, refused, counts, ahead, missed: 0 }
+    }
+}
+
+impl<T> LiveGuestState<T> {
     /// Its connection has come or gone: whoever connects introduces itself, whoever has gone is not waited for.
     pub(super) fn connection(&mut self, connected: bool) {
         self.connected = connected;
@@ -95,7 +101,7 @@ impl LiveGuestState {
     pub(super) fn place(
         &mut self,
         step: Step,
-        embedding: Embedding,
+        contributed: T,
         settled: Option<Step>,
         prompt: bool,
     ) -> Placed {
@@ -115,7 +121,7 @@ impl LiveGuestState {
         // Its records have gone back: what is far ahead is not of these times.
         let far = self.ahead.split_off(&Step(step.0.saturating_add(1 + MAX_AHEAD as i64)));
         self.counts.dropped += far.len() as u64;
-        self.ahead.insert(step, embedding);
+        self.ahead.insert(step, contributed);
         if self.ahead.len() > MAX_AHEAD {
             self.ahead.pop_first();
             self.counts.dropped += 1;
@@ -123,8 +129,13 @@ impl LiveGuestState {
         Placed::Waits
     }
 
+    /// Forgets what waits for its steps: it is of no use any more.
+    pub(super) fn forget(&mut self) {
+        self.ahead.clear();
+    }
+
     /// Hands out the embedding of a step that is settled now, and forgets older ones.
-    pub(super) fn take(&mut self, step: Step) -> Option<Embedding> {
+    pub(super) fn take(&mut self, step: Step) -> Option<T> {
         let later = self.ahead.split_off(&Step(step.0.saturating_add(1)));
         std::mem::replace(&mut self.ahead, later).remove(&step)
     }
