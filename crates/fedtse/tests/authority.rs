@@ -196,11 +196,7 @@ fn parties_train_with_an_authority_over_the_network() {
     world.change("city", "[run]", &format!("{section}{own}[run]"));
     for guest in GUESTS {
         world.change(guest, "[run]", &format!("{section}[run]"));
-        let model = "[model]\nwindow = 8\n";
-        match guest {
-            "fleet-a" => world.change(guest, "[host]", &format!("{model}[host]")),
-            _ => world.change(guest, "[model]\n", model),
-        }
+        world.change(guest, "[model]\n", "[model]\nwindow = 8\n");
     }
     let rehearsed = world.rehearse();
     let authority = start(&config);

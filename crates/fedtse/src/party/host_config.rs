@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use estimator::loss::TrafficModelKind;
 use estimator::{
     Architecture, FeatureSet, GuestSlot, NeuralPlan, Recipe, Sizes, TargetKind, TrainingSignal,
-    whole_batch,
+    WINDOW, whole_batch,
 };
 use federation::grpc::{GuestCertificates, tls};
 use federation::sums::SumHostSettings;
@@ -187,8 +187,8 @@ impl TrainingSection {
             ("host-updates", self.host_updates != usual.host_updates),
             ("proximal", self.proximal != usual.proximal),
             ("sealed", self.sealed == Some(true)),
-            ("window", self.window.is_some()),
-            ("scheme", self.scheme.is_some()),
+            ("window", self.window.is_some_and(|window| usize::from(window) != WINDOW)),
+            ("scheme", self.scheme == Some(SchemeChoice::Ipfe)),
             ("commitments", self.commitments.is_some()),
             ("compression", self.compression != usual.compression),
         ]
