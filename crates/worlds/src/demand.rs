@@ -241,7 +241,7 @@ fn equal_shares(network: &Network) -> Vec<f64> {
 /// ```
 /// let corridor = traffic::corridor()?;
 /// let demand = worlds::corridor_demand(&corridor)?;
-/// assert_eq!(demand.entries().len(), 7);
+/// assert_eq!(demand.name(), "Panepistimiou corridor");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn corridor_demand(corridor: &Network) -> Result<Demand, DemandError> {

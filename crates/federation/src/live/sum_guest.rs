@@ -33,7 +33,7 @@ pub struct LiveSumGuestSettings {
     pub timing: Timing,
 }
 
-/// A guest of sums, live: see the [module](self). What it does in a sum is what it does in training.
+/// A guest of sums, live: see the module. What it does in a sum is what it does in training.
 pub struct LiveSumGuest {
     guest: SumGuest,
     counts: GuestCounts,

@@ -77,7 +77,7 @@ pub trait LiveSumModel: Send {
     ) -> Result<SumEstimate<Self::Estimate>, ModelFailure>;
 }
 
-/// The host, see the [module](self).
+/// The host, see the module.
 pub struct LiveSumHost<M: LiveSumModel> {
     settings: LiveSumHostSettings,
     model: M,
