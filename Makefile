@@ -16,7 +16,7 @@ export CARGO_PROFILE_DEV_DEBUG = false
 export CARGO_PROFILE_RELEASE_DEBUG = false
 endif
 
-.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-sealed-size bench-map bench-city browser containers tables clean-venvs
+.PHONY: test wheel wheel-build test-torch bench-python fmt clippy unit doc licences fuzz fuzz-fixed readme sumo peers torch kills bench bench-train bench-federation bench-sealed bench-sealed-training bench-sealed-size bench-map bench-sums bench-city browser containers tables clean-venvs
 
 test: fmt clippy unit doc licences readme wheel browser containers fuzz-fixed
 	@echo "make test: all checks passed"
@@ -135,6 +135,11 @@ bench-federation:
 bench-map:
 	cargo build --locked --release
 	python3 scripts/bench_map.py --write
+
+# Sums over guests beside embeddings in the clear, over the network, on a quiet machine.
+bench-sums:
+	cargo build --locked --release
+	scripts/bench_sums.py --write
 
 # How fast the page is with a city of links, in a browser.
 bench-city:
