@@ -46,7 +46,7 @@ pub struct SignedHead {
     pub signed: Countersignature,
 }
 
-/// See the [module](self).
+/// The countersignatures beside a ledger, in `ledger.heads.jsonl`.
 pub struct HeadFile {
     path: PathBuf,
     file: File,
