@@ -96,12 +96,15 @@ def runs_bare() -> bool:
         with subprocess.Popen(
             ["unshare", "--mount", "sh", "-c", inside, root, *command], stdout=subprocess.PIPE, text=True, env={"HOME": "/data"}
         ) as process:
-            told = process.stdout.readline()
-            if not told:
-                sys.exit("containers: `fedtse up` has ended in a root folder of its own")
-            with urllib.request.urlopen(json.loads(told)["url"]) as page:
-                assert b"<svg id=\"map\"" in page.read()
-            process.send_signal(signal.SIGINT)
+            try:
+                told = process.stdout.readline()
+                if not told:
+                    sys.exit("containers: `fedtse up` has ended in a root folder of its own")
+                with urllib.request.urlopen(json.loads(told)["url"]) as page:
+                    assert b'id="map"' in page.read(), "the map is served"
+            finally:
+                # Whatever failed: Popen waits for it at the end.
+                process.send_signal(signal.SIGINT)
             assert process.wait() == 0, "fedtse up ends well when it is interrupted"
     return True
 
