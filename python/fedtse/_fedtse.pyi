@@ -226,6 +226,13 @@ class LedgerArguments(TypedDict, total=False):
     ledger: _Path
     party: str
     head: str | None
+    authority: _Path | None
+    heads: _Path | None
+    show: _Path | None
+    fleet: str | None
+    policy: _Path | None
+    rows: int
+    csv: _Path | None
     noise: _Path | None
 
 def simulate(request: SimulateOptions, network: Network | None, progress: _Progress) -> dict[str, Any]: ...

@@ -227,9 +227,19 @@ def reproduce(what: str, *, progress: Shown = None, **options: Any) -> dict[str,
     return {**numbers, "text": text} if isinstance(numbers, dict) else {"rows": numbers, "text": text}
 
 
-def audit(ledger: Folder, party: str, *, head: str | None = None) -> dict[str, Any]:
-    """Verifies what a party has recorded of everything that left it, and sums it up.
+def audit(
+    ledger: Folder,
+    party: str,
+    *,
+    head: str | None = None,
+    authority: Folder | None = None,
+    heads: Folder | None = None,
+) -> dict[str, Any]:
+    """Verifies what a party has recorded of everything that left it, and sums it up; with the certificate of the authority also
+    against the heads that peers have countersigned, beside the ledger and in a peer's file `heads`.
 
     >>> fedtse.audit("model/guest/ledger.jsonl", "guest")["messages"]  # doctest: +SKIP
     """
-    return _fedtse.audit({"ledger": ledger, "party": party, "head": head})
+    return _fedtse.audit(
+        {"ledger": ledger, "party": party, "head": head, "authority": authority, "heads": heads}
+    )

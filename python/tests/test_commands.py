@@ -28,8 +28,8 @@ def test_training_gives_the_numbers_of_the_command_line(corridor):
 def test_a_federation_trains_estimates_and_is_audited(corridor, tmp_path):
     told = []
     (row,) = fedtse.train(
-        corridor, method="fedtse", rate=60, target="raw", guests=2, epochs=2, out=tmp_path / "model",
-        progress=lambda *where: told.append(where),
+        corridor, method="fedtse", rate=60, target="raw", guests=2, fusion="concatenate", epochs=2,
+        out=tmp_path / "model", progress=lambda *where: told.append(where),
     )
     assert row["rounds"] > 0 and row["bytes"] > 0
     assert told[-1][1:] == (2, 2)
