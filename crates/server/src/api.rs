@@ -37,7 +37,7 @@ use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 use tower_http::timeout::TimeoutLayer;
 use tracing::{debug, info, warn};
-use traffic::Step;
+use traffic::{LinkId, Step};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
@@ -580,8 +580,7 @@ async fn get_link(
     Query(query): Query<SpanQuery>,
 ) -> Result<Response, ApiError> {
     app.read(JSON, move |app, history| {
-        let unknown = || ApiError::NotFound(format!("link {name:?}: not found"));
-        let link = app.info.network.link_named(&name).ok_or_else(unknown)?;
+        let link = link_named(app, &name)?;
         let (from, to) = app.span(history, &query, HOUR_S)?;
         if to.0.saturating_sub(from.0) >= MAX_LINK_STEPS {
             let text = format!("found more than {MAX_LINK_STEPS} steps, expected fewer");
@@ -606,11 +605,8 @@ async fn get_route(
 ) -> Result<Response, ApiError> {
     let query = RouteQuery::new(pairs)?;
     app.read(JSON, move |app, history| {
-        let named = |name: &String| {
-            let unknown = || ApiError::NotFound(format!("link {name:?}: not found"));
-            app.info.network.link_named(name).ok_or_else(unknown)
-        };
-        let links = query.links.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+        let named = query.links.iter().map(|name| link_named(app, name));
+        let links = named.collect::<Result<Vec<_>, _>>()?;
         let (from, to) = app.span(history, &query.span, HOUR_S)?;
         let steps = to.0.saturating_sub(from.0).saturating_add(1);
         let max = MAX_ROUTE_NUMBERS / links.len() as i64;
@@ -699,6 +695,11 @@ async fn get_geojson(
     let disposition = HeaderValue::from_static("attachment; filename=\"estimates.geojson\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     Ok(response)
+}
+
+fn link_named(app: &AppState, name: &str) -> Result<LinkId, ApiError> {
+    let unknown = || ApiError::NotFound(format!("link {name:?}: not found"));
+    app.info.network.link_named(name).ok_or_else(unknown)
 }
 
 fn not_stored(step: i64) -> ApiError {

@@ -188,257 +188,154 @@ fn admitted(arrival: &Dialled) -> Result<bool, NotAdmitted> {
     Ok(false)
 }
 
-impl<M: HostModel, S: Store> Party for Host<M, S> {
-    type Arrival = Arrival;
-    type Own = Infallible;
-    type Message = ToGuest;
-    const TICK: Duration = TRAINING_TICK;
-    const CLOCK_STOPS: bool = true;
+/// What every party does by a method of its own with the same name.
+macro_rules! by_its_own_methods {
+    ($message:ty) => {
+        type Message = $message;
 
-    fn arrive(
-        &mut self,
-        now: Now,
-        arrival: Arrival,
-    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
-        let message = message_of_guest(arrival);
-        Ok(message.map_or_else(Vec::new, |(from, message)| self.handle(now, &from, message)))
-    }
+        fn tick(&mut self, now: Now) -> Vec<Released<$message>> {
+            Self::tick(self, now)
+        }
 
-    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
-        Host::tick(self, now)
-    }
+        fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<$message>> {
+            Self::stop(self, now, reason)
+        }
 
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
-        Host::stop(self, now, reason)
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended().is_some()
-    }
-
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        Host::ledger_mut(self)
-    }
+        fn ledger_mut(&mut self) -> &mut Ledger {
+            Self::ledger_mut(self)
+        }
+    };
 }
 
-impl<M: GuestModel, S: Store> Party for Guest<M, S> {
-    type Arrival = Dialled;
-    type Own = Infallible;
-    type Message = ToHost;
-    const TICK: Duration = TRAINING_TICK;
-    const CLOCK_STOPS: bool = true;
+/// The same of a host that trains, which has all of its own data.
+macro_rules! training_host {
+    () => {
+        type Arrival = Arrival;
+        type Own = Infallible;
+        const TICK: Duration = TRAINING_TICK;
+        const CLOCK_STOPS: bool = true;
+        by_its_own_methods!(ToGuest);
 
-    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
-        Ok(match arrival {
-            Dialled::Message(message) => self.handle(now, message),
-            other => {
-                if admitted(&other)? {
-                    self.connected(now)
-                } else {
-                    Vec::new()
-                }
-            }
-        })
-    }
+        fn arrive(
+            &mut self,
+            now: Now,
+            arrival: Arrival,
+        ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
+            let message = message_of_guest(arrival);
+            Ok(message.map_or_else(Vec::new, |(from, message)| self.handle(now, &from, message)))
+        }
+    };
+}
 
-    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
-        Guest::tick(self, now)
-    }
+/// The same of a live host, whose own data come step by step.
+macro_rules! live_host {
+    ($model:ident) => {
+        type Arrival = Arrival;
+        type Own = (Step, $model::Own);
+        const TICK: Duration = LIVE_TICK;
+        const CLOCK_STOPS: bool = false;
+        by_its_own_methods!(ToGuest);
 
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
-        Guest::stop(self, now, reason)
-    }
+        fn arrive(
+            &mut self,
+            now: Now,
+            arrival: Arrival,
+        ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
+            Ok(match arrival {
+                Arrival::Message(from, message) => self.handle(now, &from, message),
+                Arrival::Connected(guest) => self.connection(now, &guest, true),
+                Arrival::Disconnected(guest, _) => self.connection(now, &guest, false),
+            })
+        }
+
+        fn own(&mut self, now: Now, (step, own): Self::Own) -> Vec<Released<ToGuest>> {
+            self.open(now, step, own)
+        }
+
+        /// Ends once the last step is estimated.
+        fn own_ended(&mut self, now: Now) -> Vec<Released<ToGuest>> {
+            if self.is_waiting() { Vec::new() } else { self.stop(now, Text::of(RECORDS_ENDED)) }
+        }
+
+        fn has_ended(&self) -> bool {
+            self.ended().is_some()
+        }
+    };
+}
+
+/// The same of any guest.
+macro_rules! guest {
+    () => {
+        type Arrival = Dialled;
+        by_its_own_methods!(ToHost);
+
+        fn arrive(
+            &mut self,
+            now: Now,
+            arrival: Dialled,
+        ) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
+            Ok(match arrival {
+                Dialled::Message(message) => self.handle(now, message),
+                other if admitted(&other)? => self.connected(now),
+                _ => Vec::new(),
+            })
+        }
+    };
+}
+
+impl<M: HostModel, S: Store> Party for Host<M, S> {
+    training_host!();
 
     fn has_ended(&self) -> bool {
         self.ended().is_some()
-    }
-
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        Guest::ledger_mut(self)
     }
 }
 
 impl<S: Store> Party for SumHost<S> {
-    type Arrival = Arrival;
-    type Own = Infallible;
-    type Message = ToGuest;
-    const TICK: Duration = TRAINING_TICK;
-    const CLOCK_STOPS: bool = true;
-
-    fn arrive(
-        &mut self,
-        now: Now,
-        arrival: Arrival,
-    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
-        let message = message_of_guest(arrival);
-        Ok(message.map_or_else(Vec::new, |(from, message)| self.handle(now, &from, message)))
-    }
-
-    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
-        SumHost::tick(self, now)
-    }
-
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
-        SumHost::stop(self, now, reason)
-    }
+    training_host!();
 
     fn has_ended(&self) -> bool {
         SumHost::has_ended(self)
     }
+}
 
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        SumHost::ledger_mut(self)
+impl<M: GuestModel, S: Store> Party for Guest<M, S> {
+    type Own = Infallible;
+    const TICK: Duration = TRAINING_TICK;
+    const CLOCK_STOPS: bool = true;
+    guest!();
+
+    fn has_ended(&self) -> bool {
+        self.ended().is_some()
     }
 }
 
 impl Party for SumGuest {
-    type Arrival = Dialled;
     type Own = Infallible;
-    type Message = ToHost;
     const TICK: Duration = TRAINING_TICK;
     const CLOCK_STOPS: bool = true;
-
-    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
-        Ok(match arrival {
-            Dialled::Message(message) => self.handle(now, message),
-            other => {
-                if admitted(&other)? {
-                    self.connected(now)
-                } else {
-                    Vec::new()
-                }
-            }
-        })
-    }
-
-    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
-        SumGuest::tick(self, now)
-    }
-
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
-        SumGuest::stop(self, now, reason)
-    }
+    guest!();
 
     fn has_ended(&self) -> bool {
         SumGuest::has_ended(self)
     }
-
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        SumGuest::ledger_mut(self)
-    }
 }
 
 impl<M: LiveModel> Party for LiveHost<M> {
-    type Arrival = Arrival;
-    type Own = (Step, M::Own);
-    type Message = ToGuest;
-    const TICK: Duration = LIVE_TICK;
-    const CLOCK_STOPS: bool = false;
-
-    fn arrive(
-        &mut self,
-        now: Now,
-        arrival: Arrival,
-    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
-        Ok(match arrival {
-            Arrival::Message(from, message) => self.handle(now, &from, message),
-            Arrival::Connected(guest) => self.connection(now, &guest, true),
-            Arrival::Disconnected(guest, _) => self.connection(now, &guest, false),
-        })
-    }
-
-    fn own(&mut self, now: Now, (step, own): (Step, M::Own)) -> Vec<Released<ToGuest>> {
-        self.open(now, step, own)
-    }
-
-    /// Ends once the last step is estimated.
-    fn own_ended(&mut self, now: Now) -> Vec<Released<ToGuest>> {
-        if self.is_waiting() { Vec::new() } else { self.stop(now, Text::of(RECORDS_ENDED)) }
-    }
-
-    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
-        LiveHost::tick(self, now)
-    }
-
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
-        LiveHost::stop(self, now, reason)
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended().is_some()
-    }
-
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        LiveHost::ledger_mut(self)
-    }
+    live_host!(M);
 }
 
 impl<M: LiveSumModel> Party for LiveSumHost<M> {
-    type Arrival = Arrival;
-    type Own = (Step, M::Own);
-    type Message = ToGuest;
-    const TICK: Duration = LIVE_TICK;
-    const CLOCK_STOPS: bool = false;
-
-    fn arrive(
-        &mut self,
-        now: Now,
-        arrival: Arrival,
-    ) -> Result<Vec<Released<ToGuest>>, NotAdmitted> {
-        Ok(match arrival {
-            Arrival::Message(from, message) => self.handle(now, &from, message),
-            Arrival::Connected(guest) => self.connection(now, &guest, true),
-            Arrival::Disconnected(guest, _) => self.connection(now, &guest, false),
-        })
-    }
-
-    fn own(&mut self, now: Now, (step, own): (Step, M::Own)) -> Vec<Released<ToGuest>> {
-        self.open(now, step, own)
-    }
-
-    /// Ends once the last step is estimated.
-    fn own_ended(&mut self, now: Now) -> Vec<Released<ToGuest>> {
-        if self.is_waiting() { Vec::new() } else { self.stop(now, Text::of(RECORDS_ENDED)) }
-    }
-
-    fn tick(&mut self, now: Now) -> Vec<Released<ToGuest>> {
-        LiveSumHost::tick(self, now)
-    }
-
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToGuest>> {
-        LiveSumHost::stop(self, now, reason)
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended().is_some()
-    }
-
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        LiveSumHost::ledger_mut(self)
-    }
+    live_host!(M);
 }
 
 impl Party for LiveGuest {
-    type Arrival = Dialled;
     type Own = (Step, Vec<f32>);
-    type Message = ToHost;
     const TICK: Duration = LIVE_TICK;
     const CLOCK_STOPS: bool = false;
+    guest!();
 
-    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
-        Ok(match arrival {
-            Dialled::Message(message) => self.handle(now, message),
-            other => {
-                if admitted(&other)? {
-                    self.connected(now)
-                } else {
-                    Vec::new()
-                }
-            }
-        })
-    }
-
-    fn own(&mut self, now: Now, (step, own): (Step, Vec<f32>)) -> Vec<Released<ToHost>> {
+    fn own(&mut self, now: Now, (step, own): Self::Own) -> Vec<Released<ToHost>> {
         self.embedding(now, step, own)
     }
 
@@ -446,44 +343,18 @@ impl Party for LiveGuest {
         self.stop(now, Text::of(RECORDS_ENDED))
     }
 
-    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
-        LiveGuest::tick(self, now)
-    }
-
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
-        LiveGuest::stop(self, now, reason)
-    }
-
     fn has_ended(&self) -> bool {
         self.ended().is_some()
-    }
-
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        LiveGuest::ledger_mut(self)
     }
 }
 
 impl Party for LiveSumGuest {
-    type Arrival = Dialled;
     type Own = (Step, Vec<u64>);
-    type Message = ToHost;
     const TICK: Duration = LIVE_TICK;
     const CLOCK_STOPS: bool = false;
+    guest!();
 
-    fn arrive(&mut self, now: Now, arrival: Dialled) -> Result<Vec<Released<ToHost>>, NotAdmitted> {
-        Ok(match arrival {
-            Dialled::Message(message) => self.handle(now, message),
-            other => {
-                if admitted(&other)? {
-                    self.connected(now)
-                } else {
-                    Vec::new()
-                }
-            }
-        })
-    }
-
-    fn own(&mut self, now: Now, (step, own): (Step, Vec<u64>)) -> Vec<Released<ToHost>> {
+    fn own(&mut self, now: Now, (step, own): Self::Own) -> Vec<Released<ToHost>> {
         self.totals(now, step, own)
     }
 
@@ -491,20 +362,8 @@ impl Party for LiveSumGuest {
         self.stop(now, Text::of(RECORDS_ENDED))
     }
 
-    fn tick(&mut self, now: Now) -> Vec<Released<ToHost>> {
-        LiveSumGuest::tick(self, now)
-    }
-
-    fn stop(&mut self, now: Now, reason: Text) -> Vec<Released<ToHost>> {
-        LiveSumGuest::stop(self, now, reason)
-    }
-
     fn has_ended(&self) -> bool {
         self.ended().is_some()
-    }
-
-    fn ledger_mut(&mut self) -> &mut Ledger {
-        LiveSumGuest::ledger_mut(self)
     }
 }
 
