@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use federation::grpc::GuestCertificates;
@@ -30,12 +31,13 @@ pub(super) fn check(arguments: &LedgerArguments) -> Result<Countersigned> {
     let (path, party) = (&arguments.file, &arguments.party);
     let beside = HeadFile::beside(path);
     let files = [beside.exists().then_some(beside), arguments.heads.clone()];
+    let signers = arguments.authority.as_deref().map(Signers::of).transpose()?;
     let mut heads = Vec::new();
     for file in files.iter().flatten() {
         let own = HeadFile::read(file)?.into_iter().filter(|head| head.of == *party);
         for head in own {
-            if arguments.authority.is_some() {
-                verify(arguments, &head).with_context(|| file.display().to_string())?;
+            if let Some(signers) = &signers {
+                signers.verify(&head).with_context(|| file.display().to_string())?;
             }
             heads.push(head);
         }
@@ -51,27 +53,35 @@ pub(super) fn check(arguments: &LedgerArguments) -> Result<Countersigned> {
             agrees_to + 1
         );
     }
-    Ok(Countersigned { heads: agree, last, checked: arguments.authority.is_some() })
+    Ok(Countersigned { heads: agree, last, checked: signers.is_some() })
 }
 
-fn verify(arguments: &LedgerArguments, SignedHead { of, by, signed }: &SignedHead) -> Result<()> {
-    let Some(authority) = &arguments.authority else { return Ok(()) };
-    let authority = read_certificates(authority)?;
-    let statement = head_statement(of, by, &signed.head);
-    // A guest's ledger is countersigned by its host, and the host's by its guests.
-    let roles =
-        [GuestCertificates::of_hosts(&authority)?, GuestCertificates::new(&authority, None)?];
-    let mut problem = String::new();
-    for verifier in roles {
-        match verifier.verify(by, &signed.certificate, &statement, &signed.signature) {
-            Ok(()) => return Ok(()),
-            Err(found) if problem.is_empty() || !found.starts_with("certificate: found") => {
-                problem = found;
-            }
-            Err(_) => {}
-        }
+/// Who may have signed: the host of a guest's ledger, the guests of the host's.
+struct Signers {
+    hosts: GuestCertificates,
+    guests: GuestCertificates,
+}
+
+impl Signers {
+    /// Those of an authority.
+    fn of(authority: &Path) -> Result<Self> {
+        let authority = read_certificates(authority)?;
+        let guests = GuestCertificates::new(&authority, None)?;
+        Ok(Self { hosts: GuestCertificates::of_hosts(&authority)?, guests })
     }
-    bail!("line {} of `{of}`, countersigned by `{by}`: {problem}", signed.head.sequence)
+
+    fn verify(&self, SignedHead { of, by, signed }: &SignedHead) -> Result<()> {
+        let statement = head_statement(of, by, &signed.head);
+        let check = |signers: &GuestCertificates| {
+            signers.verify(by, &signed.certificate, &statement, &signed.signature)
+        };
+        let Err(host) = check(&self.hosts) else { return Ok(()) };
+        let Err(guest) = check(&self.guests) else { return Ok(()) };
+        bail!(
+            "line {} of `{of}`, countersigned by `{by}`: as a host: {host}; as a guest: {guest}",
+            signed.head.sequence
+        )
+    }
 }
 
 impl fmt::Display for Countersigned {
